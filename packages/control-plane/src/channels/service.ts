@@ -142,7 +142,8 @@ export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
 
 /**
  * Changes the given fields; a config replaces the stored one as a whole, and its address must be confirmed again.
- * Enabling clears `disabled_reason`. Throws CREDENTIALS_REQUIRED for a config with another address and a masked secret, or without a stored one.
+ * Enabling clears `disabled_reason`. Throws CREDENTIALS_REQUIRED for a config with another address and a masked secret,
+ * and for one that leaves out a stored secret.
  */
 export async function updateChannel(ctx: Ctx, id: string, { config: sent, ...rest }: ChannelPatch): Promise<Channel> {
   requireScope(ctx, "channels:write");
@@ -280,7 +281,7 @@ function refuseDroppedSecrets(row: queries.ChannelRow, sent: ChannelConfig): voi
     if (!after.has(name) && (before.get(name) ?? null) !== null)
       throw new AppError(
         "CREDENTIALS_REQUIRED",
-        `The config replaces the stored one, whose ${name} would be dropped. Send its value again, or null to remove it.`,
+        `The stored ${name} would be dropped. Send its value again, or null to remove it.`,
         { field: `/config/${name}` },
       );
 }

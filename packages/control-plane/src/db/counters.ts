@@ -18,7 +18,7 @@ export interface Exceeded {
 }
 
 /**
- * Counts one event of each cap, atomically over all replicas, and returns the first one that is exceeded; null for none.
+ * Counts one event of each cap, atomically over all replicas, and returns the first that is exceeded; null for none.
  * In a transaction that is rolled back nothing is counted. `now` is Unix ms.
  */
 export async function countEvent(sql: Db, caps: readonly Cap[], now: number): Promise<Exceeded | null> {

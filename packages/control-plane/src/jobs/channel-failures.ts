@@ -18,8 +18,8 @@ export async function mailChannelFailures(system: System): Promise<number> {
   for (const channel of failing) {
     const { id, name, failing_since, last_error, given_up, owners } = channel;
     const next = given_up
-      ? "The last notification is not attempted again; its incident lists it, and can send it again. The channel stays " +
-        "enabled for later ones."
+      ? "The last notification is not attempted again; its incident lists it, and can send it again. " +
+        "The channel stays enabled for later ones."
       : "The channel stays enabled, and failed notifications are attempted again.";
     const text =
       `Notifications to the channel "${name}" have been failing since ${absolute(failing_since)}.\n\n` +

@@ -9,8 +9,8 @@ import { deleteRunsBefore, deleteTombstonesBefore } from "./queries.ts";
 const day = 86_400_000;
 
 /**
- * Removes expired rows: used links, ended sessions, answered runs, subscriptions without confirmation, ended counters, tombstones of
- * deleted targets.
+ * Removes expired rows: used links, ended sessions, answered runs, subscriptions without confirmation, ended counters,
+ * tombstones of deleted targets.
  */
 export async function sweep(system: System): Promise<void> {
   const now = system.clock.now();

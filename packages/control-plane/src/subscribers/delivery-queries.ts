@@ -160,8 +160,8 @@ export interface Claim {
 }
 
 /**
- * Common table expressions up to `chosen`: of `groups` (page_id, host) and the due rows of each (`dueOf`: id, due_at), as
- * many as page, host and organisation have places. Places go to pages in turn, and within a page to its hosts.
+ * Common table expressions up to `chosen`: of `groups` (page_id, host) and the due rows of each (`dueOf`: ids, due_at),
+ * as many as page, host and organisation have places. Places go to pages in turn, and within a page to its hosts.
  */
 const chosen = (sql: Db, claim: Claim, dueOf: ReturnType<typeof sql>) => sql`
   alerting as materialized (${alerting(sql, claim)}),

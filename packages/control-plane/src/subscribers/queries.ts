@@ -20,7 +20,8 @@ export interface SubscriberRow {
 }
 
 const columns = (sql: Db) => sql`
-  s.id, s.org_id, s.page_id, s.kind, s.address, s.host, s.token, s.secret, s.state, s.component_ids, s.asked_at, s.asked_count, s.created_at, s.confirmed_at`;
+  s.id, s.org_id, s.page_id, s.kind, s.address, s.host, s.token, s.secret, s.state, s.component_ids,
+  s.asked_at, s.asked_count, s.created_at, s.confirmed_at`;
 
 /**
  * Adds a pending subscriber that is due for its confirmation. A pending one is asked again, at most

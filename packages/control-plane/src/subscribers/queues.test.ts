@@ -81,8 +81,8 @@ t.test("only an alert that could be sent now goes first, and only before mails o
   const { id: incident } = await acme.report();
   const alert = async (more: { seq?: number; attempts?: number; nextAt?: number; leased?: boolean }) =>
     await sql`
-      insert into deliveries (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, state,
-        created_at, next_attempt_at, attempt_count, leased_until)
+      insert into deliveries (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice,
+        state, created_at, next_attempt_at, attempt_count, leased_until)
       values (${newId()}, ${acme.owner.orgId}, ${incident}, ${channel}, 'Ops', 'webhook', 'reminder', ${more.seq ?? 0},
         '{}', 'pending', ${new Date(clock.at - minute)}, ${new Date(more.nextAt ?? clock.at - minute)},
         ${more.attempts ?? 0}, ${more.leased === true ? new Date(clock.at + minute) : null})`;

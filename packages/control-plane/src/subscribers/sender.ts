@@ -25,7 +25,8 @@ export const webhookLimits = {
 export const areMessagesDue = async ({ sql, clock }: System): Promise<boolean> =>
   await queries.isAnyDue(sql, new Date(clock.now()));
 
-const unlimited: FreePlaces = { limit: 1_000_000, all: () => [] };
+/** A page may take every place when no other one has mails due. */
+const anyOf = (room: number): FreePlaces => ({ limit: room, all: () => [] });
 
 /**
  * Sends due confirmations and messages by mail, at the configured pace (`subscribers.per_minute`): pages in turn, and
@@ -39,9 +40,9 @@ export async function sendMails(system: System): Promise<number> {
   const claim = (room: number): queries.Claim => ({
     ...claimOf("email", at),
     room,
-    pages: unlimited,
-    hosts: unlimited,
-    orgs: unlimited,
+    pages: anyOf(room),
+    hosts: anyOf(room),
+    orgs: anyOf(room),
   });
   const confirmations = await queries.takeConfirmations(system.sql, claim(forConfirmations));
   const due = await queries.takeDue(system.sql, claim(budget - confirmations.length));

@@ -252,6 +252,7 @@ t.test("caps per visitor, address and page; the configured pace", async (t) => {
   );
   t.equal(outcomes.filter((status) => status === 202).length, 10, "concurrent requests of a visitor");
   clock.advance(2 * hour);
+  await sql`delete from subscribers`;
   await subscribe("known@example.org");
   const answers = async (email: string) => {
     clock.advance(2 * hour);

@@ -10,8 +10,8 @@ const keepPendingMs = 2 * dayMs;
 const keepTryingMs = dayMs;
 
 /**
- * Removes subscriptions that were not confirmed and old messages, gives up deliveries that wait for a day, and seals the
- * secrets that an earlier release stored.
+ * Removes subscriptions that were not confirmed and old messages, gives up deliveries that wait for a day, and seals
+ * the secrets that an earlier release stored.
  */
 export async function sweepSubscribers(system: System): Promise<void> {
   const now = system.clock.now();
