@@ -10,7 +10,7 @@ import { rateLimited } from "../http/throttle.ts";
 import { maxBytes, tooLarge } from "./reading.ts";
 
 /** Refused requests of an address (of IPv6, one /64) within a minute; then its requests are refused unread. */
-export const refusedPerMinute = 60;
+const refusedPerMinute = 60;
 /** Requests of an address at a time: the signature is known only after the body. */
 const atOnce = 4;
 const maxAddresses = 50_000;
