@@ -92,7 +92,8 @@ t.test("every route is in the document, once", async (t) => {
     "GET /oauth/authorize",
     ...["authorize", "register", "revoke", "token"].map((name) => `POST /oauth/${name}`),
   ];
-  const beside = ["GET /healthz", "GET /readyz", "GET /api/openapi.json", "GET /docs", ...oauth];
+  const pages = ["GET /status", "GET /status/incidents/{id}", "GET /hooks/whatsapp"];
+  const beside = ["GET /healthz", "GET /readyz", "GET /api/openapi.json", "GET /docs", ...pages, ...oauth];
   t.strictSame(operations.map(({ name }) => name).sort(), [...declared, ...beside].sort());
   t.equal(new Set(declared).size, declared.length);
   const ids = operations.map(({ operation }) => operation.operationId);

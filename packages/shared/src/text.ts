@@ -18,6 +18,8 @@ interface TextOptions extends TSchemaOptions {
   emptyCode?: ErrorCode;
   /** Code of a text that is too long, where it is another one. */
   longCode?: ErrorCode;
+  /** True where a text without a visible character is null. */
+  emptyIsNull?: boolean;
 }
 
 /**
@@ -87,6 +89,7 @@ interface Node {
   errorCode?: string;
   emptyCode?: string;
   longCode?: string;
+  emptyIsNull?: boolean;
   discriminator?: string;
   anyOf?: Node[];
   properties?: Record<string, Node & { const?: unknown }>;
@@ -130,6 +133,7 @@ function textCleaner(form: Form, node: Node, code: ErrorCode): Cleaner {
     if (typeof value !== "string" || faults.has(pointer)) return value;
     const clean = cleanText(value, form, maxLength);
     if (typeof clean === "string") return clean;
+    if (clean.kind === "empty" && node.emptyIsNull === true) return null;
     const place = pointer
       .replace(/^\/query/, "")
       .slice(1)
@@ -150,7 +154,7 @@ function unionCleaner(branches: Node[], tag: string | undefined, code: ErrorCode
         ? branch.type === type
         : branch.properties?.[tag]?.const === (value as Record<string, unknown> | null)?.[tag],
     );
-    return meant?.clean?.(value, pointer, faults) ?? value;
+    return meant?.clean == null ? value : meant.clean(value, pointer, faults);
   };
 }
 

@@ -1,9 +1,17 @@
 import { createHash } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 
+/** Tags of bytes that several replies share. */
+const tags = new WeakMap<Buffer, string>();
+
 /** Entity tag of a representation, quoted (RFC 9110 section 8.8.3). */
-export const etagOf = (text: string | Buffer): string =>
-  `"${createHash("sha256").update(text).digest("base64url").slice(0, 22)}"`;
+export function etagOf(text: string | Buffer): string {
+  const known = typeof text === "string" ? undefined : tags.get(text);
+  if (known !== undefined) return known;
+  const tag = `"${createHash("sha256").update(text).digest("base64url").slice(0, 22)}"`;
+  if (typeof text !== "string") tags.set(text, tag);
+  return tag;
+}
 
 /**
  * True where the list of a conditional header names the tag, or is `*`. Weak tags count: a proxy that compresses

@@ -5,6 +5,8 @@ import { takeTurns, type Turns } from "./turns.ts";
 
 /** A reply with more list items is serialised in slices: a thousand targets can be 65 MB. */
 const manyItems = 100;
+/** Lists within lists are counted down to this depth. */
+const listDepth = 3;
 /** Characters that are encoded together. */
 const chunkLength = 65_536;
 
@@ -23,9 +25,9 @@ export async function written(route: Route, reply: Reply, checkReplies: boolean)
           ? body instanceof Readable
             ? body
             : String(body)
-          : itemsIn(body) > manyItems
-            ? await stringifyInTurns(body)
-            : JSON.stringify(body),
+          : Buffer.isBuffer(body)
+            ? body
+            : await stringified(body),
   };
 }
 
@@ -37,20 +39,28 @@ function assertDeclared(route: Route, { status, body, headers = {} }: Reply): vo
   if (schema === undefined)
     throw new Error(`${route.method} ${route.path} answered ${status}, which it does not declare`);
   if (body instanceof Readable) return;
-  if (schema !== null && !fits(schema, JSON.parse(JSON.stringify(body))))
-    throw new Error(
-      `${route.method} ${route.path} answered ${status} with an undeclared body: ${JSON.stringify(body)}`,
-    );
+  const sent = Buffer.isBuffer(body) ? body.toString() : JSON.stringify(body);
+  if (schema !== null && !fits(schema, JSON.parse(sent)))
+    throw new Error(`${route.method} ${route.path} answered ${status} with an undeclared body: ${sent}`);
 }
 
-/** Number of list items of a reply: of the reply itself, or of its fields. */
-function itemsIn(body: unknown): number {
-  if (typeof body !== "object" || body === null) return 0;
-  if (Array.isArray(body)) return body.length;
-  let items = 0;
-  for (const key in body) {
-    const field = (body as Record<string, unknown>)[key];
-    if (Array.isArray(field)) items += field.length;
+/** `JSON.stringify`, in slices where there are many list items. */
+export async function stringified(body: unknown): Promise<string | Buffer> {
+  return isLong(body) ? await stringifyInTurns(body) : JSON.stringify(body);
+}
+
+/** True for many items in own lists, or in lists within them. */
+const isLong = (body: unknown): boolean =>
+  itemsIn(body, 1) > manyItems || itemsIn(body, listDepth) > listDepth * manyItems;
+
+/** Number of list items of a value itself and of its fields, down to `depth` lists; above the limit it stops counting. */
+function itemsIn(value: unknown, depth: number): number {
+  if (typeof value !== "object" || value === null || depth === 0) return 0;
+  const isList = Array.isArray(value);
+  let items = isList ? value.length : 0;
+  for (const field of isList ? (depth > 1 ? value : []) : Object.values(value)) {
+    if (items > listDepth * manyItems) return items;
+    if (isList || Array.isArray(field)) items += itemsIn(field, depth - (isList ? 1 : 0));
   }
   return items;
 }
@@ -70,29 +80,29 @@ async function stringifyInTurns(body: unknown): Promise<Buffer> {
     length += text.length;
     if (length >= chunkLength) flush();
   };
-
-  const turns = await takeTurns();
-  if (Array.isArray(body)) await writeList(body, write, turns);
-  else {
-    let separator = "{";
-    for (const [key, value] of Object.entries(body as object)) {
-      if (value === undefined) continue;
-      write(`${separator}${JSON.stringify(key)}:`);
-      if (Array.isArray(value)) await writeList(value, write, turns);
-      else write(JSON.stringify(value));
-      separator = ",";
-    }
-    write(separator === "{" ? "{}" : "}");
-  }
+  await writeValue(body, write, await takeTurns());
   flush();
   return Buffer.concat(chunks);
 }
 
-async function writeList(list: readonly unknown[], write: (text: string) => void, turns: Turns): Promise<void> {
-  write("[");
-  for (const [at, item] of list.entries()) {
-    if (turns.over()) await turns.next();
-    write(`${at === 0 ? "" : ","}${JSON.stringify(item) ?? "null"}`);
+/** Writes a value that JSON has, with its lists item by item. */
+async function writeValue(value: unknown, write: (text: string) => void, turns: Turns): Promise<void> {
+  if (turns.over()) await turns.next();
+  if (!isLong(value)) return write(JSON.stringify(value) ?? "null");
+  if (Array.isArray(value)) {
+    write("[");
+    for (const [at, item] of value.entries()) {
+      if (at > 0) write(",");
+      await writeValue(item, write, turns);
+    }
+    return write("]");
   }
-  write("]");
+  let separator = "{";
+  for (const [key, field] of Object.entries(value as object)) {
+    if (field === undefined) continue;
+    write(`${separator}${JSON.stringify(key)}:`);
+    await writeValue(field, write, turns);
+    separator = ",";
+  }
+  write("}");
 }

@@ -154,9 +154,10 @@ export const incidentRoutes: Route[] = [
     summary: "Post a public update",
     description:
       "Appears on the status pages of the monitor, also after the end. Phase `resolved` is advisory: check " +
-      "results close an incident.",
+      "results close an incident. An incident has at most 100 updates.",
     body: NewUpdate,
     replies: { 201: IncidentUpdate },
+    errors: ["INCIDENT_NOT_FOUND", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) => {
       const update = await service.postUpdate(ctx, params.id, body);
       return created(`/api/v1/incidents/${params.id}/updates/${update.id}`, update);

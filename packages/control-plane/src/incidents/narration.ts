@@ -2,6 +2,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
+import { takeQuota } from "../plans/service.ts";
 import { actorOf, appendEvents } from "./events.ts";
 import { lockEvidence } from "./evidence.ts";
 import { findIncident } from "./find.ts";
@@ -47,7 +48,8 @@ const present = ({ author_type, author_id, author_name, created_at, ...row }: qu
 
 /**
  * Posts a public update, also after the end. Phase `resolved` closes nothing: results do. Without `notify` the
- * subscribers of the status pages get no message of it.
+ * subscribers of the status pages get no message of it. Throws INCIDENT_NOT_FOUND, and QUOTA_EXCEEDED for an incident
+ * with the most updates.
  */
 export async function postUpdate(
   ctx: Ctx,
@@ -59,6 +61,10 @@ export async function postUpdate(
   return await inTransaction(ctx, async (tx) => {
     await lockEvidence(tx, [(await findIncident(tx, incidentId)).target_id]);
     await findIncident(tx, incidentId);
+    await takeQuota(tx, "max_updates_per_incident", async () => ({
+      current: await queries.countUpdates(tx.sql, ctx.orgId, incidentId),
+      adding: 1,
+    }));
     const after = await writeUpdate(tx, incidentId, update, notify);
     await record(tx, { resourceId: after.id, after });
     return after;

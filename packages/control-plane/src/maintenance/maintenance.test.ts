@@ -74,8 +74,23 @@ t.test("invalid input is refused with its field", async (t) => {
   await refused({ component_ids: [web, newId()] }, "INVALID_COMPONENT_ID", "/component_ids/1");
   await refused({ component_ids: [foreign] }, "INVALID_COMPONENT_ID", "/component_ids/0");
   await refused({ component_ids: [web, web] }, "INVALID_COMPONENT_ID", "/component_ids/1");
+  for (const malformed of ["web", "", 7, null])
+    await refused({ component_ids: [web, malformed] }, "INVALID_COMPONENT_ID", "/component_ids/1");
   t.match(await ask("POST", path, input({ starts_at: "tomorrow" })), { status: 400 });
   t.equal((await ask("POST", path, input({ ends_at: at(hour + 30 * day), component_ids: [] }))).status, 201);
+});
+
+t.test("an empty description is none", async (t) => {
+  for (const description of ["", " \n ", null]) {
+    const made = await ask("POST", path, input({ description }));
+    t.match(made, { status: 201, body: { description: null } }, JSON.stringify(description));
+    await ask("PATCH", `${path}/${made.body.id}`, { description: "More" });
+    t.match(await ask("PATCH", `${path}/${made.body.id}`, { description }), {
+      status: 200,
+      body: { description: null },
+    });
+    await ask("DELETE", `${path}/${made.body.id}`);
+  }
 });
 
 t.test("lists are filtered by state, newest start first; another organisation sees nothing", async (t) => {
@@ -88,6 +103,17 @@ t.test("lists are filtered by state, newest start first; another organisation se
   t.strictSame(await listed("?status=past"), [past.id]);
   t.strictSame(await listed("?status=active"), [active.id]);
   t.strictSame(await listed("?status=upcoming"), [upcoming.id]);
+  for (const [state, one] of [
+    ["past", past],
+    ["active", active],
+    ["upcoming", upcoming],
+  ])
+    t.strictSame(await listed(`?state=${state}`), [one.id], "state is the same filter");
+  t.strictSame(await listed("?state=past&status=past"), [past.id]);
+  t.match(await ask("GET", `${path}?state=past&status=active`), {
+    status: 400,
+    body: { error: { code: "INVALID_QUERY", field: "/query/status" } },
+  });
   t.match(await ask("GET", `${path}?status=running`), { status: 400, body: { error: { field: "/query/status" } } });
   const range = { from: new Date(noon - day), to: new Date(noon) };
   const found = await windowsOf(system, ctx.orgId, [web, api], range);

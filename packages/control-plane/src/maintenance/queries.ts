@@ -109,24 +109,24 @@ export async function selectWindows(
   sql: Db,
   orgId: string,
   {
-    status,
+    state,
     now,
     order,
     limit,
     offset,
-  }: { status: WindowState | "all"; now: Date; order: WindowOrder; limit: number; offset: number },
+  }: { state: WindowState | "all"; now: Date; order: WindowOrder; limit: number; offset: number },
 ): Promise<WindowView[]> {
   return await sql<WindowView[]>`
     select ${columns(sql)}, ${occurrenceColumns(sql)} from maintenance_windows w ${nearest(sql, now)}
-    where w.org_id = ${orgId} and ${inState(sql, status, now)}
+    where w.org_id = ${orgId} and ${inState(sql, state, now)}
     order by coalesce(o.starts_at, w.starts_at) ${order === "newest" ? sql`desc` : sql`asc`}, w.id
     limit ${limit} offset ${offset}`;
 }
 
-export async function countWindows(sql: Db, orgId: string, status: WindowState | "all", now: Date): Promise<number> {
+export async function countWindows(sql: Db, orgId: string, state: WindowState | "all", now: Date): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::integer as count from maintenance_windows w ${nearest(sql, now)}
-    where w.org_id = ${orgId} and ${inState(sql, status, now)}`;
+    where w.org_id = ${orgId} and ${inState(sql, state, now)}`;
   return row!.count;
 }
 

@@ -145,6 +145,77 @@ t.test("monthly rules", (t) => {
   t.end();
 });
 
+/** Conversions of a time into a zone during `work`, which are what rules cost. */
+function conversions(work: () => void): number {
+  const { formatToParts } = Intl.DateTimeFormat.prototype;
+  let count = 0;
+  Intl.DateTimeFormat.prototype.formatToParts = function counted(...args) {
+    count++;
+    return formatToParts.apply(this, args);
+  };
+  try {
+    work();
+  } finally {
+    Intl.DateTimeFormat.prototype.formatToParts = formatToParts;
+  }
+  return count;
+}
+
+t.test("the last start equals that of the library rrule, with few conversions", (t) => {
+  const plain = fc.uniqueArray(fc.constantFrom(...weekdays), { maxLength: 7 });
+  const numbered = fc.uniqueArray(
+    fc.tuple(fc.constantFrom(1, 3, 5, -1, -5), fc.constantFrom(...weekdays)).map((pair) => pair.join("")),
+    { minLength: 1, maxLength: 3 },
+  );
+  const rules = fc.record({
+    frequency: fc.constantFrom("DAILY", "WEEKLY", "MONTHLY"),
+    interval: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 99 })),
+    plain,
+    numbered: fc.option(numbered, { nil: null }),
+    end: fc.oneof(
+      fc.integer({ min: 1, max: 1000 }).map((count) => ({ count })),
+      fc.integer({ min: 0, max: 4000 }).map((days) => ({ days })),
+    ),
+    zone: fc.constantFrom("UTC", "Europe/Berlin", "Australia/Lord_Howe"),
+    start: fc.integer({ min: Date.UTC(2023, 0, 1) / day, max: Date.UTC(2029, 0, 1) / day }),
+  });
+  fc.assert(
+    fc.property(rules, ({ frequency, interval, plain: days, numbered: nths, end, zone, start: startDay }) => {
+      const byDay = frequency === "MONTHLY" && nths !== null ? nths : days;
+      const start = startDay * day + 8_100_000;
+      const text =
+        `FREQ=${frequency};INTERVAL=${interval}` +
+        (byDay.length === 0 ? "" : `;BYDAY=${byDay.join()}`) +
+        ("count" in end
+          ? `;COUNT=${end.count}`
+          : `;UNTIL=${new Date((startDay + end.days) * day).toISOString().slice(0, 10).replaceAll("-", "")}`);
+      // The first start of a stored rule is a date of it; rrule would look for one until the year 9999.
+      const inUtc = { start, rule: parseRule(text), zone: "UTC" };
+      if (starts(inUtc, { from: start, to: start }).length === 0) return;
+      // rrule reads a local time as the same digits in UTC, so its UNTIL is the end of the day.
+      const options = { ...rrule.RRule.parseString(text), dtstart: new Date(start) };
+      if (options.until != null) options.until = new Date(options.until.getTime() + day - 1);
+      const far = start + 50 * 365.25 * day;
+      const all = new rrule.RRule(options).between(new Date(start), new Date(far), true).map(Number);
+      const local = start;
+      const own = { start: instantOf(local, zone), rule: parseRule(text), zone };
+      let last: number | null = null;
+      const cost = conversions(() => (last = lastStart(own)));
+      const wanted = "count" in end && all.length < end.count ? null : instantOf(all.at(-1)!, zone);
+      t.equal(last, wanted, `${text} in ${zone}`);
+      t.ok(cost <= 50, `${text} in ${zone}: ${cost} conversions`);
+    }),
+    { numRuns: 60 },
+  );
+  for (const rule of ["FREQ=DAILY", "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", "FREQ=MONTHLY;BYDAY=-1SU", "FREQ=MONTHLY"])
+    for (const end of ["UNTIL=20761101", "UNTIL=20761101T000000Z", "COUNT=1000"]) {
+      const own = series("2026-11-29T02:00:00Z", `${rule};${end}`, "Europe/Berlin");
+      const cost = conversions(() => t.not(lastStart(own), undefined));
+      t.ok(cost <= 50, `${rule};${end}: ${cost} conversions`);
+    }
+  t.end();
+});
+
 t.test("the last start of a series", (t) => {
   const last = (rule: string) => lastStart(series("2026-11-22T02:00:00Z", rule));
   t.equal(last("FREQ=DAILY"), null);

@@ -146,7 +146,7 @@ const weekdayOf = (date: number): number => (((date / dayMs + 3) % 7) + 7) % 7;
 /** Throws INVALID_RECURRENCE when the rule does not include its own first start: RFC 5545 leaves that open. */
 export function checkStart({ start, rule, zone }: Series): void {
   const first = midnight(localOf(start, zone));
-  if (dates(first, rule, first).next().value !== first) {
+  if (dates(first, rule, { from: first, last: first }).next().value !== first) {
     const day = new Date(first).toISOString().slice(0, 10);
     throw refuse(`The first start, ${day} in ${zone}, is not on a day of the rule: change the start or BYDAY.`);
   }
@@ -154,26 +154,38 @@ export function checkStart({ start, rule, zone }: Series): void {
     throw refuse("The rule ends before the first start: change UNTIL.");
 }
 
-/** Local dates of a rule from `first` to `last`, ascending, as Unix ms; COUNT and UNTIL do not end them. */
-function* dates(first: number, { frequency, interval, byDay }: Rule, last: number): Generator<number> {
-  const begin = new Date(first);
-  for (let step = 0; ; step++) {
-    let period: number;
-    let days: number[];
-    if (frequency === "DAILY") {
-      period = first + step * interval * dayMs;
-      days = byDay.length === 0 || byDay.some(({ day }) => day === weekdayOf(period)) ? [period] : [];
-    } else if (frequency === "WEEKLY") {
-      period = first - weekdayOf(first) * dayMs + step * interval * 7 * dayMs;
-      const of = byDay.length === 0 ? [weekdayOf(first)] : byDay.map(({ day }) => day);
-      days = of.map((day) => period + day * dayMs);
-    } else {
-      period = Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth() + step * interval, 1);
-      days = daysOfMonth(period, begin.getUTCDate(), byDay);
-    }
-    if (period > last) return;
-    for (const date of days.toSorted((a, b) => a - b)) if (date >= first && date <= last) yield date;
+/** The period of a rule that has a local date: its number, from 0 at the first start. Negative before. */
+function stepAt(first: number, { frequency, interval }: Rule, date: number): number {
+  if (frequency === "DAILY") return Math.floor((date - first) / (interval * dayMs));
+  if (frequency === "WEEKLY") return Math.floor((date - weekOf(first)) / (interval * 7 * dayMs));
+  const [begin, at] = [new Date(first), new Date(date)];
+  const months = (at.getUTCFullYear() - begin.getUTCFullYear()) * 12 + at.getUTCMonth() - begin.getUTCMonth();
+  return Math.floor(months / interval);
+}
+
+const weekOf = (date: number): number => date - weekdayOf(date) * dayMs;
+
+/** Local dates of a period of a rule, ascending, as Unix ms. */
+function datesIn(first: number, { frequency, interval, byDay }: Rule, step: number): number[] {
+  if (frequency === "DAILY") {
+    const date = first + step * interval * dayMs;
+    return byDay.length === 0 || byDay.some(({ day }) => day === weekdayOf(date)) ? [date] : [];
   }
+  if (frequency === "WEEKLY") {
+    const week = weekOf(first) + step * interval * 7 * dayMs;
+    const days = byDay.length === 0 ? [weekdayOf(first)] : byDay.map(({ day }) => day).sort((a, b) => a - b);
+    return days.map((day) => week + day * dayMs);
+  }
+  const begin = new Date(first);
+  const month = Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth() + step * interval, 1);
+  return daysOfMonth(month, begin.getUTCDate(), byDay).sort((a, b) => a - b);
+}
+
+/** Local dates of a rule from `from` to `last`, ascending, as Unix ms; COUNT and UNTIL do not end them. */
+function* dates(first: number, rule: Rule, { from, last }: { from: number; last: number }): Generator<number> {
+  const end = stepAt(first, rule, last);
+  for (let step = Math.max(0, stepAt(first, rule, from)); step <= end; step++)
+    for (const date of datesIn(first, rule, step)) if (date >= first && date >= from && date <= last) yield date;
 }
 
 /** The days of a month: a month without the day of the month has none. */
@@ -199,27 +211,49 @@ export function starts(
   const first = midnight(local);
   const found: number[] = [];
   let count = 0;
-  for (const date of dates(first, rule, midnight(localOf(to, zone)) + dayMs)) {
+  // COUNT counts from the first start. An instant is at most a day away from the same digits in UTC.
+  const begin = rule.count === null ? midnight(from) - 2 * dayMs : first;
+  for (const date of dates(first, rule, { from: begin, last: midnight(localOf(to, zone)) + dayMs })) {
     if (found.length >= limit || (rule.count !== null && ++count > rule.count)) break;
     if (rule.until !== null && "date" in rule.until && date > rule.until.date) break;
-    // An instant is at most a day away from the same digits in UTC.
     if (date + 2 * dayMs < from) continue;
-    const instant = date === first ? start : instantOf(date + (local - first), zone);
+    const instant = startOn(date, { start, zone, local });
     if (instant > to || (rule.until !== null && "instant" in rule.until && instant > rule.until.instant)) break;
     if (instant >= from) found.push(instant);
   }
   return found;
 }
 
-/** The last start of a series; null for a series without an end within 50 years. */
-export function lastStart(series: Series): number | null {
-  const { rule, start } = series;
+/** The start on a local date of a series that first starts at `start`, which is `local` in its zone. */
+function startOn(date: number, { start, zone, local }: { start: number; zone: string; local: number }): number {
+  const first = midnight(local);
+  return date === first ? start : instantOf(date + (local - first), zone);
+}
+
+/**
+ * The last start of a series; null for a series without an end within 50 years. Only few dates are converted from the
+ * zone, which is what costs: the last one of COUNT, and for UNTIL those before it until one fits.
+ */
+export function lastStart({ start, rule, zone }: Series): number | null {
   if (rule.count === null && rule.until === null) return null;
   const far = start + farYears * 365.25 * dayMs;
-  if (rule.until !== null) {
-    const end = "date" in rule.until ? rule.until.date + 2 * dayMs : rule.until.instant;
-    return end > far ? null : starts(series, { from: start, to: end }).at(-1)!;
+  const local = localOf(start, zone);
+  const first = midnight(local);
+  if (rule.count !== null) {
+    let left = rule.count;
+    for (const date of dates(first, rule, { from: first, last: midnight(far) }))
+      if (--left === 0) return startOn(date, { start, zone, local });
+    return null;
   }
-  const all = starts(series, { from: start, to: far });
-  return all.length < rule.count! ? null : all.at(-1)!;
+  const until = rule.until!;
+  const end = "date" in until ? until.date + 2 * dayMs : until.instant;
+  if (end > far) return null;
+  const last = "date" in until ? until.date : midnight(localOf(end, zone));
+  for (let step = stepAt(first, rule, last); step >= 0; step--)
+    for (const date of datesIn(first, rule, step).reverse()) {
+      if (date < first || date > last) continue;
+      const instant = startOn(date, { start, zone, local });
+      if ("date" in until || instant <= until.instant) return instant;
+    }
+  return start;
 }

@@ -21,6 +21,7 @@ const fields = {
     Lines({
       maxLength: 5000,
       longCode: "DESCRIPTION_TOO_LONG",
+      emptyIsNull: true,
       description: "Details on status pages, at most 5000 characters",
       examples: ["The shop is read-only."],
     }),
@@ -28,7 +29,12 @@ const fields = {
   starts_at: time("Start", "2026-11-28T22:00:00.000Z"),
   ends_at: time(`End: after the start, at most ${maxDays} days later`, "2026-11-29T02:00:00.000Z"),
   component_ids: Type.Array(
-    IdText({ format: "uuid", description: "Id of a target", examples: ["01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"] }),
+    IdText({
+      format: "uuid",
+      errorCode: "INVALID_COMPONENT_ID",
+      description: "Id of a target",
+      examples: ["01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"],
+    }),
     {
       maxItems: maxComponents,
       description: "Targets under maintenance. A window without a public one is not published",
@@ -163,8 +169,11 @@ export type OccurrencePatch = Static<typeof OccurrencePatch>;
 
 export const OccurrenceParams = Type.Object({ id: Id, occurrence_id: Id });
 
+const inState = { description: "Only windows in this state; all without it" };
+
 export const MaintenanceListQuery = Type.Object({
-  status: Type.Enum([...windowStates, "all"], { default: "all", description: "Only windows in this state" }),
+  state: Type.Optional(Type.Enum([...windowStates, "all"], inState)),
+  status: Type.Optional(Type.Enum([...windowStates, "all"], { description: "The same as `state`" })),
   ...paging(50, 500),
 });
 export type MaintenanceListQuery = Static<typeof MaintenanceListQuery>;

@@ -14,6 +14,7 @@ import type { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenanceP
 export type { PageWindowRow } from "./occurrence-queries.ts";
 export { activeWindows, calendar, targetWindow, windowScope } from "./reads.ts";
 export { listOccurrences, updateOccurrence } from "./occurrences.ts";
+export { zoneName } from "./zoned.ts";
 
 /**
  * Creates a maintenance window. Throws INVALID_TIME_RANGE, INVALID_DURATION, INVALID_RECURRENCE, INVALID_COMPONENT_ID,
@@ -54,17 +55,22 @@ export async function createWindow(ctx: Ctx, input: MaintenanceCreate): Promise<
   });
 }
 
-/** Windows of the organisation by the start of their current, next or last occurrence. */
+/** Windows of the organisation by the start of their current, next or last occurrence. Throws INVALID_QUERY. */
 export async function listWindows(
   ctx: Ctx,
-  { status, limit, offset }: MaintenanceListQuery,
+  { state, status, limit, offset }: MaintenanceListQuery,
   order: queries.WindowOrder = "newest",
 ): Promise<Page<Maintenance>> {
   requireScope(ctx, "maintenance:read");
+  if (state !== undefined && status !== undefined && state !== status)
+    throw new AppError("INVALID_QUERY", "state and status are the same filter: send one of them.", {
+      field: "/query/status",
+    });
   const now = new Date(ctx.clock.now());
+  const wanted = state ?? status ?? "all";
   const [rows, total] = await Promise.all([
-    queries.selectWindows(ctx.sql, ctx.orgId, { status, now, order, limit, offset }),
-    queries.countWindows(ctx.sql, ctx.orgId, status, now),
+    queries.selectWindows(ctx.sql, ctx.orgId, { state: wanted, now, order, limit, offset }),
+    queries.countWindows(ctx.sql, ctx.orgId, wanted, now),
   ]);
   return { items: rows.map((row) => present(row, now)), total, limit, offset };
 }
@@ -190,7 +196,8 @@ function recurrenceColumns(
 
 async function checkTargets(tx: Ctx, ids: readonly string[]): Promise<void> {
   const known = await queries.keepTargets(tx.sql, tx.orgId, ids);
-  const wrong = ids.findIndex((id, at) => !known.has(id) || ids.indexOf(id) !== at);
+  const seen = new Set<string>();
+  const wrong = ids.findIndex((id) => !known.has(id) || seen.size === seen.add(id).size);
   if (wrong < 0) return;
   const words = known.has(ids[wrong]!) ? "is listed twice" : "is not a target of this organisation";
   throw new AppError("INVALID_COMPONENT_ID", `${ids[wrong]} ${words}.`, { field: `/component_ids/${wrong}` });

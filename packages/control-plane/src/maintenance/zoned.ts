@@ -1,4 +1,7 @@
-const formats = new Map<string, Intl.DateTimeFormat>();
+import { LRUCache } from "lru-cache";
+
+/** By zone. A format holds about 40 kB. */
+const formats = new LRUCache<string, Intl.DateTimeFormat>({ max: 100 });
 
 function formatOf(zone: string): Intl.DateTimeFormat {
   let format = formats.get(zone);

@@ -21,6 +21,7 @@ const own = new Set([
   "errorCode",
   "emptyCode",
   "longCode",
+  "emptyIsNull",
   "sizeCodes",
   "cap",
   "discriminator",
@@ -64,7 +65,8 @@ export function openSchemas(replied: readonly TSchema[]): Schemas {
     }
     if (direction === "in") leaveOutDefaults(out, node);
     if (node["cap"] !== undefined) delete out["maximum"];
-    if (node["text"] === "line" || node["text"] === "lines") Object.assign(out, { minLength: 1, pattern: "\\S" });
+    if ((node["text"] === "line" || node["text"] === "lines") && node["emptyIsNull"] !== true)
+      Object.assign(out, { minLength: 1, pattern: "\\S" });
     if (Array.isArray(out["enum"]) && out["type"] === undefined && out["enum"].every((it) => typeof it === "string"))
       out["type"] = "string";
     if (Array.isArray(out["items"])) asTuple(out, out["items"]);

@@ -1,6 +1,7 @@
 import type { Json } from "./json.ts";
 import { errorResponses } from "./errors.ts";
-import type { ErrorCode } from "@statusmesh/shared/errors";
+import { exampleId } from "./examples.ts";
+import { errorCodes, type ErrorCode } from "@statusmesh/shared/errors";
 
 /* Operations besides the declared routes: health, this document, public pages. */
 
@@ -18,6 +19,8 @@ interface Surface {
   /** The reply with status 200. */
   reply: string;
   errors: readonly ErrorCode[];
+  /** Errors that are answered as a page. */
+  errorPages?: readonly ErrorCode[];
 }
 
 const state = (word: string): Json => ({
@@ -28,7 +31,74 @@ const state = (word: string): Json => ({
 });
 const html = { type: "text/html", schema: { type: "string" }, example: '<!doctype html>\n<html lang="en">…</html>\n' };
 
+const pageCache = "public, max-age=10, stale-while-revalidate=30";
+const query = (name: string, description: string, value: string): Json => ({
+  name,
+  in: "query",
+  required: false,
+  description,
+  schema: { type: "string" },
+  examples: { typical: { summary: "Typical", value, "x-example-show-value": false } },
+});
+
 const surfaces: Surface[] = [
+  {
+    path: "/status",
+    operationId: "get_status",
+    tag: "Public",
+    summary: "The status page as HTML",
+    description:
+      "On the host of a page, `/` is the same. `fragment=1` answers the part that changes, without the frame.",
+    parameters: [query("fragment", "1: the changing part alone", "1")],
+    ...html,
+    cache: pageCache,
+    reply: "The page",
+    errors: ["INTERNAL", "INVALID_HOST", "RATE_LIMITED"],
+    errorPages: ["STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"],
+  },
+  {
+    path: "/status/incidents/{id}",
+    operationId: "get_status_incidents_id",
+    tag: "Public",
+    summary: "An incident as HTML",
+    description: "The newest 20 updates; all of them with `updates=all`.",
+    parameters: [
+      {
+        name: "id",
+        in: "path",
+        required: true,
+        description: "Id of the incident",
+        schema: { type: "string" },
+        example: exampleId,
+      },
+      query("updates", "all: every update", "all"),
+    ],
+    ...html,
+    cache: pageCache,
+    reply: "The incident",
+    errors: ["INTERNAL", "INVALID_HOST", "RATE_LIMITED"],
+    errorPages: ["STATUS_PAGE_NOT_FOUND", "INCIDENT_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"],
+  },
+  {
+    path: "/hooks/whatsapp",
+    operationId: "get_hooks_whatsapp",
+    tag: "Hooks",
+    summary: "Handshake of the WhatsApp webhook",
+    description:
+      "Meta sends it when the webhook is set up, and the challenge is repeated. 405 without " +
+      "`channels.whatsapp.verify_token` and without `hub.mode`.",
+    parameters: [
+      query("hub.mode", "`subscribe`", "subscribe"),
+      query("hub.verify_token", "The configured verify token", "…"),
+      query("hub.challenge", "Text to repeat", "1158201444"),
+    ],
+    type: "text/plain",
+    schema: { type: "string" },
+    example: "1158201444",
+    cache: "no-store",
+    reply: "The challenge",
+    errors: ["INTERNAL", "INVALID_HOST", "FORBIDDEN", "METHOD_NOT_ALLOWED"],
+  },
   {
     path: "/healthz",
     operationId: "get_healthz",
@@ -89,6 +159,28 @@ const surfaces: Surface[] = [
 
 const always = { "X-Request-Id": { $ref: "#/components/headers/RequestId" } };
 
+/** Responses of these codes by status, as pages. */
+function errorPageResponses(codes: readonly ErrorCode[]): Json {
+  const byStatus: Record<string, ErrorCode[]> = {};
+  for (const code of codes) (byStatus[errorCodes[code].status] ??= []).push(code);
+  return Object.fromEntries(
+    Object.entries(byStatus).map(([status, own]) => [
+      status,
+      {
+        description: own.map((code) => `${code}: ${errorCodes[code].when}`).join("; "),
+        headers: {
+          ...always,
+          "Cache-Control": { $ref: "#/components/headers/NoStore" },
+          ...(status === "503" ? { "Retry-After": { $ref: "#/components/headers/RetryAfter" } } : {}),
+        },
+        content: {
+          [html.type]: { schema: html.schema, examples: { typical: { summary: "Typical", value: html.example } } },
+        },
+      },
+    ]),
+  );
+}
+
 /** Operations by path. `used` is called with their error codes. */
 export function surfaceOperations(used: Set<ErrorCode>): Record<string, Json> {
   return Object.fromEntries(
@@ -117,6 +209,7 @@ export function surfaceOperations(used: Set<ErrorCode>): Record<string, Json> {
               },
             },
             ...errorResponses(it.errors, used),
+            ...errorPageResponses(it.errorPages ?? []),
           },
           security: [],
         },

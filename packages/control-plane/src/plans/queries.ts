@@ -9,6 +9,8 @@ export interface PlanRow {
   max_members: number | null;
   max_status_pages: number | null;
   max_public_components: number | null;
+  max_components_per_page: number | null;
+  max_updates_per_incident: number | null;
   max_notification_channels: number | null;
   max_maintenance_windows: number | null;
   max_share_links_per_monitor: number | null;
@@ -22,6 +24,7 @@ export interface PlanRow {
 
 const columns = (sql: Db) => sql`
   p.id, p.min_check_interval_secs, p.max_targets, p.max_members, p.max_status_pages, p.max_public_components,
+  p.max_components_per_page, p.max_updates_per_incident,
   p.max_notification_channels, p.max_maintenance_windows, p.max_share_links_per_monitor, p.max_shared_monitors,
   p.api_writes_per_min, p.api_reads_per_min, p.bulk_ops_per_min, p.test_now_per_min, p.check_now_per_min`;
 

@@ -4,6 +4,8 @@ import { createChannel } from "../channels/service.ts";
 import type { Ctx } from "../context.ts";
 import { createTargets } from "../targets/create.ts";
 import { createTarget } from "../targets/service.ts";
+import { postUpdate } from "../incidents/service.ts";
+import { addIncident, newTarget } from "../testing/scene.ts";
 import { newOrg, openWorld, refusal } from "../testing/world.ts";
 import { planOf } from "./service.ts";
 
@@ -65,6 +67,20 @@ t.test("a quota below the current number only stops additions", async (t) => {
   t.match(await refusal(t, () => createTarget(ctx, target())), {
     code: "QUOTA_EXCEEDED",
     details: { current: limit + 2, limit },
+  });
+});
+
+t.test("an incident has at most 100 updates", async (t) => {
+  const ctx = await newOrg(system);
+  const incident = await addIncident(ctx, await newTarget(ctx), { started: Date.now() });
+  const update = { phase: "monitoring" as const, message: "Still looking." };
+  for (let sent = 0; sent < 99; sent++) await postUpdate(ctx, incident, update);
+  const race = await Promise.allSettled(Array.from({ length: 5 }, () => postUpdate(ctx, incident, update)));
+  t.equal(race.filter((one) => one.status === "fulfilled").length, 1);
+  t.match(await refusal(t, () => postUpdate(ctx, incident, update)), {
+    code: "QUOTA_EXCEEDED",
+    message: "The plan selfhost allows 100 updates for each incident, and there are 100 already.",
+    details: { quota: "max_updates_per_incident", current: 100, limit: 100 },
   });
 });
 

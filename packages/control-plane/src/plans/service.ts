@@ -20,6 +20,14 @@ const quotas = {
   max_targets: { things: ["target", "targets"], code: "QUOTA_EXCEEDED" },
   max_status_pages: { things: ["status page", "status pages"], code: "QUOTA_EXCEEDED" },
   max_public_components: { things: ["public monitor", "public monitors"], code: "QUOTA_EXCEEDED" },
+  max_components_per_page: {
+    things: ["component for each status page", "components for each status page"],
+    code: "QUOTA_EXCEEDED",
+  },
+  max_updates_per_incident: {
+    things: ["update for each incident", "updates for each incident"],
+    code: "QUOTA_EXCEEDED",
+  },
   max_notification_channels: {
     things: ["notification channel", "notification channels"],
     code: "CHANNEL_QUOTA_EXCEEDED",

@@ -67,7 +67,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
   return {
     orgId: page.org_id,
     pageId: page.id,
-    bytes: pageBytes + rows.length * componentBytes + bytesOf(incidents),
+    bytes: pageBytes + rows.length * componentBytes + bytesOf(incidents) + bytesOfPlans(windows, now),
     branding: page.branding,
     logo,
     subscribe: page.subscriptions_enabled,
@@ -91,6 +91,10 @@ const bytesOf = (incidents: readonly queries.PublicIncidentRow[]): number =>
     (sum, { updates }) => updates.reduce((own, { message }) => own + 500 + 10 * message.length, sum + 20_000),
     0,
   );
+
+/** Bytes of the windows that a page lists, with their components, in replies, roughly. */
+const bytesOfPlans = (windows: readonly PageWindowRow[], now: number): number =>
+  windows.reduce((sum, one) => sum + (one.ends_at.getTime() > now ? 1000 + 100 * one.target_ids.length : 0), 0);
 
 /** The public data of a page. `history` returns the cells and the uptime of a component over all days. */
 function presentStatus(
@@ -263,6 +267,7 @@ export function presentIncident(row: queries.PublicIncidentRow, texts: Texts): P
     ended_at: isoOrNull(row.ended_at),
     duration_secs:
       row.ended_at === null ? null : Math.round((row.ended_at.getTime() - row.started_at.getTime()) / 1000),
+    updates_total: row.updates_total,
     updates: row.updates.map((update) => ({
       phase: update.phase,
       message: update.message,

@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import type { Interval } from "./intervals.ts";
 
 /** A calendar day of a time zone. */
@@ -7,7 +8,8 @@ export interface Day extends Interval {
 }
 
 const dayMs = 86_400_000;
-const formats = new Map<string, Intl.DateTimeFormat>();
+/** By time zone. A format holds about 40 kB. */
+const formats = new LRUCache<string, Intl.DateTimeFormat>({ max: 100 });
 
 /** Offset of a time zone from UTC at a time, ms. */
 function offsetAt(at: number, timeZone: string): number {

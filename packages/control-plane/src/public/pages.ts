@@ -1,8 +1,10 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { Visit } from "../context.ts";
 import { page } from "../html/pages.ts";
+import { mapInTurns } from "../http/turns.ts";
 import { pageToPreview } from "../status-pages/service.ts";
 import type { ServedStatus } from "./compute.ts";
+import { listedUpdates } from "./queries.ts";
 import { aboutHtml } from "./markdown.ts";
 import { componentsOf, publicIncident, servedStatus, statusOf } from "./service.ts";
 import { worst } from "./states.ts";
@@ -25,16 +27,18 @@ export const publicPages = [
       show(ctx, async (served) => ({
         view: "public/status",
         fragment: "public/status-fragment",
-        data: statusData(served),
+        data: await statusData(served),
         shared: served,
       })),
   }),
   page({
     path: "/status/incidents/{id}",
     auth: "public",
-    handle: ({ ctx, params }) =>
+    handle: ({ ctx, params, query }) =>
       show(ctx, async (served) => {
-        const incident = await publicIncident(ctx, params["id"] ?? "");
+        const whole = await publicIncident(ctx, params["id"] ?? "");
+        const cut = query["updates"] !== "all" && whole.updates.length > listedUpdates;
+        const incident = cut ? { ...whole, updates: whole.updates.slice(0, listedUpdates) } : whole;
         return {
           view: "public/incident",
           data: { ...frameOf(served), incident },
@@ -50,7 +54,10 @@ export const publicPages = [
       return {
         view: "public/status" as const,
         fragment: "public/status-fragment" as const,
-        data: { ...statusData(served), live: `${ctx.config.server.public_url}/status-pages/${served.pageId}/preview` },
+        data: {
+          ...(await statusData(served)),
+          live: `${ctx.config.server.public_url}/status-pages/${served.pageId}/preview`,
+        },
         headers: framedByUs,
       };
     },
@@ -129,10 +136,13 @@ export const frameOf = ({ status, branding, logo, subscribe }: ServedStatus) => 
 
 const datas = new WeakMap<ServedStatus, ReturnType<typeof computeData>>();
 
-/** The data of the page's view, made once per computation. */
-function statusData(served: ServedStatus): ReturnType<typeof computeData> {
-  let data = datas.get(served);
-  if (data === undefined) datas.set(served, (data = computeData(served)));
+/** The data of the page's view, made once per computation. Strips are drawn in slices: 1,000 of them take long. */
+async function statusData(served: ServedStatus): Promise<ReturnType<typeof computeData>> {
+  const known = datas.get(served);
+  if (known !== undefined) return known;
+  const data = computeData(served);
+  await mapInTurns(componentsOf(served.status), (component) => data.words.strip(component));
+  datas.set(served, data);
   return data;
 }
 

@@ -160,6 +160,7 @@ t.test("the JSON of a page has its public fields and no others", async (t) => {
       started_at: iso(noon - 38 * minute),
       ended_at: null,
       duration_secs: null,
+      updates_total: 2,
       updates: [
         { phase: "identified", message: "It is the database.", created_at: iso(noon - 10 * minute) },
         { phase: "investigating", message: "We see errors.", created_at: iso(noon - 30 * minute) },
@@ -322,6 +323,29 @@ t.test(
     t.equal((await ask("GET", "/api/public/v1/status")).status, 200, "a failure is not kept");
   },
 );
+
+t.test("lists show the newest 20 updates of an incident, with a link to the rest", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  const web = await newTarget(ctx);
+  await show(pageId, web);
+  const incident = await addIncident(ctx, web, { started: noon - hour });
+  for (let n = 1; n <= 30; n++) await addUpdate(ctx, incident, noon - hour + n * 1000, "monitoring", `Update ${n}.`);
+  const { body } = await ask("GET", "/api/public/v1/status");
+  const [listed] = body.active_incidents;
+  t.equal(listed.updates_total, 30);
+  t.strictSame(
+    listed.updates.map(({ message }: { message: string }) => message),
+    Array.from({ length: 20 }, (_, at) => `Update ${30 - at}.`),
+  );
+  t.equal((await ask("GET", `/api/public/v1/incidents/${incident}`)).body.updates.length, 30);
+  const shown = async (path: string) => (await ask("GET", path)).text.match(/Update \d+\./g)?.length;
+  const link = `/status/incidents/${incident}?updates=all`;
+  t.equal(await shown("/status"), 20);
+  t.equal(await shown(`/status/incidents/${incident}`), 20);
+  t.equal(await shown(link), 30);
+  for (const path of ["/status", `/status/incidents/${incident}`])
+    t.match((await ask("GET", path)).text, new RegExp(`href="${link.replace("?", "\\?")}">10 earlier updates<`), path);
+});
 
 t.test("two processes compute the same page", async (t) => {
   const pageId = await publish(ctx.orgId);

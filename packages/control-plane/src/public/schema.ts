@@ -77,7 +77,10 @@ export const PublicIncident = Type.Object(
     started_at: Timestamp,
     ended_at: nullable(Timestamp),
     duration_secs: nullable(Type.Integer({ description: "Null while it lasts" })),
-    updates: Type.Array(PublicUpdate, { description: "Newest first" }),
+    updates_total: Type.Integer({ description: "How many updates the incident has", examples: [1] }),
+    updates: Type.Array(PublicUpdate, {
+      description: "Newest first: all of them where the incident is read by itself, the newest 20 in lists",
+    }),
   },
   { ...exact, title: "PublicIncident" },
 );

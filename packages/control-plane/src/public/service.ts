@@ -2,6 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import type { System, Visit } from "../context.ts";
 import { failureOf } from "../db/failures.ts";
+import { stringified } from "../http/reply.ts";
 import type { Page } from "../http/wire.ts";
 import type { Hub } from "../db/notify.ts";
 import { pagesChannel, type PageRow, servedPage } from "../status-pages/service.ts";
@@ -102,6 +103,16 @@ export const keyOf = ({ pageId, pageSlug }: Visit): string => {
   return pageSlug === null ? "none:" : `slug:${pageSlug}`;
 };
 
+const texts = new WeakMap<PublicStatus, Promise<Buffer>>();
+
+/** The data of /status as JSON: one buffer for all readers of a computation, because a large page has megabytes. */
+export async function publicStatusJson(system: Visit): Promise<Buffer> {
+  const { status } = await servedStatus(system);
+  let text = texts.get(status);
+  if (text === undefined) texts.set(status, (text = stringified(status).then((made) => Buffer.from(made as string))));
+  return await text;
+}
+
 /** The data of /status. */
 export async function publicStatus(system: Visit): Promise<PublicStatus> {
   return (await servedStatus(system)).status;
@@ -146,7 +157,7 @@ export async function listPublicIncidents(
 export async function publicIncident(system: Visit, id: string): Promise<PublicIncident> {
   const { status, orgId, pageId, branding } = await servedStatus(system);
   const known = [...status.active_incidents, ...status.recent_incidents].find((incident) => incident.id === id);
-  if (known !== undefined) return known;
+  if (known !== undefined && known.updates.length === known.updates_total) return known;
   const row = isId(id) ? await queries.selectPublicIncident(system.sql, orgId, pageId, id) : null;
   if (row === null) throw new AppError("INCIDENT_NOT_FOUND", "Incident not found on this page.");
   return presentIncident(row, textsOf(branding.language));

@@ -45,6 +45,8 @@ export interface Texts {
   readonly noData: string;
   readonly moreIncidents: (count: number) => string;
   readonly earlierUpdates: (count: number) => string;
+  /** How many items a list does not name. */
+  readonly more: (count: number) => string;
   readonly olderIncidents: (count: number) => string;
   readonly fullList: string;
   readonly lastDays: (days: number) => string;
@@ -126,6 +128,7 @@ const en: Texts = {
   noData: "No recent data.",
   moreIncidents: (count) => (count === 1 ? "1 more incident" : `${count} more incidents`),
   earlierUpdates: (count) => (count === 1 ? "1 earlier update" : `${count} earlier updates`),
+  more: (count) => `${count} more`,
   olderIncidents: (count) => (count === 1 ? "1 older incident" : `${count} older incidents`),
   fullList: "Full list (JSON)",
   lastDays: (days) => `Last ${days} days`,
@@ -210,6 +213,7 @@ const de: Texts = {
   noData: "Keine aktuellen Daten.",
   moreIncidents: (count) => (count === 1 ? "1 weitere Störung" : `${count} weitere Störungen`),
   earlierUpdates: (count) => (count === 1 ? "1 frühere Meldung" : `${count} frühere Meldungen`),
+  more: (count) => `${count} weitere`,
   olderIncidents: (count) => (count === 1 ? "1 ältere Störung" : `${count} ältere Störungen`),
   fullList: "Ganze Liste (JSON)",
   lastDays: (days) => `Letzte ${days} Tage`,

@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { absolute, duration, percent } from "../html/format.ts";
 import { html, type Markup } from "../html/markup.ts";
 import { state } from "../html/views.ts";
@@ -21,11 +22,15 @@ const tone = (of: ComponentState): string => looks[of].tone;
 /** Cell width and distance of the strip, in its own units. */
 const cell = { step: 8, width: 6, height: 28 };
 
+/** Names of a list in a sentence: a maintenance window may have 1,000 components. */
+const mostListed = 20;
+
 /** What the views of a page print: its texts, and times in its time zone. */
 export class PageWords {
   readonly t: Texts;
   readonly language: Language;
   readonly #timeZone: string;
+  readonly #strips = new WeakMap<PublicComponent, Markup>();
   readonly #clock: Intl.DateTimeFormat;
   readonly #date: Intl.DateTimeFormat;
   readonly #day: Intl.DateTimeFormat;
@@ -74,15 +79,23 @@ export class PageWords {
   uptime = ({ uptime_pct: pct }: PublicComponent): string =>
     pct === null ? this.t.noDataYet : this.t.uptime(percent(pct).replace(".", this.language === "de" ? "," : "."));
 
-  /** `a, b and c`. */
-  list = (items: readonly string[]): string =>
-    items.length < 2 ? (items[0] ?? "") : `${items.slice(0, -1).join(", ")} ${this.t.and} ${items.at(-1)!}`;
+  /** `a, b and c`; of many items the first, and how many more there are. */
+  list = (all: readonly string[]): string => {
+    const items = all.length <= mostListed ? all : [...all.slice(0, mostListed), this.t.more(all.length - mostListed)];
+    return items.length < 2 ? (items[0] ?? "") : `${items.slice(0, -1).join(", ")} ${this.t.and} ${items.at(-1)!}`;
+  };
 
   /**
    * The days of a component as one drawing, oldest first: one path per state, because 90 elements for each of 25
    * components are slow on a phone. `data-days` has a letter per day, and the seconds of downtime behind it.
    */
   strip(component: PublicComponent): Markup {
+    let strip = this.#strips.get(component);
+    if (strip === undefined) this.#strips.set(component, (strip = this.#drawn(component)));
+    return strip;
+  }
+
+  #drawn(component: PublicComponent): Markup {
     const { history } = component;
     const paths = Object.entries(looks).flatMap(([of, { cell: name }]) => {
       const d = history
@@ -121,7 +134,7 @@ export class PageWords {
   }
 }
 
-const pages = new Map<string, PageWords>();
+const pages = new LRUCache<string, PageWords>({ max: 100 });
 
 /** The words of a language in a time zone. Formats of dates are expensive to make, so they are kept. */
 export function wordsOf({ language, timezone }: { language: Language; timezone: string }): PageWords {

@@ -24,8 +24,9 @@ export async function listComponents(
 }
 
 /**
- * Adds a monitor at the end of a page. Throws TARGET_NOT_FOUND, COMPONENT_ALREADY_ON_PAGE, and QUOTA_EXCEEDED for a
- * new public monitor over the plan's limit; a monitor that is already on another page costs nothing.
+ * Adds a monitor at the end of a page. Throws TARGET_NOT_FOUND, COMPONENT_ALREADY_ON_PAGE, and QUOTA_EXCEEDED for
+ * more components than a page may have, and for a new public monitor over the plan's limit; a monitor that is already
+ * on another page costs nothing there.
  */
 export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCreate): Promise<Component> {
   requireScope(ctx, "status_page:write");
@@ -44,6 +45,10 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
     if (!(await queries.insertComponent(own.sql, ctx.orgId, pageId, binding)))
       throw new AppError("TARGET_NOT_FOUND", "Monitor not found.", { field: "/target_id" });
     // After the insert, so that an absent monitor is reported first.
+    await takeQuota(own, "max_components_per_page", async () => ({
+      current: (await queries.countComponents(own.sql, ctx.orgId, pageId)) - 1,
+      adding: 1,
+    }));
     await takeQuota(own, "max_public_components", async () => {
       const { others, elsewhere } = await queries.countOtherPublicTargets(own.sql, ctx.orgId, pageId, input.target_id);
       return elsewhere ? { current: others + 1, adding: 0 } : { current: others, adding: 1 };
@@ -70,6 +75,7 @@ export async function addComponents(ctx: Ctx, pageId: string, input: ComponentBu
       throw new AppError("TARGET_NOT_FOUND", `Monitor ${input.target_ids[absent]} not found.`, {
         field: `/target_ids/${absent}`,
       });
+    await takeQuota(own, "max_components_per_page", () => queries.countOnPage(own.sql, ctx.orgId, pageId, ids));
     await takeQuota(own, "max_public_components", () => queries.countPublicTargets(own.sql, ctx.orgId, ids));
     await queries.insertComponents(own.sql, ctx.orgId, pageId, ids, input.public_group ?? null);
     await record(own, { resourceId: pageId, after: { target_ids: ids, public_group: input.public_group ?? null } });
@@ -122,7 +128,8 @@ export async function reorderComponents(
     await lockedPage(own, pageId);
     const before = (await allComponents(own, pageId)).map((row) => row.target_id);
     const present = new Set(before);
-    const stray = targetIds.findIndex((id, at) => !present.has(id) || targetIds.indexOf(id) !== at);
+    const seen = new Set<string>();
+    const stray = targetIds.findIndex((id) => !present.has(id) || seen.size === seen.add(id).size);
     if (stray >= 0)
       throw new AppError("INVALID_COMPONENT_ID", "List each component of this page exactly once.", {
         field: `/target_ids/${stray}`,

@@ -195,6 +195,20 @@ export async function keepTargets(sql: Db, orgId: string, ids: readonly string[]
   return new Set(rows.map(({ id }) => id));
 }
 
+/** Components of the page, and how many of the given monitors are not on it yet. */
+export async function countOnPage(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  ids: readonly string[],
+): Promise<{ current: number; adding: number }> {
+  const [row] = await sql<{ current: number; adding: number }[]>`
+    select count(*)::int as current,
+      (${ids.length} - count(*) filter (where target_id = any(${arrayOf(ids)}::uuid[])))::int as adding
+    from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
+  return row!;
+}
+
 /** Public monitors of the organisation, and how many of the given ones are not public yet. */
 export async function countPublicTargets(
   sql: Db,

@@ -5,6 +5,7 @@ import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope, type System, type Visit } from "../context.ts";
 import { hostUrl, pageUrl } from "../http/page-host.ts";
 import { iso, type Page } from "../http/wire.ts";
+import { zoneName } from "../maintenance/service.ts";
 import { takeQuota } from "../plans/service.ts";
 import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";
@@ -182,21 +183,14 @@ function checkedBranding(input: BrandingInput | undefined): Branding {
   const checked = branding(input);
   const problem = checked.website_url === null ? null : urlProblem(checked.website_url);
   if (problem !== null) throw new AppError("INVALID_BODY", problem, { field: "/branding/website_url" });
-  if (!isTimeZone(checked.timezone))
+  const timezone = zoneName(checked.timezone);
+  if (timezone === null)
     throw new AppError(
       "INVALID_TIME_ZONE",
       `${checked.timezone} is no IANA time zone. Use a name like Europe/Berlin or UTC.`,
       { field: "/branding/timezone" },
     );
-  return checked;
-}
-
-function isTimeZone(name: string): boolean {
-  try {
-    return new Intl.DateTimeFormat("en", { timeZone: name }).resolvedOptions().timeZone !== "";
-  } catch {
-    return false;
-  }
+  return { ...checked, timezone };
 }
 
 /** Public URL of the page: its proved domain, its own host, else /status if it is the page there. */

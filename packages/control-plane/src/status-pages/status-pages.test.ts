@@ -4,6 +4,7 @@ import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../context.ts";
 import { type Answer, serve } from "../testing/app.ts";
 import { noon } from "../testing/clock.ts";
+import { createTargets } from "../targets/create.ts";
 import { newTarget } from "../testing/scene.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 import { statusPageRoutes } from "./api.ts";
@@ -461,4 +462,41 @@ t.test("quotas hold under concurrency: at one below the limit exactly one of man
     Array.from({ length: 4 }, () => ask("POST", `${pages}/${second}/components`, { target_id: targets[1] })),
   );
   t.strictSame(doubles.map((answer) => answer.status).sort(), [201, 409, 409, 409]);
+});
+
+t.test("a page has at most 1,000 components, in any order", async (t) => {
+  const page = await makePage();
+  const own = `${pages}/${page.id}/components`;
+  const check = { type: "tcp" as const, host: "example.org", port: 443, timeout: 1000 };
+  await createTargets(
+    ctx,
+    Array.from({ length: 1001 }, (_, n) => ({ name: `Copy ${n}`, check, interval: 60 })),
+  );
+  const ids = (await sql<{ id: string }[]>`select id from targets where name like 'Copy %'`).map(({ id }) => id);
+  const last = ids.pop()!;
+  const full = {
+    status: 422,
+    body: {
+      error: { code: "QUOTA_EXCEEDED", details: { quota: "max_components_per_page", current: 1000, limit: 1000 } },
+    },
+  };
+  t.match(await ask("POST", `${own}/bulk`, { target_ids: ids }), { status: 200, body: { total: 1000 } });
+  t.match(await ask("POST", own, { target_id: last }), full);
+  t.match(await ask("POST", `${own}/bulk`, { target_ids: [ids[0], last] }), full);
+  t.match(await ask("POST", `${own}/bulk`, { target_ids: ids }), { status: 200 }, "those on it already cost nothing");
+  t.match(await ask("GET", own), { body: { total: 1000 } });
+});
+
+t.test("a time zone is stored by its canonical name", async (t) => {
+  for (const [sent, stored] of [
+    ["europe/berlin", "Europe/Berlin"],
+    ["utc", "UTC"],
+  ])
+    t.equal((await makePage({ branding: { timezone: sent } })).branding.timezone, stored);
+  for (const timezone of ["Mars/Olympus", "+02:00", ""])
+    t.match(
+      await ask("POST", pages, { slug: newSlug(), name: "x", branding: { timezone } }),
+      { status: 400 },
+      JSON.stringify(timezone),
+    );
 });

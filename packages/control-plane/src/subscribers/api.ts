@@ -3,6 +3,7 @@ import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { validate } from "@statusmesh/shared/validate";
 import { readForm, readJson } from "../http/body.ts";
+import { csvReply } from "../http/csv.ts";
 import { visitorAddress } from "../http/per-ip.ts";
 import { noContent, ok, type Reply, route, type Route } from "../http/route.ts";
 import { IdParam } from "../http/wire.ts";
@@ -140,17 +141,13 @@ export const subscriberRoutes: Route[] = [
     role: "owner",
     tag,
     summary: "Export the confirmed subscribers of a status page",
-    description: "CSV (RFC 4180) with full addresses.",
+    description: "CSV (RFC 4180) with full addresses, by kind and address. Sent while it is read.",
     params: IdParam,
     replies: { 200: Type.String({ description: "CSV", examples: ["kind,address,created_at,confirmed_at"] }) },
     errors: ["STATUS_PAGE_NOT_FOUND"],
     mediaType: "text/csv",
     cache: "no-store",
-    handle: async ({ ctx, params }) => ({
-      status: 200,
-      body: await service.exportSubscribers(ctx, params.id),
-      headers: { "Content-Disposition": 'attachment; filename="subscribers.csv"' },
-    }),
+    handle: async ({ ctx, params }) => csvReply("subscribers.csv", await service.exportSubscribers(ctx, params.id)),
   }),
   route({
     method: "DELETE",

@@ -92,6 +92,23 @@ export async function selectSubscribers(
     order by s.created_at desc, s.id limit ${limit} offset ${offset}`;
 }
 
+export type ConfirmedRow = Pick<SubscriberRow, "kind" | "address" | "created_at" | "confirmed_at">;
+
+/** Confirmed subscribers by kind and address, after `after`: the order of an index. */
+export async function selectConfirmed(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  after: Pick<SubscriberRow, "kind" | "address"> | null,
+  limit: number,
+): Promise<ConfirmedRow[]> {
+  return await sql<ConfirmedRow[]>`
+    select s.kind, s.address, s.created_at, s.confirmed_at from subscribers s
+    where s.org_id = ${orgId} and s.page_id = ${pageId} and s.state = 'active'
+      ${after === null ? sql`` : sql`and (s.kind, s.address) > (${after.kind}, ${after.address})`}
+    order by s.kind, s.address limit ${limit}`;
+}
+
 export async function countSubscribers(
   sql: Db,
   orgId: string,

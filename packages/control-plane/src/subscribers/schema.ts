@@ -5,11 +5,14 @@ import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
 export const kinds = ["email", "webhook"] as const;
 export type Kind = (typeof kinds)[number];
 
-const componentIds = Type.Array(IdText({ format: "uuid", description: "Id of a component" }), {
-  maxItems: 1000,
-  minItems: 1,
-  description: "Components of the page; omitted: all of them, also those that are added later",
-});
+const componentIds = Type.Array(
+  IdText({ format: "uuid", errorCode: "INVALID_COMPONENT_ID", description: "Id of a component" }),
+  {
+    maxItems: 1000,
+    minItems: 1,
+    description: "Components of the page; omitted: all of them, also those that are added later",
+  },
+);
 
 /** Body of a visitor's request to subscribe, as JSON or as a form. */
 export const SubscriptionRequest = Type.Object(

@@ -1,3 +1,4 @@
+import type { Readable } from "node:stream";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
@@ -6,6 +7,7 @@ import { type Ctx, inTransaction, requireOwner, requireScope, type System, type 
 import { newToken } from "../crypto/token.ts";
 import { countEvent } from "../db/counters.ts";
 import { addressKey } from "../http/address.ts";
+import { type Cell, streamedCsv } from "../http/csv.ts";
 import { rateLimited } from "../http/throttle.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { getPage, servedPage } from "../status-pages/service.ts";
@@ -25,6 +27,8 @@ const perSubscription = 3;
 const perAddress = 5;
 /** Subscribers of a page, confirmed or not. */
 const perPage = 50_000;
+/** Rows that an export reads at a time. */
+const exportRows = 1000;
 /** Minimum time between two confirmation mails. */
 const againMs = 10 * minuteMs;
 
@@ -142,18 +146,19 @@ export async function subscriberCounts(ctx: Ctx, pageId: string): Promise<{ tota
   return await queries.countSubscribers(ctx.sql, ctx.orgId, pageId);
 }
 
-/** Confirmed subscribers with full addresses as CSV (RFC 4180). For owners. */
-export async function exportSubscribers(ctx: Ctx, pageId: string): Promise<string> {
+/** Confirmed subscribers by kind and address, with full addresses, as CSV (RFC 4180). For owners. */
+export async function exportSubscribers(ctx: Ctx, pageId: string): Promise<Readable> {
   await requirePage(ctx, "status_page:read", pageId);
-  const rows = await queries.selectSubscribers(ctx.sql, ctx.orgId, pageId, perPage, 0);
-  const lines = rows
-    .filter(({ state }) => state === "active")
-    .map((row) => [row.kind, row.address, iso(row.created_at), isoOrNull(row.confirmed_at) ?? ""].map(cell).join(","));
-  return `${["kind,address,created_at,confirmed_at", ...lines].join("\r\n")}\r\n`;
+  async function* pages(): AsyncGenerator<Cell[][], void> {
+    for (let after: queries.ConfirmedRow | null = null; ;) {
+      const rows: queries.ConfirmedRow[] = await queries.selectConfirmed(ctx.sql, ctx.orgId, pageId, after, exportRows);
+      yield rows.map((row) => [row.kind, row.address, iso(row.created_at), isoOrNull(row.confirmed_at)]);
+      if (rows.length < exportRows) return;
+      after = rows.at(-1)!;
+    }
+  }
+  return await streamedCsv(["kind", "address", "created_at", "confirmed_at"], pages());
 }
-
-/** A leading =, +, - or @ would be a formula for a spreadsheet. */
-const cell = (text: string): string => `"${text.replace(/^(?=[=+\-@])/, "'").replaceAll('"', '""')}"`;
 
 /** Removes a subscriber. Throws SUBSCRIBER_NOT_FOUND. For owners. */
 export async function removeSubscriber(ctx: Ctx, pageId: string, id: string): Promise<void> {

@@ -305,7 +305,21 @@ t.test("owners list masked addresses, export and remove them; a member does not"
   const base = `/api/v1/status-pages/${page.id}/subscribers`;
   const [one] = (await ask("GET", base)).body.items;
   t.match(one, { address: "c…@example.org", state: "active", kind: "email" });
-  t.match((await ask("GET", `${base}/export`)).text, /"email","carol@example.org"/);
+  t.match((await ask("GET", `${base}/export`)).text, /\r\nemail,carol@example.org,/);
+  await sql`
+    insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_by, asked_at, created_at)
+    select gen_random_uuid(), ${owner.orgId}, ${page.id}, 'email', '=n' || n || '@example.org', 'export ' || n, state,
+      'x', now(), now()
+    from generate_series(1, 2500) n, unnest(array['active', 'pending']) state where (n % 10 = 0) = (state = 'pending')`;
+  const lines = (await ask("GET", `${base}/export`)).text.split("\r\n");
+  t.equal(lines[0], "kind,address,created_at,confirmed_at");
+  t.equal(
+    new Set(lines.filter((line) => /^email,"'=n\d+@example\.org",/.test(line))).size,
+    2250,
+    "confirmed ones, once",
+  );
+  t.equal(lines.length, 2250 + 3);
+  await sql`delete from subscribers where token like 'export %'`;
   t.equal((await ask("DELETE", `${base}/${one.id}`)).status, 204);
   t.match(await ask("DELETE", `${base}/${one.id}`), { status: 404, body: { error: { code: "SUBSCRIBER_NOT_FOUND" } } });
   const asMember = await serve(t, system, subscriberRoutes, { tenant: () => ({ ...owner, role: "member" as const }) });
