@@ -89,7 +89,7 @@ export async function plannedWindows(
   let total = 0;
   for (const status of state === undefined ? (["active", "upcoming"] as const) : [state]) {
     const order = status === "past" ? "newest" : "soonest";
-    const page = { status, now, order, limit: limit - windows.length, offset: 0 } as const;
+    const page = { state: status, now, order, limit: limit - windows.length, offset: 0 } as const;
     windows.push(...(await queries.selectWindows(ctx.sql, ctx.orgId, page)).map((row) => present(row, now)));
     total += await queries.countWindows(ctx.sql, ctx.orgId, status, now);
   }
