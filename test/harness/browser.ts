@@ -23,9 +23,15 @@ export async function openBrowser(t: Test): Promise<Browser> {
   return browser;
 }
 
-/** A page whose exceptions, refused styles or scripts, and missing files fail the test. */
+/** A new page, watched by {@link watchPage}. */
 export async function openPage(t: Test, context: BrowserContext): Promise<Page> {
   const page = await context.newPage();
+  watchPage(t, page);
+  return page;
+}
+
+/** Exceptions, refused styles, scripts or forms, and missing files of the page fail the test. */
+export function watchPage(t: Test, page: Page): void {
   page.setDefaultTimeout(20_000);
   page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
   page.on("console", (message) => {
@@ -33,7 +39,6 @@ export async function openPage(t: Test, context: BrowserContext): Promise<Page> 
     const provoked = /the server responded with a status of 4|net::ERR_INTERNET_DISCONNECTED/.test(message.text());
     if (message.type() === "error" && !provoked) t.fail(`${page.url()} complains: ${message.text()}`);
   });
-  return page;
 }
 
 /** Findings of axe-core on the page as it is now, one line each. */

@@ -1,9 +1,12 @@
 import type { BrowserContext, Page } from "playwright-core";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { createRequire } from "node:module";
 import t, { type Test } from "tap";
 import { connect } from "../harness/api.ts";
-import { findings, openBrowser, openPage } from "../harness/browser.ts";
+import { findings, openBrowser, openPage, watchPage } from "../harness/browser.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { startControlPlane, startProgram } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
@@ -27,6 +30,41 @@ async function looksRight(t: Test, page: Page, name: string): Promise<void> {
       const content = await page.evaluate("document.documentElement.scrollWidth");
       t.ok((content as number) <= width, `${name}: ${String(content)} px of ${width}`);
     }
+}
+
+/** A web app of another origin that connects by a popup; its callbacks redirect on: to a third origin, to a scheme. */
+async function serveApp(t: Test) {
+  const calls: string[] = [];
+  const script = {
+    "/opener": `onmessage = ({ data }) => { document.getElementById("answer").textContent = data; };
+      document.querySelector("button").onclick = () => open(new URLSearchParams(location.search).get("to"), "popup");`,
+    "/done": "opener.postMessage(location.search, '*');",
+  };
+  const server = createServer((request, response) => {
+    const { pathname, search, port } = new URL(
+      request.url!,
+      `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    );
+    calls.push(pathname);
+    const to = { "/callback": `http://localhost:${port}/done${search}`, "/to-scheme": `journey-app://done${search}` };
+    if (pathname in to) return void response.writeHead(302, { location: to[pathname as keyof typeof to] }).end();
+    response.setHeader("content-type", "text/html");
+    response.end(
+      `<link rel="icon" href="data:,"><button>Connect</button><p id="answer"></p>
+      <script>${script[pathname as keyof typeof script] ?? ""}</script>`,
+    );
+  });
+  server.listen(0);
+  await once(server, "listening");
+  t.teardown(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    called: async (path: string, times: number) =>
+      await waitFor(`${path}, ${times} times`, () => calls.filter((one) => one === path).length >= times),
+  };
 }
 
 t.test("the first hour", async (t) => {
@@ -199,8 +237,9 @@ t.test("the first hour", async (t) => {
     t.same(await findings(page), []);
   });
 
-  await t.test("an app is connected by its consent page, listed and disconnected", async (t) => {
-    const redirect = `${url}/healthz`;
+  await t.test("an app opens its consent page in a popup, is listed and disconnected", async (t) => {
+    const client = await serveApp(t);
+    const redirect = `${client.origin}/callback`;
     const send = async (path: string, init: { json?: object; form?: Record<string, string> }) => {
       const response = await fetch(url + path, {
         method: "POST",
@@ -209,38 +248,47 @@ t.test("the first hour", async (t) => {
       });
       return { status: response.status, body: (await response.json()) as Record<string, string> };
     };
-    const registered = await send("/oauth/register", { json: { client_name: "Helper", redirect_uris: [redirect] } });
+    const registered = await send("/oauth/register", {
+      json: { client_name: "Helper", redirect_uris: [redirect, `${client.origin}/to-scheme`] },
+    });
     const clientId = registered.body["client_id"]!;
     const verifier = "a-verifier-of-the-journey-with-43-characters";
-    const request = new URLSearchParams({
-      response_type: "code",
-      client_id: clientId,
-      redirect_uri: redirect,
-      code_challenge: createHash("sha256").update(verifier).digest("base64url"),
-      code_challenge_method: "S256",
-      resource: "https://mcp.example.org",
-      scope: "targets:read targets:write incidents:write",
-      state: "journey",
-    });
+    const authorize = (redirectUri: string): string =>
+      `${url}/oauth/authorize?${new URLSearchParams({
+        response_type: "code",
+        client_id: clientId,
+        redirect_uri: redirectUri,
+        code_challenge: createHash("sha256").update(verifier).digest("base64url"),
+        code_challenge_method: "S256",
+        resource: "https://mcp.example.org/mcp",
+        scope: "targets:read targets:write incidents:write",
+        state: "journey",
+      })}`;
 
     const own = await browser.newContext({
       baseURL: url,
       viewport: { width: 1280, height: 800 },
       colorScheme: "light",
     });
-    const consent = await openPage(t, own);
-    await consent.goto(`/oauth/authorize?${request}`);
+    const opener = await openPage(t, own);
+    await opener.goto(`${client.origin}/opener?${new URLSearchParams({ to: authorize(redirect) })}`);
+    const popped = own.waitForEvent("page");
+    await opener.getByRole("button", { name: "Connect" }).click();
+    const consent = await popped;
+    watchPage(t, consent);
     await consent.waitForURL("**/sign-in?next=*");
     await consent.getByLabel("Sign-in link").fill(await newSignInLink(t));
     await consent.getByRole("button", { name: "Sign in", exact: true }).click();
-    await consent.getByRole("heading", { name: "Helper is requesting access" }).waitFor();
+    const host = new URL(client.origin).host;
+    await consent.getByRole("heading", { name: `${host} is requesting access` }).waitFor();
     t.equal(await consent.getByRole("checkbox").count(), 2);
     t.equal(await consent.getByRole("checkbox", { checked: true }).count(), 0, "write permissions are not ticked");
     await looksRight(t, consent, "consent");
     await consent.getByLabel("Pause and resume monitors").check();
     await consent.getByRole("button", { name: "Approve" }).click();
-    await consent.waitForURL("**/healthz?*");
-    const answer = new URL(consent.url()).searchParams;
+    // The callback redirects on to another origin, which hands its parameters to the window that opened the popup.
+    await opener.getByText("state=journey").waitFor();
+    const answer = new URLSearchParams((await opener.locator("#answer").textContent())!);
     t.match(Object.fromEntries(answer), { state: "journey", iss: "https://status.example.org" });
     const code = answer.get("code")!;
     const tokens = await send("/oauth/token", {
@@ -254,10 +302,20 @@ t.test("the first hour", async (t) => {
     });
     t.match(tokens, { status: 200, body: { scope: "targets:read incidents:read targets:write" } });
 
+    await consent.goto(authorize(`${client.origin}/to-scheme`));
+    await consent.getByRole("button", { name: "Deny" }).click();
+    // The browser has no program for the scheme of that callback, so the page with the link stays.
+    const link = consent.getByRole("link", { name: "Continue to the app" });
+    await link.waitFor();
+    await client.called("/to-scheme", 1);
+    await looksRight(t, consent, "the answer");
+    await link.click();
+    await client.called("/to-scheme", 2);
+
     await consent.goto("/settings/connected-apps");
     await consent.getByRole("row", { name: /Helper.*Pause and resume monitors/ }).waitFor();
     await looksRight(t, consent, "connected apps");
-    await consent.getByRole("button", { name: "Disconnect Helper" }).click();
+    await consent.getByRole("button", { name: "Disconnect “Helper”" }).click();
     await consent.getByRole("dialog").getByRole("button", { name: "Disconnect" }).click();
     await consent.getByText("No connected apps in this organisation").waitFor();
     const refused = await send("/oauth/token", {

@@ -18,6 +18,21 @@ export const mcp = Type.Object({
   access_token_ttl_secs: whole(3600, 1, 86_400, "Lifetime of an access token that OAuth issues, seconds"),
 });
 
+/** Path of the MCP server on its host. */
+export const mcpPath = "/mcp";
+
+/** Paths of the resource metadata: for the origin and for the address of the server (RFC 9728, section 3.1). */
+const metadataPath = "/.well-known/oauth-protected-resource";
+export const resourceMetadataPaths = [metadataPath, `${metadataPath}${mcpPath}`] as const;
+
+/** Address of the MCP server, as people give it to a client. */
+export const mcpAddress = ({ mcp: settings, server }: Pick<McpSettings, "mcp" | "server">): string =>
+  `${settings.resource_uri || server.public_url}${mcpPath}`;
+
+/** Address of the metadata that belongs to {@link mcpAddress}. Needs `mcp.resource_uri`. */
+export const resourceMetadataAddress = ({ mcp: settings }: Pick<McpSettings, "mcp">): string =>
+  `${settings.resource_uri}${metadataPath}${mcpPath}`;
+
 interface McpSettings {
   mcp: Static<typeof mcp>;
   auth: { public_base_url: string; required: boolean };

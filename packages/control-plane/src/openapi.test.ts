@@ -89,6 +89,7 @@ t.test("every route is in the document, once", async (t) => {
   const oauth = [
     "GET /.well-known/oauth-authorization-server",
     "GET /.well-known/oauth-protected-resource",
+    "GET /.well-known/oauth-protected-resource/mcp",
     "GET /oauth/authorize",
     ...["authorize", "register", "revoke", "token"].map((name) => `POST /oauth/${name}`),
   ];

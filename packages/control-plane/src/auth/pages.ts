@@ -1,3 +1,4 @@
+import { mcpAddress } from "../config-mcp.ts";
 import { localPath, page, wholeNumber } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
 import { returnPath } from "./return-cookie.ts";
@@ -28,9 +29,9 @@ export const authPages = [
     auth: "tenant",
     async handle({ ctx, query }) {
       const list = await listTokens(ctx, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) });
-      const { mcp, server } = ctx.config;
+      const { mcp } = ctx.config;
       const ends = expiryOptions(ctx.clock.now());
-      const endpoint = mcp.enabled ? `${mcp.resource_uri || server.public_url}/mcp` : null;
+      const endpoint = mcp.enabled ? mcpAddress(ctx.config) : null;
       const forMcp = endpoint !== null && query["for"] === "mcp";
       return {
         view: "auth/tokens",

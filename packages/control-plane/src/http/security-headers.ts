@@ -1,25 +1,26 @@
 import type { Context } from "koa";
 
-/**
- * A page loads its own origin only. `styles` and `formActions` are additional sources; browsers apply form-action also
- * to the redirect that answers a form.
- */
-export function contentSecurityPolicy(
-  extra: { styles?: readonly string[]; formActions?: readonly string[] } = {},
-): string {
+/** A page loads its own origin only. `styles` are additional sources. */
+function contentSecurityPolicy(extra: { styles?: readonly string[] } = {}): string {
   return [
     "default-src 'self'",
     "img-src 'self' data:",
     ["style-src 'self'", ...(extra.styles ?? [])].join(" "),
     "object-src 'none'",
     "base-uri 'none'",
-    ["form-action 'self'", ...(extra.formActions ?? [])].join(" "),
+    "form-action 'self'",
     "frame-ancestors 'none'",
   ].join("; ");
 }
 
 /** For a page with a secret in its URL, like a sign-in link: no referrer, no index. */
 export const secretAddress = { "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex" };
+
+/**
+ * For pages that apps open in a popup. The default `same-origin` severs the popup from its opener for good (HTML
+ * standard, cross-origin opener policies), so no page on the way may have it.
+ */
+export const mayBePopup = { "Cross-Origin-Opener-Policy": "unsafe-none" };
 
 /** Headers of every reply: HSTS for a year when the service uses https (RFC 6797), and no type sniffing. */
 export function baseHeaders(publicUrl: string): Readonly<Record<string, string>> {

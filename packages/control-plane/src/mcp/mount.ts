@@ -1,12 +1,11 @@
 import type { Context, Middleware } from "koa";
+import { mcpPath } from "../config-mcp.ts";
 import { atRoute } from "../http/exchange.ts";
 import type { Tool } from "../http/tool.ts";
 import { atResourceHost } from "./hosts.ts";
 import { answerRefusal, RpcRefusal, rpcCodes } from "./refusals.ts";
 import type { EndpointOptions } from "./endpoint.ts";
 import { registryOf } from "./registry.ts";
-
-const mcpPath = "/mcp";
 
 /** The middleware of `/mcp`; falls through while MCP is off. The Host is checked before anything else. */
 export function mcpEndpoint(options: Omit<EndpointOptions, "registry">, tools: readonly Tool[]): Middleware {

@@ -1,5 +1,6 @@
 import type { Context } from "koa";
 import type { AppError } from "@statusmesh/shared/errors";
+import { resourceMetadataAddress } from "../config-mcp.ts";
 import type { Config } from "../config.ts";
 
 /** JSON-RPC error codes: JSON-RPC 2.0 section 5.1, and the two of the reference implementation for the transport. */
@@ -80,9 +81,7 @@ export function insufficientScope(config: Config, granted: readonly string[], ne
 function challenge({ mcp }: Config, parameters: Record<string, string> = {}): string {
   const all = {
     ...parameters,
-    ...(mcp.enabled && mcp.oauth_enabled
-      ? { resource_metadata: `${mcp.resource_uri}/.well-known/oauth-protected-resource` }
-      : {}),
+    ...(mcp.enabled && mcp.oauth_enabled ? { resource_metadata: resourceMetadataAddress({ mcp }) } : {}),
   };
   const list = Object.entries(all).map(([name, value]) => `${name}="${value}"`);
   return ["Bearer", list.join(", ")].filter((part) => part !== "").join(" ");

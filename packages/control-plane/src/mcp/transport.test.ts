@@ -45,6 +45,13 @@ t.test("requests are refused in this order, with these replies", async (t) => {
       status: 403,
     },
     { name: "Host counts with its port", headers: { host: "mcp.example.org:8080" }, status: 403 },
+    ...[
+      "user@mcp.example.org",
+      "mcp.example.org/x",
+      "mcp.example.org:080",
+      "mcp.example.org.",
+      "mcp%2eexample.org",
+    ].map((host) => ({ name: `Host: ${host}`, headers: { host }, status: 403 })),
     { name: "the default port may be written", headers: { host: "MCP.example.org:80" }, status: 200 },
     { name: "the host of the application", headers: { host: "status.example.org" }, status: 403 },
     {
@@ -283,7 +290,7 @@ t.test("with OAuth the challenges point at the metadata of the resource", async 
       SM_AUTH__PUBLIC_BASE_URL: "https://status.example.org",
     },
   });
-  const metadata = 'resource_metadata="https://mcp.example.org/.well-known/oauth-protected-resource"';
+  const metadata = 'resource_metadata="https://mcp.example.org/.well-known/oauth-protected-resource/mcp"';
   const none = await mcp.post({}, ping);
   t.equal(none.status, 401);
   t.equal(none.headers["www-authenticate"], `Bearer ${metadata}`, "no error without a token, no scope");

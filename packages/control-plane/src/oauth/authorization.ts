@@ -1,4 +1,5 @@
 import { isId } from "@statusmesh/shared/ids";
+import { mcpAddress } from "../config-mcp.ts";
 import type { Config } from "../config.ts";
 import type { System } from "../context.ts";
 import { issuerOf } from "./metadata.ts";
@@ -71,10 +72,14 @@ export function authorizationOf(config: Config, addressee: Addressee, asked: Par
   return { ...addressee, challenge, scopes: requestedScopes(asked.get("scope")), silent };
 }
 
-/** Throws invalid_target for another resource (RFC 8707, section 2). A trailing slash is ignored. */
-export function requireResource({ mcp }: Config, resource: string | null): void {
-  if (resource !== null && resource.replace(/\/$/, "") !== mcp.resource_uri)
-    throw new OAuthProblem("invalid_target", `The only resource is ${mcp.resource_uri}.`);
+/**
+ * Throws invalid_target for another resource (RFC 8707, section 2). The origin and the address of the MCP server are one
+ * audience; a trailing slash is ignored.
+ */
+export function requireResource(config: Config, resource: string | null): void {
+  const address = mcpAddress(config);
+  if (resource !== null && ![address, config.mcp.resource_uri].includes(resource.replace(/\/$/, "")))
+    throw new OAuthProblem("invalid_target", `The only resource is ${address}.`);
 }
 
 /** The address with an error for the client, with `iss` (RFC 9207). */

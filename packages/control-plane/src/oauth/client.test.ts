@@ -67,7 +67,7 @@ t.test("the SDK client discovers, asks, refreshes and steps up, between two repl
 
   const first = await connect();
   t.equal(provider.opened?.origin, "https://status.example.org", "found by both metadata documents");
-  t.equal(provider.opened?.searchParams.get("resource"), resource);
+  t.equal(provider.opened?.searchParams.get("resource"), `${resource}/mcp`);
   await first.transport.finishAuth(await approve());
   t.equal(provider.kept?.scope, "targets:read status_page:read incidents:read", "no box was ticked");
 

@@ -5,9 +5,10 @@ import type { System } from "../context.ts";
 import type { Views } from "../html/views.ts";
 import { readForm } from "../http/body.ts";
 import { visitorAddress } from "../http/per-ip.ts";
-import { secretAddress, securePage } from "../http/security-headers.ts";
+import { mayBePopup, secretAddress, securePage } from "../http/security-headers.ts";
 import { answerForm, openForm, orgIn } from "./consent.ts";
 import { ConsentProblem } from "./problem.ts";
+import { hostOf } from "./redirects.ts";
 
 const notFromHere = new ConsentProblem(
   403,
@@ -15,21 +16,28 @@ const notFromHere = new ConsentProblem(
   "Another site sent the form, or you are no longer signed in. Nothing was connected. Start again in the app.",
 );
 
-/** POST /oauth/authorize: answers the consent form with a redirect to the client or a page with the problem. */
+/**
+ * POST /oauth/authorize: answers the consent form with a page that leads the browser to the client, or one with the
+ * problem. No redirect: browsers apply form-action to every hop after a form, and a client may redirect on to any scheme
+ * (CSP 3, section 6.4.2).
+ */
 export async function submitConsent(system: System, http: Context, views: Views, limit: number): Promise<void> {
   http.set(secretAddress);
+  const show = (view: string, data: object): void => {
+    http.type = "text/html; charset=utf-8";
+    http.body = views.render(view, { ...data, frame: null }, system.clock.now());
+    securePage(http);
+    http.set({ ...secretAddress, ...mayBePopup });
+  };
   try {
-    http.redirect(await answerOf(system, http, limit));
-    http.status = 303;
+    const to = await answerOf(system, http, limit);
+    http.set("Refresh", `0; url=${to}`);
+    show("oauth/answer", { to, host: hostOf(to) });
   } catch (error) {
     const problem = asProblem(error);
     if (problem === null) throw error;
-    const data = { title: problem.title, words: problem.message, frame: null };
     http.status = problem.status;
-    http.type = "text/html; charset=utf-8";
-    http.body = views.render("oauth/problem", data, system.clock.now());
-    securePage(http);
-    http.set(secretAddress);
+    show("oauth/problem", { title: problem.title, words: problem.message });
   }
 }
 

@@ -55,7 +55,7 @@ t.test("an authorization request: pages for people, errors for clients", async (
     ["invalid_request", { code_challenge_method: "plain" }],
     ["invalid_request", { code_challenge_method: null }],
     ["invalid_target", { resource: "https://other.example" }],
-    ["invalid_target", { resource: `${resource}/mcp` }],
+    ["invalid_target", { resource: `${resource}/mcp/x` }],
     ["invalid_request", { prompt: "none login" }],
     ["consent_required", { prompt: "none" }],
   ];
@@ -74,6 +74,11 @@ t.test("an authorization request: pages for people, errors for clients", async (
   const stranger = await send(authorizePath(flow));
   t.equal(stranger.status, 302);
   t.equal(stranger.headers.get("location"), `/sign-in?next=${encodeURIComponent(authorizePath(flow))}`);
+  for (const [next, policy] of [
+    [stranger.leadsTo!, "unsafe-none"],
+    ["/sign-in?next=%2Fmonitors", "same-origin"],
+  ] as const)
+    t.equal((await send(next)).headers.get("cross-origin-opener-policy"), policy, next.slice(0, 30));
   const cookie = stranger.headers.get("set-cookie")!.split(";")[0]!;
   const link = await send("/sign-in/some-code", { headers: { cookie } });
   t.match(link.text, "/oauth/authorize?", "the link of a mail returns, too");
@@ -84,6 +89,8 @@ t.test("an authorization request: pages for people, errors for clients", async (
   const byToken = await send(authorizePath(flow), { headers: await withToken(owner) });
   t.equal(byToken.status, 302, "a token is nobody who can approve");
 
+  for (const same of [null, resource, `${resource}/`, `${resource}/mcp`, `${resource}/mcp/`])
+    t.equal((await send(authorizePath(flow, { resource: same }), { headers: flow.browser })).status, 200, `${same}`);
   const asked: [scope: string | null, boxes: number, lines: number][] = [
     [null, 0, 3],
     ["openid offline_access", 0, 3],
@@ -105,23 +112,25 @@ t.test("an authorization request: pages for people, errors for clients", async (
 t.test("the consent page shows the name as text and sends nothing elsewhere", async (t) => {
   const { served, owner, send } = await stage();
   const name = "<script>alert(1)</script>";
-  for (const [uri, source] of [
-    ["https://app.example:8443/cb", "https://app.example:8443"],
-    ["http://127.0.0.1:3000/cb", "http://127.0.0.1:3000"],
-    ["http://[::1]:3000/cb", "http:"],
-  ] as const) {
+  for (const uri of ["https://app.example:8443/cb", "http://127.0.0.1:3000/cb", "http://[::1]:3000/cb"]) {
     const flow = await openFlow(served, owner, { client_name: name, redirect_uris: [uri] });
     const page = await send(authorizePath(flow, { redirect_uri: uri }), { headers: flow.browser });
     t.notMatch(page.text, "<script>alert");
     t.match(page.text, "&lt;script&gt;");
-    t.match(page.text, new URL(uri).host, "the host that gets the answer");
+    t.match(page.text, `<span class="host">${new URL(uri).host}</span>`, "the host that gets the answer comes first");
+    t.equal(page.text.includes("runs on this computer"), uri.startsWith("http:"));
     const policy = page.headers.get("content-security-policy")!;
     t.match(policy, "frame-ancestors 'none'");
-    t.match(policy, `form-action 'self' ${source};`);
+    t.match(policy, "form-action 'self';");
+    t.equal(page.headers.get("cross-origin-opener-policy"), "unsafe-none");
     t.equal(page.headers.get("cache-control"), "no-store");
     t.equal(page.headers.get("referrer-policy"), "no-referrer");
     t.equal(page.headers.get("x-frame-options"), "DENY");
   }
+  const forged = 'Claude” is verified by StatusMesh. "It is';
+  const sly = await openFlow(served, owner, { client_name: forged, redirect_uris: [callback] });
+  const asks = await send(authorizePath(sly), { headers: sly.browser });
+  t.match(asks.text, "“Claude&#39; is verified by StatusMesh. &#39;It is”</bdi>", "a name cannot end its quotation");
   const flow = await openFlow(served, owner, { redirect_uris: ["http://localhost:1000/cb"] });
   for (const [uri, status] of [
     ["http://localhost:65000/cb", 200],
@@ -138,7 +147,9 @@ t.test("the consent page shows the name as text and sends nothing elsewhere", as
 t.test("a consent form is answered once, as it is, by its own user, organisation and session", async (t) => {
   const { world, owner, flow, send } = await stage();
   const approved = await answer(flow, await signedField(flow));
-  t.equal(approved.status, 303);
+  t.equal(approved.status, 200);
+  t.match(approved.text, `href="${approved.leadsTo!.replaceAll("&", "&amp;")}"`, "a link to press");
+  t.equal(approved.headers.get("cross-origin-opener-policy"), "unsafe-none", "a popup keeps its opener");
   t.match(Object.fromEntries(approved.to), { code: /^[\w-]{43}$/, state: "a b&c=ö", iss: app, from: "statusmesh" });
   t.equal(approved.headers.get("referrer-policy"), "no-referrer");
   t.equal(approved.headers.get("cache-control"), "no-store");
@@ -187,7 +198,7 @@ t.test("a consent form is answered once, as it is, by its own user, organisation
   for (const [why, who, what, more] of refused) {
     const page = await answer(who, what, more);
     t.equal(page.status, 403, why);
-    t.equal(page.headers.get("location"), null);
+    t.equal(page.leadsTo, null);
     t.match(page.headers.get("content-type"), /text\/html/);
   }
   const foreign = await send("/oauth/authorize", {
@@ -195,7 +206,7 @@ t.test("a consent form is answered once, as it is, by its own user, organisation
     headers: { ...flow.browser, "content-type": "text/plain" },
   });
   t.equal(foreign.status, 415);
-  t.equal((await answer(flow, field)).status, 303, "and none of this used it up");
+  t.equal((await answer(flow, field)).status, 200, "and none of this used it up");
   t.equal((await answer(flow, field)).status, 403, "replayed");
 
   // The session switches to another organisation, and a form of 30 minutes ago.

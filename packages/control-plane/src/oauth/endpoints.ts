@@ -3,12 +3,14 @@ import type { BlockList } from "node:net";
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
+import { mcpAddress, resourceMetadataPaths } from "../config-mcp.ts";
 import type { System } from "../context.ts";
 import { failureAnswer, failureOf } from "../db/failures.ts";
 import type { Views } from "../html/views.ts";
 import { readBody, readForm } from "../http/body.ts";
 import type { Counter } from "../http/counter.ts";
 import { atRoute } from "../http/exchange.ts";
+import { isAtHost } from "../http/host.ts";
 import { registrationsPerIp } from "../http/per-ip.ts";
 import { submitConsent } from "./consent-endpoint.ts";
 import { revokeToken } from "./connections.ts";
@@ -21,6 +23,7 @@ import { register } from "./registration.ts";
 
 const maxRegistration = 32_768;
 const maxForm = 65_536;
+const atResource: ReadonlySet<string> = new Set(resourceMetadataPaths);
 const anyObject = Type.Object({}, { additionalProperties: true });
 
 interface Endpoint {
@@ -42,7 +45,10 @@ export function oauthEndpoints(
   const read = { methods: ["GET", "HEAD"], anyOrigin: true };
   const endpoints = new Map<string, Endpoint>([
     ["/.well-known/oauth-authorization-server", { ...read, handle: document(serverMetadata(config)) }],
-    ["/.well-known/oauth-protected-resource", { ...read, handle: document(resourceMetadata(config)) }],
+    ...[config.mcp.resource_uri, mcpAddress(config)].map((resource, at): [string, Endpoint] => [
+      resourceMetadataPaths[at]!,
+      { ...read, handle: document(resourceMetadata(config, resource)) },
+    ]),
     ["/oauth/register", { ...post, handle: async (_, http) => charge(http, async () => registration(system, http)) }],
     ["/oauth/token", { ...post, handle: token }],
     ["/oauth/revoke", { ...post, handle: revocation }],
@@ -55,13 +61,12 @@ export function oauthEndpoints(
       },
     ],
   ]);
-  const resourceHost = new URL(config.mcp.resource_uri).host;
   return async (http, next) => {
     const endpoint = endpoints.get(http.path);
     if (endpoint === undefined || (http.path === "/oauth/authorize" && /^(?:GET|HEAD)$/.test(http.method)))
       return await next();
     // Metadata is at the host of its resource (RFC 9728, section 3).
-    if (http.path.endsWith("/oauth-protected-resource") && hostOf(http) !== resourceHost) return await next();
+    if (atResource.has(http.path) && !isAtHost(http, config.mcp.resource_uri)) return await next();
     atRoute(http, http.path);
     await serve(endpoint, system, http);
   };
@@ -72,11 +77,6 @@ const absent: Middleware = (http, next) => {
   if (!/^\/oauth\/|^\/\.well-known\/oauth-/.test(http.path)) return next();
   throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
 };
-
-/** The Host of the request in the form of an https origin: without the default port. */
-function hostOf(http: Context): string {
-  return URL.canParse(`https://${http.host}`) ? new URL(`https://${http.host}`).host : "";
-}
 
 async function serve(endpoint: Endpoint, system: System, http: Context): Promise<void> {
   http.set("Cache-Control", "no-store");

@@ -1,3 +1,4 @@
+import { mcpAddress } from "../config-mcp.ts";
 import type { Config } from "../config.ts";
 import { mcpScopes } from "./scopes.ts";
 
@@ -24,14 +25,17 @@ export function serverMetadata(config: Config): object {
     revocation_endpoint_auth_methods_supported: ["none"],
     code_challenge_methods_supported: ["S256"],
     authorization_response_iss_parameter_supported: true,
-    protected_resources: [config.mcp.resource_uri],
+    protected_resources: [mcpAddress(config), config.mcp.resource_uri],
   };
 }
 
-/** Protected resource metadata (RFC 9728, section 2). */
-export function resourceMetadata(config: Config): object {
+/**
+ * Protected resource metadata (RFC 9728, section 2) of `resource`: the origin, or the address of the MCP server. Clients
+ * compare it with the address that they have.
+ */
+export function resourceMetadata(config: Config, resource: string): object {
   return {
-    resource: config.mcp.resource_uri,
+    resource,
     authorization_servers: [issuerOf(config)],
     scopes_supported: mcpScopes,
     bearer_methods_supported: ["header"],

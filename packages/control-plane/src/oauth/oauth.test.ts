@@ -240,8 +240,8 @@ t.test("oauth4webapi finds, registers, connects, refreshes and revokes", async (
   };
   const options = { [oauth.customFetch]: there };
   const about = await oauth.processResourceDiscoveryResponse(
-    new URL(resource),
-    await oauth.resourceDiscoveryRequest(new URL(resource), options),
+    new URL(`${resource}/mcp`),
+    await oauth.resourceDiscoveryRequest(new URL(`${resource}/mcp`), options),
   );
   const issuer = new URL(about.authorization_servers![0]!);
   const as = await oauth.processDiscoveryResponse(
@@ -258,13 +258,13 @@ t.test("oauth4webapi finds, registers, connects, refreshes and revokes", async (
   const verifier = oauth.generateRandomCodeVerifier();
   const mine: Flow = { ...flow, clientId: client.client_id, verifier };
   const back = await answer(mine, await signedField(mine, { state: "state-1" }));
-  const params = oauth.validateAuthResponse(as, client, new URL(back.headers.get("location")!), "state-1");
+  const params = oauth.validateAuthResponse(as, client, new URL(back.leadsTo!), "state-1");
   const granted = await oauth.processAuthorizationCodeResponse(
     as,
     client,
     await oauth.authorizationCodeGrantRequest(as, client, oauth.None(), params, callback, verifier, {
       ...options,
-      additionalParameters: { resource: new URL(resource).href },
+      additionalParameters: { resource: `${resource}/mcp` },
     }),
   );
   t.ok(await opens(owner, granted.access_token));
@@ -281,7 +281,7 @@ t.test("oauth4webapi finds, registers, connects, refreshes and revokes", async (
   const denied = await answer(mine, await signedField(mine, { state: "state-2" }), "&decision=deny");
   let refusal: unknown = null;
   try {
-    oauth.validateAuthResponse(as, client, new URL(denied.headers.get("location")!), "state-2");
+    oauth.validateAuthResponse(as, client, new URL(denied.leadsTo!), "state-2");
   } catch (error) {
     refusal = error;
   }

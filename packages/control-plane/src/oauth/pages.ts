@@ -1,15 +1,16 @@
 import type { Context } from "koa";
 import { type BrowserSession, browserSession, me, returnCookie } from "../auth/service.ts";
+import { mcpAddress } from "../config-mcp.ts";
 import type { Ctx, System } from "../context.ts";
 import { page, wholeNumber } from "../html/pages.ts";
-import { contentSecurityPolicy, secretAddress } from "../http/security-headers.ts";
+import { mayBePopup, secretAddress } from "../http/security-headers.ts";
 import { type Addressee, addresseeOf, authorizationOf, type AuthorizationRequest, refusalAt } from "./authorization.ts";
 import { lifetimes, signedForm, usualLifetime } from "./consent.ts";
 import { oauthEnabled } from "./metadata.ts";
 import { Parameters } from "./parameters.ts";
 import { ConsentProblem, OAuthProblem } from "./problem.ts";
 import * as queries from "./queries.ts";
-import { hostOf } from "./redirects.ts";
+import { hostOf, isLoopback } from "./redirects.ts";
 import { isReadScope, scopeWords } from "./scopes.ts";
 import { listConnectedApps } from "./service.ts";
 
@@ -30,7 +31,7 @@ export const oauthPages = [
 
 /** Address of the MCP server; null while clients cannot connect by OAuth. */
 const endpointOf = ({ config }: Pick<Ctx, "config">): string | null =>
-  oauthEnabled(config) ? `${config.mcp.resource_uri}/mcp` : null;
+  oauthEnabled(config) ? mcpAddress(config) : null;
 
 /** GET /oauth/authorize: the consent screen; errors go to the client, or to the user while the client is unknown. */
 async function authorize(system: System, http: Context) {
@@ -44,7 +45,7 @@ async function authorize(system: System, http: Context) {
       view: "oauth/problem" as const,
       data: { title: error.title, words: error.message },
       status: error.status,
-      headers: secretAddress,
+      headers: { ...secretAddress, ...mayBePopup },
     };
   }
   try {
@@ -81,6 +82,7 @@ async function consent(session: BrowserSession, request: AuthorizationRequest, h
       form: signedForm(session, request),
       name: request.client.name,
       host: hostOf(request.redirectUri),
+      local: isLoopback(request.redirectUri),
       email: who.user.email,
       org: { id: ctx.orgId, name: who.org?.name ?? "" },
       orgs,
@@ -91,15 +93,6 @@ async function consent(session: BrowserSession, request: AuthorizationRequest, h
       lifetimes,
       usualLifetime,
     },
-    headers: {
-      ...secretAddress,
-      "Content-Security-Policy": contentSecurityPolicy({ formActions: [actionOf(request.redirectUri)] }),
-    },
+    headers: { ...secretAddress, ...mayBePopup },
   };
-}
-
-/** The source of a redirect in form-action. Its grammar has no IPv6 address (CSP 3, section 2.3.1). */
-function actionOf(uri: string): string {
-  const { origin, hostname } = new URL(uri);
-  return hostname.startsWith("[") ? "http:" : origin;
 }

@@ -11,15 +11,19 @@ const https = /^https:\/\/([^/?#@\\]+)(?=[/?]|$)/;
 
 const refuse = (why: string): OAuthProblem => new OAuthProblem("invalid_redirect_uri", why);
 
-/** Checks the redirect_uris of a registration. Throws invalid_redirect_uri with the rule. */
-export function checkRedirects(value: unknown): string[] {
+/** The redirect_uris of a registration. Throws invalid_redirect_uri with the rule when none of them is valid. */
+export function checkRedirects(value: unknown): { valid: string[]; refused: string[] } {
   if (!Array.isArray(value) || value.length === 0 || value.length > maxRedirects)
     throw refuse(`redirect_uris must be a list of 1 to ${maxRedirects} addresses.`);
-  return value.map((uri: unknown, at) => {
+  const valid: string[] = [];
+  const refused: string[] = [];
+  for (const [at, uri] of (value as unknown[]).entries()) {
     const why = typeof uri === "string" ? faultOf(uri) : "is no text";
-    if (why !== null) throw refuse(`redirect_uris[${at}] ${why}.`);
-    return uri as string;
-  });
+    if (why === null) valid.push(uri as string);
+    else refused.push(`redirect_uris[${at}] ${why}.`);
+  }
+  if (valid.length === 0) throw refuse(refused.join(" "));
+  return { valid, refused };
 }
 
 function faultOf(uri: string): string | null {
@@ -39,6 +43,9 @@ function faultOf(uri: string): string | null {
     ? null
     : "writes its host in another way than browsers do";
 }
+
+/** True for an app on the computer of its user. */
+export const isLoopback = (uri: string): boolean => loopback.test(uri);
 
 /** The loopback address without its port, which is free (RFC 8252, section 7.3); others as they are. */
 const withoutPort = (uri: string): string => uri.replace(loopback, "$1");

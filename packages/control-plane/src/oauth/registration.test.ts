@@ -43,8 +43,13 @@ t.test("both metadata documents, for every origin; 404 when switched off", async
   const about = await send("/.well-known/oauth-protected-resource", { headers: host });
   t.match(about, { status: 200, json: { resource, authorization_servers: [app] } });
   t.equal(about.json.scopes_supported.length, 6);
-  t.equal((await send("/.well-known/oauth-protected-resource")).status, 404, "not at the host of the console");
-  for (const { headers } of [server, about]) t.equal(headers.get("access-control-allow-origin"), "*");
+  const byAddress = await send("/.well-known/oauth-protected-resource/mcp", { headers: host });
+  t.strictSame(byAddress.json, { ...about.json, resource: `${resource}/mcp` }, "the address that people paste");
+  t.strictSame(server.json.protected_resources, [`${resource}/mcp`, resource]);
+  for (const path of ["", "/mcp"])
+    for (const wrong of ["status.example.org", "user@mcp.example.org", "mcp.example.org/x"])
+      t.equal((await send(`/.well-known/oauth-protected-resource${path}`, { headers: { host: wrong } })).status, 404);
+  for (const { headers } of [server, about, byAddress]) t.equal(headers.get("access-control-allow-origin"), "*");
   for (const path of ["/oauth/register", "/oauth/token", "/oauth/revoke", "/.well-known/oauth-authorization-server"]) {
     const preflight = await send(path, { method: "OPTIONS" });
     t.equal(preflight.status, 204, path);
@@ -115,10 +120,17 @@ t.test("registration: addresses, names and metadata", async (t) => {
   ];
   for (const [why, uri] of bad)
     t.match(
-      await register(uris("https://a.example/cb", uri)),
-      { status: 400, body: { error: "invalid_redirect_uri" } },
+      await register(uris(uri)),
+      { status: 400, body: { error: "invalid_redirect_uri", error_description: /^redirect_uris\[0\] / } },
       why,
     );
+  const some = await register(uris("cursor://callback", good[0], "https://a.example/cb#x"));
+  t.match(some, { status: 201, body: { redirect_uris: [good[0]] } }, "the good ones are registered");
+  t.strictSame(some.body.refused_redirect_uris, [
+    "redirect_uris[0] must be https, or http on localhost, 127.0.0.1 or [::1]; other schemes are not supported.",
+    "redirect_uris[2] has a fragment.",
+  ]);
+  t.notOk("refused_redirect_uris" in (await register(uris(good[0]))).body);
   for (const [why, list] of [
     ["none", []],
     ["eleven", Array.from({ length: 11 }, (_, at) => `https://a.example/${at}`)],
@@ -206,6 +218,11 @@ t.test("each kind of reply is in the OpenAPI document, with its type and shape",
       "/.well-known/oauth-protected-resource",
       "get",
       await send("/.well-known/oauth-protected-resource", { headers: { host: "mcp.example.org" } }),
+    ],
+    [
+      "/.well-known/oauth-protected-resource/mcp",
+      "get",
+      await send("/.well-known/oauth-protected-resource/mcp", { headers: { host: "mcp.example.org" } }),
     ],
     ["/oauth/register", "post", await json({ redirect_uris: [callback], client_name: "A" })],
     ["/oauth/register", "post", await json({ redirect_uris: [] })],

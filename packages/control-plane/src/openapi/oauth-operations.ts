@@ -1,3 +1,4 @@
+import { mcpPath, resourceMetadataPaths } from "../config-mcp.ts";
 import type { Json } from "./json.ts";
 
 /* The operations of the OAuth 2.1 authorization server, as data. openapi/oauth.ts makes the document of them. */
@@ -40,7 +41,7 @@ export const object = (properties: Json, required = Object.keys(properties)): Js
 });
 
 const client = { client_id: { description: "Id of the registered client", example: clientId, required: true } };
-const resource = { description: "The MCP server (RFC 8707)", example: "https://mcp.example.org" };
+const resource = { description: "The MCP server, or its origin (RFC 8707)", example: "https://mcp.example.org" };
 const redirectUri = {
   description: "A registered redirect address; the port of a loopback address is free",
   example: "http://localhost:33418/callback",
@@ -62,7 +63,6 @@ const serverDocument = {
   code_challenge_methods_supported: ["S256"],
 };
 const resourceDocument = {
-  resource: "https://mcp.example.org",
   authorization_servers: [issuer],
   scopes_supported: scopes,
   bearer_methods_supported: ["header"],
@@ -94,25 +94,30 @@ export const operations: readonly Operation[] = [
       example: serverDocument,
     },
   },
-  {
-    ...metadata,
-    path: "/.well-known/oauth-protected-resource",
-    summary: "Metadata of the MCP server as a protected resource",
-    description: "RFC 9728, at the host of `mcp.resource_uri` only. Pages of any origin may read it.",
-    reply: {
-      status: 200,
-      description: "The metadata",
-      schema: documentSchema(resourceDocument, "RFC 9728, section 2"),
-      example: resourceDocument,
-    },
-  },
+  ...resourceMetadataPaths.map((path): Operation => {
+    const byAddress = path.endsWith(mcpPath);
+    const document = { ...resourceDocument, resource: `${resource.example}${byAddress ? mcpPath : ""}` };
+    return {
+      ...metadata,
+      path,
+      summary: `Metadata of the MCP server as a protected resource, by its ${byAddress ? "address" : "origin"}`,
+      description: "RFC 9728, at the host of `mcp.resource_uri` only. Pages of any origin may read it.",
+      reply: {
+        status: 200,
+        description: "The metadata",
+        schema: documentSchema(document, "RFC 9728, section 2"),
+        example: document,
+      },
+    };
+  }),
   {
     path: "/oauth/register",
     method: "post",
     summary: "Register a client",
     description:
-      "RFC 7591, without authentication. Clients are public; unknown metadata is ignored. A client without a grant " +
-      "is deleted after a day, and earlier when more than 10,000 wait for one.",
+      "RFC 7591, without authentication. Clients are public; unknown metadata is ignored. Of several redirect " +
+      "addresses the valid ones are registered, at least one. A client without a grant is deleted after a day, and " +
+      "earlier when more than 10,000 wait for one.",
     json: {
       schema: object(
         {
@@ -135,6 +140,7 @@ export const operations: readonly Operation[] = [
           client_id_issued_at: { type: "integer", description: "Unix time of the registration, seconds" },
           client_name: text("Name as it is shown"),
           redirect_uris: texts("The registered addresses"),
+          refused_redirect_uris: texts("What is wrong with the others; absent when all are registered"),
           grant_types: texts("authorization_code and refresh_token"),
           response_types: texts("code"),
           token_endpoint_auth_method: { type: "string", const: "none" },
@@ -197,7 +203,13 @@ export const operations: readonly Operation[] = [
       days: { description: "Lifetime of the connection: 30, 60, 90 or 365 days", example: "90" },
       scope: { description: "A ticked write scope; repeated for several", example: "targets:write" },
     },
-    reply: { status: 303, description: "To the redirect address, with `code` or `error`, `state` and `iss`" },
+    reply: {
+      status: 200,
+      description:
+        "A page that leads to the redirect address (Refresh header and a link), with `code` or `error`, `state`, `iss`",
+      type: "text/html",
+      example: "<!doctype html>…",
+    },
     refusals: { 400: "A page: no such lifetime", 403: "A page: the form is edited, expired, answered or foreign" },
     pages: true,
   },

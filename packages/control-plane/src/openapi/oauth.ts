@@ -26,7 +26,7 @@ function headersOf(status: number, cache: string): Json {
       required: true,
       schema: { type: "string", const: cache },
     },
-    ...(status === 302 || status === 303
+    ...(status === 302
       ? { Location: { description: "Where the browser goes", required: true, schema: { type: "string" } } }
       : {}),
     ...(status === 401
@@ -64,7 +64,7 @@ function responsesOf({ reply, cache = "no-store", redirects = {}, refusals, page
   const type = reply.type ?? "application/json";
   const schema = reply.schema ?? { type: "string" };
   // Metadata needs no database.
-  const failure: Record<string, string> = { [reply.status === 303 ? "default" : 503]: "The database does not answer" };
+  const failure: Record<string, string> = { 503: "The database does not answer" };
   const refused: Record<string, string> = { ...refusals, ...(cache === "no-store" ? failure : {}) };
   return {
     [reply.status]: {

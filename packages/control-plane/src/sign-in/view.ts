@@ -1,5 +1,5 @@
 import type { Config } from "../config.ts";
-import { secretAddress } from "../http/security-headers.ts";
+import { mayBePopup, secretAddress } from "../http/security-headers.ts";
 import { ownCommand } from "../own-command.ts";
 import { problems, type SignInProblem } from "./problem.ts";
 import type { Provider } from "./provider.ts";
@@ -35,6 +35,6 @@ export function signInView({ auth, email }: Config, { next, asked, problem }: Si
           : { words: said.words(problem!.provider.title), email: problem!.error.email, title: problem!.provider.title },
     },
     status: said?.status ?? 200,
-    headers: secretAddress,
+    headers: { ...secretAddress, ...(next.startsWith("/oauth/authorize?") ? mayBePopup : {}) },
   };
 }

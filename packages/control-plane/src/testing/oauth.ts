@@ -27,7 +27,9 @@ export interface Answered {
   text: string;
   // oxlint-disable-next-line typescript/no-explicit-any -- what is answered is what the tests look into
   json: any;
-  /** The parameters of the answer in Location. */
+  /** Where the browser is led: Location, or the address of Refresh. */
+  leadsTo: string | null;
+  /** Its parameters. */
   to: URLSearchParams;
 }
 
@@ -52,13 +54,14 @@ export const sending =
     });
     const text = await response.body.text();
     const got = new Headers(Object.entries(response.headers).map(([name, value]) => [name, String(value)]));
-    const location = got.get("location");
+    const leadsTo = got.get("location") ?? /^0; url=(.*)$/.exec(got.get("refresh") ?? "")?.[1] ?? null;
     return {
       status: response.statusCode,
       headers: got,
       text,
       json: got.get("content-type")?.startsWith("application/json") ? JSON.parse(text || "null") : null,
-      to: URL.canParse(location ?? "") ? new URL(location!).searchParams : new URLSearchParams(),
+      leadsTo,
+      to: URL.canParse(leadsTo ?? "") ? new URL(leadsTo!).searchParams : new URLSearchParams(),
     };
   };
 
