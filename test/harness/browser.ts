@@ -47,3 +47,15 @@ export async function findings(page: Page): Promise<string[]> {
   const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
   return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
 }
+
+/** No finding of axe-core and no sideways scrolling, in light and dark, on a desktop and on a phone. */
+export async function looksRight(t: Test, page: Page, name: string): Promise<void> {
+  for (const width of [1280, 390])
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.setViewportSize({ width, height: 844 });
+      await page.emulateMedia({ colorScheme });
+      t.same(await findings(page), [], `${name}, ${width} px, ${colorScheme}`);
+      const content = await page.evaluate("document.documentElement.scrollWidth");
+      t.ok((content as number) <= width, `${name}: ${String(content)} px of ${width}`);
+    }
+}

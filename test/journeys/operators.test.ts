@@ -1,12 +1,8 @@
 import type { BrowserContext, Page } from "playwright-core";
-import { createHash } from "node:crypto";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { createRequire } from "node:module";
 import t, { type Test } from "tap";
 import { connect } from "../harness/api.ts";
-import { findings, openBrowser, openPage, watchPage } from "../harness/browser.ts";
+import { findings, openBrowser, openPage } from "../harness/browser.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { startControlPlane, startProgram } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
@@ -20,53 +16,6 @@ const program = createRequire(import.meta.url).resolve("@statusmesh/control-plan
 const token = `sm_live_${"setting".repeat(6)}`;
 const operatorSecret = "operator-secret-of-the-setup";
 
-/** No finding of axe-core and no sideways scrolling, in light and dark, on a desktop and on a phone. */
-async function looksRight(t: Test, page: Page, name: string): Promise<void> {
-  for (const width of [1280, 390])
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.setViewportSize({ width, height: 844 });
-      await page.emulateMedia({ colorScheme });
-      t.same(await findings(page), [], `${name}, ${width} px, ${colorScheme}`);
-      const content = await page.evaluate("document.documentElement.scrollWidth");
-      t.ok((content as number) <= width, `${name}: ${String(content)} px of ${width}`);
-    }
-}
-
-/** A web app of another origin that connects by a popup; its callbacks redirect on: to a third origin, to a scheme. */
-async function serveApp(t: Test) {
-  const calls: string[] = [];
-  const script = {
-    "/opener": `onmessage = ({ data }) => { document.getElementById("answer").textContent = data; };
-      document.querySelector("button").onclick = () => open(new URLSearchParams(location.search).get("to"), "popup");`,
-    "/done": "opener.postMessage(location.search, '*');",
-  };
-  const server = createServer((request, response) => {
-    const { pathname, search, port } = new URL(
-      request.url!,
-      `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    );
-    calls.push(pathname);
-    const to = { "/callback": `http://localhost:${port}/done${search}`, "/to-scheme": `journey-app://done${search}` };
-    if (pathname in to) return void response.writeHead(302, { location: to[pathname as keyof typeof to] }).end();
-    response.setHeader("content-type", "text/html");
-    response.end(
-      `<link rel="icon" href="data:,"><button>Connect</button><p id="answer"></p>
-      <script>${script[pathname as keyof typeof script] ?? ""}</script>`,
-    );
-  });
-  server.listen(0);
-  await once(server, "listening");
-  t.teardown(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    called: async (path: string, times: number) =>
-      await waitFor(`${path}, ${times} times`, () => calls.filter((one) => one === path).length >= times),
-  };
-}
-
 t.test("the first hour", async (t) => {
   if (!(await requires(t, "chromium"))) return;
   const folder = tempFolder(t, "operators");
@@ -75,10 +24,6 @@ t.test("the first hour", async (t) => {
     env: {
       SM_BOOTSTRAP__TOKEN: token,
       SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
-      SM_MCP__ENABLED: "true",
-      SM_MCP__OAUTH_ENABLED: "true",
-      SM_MCP__RESOURCE_URI: "https://mcp.example.org",
-      SM_AUTH__PUBLIC_BASE_URL: "https://status.example.org",
       SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
     },
   });
@@ -235,94 +180,6 @@ t.test("the first hour", async (t) => {
     await page.goto("/expiring");
     await page.getByText("No certificates or domains yet").waitFor();
     t.same(await findings(page), []);
-  });
-
-  await t.test("an app opens its consent page in a popup, is listed and disconnected", async (t) => {
-    const client = await serveApp(t);
-    const redirect = `${client.origin}/callback`;
-    const send = async (path: string, init: { json?: object; form?: Record<string, string> }) => {
-      const response = await fetch(url + path, {
-        method: "POST",
-        ...(init.json === undefined ? {} : { headers: { "content-type": "application/json" } }),
-        body: init.json === undefined ? new URLSearchParams(init.form) : JSON.stringify(init.json),
-      });
-      return { status: response.status, body: (await response.json()) as Record<string, string> };
-    };
-    const registered = await send("/oauth/register", {
-      json: { client_name: "Helper", redirect_uris: [redirect, `${client.origin}/to-scheme`] },
-    });
-    const clientId = registered.body["client_id"]!;
-    const verifier = "a-verifier-of-the-journey-with-43-characters";
-    const authorize = (redirectUri: string): string =>
-      `${url}/oauth/authorize?${new URLSearchParams({
-        response_type: "code",
-        client_id: clientId,
-        redirect_uri: redirectUri,
-        code_challenge: createHash("sha256").update(verifier).digest("base64url"),
-        code_challenge_method: "S256",
-        resource: "https://mcp.example.org/mcp",
-        scope: "targets:read targets:write incidents:write",
-        state: "journey",
-      })}`;
-
-    const own = await browser.newContext({
-      baseURL: url,
-      viewport: { width: 1280, height: 800 },
-      colorScheme: "light",
-    });
-    const opener = await openPage(t, own);
-    await opener.goto(`${client.origin}/opener?${new URLSearchParams({ to: authorize(redirect) })}`);
-    const popped = own.waitForEvent("page");
-    await opener.getByRole("button", { name: "Connect" }).click();
-    const consent = await popped;
-    watchPage(t, consent);
-    await consent.waitForURL("**/sign-in?next=*");
-    await consent.getByLabel("Sign-in link").fill(await newSignInLink(t));
-    await consent.getByRole("button", { name: "Sign in", exact: true }).click();
-    const host = new URL(client.origin).host;
-    await consent.getByRole("heading", { name: `${host} is requesting access` }).waitFor();
-    t.equal(await consent.getByRole("checkbox").count(), 2);
-    t.equal(await consent.getByRole("checkbox", { checked: true }).count(), 0, "write permissions are not ticked");
-    await looksRight(t, consent, "consent");
-    await consent.getByLabel("Pause and resume monitors").check();
-    await consent.getByRole("button", { name: "Approve" }).click();
-    // The callback redirects on to another origin, which hands its parameters to the window that opened the popup.
-    await opener.getByText("state=journey").waitFor();
-    const answer = new URLSearchParams((await opener.locator("#answer").textContent())!);
-    t.match(Object.fromEntries(answer), { state: "journey", iss: "https://status.example.org" });
-    const code = answer.get("code")!;
-    const tokens = await send("/oauth/token", {
-      form: {
-        grant_type: "authorization_code",
-        client_id: clientId,
-        code,
-        redirect_uri: redirect,
-        code_verifier: verifier,
-      },
-    });
-    t.match(tokens, { status: 200, body: { scope: "targets:read incidents:read targets:write" } });
-
-    await consent.goto(authorize(`${client.origin}/to-scheme`));
-    await consent.getByRole("button", { name: "Deny" }).click();
-    // The browser has no program for the scheme of that callback, so the page with the link stays.
-    const link = consent.getByRole("link", { name: "Continue to the app" });
-    await link.waitFor();
-    await client.called("/to-scheme", 1);
-    await looksRight(t, consent, "the answer");
-    await link.click();
-    await client.called("/to-scheme", 2);
-
-    await consent.goto("/settings/connected-apps");
-    await consent.getByRole("row", { name: /Helper.*Pause and resume monitors/ }).waitFor();
-    await looksRight(t, consent, "connected apps");
-    await consent.getByRole("button", { name: "Disconnect “Helper”" }).click();
-    await consent.getByRole("dialog").getByRole("button", { name: "Disconnect" }).click();
-    await consent.getByText("No connected apps in this organisation").waitFor();
-    const refused = await send("/oauth/token", {
-      form: { grant_type: "refresh_token", client_id: clientId, refresh_token: tokens.body["refresh_token"]! },
-    });
-    t.match(refused, { status: 400, body: { error: "invalid_grant" } });
-    await own.close();
   });
 
   await t.test("after the end of the session people sign in in place and lose nothing", async (t) => {

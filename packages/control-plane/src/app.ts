@@ -207,7 +207,7 @@ export function createApp(options: AppOptions): Koa {
   );
   app.use(resourceHost(system.config));
   const throttle = openThrottle(counter, openBudgets(system));
-  app.use(mcpEndpoint({ system, hub: options.hub, throttle, draining }, allTools(options)));
+  app.use(mcpEndpoint({ system, hub: options.hub, throttle, counter, draining }, allTools(options)));
   app.use(pageHosts(system.config, customDomains(system, options.hub)));
   followPageWrites(system, options.hub);
   app.use(cors(system.config.api.cors));

@@ -1,10 +1,10 @@
-import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { AppError } from "@statusmesh/shared/errors";
 import { parseBind } from "@statusmesh/shared/net/bind";
 import { type Config, publicUrlOf } from "./config.ts";
-import { readerPace, serveGuarded } from "./http/connections.ts";
-import { proxiesOf } from "./http/per-ip.ts";
+import { type ConnectionLimits, readerPace, serveGuarded } from "./http/connections.ts";
+import { isPublicPath, proxiesOf } from "./http/per-ip.ts";
 import { refuse } from "./http/raw-answer.ts";
 import { StartupError } from "./startup-error.ts";
 
@@ -39,6 +39,7 @@ export async function listen(config: Config): Promise<Listening> {
       max: config.server.max_connections,
       perAddress: config.server.max_connections_per_address,
       proxies: proxiesOf(config),
+      classOf: classOfRequest(config),
       ...readerPace,
     },
     () => answer.with,
@@ -51,6 +52,19 @@ export async function listen(config: Config): Promise<Listening> {
   });
   return { server, answer, url: publicUrlOf({ host, port: (server.address() as AddressInfo).port }) };
 }
+
+/** Agents by their interface, visitors by the public paths and the hosts of pages, everybody else is `api`. */
+function classOfRequest({ server, auth, mcp }: Config): ConnectionLimits["classOf"] {
+  const console = new Set([server.public_url, auth.public_base_url, mcp.resource_uri || server.public_url].map(hostOf));
+  return ({ url = "/", headers: { host = "" } }: IncomingMessage) => {
+    const path = url.split("?", 1)[0]!;
+    if (path.startsWith("/api/agent/")) return "agents";
+    if (isPublicPath(path) || path.startsWith("/hooks/")) return "visitors";
+    return path.startsWith("/api/") || console.has(host.toLowerCase()) ? "api" : "visitors";
+  };
+}
+
+const hostOf = (origin: string): string => new URL(origin).host;
 
 export function cannotListen(error: NodeJS.ErrnoException, bind: string, key: string): StartupError {
   const setting = `${key} (SM_${key.replace(".", "__").toUpperCase()})`;

@@ -4,6 +4,7 @@ import type { TokenCredentialRow } from "./token-queries.ts";
 type ResourceTokenRow = TokenCredentialRow & {
   audience: string | null;
   expires_at: Date | null;
+  name: string;
   client_id: string | null;
   connection_id: string | null;
   /** The MCP session that was asked for; null without a live one of this user, organisation and client. */
@@ -11,6 +12,12 @@ type ResourceTokenRow = TokenCredentialRow & {
   can_confirm: boolean | null;
   session_expires_at: Date | null;
 };
+
+/** Condition on a token `t` and its connection `c`. */
+const isLive = (sql: Db, now: Date, audience: string) => sql`
+  t.revoked_at is null and (t.expires_at is null or t.expires_at > ${now})
+  and (${audience} = '' or t.audience = ${audience})
+  and (t.connection_id is null or (c.revoked_at is null and c.expires_at > ${now}))`;
 
 /**
  * The live, bound token with this hash whose audience is `audience`; of any audience for an empty one. Null: unknown,
@@ -25,18 +32,40 @@ export async function selectResourceToken(
   sessionId: string | null,
 ): Promise<ResourceTokenRow | null> {
   const [row] = await sql<ResourceTokenRow[]>`
-    select t.id, t.user_id, m.org_id, m.role, t.scopes, t.last_used_at, t.audience, t.expires_at, t.connection_id,
-      c.client_id, s.id as session_id, s.can_confirm, s.expires_at as session_expires_at
+    select t.id, t.name, t.user_id, m.org_id, m.role, t.scopes, t.last_used_at, t.audience, t.expires_at,
+      t.connection_id, c.client_id, s.id as session_id, s.can_confirm, s.expires_at as session_expires_at
     from api_tokens t
     join memberships m on m.user_id = t.user_id and m.org_id = t.org_id
     join orgs o on o.id = m.org_id and o.deleted_at is null
     left join oauth_connections c on c.id = t.connection_id
     left join mcp_sessions s on s.id = ${sessionId} and s.user_id = t.user_id and s.org_id = t.org_id
       and s.client = coalesce(c.client_id, t.id)::text and s.expires_at > ${now}
-    where t.token_hash = ${hash} and t.revoked_at is null and (t.expires_at is null or t.expires_at > ${now})
-      and (${audience} = '' or t.audience = ${audience})
-      and (t.connection_id is null or (c.revoked_at is null and c.expires_at > ${now}))`;
+    where t.token_hash = ${hash} and ${isLive(sql, now, audience)}`;
   return row ?? null;
+}
+
+/** Those of the tokens that {@link selectResourceToken} finds. */
+export async function selectLiveTokens(
+  sql: Db,
+  ids: readonly string[],
+  now: Date,
+  audience: string,
+): Promise<{ id: string }[]> {
+  return await sql<{ id: string }[]>`
+    select t.id from api_tokens t
+    join memberships m on m.user_id = t.user_id and m.org_id = t.org_id
+    join orgs o on o.id = m.org_id and o.deleted_at is null
+    left join oauth_connections c on c.id = t.connection_id
+    where t.id = any(${[...ids]}::uuid[]) and ${isLive(sql, now, audience)}`;
+}
+
+/** Revokes the oldest live access tokens of a connection beyond `keep`. */
+export async function revokeOldestOf(sql: Db, connectionId: string, keep: number, now: Date): Promise<void> {
+  await sql`
+    update api_tokens set revoked_at = ${now} where id in (
+      select id from api_tokens
+      where connection_id = ${connectionId} and revoked_at is null and expires_at > ${now}
+      order by created_at desc, id desc offset ${keep})`;
 }
 
 /** Revokes the live access tokens of a connection. */

@@ -6,6 +6,8 @@ import * as tokenQueries from "./token-queries.ts";
 
 /** A use is recorded at most this often. */
 const recordIntervalMs = 60_000;
+/** Live access tokens of one connection: a client that renews while requests are in flight has two. */
+const maxLiveTokens = 3;
 
 /** A live token of a resource other than the REST API, with its user, organisation and client. */
 interface ResourceCredential {
@@ -15,6 +17,8 @@ interface ResourceCredential {
   readonly role: "owner" | "member";
   readonly scopes: ReadonlySet<string>;
   readonly audience: string | null;
+  /** Name of the connected app, or what the owner of the token called it. */
+  readonly name: string;
   /** The OAuth client; null for a token that was created by hand. */
   readonly clientId: string | null;
   readonly connectionId: string | null;
@@ -42,6 +46,7 @@ export async function findResourceToken(
     await tokenQueries.touchToken(system.sql, row.id, now, recordIntervalMs);
   return {
     tokenId: row.id,
+    name: row.name,
     userId: row.user_id,
     orgId: row.org_id,
     role: row.role,
@@ -57,6 +62,16 @@ export async function findResourceToken(
   };
 }
 
+/** Those of the tokens that still open the resource, as {@link findResourceToken} decides. */
+export async function liveResourceTokens(
+  { sql, clock }: Pick<System, "sql" | "clock">,
+  ids: readonly string[],
+  audience: string,
+): Promise<string[]> {
+  const rows = await queries.selectLiveTokens(sql, ids, new Date(clock.now()), audience);
+  return rows.map(({ id }) => id);
+}
+
 /** The grant that an access token stands for. */
 interface Grant {
   connectionId: string;
@@ -69,9 +84,13 @@ interface Grant {
   expiresAt: Date;
 }
 
-/** Creates an access token for a grant and returns its secret. Part of the caller's transaction. */
+/**
+ * Creates an access token for a grant and returns its secret; ends the oldest beyond three. Part of the caller's
+ * transaction, which holds the lock of the connection.
+ */
 export async function makeAccessToken(tx: System, grant: Grant): Promise<string> {
   const token = newToken("sm_live_");
+  const now = new Date(tx.clock.now());
   await tokenQueries.insertToken(tx.sql, {
     id: newId(),
     userId: grant.userId,
@@ -79,11 +98,12 @@ export async function makeAccessToken(tx: System, grant: Grant): Promise<string>
     name: grant.name,
     hash: hashToken(token),
     scopes: grant.scopes,
-    now: new Date(tx.clock.now()),
+    now,
     expiresAt: grant.expiresAt,
     audience: grant.audience,
     connectionId: grant.connectionId,
   });
+  await queries.revokeOldestOf(tx.sql, grant.connectionId, maxLiveTokens, now);
   return token;
 }
 

@@ -35,6 +35,7 @@ export {
 export {
   accessTokenOf,
   findResourceToken,
+  liveResourceTokens,
   makeAccessToken,
   purgeAccessTokens,
   revokeAccessToken,

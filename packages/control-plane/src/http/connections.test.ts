@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { until } from "../testing/clock.ts";
 import { addressList } from "@statusmesh/shared/net/address-list";
-import { type ConnectionLimits, serveGuarded } from "./connections.ts";
+import { becomeStream, type ConnectionLimits, serveGuarded } from "./connections.ts";
 
 const large = Buffer.alloc(8_000_000, "x");
 
@@ -15,9 +15,22 @@ async function serve(t: Test, limits: Partial<ConnectionLimits>) {
   const server: Server = createServer();
   serveGuarded(
     server,
-    { max: 1000, perAddress: 0, proxies: addressList([]), stallMs: 1000, minBytesPerSecond: 1000, ...limits },
+    {
+      max: 1000,
+      perAddress: 0,
+      proxies: addressList([]),
+      stallMs: 1000,
+      minBytesPerSecond: 1000,
+      classOf: ({ url }) => (url?.startsWith("/api") ? "api" : url?.startsWith("/agent") ? "agents" : "visitors"),
+      ...limits,
+    },
     () => (request, response) => {
-      if (request.url === "/large") response.end(large);
+      if (request.url === "/api/stream") {
+        response.statusCode = becomeStream(request.socket) ? 200 : 503;
+        if (response.statusCode === 200) response.write(": open\n\n");
+        else response.setHeader("Connection", "close").end("no stream");
+      } else if (request.url === "/agent/pull") response.write("held\n\n");
+      else if (request.url === "/large") response.end(large);
       else if (request.url === "/slow") setTimeout(() => response.end("slow"), 300);
       else response.end(request.url);
     },
@@ -70,6 +83,34 @@ t.test("beyond the limit of connections only health checks are answered", async 
   await closed(held[0]!);
   await until(async () => (await answerOf(await open(), get("/hello"))).startsWith("HTTP/1.1 200 "), "the free place");
   t.pass("a closed connection frees its place");
+});
+
+t.test("a class of requests keeps its share whatever the others hold", async (t) => {
+  // 16 connections: 2 for each class, 8 for whichever comes first.
+  const { open } = await serve(t, { max: 16 });
+  const firstLine = async (path: string, socket?: Socket): Promise<string> =>
+    (await answerOf(socket ?? (await open()), get(path))).split("\r\n", 1)[0]!;
+  const statuses = async (count: number, path: string): Promise<string[]> => {
+    const lines: string[] = [];
+    for (let at = 0; at < count; at++) lines.push(await firstLine(path));
+    return lines.map((line) => line.slice(9, 12));
+  };
+  const times = (count: number, status: string): string[] => Array<string>(count).fill(status);
+  t.strictSame(await statuses(4, "/api/stream"), [...times(2, "200"), ...times(2, "503")], "streams: their share only");
+  t.strictSame(await statuses(12, "/agent/pull"), [...times(10, "200"), ...times(2, "503")], "agents: also the rest");
+  const silent = await Promise.all(Array.from({ length: 5 }, async () => await open()));
+  t.match(await firstLine("/api/x"), / 200 /, "the API has its share");
+  const visitors = [await open(), await open(), await open()];
+  t.match(await firstLine("/hello", visitors[0]), / 200 /);
+  t.match(await firstLine("/hello", visitors[1]), / 200 /);
+  t.match(await firstLine("/hello", visitors[2]), / 503 /, "visitors have theirs and no more");
+  await closed(visitors[2]!);
+  const pullAgain = await answerOf(visitors[0]!, get("/agent/pull"));
+  t.match(pullAgain, / 503 /, "a connection counts by its current request");
+  visitors[1]!.destroy();
+  await closed(visitors[1]!);
+  await until(async () => (await firstLine("/hello")).includes(" 200 "), "the free place of a visitor");
+  silent.forEach((socket) => socket.destroy());
 });
 
 t.test("connections per address are limited, except for trusted proxies", async (t) => {

@@ -5,6 +5,13 @@ import { addressKey, canonicalAddress } from "./address.ts";
 import { isListed } from "@statusmesh/shared/net/address-list";
 import { answerRaw, parserError, refuse } from "./raw-answer.ts";
 
+/**
+ * Classes of connections, by their current request. Each has a share of all connections that no other class can take;
+ * the rest is for whichever comes first. Streams stay for hours, so they have their share only.
+ */
+export type ConnectionClass = "visitors" | "api" | "agents" | "streams";
+const sharePerClass = 1 / 8;
+
 /** Unanswered requests per connection; browsers and agents send one at a time. */
 const maxPipelined = 32;
 /** Connections beyond the limits that stay open for a 503; the oldest is evicted for the next. */
@@ -16,6 +23,8 @@ export interface ConnectionLimits {
   readonly max: number;
   /** Connections per address, of IPv6 per /64; 0 is unlimited. */
   readonly perAddress: number;
+  /** Class of a request; an application makes a connection a stream by {@link becomeStream}. */
+  readonly classOf: (request: IncomingMessage) => Exclude<ConnectionClass, "streams">;
   /** Addresses without the limit {@link perAddress}: a proxy serves many visitors. */
   readonly proxies: BlockList;
   /** Stall time of a reader, ms, before {@link minBytesPerSecond} applies. */
@@ -30,8 +39,10 @@ export const readerPace = { stallMs: 30_000, minBytesPerSecond: 1024 };
 interface Connection {
   readonly socket: Socket;
   readonly key: string;
-  /** Beyond the limits: only /healthz and /readyz are answered, and the connection closes soon. */
-  readonly over: boolean;
+  /** False for a trusted proxy, which serves many visitors. */
+  readonly limited: boolean;
+  /** `new` until its first request; `over` without a place: it closes soon unless its class has one. */
+  place: ConnectionClass | "new" | "over";
   unanswered: number;
   /** Pipelined requests that wait for the previous reply. */
   readonly next: (() => void)[];
@@ -39,38 +50,73 @@ interface Connection {
   stall: { since: number; taken: number } | null;
 }
 
+const makeStream = new WeakMap<Socket, () => boolean>();
+
+/** Counts the connection as a stream until its next request. False when the share of streams is taken. */
+export const becomeStream = (socket: Socket): boolean => makeStream.get(socket)?.() ?? true;
+
 /**
- * Enforces the limits of connections: in total, per address, of unanswered requests, and of slow readers. Beyond the
- * number limits only /healthz and /readyz are answered. Requests that the parser refuses get the error envelope.
+ * Enforces the limits of connections: in total, per class and address, of unanswered requests, and of slow readers.
+ * Without a place only /healthz and /readyz are answered. Requests that the parser refuses get the error envelope.
  * `listener` gets all other requests. Stops with the server.
  */
 export function serveGuarded(server: Server, limits: ConnectionLimits, listener: () => RequestListener): void {
   const connections = new Map<Socket, Connection>();
   const perKey = new Map<string, number>();
   const over = new Set<Connection>();
+  const share = Math.floor(limits.max * sharePerClass);
+  const held = { visitors: 0, api: 0, agents: 0, streams: 0, new: 0 };
+
+  const hasRoom = (to: ConnectionClass | "new"): boolean => {
+    if (to !== "new" && held[to] < share) return true;
+    if (to === "streams") return false;
+    const beyond = (one: ConnectionClass): number => Math.max(0, held[one] - share);
+    return held.new + beyond("visitors") + beyond("api") + beyond("agents") < limits.max - 4 * share;
+  };
+
+  /** Moves the connection; false, and without a place, when there is no room. */
+  const move = (connection: Connection, to: ConnectionClass | "new"): boolean => {
+    leave(connection);
+    const { key, limited } = connection;
+    const same = perKey.get(key) ?? 0;
+    if ((limited && same >= limits.perAddress) || !hasRoom(to)) {
+      admitOver(connection);
+      return false;
+    }
+    held[to]++;
+    connection.place = to;
+    perKey.set(key, same + 1);
+    return true;
+  };
+
+  const leave = (connection: Connection): void => {
+    const { key, place } = connection;
+    if (place === "over") return void over.delete(connection);
+    held[place]--;
+    connection.place = "over";
+    const left = perKey.get(key)! - 1;
+    if (left === 0) perKey.delete(key);
+    else perKey.set(key, left);
+  };
 
   const admit = (socket: Socket): void => {
     const address = canonicalAddress(socket.remoteAddress ?? "");
-    const key = addressKey(address);
-    const same = perKey.get(key) ?? 0;
-    const crowded = limits.perAddress > 0 && same >= limits.perAddress && !isListed(limits.proxies, address);
+    const limited = limits.perAddress > 0 && !isListed(limits.proxies, address);
     const connection: Connection = {
       socket,
-      key,
-      over: crowded || connections.size - over.size >= limits.max,
+      key: addressKey(address),
+      limited,
+      place: "over",
       unanswered: 0,
       next: [],
       stall: null,
     };
     connections.set(socket, connection);
-    if (connection.over) admitOver(connection);
-    else perKey.set(key, same + 1);
+    move(connection, "new");
+    makeStream.set(socket, () => connection.place === "streams" || (hasRoom("streams") && move(connection, "streams")));
     socket.once("close", () => {
       connections.delete(socket);
-      if (over.delete(connection)) return;
-      const left = perKey.get(key)! - 1;
-      if (left === 0) perKey.delete(key);
-      else perKey.set(key, left);
+      leave(connection);
     });
   };
 
@@ -78,7 +124,7 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
     const [oldest] = over;
     if (over.size >= maxOver) oldest?.socket.resetAndDestroy();
     over.add(connection);
-    const timer = setTimeout(() => connection.socket.resetAndDestroy(), overLifeMs).unref();
+    const timer = setTimeout(() => over.has(connection) && connection.socket.resetAndDestroy(), overLifeMs).unref();
     connection.socket.once("close", () => clearTimeout(timer));
   };
 
@@ -86,9 +132,10 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
     const connection = connections.get(request.socket);
     // Pipelined behind the request that closed the connection.
     if (connection === undefined || request.socket.destroyed) return;
-    if (connection.over) {
+    // Pipelined requests share the place of the first one.
+    if (connection.unanswered === 0 && !hasPlace(connection, request)) {
       response.setHeader("Connection", "close");
-      if (!/^\/(?:healthz|readyz)$/.test(request.url ?? "")) return refuse(response, tooMany(limits));
+      if (!isHealth(request)) return refuse(response, tooMany(limits));
     }
     if (++connection.unanswered > maxPipelined) return void request.socket.resetAndDestroy();
     response.once("close", () => {
@@ -98,6 +145,13 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
     // One at a time: the parser emits all pipelined requests in one turn of the event loop.
     if (connection.unanswered === 1) listener()(request, response);
     else connection.next.push(() => void (request.socket.destroyed || listener()(request, response)));
+  };
+
+  /** Moves the connection to the class of its request. */
+  const hasPlace = (connection: Connection, request: IncomingMessage): boolean => {
+    if (isHealth(request)) return connection.place !== "over";
+    const to = limits.classOf(request);
+    return connection.place === to || move(connection, to);
   };
 
   // Monotonic time: a change of the wall clock closes no connection.
@@ -139,6 +193,8 @@ function flowOf(socket: Socket): { waiting: number; taken: number } {
   const queued = handle?.writeQueueSize ?? 0;
   return { waiting: queued + socket.writableLength, taken: (handle?.bytesWritten ?? 0) - queued };
 }
+
+const isHealth = ({ url = "" }: IncomingMessage): boolean => url === "/healthz" || url === "/readyz";
 
 const tooMany = ({ max, perAddress }: ConnectionLimits): AppError =>
   new AppError("TOO_MANY_CONNECTIONS", "There are too many open connections. Close some, or try again in a moment.", {

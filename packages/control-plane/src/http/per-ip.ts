@@ -48,6 +48,9 @@ export function signInPerIp(perMinute: number, trusted: BlockList, counter: Coun
 /** Status pages and their JSON, share links, and the pages of codes: connect, confirm, unsubscribe. */
 const publicPath = /^\/(?:status(?:-assets)?(?:\/|$)|api\/public\/v1\/|llms\.txt$|(?:m|c|confirm|unsubscribe)\/)/;
 
+/** True for a path that visitors read without an account. */
+export const isPublicPath = (path: string): boolean => publicPath.test(path);
+
 /** Limits requests of a visitor to the public pages and their JSON per minute; 0 is unlimited. Assets do not count. */
 export function publicPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
   if (perMinute === 0) return (_http, next) => next();

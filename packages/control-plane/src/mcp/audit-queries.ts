@@ -10,6 +10,8 @@ export interface CallRow {
   user_id: string;
   user_email: string | null;
   org_id: string;
+  app: string;
+  monitor: string | null;
   tool: string;
   arguments: Record<string, unknown>;
   outcome: Outcome;
@@ -18,16 +20,17 @@ export interface CallRow {
 
 export async function insertCall(sql: Db, row: Omit<CallRow, "user_email" | "actor_type">): Promise<void> {
   await sql`
-    insert into mcp_audit (id, at, actor_type, token_id, user_id, org_id, tool, arguments, outcome, detail)
-    values (${row.id}, ${row.at}, 'mcp', ${row.token_id}, ${row.user_id}, ${row.org_id}, ${row.tool},
-      ${sql.json(row.arguments as never)}, ${row.outcome}, ${row.detail})`;
+    insert into mcp_audit
+      (id, at, actor_type, token_id, user_id, org_id, app, monitor, tool, arguments, outcome, detail)
+    values (${row.id}, ${row.at}, 'mcp', ${row.token_id}, ${row.user_id}, ${row.org_id}, ${row.app}, ${row.monitor},
+      ${row.tool}, ${sql.json(row.arguments as never)}, ${row.outcome}, ${row.detail})`;
 }
 
 /** Newest first. */
 export async function selectCalls(sql: Db, orgId: string, limit: number, offset: number): Promise<CallRow[]> {
   return await sql<CallRow[]>`
-    select a.id, a.at, a.actor_type, a.token_id, a.user_id, u.email as user_email, a.org_id, a.tool, a.arguments,
-      a.outcome, a.detail
+    select a.id, a.at, a.actor_type, a.token_id, a.user_id, u.email as user_email, a.org_id, a.app, a.monitor,
+      a.tool, a.arguments, a.outcome, a.detail
     from mcp_audit a left join users u on u.id = a.user_id
     where a.org_id = ${orgId} order by a.id desc limit ${limit} offset ${offset}`;
 }

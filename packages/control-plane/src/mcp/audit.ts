@@ -1,7 +1,9 @@
 import { newId } from "@statusmesh/shared/ids";
 import { type Ctx, requireScope, type System } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
+import { getIncident } from "../incidents/service.ts";
 import { asOwner } from "../orgs/service.ts";
+import { getTarget } from "../targets/service.ts";
 import * as queries from "./audit-queries.ts";
 import type { Caller } from "./callers.ts";
 import { deleteExpiredConfirmations } from "./confirmation-queries.ts";
@@ -17,11 +19,12 @@ const maxArgument = 2_000;
  * not make the client repeat it, so it is logged instead.
  */
 export async function recordCall(
-  { ctx, tokenId }: Pick<Caller, "ctx" | "tokenId">,
+  { ctx, tokenId, app }: Pick<Caller, "ctx" | "tokenId" | "app">,
   call: { tool: string; arguments: Record<string, unknown>; outcome: Outcome; detail: string | null },
 ): Promise<void> {
   const { sql, clock, log, orgId, userId, traceId } = ctx;
-  const fields = { trace: traceId, org: orgId, user: userId, token: tokenId, ...call };
+  const monitor = await monitorOf(ctx, call.arguments);
+  const fields = { trace: traceId, org: orgId, user: userId, token: tokenId, app, monitor, ...call };
   try {
     await queries.insertCall(sql, {
       ...call,
@@ -30,10 +33,22 @@ export async function recordCall(
       token_id: tokenId,
       user_id: userId,
       org_id: orgId,
+      app,
+      monitor,
     });
     log.info(fields, "MCP write");
   } catch (error) {
     log.error({ ...fields, err: String(error) }, "an MCP write could not be recorded");
+  }
+}
+
+/** Name of the monitor that a call names, itself or by its incident; null without one that the caller may read. */
+async function monitorOf(ctx: Ctx, { monitor_id, id }: Record<string, unknown>): Promise<string | null> {
+  try {
+    if (typeof monitor_id === "string") return (await getTarget(ctx, monitor_id)).name;
+    return typeof id === "string" ? (await getIncident(ctx, id)).monitor_name : null;
+  } catch {
+    return null;
   }
 }
 

@@ -1,17 +1,7 @@
 import { findResourceToken } from "../auth/service.ts";
-import type { Ctx, Scope, System } from "../context.ts";
+import type { Ctx, System } from "../context.ts";
 import type { SessionOwner } from "./session-queries.ts";
 import type { LiveSession } from "./sessions.ts";
-
-/** Scopes of the tools. */
-export const mcpScopes = [
-  "targets:read",
-  "status_page:read",
-  "incidents:read",
-  "targets:write",
-  "targets:execute",
-  "incidents:write",
-] as const satisfies readonly Scope[];
 
 /** Request data of a caller, for logs. */
 export interface Origin {
@@ -25,6 +15,8 @@ export interface Caller {
   readonly ctx: Ctx;
   readonly owner: SessionOwner;
   readonly tokenId: string;
+  /** Name of the connected app, or of the token that a person created. */
+  readonly app: string;
   /** The session that the request names; null without a live one of this caller. */
   readonly session: LiveSession | null;
   /** Reads token, membership and scopes again; null when the access has ended. */
@@ -42,7 +34,7 @@ export async function callerOf(system: System, credential: Credential, origin: O
   const { token, sessionId } = credential;
   const found = await findResourceToken(system, token, system.config.mcp.resource_uri, sessionId);
   if (found === null) return null;
-  const { tokenId, userId, orgId, role, scopes, clientId, session } = found;
+  const { tokenId, name, userId, orgId, role, scopes, clientId, session } = found;
   return {
     ctx: {
       ...system,
@@ -57,6 +49,7 @@ export async function callerOf(system: System, credential: Credential, origin: O
     },
     owner: { userId, orgId, client: clientId ?? tokenId },
     tokenId,
+    app: name,
     session,
     again: async () => await callerOf(system, credential, origin),
   };

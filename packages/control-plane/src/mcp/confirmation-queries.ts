@@ -3,15 +3,22 @@ import type { Db } from "../db/sql.ts";
 /** failed: the client answered with an error; withdrawn: the client cancelled the call. */
 export type Answer = "accepted" | "declined" | "dismissed" | "failed" | "withdrawn";
 
-/** False when the session has ended. */
+/** Locks the session until the end of the transaction, against a second confirmation; false when it has ended. */
+export async function lockSession(sql: Db, sessionId: string): Promise<boolean> {
+  return (await sql`select 1 from mcp_sessions where id = ${sessionId} for no key update`).length > 0;
+}
+
+/** Adds a confirmation unless `max` of its session are open. */
 export async function insertConfirmation(
   sql: Db,
   row: { id: string; sessionId: string; requestId: string; now: Date; expiresAt: Date },
+  max: number,
 ): Promise<boolean> {
   const { count } = await sql`
     insert into mcp_elicitations (id, session_id, request_id, created_at, expires_at)
-    select ${row.id}, id, ${row.requestId}, ${row.now}, ${row.expiresAt} from mcp_sessions
-    where id = ${row.sessionId} for key share`;
+    select ${row.id}, ${row.sessionId}, ${row.requestId}, ${row.now}, ${row.expiresAt}
+    where (select count(*) from mcp_elicitations
+      where session_id = ${row.sessionId} and answer is null and expires_at > ${row.now}) < ${max}`;
   return count > 0;
 }
 

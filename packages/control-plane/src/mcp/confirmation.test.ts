@@ -325,11 +325,15 @@ t.test("confirmations", async (t) => {
 
   await t.test("waiting confirmations hold no connection and no transaction", async (t) => {
     const id = await monitor();
-    const calls = await Promise.all(Array.from({ length: 12 }, () => ask("pause_monitor", { monitor_id: id })));
+    const calls = await Promise.all(Array.from({ length: 8 }, () => ask("pause_monitor", { monitor_id: id })));
+    const more = await Promise.all([1, 2].map(() => mcp.call(session, "pause_monitor", { monitor_id: id })));
+    for (const { body } of more)
+      t.match(JSON.parse(body.result.content[0].text), { code: "not_confirmed", reason: "too_many" });
+    t.match(await lastAudit(), { outcome: "denied", detail: "too_many" });
     const [{ busy }] = await sql<[{ busy: number }]>`
       select count(*)::int as busy from pg_stat_activity
       where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()`;
-    t.ok(busy < 12, `${busy} busy connections for 12 questions`);
+    t.ok(busy < 8, `${busy} busy connections for 8 questions`);
     for (const { hangUp } of calls) hangUp();
     await until(async () => {
       const [{ open }] = await sql<[{ open: number }]>`select count(*)::int as open from mcp_elicitations`;
@@ -357,6 +361,13 @@ t.test("confirmations", async (t) => {
     t.equal(listed.status, 200);
     t.equal(listed.body.items.length, 2);
     t.match(listed.body.items[0], { actor_type: "mcp", tool: "acknowledge_incident", user_id: olga.userId });
+    t.match(
+      listed.body.items.map(({ app, monitor }: { app: string; monitor: string | null }) => [app, monitor]),
+      [
+        ["Assistant", null],
+        ["Assistant", /^Shop \d+$/],
+      ],
+    );
     t.equal(listed.body.total, (await audited()).length);
     const member = await newMember(olga);
     t.equal((await send(first, "GET", path, { ...host, ...(await signedIn(member)) })).status, 403);

@@ -1,5 +1,5 @@
 import { isId, newId } from "@statusmesh/shared/ids";
-import type { System } from "../context.ts";
+import { inTransaction, type System } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
 import * as queries from "./confirmation-queries.ts";
 import type { NoConfirmation } from "./failures.ts";
@@ -10,6 +10,8 @@ import type { Session } from "./sessions.ts";
 
 /** Time for a person to answer. */
 const answerMs = 120_000;
+/** Confirmations of one session that wait for an answer. */
+const maxOpen = 8;
 
 /** A form with one required field: the title of the field says what a tick means. */
 const requestedSchema = {
@@ -34,7 +36,7 @@ const refusals: Readonly<Record<Exclude<queries.Answer, "accepted">, NoConfirmat
  * meanwhile.
  */
 export async function whyNotConfirmed(
-  { sql, clock }: System,
+  system: System,
   hub: Hub,
   {
     session,
@@ -44,6 +46,7 @@ export async function whyNotConfirmed(
     signal,
   }: { session: Session; requestId: string | number; question: string; send: SendRequest; signal: AbortSignal },
 ): Promise<NoConfirmation | null> {
+  const { sql, clock } = system;
   const id = newId();
   const deadline = clock.now() + answerMs;
   const over = new AbortController();
@@ -55,15 +58,19 @@ export async function whyNotConfirmed(
       signal: ends,
     });
   let next = answered();
-  const kept = await queries.insertConfirmation(sql, {
+  const row = {
     id,
     sessionId: session.id,
     requestId: JSON.stringify(requestId),
     now: new Date(clock.now()),
     expiresAt: new Date(deadline),
+  };
+  const refused = await inTransaction(system, async (tx): Promise<NoConfirmation | null> => {
+    if (!(await queries.lockSession(tx.sql, session.id))) return "call_ended";
+    return (await queries.insertConfirmation(tx.sql, row, maxOpen)) ? null : "too_many";
   });
   try {
-    if (!kept) return "call_ended";
+    if (refused !== null) return refused;
     await send({ id, method: "elicitation/create", params: { message: question, requestedSchema } });
     for (;;) {
       await next;

@@ -4,13 +4,15 @@ import { bearerOf } from "../auth/service.ts";
 import { isId } from "@statusmesh/shared/ids";
 import type { System } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
+import type { Counter } from "../http/counter.ts";
 import { asAppError, reportFailure } from "../http/exchange.ts";
 import { visitorAddress } from "../http/per-ip.ts";
 import type { RateCategory } from "../http/route.ts";
 import type { Throttle } from "../http/throttle.ts";
-import { callTool } from "./calls.ts";
+import { callTool, type ToolRun } from "./calls.ts";
 import { answerConfirmation, withdrawConfirmations } from "./confirmation.ts";
-import { type Caller, callerOf, mcpScopes } from "./callers.ts";
+import { mcpScopes } from "../oauth/service.ts";
+import { type Caller, callerOf } from "./callers.ts";
 import { notAcceptable, readMessage, type RpcRequest, toolCallOf } from "./message.ts";
 import { answerRefusal, insufficientScope, refusalOf, RpcRefusal, rpcCodes, unauthorised } from "./refusals.ts";
 import type { Registry } from "./registry.ts";
@@ -22,6 +24,7 @@ export interface EndpointOptions {
   readonly system: System;
   readonly hub: Hub;
   readonly throttle: Throttle;
+  readonly counter: Counter;
   readonly registry: Registry;
   /** Fires when the process drains. */
   readonly draining: AbortSignal;
@@ -67,7 +70,7 @@ async function serve(endpoint: Endpoint, http: Context): Promise<void> {
   }
   http.set({ "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no", "Mcp-Session-Id": session.id });
   http.type = "text/event-stream";
-  http.body = endpoint.streams.open(session.id);
+  http.body = endpoint.streams.open(http, caller, session.id);
 }
 
 async function post(endpoint: Endpoint, http: Context, caller: Caller): Promise<void> {
@@ -129,7 +132,6 @@ async function answer(
     return await reply(endpoint, http, { raw, streamed: false, call: refuseCall });
   }
   const { entry, args } = await charged(endpoint, caller, "api_reads", () => toolCallOf(request, endpoint.registry));
-  await endpoint.throttle(caller.ctx, entry.category);
   const { tool } = entry;
   const call = callTool({
     system: endpoint.system,
@@ -140,6 +142,7 @@ async function answer(
     args,
     requestId: request.id,
   });
+  await recorded(endpoint, caller, call, () => endpoint.throttle(caller.ctx, entry.category));
   if (!caller.ctx.scopes.has(tool.scope)) {
     await call.denied("insufficient_scope");
     const granted = mcpScopes.filter((scope) => caller.ctx.scopes.has(scope));
@@ -151,10 +154,23 @@ async function answer(
       streamed: false,
       call: async (send) => await call.run(send, endpoint.draining),
     });
-  const gone = new AbortController();
-  http.res.once("close", () => gone.abort());
-  const signal = AbortSignal.any([gone.signal, endpoint.draining]);
+  const ended = await recorded(endpoint, caller, call, async () => endpoint.streams.hold(http, caller, session.id));
+  const signal = AbortSignal.any([ended, endpoint.draining]);
   await reply(endpoint, http, { raw, streamed: true, call: async (send) => await call.run(send, signal) });
+}
+
+/**
+ * Records a call that `work` refuses because of a limit. At most ten a minute and user: the limit has to hold for rows
+ * of the audit, too.
+ */
+async function recorded<T>(endpoint: Endpoint, caller: Caller, call: ToolRun, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const { count } = await endpoint.counter.add(`mcp-refused:user:${caller.owner.userId}`);
+    if (count <= 10) await call.denied("too_many_requests");
+    throw error;
+  }
 }
 
 /** Charges the caller when `work` refuses. */

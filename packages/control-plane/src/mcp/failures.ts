@@ -69,6 +69,10 @@ const noConfirmations = {
     "This client cannot show the question: a person confirms each action in an elicitation form.",
     "Do not repeat the call. Tell the user to do it in the console, or in a client that supports elicitation forms.",
   ],
+  too_many: [
+    "Eight actions of this session wait for an answer.",
+    "Wait until the user has answered them, then repeat the call.",
+  ],
   call_ended: ["The call or its session ended before the user answered.", "Ask the user before you repeat the call."],
   access_ended: [
     "The access of this client ended before the action was confirmed.",

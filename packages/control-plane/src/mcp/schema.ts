@@ -15,6 +15,16 @@ export const McpCall = Type.Object(
       Type.String({ description: "Their address; null when the account is gone", examples: ["olga@example.org"] }),
     ),
     org_id: Type.Unsafe<string>({ ...Id, description: "Organisation of the token" }),
+    app: Type.String({
+      description: "Name of the connected app, or of the token that a person created",
+      examples: ["Claude"],
+    }),
+    monitor: nullable(
+      Type.String({
+        description: "Name of the monitor that the call was about, as it was then; null where it was not found",
+        examples: ["Checkout API"],
+      }),
+    ),
     tool: Type.String({ description: "Name of the tool", examples: ["pause_monitor"] }),
     arguments: Type.Record(Type.String(), Type.Unknown(), {
       description: "Arguments that the tool declares, as they came",

@@ -10,6 +10,7 @@ import {
   type JSONRPCMessage,
   type JSONRPCRequest,
   ListToolsRequestSchema,
+  RELATED_TASK_META_KEY,
   type RequestId,
 } from "@modelcontextprotocol/sdk/types.js";
 import { version } from "../version.ts";
@@ -17,8 +18,11 @@ import { RpcRefusal, rpcCodes } from "./refusals.ts";
 import type { Registry } from "./registry.ts";
 import { commentMs } from "./streams.ts";
 
-/** Revisions that are served, newest first; a client that wants another one gets the first. */
-export const revisions = ["2025-11-25", "2025-06-18", "2025-03-26"] as const;
+/**
+ * Revisions that are served, newest first; a client that wants another one gets the first. Earlier ones have no
+ * MCP-Protocol-Version header, which every request here needs.
+ */
+export const revisions = ["2025-11-25", "2025-06-18"] as const;
 
 const instructions = `StatusMesh monitors websites and services. The tools answer questions about the monitors, \
 incidents and status pages of one organisation, and perform a few actions, each of which a person confirms.
@@ -57,7 +61,8 @@ const noValidator = {
 };
 
 /** Answers one JSON-RPC request with its own server and transport; sessions are rows of the database. */
-export async function exchangeOnce({ raw, registry, streamed, call }: Exchange): Promise<Replied> {
+export async function exchangeOnce({ raw: sent, registry, streamed, call }: Exchange): Promise<Replied> {
+  const raw = withoutTask(sent);
   // The library drops other messages without a reply, and the caller would wait forever.
   if (!isJSONRPCRequest(raw))
     throw new RpcRefusal(400, rpcCodes.invalidRequest, "Invalid request: jsonrpc, id, method and params only.");
@@ -75,6 +80,22 @@ export async function exchangeOnce({ raw, registry, streamed, call }: Exchange):
     tools: [...registry.values()].map(({ listed }) => listed),
   }));
   return await (streamed ? answerStreamed(server, raw, call) : answerOnce(server, raw, call));
+}
+
+/**
+ * The request without the metadata of tasks. A server without that capability handles the request as if there were none
+ * (MCP 2025-11-25, tasks); the library runs the tool and then fails because the result is no task.
+ */
+function withoutTask(raw: unknown): unknown {
+  const { params } = raw as { params?: Record<string, unknown> };
+  if (params === undefined) return raw;
+  const { task: _task, ...kept } = params;
+  const meta = kept["_meta"];
+  if (typeof meta === "object" && meta !== null && !Array.isArray(meta)) {
+    const { [RELATED_TASK_META_KEY]: _related, ...others } = meta as Record<string, unknown>;
+    kept["_meta"] = others;
+  }
+  return { ...(raw as object), params: kept };
 }
 
 /** Answers with an event stream. */

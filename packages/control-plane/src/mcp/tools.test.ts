@@ -10,7 +10,7 @@ import { hour, minute } from "../testing/clock.ts";
 import { type Headers, openMcp } from "../testing/mcp.ts";
 import { addIncident, addResults, addUpdate, newTarget, setStatus } from "../testing/scene.ts";
 import { newOrg } from "../testing/world.ts";
-import { mcpScopes } from "./callers.ts";
+import { mcpScopes } from "../oauth/service.ts";
 
 const reads = [
   "get_org_health",

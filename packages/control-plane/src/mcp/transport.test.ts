@@ -1,12 +1,25 @@
 import t from "tap";
+import Type from "typebox";
+import { tool } from "../http/tool.ts";
 import { hour, minute } from "../testing/clock.ts";
 import { type Headers, initialize, openMcp, openStream, resource, send, usual } from "../testing/mcp.ts";
 import { serveWhole } from "../testing/whole-app.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
+import { registryOf } from "./registry.ts";
 
 const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
 /** For tests without settings of their own. */
 const shared = await openMcp(t);
+
+t.test("a tool with a scope that clients cannot request is refused at the start", (t) => {
+  const shape = { name: "x", title: "X", description: "X", input: Type.Object({}), output: Type.Object({}) };
+  const [own, foreign] = (["incidents:read", "channels:read"] as const).map((scope) =>
+    tool({ ...shape, scope, handle: async () => ({}) }),
+  );
+  t.equal(registryOf([own!]).size, 1);
+  t.throws(() => registryOf([foreign!]), { message: /channels:read.*oauth\/scopes\.ts/ });
+  t.end();
+});
 
 t.test("the official client works with any replica", async (t) => {
   const mcp = shared;
@@ -145,7 +158,8 @@ t.test("requests are refused in this order, with these replies", async (t) => {
     { name: "no id at all as the session", headers: { "mcp-session-id": "' or 1=1" }, status: 404, code: -32_001 },
     { name: "no revision", headers: { "mcp-protocol-version": undefined }, status: 400, code: -32_000 },
     { name: "a revision of old", headers: { "mcp-protocol-version": "2024-11-05" }, status: 400, code: -32_000 },
-    { name: "an older revision", headers: { "mcp-protocol-version": "2025-03-26" }, status: 200 },
+    { name: "one without the header", headers: { "mcp-protocol-version": "2025-03-26" }, status: 400, code: -32_000 },
+    { name: "an older revision", headers: { "mcp-protocol-version": "2025-06-18" }, status: 200 },
     { name: "GET without a revision", method: "GET", headers: { "mcp-protocol-version": undefined }, status: 400 },
     { name: "DELETE without a session", method: "DELETE", headers: { "mcp-session-id": undefined }, status: 400 },
     { name: "an unknown method", body: { ...ping, method: "resources/list" }, status: 200, code: -32_601 },
@@ -195,7 +209,7 @@ t.test("revisions: a served one is kept, another gets the newest", async (t) => 
   for (const [asked, got] of [
     ["2025-11-25", "2025-11-25"],
     ["2025-06-18", "2025-06-18"],
-    ["2025-03-26", "2025-03-26"],
+    ["2025-03-26", "2025-11-25"],
     ["2024-11-05", "2025-11-25"],
     ["2099-01-01", "2025-11-25"],
   ] as const) {
@@ -282,6 +296,97 @@ t.test("event streams: several per session, closed at its end", async (t) => {
   for (const { ended } of streams) t.match(await ended, /^: open\n\n/, "the other replica ends its streams");
 });
 
+t.test("metadata of tasks, which the server does not support, is ignored", async (t) => {
+  const mcp = shared;
+  const session = await mcp.session(await mcp.token(await newOrg(mcp.world.system)), {});
+  const related = "io.modelcontextprotocol/related-task";
+  for (const more of [
+    { task: {} },
+    { task: { ttl: 1000 } },
+    { task: 1 },
+    { _meta: { task: "x" } },
+    { _meta: { task: { taskId: "x" } } },
+    { _meta: { [related]: { taskId: "unknown" } } },
+    { _meta: { [related]: "unknown" } },
+  ])
+    for (const name of ["get_org_health", "pause_monitor"]) {
+      const call = { ...ping, method: "tools/call", params: { name, arguments: {}, ...more } };
+      const { text } = await mcp.post(session, call);
+      t.match(text, name === "pause_monitor" ? /invalid_arguments/ : /"structuredContent":\{/, JSON.stringify(more));
+      const listed = await mcp.post(session, { ...ping, method: "tools/list", params: more });
+      t.match(listed.body.result, { tools: Array }, JSON.stringify(more));
+    }
+});
+
+t.test("event streams end with the token, its connection, the membership and the organisation", async (t) => {
+  const mcp = shared;
+  const { sql, clock } = mcp.world;
+  const endings: Record<string, (userId: string, orgId: string) => Promise<unknown>> = {
+    "a revoked token": async (userId) => await sql`update api_tokens set revoked_at = now() where user_id = ${userId}`,
+    "an expired token": async (userId) =>
+      await sql`update api_tokens set expires_at = ${new Date(clock.now() - 1)} where user_id = ${userId}`,
+    "a disconnected app": async (userId, orgId) => {
+      const [client] = await sql<[{ id: string }]>`
+        insert into oauth_clients (id, redirect_uris, created_at, expires_at)
+        values (gen_random_uuid(), '{}', now(), now()) returning id`;
+      const [connection] = await sql<[{ id: string }]>`
+        insert into oauth_connections (id, client_id, user_id, org_id, redirect_host, scopes, audience, created_at,
+          revoked_at, expires_at)
+        values (gen_random_uuid(), ${client.id}, ${userId}, ${orgId}, 'app.example', '{}', ${resource}, now(), now(),
+          ${new Date(clock.now() + hour)}) returning id`;
+      await sql`update api_tokens set connection_id = ${connection.id} where user_id = ${userId}`;
+    },
+    "a former member": async (userId) => await sql`delete from memberships where user_id = ${userId}`,
+    "a deleted organisation": async (_, orgId) => await sql`update orgs set deleted_at = now() where id = ${orgId}`,
+  };
+  const stays = await mcp.session(await mcp.token(await newOrg(mcp.world.system)));
+  const other = openStream(mcp.replicas[0], { ...usual, ...stays, accept: "text/event-stream" });
+  t.equal(await other.opened, 200);
+  const ended = Object.entries(endings).map(async ([name, end]) => {
+    const ctx = await newOrg(mcp.world.system);
+    const session = await mcp.session(await mcp.token(ctx));
+    const stream = openStream(mcp.replicas[0], { ...usual, ...session, accept: "text/event-stream" });
+    t.equal(await stream.opened, 200);
+    await end(ctx.userId, ctx.orgId);
+    t.match(await stream.ended, /^: open\n\n/, name);
+  });
+  await Promise.all(ended);
+  t.equal((await send(mcp.replicas[1], "DELETE", "/mcp", { ...usual, ...stays })).status, 204);
+  t.match(await other.ended, /^: open\n\n/, "another user's stream lasted until its own end");
+});
+
+t.test("event streams: four per session, 32 per user over all tokens", async (t) => {
+  const mcp = shared;
+  const ctx = await newOrg(mcp.world.system);
+  const [replica] = mcp.replicas;
+  const open = (session: Headers) => openStream(replica, { ...usual, ...session, accept: "text/event-stream" });
+  const sessions: Headers[] = [];
+  for (let at = 0; at < 8; at++) sessions.push(await mcp.session(await mcp.token(ctx)));
+  const streams: ReturnType<typeof open>[] = [];
+  for (const session of sessions)
+    for (let at = 0; at < 4; at++) {
+      const stream = open(session);
+      t.equal(await stream.opened, 200);
+      streams.push(stream);
+    }
+  const fifth = open(sessions[0]!);
+  t.equal(await fifth.opened, 200);
+  t.match(await streams[0]!.ended, /^: open\n\n/, "the fifth of a session ends its oldest");
+  const ninth = await mcp.session(await mcp.token(ctx));
+  t.equal(await open(ninth).opened, 429, "the 33rd of a user is refused");
+  t.equal((await mcp.post(ninth, ping)).status, 200, "requests go on");
+  const stranger = await mcp.session(await mcp.token(await newOrg(mcp.world.system)));
+  const strangers = open(stranger);
+  t.equal(await strangers.opened, 200, "others have their own");
+  for (const session of [...sessions, stranger])
+    await send(mcp.replicas[1], "DELETE", "/mcp", { ...usual, ...session });
+  await Promise.all([...streams, fifth, strangers].map(({ ended }) => ended));
+  const again = open(ninth);
+  t.equal(await again.opened, 200, "closed streams free their places");
+  await send(replica, "DELETE", "/mcp", { ...usual, ...ninth });
+  await again.ended;
+});
+
 t.test("with OAuth the challenges point at the metadata of the resource", async (t) => {
   const mcp = await openMcp(t, {
     env: {
@@ -302,7 +407,8 @@ t.test("one budget with the REST API; notifications and answers are free", async
   const mcp = await openMcp(t);
   const { sql, system } = mcp.world;
   await sql`
-    insert into plans select (jsonb_populate_record(p, '{"id": "tight", "api_reads_per_min": 5}')).*
+    insert into plans
+    select (jsonb_populate_record(p, '{"id": "tight", "api_reads_per_min": 5, "api_writes_per_min": 2}')).*
     from plans p where id = 'selfhost'`;
   const ctx = await newOrg(system, "tight");
   const [replica] = mcp.replicas;
@@ -326,6 +432,13 @@ t.test("one budget with the REST API; notifications and answers are free", async
   t.equal(over.status, 429);
   t.match(over.headers["retry-after"], /^([1-9]|[1-5]\d|60)$/);
   t.equal((await post(session, { jsonrpc: "2.0", id: "x", result: {} })).status, 202, "answers stay free");
+
+  const write = { ...ping, method: "tools/call", params: { name: "pause_monitor", arguments: { monitor_id: "x" } } };
+  for (let i = 0; i < 2; i++) t.equal((await post(session, write)).status, 200);
+  for (let i = 0; i < 12; i++) t.equal((await post(session, write)).status, 429);
+  const rows = await sql`select detail, arguments, app from mcp_audit where org_id = ${ctx.orgId} order by id`;
+  t.equal(rows.length, 12, "refused writes are recorded, at most ten a minute");
+  t.match(rows.at(-1), { detail: "too_many_requests", arguments: { monitor_id: "x" }, app: "Assistant" });
 });
 
 t.test("404 when switched off; without resource_uri the host of the application serves /mcp", async (t) => {

@@ -73,8 +73,8 @@ export function authorizationOf(config: Config, addressee: Addressee, asked: Par
 }
 
 /**
- * Throws invalid_target for another resource (RFC 8707, section 2). The origin and the address of the MCP server are one
- * audience; a trailing slash is ignored.
+ * Throws invalid_target for another resource (RFC 8707, section 2). The origin and the address of the MCP server are
+ * one audience; a trailing slash is ignored.
  */
 export function requireResource(config: Config, resource: string | null): void {
   const address = mcpAddress(config);

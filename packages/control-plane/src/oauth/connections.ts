@@ -43,20 +43,25 @@ export async function disconnectApp(ctx: Ctx, id: string): Promise<void> {
   });
 }
 
-/** Ends a connection after a replay or a revocation; true for the call that ended it. */
-export async function endConnection(tx: System, id: string, action: string): Promise<boolean> {
+/** Ends a connection that its user has not ended; true for the call that ended it. */
+export async function endConnection(
+  tx: System,
+  id: string,
+  action: string,
+  reason: "replay" | "revocation" | "newer consent",
+): Promise<boolean> {
   const ended = await queries.revokeConnection(tx.sql, id, new Date(tx.clock.now()));
   // Also the tokens of a refresh that committed before this.
   await revokeAccessTokens(tx, id);
   if (ended === null) return false;
-  if (action === "POST /oauth/token")
+  if (reason === "replay")
     tx.log.warn(
       { org: ended.org_id, connection: id },
       "a code or refresh token was replayed; its connection has ended",
     );
   await record(asSystem(tx, ended.org_id, action, { userId: ended.user_id }), {
     resourceId: id,
-    before: auditable(ended),
+    before: { ...auditable(ended), reason },
   });
   return true;
 }
@@ -69,7 +74,8 @@ export async function revokeToken(system: System, clientId: string, token: strin
   await inTransaction(system, async (tx) => {
     const grant = await queries.selectRefreshToken(tx.sql, hashToken(token));
     if (grant !== null) {
-      if (grant.client_id === clientId) await endConnection(tx, grant.connection_id, "POST /oauth/revoke");
+      if (grant.client_id === clientId)
+        await endConnection(tx, grant.connection_id, "POST /oauth/revoke", "revocation");
       return;
     }
     const access = await accessTokenOf(tx, token);

@@ -18,8 +18,8 @@ const notFromHere = new ConsentProblem(
 
 /**
  * POST /oauth/authorize: answers the consent form with a page that leads the browser to the client, or one with the
- * problem. No redirect: browsers apply form-action to every hop after a form, and a client may redirect on to any scheme
- * (CSP 3, section 6.4.2).
+ * problem. No redirect: browsers apply form-action to every hop after a form (CSP 3, section 6.4.2), and a client may
+ * redirect on to any scheme.
  */
 export async function submitConsent(system: System, http: Context, views: Views, limit: number): Promise<void> {
   http.set(secretAddress);

@@ -50,7 +50,7 @@ export function oauthEndpoints(
       { ...read, handle: document(resourceMetadata(config, resource)) },
     ]),
     ["/oauth/register", { ...post, handle: async (_, http) => charge(http, async () => registration(system, http)) }],
-    ["/oauth/token", { ...post, handle: token }],
+    ["/oauth/token", { ...post, handle: async (_, http) => token(system, http, counter) }],
     ["/oauth/revoke", { ...post, handle: revocation }],
     [
       "/oauth/authorize",
@@ -139,11 +139,11 @@ async function registration(system: System, http: Context): Promise<void> {
   http.body = await register(system, metadata as Record<string, unknown>);
 }
 
-async function token(system: System, http: Context): Promise<void> {
+async function token(system: System, http: Context, counter: Counter): Promise<void> {
   const { client, sent } = await clientRequest(system, http);
   const grant = sent.need("grant_type");
   if (grant === "authorization_code") http.body = await exchangeCode(system, client, sent);
-  else if (grant === "refresh_token") http.body = await refresh(system, client, sent);
+  else if (grant === "refresh_token") http.body = await refresh(system, client, sent, counter);
   else throw new OAuthProblem("unsupported_grant_type", "The grant types are authorization_code and refresh_token.");
   http.set("Pragma", "no-cache");
 }

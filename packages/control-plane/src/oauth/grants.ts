@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { makeAccessToken } from "../auth/service.ts";
 import { inTransaction, type System } from "../context.ts";
+import type { Counter } from "../http/counter.ts";
+import { refuseOver } from "../http/throttle.ts";
 import { hashToken, newToken, sameSecret } from "../crypto/token.ts";
 import { requireResource } from "./authorization.ts";
 import { endConnection } from "./connections.ts";
@@ -13,6 +15,10 @@ import { narrowedScopes } from "./scopes.ts";
 const day = 86_400_000;
 /** A client is known for this time after its last connection: apps keep their client_id. */
 const knownMs = 365 * day;
+/** Live connections of one user, client and organisation; the next one ends the oldest. */
+const maxConnections = 2;
+/** Attempts to refresh of one connection. */
+const renewalsPerMinute = 30;
 
 /** Reply of the token endpoint (RFC 6749, section 5.1). */
 export interface TokenReply {
@@ -52,7 +58,7 @@ export async function exchangeCode(system: System, client: queries.ClientRow, se
     if (code.audience !== tx.config.mcp.resource_uri) return { refused: badCode };
     const now = new Date(tx.clock.now());
     const use = await queries.useCode(tx.sql, hash, now);
-    if (use === "replayed") await endConnection(tx, code.connection_id, "POST /oauth/token");
+    if (use === "replayed") await endConnection(tx, code.connection_id, "POST /oauth/token", "replay");
     if (use !== "used" || !(await queries.lockMembership(tx.sql, code.user_id, code.org_id)))
       return { refused: badCode };
     const connection: queries.ConnectionRow = {
@@ -67,6 +73,9 @@ export async function exchangeCode(system: System, client: queries.ClientRow, se
     };
     await queries.keepClient(tx.sql, client.id, new Date(connection.expires_at.getTime() + knownMs));
     await queries.insertConnection(tx.sql, connection, now);
+    // The row of the client is locked, so concurrent exchanges see each other's connections.
+    for (const id of await queries.selectSurplus(tx.sql, connection, maxConnections, now))
+      await endConnection(tx, id, "POST /oauth/token", "newer consent");
     return await issueTokens(tx, client, connection, connection.scopes);
   });
   return replyOf(outcome);
@@ -74,17 +83,26 @@ export async function exchangeCode(system: System, client: queries.ClientRow, se
 
 /**
  * Rotates a refresh token. It works once: a replay ends the connection with its access tokens. A narrower `scope`
- * narrows the new access token only. Throws invalid_grant, invalid_request, invalid_scope, invalid_target.
+ * narrows the new access token only. Throws invalid_grant, invalid_request, invalid_scope, invalid_target, and
+ * RATE_LIMITED beyond 30 attempts a minute and connection.
  */
-export async function refresh(system: System, client: queries.ClientRow, sent: Parameters): Promise<TokenReply> {
+export async function refresh(
+  system: System,
+  client: queries.ClientRow,
+  sent: Parameters,
+  counter: Counter,
+): Promise<TokenReply> {
   const hash = hashToken(sent.need("refresh_token"));
   requireResource(system.config, sent.get("resource"));
+  const token = await queries.selectRefreshToken(system.sql, hash);
+  if (token === null || token.client_id !== client.id) throw new OAuthProblem("invalid_grant", badRefresh);
+  // Before the token is used: a refused client tries the same one again.
+  const renewals = await counter.add(`oauth-renewals:connection:${token.connection_id}`);
+  refuseOver(renewalsPerMinute, renewals, "per_connection_renewals");
   const outcome = await inTransaction(system, async (tx): Promise<Outcome> => {
-    const token = await queries.selectRefreshToken(tx.sql, hash);
-    if (token === null || token.client_id !== client.id) return { refused: badRefresh };
     const now = new Date(tx.clock.now());
     const use = await queries.useRefreshToken(tx.sql, hash, now);
-    if (use === "replayed") await endConnection(tx, token.connection_id, "POST /oauth/token");
+    if (use === "replayed") await endConnection(tx, token.connection_id, "POST /oauth/token", "replay");
     if (use !== "used") return { refused: badRefresh };
     // Locked: a connection that ends at the same time either refuses this, or also ends what it issues.
     const connection = await queries.useConnection(tx.sql, token.connection_id, now);

@@ -30,8 +30,8 @@ export function serverMetadata(config: Config): object {
 }
 
 /**
- * Protected resource metadata (RFC 9728, section 2) of `resource`: the origin, or the address of the MCP server. Clients
- * compare it with the address that they have.
+ * Protected resource metadata (RFC 9728, section 2) of `resource`: the origin, or the address of the MCP server.
+ * Clients compare it with the address that they have.
  */
 export function resourceMetadata(config: Config, resource: string): object {
   return {

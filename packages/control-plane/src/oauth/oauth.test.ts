@@ -130,6 +130,48 @@ t.test("refresh tokens rotate; an old one ends the connection with its access to
   t.match(await refreshed(last.json.refresh_token), { json: { error: "invalid_grant" } });
 });
 
+t.test("tokens and connections are bounded: the oldest end", async (t) => {
+  const { world, owner, flow, send } = await stage();
+  const refreshed = async (token: string) => await send("/oauth/token", { form: refreshForm(flow, token) });
+  const first = await connect(flow);
+  const all = [first];
+  for (let at = 0; at < 4; at++) {
+    world.clock.advance(secs);
+    all.push((await refreshed(all.at(-1)!.refresh_token)).json);
+  }
+  const live = async (tokens: readonly { access_token: string }[]) =>
+    await Promise.all(tokens.map(({ access_token }) => opens(owner, access_token)));
+  t.strictSame(await live(all), [false, false, true, true, true], "three access tokens of a connection");
+
+  let last = all.at(-1)!.refresh_token;
+  const attempts: number[] = [];
+  for (let at = 0; at < 27; at++) {
+    const reply = await refreshed(last);
+    attempts.push(reply.status);
+    if (reply.status === 200) last = reply.json.refresh_token;
+  }
+  t.strictSame(attempts, [...Array<number>(26).fill(200), 429], "30 renewals a minute");
+  const refused = await refreshed(last);
+  t.match(refused, { status: 429, json: { error: "temporarily_unavailable" } });
+  t.match(refused.headers.get("retry-after"), /^([1-9]|[1-5]\d|60)$/);
+  const second = await connect(flow);
+  t.match(await refreshed(second.refresh_token), { status: 200 }, "another connection has its own");
+  world.clock.advance(60 * secs);
+  const after = await refreshed(last);
+  t.equal(after.status, 200, "a refused attempt does not use the token up");
+
+  const third = await connect(flow);
+  t.match(await refreshed(after.json.refresh_token), { json: { error: "invalid_grant" } });
+  t.strictSame(await live([after.json, third]), [false, true], "the third consent ends the oldest connection");
+  const [row] = await world.sql`
+    select before from audit_log where action = 'POST /oauth/token' and org_id = ${owner.orgId}`;
+  t.match(row!["before"], { name: "Test app", reason: "newer consent" });
+  t.equal((await refreshed((await refreshed(third.refresh_token)).json.refresh_token)).status, 200);
+  const elsewhere = await openFlow(service, owner);
+  await connect(elsewhere);
+  t.ok(await opens(owner, third.access_token), "another client ends none");
+});
+
 t.test("a connection is listed, disconnected, given up, and ends with the membership", async (t) => {
   const { world, owner, flow, send, served } = await stage();
   const browser = asking(served, flow.browser);

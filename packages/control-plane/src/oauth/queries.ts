@@ -122,6 +122,16 @@ export async function insertConnection(sql: Db, row: ConnectionRow, now: Date): 
       ${row.audience}, ${now}, ${now}, ${row.expires_at})`;
 }
 
+/** Live connections of the user, client and organisation of `newest` beyond `keep`, that one included. */
+export async function selectSurplus(sql: Db, newest: ConnectionRow, keep: number, now: Date): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from oauth_connections
+    where client_id = ${newest.client_id} and user_id = ${newest.user_id} and org_id = ${newest.org_id}
+      and id <> ${newest.id} and revoked_at is null and expires_at > ${now}
+    order by created_at desc, id desc offset ${keep - 1}`;
+  return rows.map(({ id }) => id);
+}
+
 /** The live connection, locked and marked as used; null when it has ended. */
 export async function useConnection(sql: Db, id: string, now: Date): Promise<ConnectionRow | null> {
   const [row] = await sql<ConnectionRow[]>`

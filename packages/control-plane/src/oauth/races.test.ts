@@ -67,6 +67,17 @@ t.test("refresh to token: one winner, and the replays end its connection", async
   t.equal(await liveTokens(), 0);
 });
 
+t.test("eight consents of one client at once: two connections live", async (t) => {
+  const flow = await openFlow(served, owner);
+  const codes: string[] = [];
+  for (let at = 0; at < 8; at++) codes.push(await newCode(flow));
+  let at = 0;
+  const all = await eight(async (send) => send("/oauth/token", { form: codeForm(flow, codes[at++]!) }));
+  t.equal(all.filter(({ status }) => status === 200).length, 8);
+  t.equal((await Promise.all(all.map(({ json }) => opens(json.access_token)))).filter(Boolean).length, 2);
+  await sql`update api_tokens set revoked_at = now() where connection_id is not null and revoked_at is null`;
+});
+
 t.test("revoke: every request is accepted, and the connection ends once", async (t) => {
   const flow = await openFlow(served, owner);
   const tokens = await connect(flow);

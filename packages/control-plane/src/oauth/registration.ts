@@ -37,7 +37,8 @@ function shownName(name: unknown): string | null {
 
 /**
  * Registers a public client with its valid redirect addresses and returns its information response, which names the
- * others (RFC 7591, section 3.2.1). Unknown metadata is ignored. Throws invalid_redirect_uri, invalid_client_metadata, and RATE_LIMITED while too many new clients wait for a grant.
+ * others (RFC 7591, section 3.2.1). Unknown metadata is ignored. Throws invalid_redirect_uri, invalid_client_metadata,
+ * and RATE_LIMITED while too many new clients wait for a grant.
  */
 export async function register(
   system: System,

@@ -219,7 +219,8 @@ export const operations: readonly Operation[] = [
     summary: "Exchange a code or a refresh token",
     description:
       "OAuth 2.1, sections 4.1.3 and 4.3. Codes live 60 seconds. Codes and refresh tokens work once: one that is " +
-      "used again ends the connection. Client authentication of any kind is `invalid_client`.",
+      "used again ends the connection. Of a connection the three newest access tokens live, of a user and client in " +
+      "one organisation the two newest connections. Client authentication of any kind is `invalid_client`.",
     form: {
       ...client,
       grant_type: {
@@ -257,6 +258,7 @@ export const operations: readonly Operation[] = [
       401: "invalid_client",
       413: "More than 64 KiB",
       415: "No form",
+      429: "More than 30 attempts to refresh in a minute",
     },
   },
   {

@@ -55,7 +55,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/api-tokens": "Created API token",
   "DELETE /api/v1/api-tokens/{id}": "Revoked API token",
   "POST /oauth/authorize": "Approved app",
-  "POST /oauth/token": "Disconnected after a replayed code or token: app",
+  "POST /oauth/token": "Ended the connection of app",
   "POST /oauth/revoke": "Gave up its access: app",
   "DELETE /api/v1/connected-apps/{id}": "Disconnected app",
   "POST /api/v1/orgs": "Created organisation",
