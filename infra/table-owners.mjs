@@ -56,6 +56,7 @@ export const folders = {
   },
   jobs: {
     owns: [
+      "changes_hourly",
       "heartbeat",
       "latency_hourly",
       "nightly_runs",
@@ -155,7 +156,13 @@ export const folders = {
     owns: ["issued_slots", "org_hours", "org_hours_new", "org_seconds", "results", "rollup_dirty"],
     joins: {
       "organisation and interval of the target": ["deleted_targets", "target_regions", "targets"],
-      "days, hours and percentiles": ["latency_hourly", "results_daily", "results_hourly", "rollup_progress"],
+      "days, hours and percentiles": [
+        "changes_hourly",
+        "latency_hourly",
+        "results_daily",
+        "results_hourly",
+        "rollup_progress",
+      ],
       "newest result of a target": ["target_states"],
     },
     writes: { "details of the newest result": ["target_states"], "counts of deleted targets": ["deleted_targets"] },

@@ -1,6 +1,6 @@
 import type { Fragment } from "postgres";
 import type { Db } from "../db/sql.ts";
-import { latencyColumns, latencyOfRuns } from "../results/engine.ts";
+import { changeColumns, changesOfRuns, latencyColumns, latencyOfRuns } from "../results/engine.ts";
 
 /** Writes where the rollup begins, unless it has begun. */
 export async function startProgress(sql: Db, hour: Date): Promise<void> {
@@ -79,6 +79,20 @@ export async function rollLatency(sql: Db, hour: Date): Promise<void> {
     ${onNewSums(sql)}`;
 }
 
+const onNewChanges = (sql: Db) => sql`
+  on conflict (target_id, hour, region) do update
+  set results = excluded.results, changes = excluded.changes, failing = excluded.failing`;
+
+/** Stores the state changes of one hour of every target. */
+export async function rollChanges(sql: Db, hour: Date): Promise<void> {
+  await sql`
+    insert into changes_hourly (target_id, ${changeColumns(sql)})
+    select t.id, ${changeColumns(sql)}
+    from (values (${hour}::timestamptz)) as w (at) cross join targets t cross
+    join lateral (${changesOfRuns(sql, sql`t.id`, sql`w.at`, sql`w.at + interval '1 hour'`)}) n
+    ${onNewChanges(sql)}`;
+}
+
 /** Sums one UTC day (`2026-11-20`) of every target. */
 export async function rollDay(sql: Db, day: string): Promise<void> {
   await sql`
@@ -136,6 +150,17 @@ export async function rollMarkedLatency(sql: Db, marks: readonly DirtyHour[]): P
     ${onNewSums(sql)}`;
 }
 
+/** Stores the state changes of the given hours of the given targets again. */
+export async function rollMarkedChanges(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
+  await sql`
+    insert into changes_hourly (target_id, ${changeColumns(sql)})
+    select m.target_id, ${changeColumns(sql)}
+    from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
+      ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, at)
+    cross join lateral (${changesOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n
+    ${onNewChanges(sql)}`;
+}
+
 /** Sums the UTC days of the given hours again. */
 export async function rollMarkedDays(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
   await sql`
@@ -156,7 +181,7 @@ export async function rollMarkedDays(sql: Db, marks: readonly DirtyHour[]): Prom
  */
 export async function deleteHoursBefore(
   sql: Db,
-  table: "results_hourly" | "latency_hourly",
+  table: "results_hourly" | "latency_hourly" | "changes_hourly",
   cutoff: Date,
 ): Promise<void> {
   await sql`
@@ -171,6 +196,7 @@ export async function deleteHoursBefore(
 export async function deleteCountsOfDeleted(sql: Db): Promise<void> {
   await sql`delete from results_hourly h using deleted_targets d where h.target_id = d.target_id`;
   await sql`delete from latency_hourly l using deleted_targets d where l.target_id = d.target_id`;
+  await sql`delete from changes_hourly c using deleted_targets d where c.target_id = d.target_id`;
   await sql`delete from results_daily s using deleted_targets d where s.target_id = d.target_id`;
   await sql`delete from rollup_dirty m using deleted_targets d where m.target_id = d.target_id`;
 }

@@ -48,6 +48,7 @@ async function rollNextHour(system: System): Promise<boolean> {
     await allowTime(sql, statementMs);
     if (caughtUp) {
       await queries.rollHour(sql, hour);
+      await queries.rollChanges(sql, hour);
       await queries.rollDay(sql, hour.toISOString().slice(0, 10));
     }
     await queries.rollLatency(sql, hour);
@@ -89,6 +90,7 @@ async function repairMarked(system: System): Promise<number> {
     if (marks.length === 0) return 0;
     await queries.rollMarked(sql, marks);
     await queries.rollMarkedLatency(sql, marks);
+    await queries.rollMarkedChanges(sql, marks);
     await queries.rollMarkedDays(sql, marks);
     return marks.length;
   });

@@ -3,11 +3,14 @@ import { AppError } from "@statusmesh/shared/errors";
 import { ok, route, type Route } from "../http/route.ts";
 import { paging } from "../http/wire.ts";
 
+import type { OrgReader, System } from "../context.ts";
 import { CheckResultPage, IncidentPeriodPage, LatencySeries, rangeQuery } from "../results/schema.ts";
-import { readLatency, readPeriods, readResults } from "../results/service.ts";
+import { parseRange, readLatency, readPeriods, readResults } from "../results/service.ts";
+import { openShare, type SharedMonitor } from "../shares/service.ts";
 import { publicPeriod, publicResult } from "./share-redaction.ts";
 import { SharedStatus } from "./share-schema.ts";
-import { sharedMonitor, sharedStatus } from "./share-view.ts";
+import { readForVisitors } from "./share-reads.ts";
+import { sharedStatus } from "./share-view.ts";
 
 /** A visitor may not make the service read more than this at a time. */
 const maxRangeDays = 90;
@@ -38,10 +41,12 @@ export const shareViewRoutes: Route[] = [
     description: "Newest first. Errors that name a host read as `check failed`.",
     query: Type.Object({ ...rangeQuery, region, ...paging(100, 1000) }),
     replies: { 200: CheckResultPage },
-    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE"],
+    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE", "STATUS_DATA_UNAVAILABLE"],
     async handle({ ctx, params, query }) {
-      const { reader, targetId } = await sharedMonitor(ctx, params.token);
-      const page = await readResults(reader, targetId, bounded(query, ctx.clock.now()));
+      const share = await openShare(ctx, params.token);
+      const page = await readRange(ctx, share, "results", query, (reader) =>
+        readResults(reader, share.targetId, query),
+      );
       return ok({ ...page, items: page.items.map(publicResult) });
     },
   }),
@@ -51,10 +56,10 @@ export const shareViewRoutes: Route[] = [
     summary: "Latency of a shared monitor",
     query: Type.Object({ ...rangeQuery, region }),
     replies: { 200: LatencySeries },
-    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE"],
+    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE", "STATUS_DATA_UNAVAILABLE"],
     async handle({ ctx, params, query }) {
-      const { reader, targetId } = await sharedMonitor(ctx, params.token);
-      return ok(await readLatency(reader, targetId, bounded(query, ctx.clock.now())));
+      const share = await openShare(ctx, params.token);
+      return ok(await readRange(ctx, share, "latency", query, (reader) => readLatency(reader, share.targetId, query)));
     },
   }),
   route({
@@ -63,21 +68,31 @@ export const shareViewRoutes: Route[] = [
     summary: "Incident periods of a shared monitor",
     query: Type.Object({ ...rangeQuery, ...paging(100, 1000) }),
     replies: { 200: IncidentPeriodPage },
-    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE"],
+    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE", "STATUS_DATA_UNAVAILABLE"],
     async handle({ ctx, params, query }) {
-      const { reader, targetId } = await sharedMonitor(ctx, params.token);
-      const page = await readPeriods(reader, targetId, { ...bounded(query, ctx.clock.now()), ongoing_only: false });
+      const share = await openShare(ctx, params.token);
+      const page = await readRange(ctx, share, "incidents", query, (reader) =>
+        readPeriods(reader, share.targetId, { ...query, ongoing_only: false }),
+      );
       return ok({ ...page, items: page.items.map(publicPeriod) });
     },
   }),
 ];
 
-/** The query, unless its range is longer than 90 days. Throws BAD_TIME_RANGE. */
-function bounded<Q extends { from?: string | undefined; to?: string | undefined }>(query: Q, now: number): Q {
-  const to = query.to === undefined ? now : Date.parse(query.to);
-  if (query.from !== undefined && to - Date.parse(query.from) > maxRangeDays * 86_400_000)
+/**
+ * Reads a range for visitors, by {@link readForVisitors}. Throws BAD_TIME_RANGE for a range that is longer than 90 days.
+ */
+async function readRange<T extends object>(
+  visit: System,
+  share: SharedMonitor,
+  name: string,
+  query: { from?: string | undefined; to?: string | undefined },
+  work: (reader: OrgReader) => Promise<T>,
+): Promise<T> {
+  const { from, to } = parseRange(query, visit.clock.now());
+  if (to.getTime() - from.getTime() > maxRangeDays * 86_400_000)
     throw new AppError("BAD_TIME_RANGE", `A shared monitor is read in ranges of up to ${maxRangeDays} days.`, {
       field: "/query/from",
     });
-  return query;
+  return await readForVisitors(visit, share, `${name} ${JSON.stringify(query)}`, work);
 }

@@ -8,9 +8,9 @@ import {
   readResults,
   readUptime,
 } from "../results/service.ts";
-import { openShare, type SharedMonitor } from "../shares/service.ts";
+import { openShare } from "../shares/service.ts";
 import { type MonitorRow, readMonitor } from "../targets/service.ts";
-import { LastGoodCache } from "./cache.ts";
+import { readForVisitors } from "./share-reads.ts";
 import { publicError, publicPeriod, publicResult } from "./share-redaction.ts";
 import type { SharedStatus } from "./share-schema.ts";
 
@@ -27,16 +27,10 @@ export const shareRanges = [
 ] as const;
 export type ShareRange = (typeof shareRanges)[number];
 
-/** The monitor of a link and a reader of its organisation. Throws SHARE_NOT_FOUND. */
-export async function sharedMonitor(system: System, token: string): Promise<SharedMonitor & { reader: OrgReader }> {
-  const share = await openShare(system, token);
-  return { ...share, reader: { ...system, orgId: share.orgId } };
-}
-
 /** State, uptime and regions of a shared monitor, at most 10 s old. */
 export async function sharedStatus(system: System, token: string): Promise<SharedStatus> {
-  const share = await sharedMonitor(system, token);
-  return await cached(system, `${share.shareId} status`, () => readStatus(share.reader, share.targetId));
+  const share = await openShare(system, token);
+  return await readForVisitors(system, share, "status", (reader) => readStatus(reader, share.targetId));
 }
 
 async function readStatus(reader: OrgReader, targetId: string): Promise<SharedStatus> {
@@ -75,8 +69,8 @@ function reasonOf({ paused, status, open_incident, last_error }: MonitorRow): st
 
 /** Everything that the page of a shared monitor shows for a range, at most 10 s old. */
 export async function sharedPage(system: System, token: string, range: ShareRange) {
-  const share = await sharedMonitor(system, token);
-  return await cached(system, `${share.shareId} ${range.key}`, () => readPage(share.reader, share.targetId, range));
+  const share = await openShare(system, token);
+  return await readForVisitors(system, share, range.key, (reader) => readPage(reader, share.targetId, range));
 }
 
 async function readPage(reader: OrgReader, targetId: string, range: ShareRange) {
@@ -104,24 +98,4 @@ async function readPage(reader: OrgReader, targetId: string, range: ShareRange) 
     periods: { ...periods, items: periods.items.map(publicPeriod) },
     results: { ...results, items: results.items.map(publicResult) },
   };
-}
-
-/** Bytes of the shared monitors that a process keeps. */
-const cacheBytes = 33_554_432;
-
-/** One cache per database pool: concurrent visitors of a link share one computation. */
-const caches = new WeakMap<object, LastGoodCache<object>>();
-
-async function cached<T extends object>(system: System, key: string, compute: () => Promise<T>): Promise<T> {
-  let cache = caches.get(system.sql);
-  if (cache === undefined) {
-    const options = { freshMs: 10_000, lastGoodMs: 0, patienceMs: 0, maxBytes: cacheBytes, clock: system.clock };
-    cache = new LastGoodCache<object>({
-      ...options,
-      bytesOf: (value) => 3 * JSON.stringify(value).length,
-      onFallback: () => undefined,
-    });
-    caches.set(system.sql, cache);
-  }
-  return (await cache.get(key, compute)) as T;
 }

@@ -1,6 +1,7 @@
 /*
  * Entry for the pipeline and the jobs: counts at ingest, and sums of the rollup.
  */
+export { changeColumns, changesOfRuns } from "./change-queries.ts";
 export { keepCertificates, keepDetails, withOwnDetails } from "./details.ts";
 export { dropOldOrgCounts, gatherOrgCounts, uncountDeleted } from "./org-count-queries.ts";
 export { countForOrgs } from "./org-counts.ts";

@@ -1,11 +1,14 @@
 import fc from "fast-check";
 import t from "tap";
+import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { ensurePartitions } from "../db/partitions.ts";
+import { rollUp } from "../jobs/rollup.ts";
+import { openIngest } from "../pipeline/ingest.ts";
 import { serve } from "../testing/app.ts";
 import { day, hour, minute, noon } from "../testing/clock.ts";
-import { addResults, newTarget, type SceneResult } from "../testing/scene.ts";
-import { newOrg, openWorld } from "../testing/world.ts";
+import { addResults, admit, agentResult, newTarget, type SceneResult, setStatus } from "../testing/scene.ts";
+import { newAgent, newOrg, openWorld } from "../testing/world.ts";
 import { resultRoutes } from "./api.ts";
 
 const { sql, clock, system } = await openWorld(t);
@@ -166,23 +169,21 @@ t.test("a region that probes no more does not fail for ever", async (t) => {
 
 t.test("property: periods equal a plain count of the letters, for any runs and any range", async (t) => {
   const expected = (letters: string, from: number, to: number) => {
-    const periods: { start: number; end: number | null; count: number; last: number; touched: boolean }[] = [];
+    const periods: { start: number; end: number | null; count: number }[] = [];
     let open: (typeof periods)[number] | null = null;
     for (const [at, letter] of [...letters].entries()) {
       const minuteAt = at - letters.length;
-      const inRange = minuteAt >= from && minuteAt < to;
       if (letter === "D" || letter === "E") {
-        open ??= { start: minuteAt, end: null, count: 0, last: minuteAt, touched: false };
+        open ??= { start: minuteAt, end: null, count: 0 };
         if (!periods.includes(open)) periods.push(open);
         open.count++;
-        open.touched ||= inRange;
       } else if (letter === "U" && open !== null) {
         open.end = minuteAt;
         open = null;
       }
     }
     return periods
-      .filter((it) => it.touched)
+      .filter((it) => it.start < to && (it.end === null || it.end > from))
       .map((it) => [it.start, it.end, it.count])
       .reverse();
   };
@@ -201,7 +202,6 @@ t.test("property: periods equal a plain count of the letters, for any runs and a
         );
         const found = shape(items);
         t.equal(total, found.length);
-        // A period of which the range holds only the silence between two failing runs is not asked for.
         const wanted = expected(sequence, from, from + width);
         return (
           JSON.stringify(found) === JSON.stringify(wanted) ||
@@ -212,6 +212,123 @@ t.test("property: periods equal a plain count of the letters, for any runs and a
     { numRuns: 60 },
   );
 });
+
+t.test("property: stored changes equal what every row gives, in any order, twice or late", async (t) => {
+  const agents = await Promise.all(["eu", "us"].map((region) => newAgent(system, region)));
+  const ingest = openIngest(async () => {});
+  const oneRun = fc.record({
+    agent: fc.integer({ min: 0, max: 1 }),
+    slot: fc.integer({ min: -300, max: -1 }),
+    status: fc.constantFrom("up", "down", "error", "degraded"),
+    skip: fc.integer({ min: 0, max: 9 }).map((n) => n === 0),
+    lateMs: fc.integer({ min: -minute, max: 2 * minute }),
+  });
+  const steps = fc.array(
+    fc.record({
+      runs: fc.array(oneRun, { minLength: 1, maxLength: 25 }),
+      /** Minutes before the next step. */
+      pause: fc.integer({ min: 0, max: 90 }),
+      rolled: fc.boolean(),
+    }),
+    { minLength: 1, maxLength: 3 },
+  );
+  const gone = fc.integer({ min: 0, max: 2 });
+  await fc.assert(
+    fc.asyncProperty(steps, gone, async (given, goneAgent) => {
+      clock.at = noon;
+      await sql`truncate rollup_progress, rollup_dirty, changes_hourly`;
+      await sql`insert into rollup_progress (next_hour) values (${new Date(noon - 6 * hour)})`;
+      const id = await probed(agents.map(({ region }) => region));
+      await setStatus(system, id, "unknown");
+      const rows = new Map<string, ModelRow>();
+      for (const { runs: some, pause, rolled } of given) {
+        for (const [at, agent] of agents.entries()) {
+          const results = some
+            .filter((run) => run.agent === at)
+            .map((run, n) => {
+              const slot = noon + run.slot * minute;
+              const { status, skip, lateMs } = run;
+              const error = status === "up" ? null : `${slot} ${n}`;
+              return agentResult(id, slot, { timestamp: Math.min(slot + lateMs, noon), status, skip, error });
+            });
+          await admit(system, agent.region, results);
+          const { stored, duplicates } = await ingest(agent, { protocol: protocolVersion, results, runs: [] });
+          if (stored + duplicates !== results.length) return t.fail("every result is taken");
+          for (const { scheduled_at: slot, timestamp, status, skip, error } of results) {
+            const key = `${agent.region} ${slot}`;
+            if (rows.has(key)) continue;
+            rows.set(key, { region: agent.region, slot, timestamp, status, counts: !skip, error });
+          }
+        }
+        clock.at += pause * minute;
+        if (rolled) await rollUp(system);
+        const left = goneAgent === 2 || !rolled ? null : agents[goneAgent]!.region;
+        if (left !== null) await sql`delete from target_regions where target_id = ${id} and region_id = ${left}`;
+        const { items, total } = await page(id, `?from=${iso(noon - day)}&to=${iso(noon + day)}`);
+        const found = items.map(({ started_at, ended_at, status, check_count, error_sample }) => ({
+          started_at,
+          ended_at,
+          status,
+          check_count,
+          error_sample,
+        }));
+        t.equal(total, found.length);
+        const wanted = fromEveryRow([...rows.values()], left);
+        if (JSON.stringify(found) !== JSON.stringify(wanted)) return t.strictSame(found, wanted);
+        if (left !== null) await sql`insert into target_regions (target_id, region_id) values (${id}, ${left})`;
+      }
+      return true;
+    }),
+    { numRuns: 8 },
+  );
+});
+
+interface ModelRow {
+  region: string;
+  slot: number;
+  timestamp: number;
+  status: string;
+  counts: boolean;
+  error: string | null;
+}
+
+/** Periods by the definition, newest first; the region `left` no longer probes the target. */
+function fromEveryRow(rows: readonly ModelRow[], left: string | null) {
+  const all: { start: number; end: number; rows: ModelRow[]; region: string }[] = [];
+  for (const region of new Set(rows.map((row) => row.region))) {
+    let open: (typeof all)[number] | null = null;
+    const own = rows.filter((row) => row.region === region && row.counts && row.status !== "degraded");
+    for (const row of own.sort((a, b) => a.slot - b.slot)) {
+      if (row.status === "up") {
+        if (open !== null) open.end = Math.max(open.start, row.timestamp);
+        open = null;
+        continue;
+      }
+      if (open === null) all.push((open = { start: row.timestamp, end: Infinity, rows: [], region }));
+      open.start = Math.min(open.start, row.timestamp);
+      open.rows.push(row);
+      if (region === left) open.end = Math.max(...open.rows.map(({ timestamp }) => timestamp));
+    }
+  }
+  all.sort((a, b) => a.start - b.start || (a.region < b.region ? -1 : 1));
+  const periods: typeof all = [];
+  for (const run of all) {
+    const last = periods.at(-1);
+    if (last === undefined || run.start >= last.end) {
+      periods.push({ ...run });
+      continue;
+    }
+    last.end = Math.max(last.end, run.end);
+    last.rows = [...last.rows, ...run.rows];
+  }
+  return periods.reverse().map(({ start, end, rows: own }) => ({
+    started_at: iso(start),
+    ended_at: end === Infinity ? null : iso(end),
+    status: own.some(({ status }) => status === "down") ? "down" : "error",
+    check_count: own.length,
+    error_sample: own.sort((a, b) => b.slot - a.slot || (a.region < b.region ? -1 : 1))[0]!.error,
+  }));
+}
 
 t.test("what cannot be asked is refused, and what is another's is absent", async (t) => {
   const id = await probed();

@@ -32,7 +32,7 @@ export async function targetExists(sql: Db, orgId: string, targetId: string): Pr
 export const slackMs = 6 * 60_000;
 
 /** Maximum time from a slot to its run, ms. */
-const delayMs = (target: ResultTarget): number => longestDelayMs(target.longest_interval_secs * 1000) + slackMs;
+export const delayMs = (target: ResultTarget): number => longestDelayMs(target.longest_interval_secs * 1000) + slackMs;
 
 /**
  * Rows of the target whose time is in the range. Partitions and the primary key go by slot, so the slot is bounded

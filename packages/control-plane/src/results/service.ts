@@ -2,13 +2,15 @@ import { createHash } from "node:crypto";
 import { measuredPart } from "@statusmesh/shared/result";
 import { type Ctx, type OrgReader, requireScope, type System } from "../context.ts";
 import type { Page } from "../http/wire.ts";
+import { selectChanges, selectErrors } from "./change-queries.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
+import { hourOf } from "./late.ts";
+import { type Period, type Periods, periodsOf } from "./periods.ts";
 import { selectOrgCounts } from "./org-count-queries.ts";
-import { type PeriodRow, selectPeriods } from "./period-queries.ts";
 import * as overview from "./overview-queries.ts";
 import * as queries from "./queries.ts";
-import type { Counts } from "./queries.ts";
-import type { Range } from "./range.ts";
+import { type Counts, delayMs, slackMs } from "./queries.ts";
+import { parseRange, type Range } from "./range.ts";
 import { type RangeInput, resolve, roundMs } from "./resolve.ts";
 import type { CheckResult, IncidentPeriod, Uptime } from "./schema.ts";
 
@@ -18,10 +20,12 @@ export { oldestAcceptable } from "./late-queries.ts";
 export { hourOf, markLate } from "./late.ts";
 export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";
 export { latestBucket, phasesOf } from "./phases.ts";
+export { parseRange };
 export { probedSpans } from "./probed.ts";
 export type { Counts } from "./queries.ts";
 
-const dayMs = 86_400_000;
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
 
 /** Results of a target, newest first. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE, like every function here. */
 export async function listResults(
@@ -86,16 +90,44 @@ export async function readPeriods(
   input: Omit<RangeInput, "region"> & { ongoing_only: boolean; limit: number; offset: number },
 ): Promise<Page<IncidentPeriod>> {
   const { target, range } = await resolve(reader, targetId, input);
-  const { rows, total } = await selectPeriods(
-    reader.sql,
-    reader.orgId,
+  const { limit, offset, ongoing_only: ongoing } = input;
+  const { sql, orgId, clock } = reader;
+  const changesIn = async (part: Range, withFailing: boolean) => {
+    const counted = target.counted_to === null ? null : { from: new Date(0), to: target.counted_to };
+    return await selectChanges(sql, orgId, target, sourcesOf(part, counted), withFailing);
+  };
+  // All of the history, so that a period is the same one in every range.
+  const end = new Date(hourOf(clock.now()) + dayMs);
+  const all = await periodsOf(await changesIn({ from: new Date(0), to: end }, false));
+  const { first, total } = overlapping(all, range, ongoing);
+  const last = first + total - offset;
+  const shown = { from: Math.max(first, last - limit), to: last };
+  if (shown.from >= shown.to) return { items: [], total, limit, offset };
+  const since = all.starts[shown.from]!;
+  const hours = {
+    from: new Date(hourOf(since - delayMs(target))),
+    to: new Date(Math.min(end.getTime(), hourOf(all.ends[shown.to - 1]! + slackMs) + hourMs)),
+  };
+  const { starts, ends, failures } = await periodsOf(await changesIn(hours, true), since);
+  const page = failures.slice(0, shown.to - shown.from);
+  const errors = await selectErrors(
+    sql,
     target,
-    range,
-    input.ongoing_only,
-    input.limit,
-    input.offset,
+    page.map(({ lastRegion, lastSlot }) => ({ region: lastRegion, slotMs: lastSlot })),
   );
-  return { items: rows.map((row) => presentPeriod(targetId, row)), total, limit: input.limit, offset: input.offset };
+  const items = page.map((failed, at) =>
+    presentPeriod(targetId, { ...failed, start: starts[at]!, end: ends[at]! }, errors[at]!),
+  );
+  return { items: items.reverse(), total, limit, offset };
+}
+
+/** The disjoint periods that overlap the range: position of the first, and their number. */
+function overlapping({ starts, ends }: Periods, { from, to }: Range, ongoing: boolean) {
+  let first = ends.length;
+  while (first > 0 && ends[first - 1]! > from.getTime() && (!ongoing || ends[first - 1] === Infinity)) first--;
+  let end = starts.length;
+  while (end > first && starts[end - 1]! >= to.getTime()) end--;
+  return { first, total: end - first };
 }
 
 /** Failing and degraded runs in the range, newest first. */
@@ -205,15 +237,19 @@ function sum(counts: Iterable<Counts>): Counts {
   return all;
 }
 
-const presentPeriod = (targetId: string, row: PeriodRow): IncidentPeriod => ({
-  id: derivedId(targetId, `${row.region} ${row.slot.toISOString()}`),
+const presentPeriod = (
+  targetId: string,
+  { start, end, region, firstSlot, down, count }: Period,
+  error: string | null,
+): IncidentPeriod => ({
+  id: derivedId(targetId, `${region} ${new Date(firstSlot).toISOString()}`),
   target_id: targetId,
-  started_at: row.started_at.toISOString(),
-  ended_at: row.ended_at?.toISOString() ?? null,
-  status: row.status,
-  duration_secs: row.ended_at === null ? null : Math.round((row.ended_at.getTime() - row.started_at.getTime()) / 1000),
-  check_count: row.check_count,
-  error_sample: row.error_sample,
+  started_at: new Date(start).toISOString(),
+  ended_at: end === Infinity ? null : new Date(end).toISOString(),
+  status: down ? "down" : "error",
+  duration_secs: end === Infinity ? null : Math.round((end - start) / 1000),
+  check_count: count,
+  error_sample: error,
 });
 
 /** A name-based UUID: RFC 9562 section 5.5 (version 5). */
