@@ -7,8 +7,8 @@ const keepMonths = 13;
 const dayMs = 86_400_000;
 
 /**
- * Drops hours older than 13 months, state changes older than the results, issued slots older than 90 days, and the sums of targets deleted within the last
- * day. Run it about hourly.
+ * Drops hours older than 13 months, state changes older than the results, issued slots older than 90 days, and the sums
+ * of targets deleted within the last day. Run it about hourly.
  */
 export async function dropOldRollups(system: System): Promise<void> {
   const cutoff = new Date(system.clock.now());

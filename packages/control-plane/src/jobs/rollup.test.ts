@@ -16,7 +16,8 @@ const other: System = { ...system, sql: pool() };
 const at = (time: string) => Date.parse(`2026-11-20T${time}Z`);
 
 t.beforeEach(async () => {
-  await sql`truncate results, results_hourly, results_daily, latency_hourly, changes_hourly, rollup_dirty, rollup_progress`;
+  await sql`
+    truncate results, results_hourly, results_daily, latency_hourly, changes_hourly, rollup_dirty, rollup_progress`;
   clock.at = noon;
 });
 

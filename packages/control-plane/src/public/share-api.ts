@@ -80,7 +80,7 @@ export const shareViewRoutes: Route[] = [
 ];
 
 /**
- * Reads a range for visitors, by {@link readForVisitors}. Throws BAD_TIME_RANGE for a range that is longer than 90 days.
+ * Reads a range for visitors, by {@link readForVisitors}. Throws BAD_TIME_RANGE for one that is longer than 90 days.
  */
 async function readRange<T extends object>(
   visit: System,

@@ -29,7 +29,8 @@ const readsOfPool = new WeakMap<object, VisitorReads>();
 
 /**
  * What `work` reads for visitors of a link, at most 10 s old: visitors who ask for the same `key` share one read.
- * Different reads wait for each other, take one connection each and three together, and a statement has 5 s. Throws STATUS_DATA_UNAVAILABLE when too many wait or the time is over.
+ * Different reads wait for each other, take one connection each and three together, and a statement has 5 s. Throws
+ * STATUS_DATA_UNAVAILABLE when too many wait or the time is over.
  */
 export async function readForVisitors<T extends object>(
   system: System,

@@ -126,3 +126,19 @@ export async function selectLatencyHours(
     cross join lateral (${latencyOfRuns(sql, own, sql`part."from"`, sql`part."to"`)}) n
     where ${region}::text is null or n.region = ${region}`;
 }
+
+/** Regions that ran in the range, by slot, also those without a success; sorted. */
+export async function selectRegions(sql: Db, orgId: string, target: ResultTarget, sources: Sources): Promise<string[]> {
+  const rows = await sql<{ region: string }[]>`
+    select h.region from results_hourly h where ${summed(sql, orgId, target, sources, null)}
+    union
+    select n.region
+    from (${unsummed(sql, target, sources)}) as part ("from", "to")
+    cross join lateral (
+      select distinct r.region from results r
+      where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
+        and r.scheduled_at >= part."from" and r.scheduled_at < part."to" and not r.skip and not r.recheck
+    ) n
+    order by 1`;
+  return rows.map(({ region }) => region);
+}

@@ -1,8 +1,16 @@
 import { type Ctx, type OrgReader, requireScope } from "../context.ts";
-import { isByHour, sourcesOf } from "./hours.ts";
-import { type LatencyHourRow, type LatencyRow, selectLatency, selectLatencyHours } from "./latency-queries.ts";
+import { isByHour, type Sources, sourcesOf } from "./hours.ts";
+import {
+  type LatencyHourRow,
+  type LatencyRow,
+  selectLatency,
+  selectLatencyHours,
+  selectRegions,
+} from "./latency-queries.ts";
+import type { ResultTarget } from "./queries.ts";
 import type { Range } from "./range.ts";
 import { type RangeInput, resolve, roundMs } from "./resolve.ts";
+import { inTurn } from "./turns.ts";
 import type { LatencyBucket, LatencySeries, RegionLatency } from "./schema.ts";
 import { addSketch, emptyHistogram, type Histogram, percentiles } from "./sketch.ts";
 
@@ -13,7 +21,7 @@ const hourSecs = 3600;
 /** Latency in about 60 slices. Every slice of the range is present; `samples` 0 marks a gap. */
 export async function latencySeries(ctx: Ctx, targetId: string, input: RangeInput): Promise<LatencySeries> {
   requireScope(ctx, "targets:read");
-  return await readLatency(ctx, targetId, input);
+  return await inTurn(ctx, () => readLatency(ctx, targetId, input));
 }
 
 /** {@link latencySeries} without a scope check. */
@@ -22,14 +30,14 @@ export async function readLatency(reader: OrgReader, targetId: string, input: Ra
   return { bucket_seconds: bucketSecs, buckets: fill(range, bucketSecs, rows) };
 }
 
-/** Latency over time for each region that has samples, by region id. */
+/** Latency over time for each region that ran, by region id; `samples` is 0 where no run succeeded. */
 export async function latencyByRegion(
   ctx: Ctx,
   targetId: string,
   input: Omit<RangeInput, "region">,
 ): Promise<RegionLatency> {
   requireScope(ctx, "targets:read");
-  return await readLatencyByRegion(ctx, targetId, input);
+  return await inTurn(ctx, () => readLatencyByRegion(ctx, targetId, input));
 }
 
 /** {@link latencyByRegion} without a scope check. */
@@ -38,8 +46,9 @@ export async function readLatencyByRegion(
   targetId: string,
   input: Omit<RangeInput, "region">,
 ): Promise<RegionLatency> {
-  const { bucketSecs, range, rows } = await latencyRows(reader, targetId, input, true);
-  const regions = [...new Set(rows.map((row) => row.region))].sort();
+  const { bucketSecs, range, rows, target, sources } = await latencyRows(reader, targetId, input, true);
+  const ran = await selectRegions(reader.sql, reader.orgId, target, sources);
+  const regions = [...new Set([...ran, ...rows.map((row) => row.region)])].sort();
   const of = (region: string) => rows.filter((row) => row.region === region);
   return {
     bucket_seconds: bucketSecs,
@@ -53,12 +62,14 @@ async function latencyRows(
   targetId: string,
   input: RangeInput,
   byRegion: boolean,
-): Promise<{ range: Range; bucketSecs: number; rows: LatencyRow[] }> {
+): Promise<{ target: ResultTarget; range: Range; sources: Sources; bucketSecs: number; rows: LatencyRow[] }> {
   const { target, range, region } = await resolve(ctx, targetId, input);
   const bucketSecs = bucketSeconds(range);
   if (!isByHour(range, ctx.clock.now()))
     return {
+      target,
       range,
+      sources: { hours: null, runs: [range] },
       bucketSecs,
       rows: await selectLatency(ctx.sql, ctx.orgId, target, range, region, bucketSecs, byRegion),
     };
@@ -67,7 +78,9 @@ async function latencyRows(
   const { latency_from: from, latency_to: to } = target;
   const sources = sourcesOf(range, from === null || to === null ? null : { from, to });
   return {
+    target,
     range,
+    sources,
     bucketSecs: width,
     rows: gather(range, width, await selectLatencyHours(ctx.sql, ctx.orgId, target, sources, region), byRegion),
   };

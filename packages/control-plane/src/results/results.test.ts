@@ -322,8 +322,28 @@ t.test("latency: about 60 slices, each a whole number of minutes, gaps included"
   t.strictSame(
     (await ask("GET", `/api/v1/targets/${quiet}/latency/by-region`)).body.regions,
     [],
-    "no region without samples",
+    "no region that did not run",
   );
+  for (const [days, at] of [
+    [1, noon - hour],
+    [7, noon - 5 * day],
+  ] as const) {
+    const half = await newTarget(ctx);
+    await addResults(ctx, half, [
+      { at, region: "eu" },
+      { at, region: "us", status: "down", total: null },
+    ]);
+    const { regions } = await service.latencyByRegion(ctx, half, { from: iso(noon - days * day) });
+    const samples = regions.map(({ region, buckets }) => [region, buckets.reduce((sum, one) => sum + one.samples, 0)]);
+    t.strictSame(
+      samples,
+      [
+        ["eu", 1],
+        ["us", 0],
+      ],
+      `a region whose runs all failed, in ${days} days`,
+    );
+  }
 });
 
 t.test("slices stay where they are while the range moves on", async (t) => {

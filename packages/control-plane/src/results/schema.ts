@@ -84,7 +84,7 @@ export const RegionLatency = Type.Object(
         region: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
         buckets: Type.Array(LatencyBucket, { description: "Oldest first, without gaps" }),
       }),
-      { description: "One series for each region with samples" },
+      { description: "One series for each region that ran; `samples` is 0 where no run succeeded" },
     ),
   },
   { title: "RegionLatency" },

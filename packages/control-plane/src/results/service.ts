@@ -2,16 +2,17 @@ import { createHash } from "node:crypto";
 import { measuredPart } from "@statusmesh/shared/result";
 import { type Ctx, type OrgReader, requireScope, type System } from "../context.ts";
 import type { Page } from "../http/wire.ts";
-import { selectChanges, selectErrors } from "./change-queries.ts";
+import { countByHour, selectChanges, selectErrors } from "./change-queries.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
 import { hourOf } from "./late.ts";
 import { type Period, type Periods, periodsOf } from "./periods.ts";
 import { selectOrgCounts } from "./org-count-queries.ts";
 import * as overview from "./overview-queries.ts";
 import * as queries from "./queries.ts";
-import { type Counts, delayMs, slackMs } from "./queries.ts";
+import { type Counts, delayMs, type ResultTarget, slackMs, surelyIn } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
 import { type RangeInput, resolve, roundMs } from "./resolve.ts";
+import { inTurn } from "./turns.ts";
 import type { CheckResult, IncidentPeriod, Uptime } from "./schema.ts";
 
 export { resultsCsv } from "./export.ts";
@@ -34,7 +35,7 @@ export async function listResults(
   input: RangeInput & { limit: number; offset: number },
 ): Promise<Page<CheckResult>> {
   requireScope(ctx, "targets:read");
-  return await readResults(ctx, targetId, input);
+  return await inTurn(ctx, () => readResults(ctx, targetId, input));
 }
 
 /** {@link listResults} without a scope check. */
@@ -45,17 +46,25 @@ export async function readResults(
 ): Promise<Page<CheckResult>> {
   const { target, range, region } = await resolve(reader, targetId, input);
   const { sql, orgId } = reader;
-  const [rows, total] = await Promise.all([
-    queries.selectResults(sql, orgId, target, range, region, input.limit, input.offset),
-    queries.countResults(sql, orgId, target, range, region),
-  ]);
+  const rows = await queries.selectResults(sql, orgId, target, range, region, input.limit, input.offset);
+  const total = await countAll(reader, target, range, region);
   return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
+}
+
+/** Number of results in the range; long ranges take stored whole hours. */
+async function countAll({ sql, orgId, clock }: OrgReader, target: ResultTarget, range: Range, region: string | null) {
+  const inner = surelyIn(target, range);
+  const counted = target.counted_to === null ? null : { from: new Date(0), to: target.counted_to };
+  const { hours } = isByHour(range, clock.now()) ? sourcesOf(inner, counted) : { hours: null };
+  if (hours === null) return await queries.countResults(sql, orgId, target, range, region, inner);
+  const rest = await queries.countResults(sql, orgId, target, range, region, inner, hours);
+  return rest + (await countByHour(sql, orgId, target, hours, region));
 }
 
 /** Runs by status, and the share of up and degraded ones. Long ranges go by slot and hour, as latency does. */
 export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Promise<Uptime> {
   requireScope(ctx, "targets:read");
-  return await readUptime(ctx, targetId, input);
+  return await inTurn(ctx, () => readUptime(ctx, targetId, input));
 }
 
 /** {@link uptime} without a scope check. */
@@ -80,7 +89,7 @@ export async function listPeriods(
   input: Omit<RangeInput, "region"> & { ongoing_only: boolean; limit: number; offset: number },
 ): Promise<Page<IncidentPeriod>> {
   requireScope(ctx, "targets:read");
-  return await readPeriods(ctx, targetId, input);
+  return await inTurn(ctx, () => readPeriods(ctx, targetId, input));
 }
 
 /** {@link listPeriods} without a scope check. */
@@ -138,7 +147,7 @@ export async function listFailures(
 ): Promise<Pick<CheckResult, "region" | "timestamp" | "status" | "error" | "http_status">[]> {
   requireScope(ctx, "targets:read");
   const { target, range } = await resolve(ctx, targetId, input);
-  const rows = await queries.selectFailures(ctx.sql, ctx.orgId, target, range, input.limit);
+  const rows = await inTurn(ctx, () => queries.selectFailures(ctx.sql, ctx.orgId, target, range, input.limit));
   return rows.map((row) => ({ ...row, timestamp: row.timestamp.toISOString() }));
 }
 

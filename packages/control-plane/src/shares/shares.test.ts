@@ -1,6 +1,9 @@
 import t from "tap";
+import type { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
+import type { OrgReader } from "../context.ts";
 import { makeSealer } from "../crypto/seal.ts";
+import { readForVisitors } from "../public/share-reads.ts";
 import { day, minute, noon } from "../testing/clock.ts";
 import { addIncident, addResults, setStatus } from "../testing/scene.ts";
 import { asking, serveWhole, withToken } from "../testing/whole-app.ts";
@@ -51,6 +54,54 @@ t.test("a link is created, listed, opened and revoked", async (t) => {
     t.equal((await visit("GET", `/m/${token}${twin}`)).status, 404, `revoked ${twin}`);
   t.match(await owner("DELETE", `${path}/${id}`), { status: 404, body: { error: { code: "SHARE_NOT_FOUND" } } });
   t.match((await visit("GET", `/m/${token}/live`)).body, { error: { code: "SHARE_NOT_FOUND" } });
+});
+
+t.test("visitors share one read, and different reads of a link run two at a time", async (t) => {
+  const shared = await make("Flapping");
+  await addResults(system, shared, [{ at: noon - 5 * minute, status: "down" }, { at: noon - minute }]);
+  const { body: link } = await owner("POST", `/api/v1/targets/${shared}/shares`, {});
+  const other = await newOrg(system);
+  const share = { shareId: link.id, orgId: ctx.orgId, targetId: shared };
+  let running = 0;
+  let most = 0;
+  let reads = 0;
+  const limits = new Set<string>();
+  const read = async ({ sql: tx }: OrgReader) => {
+    reads++;
+    most = Math.max(most, ++running);
+    const [row] = await tx<
+      { limit: string }[]
+    >`select current_setting('statement_timeout') as limit from pg_sleep(0.01)`;
+    limits.add(row!.limit);
+    running--;
+    return { at: reads };
+  };
+  await Promise.all(Array.from({ length: 20 }, () => readForVisitors(system, share, "same", read)));
+  t.equal(reads, 1, "twenty callers of one key");
+  await Promise.all(Array.from({ length: 10 }, (_, n) => readForVisitors(system, share, `key ${n}`, read)));
+  t.strictSame([reads, most, [...limits]], [11, 2, ["5s"]]);
+
+  most = 0;
+  const flood = Array.from({ length: 30 }, (_, n) => readForVisitors(system, share, `flood ${n}`, read));
+  const foreign = { ...share, shareId: other.orgId, orgId: other.orgId };
+  await readForVisitors(system, foreign, "mine", async () => ({}));
+  const outcomes = await Promise.allSettled(flood);
+  const refused = outcomes.flatMap((it) => (it.status === "rejected" ? [it.reason as AppError] : []));
+  t.equal(refused.length, 20, "two run, eight wait");
+  t.ok(refused.every(({ code, retryAfterSecs }) => code === "STATUS_DATA_UNAVAILABLE" && retryAfterSecs === 10));
+  t.equal(most, 2);
+
+  const range = `/m/${link.token}/incidents?from=${new Date(noon - 90 * day).toISOString()}`;
+  t.match(await visit("GET", range), { status: 200, body: { total: 1, items: [{ check_count: 1 }] } });
+  await sql`delete from results where target_id = ${shared}`;
+  t.match(await visit("GET", range), { status: 200, body: { total: 1 } }, "at most 10 s old");
+  clock.at += 11_000;
+  t.match(await visit("GET", range), { status: 200, body: { total: 0 } });
+  t.match(await visit("GET", `${range}&to=${new Date(noon + day).toISOString()}`), {
+    status: 400,
+    body: { error: { code: "BAD_TIME_RANGE" } },
+  });
+  clock.at = noon;
 });
 
 t.test("a visitor reads no host, address or credential of the monitor", async (t) => {
