@@ -17,8 +17,8 @@ export const maintenanceTools: Tool[] = [
     name: "list_maintenance",
     title: "List maintenance windows",
     description:
-      "Maintenance windows, soonest first. During one the notifications of its monitors are held. Use it to see whether " +
-      "an outage is planned work.",
+      "Maintenance windows, soonest first. During one the notifications of its monitors are held. Use it to see " +
+      "whether an outage is planned work.",
     scope: "targets:read",
     input: Type.Object(
       {
