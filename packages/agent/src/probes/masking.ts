@@ -103,7 +103,7 @@ const scheme = /\b(bearer|basic|digest|negotiate|apikey)(\s{1,5})(?=[^\s\d]{0,20
 const userInfo = /(\b[a-z][a-z\d+.-]{0,20}:\/\/)(?:[^\s/@:"'<>]{0,200}:[^\s/"'<>]{1,200}|[^\s/@:"'<>]{16,200})@/gi;
 /** `jdbc:oracle:thin:scott/tiger@host`, `curl -u user:password` and `mysql -ppassword` */
 const userAndPassword =
-  /(\bthin:[^\s/@]{1,60}\/|\s(?:-u|--user)[ =]["']?[^\s:"']{1,60}:|\bmysql\w{0,10}\s[^\r\n]{0,200}?\s-p)[^\s@"']{1,200}/g;
+  /(\bthin:[^\s/@]{1,60}\/|\s(?:-u|--user)[ =]["']?[^\s:"']{1,60}:|\bmysql\w{0,9}\s[^\r\n]{0,99}?\s-p)[^\s@"']{1,200}/g;
 /** Addresses of webhooks and bots that are secrets themselves. */
 const secretPath =
   /(hooks\.slack\.com\/(?:services|workflows)\/|\/api(?:\/v\d+)?\/webhooks\/|\/bot(?=\d{6,}:))[\w/:-]{10,200}/gi;

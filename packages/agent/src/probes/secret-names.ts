@@ -11,11 +11,14 @@ const weak = setOf(
 );
 /** What may follow a weak word. */
 const tails = setOf(
-  "id ids value values data hash base64 b64 plain prod production live test dev staging old new provided word phrase code",
+  "id ids value values data hash base64 b64 plain prod production live test dev staging old new word phrase code",
 );
 /** Ends of words that are written without a separator: `csrfmiddlewaretoken`, `PGPASSWORD`. */
-const glued =
-  /(?:password|passwd|pwd|passphrase|secret|token|credentials?|sess(?:ion)?id(?:[a-z]{8})?|aspxauth|(?:db|user|smtp|mail|mysql|ftp|root|admin)pass|(?:api|access|auth|secret|private|signing|encryption|master|account|shared)key)$/;
+const glued = new RegExp(
+  "(?:password|passwd|pwd|passphrase|secret|token|credentials?|sess(?:ion)?id(?:[a-z]{8})?|aspxauth|" +
+    "(?:db|user|smtp|mail|mysql|ftp|root|admin)pass|" +
+    "(?:api|access|auth|secret|private|signing|encryption|master|account|shared)key)$",
+);
 /** Last words of names of something about a secret: settings, classes, files. */
 const aboutSecrets = setOf(
   `name names type types length len size count expires expire expired expiry expiration exp ttl age lifetime timeout at
@@ -24,19 +27,20 @@ const aboutSecrets = setOf(
   valid invalid missing limit usage scheme realm handler manager service factory middleware controller filter
   interceptor exception failure failed fault warning guard issuer audience scope scopes prefix secure httponly samesite
   serializer engine time date updated changed field column label placeholder source ref selector validator validators
-  settings config options mismatch parser reader module js jsx ts tsx mjs cjs py rb php java go cs html json yml yaml xml
-  vue rs c h cpp kt scala ex exs erl pl jsp aspx cshtml lock log md txt`,
+  settings config options mismatch parser reader module js jsx ts tsx mjs cjs py rb php java go cs html json yml yaml
+  xml vue rs c h cpp kt scala ex exs erl pl jsp aspx cshtml lock log md txt`,
 );
 /** Words in front of one that take its meaning away: `max_tokens`, `primary_key`, `InvalidToken`. */
 const before = setOf(
-  `unexpected no is has use uses require requires max min num total prompt completion primary foreign public partition sort cache surrogate idempotency routing unique composite row object range group
+  `unexpected no is has use uses require requires max min num total prompt completion primary
+  foreign public partition sort cache surrogate idempotency routing unique composite row object range group
   duplicate socket translation`,
 );
 /** Names of errors: `InvalidAccessKeyId`, `django.core.signing.BadSignature`. */
 const errorName = /(?:^|[.\\])(?:Invalid|Missing|Expired|Unexpected|Unknown|Bad|Incorrect|Wrong|Malformed|No)\p{Lu}/u;
 /** Parameters of URLs that are secrets there and ordinary words elsewhere. */
 const inUrls = setOf(
-  "code state nonce ticket assertion samlrequest relaystate hash sign key verifier challenge invite magic verification t",
+  "code state nonce ticket assertion samlrequest relaystate hash sign key verifier challenge invite magic t",
 );
 
 /** The words of a camel, snake or kebab case name, in lower case. */

@@ -29,8 +29,8 @@ export function secretValues(text: string): Range[] {
 const benign = new RegExp(
   "^(?:[\"'\\s.,;:!()\\[\\]{}<>*|-]|\\b(?:true|false|null|none|nil|undefined|yes|no|on|off|unset|set|empty|redacted|" +
     "filtered|hidden|string|str|number|boolean|bool|int|bytes|object|array|any|invalid|missing|expired|required|not|" +
-    "found|is|was|has|been|have|must|be|provided|failed|denied|unknown|revoked|malformed|wrong|mismatch|incorrect|bad|" +
-    "absent|error|too|short|long|the|this|your|a|an|and|or|to|for|of|in|could|cannot|should|valid|please|again|" +
+    "found|is|was|has|been|have|must|be|provided|failed|denied|unknown|revoked|malformed|wrong|mismatch|incorrect|" +
+    "bad|absent|error|too|short|long|the|this|your|a|an|and|or|to|for|of|in|could|cannot|should|valid|please|again|" +
     "log|sign|user|header|field)\\b|0|1)*$",
   "i",
 );
@@ -40,13 +40,15 @@ const quoteAt = new RegExp(quote, "y");
 const identifier = /[\p{L}\p{N}_$][\p{L}\p{N}_$.-]*/gu;
 /** From the end of a name to its value: `": `, `'] => `, ` = `, `</b>: `, `%3D`, ` | `. */
 const assignment = new RegExp(
-  String.raw`(?:${quote}|[\])}?!]|</[a-z]{1,10}>){0,6}\s{0,20}(?:=&gt;|=\\+u003e|=>|:=|={1,3}|:(?!:|//)|%(?:25)?3[AD]|\||[：＝→]|(?<=\s)->)` +
+  String.raw`(?:${quote}|[\])}?!]|</[a-z]{1,10}>){0,6}\s{0,20}` +
+    String.raw`(?:=&gt;|=\\+u003e|=>|:=|={1,3}|:(?!:|//)|%(?:25)?3[AD]|\||[：＝→]|(?<=\s)->)` +
     String.raw`(?:[ \t]|<[a-z/][^<>]{0,100}>){0,20}(?:\r?\n[ \t]{0,40}(?=["']|string\())?`,
   "iy",
 );
 /** `"name": "DB_PASS", "value": "…"`, with the name in front of this. */
 const valueField = new RegExp(
-  String.raw`${quote}?\s{0,20}[,;]?\s{0,40}${quote}?(?:value|val|content|data|default|v)${quote}?\s{0,20}(?::|=>|=)[ \t]{0,20}`,
+  String.raw`${quote}?\s{0,20}[,;]?\s{0,40}${quote}?(?:value|val|content|data|default|v)${quote}?\s{0,20}` +
+    String.raw`(?::|=>|=)[ \t]{0,20}`,
   "iy",
 );
 const valueFieldBefore = new RegExp(
@@ -233,7 +235,8 @@ const valued = /^(?:value|content|default|data-value)$/i;
 const captions = /^(?:form|select|button|a|label|fieldset|iframe|title|h[1-6]|p|option|legend|caption|summary)$/i;
 const onlyPunctuation = /^(?:["'\s:=>|,-]|&gt;|&quot;|&#\w{2,4};|&nbsp;)*$/;
 const cellName = new RegExp(
-  String.raw`^["'\s]*(?:\$_?\w{1,20}\[)?${quote}?([\p{L}_$][\p{L}\p{N}_ $.-]{0,60}?)(?:\\|&quot;|&apos;|&#\w{2,4};|["'\x60\]\s:=])*$`,
+  String.raw`^["'\s]*(?:\$_?\w{1,20}\[)?${quote}?([\p{L}_$][\p{L}\p{N}_ $.-]{0,60}?)` +
+    String.raw`(?:\\|&quot;|&apos;|&#\w{2,4};|["'\x60\]\s:=])*$`,
   "u",
 );
 /** `<key>` names the element behind it in a property list and in `<entry>`. */
@@ -303,8 +306,11 @@ function tags(text: string): Range[] {
   return found;
 }
 
-const parameter =
-  /(?:[?#;]|&(?:amp;|#38;|#x26;)?|\\u0026|%(?:25)?(?:3F|26))([\w.~[\]-]{1,60}?)(?:=|%(?:25)?3D|\\u003d)((?:(?!%(?:25)?26|\\u0026)[^&\s"'<>#;\\]){1,2000})/gi;
+const parameter = new RegExp(
+  String.raw`(?:[?#;]|&(?:amp;|#38;|#x26;)?|\\u0026|%(?:25)?(?:3F|26))([\w.~[\]-]{1,60}?)(?:=|%(?:25)?3D|\\u003d)` +
+    String.raw`((?:(?!%(?:25)?26|\\u0026)[^&\s"'<>#;\\]){1,2000})`,
+  "gi",
+);
 
 /** Values of parameters of URLs, also of URLs inside parameters. */
 function parameters(text: string): Range[] {
