@@ -39,7 +39,14 @@ export const folders = {
   },
   hooks: { owns: ["hook_events"] },
   incidents: {
-    owns: ["failure_snapshots", "incident_events", "incident_updates", "incidents", "target_states"],
+    owns: [
+      "failure_snapshots",
+      "incident_events",
+      "incident_outages",
+      "incident_updates",
+      "incidents",
+      "target_states",
+    ],
     joins: {
       "name of the actor of an event": ["api_tokens", "users"],
       "held notices of a deleted organisation stay held": ["orgs"],
@@ -149,7 +156,15 @@ export const folders = {
   plans: { owns: ["plans", "quota_events"], joins: { "plan of the organisation": ["orgs"] } },
   public: {
     owns: [],
-    joins: { "a page in one statement": ["incident_updates", "incidents", "status_page_components", "targets"] },
+    joins: {
+      "a page in one statement": [
+        "incident_outages",
+        "incident_updates",
+        "incidents",
+        "status_page_components",
+        "targets",
+      ],
+    },
   },
   regions: { owns: ["regions"] },
   results: {

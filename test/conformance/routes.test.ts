@@ -50,10 +50,10 @@ await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id 
 const incident = newId();
 await sql`
   insert into incidents
-    (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down, regions_up,
+    (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact, peak_impact, regions_down, regions_up,
       created_at, updated_at)
   values
-    (${incident}, ${olga.orgId}, ${target.id}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}',
+    (${incident}, ${olga.orgId}, ${target.id}, now(), now(), now(), 'major', 'major_outage', 'major_outage', '{default}',
       '{}', now(), now())`;
 const session = newId();
 await sql`

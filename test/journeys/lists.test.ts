@@ -71,10 +71,10 @@ t.test("many monitors", async (t) => {
       status_since = now() - interval '5 minutes',
       status = case when target_id = any(${down}) then 'down' else 'up' end`;
   await sql`
-    insert into incidents (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, error_sample,
-      regions_down, regions_up, retracted, created_at, updated_at)
-    select t.id, t.org_id, t.id, now() - interval '5 minutes', now(), 'major', 'major_outage', 'major_outage',
-      'connection refused', '{default}', '{}', false, now(), now()
+    insert into incidents (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact, peak_impact,
+      error_sample, regions_down, regions_up, retracted, created_at, updated_at)
+    select t.id, t.org_id, t.id, now() - interval '5 minutes', now(), now() - interval '5 minutes', 'major',
+      'major_outage', 'major_outage', 'connection refused', '{default}', '{}', false, now(), now()
     from targets t where t.id = any(${down})`;
 
   const browser = await openBrowser(t);

@@ -69,12 +69,15 @@ t.test("a status page", async (t) => {
     const [id, at] = [newId(), new Date(started)];
     await sql`
       insert into incidents
-        (id, org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact, error_sample,
+        (id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms, severity, impact, peak_impact, error_sample,
           regions_down, regions_up, retracted, public_title, created_at, updated_at)
       values
-        (${id}, ${orgId}, ${targetId}, ${at}, ${at}, ${ended === null ? null : new Date(ended)}, 'major',
-          'major_outage',
+        (${id}, ${orgId}, ${targetId}, ${at}, ${at}, ${ended === null ? null : new Date(ended)},
+          ${ended === null ? at : null}, ${ended === null ? 0 : ended - started}, 'major', 'major_outage',
           'major_outage', 'connect ECONNREFUSED 10.1.2.3:443', '{default}', '{}', false, ${title}, ${at}, ${at})`;
+    await sql`
+      insert into incident_outages (incident_id, org_id, started_at, ended_at, impact)
+      select id, org_id, started_at, ended_at, 'major_outage' from incidents where id = ${id}`;
   };
   // Noon of the day before yesterday, UTC: an hour of it is one day in every zone that the browser may have.
   const then = Date.parse(isoDay(today - 2 * dayMs)) + dayMs / 2;

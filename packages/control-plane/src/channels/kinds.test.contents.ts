@@ -14,6 +14,8 @@ const notice: Notice = {
   urgency: "high",
   started_at: "2026-11-22T14:02:31.000Z",
   ended_at: null,
+  outage_since: null,
+  duration_secs: null,
   error_sample: "HTTP 503: upstream connect error (prod_db_1 <primary> & standby)",
   regions_down: ["frankfurt", "virginia"],
   regions_up: ["singapore"],
@@ -29,10 +31,20 @@ export const contents: Record<string, Content> = {
   "opened, minor": { kind: "notice", notice: minor },
   reminder: { kind: "notice", notice: { ...notice, reason: "reminder" } },
   escalated: { kind: "notice", notice: { ...notice, reason: "escalated", severity: "critical" } },
-  reopened: { kind: "notice", notice: { ...notice, reason: "reopened" } },
+  reopened: { kind: "notice", notice: { ...notice, reason: "reopened", outage_since: "2026-11-22T16:00:00.000Z" } },
   resolved: {
     kind: "notice",
-    notice: { ...notice, reason: "resolved", ended_at: "2026-11-22T15:10:00.000Z", regions_up: [] },
+    notice: {
+      ...notice,
+      reason: "resolved",
+      ended_at: "2026-11-22T15:10:00.000Z",
+      duration_secs: 4049,
+      regions_up: [],
+    },
+  },
+  "resolved after it reopened": {
+    kind: "notice",
+    notice: { ...notice, reason: "resolved", ended_at: "2026-11-22T18:10:00.000Z", duration_secs: 1200 },
   },
   test: {
     kind: "test",

@@ -116,11 +116,9 @@ function noticeText(notice: Notice): MessageText {
   const facts: MessageText["facts"] = [];
   if (notice.error_sample !== null)
     facts.push({ label: resolved ? "Was" : "Cause", value: plain(notice.error_sample, maxCauseLength) });
-  facts.push({ label: "Since", value: utcMinute(notice.started_at) });
-  if (resolved && notice.ended_at !== null) {
-    const seconds = (Date.parse(notice.ended_at) - Date.parse(notice.started_at)) / 1000;
-    facts.push({ label: "Ended", value: `${utcMinute(notice.ended_at)}, after ${duration(seconds)}` });
-  }
+  facts.push({ label: "Since", value: utcMinute(notice.outage_since ?? notice.started_at) });
+  if (resolved && notice.ended_at !== null)
+    facts.push({ label: "Ended", value: `${utcMinute(notice.ended_at)}, ${lengthOf(notice)}` });
   if (!resolved) facts.push({ label: "Severity", value: notice.severity });
   if (notice.regions_down.length > 0)
     facts.push({ label: resolved ? "Regions affected" : "Regions down", value: regionList(notice.regions_down) });
@@ -134,6 +132,13 @@ function noticeText(notice: Notice): MessageText {
     url: notice.url,
     linkLabel: "View incident",
   };
+}
+
+/** Length of a resolved incident: the time between an end and a reopening was no outage. */
+function lengthOf({ started_at, ended_at, duration_secs }: Notice): string {
+  const span = Math.round((Date.parse(ended_at!) - Date.parse(started_at)) / 1000);
+  const failed = duration_secs ?? span;
+  return failed < span ? `${duration(failed)} of outage` : `after ${duration(failed)}`;
 }
 
 function headline({ reason, severity }: Notice): string {

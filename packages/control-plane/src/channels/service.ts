@@ -258,6 +258,8 @@ function testMessage(ctx: Ctx): ChannelMessage {
         urgency: "low",
         started_at: new Date(now).toISOString(),
         ended_at: null,
+        outage_since: null,
+        duration_secs: null,
         error_sample: "This is a test message. Nothing is wrong.",
         regions_down: [],
         regions_up: [],

@@ -42,6 +42,8 @@ const notice: Notice = {
   urgency: "high",
   started_at: "2026-11-20T13:02:00.000Z",
   ended_at: null,
+  outage_since: null,
+  duration_secs: null,
   error_sample: "connection refused <script>alert(1)</script>",
   regions_down: ["Frankfurt"],
   regions_up: [],

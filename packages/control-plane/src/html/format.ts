@@ -15,6 +15,11 @@ export function duration(seconds: number): string {
   return hours % 24 === 0 ? `${Math.floor(hours / 24)} d` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+/** Seconds for which an incident has failed until `now` (Unix ms), without healthy time before a reopening. */
+export function outageSecs(one: { past_outage_secs: number; outage_since: string | null }, now: number): number {
+  return one.past_outage_secs + (one.outage_since === null ? 0 : (now - Date.parse(one.outage_since)) / 1000);
+}
+
 /** The larger unit of {@link duration} alone, where there is no room for two: `2 h`. */
 export function brief(seconds: number): string {
   return /^\d+ \w+/.exec(duration(seconds))![0];

@@ -86,6 +86,8 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   clock: (at: Date | string | number) => format.clock(new Date(at), now),
   /** `2 h`: how long something has lasted, short. */
   since: (at: Date | string | number) => format.brief((now - new Date(at).getTime()) / 1000),
+  /** How long an incident has failed. */
+  outage: (of: Parameters<typeof format.outageSecs>[0]) => format.duration(format.outageSecs(of, now)),
   /** How long something that began at `at` has lasted. */
   lasted: (at: Date | string | number, until: Date | string | number | null = null) =>
     format.duration(((until === null ? now : new Date(until).getTime()) - new Date(at).getTime()) / 1000),

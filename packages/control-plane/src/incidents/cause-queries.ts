@@ -35,7 +35,7 @@ export async function selectIncidentCauses(
     ${causeMembers(sql, orgId, filter)}
     select m.kind, m.value, count(*)::int as count, count(*) filter (where i.acknowledged_at is null)::int as waiting,
       count(*) filter (where i.severity = 'minor')::int as minor,
-      count(*) filter (where i.severity = 'critical')::int as critical, min(i.started_at) as since,
+      count(*) filter (where i.severity = 'critical')::int as critical, min(i.outage_since) as since,
       mode() within group (order by i.error_sample) as error_sample,
       coalesce(min(i.error_sample) = max(i.error_sample), true) as same_error,
       (array_agg(t.name order by lower(t.name), t.name))[1:3] as names, count(*) over ()::int as causes,

@@ -40,6 +40,12 @@ function ids(): () => string {
   return () => `incident-${++next}`;
 }
 
+/** The stored outages of an incident after an update: its list replaces those from its first one on. */
+function storedOutages(before: IncidentState, { startedAt, outages }: IncidentState): IncidentState["outages"] {
+  const from = outages[0]![0];
+  return [...(from === startedAt ? [] : before.outages.filter(([start]) => start < from)), ...outages];
+}
+
 /** What the database would hold: the incidents that are not retracted, and every notice, after these batches. */
 function play(
   batches: readonly (readonly Run[])[],
@@ -66,7 +72,10 @@ function play(
     }
     for (const incident of outcome.updated) {
       if (!stored.has(incident.id)) throw new Error(`${incident.id} is updated but was never inserted`);
-      stored.set(incident.id, structuredClone(incident));
+      stored.set(incident.id, {
+        ...structuredClone(incident),
+        outages: storedOutages(stored.get(incident.id)!, incident),
+      });
     }
     for (const id of outcome.retracted) if (!stored.delete(id)) throw new Error(`${id} is retracted but is not there`);
     const open = [...stored.values()].filter((incident) => incident.closedAt === null);

@@ -154,6 +154,9 @@ function differs(a: IncidentState, b: IncidentState): boolean {
     a.impact !== b.impact ||
     a.peakImpact !== b.peakImpact ||
     a.reopened !== b.reopened ||
+    a.since !== b.since ||
+    a.pastMs !== b.pastMs ||
+    a.outages.join() !== b.outages.join() ||
     a.regionsDown.join() !== b.regionsDown.join() ||
     a.regionsUp.join() !== b.regionsUp.join()
   );
@@ -175,6 +178,9 @@ function compact(
   // The replay of a prefix opens the same incidents in the same order, so its last one is the one at the same place.
   const last = folded.incidents.length - 1;
   if (folded.checkpoint.incident !== null) folded.checkpoint.incident.id = played.incidents[last]!.id;
+  // The checkpoint keeps the last stretch of its incident: no later run changes the ones before.
+  const final = (folded.checkpoint.incident?.outages.length ?? 1) - 1;
+  if (final > 0) folded.checkpoint.incident!.outages = folded.checkpoint.incident!.outages.slice(final);
   const [slot, region] = old.at(-1)!;
   // Every later run has a later slot than those in the checkpoint.
   const closedAt = folded.checkpoint.incident?.closedAt ?? null;
@@ -184,6 +190,10 @@ function compact(
     if (last === played.incidents.length - 1) played.checkpoint.incident = null;
   }
   const incidents = played.incidents.slice(over ? last + 1 : Math.max(0, last));
+  if (final > 0 && !over) {
+    incidents[0] = { ...incidents[0]!, outages: incidents[0]!.outages.slice(final) };
+    if (incidents.length === 1) played.checkpoint.incident = incidents[0];
+  }
   return {
     base: folded.checkpoint,
     horizon: [slot, region],

@@ -1,6 +1,7 @@
 import { isId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../context.ts";
 import { iso, isoOrNull } from "../http/wire.ts";
+import { outageSecs, peakSeverity } from "./outages.ts";
 import { type IncidentRow, selectIncident } from "./queries.ts";
 import { incidentNotFound } from "./refusals.ts";
 import type { Incident } from "./schema.ts";
@@ -13,7 +14,6 @@ export async function findIncident(ctx: Ctx, id: string): Promise<IncidentRow> {
 }
 
 export function presentIncident(row: IncidentRow): Incident {
-  const lasted = row.ended_at === null ? null : row.ended_at.getTime() - row.started_at.getTime();
   return {
     id: row.id,
     target_id: row.target_id,
@@ -21,9 +21,12 @@ export function presentIncident(row: IncidentRow): Incident {
     state: row.ended_at === null ? "open" : "closed",
     severity: row.severity,
     severity_pinned: row.severity_pinned,
+    peak_severity: peakSeverity(row),
     started_at: iso(row.started_at),
     ended_at: isoOrNull(row.ended_at),
-    duration_secs: lasted === null ? null : Math.round(lasted / 1000),
+    duration_secs: row.ended_at === null ? null : outageSecs(row),
+    outage_since: isoOrNull(row.outage_since),
+    past_outage_secs: outageSecs(row),
     acknowledged_at: isoOrNull(row.acknowledged_at),
     acknowledged_by: row.acknowledged_by,
     opened_by: row.opened_by,

@@ -73,7 +73,8 @@ export async function narrateIncident(
         severity === undefined
           ? sql``
           : sql`, severity_pinned = ${severity !== null},
-        severity = coalesce(${severity}, engine_severity, severity)`
+        severity = coalesce(${severity}, case
+          when case when ended_at is null then impact else peak_impact end = 'degraded' then 'minor' else 'major' end)`
       }
     where org_id = ${orgId} and id = ${id}`;
 }

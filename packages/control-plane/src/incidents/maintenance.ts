@@ -40,8 +40,8 @@ function stillTrue(
 
 /**
  * Returns the notices to send now. Those of targets under maintenance are held; a held notice and the next one after
- * the window are sent as one. The severity is that of the row, where a person may have pinned it; a
- * pinned one does not escalate. Call it in the transaction that changed the incidents.
+ * the window are sent as one. A severity that a person has pinned replaces that of the notice; it
+ * does not escalate. Call it in the transaction that changed the incidents.
  */
 export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: Date): Promise<OutboxNotice[]> {
   if (notices.length === 0) return [];
@@ -60,7 +60,8 @@ export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: 
     const one = coalesce(before, { reason, seq: planned.seq });
     if (state.in_window) held.set(id, one);
     else {
-      passed.push(withReason(planned, one, state.severity));
+      const { severity } = state.severity_pinned ? state : planned.notice;
+      passed.push(withReason(planned, one, severity));
       if (before !== null) held.set(id, null);
     }
   }

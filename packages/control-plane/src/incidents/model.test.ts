@@ -163,9 +163,9 @@ async function compare(model: Model, { target }: Real, step: string): Promise<vo
       array(select d.reason from deliveries d where d.incident_id = i.id order by d.created_at, d.id) as reasons
     from incidents i where i.target_id = ${target} and not i.retracted order by i.id`;
   const real = rows.map(({ id: _, ...row }) => ({ ...row, reasons: row.reasons.join(" ") }));
-  const wanted = model.incidents.map(({ open, severity, pinned, reopened, acknowledged, notices }) => ({
+  const wanted = model.incidents.map(({ open, severity, peak, pinned, reopened, acknowledged, notices }) => ({
     open,
-    severity: pinned ?? severity,
+    severity: pinned ?? (open ? severity : peak),
     reopened,
     acknowledged,
     reasons: notices.map(({ reason }) => reason).join(" "),

@@ -5,6 +5,7 @@ export interface Notified {
   state: "open" | "closed";
   severity: EngineSeverity;
   reopened: number;
+  escalated: number;
   resolved: number;
 }
 
@@ -41,14 +42,15 @@ export function planNotices(
   for (const { id } of [...incidents, ...retracted]) if (before[id] !== undefined) notified[id] = { ...before[id] };
 
   const notify = (reason: Transition, incident: IncidentState) => {
-    const { reopened = 0, resolved = 0 } = notified[incident.id] ?? {};
-    const seq = reason === "reopened" ? reopened : reason === "resolved" ? resolved : 0;
+    const sent = notified[incident.id] ?? { reopened: 0, escalated: 0, resolved: 0 };
+    const seq = reason === "opened" ? 0 : sent[reason];
     notices.push({ reason, seq, incident: copyIncident(incident) });
     notified[incident.id] = {
       state: reason === "resolved" ? "closed" : "open",
       severity: incident.severity,
-      reopened: reopened + (reason === "reopened" ? 1 : 0),
-      resolved: resolved + (reason === "resolved" ? 1 : 0),
+      reopened: sent.reopened + (reason === "reopened" ? 1 : 0),
+      escalated: sent.escalated + (reason === "escalated" ? 1 : 0),
+      resolved: sent.resolved + (reason === "resolved" ? 1 : 0),
     };
   };
   const correct = (incident: IncidentState, opens: boolean) => {

@@ -2,6 +2,7 @@ import { errorInWords } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
 import type { Db } from "../db/sql.ts";
 import { insertDeliveries, type NewDelivery, type Recipient, selectRecipients } from "./outbox-queries.ts";
+import { type OutageTimes, outageSecs } from "./outages.ts";
 import type { Notice, Reason, Severity } from "./schema.ts";
 
 /** A notice for every channel of its target. */
@@ -13,7 +14,7 @@ export interface OutboxNotice {
 }
 
 /** The part of an incident that a notice shows. */
-export interface NoticeSubject {
+export interface NoticeSubject extends OutageTimes {
   id: string;
   target_id: string;
   severity: Severity;
@@ -35,6 +36,8 @@ export function noticeOf(incident: NoticeSubject, monitorName: string, reason: R
     urgency: incident.severity === "minor" ? "low" : "high",
     started_at: incident.started_at.toISOString(),
     ended_at: incident.ended_at?.toISOString() ?? null,
+    outage_since: incident.outage_since?.toISOString() ?? null,
+    duration_secs: incident.ended_at === null ? null : outageSecs(incident),
     error_sample: incident.error_sample === null ? null : errorInWords(incident.error_sample),
     regions_down: incident.regions_down,
     regions_up: incident.regions_up,

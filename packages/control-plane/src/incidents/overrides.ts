@@ -1,6 +1,6 @@
 import { copyCheckpoint, current, type Evaluation, type EvaluationState } from "./evaluate.ts";
 import { closedSilently, keepNotified, planNotices } from "./notices.ts";
-import { decide, type EngineSeverity, manualIncident, type Policy } from "./votes.ts";
+import { close, decide, type EngineSeverity, manualIncident, type Policy } from "./votes.ts";
 
 /*
  * Changes of the evidence that are no runs: a person opens or closes the incident, or edits the policy.
@@ -34,8 +34,7 @@ export function closeByHand(policy: Policy, state: EvaluationState, at: number, 
   }
   if (incident === null || incident.closedAt !== null) return { ...unchanged, state: folded, checkpoint };
   delete incident.manual;
-  incident.closedAt = at;
-  incident.endedAt = Math.max(at, incident.startedAt);
+  close(incident, at, at);
   const { notices, notified } = silent
     ? { notices: [], notified: closedSilently(folded.told, incident.id) }
     : planNotices(folded.told, [incident], [], [], false);
@@ -75,7 +74,7 @@ export function reconsider(
     else if (region.streak >= after.confirmations) region.vote = region.kind === "P" ? "passing" : "failing";
   }
   const wasOpen = base.incident !== null && base.incident.closedAt === null;
-  const transition = decide(after, base, at, { recoverySince: at, mayOpen: true });
+  const transition = decide(after, base, at, { since: at, mayOpen: true });
   const incident = base.incident;
   if (incident === null) return { ...unchanged, state: { ...folded, base, incidents: [] }, checkpoint: base };
   if (transition === null) {

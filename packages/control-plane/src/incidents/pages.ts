@@ -17,6 +17,8 @@ const states = ["all", "open", "closed"] as const;
 const ranges: Readonly<Record<string, number>> = { "24h": 24, "7d": 168, "30d": 720 };
 /** Events that the page of an incident shows. */
 const maxEvents = 1000;
+/** Outages that it shows, newest first. */
+const maxOutages = 20;
 
 export interface ListQuery {
   state: (typeof states)[number];
@@ -107,10 +109,11 @@ export const incidentsPages = [
     async handle({ ctx, params }) {
       const id = params["id"]!;
       const incident = await service.getIncident(ctx, id);
-      const [explained, events, snapshots] = await Promise.all([
+      const [explained, events, snapshots, outages] = await Promise.all([
         service.explainIncident(ctx, id),
         service.listEvents(ctx, id, { limit: maxEvents, offset: 0 }),
         service.listSnapshots(ctx, id),
+        service.listOutages(ctx, { incidentId: id }, maxOutages),
       ]);
       const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
       const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
@@ -119,7 +122,7 @@ export const incidentsPages = [
       return {
         view: "incidents/show",
         fragment: "incidents/show-live",
-        data: { title, incident, votes, deliveries, timeline, snapshots: snapshots.items },
+        data: { title, incident, votes, deliveries, timeline, outages, snapshots: snapshots.items },
       };
     },
   }),

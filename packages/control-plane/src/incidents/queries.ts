@@ -2,9 +2,10 @@ import type { Db } from "../db/sql.ts";
 import { arrayOf } from "../db/array.ts";
 import { type Cause, causeTables } from "../db/causes.ts";
 import type { Actor } from "./event-schema.ts";
-import type { Incident, Severity } from "./schema.ts";
+import type { OutageTimes } from "./outages.ts";
+import type { Impact, Incident, Severity } from "./schema.ts";
 
-export interface IncidentRow {
+export interface IncidentRow extends OutageTimes {
   id: string;
   target_id: string;
   monitor_name: string;
@@ -13,6 +14,7 @@ export interface IncidentRow {
   opened_at: Date;
   ended_at: Date | null;
   severity_pinned: boolean;
+  peak_impact: Impact;
   acknowledged_at: Date | null;
   /** Null without an acknowledgement. */
   acknowledged_by: Actor | null;
@@ -29,8 +31,8 @@ export interface IncidentRow {
 }
 
 const columns = (sql: Db) => sql`
-  i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.started_at, i.opened_at, i.ended_at,
-  i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up,
+  i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.peak_impact,
+  i.started_at, i.opened_at, i.ended_at, i.outage_since, i.past_outage_ms::float8, i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up,
   i.public_title, i.public_description, i.created_at, i.updated_at,
   case when i.acknowledged_at is not null then (
     select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name)

@@ -1,6 +1,6 @@
 import type { Db } from "../db/sql.ts";
 import type { Incident, Severity } from "./schema.ts";
-import type { IncidentState } from "./votes.ts";
+import { type IncidentState, severityOf } from "./votes.ts";
 
 /** What a person states of an incident: the severity is pinned. */
 export interface ManualFacts {
@@ -22,15 +22,20 @@ export interface IncidentFacts {
 
 const at = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
 
+/** Start of the current outage; null when closed. */
+export const outageSince = ({ closedAt, since }: IncidentState): Date | null =>
+  closedAt === null ? new Date(since) : null;
+
 export async function insertIncident(sql: Db, facts: IncidentFacts, incident: IncidentState, now: Date): Promise<void> {
   const closedBy = incident.closedAt === null ? null : facts.closedBy;
   const { manual } = facts;
   await sql`
-    insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, severity, severity_pinned,
-      engine_severity, impact, peak_impact, error_sample, regions_down, regions_up, reopened_count, opened_by,
+    insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms,
+      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, regions_down, regions_up, reopened_count, opened_by,
       closed_by, reminder_due_at, public_title, created_at, updated_at)
     values (${incident.id}, ${facts.orgId}, ${facts.targetId}, ${at(incident.startedAt)}, ${at(incident.openedAt)},
-      ${at(incident.endedAt)}, ${manual?.severity ?? incident.severity}, ${manual !== null}, ${incident.severity},
+      ${at(incident.endedAt)}, ${outageSince(incident)}, ${incident.pastMs},
+      ${manual?.severity ?? severityOf(incident)}, ${manual !== null}, ${incident.severity},
       ${incident.impact}, ${incident.peakImpact}, ${facts.errorSample}, ${incident.regionsDown},
       ${incident.regionsUp}, ${incident.reopened}, ${manual === null ? "engine" : "person"}, ${closedBy},
       ${facts.reminderDueAt}, ${manual?.publicTitle ?? null}, ${now}, ${now})`;
@@ -60,8 +65,8 @@ export async function updateIncident(
       from incidents where id = ${incident.id} and org_id = ${facts.orgId} for update
     )
     update incidents i set started_at = ${at(incident.startedAt)}, opened_at = ${at(incident.openedAt)},
-      ended_at = ${at(incident.endedAt)},
-      severity = case when i.severity_pinned then i.severity else ${incident.severity} end,
+      ended_at = ${at(incident.endedAt)}, outage_since = ${outageSince(incident)}, past_outage_ms = ${incident.pastMs},
+      severity = case when i.severity_pinned then i.severity else ${severityOf(incident)} end,
       engine_severity = ${incident.severity}, impact = ${incident.impact}, peak_impact = ${incident.peakImpact},
       regions_down = ${incident.regionsDown}, regions_up = ${incident.regionsUp},
       error_sample = coalesce(${closed ? null : facts.errorSample}, i.error_sample),
@@ -83,7 +88,8 @@ export async function updateIncident(
  */
 export async function retractIncidents(sql: Db, ids: readonly string[], now: Date): Promise<void> {
   await sql`
-    update incidents set retracted = true, ended_at = coalesce(ended_at, opened_at),
+    with outages as (delete from incident_outages where incident_id = any(${[...ids]}::uuid[]))
+    update incidents set retracted = true, ended_at = coalesce(ended_at, opened_at), outage_since = null, past_outage_ms = 0,
       closed_by = coalesce(closed_by, 'engine'), reminder_due_at = null, updated_at = ${now}
     where id = any(${[...ids]}::uuid[])`;
 }

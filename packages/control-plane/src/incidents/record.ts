@@ -9,11 +9,13 @@ import {
   type IncidentBefore,
   type IncidentFacts,
   insertIncident,
+  outageSince,
   type ManualFacts,
   retractIncidents,
   updateIncident,
 } from "./record-queries.ts";
-import type { IncidentState } from "./votes.ts";
+import { writeOutages } from "./outage-queries.ts";
+import { type IncidentState, severityOf } from "./votes.ts";
 
 /** The outcome of an evaluation and the target it belongs to. */
 export interface EvaluatedTarget {
@@ -62,6 +64,8 @@ export async function recordEvaluations(
     await insertIncident(sql, factsOf(target, incident, now), incident, now);
     events.push(...transitionsOf(target, null, incident));
   }
+  const written = [...updated, ...inserted].map(({ target, incident }) => ({ orgId: target.orgId, incident }));
+  if (written.length > 0) await writeOutages(sql, written);
   if (events.length > 0) await insertEvents(sql, events, now);
   await writeDeliveries(sql, now.getTime(), await passGate(sql, planNotices(evaluated, publicUrl), now));
 }
@@ -82,9 +86,11 @@ function planNotices(evaluated: readonly EvaluatedTarget[], publicUrl: string): 
 const subjectOf = (target: EvaluatedTarget, incident: IncidentState): NoticeSubject => ({
   id: incident.id,
   target_id: target.targetId,
-  severity: incident.severity,
+  severity: severityOf(incident),
   started_at: new Date(incident.startedAt),
   ended_at: incident.endedAt === null ? null : new Date(incident.endedAt),
+  outage_since: outageSince(incident),
+  past_outage_ms: incident.pastMs,
   error_sample: target.errorSample,
   regions_down: incident.regionsDown,
   regions_up: incident.regionsUp,
@@ -105,8 +111,8 @@ const factsOf = (target: EvaluatedTarget, incident: IncidentState, now: Date): I
 /** The events between a stored incident (null: none) and its new state, in order. */
 function transitionsOf(target: EvaluatedTarget, before: IncidentBefore | null, incident: IncidentState): NewEvent[] {
   const event = (kind: EventKind, detail: object) => eventOf(target, incident.id, kind, detail);
-  const { severity, regionsDown: regions_down, regionsUp: regions_up, closedAt, reopened } = incident;
-  const shown = target.manual?.severity ?? severity;
+  const { regionsDown: regions_down, regionsUp: regions_up, closedAt, reopened } = incident;
+  const shown = target.manual?.severity ?? severityOf({ ...incident, closedAt: null });
   const facts = { severity: shown, error: target.errorSample, regions_down, regions_up };
   const time = (ms: number) => new Date(ms).toISOString();
   const events: NewEvent[] = [];
@@ -119,8 +125,8 @@ function transitionsOf(target: EvaluatedTarget, before: IncidentBefore | null, i
     events.push(event("reopened", facts));
     open = true;
   }
-  if (before !== null && before.engine_severity === "minor" && severity === "major")
-    events.push(event("escalated", { severity, regions_down, regions_up }));
+  if (before?.engine_severity === "minor" && reopenings <= 0 && incident.severity === "major")
+    events.push(event("escalated", { severity: "major", regions_down, regions_up }));
   if (open && closedAt !== null)
     events.push(
       event("resolved", { closed_by: target.closedBy, regions_down, regions_up, confirmed_at: time(closedAt) }),

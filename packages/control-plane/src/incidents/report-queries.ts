@@ -77,7 +77,7 @@ export async function selectMetrics(sql: Db, orgId: string, since: Date): Promis
       count(*) filter (where closed_by = 'engine')::int as auto_resolved,
       count(*) filter (where closed_by = 'person')::int as human_resolved,
       avg(extract(epoch from acknowledged_at - opened_at))::float8 as mtta_secs,
-      avg(extract(epoch from ended_at - started_at)) filter (where closed_by <> 'pause')::float8 as mttr_secs
+      (avg(past_outage_ms) filter (where closed_by <> 'pause') / 1000)::float8 as mttr_secs
     from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`;
   return row;
 }

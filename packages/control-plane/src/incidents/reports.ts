@@ -50,7 +50,7 @@ export interface IncidentMetrics extends queries.MetricsRow {
 
 /**
  * Incidents of the last `days` days in numbers. `mtta_secs` is the mean time from the opening to the acknowledgement,
- * `mttr_secs` from the start to the end without those that a pause closed; null without any.
+ * `mttr_secs` the mean time of outage of closed ones without those that a pause closed; null without any.
  */
 export async function incidentMetrics(ctx: Ctx, days: number): Promise<IncidentMetrics> {
   requireScope(ctx, "incidents:read");

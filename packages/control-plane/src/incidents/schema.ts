@@ -6,7 +6,7 @@ import { Actor } from "./event-schema.ts";
 
 export const severities = ["minor", "major", "critical"] as const;
 export const Severity = Type.Enum([...severities], {
-  description: "Severity; minor means degraded, not down",
+  description: "Severity of what fails now, and of the worst once closed; minor means degraded, not down",
   examples: ["major"],
 });
 export type Severity = (typeof severities)[number];
@@ -29,6 +29,10 @@ export interface Notice {
   /** RFC 3339. */
   started_at: string;
   ended_at: string | null;
+  /** Start of the current outage, later than the start where it has reopened; null when closed. */
+  outage_since: string | null;
+  /** Seconds of outage, without the time between an end and a reopening; null while open. */
+  duration_secs: number | null;
   /** In words, for people. */
   error_sample: string | null;
   regions_down: string[];
@@ -45,14 +49,31 @@ export const Incident = Type.Object(
     state: Type.Enum(["open", "closed"], { description: "Open while the outage lasts", examples: ["closed"] }),
     severity: Severity,
     severity_pinned: Type.Boolean({
-      description: "True when a person has set the severity: check results no longer raise it",
+      description: "True when a person has set the severity: check results no longer change it",
       examples: [false],
+    }),
+    peak_severity: Type.Enum([...severities], {
+      description: "Highest severity so far; the same as severity once closed, and where it is pinned",
+      examples: ["major"],
     }),
     started_at: Timestamp,
     ended_at: nullable(
       Type.Unsafe<string>({ ...Timestamp, description: "Null while open", examples: ["2026-11-20T09:41:30.000Z"] }),
     ),
-    duration_secs: nullable(Type.Integer({ description: "Null while open", examples: [690] })),
+    duration_secs: nullable(
+      Type.Integer({
+        description: "Seconds of outage, without the time between an end and a reopening; null while open",
+        examples: [690],
+      }),
+    ),
+    outage_since: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "Start of the current outage: later than started_at once it has reopened; null when closed",
+        examples: [null],
+      }),
+    ),
+    past_outage_secs: Type.Integer({ description: "Seconds of its outages that are over", examples: [690] }),
     acknowledged_at: nullable(
       Type.Unsafe<string>({
         ...Timestamp,

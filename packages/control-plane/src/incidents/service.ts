@@ -14,6 +14,7 @@ export { incidentsCsv } from "./export.ts";
 export { listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
+export { listOutages, type Outage, outageSecs, outageState } from "./outages.ts";
 export { reportIncident } from "./manual.ts";
 export {
   acknowledgeWithUpdate,

@@ -189,7 +189,16 @@ function expand({ interval, liveness, regions: parts }: Passing, until: number):
     if (fold === "n") continue;
     const last = fold === "f" ? since : slot - count * interval;
     const streak = fold === "f" ? 1 : Math.min(maxStreak, Math.floor((last - since) / interval) + 1 - missed);
-    regions[name] = { vote: votes ? "passing" : null, kind: "P", streak, since, hard: false, last };
+    regions[name] = {
+      vote: votes ? "passing" : null,
+      kind: "P",
+      streak,
+      since,
+      hard: false,
+      eased: 0,
+      easedSince: 0,
+      last,
+    };
     if (bySlot([last, name], horizon) > 0) horizon = [last, name];
   }
   recent.sort(bySlot);
@@ -227,4 +236,5 @@ const isSameRegion = (a: RegionState, b: RegionState | undefined): boolean =>
   a.streak === b.streak &&
   a.since === b.since &&
   a.hard === b.hard &&
+  a.eased === b.eased &&
   a.last === b.last;

@@ -2,7 +2,7 @@ import type { CheckStatus } from "@statusmesh/shared/result";
 import { livenessMs } from "@statusmesh/shared/schedule";
 import { current } from "./evaluate.ts";
 import type { TargetState } from "./stored-state.ts";
-import { type Checkpoint, type Grade, isLive, type Policy, type RegionPolicy } from "./votes.ts";
+import { type Checkpoint, type Grade, isLive, type Policy, type RegionPolicy, severityOf } from "./votes.ts";
 
 /** The part of a target that decides about its incidents. */
 export interface PolicyFields {
@@ -48,7 +48,7 @@ export interface Reading {
 }
 
 /**
- * An open incident decides, not the runs: degraded when it is minor, else down. Without one a single failing run is not
+ * An open incident decides, not the runs: degraded when nothing fails worse now, else down. Without one a single failing run is not
  * an outage yet: any live region that passes makes the monitor up; when none passes, the newest run's status is shown.
  */
 export function read(
@@ -66,6 +66,6 @@ export function read(
   const at = { until: newest.slot + policy.livenessMs, newest: newest.slot, circuitOpen: circuit };
   const incident = checkpoint.incident;
   if (incident !== null && incident.closedAt === null)
-    return { ...at, status: incident.severity === "minor" ? "degraded" : "down", error };
+    return { ...at, status: severityOf(incident) === "minor" ? "degraded" : "down", error };
   return live.length > failing.length ? { ...at, status: "up", error: null } : { ...at, status: newest.status, error };
 }

@@ -13,7 +13,7 @@ const Phase = Type.Enum([...phases], { type: "string", description: "Progress th
 const LatestPhase = absent(Phase);
 const Severity = Type.Enum([...severities], {
   type: "string",
-  description: "minor: degraded, not down",
+  description: "Of what fails now; minor: degraded, not down",
 });
 const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
 
@@ -51,6 +51,9 @@ export const GetOutput = Type.Object(
     opened_at: time("When enough regions agreed on the failure"),
     acknowledged_at: absent(time("Acknowledgement, which stops reminders")),
     resolved_at: absent(time("End")),
+    peak_severity: Severity,
+    outage_since: absent(time("Start of the current outage")),
+    past_outage_secs: count("Seconds of outages that are over"),
     error_sample: absent(customerText("error of a failing check")),
     updates: Type.Array(
       Type.Object(
@@ -83,6 +86,9 @@ export const ExplainOutput = Type.Object(
     severity: Severity,
     started_at: time("First failing check"),
     resolved_at: absent(time("End")),
+    peak_severity: Severity,
+    outage_since: absent(time("Start of the current outage")),
+    past_outage_secs: count("Seconds of outages that are over"),
     error: absent(customerText("error of a failing check")),
     cause: absent(customerText("what it has in common with other failing monitors; list_monitors takes it as cause")),
     monitors_with_cause: absent(Type.Integer({ description: "Failing monitors with this cause" })),
@@ -107,7 +113,7 @@ export const MetricsOutput = Type.Object(
     window_days: Type.Integer(),
     total: count("Incidents that began in the window"),
     mtta_secs: absent(Type.Integer({ description: "Mean time to acknowledge" })),
-    mttr_secs: absent(Type.Integer({ description: "Mean time to resolve" })),
+    mttr_secs: absent(Type.Integer({ description: "Mean time of outage of resolved ones" })),
     by_severity: Type.Object({ minor: Type.Integer(), major: Type.Integer(), critical: Type.Integer() }, closed),
     by_state: Type.Object({ open: Type.Integer(), closed: Type.Integer() }, closed),
     auto_resolved: count("Closed by passing checks"),

@@ -7,6 +7,7 @@ import { tool, type Tool } from "../http/tool.ts";
 import { clipped, clippedOrNull, consoleUrl, fitting, quoted, quotedWhole } from "../http/tool-texts.ts";
 import { iso, isoOrNull } from "../http/wire.ts";
 import { causesOf, monitorStates } from "../targets/service.ts";
+import { outageSecs, peakSeverity } from "./outages.ts";
 import type { PageIncidentRow } from "./report-queries.ts";
 import {
   acknowledgeWithUpdate,
@@ -96,6 +97,9 @@ export const incidentTools: Tool[] = [
         opened_at: iso(incident.opened_at),
         acknowledged_at: isoOrNull(incident.acknowledged_at),
         resolved_at: isoOrNull(incident.ended_at),
+        peak_severity: peakSeverity(incident),
+        outage_since: isoOrNull(incident.outage_since),
+        past_outage_secs: outageSecs(incident),
         error_sample: clippedOrNull(incident.error_sample),
         updates: rows.toReversed(),
         left_out: leftOut,

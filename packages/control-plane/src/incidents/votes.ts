@@ -34,16 +34,23 @@ export const maxStreak = 1000;
 
 export interface RegionState {
   vote: "failing" | "passing" | null;
-  /** The current streak: its kind, length and first slot, and whether a failing one has a run that failed. */
+  /** The current streak: its kind, length and first slot. */
   kind: "P" | "F";
   streak: number;
   since: number;
+  /** True from a failed run until the vote is passing, or as many degraded runs in a row as confirm a vote. */
   hard: boolean;
+  /** The degraded runs in a row at the end of a failing streak: number and first slot. Else 0. */
+  eased: number;
+  easedSince: number;
   last: number;
 }
 
 export type EngineSeverity = "minor" | "major";
 export type Impact = "degraded" | "partial_outage" | "major_outage";
+
+/** A stretch of an outage: start, end (null while it lasts) and impact. Times are slots, Unix ms. */
+export type Outage = readonly [start: number, end: number | null, impact: Impact];
 
 export interface IncidentState {
   /** Empty until the incident is matched with a stored one or inserted. */
@@ -56,9 +63,17 @@ export interface IncidentState {
   endedAt: number | null;
   /** The run that confirmed the recovery. */
   closedAt: number | null;
+  /** Highest since it opened or reopened last: the one that channels were notified of. */
   severity: EngineSeverity;
+  /** Of what fails now. */
   impact: Impact;
   peakImpact: Impact;
+  /** Start of the current outage, or of the last one: `startedAt` until it reopens. */
+  since: number;
+  /** Length of the outages that are over, ms. The time between an end and a reopening does not count. */
+  pastMs: number;
+  /** When it failed and how far, oldest first, starts ascending. At least the last one; older ones are final. */
+  outages: readonly Outage[];
   reopened: number;
   regionsDown: string[];
   regionsUp: string[];
@@ -71,6 +86,11 @@ export interface Checkpoint {
   regions: Record<string, RegionState>;
   /** The latest incident, open or closed. */
   incident: IncidentState | null;
+}
+
+/** Severity of what fails now; of the worst that failed once the incident is closed. */
+export function severityOf({ closedAt, impact, peakImpact }: IncidentState): EngineSeverity {
+  return (closedAt === null ? impact : peakImpact) === "degraded" ? "minor" : "major";
 }
 
 /** A copy that {@link step} may change. */
@@ -108,31 +128,48 @@ export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transiti
     streak: 0,
     since: run.slot,
     hard: false,
+    eased: 0,
+    easedSince: 0,
     last: run.slot,
   });
+  const before = region.vote;
   const kind = run.grade === "P" ? "P" : "F";
   if (region.streak === 0 || region.kind !== kind) {
     region.kind = kind;
     region.streak = 0;
     region.since = run.slot;
-    region.hard = false;
+    // A pass that is not confirmed does not make the outage lighter.
+    region.hard &&= region.vote === "failing";
+    region.eased = 0;
+    region.easedSince = 0;
   }
   region.streak = Math.min(region.streak + 1, maxStreak);
-  region.hard ||= run.grade === "F";
   region.last = run.slot;
+  if (run.grade === "F") {
+    region.hard = true;
+    region.eased = 0;
+  } else if (run.grade === "D") {
+    if (region.eased === 0) region.easedSince = run.slot;
+    region.eased = Math.min(region.eased + 1, maxStreak);
+    if (region.eased >= policy.confirmations) region.hard = false;
+  }
   if (region.streak >= policy.confirmations) region.vote = kind === "P" ? "passing" : "failing";
+  if (region.vote === "passing" && kind === "P") region.hard = false;
   // A passing run confirms no outage, even when other votes have gone stale since.
-  return decide(policy, checkpoint, run.slot, { recoverySince: region.since, mayOpen: kind === "F" });
+  const isStreak = kind === "P" || region.vote !== before;
+  const since = isStreak ? region.since : run.grade === "D" && !region.hard ? region.easedSince : run.slot;
+  return decide(policy, checkpoint, run.slot, { since, mayOpen: kind === "F" });
 }
 
 /**
- * Applies the policy to the votes at time `at`, in place. `recoverySince` is the start of a recovery, if this is one.
+ * Applies the policy to the votes at time `at`, in place. `since` is the first slot of the runs that change something:
+ * of a recovery, for example.
  */
 export function decide(
   policy: Policy,
   checkpoint: Checkpoint,
   at: number,
-  { recoverySince, mayOpen }: { recoverySince: number; mayOpen: boolean },
+  { since, mayOpen }: { since: number; mayOpen: boolean },
 ): Transition | null {
   const failing: string[] = [];
   const failingLive: RegionState[] = [];
@@ -158,15 +195,17 @@ export function decide(
   // Stale failing votes count: silence closes nothing.
   const voters = live + failing.length - failingLive.length;
   if (!incident.manual && passing.length > 0 && failing.length < quorum(policy.regionPolicy, voters)) {
-    incident.endedAt = Math.max(incident.startedAt, Math.min(recoverySince, at));
-    incident.closedAt = at;
+    close(incident, at, Math.min(since, at));
     incident.regionsDown = failing.sort();
     incident.regionsUp = passing.sort();
     return "resolved";
   }
   const escalates = hard && incident.severity === "minor";
   if (escalates) incident.severity = "major";
-  describe(incident, failing, passing);
+  // A person said how severe it is: runs raise that and do not lower it.
+  const now = incident.manual ? incident.severity : hard ? "major" : "minor";
+  describe(incident, now, failing, passing);
+  continueOutage(incident, Math.min(since, at));
   return escalates ? "escalated" : null;
 }
 
@@ -179,16 +218,19 @@ function open(
   passing: string[],
 ): Transition {
   const severity: EngineSeverity = failingLive.some((region) => region.hard) ? "major" : "minor";
+  const startedAt = Math.min(...failingLive.map((region) => region.since));
   const last = checkpoint.incident;
   if (last?.closedAt != null && at - last.closedAt < policy.reopenMs) {
+    last.since = Math.max(startedAt, last.endedAt!);
     last.endedAt = null;
     last.closedAt = null;
     last.reopened++;
-    if (severity === "major") last.severity = "major";
-    describe(last, failing, passing);
+    last.severity = severity;
+    describe(last, severity, failing, passing);
+    const before = last.outages.at(-1)![0] === last.since ? last.outages.slice(0, -1) : last.outages;
+    last.outages = [...before, [last.since, null, last.impact]];
     return "reopened";
   }
-  const startedAt = Math.min(...failingLive.map((region) => region.since));
   checkpoint.incident = {
     id: "",
     startedAt,
@@ -198,11 +240,15 @@ function open(
     severity,
     impact: "degraded",
     peakImpact: "degraded",
+    since: startedAt,
+    pastMs: 0,
+    outages: [],
     reopened: 0,
     regionsDown: [],
     regionsUp: [],
   };
-  describe(checkpoint.incident, failing, passing);
+  describe(checkpoint.incident, severity, failing, passing);
+  checkpoint.incident.outages = [[startedAt, null, checkpoint.incident.impact]];
   return "opened";
 }
 
@@ -226,18 +272,40 @@ export function manualIncident(
     severity,
     impact: "degraded",
     peakImpact: "degraded",
+    since: at,
+    pastMs: 0,
+    outages: [],
     reopened: 0,
     regionsDown: [],
     regionsUp: [],
     manual: true,
   };
-  describe(incident, voting("failing"), voting("passing"));
+  describe(incident, severity, voting("failing"), voting("passing"));
+  incident.outages = [[at, null, incident.impact]];
   return incident;
 }
 
-function describe(incident: IncidentState, failing: string[], passing: string[]): void {
+/** Closes an open incident, whose outage ended at `endedAt`. In place. */
+export function close(incident: IncidentState, closedAt: number, endedAt: number): void {
+  const [start, , impact] = incident.outages.at(-1)!;
+  incident.closedAt = closedAt;
+  incident.endedAt = Math.max(start, endedAt);
+  incident.pastMs += incident.endedAt - incident.since;
+  incident.outages = [...incident.outages.slice(0, -1), [start, incident.endedAt, impact]];
+}
+
+/** Begins another stretch of the outage at `since` where its impact has changed. In place. */
+function continueOutage(incident: IncidentState, since: number): void {
+  const [start, , impact] = incident.outages.at(-1)!;
+  if (impact === incident.impact) return;
+  const before = incident.outages.slice(0, -1);
+  const ended: Outage[] = since > start ? [[start, since, impact]] : [];
+  incident.outages = [...before, ...ended, [Math.max(start, since), null, incident.impact]];
+}
+
+function describe(incident: IncidentState, severity: EngineSeverity, failing: string[], passing: string[]): void {
   incident.regionsDown = failing.sort();
   incident.regionsUp = passing.sort();
-  incident.impact = incident.severity === "minor" ? "degraded" : passing.length > 0 ? "partial_outage" : "major_outage";
+  incident.impact = severity === "minor" ? "degraded" : passing.length > 0 ? "partial_outage" : "major_outage";
   if (impacts.indexOf(incident.impact) > impacts.indexOf(incident.peakImpact)) incident.peakImpact = incident.impact;
 }

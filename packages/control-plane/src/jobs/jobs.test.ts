@@ -88,7 +88,7 @@ t.test("no reminder of what is acknowledged, over or retracted", async (t) => {
   ];
   const at = new Date(clock.now());
   await sql`update incidents set acknowledged_at = ${at} where id = ${acknowledged.incidentId}`;
-  await sql`update incidents set ended_at = ${at} where id = ${over.incidentId}`;
+  await sql`update incidents set ended_at = ${at}, outage_since = null where id = ${over.incidentId}`;
   await sql`update incidents set retracted = true where id = ${retracted.incidentId}`;
   clock.advance(hour);
   t.equal(await remind(system), 1);

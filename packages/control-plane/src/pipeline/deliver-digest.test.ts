@@ -49,10 +49,10 @@ async function incidentsOf(w: OwnedWorld, host: string, count: number, channels:
     select t, c.id, c.place from unnest(${targets}::uuid[]) t,
       unnest(${[...channels]}::uuid[]) with ordinality as c (id, place)`;
   await w.sql`
-    insert into incidents (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down,
-      regions_up, created_at, updated_at)
-    select id, ${w.owner.orgId}, target_id, ${at}, ${at}, 'major', 'major_outage', 'major_outage', '{eu}', '{}', ${at},
-      ${at}
+    insert into incidents (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact, peak_impact,
+      regions_down, regions_up, created_at, updated_at)
+    select id, ${w.owner.orgId}, target_id, ${at}, ${at}, ${at}, 'major', 'major_outage', 'major_outage', '{eu}', '{}',
+      ${at}, ${at}
     from unnest(${pairs.map(({ incidentId }) => incidentId)}::uuid[], ${targets}::uuid[]) as n (id, target_id)`;
   return pairs;
 }
@@ -66,6 +66,8 @@ function noticesOf(w: OwnedWorld, pairs: readonly Pair[], reason: Reason) {
       severity: "major" as const,
       started_at: at,
       ended_at: reason === "resolved" ? at : null,
+      outage_since: null,
+      past_outage_ms: 0,
       error_sample: "connection refused",
       regions_down: ["eu"],
       regions_up: [],
@@ -275,6 +277,8 @@ t.test("the groups of a digest: by host, else by tag, largest first, with the wo
     urgency: severity === "minor" ? "low" : "high",
     started_at: started,
     ended_at: null,
+    outage_since: null,
+    duration_secs: null,
     error_sample: null,
     regions_down: [],
     regions_up: [],

@@ -1,6 +1,7 @@
 import type { System } from "../context.ts";
 import { mapInTurns } from "../http/turns.ts";
 import { iso, isoOrNull } from "../http/wire.ts";
+import { outageSecs, outageState } from "../incidents/service.ts";
 import { dailyCounts, probedSpans } from "../results/service.ts";
 import { type PageWindowRow, windowsOf } from "../maintenance/service.ts";
 import { logoPath, type PageRow, publicComponents, type PublicComponentRow } from "../status-pages/service.ts";
@@ -9,7 +10,7 @@ import { daysUntil } from "./days.ts";
 import { union } from "./intervals.ts";
 import * as queries from "./queries.ts";
 import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
-import { componentState, dayCells, type History, incidentState, uptimesOf, worst } from "./states.ts";
+import { componentState, dayCells, type History, uptimesOf, worst } from "./states.ts";
 import { type Texts, textsOf } from "./texts.ts";
 
 const dayMs = 86_400_000;
@@ -185,8 +186,7 @@ function historiesOf(read: {
     incidents: (spans.get(id) ?? []).map((span) => ({
       start: span.started_at.getTime(),
       end: span.ended_at?.getTime() ?? read.now,
-      severity: span.severity,
-      impact: span.peak_impact,
+      state: outageState(span.pinned_severity, span.impact),
     })),
     maintenance: maintenanceOf(id),
     probed: read.probed.get(id) ?? [],
@@ -254,19 +254,23 @@ const shownPct = (pct: number | null): number | null =>
 
 /** The public view of an incident. */
 export function presentIncident(row: queries.PublicIncidentRow, texts: Texts): PublicIncident {
-  const peak = incidentState(row.severity, row.peak_impact);
+  const pinned = row.severity_pinned ? row.severity : null;
+  const peak = outageState(pinned, row.peak_impact);
+  const status = row.ended_at === null ? outageState(pinned, row.impact) : peak;
   return {
     id: row.id,
-    title: row.public_title ?? texts.outage[peak](row.component_name),
+    title: row.public_title ?? texts.outage[status](row.component_name),
     description: row.public_description,
     state: row.ended_at === null ? "open" : "closed",
-    status: row.ended_at === null ? incidentState(row.severity, row.impact) : peak,
+    status,
+    peak_status: peak,
     severity: row.severity,
     component: { id: row.target_id, name: row.component_name },
     started_at: iso(row.started_at),
     ended_at: isoOrNull(row.ended_at),
-    duration_secs:
-      row.ended_at === null ? null : Math.round((row.ended_at.getTime() - row.started_at.getTime()) / 1000),
+    duration_secs: row.ended_at === null ? null : outageSecs(row),
+    outage_since: isoOrNull(row.outage_since),
+    past_outage_secs: outageSecs(row),
     updates_total: row.updates_total,
     updates: row.updates.map((update) => ({
       phase: update.phase,

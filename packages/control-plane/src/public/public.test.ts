@@ -151,15 +151,18 @@ t.test("the JSON of a page has its public fields and no others", async (t) => {
   t.strictSame(body.active_incidents, [
     {
       id: open,
-      title: "API major outage",
+      title: "API partial outage",
       description: "Being looked at",
       state: "open",
       status: "partial_outage",
+      peak_status: "major_outage",
       severity: "major",
       component: { id: api, name: "API" },
       started_at: iso(noon - 38 * minute),
       ended_at: null,
       duration_secs: null,
+      outage_since: iso(noon - 38 * minute),
+      past_outage_secs: 0,
       updates_total: 2,
       updates: [
         { phase: "identified", message: "It is the database.", created_at: iso(noon - 10 * minute) },

@@ -1,16 +1,21 @@
 import type { Db } from "../db/sql.ts";
 import type { Impact, Severity } from "../incidents/schema.ts";
 
-/** Incident fields for the day cells. */
+/** A stretch of an outage of a component. */
 export interface IncidentSpanRow {
   target_id: string;
   started_at: Date;
   ended_at: Date | null;
-  severity: Severity;
-  peak_impact: Impact;
+  /** Set by a person, for the whole incident; null: the impact decides. */
+  pinned_severity: Severity | null;
+  impact: Impact;
 }
 
-/** Incidents of the components of a page that overlap the time since `since`, without retracted ones. */
+/**
+ * The outages of the components of a page that overlap the time since `since`, without those of retracted incidents.
+ * Where a monitor has flapped more than 2,000 times, outages of one kind that begin in the same quarter of an hour are
+ * one row of their summed length, so that a page has at most 35,000 rows of one component.
+ */
 export async function selectIncidentSpans(
   sql: Db,
   orgId: string,
@@ -18,10 +23,20 @@ export async function selectIncidentSpans(
   since: Date,
 ): Promise<IncidentSpanRow[]> {
   return await sql<IncidentSpanRow[]>`
-    select i.target_id, i.started_at, i.ended_at, i.severity, i.peak_impact
-    from incidents i join status_page_components c on c.target_id = i.target_id
-    where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted
-      and (i.ended_at is null or i.ended_at >= ${since})`;
+    with outages as (
+      select i.target_id, o.started_at, o.ended_at, o.impact, case when i.severity_pinned then i.severity end as pinned,
+        count(*) over (partition by i.target_id) > 2000 as many
+      from incidents i join status_page_components c on c.target_id = i.target_id
+      join incident_outages o on o.incident_id = i.id and (o.ended_at is null or o.ended_at >= ${since})
+      where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted
+        and (i.ended_at is null or i.ended_at >= ${since})
+    )
+    select target_id, started_at, ended_at, pinned as pinned_severity, impact from outages
+    where not many or ended_at is null
+    union all
+    select target_id, min(started_at), min(started_at) + sum(ended_at - started_at), pinned, impact from outages
+    where many and ended_at is not null
+    group by target_id, pinned, impact, date_bin('15 minutes', started_at, 'epoch')`;
 }
 
 export interface PublicIncidentRow {
@@ -30,7 +45,10 @@ export interface PublicIncidentRow {
   component_name: string;
   severity: Severity;
   impact: Impact;
+  severity_pinned: boolean;
   peak_impact: Impact;
+  past_outage_ms: number;
+  outage_since: Date | null;
   public_title: string | null;
   public_description: string | null;
   started_at: Date;
@@ -46,8 +64,9 @@ export interface PublicIncidentRow {
 
 /** `updates`: at most so many, newest first. */
 const columns = (sql: Db, updates: number) => sql`
-  i.id, i.target_id, coalesce(c.public_name, t.name) as component_name, i.severity, i.impact, i.peak_impact,
-    i.public_title, i.public_description, i.started_at, i.ended_at,
+  i.id, i.target_id, coalesce(c.public_name, t.name) as component_name, i.severity, i.severity_pinned,
+  i.impact, i.peak_impact, i.public_title, i.public_description, i.started_at, i.ended_at, i.outage_since,
+  i.past_outage_ms::float8,
   (select count(*)::int from incident_updates u where u.incident_id = i.id) as updates_total,
   coalesce((select jsonb_agg(jsonb_build_object('phase', u.phase, 'message', u.message, 'created_at', u.created_at)
     order by u.created_at desc, u.id desc)

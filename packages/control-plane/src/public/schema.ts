@@ -19,7 +19,7 @@ const DayCell = Type.Object(
     date: Type.String({ description: "Day in the page's time zone", examples: ["2026-11-20"] }),
     state: ComponentStateSchema,
     downtime_secs: Type.Integer({
-      description: "Seconds inside incidents that were more than minor, outside maintenance windows",
+      description: "Seconds of outage that was more than degraded, outside maintenance windows",
       examples: [0],
     }),
   },
@@ -35,7 +35,7 @@ export const PublicComponent = Type.Object(
     uptime_pct: nullable(
       Type.Number({
         description:
-          "Share of the checked time of the days shown without a confirmed outage, in percent; minor incidents count " +
+          "Share of the checked time of the days shown without a confirmed outage, in percent; degraded time counts " +
           "as up, maintenance windows are left out; null without checks",
         examples: [99.98],
       }),
@@ -69,6 +69,7 @@ export const PublicIncident = Type.Object(
     status: Type.Enum(["degraded", "partial_outage", "major_outage"], {
       description: "How the component reads because of it now; at its worst once it has ended",
     }),
+    peak_status: Type.Enum(["degraded", "partial_outage", "major_outage"], { description: "How it read at its worst" }),
     severity: Type.Enum([...severities], { description: "Severity", examples: ["major"] }),
     component: Type.Object(
       { id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) },
@@ -76,7 +77,13 @@ export const PublicIncident = Type.Object(
     ),
     started_at: Timestamp,
     ended_at: nullable(Timestamp),
-    duration_secs: nullable(Type.Integer({ description: "Null while it lasts" })),
+    duration_secs: nullable(
+      Type.Integer({ description: "Seconds of outage, without healthy time before a reopening; null while it lasts" }),
+    ),
+    outage_since: nullable(
+      Type.Unsafe<string>({ ...Timestamp, description: "Start of the current outage; null once it has ended" }),
+    ),
+    past_outage_secs: Type.Integer({ description: "Seconds of its outages that are over" }),
     updates_total: Type.Integer({ description: "How many updates the incident has", examples: [1] }),
     updates: Type.Array(PublicUpdate, {
       description: "Newest first: all of them where the incident is read by itself, the newest 20 in lists",

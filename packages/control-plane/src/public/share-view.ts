@@ -48,7 +48,7 @@ async function readStatus(reader: OrgReader, targetId: string): Promise<SharedSt
     name: monitor.target.name,
     type: monitor.target.check.type,
     state: monitor.paused ? "paused" : monitor.status,
-    since: (monitor.open_incident?.started_at ?? monitor.status_since)?.toISOString() ?? null,
+    since: (monitor.open_incident?.outage_since ?? monitor.status_since)?.toISOString() ?? null,
     last_checked_at: monitor.last_result_at?.toISOString() ?? null,
     interval: monitor.target.interval,
     reason: reasonOf(monitor),

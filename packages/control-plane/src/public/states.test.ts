@@ -45,11 +45,10 @@ t.test("the cells of days", async (t) => {
   const days = daysUntil(noon, 3, "UTC");
   const cells = (incidents: IncidentSpan[], { probed = days, maintenance = [] }: Partial<History> = {}) =>
     dayCells(days, { incidents, maintenance, probed }).map((cell) => [cell.state, cell.downtime_secs]);
-  const major = (start: number, end: number | null, impact: IncidentSpan["impact"] = "major_outage"): IncidentSpan => ({
+  const major = (start: number, end: number | null, state: IncidentSpan["state"] = "major_outage"): IncidentSpan => ({
     start,
     end: end ?? noon,
-    severity: "major",
-    impact,
+    state,
   });
 
   t.strictSame(
@@ -100,7 +99,7 @@ t.test("the cells of days", async (t) => {
     ["major_outage", 13 * 3600],
   ]);
   t.strictSame(
-    cells([{ start: noon - hour, end: noon, severity: "minor", impact: "degraded" }]),
+    cells([{ start: noon - hour, end: noon, state: "degraded" }]),
     [
       ["operational", 0],
       ["operational", 0],
@@ -111,7 +110,7 @@ t.test("the cells of days", async (t) => {
   t.strictSame(
     cells([
       major(noon - 2 * hour, noon - hour, "partial_outage"),
-      { start: noon - minute, end: noon, severity: "critical", impact: "partial_outage" },
+      { start: noon - minute, end: noon, state: "major_outage" },
     ]),
     [
       ["operational", 0],
@@ -170,13 +169,13 @@ t.test("uptime is checked time without confirmed incidents, maintenance left out
   const end = Date.UTC(2026, 10, 20, 12);
   const days = daysUntil(end, 2, "UTC");
   const start = days[0]!.start;
-  const major = { severity: "major", impact: "major_outage" } as const;
+  const major = { state: "major_outage" } as const;
   const uptime = (history: Partial<History>) =>
     uptimesOf(days, { incidents: [], maintenance: [], probed: union(days), ...history }).at(-1)!;
   t.equal(uptime({}), 100);
   t.equal(uptime({ probed: [] }), null);
   t.equal(uptime({ incidents: [{ start, end: start + 9 * hour, ...major }] }), 75, "9 of 36 hours");
-  t.equal(uptime({ incidents: [{ start, end: start + 9 * hour, ...major, severity: "minor" }] }), 100);
+  t.equal(uptime({ incidents: [{ start, end: start + 9 * hour, state: "degraded" }] }), 100);
   t.equal(
     uptime({
       incidents: [{ start, end: start + 9 * hour, ...major }],

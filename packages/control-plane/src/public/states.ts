@@ -1,4 +1,5 @@
 import type { Impact, Severity } from "../incidents/schema.ts";
+import { outageState } from "../incidents/service.ts";
 import type { MonitorStatus } from "../targets/schema.ts";
 import type { Day } from "./days.ts";
 import { difference, intersection, type Interval, length, union } from "./intervals.ts";
@@ -32,13 +33,6 @@ export function worst(states: Iterable<ComponentState>): ComponentState {
   return found;
 }
 
-/** The component state during an incident. `impact` is the share of regions that see it: now, or at its peak. */
-export function incidentState(severity: Severity, impact: Impact): "degraded" | "partial_outage" | "major_outage" {
-  if (severity === "minor") return "degraded";
-  if (severity === "critical") return "major_outage";
-  return impact === "major_outage" ? "major_outage" : "partial_outage";
-}
-
 /** Current state of a component: maintenance first, then its open incident, then whether there is live data. */
 export function componentState(now: {
   inMaintenance: boolean;
@@ -46,15 +40,13 @@ export function componentState(now: {
   status: MonitorStatus;
 }): ComponentState {
   if (now.inMaintenance) return "maintenance";
-  if (now.incident !== null) return incidentState(now.incident.severity, now.incident.impact);
+  if (now.incident !== null) return outageState(now.incident.severity, now.incident.impact);
   return now.status === "unknown" ? "no_data" : "operational";
 }
 
-/** A confirmed incident of a component. */
+/** A stretch of an outage of a component. */
 export interface IncidentSpan extends Interval {
-  severity: Severity;
-  /** Share of regions that saw it at its peak. */
-  impact: Impact;
+  state: Impact;
 }
 
 /** One day of a component. */
@@ -62,7 +54,7 @@ export interface DayCell {
   /** `2026-11-20` */
   date: string;
   state: ComponentState;
-  /** Seconds of the day inside incidents that were more than minor, outside maintenance windows. */
+  /** Seconds of the day with an outage that was more than degraded, outside maintenance windows. */
   downtime_secs: number;
 }
 
@@ -76,21 +68,21 @@ export interface History {
 }
 
 /**
- * A cell for each day. A day has the worst state of its incidents; a maintenance window replaces it; a day without
+ * A cell for each day. A day has the worst state of its outages; a maintenance window replaces it; a day without
  * checks has no data.
  */
 export function dayCells(days: readonly Day[], { incidents, maintenance, probed }: History): DayCell[] {
   const [incidentsOf, windowsOf, probedOf] = [byDay(days, incidents), byDay(days, maintenance), byDay(days, probed)];
   return days.map((day, at) => {
     const own = incidentsOf[at]!;
-    const down = difference(union(own.filter(({ severity }) => severity !== "minor")), windowsOf[at]!);
+    const down = difference(union(own.filter(isDown)), windowsOf[at]!);
     return {
       date: day.date,
       state:
         windowsOf[at]!.length > 0
           ? "maintenance"
           : probedOf[at]!.length > 0
-            ? worst(["operational", ...own.map((incident) => incidentState(incident.severity, incident.impact))])
+            ? worst(["operational", ...own.map(({ state }) => state)])
             : "no_data",
       downtime_secs: down.length === 0 ? 0 : Math.round(length(intersection(down, [day])) / 1000),
     };
@@ -98,12 +90,12 @@ export function dayCells(days: readonly Day[], { incidents, maintenance, probed 
 }
 
 /**
- * Share of the checked time of the last days without a confirmed incident, 0 to 100, by the number of days: minor
- * incidents count as up, planned maintenance is left out. Null without checked time.
+ * Share of the checked time of the last days without a confirmed outage, 0 to 100, by the number of days: degraded
+ * time counts as up, planned maintenance is left out. Null without checked time.
  */
 export function uptimesOf(days: readonly Day[], { incidents, maintenance, probed }: History): (number | null)[] {
   const counted = difference(intersection(probed, [{ start: days[0]!.start, end: days.at(-1)!.end }]), maintenance);
-  const down = intersection(counted, union(incidents.filter(({ severity }) => severity !== "minor")));
+  const down = intersection(counted, union(incidents.filter(isDown)));
   const [countedMs, downMs] = [msByDay(days, counted), msByDay(days, down)];
   const uptimes: (number | null)[] = [null];
   let [total, failed] = [0, 0];
@@ -142,6 +134,8 @@ function dayAt(days: readonly Day[], time: number): number {
   }
   return low;
 }
+
+const isDown = ({ state }: IncidentSpan): boolean => state !== "degraded";
 
 /** A range without duration still counts for its day. */
 const touches = (span: Interval, day: Day): boolean =>

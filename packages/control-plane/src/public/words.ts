@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import { absolute, duration, percent } from "../html/format.ts";
+import { absolute, duration, outageSecs, percent } from "../html/format.ts";
 import { html, type Markup } from "../html/markup.ts";
 import { state } from "../html/views.ts";
 import type { PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
@@ -75,6 +75,9 @@ export class PageWords {
 
   /** How long something has lasted, in seconds of `now` (Unix ms). */
   lasted = (from: string, now: number): string => this.duration((now - Date.parse(from)) / 1000);
+
+  /** How long an incident has failed until `now` (Unix ms). */
+  outage = (incident: PublicIncident, now: number): string => this.duration(outageSecs(incident, now));
 
   uptime = ({ uptime_pct: pct }: PublicComponent): string =>
     pct === null ? this.t.noDataYet : this.t.uptime(percent(pct).replace(".", this.language === "de" ? "," : "."));

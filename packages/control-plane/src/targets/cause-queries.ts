@@ -47,7 +47,7 @@ export async function selectMonitorCauses(
   return await sql<MonitorCauseRow[]>`
     ${members(sql, orgId, now, filter)}, described as (
       select m.kind, m.value, t.id, t.name, ${statusAt(sql, now)} as status,
-        coalesce(i.started_at, s.status_since) as since, coalesce(s.last_error, i.error_sample) as error
+        coalesce(i.outage_since, s.status_since) as since, coalesce(s.last_error, i.error_sample) as error
       from matched m join (${monitorTables(sql)}) on t.id = m.id
       where m.n > 1
     )

@@ -15,7 +15,7 @@ interface FailureRow {
 }
 
 const failureColumns = (sql: Db, now: Date) => sql`
-  t.id, t.name, ${stateAt(sql, now)} as state, t.host, coalesce(i.started_at, s.status_since) as since,
+  t.id, t.name, ${stateAt(sql, now)} as state, t.host, coalesce(i.outage_since, s.status_since) as since,
   coalesce(s.last_error, i.error_sample) as error`;
 
 const isFailing = (sql: Db, now: Date) => sql`${stateAt(sql, now)} in ('down', 'error', 'degraded')`;
@@ -34,7 +34,7 @@ export async function selectFailing(sql: Db, orgId: string, now: Date, limit: nu
     from ${monitorTables(sql)}
     where t.org_id = ${orgId} and ${isFailing(sql, now)}
     order by array_position(array['down', 'error', 'degraded'], ${stateAt(sql, now)}),
-      coalesce(i.started_at, s.status_since), t.id
+      coalesce(i.outage_since, s.status_since), t.id
     limit ${limit}`;
 }
 

@@ -62,7 +62,7 @@ function orderOf(sql: Db, now: Date, { sort, order }: Sorting) {
   const descending = order === null ? largestFirst === true : order === "desc";
   return sql`
     ${by(sql, now)} ${descending ? sql`desc nulls last` : sql`asc nulls last`}, ${worstFirst(sql, now)},
-    case when ${statusAt(sql, now)} in ('down', 'error', 'degraded') then coalesce(i.started_at, s.status_since) end
+    case when ${statusAt(sql, now)} in ('down', 'error', 'degraded') then coalesce(i.outage_since, s.status_since) end
       desc nulls last,
     lower(t.name), t.id`;
 }
@@ -128,7 +128,8 @@ export interface MonitorDbRow extends TargetRow {
   details: ResultDetails | null;
   expires_at: Date | null;
   incident_id: string | null;
-  incident_started_at: Date | null;
+  /** Start of the current outage; null without an open incident. */
+  outage_since: Date | null;
   incident_severity: string | null;
   incident_error: string | null;
   incident_regions_down: string[] | null;
@@ -137,7 +138,7 @@ export interface MonitorDbRow extends TargetRow {
 
 const monitorColumns = (sql: Db, now: Date) => sql`
   ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed, s.status_since, s.last_result_at,
-  s.last_error, s.details, s.expires_at, i.id as incident_id, i.started_at as incident_started_at,
+  s.last_error, s.details, s.expires_at, i.id as incident_id, i.outage_since,
   i.severity as incident_severity, i.error_sample as incident_error, i.regions_down as incident_regions_down,
   i.regions_up as incident_regions_up`;
 

@@ -1,7 +1,7 @@
 import { errorInWords } from "@statusmesh/shared/checks";
 import type { Span } from "../html/charts.ts";
 import { readTimeRange, type TimeRange } from "../html/time-range.ts";
-import type { Incident } from "../incidents/schema.ts";
+import type { Outage } from "../incidents/service.ts";
 
 const hourMs = 3_600_000;
 
@@ -31,14 +31,14 @@ export function rangeOf(query: Readonly<Record<string, string>>, now: number): R
   return { key, label, words, fixed: false, from: now - ms, to: now };
 }
 
-/** Incidents as the chart shades them. */
-export function shadesOf(incidents: readonly Incident[], now: number): Span[] {
-  return incidents.map(({ started_at, ended_at, severity, error_sample }) => {
-    const word = severity === "minor" ? "Degraded" : "Down";
+/** Outages as the chart shades them. */
+export function shadesOf(outages: readonly Outage[], now: number): Span[] {
+  return outages.map(({ started_at, ended_at, state, error_sample }) => {
+    const word = state === "degraded" ? "Degraded" : "Down";
     return {
-      from: Date.parse(started_at),
-      to: ended_at === null ? now : Date.parse(ended_at),
-      kind: severity === "minor" ? "degraded" : "down",
+      from: started_at.getTime(),
+      to: ended_at?.getTime() ?? now,
+      kind: state === "degraded" ? "degraded" : "down",
       title: error_sample === null ? word : `${word}: ${errorInWords(error_sample)}`,
     };
   });

@@ -29,7 +29,8 @@ export interface MonitorRow {
   expires_at: Date | null;
   open_incident: {
     id: string;
-    started_at: Date;
+    /** Start of the current outage. */
+    outage_since: Date;
     severity: string;
     error_sample: string | null;
     regions_down: string[];
@@ -53,7 +54,7 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
         ? null
         : {
             id: row.incident_id,
-            started_at: row.incident_started_at!,
+            outage_since: row.outage_since!,
             severity: row.incident_severity!,
             error_sample: row.incident_error,
             regions_down: row.incident_regions_down!,

@@ -5,7 +5,7 @@ import type { Ctx } from "../context.ts";
 import type { StateName } from "../html/states.ts";
 import { page, type PageCall, wholeNumber } from "../html/pages.ts";
 import { targetWindow } from "../maintenance/service.ts";
-import { explainIncident, getIncident, listDeliveries, listIncidents } from "../incidents/service.ts";
+import { explainIncident, getIncident, listDeliveries, listIncidents, listOutages } from "../incidents/service.ts";
 import { latencyByRegion, latencySeries, latestBucket, listResults, phasesOf, uptime } from "../results/service.ts";
 import { planOf } from "../plans/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
@@ -30,12 +30,13 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
   const region = row.regions.find((own) => own.region === query["region"])?.region;
   const span = { from: new Date(range.from).toISOString(), to: new Date(range.to).toISOString() };
   const ofRegion = region === undefined ? {} : { region };
-  const [series, byRegion, up, results, incidents, silent, throttled, trouble, window] = await Promise.all([
+  const [series, byRegion, up, results, incidents, outages, silent, throttled, trouble, window] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion }),
     latencyByRegion(ctx, id, span),
     uptime(ctx, id, { ...span, ...ofRegion }),
     listResults(ctx, id, { ...span, ...ofRegion, limit: wholeNumber(query["results"], 10, 100) || 10, offset: 0 }),
     listIncidents(ctx, { state: "all", target_id: id, limit: 100, offset: 0 }),
+    listOutages(ctx, { targetId: id, ...span }),
     silentRegions(ctx),
     throttledOf(ctx, [row]),
     row.open_incident === null ? null : troubleOf(ctx, row.open_incident.id),
@@ -57,7 +58,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       latest: latestBucket(series.buckets),
       phases: phasesOf(series.buckets),
       chartRange: { from: range.from, to: range.to, live: !range.fixed },
-      shades: shadesOf(incidents.items, now),
+      shades: shadesOf(outages, now),
       regions: row.regions.map((own) => shownRegion(own, byRegion)),
       up,
       results,

@@ -13,7 +13,7 @@ export function shown(row: MonitorRow, now: number, throttled: string | null) {
     state,
     word: waiting ? "Pending first check" : throttled === null ? stateWords[state] : "Throttled",
     throttled,
-    since: state === "down" || state === "error" ? (row.open_incident?.started_at ?? row.status_since) : null,
+    since: state === "down" || state === "error" ? (row.open_incident?.outage_since ?? row.status_since) : null,
     detail: throttled ?? detail(row, now),
     expiry: expiryWords(row, now),
     kind: kindOf(row.target.check).label,

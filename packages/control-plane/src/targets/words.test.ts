@@ -43,7 +43,7 @@ function row(name: string, status: MonitorRow["status"], more: Partial<MonitorRo
 
 const refused: MonitorRow["open_incident"] = {
   id: "1",
-  started_at: since,
+  outage_since: since,
   severity: "major",
   error_sample: "connection refused",
   regions_down: ["a", "b"],
@@ -261,7 +261,7 @@ t.test("the numbers of a monitor's page", async (t) => {
     ["24h", "7d", "24h"],
   );
   const [open] = shadesOf(
-    [{ started_at: since.toISOString(), ended_at: null, severity: "minor", error_sample: "slow" } as never],
+    [{ started_at: since, ended_at: null, state: "degraded", error_sample: "slow" } as never],
     since.getTime() + 1000,
   );
   t.same(open, { from: since.getTime(), to: since.getTime() + 1000, kind: "degraded", title: "Degraded: slow" });

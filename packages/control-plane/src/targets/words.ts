@@ -112,7 +112,7 @@ function namedOverview(worst: readonly MonitorRow[], counts: Counts, tone: Shown
     return {
       tone,
       lead: `${first.target.name} ${predicate(tone, 1)}`,
-      since: first.open_incident?.started_at ?? first.status_since,
+      since: first.open_incident?.outage_since ?? first.status_since,
       rest: `${place === "" ? "" : ` ${place}`}${causeWords(error)}.`,
       others,
     };

@@ -11,6 +11,8 @@ interface Region {
   kind: "P" | "F";
   streak: number;
   hard: boolean;
+  /** Degraded runs in a row. */
+  eased: number;
   last: number;
 }
 
@@ -23,8 +25,10 @@ interface ModelIncident {
   open: boolean;
   closedAt: number;
   createdAt: number;
-  /** By the evidence. */
+  /** By the evidence: of what fails now, the highest since it opened or reopened, and the highest ever. */
   severity: "minor" | "major";
+  notified: "minor" | "major";
+  peak: "minor" | "major";
   pinned: "minor" | "major" | "critical" | null;
   reopened: number;
   acknowledged: boolean;
@@ -51,12 +55,14 @@ export class ReferenceModel {
 
   run(region: string, verdict: Grade, slot: number, now: number): void {
     const kind = verdict === "P" ? "P" : "F";
-    const before = this.regions.get(region) ?? { vote: null, kind, streak: 0, hard: false, last: slot };
+    const before = this.regions.get(region) ?? { vote: null, kind, streak: 0, hard: false, eased: 0, last: slot };
     const goesOn = before.kind === kind && before.streak > 0;
     const streak = goesOn ? before.streak + 1 : 1;
-    const hard = (goesOn && before.hard) || verdict === "F";
     const vote = streak >= this.confirmations ? (kind === "P" ? "passing" : "failing") : before.vote;
-    this.regions.set(region, { vote, kind, streak, hard, last: slot });
+    const eased = verdict === "D" ? 1 + (goesOn ? before.eased : 0) : 0;
+    const over = (vote === "passing" && kind === "P") || eased >= this.confirmations;
+    const hard = verdict === "F" || (before.hard && (goesOn || before.vote === "failing") && !over);
+    this.regions.set(region, { vote, kind, streak, hard, eased, last: slot });
     this.decide(slot, now, kind === "F");
   }
 
@@ -83,8 +89,10 @@ export class ReferenceModel {
       else this.open(hard, now);
     } else if (passing.length > 0 && failing.length < needed(live + failing.length - failingLive.length))
       this.close(incident, at, now, true);
-    else if (incident.severity === "minor" && failing.some((region) => region.hard)) {
-      incident.severity = "major";
+    else {
+      incident.severity = failing.some((region) => region.hard) ? "major" : "minor";
+      if (incident.severity === "minor" || incident.notified === "major") return;
+      Object.assign(incident, { notified: "major", peak: "major" });
       if (incident.pinned === null) this.notify(incident, "escalated", now);
     }
   }
@@ -95,6 +103,8 @@ export class ReferenceModel {
       closedAt: 0,
       createdAt: now,
       severity: hard ? "major" : "minor",
+      notified: hard ? "major" : "minor",
+      peak: hard ? "major" : "minor",
       pinned: null,
       reopened: 0,
       acknowledged: false,
@@ -109,7 +119,8 @@ export class ReferenceModel {
   private reopen(incident: ModelIncident, hard: boolean, now: number): void {
     Object.assign(incident, { open: true, acknowledged: false, reminderDue: now + renotifyMs });
     incident.reopened++;
-    if (hard) incident.severity = "major";
+    incident.severity = incident.notified = hard ? "major" : "minor";
+    if (hard) incident.peak = "major";
     this.notify(incident, "reopened", now);
   }
 
@@ -152,7 +163,6 @@ export class ReferenceModel {
     const last = incident.notices.at(-1);
     const heard = incident.notices.some((notice) => notice.reason === "opened" || notice.reason === "reopened");
     if (reason === "resolved" && (!heard || last?.reason === "resolved")) return;
-    if (reason === "escalated" && incident.notices.some((notice) => notice.reason === "escalated")) return;
     incident.notices.push({ reason, at: Math.max(now, (last?.at ?? -1) + 1) });
   }
 

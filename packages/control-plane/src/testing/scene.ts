@@ -77,6 +77,12 @@ export async function addResults(
 export interface SceneIncident {
   started: number;
   ended?: number | null;
+  /** When it failed, Unix ms; from start to end where left out. */
+  outages?: readonly (readonly [
+    start: number,
+    end: number | null,
+    impact?: "degraded" | "partial_outage" | "major_outage",
+  ])[];
   severity?: "minor" | "major" | "critical";
   impact?: "degraded" | "partial_outage" | "major_outage";
   peak?: "degraded" | "partial_outage" | "major_outage";
@@ -91,14 +97,20 @@ export async function addIncident({ sql, orgId }: Ctx, targetId: string, inciden
   const { severity = "major", impact = "major_outage", peak = impact } = incident;
   const at = (ms: number | null | undefined) => (ms === null || ms === undefined ? null : new Date(ms));
   const started = new Date(incident.started);
+  const outages = incident.outages ?? [[incident.started, incident.ended ?? null]];
+  const past = outages.reduce((sum, [start, end]) => sum + (end === null ? 0 : end - start), 0);
+  const since = incident.ended == null ? at(outages.at(-1)![0]) : null;
   await sql`
     insert into incidents
-      (id, org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact, error_sample,
+      (id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms, severity, impact, peak_impact, error_sample,
         regions_down, regions_up, retracted, public_title, public_description, reminder_due_at, created_at, updated_at)
     values
-      (${id}, ${orgId}, ${targetId}, ${started}, ${started}, ${at(incident.ended)}, ${severity}, ${impact}, ${peak},
-        'connect ECONNREFUSED 10.1.2.3:443', '{eu}', '{us}', ${incident.retracted ?? false},
+      (${id}, ${orgId}, ${targetId}, ${started}, ${started}, ${at(incident.ended)}, ${since}, ${past}, ${severity},
+        ${impact}, ${peak}, 'connect ECONNREFUSED 10.1.2.3:443', '{eu}', '{us}', ${incident.retracted ?? false},
       ${incident.title ?? null}, ${incident.description ?? null}, ${at(incident.reminderDue)}, ${started}, ${started})`;
+  for (const [start, end, one = severity === "minor" ? "degraded" : peak] of outages)
+    await sql`
+      insert into incident_outages ${sql({ incident_id: id, org_id: orgId, started_at: at(start), ended_at: at(end), impact: one })}`;
   return id;
 }
 
@@ -150,6 +162,8 @@ export function outboxNotice(
     severity: "major" as const,
     started_at,
     ended_at: reason === "resolved" ? started_at : null,
+    outage_since: reason === "resolved" ? null : started_at,
+    past_outage_ms: 0,
     error_sample: "connection refused",
     regions_down: ["default"],
     regions_up: [],

@@ -88,6 +88,7 @@ function webhookBody({ deliveryId, content }: ChannelMessage): string {
     urgency: notice.urgency,
     started_at: notice.started_at,
     ended_at: notice.ended_at,
+    duration_secs: notice.duration_secs,
     error_sample: notice.error_sample,
     regions_down: notice.regions_down,
     regions_up: notice.regions_up,

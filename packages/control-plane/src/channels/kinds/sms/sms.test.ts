@@ -15,6 +15,8 @@ const notice = (changes: Partial<Notice> = {}): Notice => ({
   urgency: "high",
   started_at: "2026-11-20T13:02:00.000Z",
   ended_at: null,
+  outage_since: null,
+  duration_secs: null,
   error_sample: "connection refused",
   regions_down: ["Frankfurt", "Oregon"],
   regions_up: ["Tokyo"],
