@@ -189,10 +189,10 @@ async function monitor(sql: Sql, { orgId }: Person, count: number): Promise<void
 }
 
 const openIncidents = (sql: Sql, orgId: string) => sql`
-  insert into incidents (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact, peak_impact,
-    error_sample, regions_down, regions_up, retracted, created_at, updated_at)
-  select t.id, t.org_id, t.id, now() - interval '5 minutes', now(), now() - interval '5 minutes', 'major', 'major_outage',
-    'major_outage', 'connection refused', '{eu}', '{}', false, now(), now()
+  insert into incidents (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact,
+    peak_impact, error_sample, regions_down, regions_up, retracted, created_at, updated_at)
+  select t.id, t.org_id, t.id, now() - interval '5 minutes', now(), now() - interval '5 minutes', 'major',
+    'major_outage', 'major_outage', 'connection refused', '{eu}', '{}', false, now(), now()
   from targets t join target_states s on s.target_id = t.id
   where t.org_id = ${orgId} and s.status = 'down' on conflict do nothing`;
 

@@ -53,11 +53,11 @@ await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id 
 const incident = newId();
 await sql`
   insert into incidents
-    (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact, peak_impact, regions_down, regions_up,
-      created_at, updated_at)
+    (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact, peak_impact,
+      regions_down, regions_up, created_at, updated_at)
   values
-    (${incident}, ${olga.orgId}, ${target.id}, now(), now(), now(), 'major', 'major_outage', 'major_outage', '{default}',
-      '{}', now(), now())`;
+    (${incident}, ${olga.orgId}, ${target.id}, now(), now(), now(), 'major', 'major_outage', 'major_outage',
+      '{default}', '{}', now(), now())`;
 // The region of the document's examples.
 await callers["operator"]!.post("/operator/regions", { id: "frankfurt", name: "Frankfurt" });
 /** Olga's thing for each path parameter; operations that delete or leave get a thing of another user. */

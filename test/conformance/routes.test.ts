@@ -50,11 +50,11 @@ await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id 
 const incident = newId();
 await sql`
   insert into incidents
-    (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact, peak_impact, regions_down, regions_up,
-      created_at, updated_at)
+    (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact, peak_impact,
+      regions_down, regions_up, created_at, updated_at)
   values
-    (${incident}, ${olga.orgId}, ${target.id}, now(), now(), now(), 'major', 'major_outage', 'major_outage', '{default}',
-      '{}', now(), now())`;
+    (${incident}, ${olga.orgId}, ${target.id}, now(), now(), now(), 'major', 'major_outage', 'major_outage',
+      '{default}', '{}', now(), now())`;
 const session = newId();
 await sql`
   insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at)

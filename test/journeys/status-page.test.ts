@@ -69,8 +69,8 @@ t.test("a status page", async (t) => {
     const [id, at] = [newId(), new Date(started)];
     await sql`
       insert into incidents
-        (id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms, severity, impact, peak_impact, error_sample,
-          regions_down, regions_up, retracted, public_title, created_at, updated_at)
+        (id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms, severity,
+          impact, peak_impact, error_sample, regions_down, regions_up, retracted, public_title, created_at, updated_at)
       values
         (${id}, ${orgId}, ${targetId}, ${at}, ${at}, ${ended === null ? null : new Date(ended)},
           ${ended === null ? at : null}, ${ended === null ? 0 : ended - started}, 'major', 'major_outage',

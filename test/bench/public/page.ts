@@ -29,8 +29,8 @@ export async function addHistory(sql: Sql, days: number): Promise<void> {
     cross join generate_series(0, ${days - 1}::int) as d (n) on conflict do nothing`;
   await sql`
     insert into incidents
-      (id, org_id, target_id, started_at, opened_at, ended_at, past_outage_ms, severity, impact, peak_impact, error_sample,
-        regions_down, regions_up, retracted, created_at, updated_at)
+      (id, org_id, target_id, started_at, opened_at, ended_at, past_outage_ms, severity, impact, peak_impact,
+        error_sample, regions_down, regions_up, retracted, created_at, updated_at)
     select gen_random_uuid(), c.org_id, c.target_id, i.at, i.at, i.at + interval '20 minutes', 1200000, 'major',
       'major_outage', 'major_outage', 'status 500', '{eu}', '{}', false, i.at, i.at
     from (select distinct org_id, target_id from status_page_components) c

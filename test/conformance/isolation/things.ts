@@ -126,11 +126,11 @@ export const make: Readonly<Record<Thing, Make>> = {
     const targetId = await make.target(sql, home, "");
     await sql`
       insert into incidents
-        (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact, peak_impact, regions_down, regions_up,
-          created_at, updated_at)
+        (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact, peak_impact,
+          regions_down, regions_up, created_at, updated_at)
       values
-        (${id}, ${home.orgId}, ${targetId}, now(), now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}',
-          now(), now())`;
+        (${id}, ${home.orgId}, ${targetId}, now(), now(), now(), 'major', 'major_outage', 'major_outage', '{default}',
+          '{}', now(), now())`;
     const content = { status_line: "HTTP/1.1 500", headers: [], headers_omitted: 0, body: null, body_state: "none" };
     await sql`
       insert into failure_snapshots (id, org_id, target_id, region, slot, content)

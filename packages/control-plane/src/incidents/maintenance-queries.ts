@@ -110,7 +110,8 @@ export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIn
     from over where i.id = over.id
     returning i.id, i.org_id, i.target_id, i.started_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
       case when over.held_reason = 'escalated' and not i.severity_pinned then i.engine_severity else i.severity end
-        as severity, i.error_sample, i.regions_down, i.regions_up, i.retracted, over.name as monitor_name, over.notify_recovery,
+        as severity, i.error_sample, i.regions_down, i.regions_up, i.retracted,
+      over.name as monitor_name, over.notify_recovery,
       over.in_maintenance as was_in_maintenance, over.held_reason as was_held_reason, over.held_seq as was_held_seq,
       exists (select from deliveries d where d.incident_id = i.id) as notified`;
 }

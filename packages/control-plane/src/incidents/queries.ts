@@ -32,7 +32,8 @@ export interface IncidentRow extends OutageTimes {
 
 const columns = (sql: Db) => sql`
   i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.peak_impact,
-  i.started_at, i.opened_at, i.ended_at, i.outage_since, i.past_outage_ms::float8, i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up,
+  i.started_at, i.opened_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
+  i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up,
   i.public_title, i.public_description, i.created_at, i.updated_at,
   case when i.acknowledged_at is not null then (
     select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name)

@@ -31,8 +31,8 @@ export async function insertIncident(sql: Db, facts: IncidentFacts, incident: In
   const { manual } = facts;
   await sql`
     insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms,
-      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, regions_down, regions_up, reopened_count, opened_by,
-      closed_by, reminder_due_at, public_title, created_at, updated_at)
+      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, regions_down, regions_up,
+      reopened_count, opened_by, closed_by, reminder_due_at, public_title, created_at, updated_at)
     values (${incident.id}, ${facts.orgId}, ${facts.targetId}, ${at(incident.startedAt)}, ${at(incident.openedAt)},
       ${at(incident.endedAt)}, ${outageSince(incident)}, ${incident.pastMs},
       ${manual?.severity ?? severityOf(incident)}, ${manual !== null}, ${incident.severity},
@@ -89,7 +89,7 @@ export async function updateIncident(
 export async function retractIncidents(sql: Db, ids: readonly string[], now: Date): Promise<void> {
   await sql`
     with outages as (delete from incident_outages where incident_id = any(${[...ids]}::uuid[]))
-    update incidents set retracted = true, ended_at = coalesce(ended_at, opened_at), outage_since = null, past_outage_ms = 0,
-      closed_by = coalesce(closed_by, 'engine'), reminder_due_at = null, updated_at = ${now}
+    update incidents set retracted = true, ended_at = coalesce(ended_at, opened_at), outage_since = null,
+      past_outage_ms = 0, closed_by = coalesce(closed_by, 'engine'), reminder_due_at = null, updated_at = ${now}
     where id = any(${[...ids]}::uuid[])`;
 }

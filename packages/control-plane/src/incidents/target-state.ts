@@ -48,8 +48,9 @@ export interface Reading {
 }
 
 /**
- * An open incident decides, not the runs: degraded when nothing fails worse now, else down. Without one a single failing run is not
- * an outage yet: any live region that passes makes the monitor up; when none passes, the newest run's status is shown.
+ * An open incident decides, not the runs: degraded when nothing fails worse now, else down. Without one a single
+ * failing run is not an outage yet: any live region that passes makes the monitor up; when none passes, the newest
+ * run's status is shown.
  */
 export function read(
   policy: Policy,

@@ -44,5 +44,6 @@ export async function takeDueReminders(sql: Db, now: number, limit: number): Pro
     from due
     where i.id = due.id
     returning i.id, i.org_id, i.target_id, i.severity, i.started_at, i.ended_at, i.outage_since,
-      i.past_outage_ms::float8, i.error_sample, i.regions_down, i.regions_up, i.reminders_sent, i.reminder_due_at, due.name as monitor_name`;
+      i.past_outage_ms::float8, i.error_sample, i.regions_down, i.regions_up, i.reminders_sent,
+      i.reminder_due_at, due.name as monitor_name`;
 }

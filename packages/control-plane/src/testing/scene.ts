@@ -102,15 +102,17 @@ export async function addIncident({ sql, orgId }: Ctx, targetId: string, inciden
   const since = incident.ended == null ? at(outages.at(-1)![0]) : null;
   await sql`
     insert into incidents
-      (id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms, severity, impact, peak_impact, error_sample,
-        regions_down, regions_up, retracted, public_title, public_description, reminder_due_at, created_at, updated_at)
+      (id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms, severity, impact,
+        peak_impact, error_sample, regions_down, regions_up, retracted, public_title, public_description,
+        reminder_due_at, created_at, updated_at)
     values
       (${id}, ${orgId}, ${targetId}, ${started}, ${started}, ${at(incident.ended)}, ${since}, ${past}, ${severity},
         ${impact}, ${peak}, 'connect ECONNREFUSED 10.1.2.3:443', '{eu}', '{us}', ${incident.retracted ?? false},
       ${incident.title ?? null}, ${incident.description ?? null}, ${at(incident.reminderDue)}, ${started}, ${started})`;
   for (const [start, end, one = severity === "minor" ? "degraded" : peak] of outages)
     await sql`
-      insert into incident_outages ${sql({ incident_id: id, org_id: orgId, started_at: at(start), ended_at: at(end), impact: one })}`;
+      insert into incident_outages (incident_id, org_id, started_at, ended_at, impact)
+      values (${id}, ${orgId}, ${at(start)}, ${at(end)}, ${one})`;
   return id;
 }
 
