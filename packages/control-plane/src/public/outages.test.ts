@@ -3,6 +3,7 @@ import fc from "fast-check";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import type { System } from "../context.ts";
+import { ensurePartitions } from "../db/partitions.ts";
 import { loadAssets } from "../html/assets.ts";
 import { duration } from "../html/format.ts";
 import { mountPages } from "../html/pages.ts";
@@ -18,6 +19,7 @@ import { publicPages } from "./pages.ts";
 
 const world = await openOutages(t);
 const { sql, clock, system, owner, report } = world;
+await ensurePartitions(sql, new Date(noon - day), new Date(noon + 4 * day));
 let visited: System = system;
 const pages = mountPages(
   publicPages,
