@@ -17,6 +17,8 @@ const Severity = Type.Enum([...severities], {
 });
 const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
 
+const count = (description: string) => Type.Integer({ description });
+
 const row = {
   incident_id: Type.String(),
   monitor_id: Type.String(),
@@ -86,9 +88,6 @@ export const ExplainOutput = Type.Object(
     severity: Severity,
     started_at: time("First failing check"),
     resolved_at: absent(time("End")),
-    peak_severity: Severity,
-    outage_since: absent(time("Start of the current outage")),
-    past_outage_secs: count("Seconds of outages that are over"),
     error: absent(customerText("error of a failing check")),
     cause: absent(customerText("what it has in common with other failing monitors; list_monitors takes it as cause")),
     monitors_with_cause: absent(Type.Integer({ description: "Failing monitors with this cause" })),
@@ -107,7 +106,6 @@ export const MetricsInput = Type.Object(
   },
   closed,
 );
-const count = (description: string) => Type.Integer({ description });
 export const MetricsOutput = Type.Object(
   {
     window_days: Type.Integer(),
