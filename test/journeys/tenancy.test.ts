@@ -104,6 +104,50 @@ t.test("people of an organisation", async (t) => {
     t.same(await findings(owner), []);
   });
 
+  await t.test("a page saves into the organisation that it shows, whatever another tab switched to", async (t) => {
+    const api = async (method: string, path: string, body?: object) =>
+      await owner.request.fetch(`${url}/api/v1${path}`, {
+        method,
+        headers: { "sec-fetch-site": "same-origin" },
+        ...(body === undefined ? {} : { data: body }),
+      });
+    const home = (await (await api("GET", "/me")).json()).org as { id: string; name: string };
+    const second = (await (await api("POST", "/orgs", { name: "Second" })).json()) as { id: string };
+    const monitorsOf = async (org: string): Promise<string[]> => {
+      const reply = await owner.request.get(`${url}/api/v1/targets`, { headers: { "X-Sm-Org": org } });
+      return ((await reply.json()).items as { name: string }[]).map(({ name }) => name);
+    };
+    const fill = async (page: Page, name: string) => {
+      await page.getByLabel("Name", { exact: true }).fill(name);
+      await page.getByLabel("URL", { exact: true }).fill("https://shop.example.org/");
+    };
+    await owner.goto("/monitors/new");
+    await fill(owner, "Belongs to the first");
+    const other = await owner.context().newPage();
+    await other.goto("/settings/organisation");
+    await other.getByRole("button", { name: "Switch to Second" }).first().click();
+    await other.waitForURL("**/");
+    await owner.getByText(`This page saves to ${home.name}.`).waitFor();
+    t.same(await findings(owner), []);
+    await owner.getByRole("button", { name: "Add monitor" }).click();
+    await owner.waitForURL(/\/monitors\/[0-9a-f-]{36}/);
+    await owner.getByRole("heading", { name: "Belongs to the first" }).waitFor();
+    t.same(await monitorsOf(home.id), ["Belongs to the first"]);
+    t.same(await monitorsOf(second.id), []);
+
+    await other.getByText("This page saves to Second.").waitFor();
+    await other.getByRole("button", { name: "Continue in Second" }).click();
+    await other.locator("#elsewhere").waitFor({ state: "detached" });
+    await other.goto("/monitors/new");
+    await fill(other, "Refused");
+    await api("DELETE", `/orgs/${second.id}`);
+    await other.getByRole("button", { name: "Add monitor" }).click();
+    await other.getByRole("alert").getByText("Nothing was changed: you have no access to the organisation").waitFor();
+    t.same(await monitorsOf(home.id), ["Belongs to the first"]);
+    await other.close();
+    await api("POST", `/orgs/${home.id}/switch`);
+  });
+
   await t.test("an organisation is deleted and brought back", async (t) => {
     await owner.goto("/settings/organisation");
     t.same(await findings(owner), []);

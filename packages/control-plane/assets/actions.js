@@ -3,6 +3,7 @@ import { collect } from "./collect.js";
 import { ask, say } from "./dom.js";
 import { leaveFor } from "./leave.js";
 import { refresh } from "./live.js";
+import { stay } from "./org.js";
 
 /** Label of a button without its part for screen readers, which names the thing. */
 const verbOf = (button) =>
@@ -37,7 +38,10 @@ async function send(button) {
     return say(answer.error.message, "down");
   }
   const then = button.dataset.then;
-  if (then === "reload") return location.reload();
+  if (then === "reload") {
+    await stay();
+    return location.reload();
+  }
   if (then?.startsWith("/")) return leaveFor(then);
   if (button.dataset.said) say(button.dataset.said);
   if (then === "refresh") await refresh(true);

@@ -1,11 +1,12 @@
 import { el, say } from "./dom.js";
+import { orgFetch } from "./org.js";
 
 /**
  * Opens the form of a new channel in a dialog. The added channel becomes a ticked choice of the list before the link.
  * Without an answer the link leads to the page of the form.
  */
 async function open(link) {
-  const reply = await fetch(`${link.pathname}?fragment=1`, { headers: { Accept: "text/html" } }).catch(() => null);
+  const reply = await orgFetch(`${link.pathname}?fragment=1`, { headers: { Accept: "text/html" } }).catch(() => null);
   if (!reply?.ok || reply.redirected) return location.assign(link.href);
   const dialog = el("dialog", { class: "wide", "aria-labelledby": "add-channel-title" });
   dialog.innerHTML = await reply.text();

@@ -1,4 +1,5 @@
 import { hasTyped } from "./leave.js";
+import { orgFetch } from "./org.js";
 import { sessionEnded } from "./session.js";
 
 /**
@@ -8,7 +9,7 @@ import { sessionEnded } from "./session.js";
 export async function call(method, path, body, headers = {}) {
   let reply;
   try {
-    reply = await fetch(path, {
+    reply = await orgFetch(path, {
       method,
       headers: body === undefined ? headers : { ...headers, "Content-Type": "application/json" },
       body: body === undefined ? undefined : JSON.stringify(body),
@@ -35,7 +36,7 @@ export async function call(method, path, body, headers = {}) {
 
 /** The current entity tag of a resource; null where it cannot be read. */
 export async function tagOf(path) {
-  const reply = await fetch(path, { method: "HEAD", cache: "no-store" }).catch(() => null);
+  const reply = await orgFetch(path, { method: "HEAD", cache: "no-store" }).catch(() => null);
   // A proxy that compresses replies marks the tag as weak.
   return reply?.ok ? (reply.headers.get("etag")?.replace(/^W\//, "") ?? null) : null;
 }

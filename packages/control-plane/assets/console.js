@@ -8,11 +8,13 @@ import { live } from "./live.js";
 import { maintenance } from "./maintenance.js";
 import { previews } from "./preview.js";
 import { onceForms } from "./once.js";
+import { organisation } from "./org.js";
 import { ranges } from "./range.js";
 import { runs } from "./run.js";
 import { localTimes, tickingTimes } from "./times.js";
 import { toggles } from "./toggle.js";
 
+organisation();
 toggles();
 localTimes();
 tickingTimes();

@@ -122,7 +122,7 @@ async function submit(form) {
   } else if (form.dataset.next === "added") {
     form.dispatchEvent(new CustomEvent("added", { bubbles: true, detail: outcome }));
   } else {
-    leaveFor(form.dataset.next.replaceAll(/\{(\w+)\}/g, (_, field) => outcome?.[field] ?? ""));
+    await leaveFor(form.dataset.next.replaceAll(/\{(\w+)\}/g, (_, field) => outcome?.[field] ?? ""));
   }
 }
 
@@ -131,7 +131,7 @@ function outdated(form) {
   const message = "Somebody else has changed this since you opened it, and nothing of yours was saved. ";
   showError(form, { message });
   const reload = el("button", { class: "btn", type: "button" }, "Reload and discard mine");
-  reload.addEventListener("click", () => leaveFor(location.href));
+  reload.addEventListener("click", () => void leaveFor(location.href));
   const overwrite = el("button", { class: "btn", type: "button" }, "Save my changes anyway");
   overwrite.addEventListener("click", () => {
     form.dataset.match = "";
@@ -179,7 +179,7 @@ async function signIn(form) {
     .replace(/^.*\/sign-in\//, "")
     .replace(/[?#].*$/, "");
   const answer = await call("POST", "/api/v1/sessions", { code });
-  if (answer.ok) leaveFor(form.dataset.next);
+  if (answer.ok) await leaveFor(form.dataset.next);
   else showError(form, answer.error);
 }
 

@@ -1,3 +1,5 @@
+import { stay } from "./org.js";
+
 // Unsaved input: found by comparing the controls of a form with what the server sent.
 
 const forms = "form[data-api], form[data-once]";
@@ -21,8 +23,9 @@ const isTyped = (form) =>
 export const hasTyped = (within = document) => [...within.querySelectorAll(forms)].some(isTyped);
 
 /** Goes to another page without asking: the input was saved, or is meant to be discarded. */
-export function leaveFor(address) {
+export async function leaveFor(address) {
   leaving = true;
+  await stay();
   location.assign(address);
 }
 

@@ -1,6 +1,7 @@
 import { announce } from "./dom.js";
 import { headIsStale, showHead } from "./head.js";
 import { keepTyped } from "./leave.js";
+import { orgFetch } from "./org.js";
 import { localTimes } from "./times.js";
 
 const region = document.getElementById("live");
@@ -32,7 +33,7 @@ export async function refresh(now = false) {
   const deadline = setTimeout(() => own.abort("timeout"), timeoutMs);
   let html;
   try {
-    const reply = await fetch(region.dataset.live, { headers: { Accept: "text/html" }, signal: own.signal });
+    const reply = await orgFetch(region.dataset.live, { headers: { Accept: "text/html" }, signal: own.signal });
     // A redirect leads to the sign-in page; a 404 means that the thing was deleted. The page itself says either.
     if (reply.redirected || reply.status === 404) return location.reload();
     if (reply.status === 429) return lost("Too many requests: showing last known data; retrying.");

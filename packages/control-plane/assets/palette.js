@@ -1,4 +1,5 @@
 import { announce, el } from "./dom.js";
+import { orgFetch } from "./org.js";
 
 const groups = {
   monitor: "Monitors",
@@ -83,7 +84,7 @@ export function openPalette() {
     const own = (running = new AbortController());
     const words = input.value.trim();
     try {
-      const reply = await fetch(`/api/v1/search?${new URLSearchParams({ q: words, per_type: "8" })}`, {
+      const reply = await orgFetch(`/api/v1/search?${new URLSearchParams({ q: words, per_type: "8" })}`, {
         signal: own.signal,
       });
       if (reply.status === 401)

@@ -2,6 +2,7 @@ import { call, split } from "./api.js";
 import { announce, el, say } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 import { refresh } from "./live.js";
+import { orgFetch } from "./org.js";
 
 /** Shows that something runs, for how long already, until `done` is called. */
 function progress(title, form = null) {
@@ -34,7 +35,7 @@ async function finding(of, result, warnings = []) {
   const query = new URLSearchParams({ of, result: JSON.stringify(known), fragment: "1" });
   const box = el("div");
   try {
-    const reply = await fetch(`/monitors/finding?${query}`, { headers: { Accept: "text/html" } });
+    const reply = await orgFetch(`/monitors/finding?${query}`, { headers: { Accept: "text/html" } });
     if (!reply.ok) throw new Error(String(reply.status));
     box.innerHTML = await reply.text();
   } catch {

@@ -1,5 +1,6 @@
 import { split } from "./api.js";
 import { say } from "./dom.js";
+import { orgFetch, stay } from "./org.js";
 
 /** Sends the file of a form as it is, and shows the page again. */
 async function upload(form) {
@@ -8,8 +9,11 @@ async function upload(form) {
   button.disabled = true;
   try {
     const body = form.querySelector("[type=file]").files[0];
-    const reply = await fetch(path, { method, body, headers: { "Content-Type": "application/octet-stream" } });
-    if (reply.ok) return location.reload();
+    const reply = await orgFetch(path, { method, body, headers: { "Content-Type": "application/octet-stream" } });
+    if (reply.ok) {
+      await stay();
+      return location.reload();
+    }
     say((await reply.json()).error.message, "down");
   } catch {
     say("StatusMesh does not answer. Check the connection and try again.", "down");

@@ -311,6 +311,12 @@ t.test("tokens: expired, revoked, unknown, of another kind, bound and unbound", 
   for (const answer of unknown) t.match(answer, refused(404, "ORG_NOT_FOUND"));
   t.match(await me({ ...session, "x-sm-org": other }), { status: 200, body: { org: { slug: other }, role: "member" } });
   t.match(await me({ ...session, "x-sm-org": "no-such" }), refused(404, "ORG_NOT_FOUND"));
+  const byId = await me({ ...session, "x-sm-org": theirs.orgId });
+  t.match(byId, { status: 200, body: { org: { id: theirs.orgId } } }, "the id, which no change of the slug takes away");
+  t.equal(byId.headers.get("x-sm-session-org"), owner.orgId, "where the session is");
+  t.match(await of({ bound: false }, { "x-sm-org": theirs.orgId }), { body: { org: { id: theirs.orgId } } });
+  for (const id of [third.orgId, newId()])
+    t.match(await me({ ...session, "x-sm-org": id }), refused(404, "ORG_NOT_FOUND"), "no organisation of theirs");
   t.match(
     await me({ authorization: `Bearer ${newToken("sm_live_")}`, "x-sm-org": own }),
     refused(401, "UNAUTHENTICATED"),

@@ -42,9 +42,9 @@ function writeSourceOf(http: Context): WriteSource {
  */
 export async function authenticateTenant(system: System, http: Context): Promise<Ctx> {
   if (!system.config.auth.required) return await asFirstOwner(system, http);
-  const slug = http.get("x-sm-org");
+  const org = http.get("x-sm-org");
   const request: CredentialRequest = {
-    orgSlug: slug === "" ? null : slug,
+    org: org === "" ? null : org,
     deletedToo: openWhileDeleted.test(http.path),
     anyOrg: openWithoutOrg.test(http.path),
   };
@@ -58,7 +58,7 @@ export async function authenticateTenant(system: System, http: Context): Promise
     if ("refused" in found)
       throw refusalOf(
         found.refused,
-        slug,
+        `X-Sm-Org names ${JSON.stringify(org.slice(0, 60))}, which is not an organisation of this credential.`,
         "The token is unknown, expired or revoked. Create a new one in the settings.",
       );
     const ctx = contextOf(system, http, found, { type: "token", id: found.id }, writeSourceOf(http));
@@ -68,13 +68,18 @@ export async function authenticateTenant(system: System, http: Context): Promise
   const cookie = http.cookies.get(sessionCookieName(system.config));
   if (cookie === undefined) throw unauthenticated("Sign in, or send a token as Authorization: Bearer sm_live_….");
   const found = await findSession(system, cookie, request);
-  if ("refused" in found) throw refusalOf(found.refused, slug, "The session has ended. Sign in again.");
+  if ("refused" in found) throw refusalOf(found.refused, notOfThisUser, "The session has ended. Sign in again.");
   refuseForeignOrigin(http);
+  // A page that is older than the last switch learns from it where its links lead.
+  if (org !== "" && found.sessionOrgId !== undefined) http.set("X-Sm-Session-Org", found.sessionOrgId);
   if (found.orgChanged === true) await switchOrg(system, http, found);
   return contextOf(system, http, found, { type: "session", id: found.id }, "ui");
 }
 
-function refusalOf(refused: Exclude<Found, Credential>["refused"], slug: string, unknown: string): AppError {
+const notOfThisUser =
+  "Nothing was changed: you have no access to the organisation of this page any more, or X-Sm-Org names none of yours.";
+
+function refusalOf(refused: Exclude<Found, Credential>["refused"], notFound: string, unknown: string): AppError {
   switch (refused) {
     case "unknown":
       return unauthenticated(unknown);
@@ -84,10 +89,7 @@ function refusalOf(refused: Exclude<Found, Credential>["refused"], slug: string,
         "This token is not bound to an organisation. Name one with the header X-Sm-Org; GET /api/v1/orgs lists them.",
       );
     case "org_not_found":
-      return new AppError(
-        "ORG_NOT_FOUND",
-        `X-Sm-Org names ${JSON.stringify(slug.slice(0, 60))}, which is not an organisation of this credential.`,
-      );
+      return new AppError("ORG_NOT_FOUND", notFound);
     case "org_deleted":
       return new AppError(
         "ORG_NOT_FOUND",
@@ -189,14 +191,14 @@ export async function browserSession(
 ): Promise<BrowserSession | null> {
   const secret = http.cookies.get(sessionCookieName(system.config));
   if (secret === undefined || !system.config.auth.required) return null;
-  const home = await findSession(system, secret, { orgSlug: null, deletedToo: false, anyOrg: false });
+  const request = { org: null, deletedToo: false, anyOrg: false };
+  const home = await findSession(system, secret, request);
   if ("refused" in home) {
     if (home.refused === "unknown") return null;
     throw refusalOf(home.refused, "", "");
   }
-  const slug = orgId === null || orgId === home.orgId ? null : await queries.selectSlug(system.sql, orgId);
   const found =
-    slug === null ? home : await findSession(system, secret, { orgSlug: slug, deletedToo: false, anyOrg: false });
+    orgId === null || orgId === home.orgId ? home : await findSession(system, secret, { ...request, org: orgId });
   const chosen = "refused" in found ? home : found;
   const ctx = contextOf(system, http, chosen, { type: "session", id: home.id }, "ui");
   return { ctx, secret, homeOrgId: home.orgId };

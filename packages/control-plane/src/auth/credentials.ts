@@ -15,14 +15,16 @@ export interface Credential {
   readonly scopes: ReadonlySet<string>;
   /** True for an unbound token of a request that names no organisation: `orgId` only decides the rate budget. */
   readonly unnamedOrg?: boolean;
+  /** The organisation that a session is switched to: a request may name another one. */
+  readonly sessionOrgId?: string;
   /** True for a session whose organisation was deleted: `orgId` is another one of its user. */
   readonly orgChanged?: boolean;
 }
 
 /** The parts of a request that decide the organisation of its credential. */
 export interface CredentialRequest {
-  /** The organisation that the request names; null for the credential's own. */
-  readonly orgSlug: string | null;
+  /** Slug or id of the organisation that the request names; null for the credential's own. */
+  readonly org: string | null;
   /** True where owners of a deleted organisation have access. */
   readonly deletedToo: boolean;
   /** True where an unbound token names no organisation. */
@@ -53,11 +55,11 @@ const isDue = (recorded: Date | null, now: Date): boolean =>
 
 /** The live API token in the organisation of the request. Records its use. */
 export function findToken(system: System, token: string, request: CredentialRequest): Promise<Found> {
-  const { orgSlug, deletedToo, anyOrg } = request;
-  return lookUp(system, `token ${token} ${deletedToo} ${anyOrg} ${orgSlug}`, async () => {
+  const { org, deletedToo, anyOrg } = request;
+  return lookUp(system, `token ${token} ${deletedToo} ${anyOrg} ${org}`, async () => {
     const now = new Date(system.clock.now());
     const hash = hashToken(token);
-    const row = await tokenQueries.selectToken(system.sql, hash, now, orgSlug, deletedToo);
+    const row = await tokenQueries.selectToken(system.sql, hash, now, org, deletedToo);
     if (row === null) return await unresolvedToken(system, hash, now, request);
     if (isDue(row.last_used_at, now)) await tokenQueries.touchToken(system.sql, row.id, now, recordIntervalMs);
     return { id: row.id, userId: row.user_id, orgId: row.org_id, role: row.role, scopes: grantedBy(row.scopes) };
@@ -69,11 +71,11 @@ async function unresolvedToken(
   system: System,
   hash: Buffer,
   now: Date,
-  { orgSlug, anyOrg }: CredentialRequest,
+  { org, anyOrg }: CredentialRequest,
 ): Promise<Found> {
   const row = await tokenQueries.selectLiveToken(system.sql, hash, now);
   if (row === null) return { refused: "unknown" };
-  if (orgSlug !== null) return { refused: "org_not_found" };
+  if (org !== null) return { refused: "org_not_found" };
   if (row.org_id !== null)
     return { refused: (await queries.ownsDeleted(system.sql, row.user_id, row.org_id)) ? "org_deleted" : "unknown" };
   const home = await queries.selectHome(system.sql, row.user_id);
@@ -92,22 +94,29 @@ async function unresolvedToken(
 
 /** The live session of a cookie in the organisation of the request. Records its use. */
 export function findSession(system: System, cookie: string, request: CredentialRequest): Promise<Found> {
-  const { orgSlug, deletedToo } = request;
-  return lookUp(system, `session ${cookie} ${deletedToo} ${orgSlug}`, async () => {
+  const { org, deletedToo } = request;
+  return lookUp(system, `session ${cookie} ${deletedToo} ${org}`, async () => {
     const now = new Date(system.clock.now());
     const hash = hashToken(cookie);
-    const row = await sessionQueries.selectSession(system.sql, hash, now, idleSince(now), orgSlug, deletedToo);
-    if (row === null) return await unresolvedSession(system, hash, now, orgSlug);
+    const row = await sessionQueries.selectSession(system.sql, hash, now, idleSince(now), org, deletedToo);
+    if (row === null) return await unresolvedSession(system, hash, now, org);
     if (isDue(row.last_used_at, now)) await sessionQueries.touchSession(system.sql, row.id, now, recordIntervalMs);
-    return { id: row.id, userId: row.user_id, orgId: row.org_id, role: row.role, scopes: allScopes };
+    return {
+      id: row.id,
+      userId: row.user_id,
+      orgId: row.org_id,
+      role: row.role,
+      scopes: allScopes,
+      sessionOrgId: row.session_org_id,
+    };
   });
 }
 
 /** Result for a session whose organisation, or the named one, is not available to its user. */
-async function unresolvedSession(system: System, hash: Buffer, now: Date, orgSlug: string | null): Promise<Found> {
+async function unresolvedSession(system: System, hash: Buffer, now: Date, org: string | null): Promise<Found> {
   const row = await sessionQueries.selectLiveSession(system.sql, hash, now, idleSince(now));
   if (row === null || row.org_id === null) return { refused: "unknown" };
-  if (orgSlug !== null) return { refused: "org_not_found" };
+  if (org !== null) return { refused: "org_not_found" };
   const home = await queries.selectHome(system.sql, row.user_id);
   if (home === null) return { refused: "unknown" };
   if (home.deleted) return { refused: "org_deleted" };

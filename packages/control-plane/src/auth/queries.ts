@@ -64,11 +64,6 @@ export async function hasVerifiedEmail(sql: Db, userId: string): Promise<boolean
   return rows.length === 1;
 }
 
-export async function selectSlug(sql: Db, orgId: string): Promise<string | null> {
-  const [row] = await sql<{ slug: string }[]>`select slug from orgs where id::text = ${orgId}`;
-  return row?.slug ?? null;
-}
-
 export interface MeRow {
   user_id: string;
   email: string;

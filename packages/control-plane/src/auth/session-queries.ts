@@ -18,24 +18,24 @@ export interface LiveCredentialRow {
 }
 
 /**
- * The live session with this hash: used since `idleSince`, not expired. `orgSlug` names another organisation of its
- * user. Deleted organisations: see `selectToken`.
+ * The live session with this hash: used since `idleSince`, not expired. `org` is the slug or the id of another
+ * organisation of its user. Deleted organisations: see `selectToken`.
  */
 export async function selectSession(
   sql: Db,
   hash: Buffer,
   now: Date,
   idleSince: Date,
-  orgSlug: string | null,
+  org: string | null,
   deletedToo: boolean,
-): Promise<CredentialRow | null> {
-  const [row] = await sql<CredentialRow[]>`
-    select s.id, s.user_id, m.org_id, m.role, s.last_used_at
+): Promise<(CredentialRow & { session_org_id: string }) | null> {
+  const [row] = await sql<(CredentialRow & { session_org_id: string })[]>`
+    select s.id, s.user_id, m.org_id, m.role, s.last_used_at, s.org_id as session_org_id
     from sessions s
     join memberships m on m.user_id = s.user_id
     join orgs o on o.id = m.org_id and (o.deleted_at is null or (${deletedToo} and m.role = 'owner'))
     where s.secret_hash = ${hash} and s.expires_at > ${now} and s.last_used_at > ${idleSince}
-      and case when ${orgSlug}::text is null then m.org_id = s.org_id else o.slug = ${orgSlug} end`;
+      and case when ${org}::text is null then m.org_id = s.org_id else ${org} in (o.slug, o.id::text) end`;
   return row ?? null;
 }
 

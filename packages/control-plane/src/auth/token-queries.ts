@@ -6,14 +6,14 @@ export type TokenCredentialRow = CredentialRow & { scopes: string[] };
 
 /**
  * The live token of the REST API with this hash, in the organisation that it is bound to. An unbound token acts in the
- * organisation with the slug of the request, or in its user's only one. Null: unknown, expired, revoked, or no longer a
+ * organisation with the slug or id of the request, or in its user's only one. Null: unknown, expired, revoked, or no longer a
  * member. A deleted organisation counts with `deletedToo` and for its owners only.
  */
 export async function selectToken(
   sql: Db,
   hash: Buffer,
   now: Date,
-  orgSlug: string | null,
+  org: string | null,
   deletedToo: boolean,
 ): Promise<TokenCredentialRow | null> {
   const rows = await sql<TokenCredentialRow[]>`
@@ -24,9 +24,9 @@ export async function selectToken(
       and (o.deleted_at is null or (${deletedToo} and m.role = 'owner' and t.org_id is not null))
     where t.token_hash = ${hash} and t.audience is null and t.revoked_at is null
       and (t.expires_at is null or t.expires_at > ${now})
-      and (${orgSlug}::text is null or o.slug = ${orgSlug})
+      and (${org}::text is null or ${org} in (o.slug, o.id::text))
     order by o.created_at limit 2`;
-  // Two organisations and no slug: a guess would write into the wrong one.
+  // Two organisations and no name: a guess would write into the wrong one.
   return rows.length === 1 ? rows[0]! : null;
 }
 

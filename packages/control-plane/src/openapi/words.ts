@@ -30,8 +30,8 @@ export const tags: Record<string, string> = {
 export const about = `Uptime monitoring, alerting and public status pages that you run yourself.
 
 **Authentication.** \`/api/v1\` takes \`Authorization: Bearer sm_live_…\` or the session cookie of the console. A token
-acts in one organisation. An unbound token and a session choose theirs with the header \`X-Sm-Org: <slug>\`. A write
-with a cookie must be same-origin.
+acts in one organisation. An unbound token and a session choose theirs with the header \`X-Sm-Org: <slug or id>\`. A
+write with a cookie must be same-origin.
 
 **Bodies** are JSON in UTF-8 and strict: an unknown field is an error that names it. Times are RFC 3339 in UTC with
 milliseconds, ids are UUIDv7. The length of a text is its number of Unicode code points.

@@ -1,0 +1,59 @@
+import { el } from "./dom.js";
+
+// The console shows one organisation at a time, that of the session, and another tab may switch it. The requests of a
+// page name the organisation that the page shows, so that they go there all the same.
+
+const { org, orgName } = document.body.dataset;
+/** Paths that name an organisation themselves, or concern the account. */
+const ownPaths = /^\/api\/v1\/(?:me|orgs|sessions|invitations)(?:\/|$)/;
+const tabs = org && "BroadcastChannel" in window ? new BroadcastChannel("organisation") : null;
+/** True while the session acts in another organisation. */
+let elsewhere = false;
+
+/** `fetch` in the organisation of this page. */
+export async function orgFetch(path, init = {}) {
+  if (!org || ownPaths.test(path)) {
+    // A switch from this page is meant: its next page is one of the other organisation.
+    if (path.endsWith("/switch")) elsewhere = false;
+    return await fetch(path, init);
+  }
+  const reply = await fetch(path, { ...init, headers: { ...init.headers, "X-Sm-Org": org } });
+  const current = reply.headers.get("x-sm-session-org");
+  if (current) show(current !== org);
+  return reply;
+}
+
+/** Switches the session back, so that the next page shows the organisation of this one. */
+export async function stay() {
+  if (elsewhere) await fetch(`/api/v1/orgs/${org}/switch`, { method: "POST" }).catch(() => null);
+}
+
+/** Says to which organisation the page belongs while the session acts in another one. */
+function show(now) {
+  if (now === elsewhere) return;
+  elsewhere = now;
+  document.getElementById("elsewhere")?.remove();
+  if (!now) return;
+  const back = el("button", { class: "btn", type: "button" }, `Continue in ${orgName}`);
+  back.addEventListener("click", async () => {
+    await stay();
+    show(false);
+    tabs?.postMessage(org);
+  });
+  document
+    .getElementById("main")
+    .prepend(
+      el(
+        "div",
+        { id: "elsewhere", class: "why unknown", role: "status" },
+        el("p", {}, `You switched to another organisation. This page saves to ${orgName}.`),
+        el("p", { class: "actions" }, back, el("a", { class: "btn", href: "/" }, "Go to the other one")),
+      ),
+    );
+}
+
+/** Tells the other tabs which organisation is shown, and hears of theirs. */
+export function organisation() {
+  tabs?.addEventListener("message", ({ data }) => show(data !== org));
+  tabs?.postMessage(org);
+}
