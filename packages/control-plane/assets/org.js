@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 const { org, orgName } = document.body.dataset;
 /** Paths that name an organisation themselves, or concern the account. */
 const ownPaths = /^\/api\/v1\/(?:me|orgs|sessions|invitations)(?:\/|$)/;
-const tabs = org && "BroadcastChannel" in window ? new BroadcastChannel("organisation") : null;
+const kept = "organisation";
 /** True while the session acts in another organisation. */
 let elsewhere = false;
 
@@ -38,7 +38,7 @@ function show(now) {
   back.addEventListener("click", async () => {
     await stay();
     show(false);
-    tabs?.postMessage(org);
+    tell();
   });
   document
     .getElementById("main")
@@ -52,8 +52,18 @@ function show(now) {
     );
 }
 
+/** Tells the other tabs in which organisation the session acts. */
+function tell() {
+  try {
+    localStorage.setItem(kept, org);
+  } catch {
+    // Storage is off: each tab learns it from the replies to its requests.
+  }
+}
+
 /** Tells the other tabs which organisation is shown, and hears of theirs. */
 export function organisation() {
-  tabs?.addEventListener("message", ({ data }) => show(data !== org));
-  tabs?.postMessage(org);
+  if (!org) return;
+  tell();
+  window.addEventListener("storage", ({ key, newValue }) => key === kept && show(newValue !== org));
 }
