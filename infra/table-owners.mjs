@@ -138,7 +138,14 @@ export const folders = {
     joins: {
       "the token's organisation": ["api_tokens"],
       "email of a member": ["users"],
-      "quotas against present counts": ["channels", "plans", "status_page_components", "status_pages", "targets"],
+      "quotas against present counts": [
+        "channels",
+        "maintenance_windows",
+        "shares",
+        "status_page_components",
+        "status_pages",
+        "targets",
+      ],
       "tombstones of a purged organisation": ["target_regions", "targets"],
     },
     writes: { "deletion and restoration reach the agents": ["deleted_targets", "targets"] },

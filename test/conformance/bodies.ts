@@ -79,6 +79,7 @@ export const goodBodies = ({
   "POST /api/v1/invitations/accept": { code: "a code" },
   "POST /api/v1/auth/magic-link": { email: "olga@example.org" },
   "POST /api/v1/sessions": { code: "a code" },
+  "PATCH /operator/orgs/{id}": { plan: "selfhost", overrides: { max_targets: 50 } },
   "POST /operator/regions": { id: "north", name: "North" },
   "PATCH /operator/regions/{id}": { name: "North" },
   "POST /operator/agents": { name: "North 1", region: "default" },

@@ -22,7 +22,7 @@ const runs = 10;
 const operatorSecret = "a-secret-of-the-operator";
 const database = await cloneDatabase(t);
 const { sql } = database;
-const { olga, milan } = await castIn(sql);
+const { olga, milan, xenia } = await castIn(sql);
 await sql`
   update plans
   set api_writes_per_min = null, api_reads_per_min = null, bulk_ops_per_min = null, test_now_per_min = null,
@@ -69,6 +69,7 @@ const idsByPath: Record<string, string> = {
   "/api/v1/incidents/{id}": incident,
   "/api/public/v1/incidents/{id}": incident,
   "/api/v1/orgs/{id}": olga.orgId,
+  "/operator/orgs/{id}": xenia.orgId,
   "/operator/regions/{id}": "default",
   "/operator/agents/{id}": agent.id,
   "/api/public/v1/components/{id}": target.id,
@@ -227,13 +228,24 @@ async function probe(
   wanted: (answer: Answer) => string | null,
 ): Promise<void> {
   const answer = await callerOf(operation).send(operation.method, path, send);
-  const fault = broken(operation, answer, body) ?? wanted(answer);
+  const fault = broken(operation, answer, body) ?? wanted(answer) ?? (await unreadableLocation(operation, answer));
   if (fault !== null)
     failures.push(
       `${fault}: ${operation.method} ${path} ` +
         `${JSON.stringify(body ?? String(send.body ?? "")).slice(0, 600)} -> ${answer.status} ` +
         `${answer.text.slice(0, 300)}`,
     );
+}
+
+const located = new Set<string>();
+
+/** The `Location` of a new resource answers GET. Asked once for each operation. */
+async function unreadableLocation(operation: Operation, answer: Answer): Promise<string | null> {
+  const location = answer.status === 201 ? String(answer.headers["location"] ?? "") : "";
+  if (location === "" || located.has(operation.name)) return null;
+  located.add(operation.name);
+  const { status } = await callerOf(operation).get(location.split("#")[0]!);
+  return status === 200 ? null : `its Location ${location} answers ${status}`;
 }
 
 /** A body of another protocol version is refused for its version first. */
@@ -273,6 +285,7 @@ t.test("what fits the document is not refused for its shape", async (t) => {
     }
     t.strictSame(failures, [], `${operation.name}, seed ${seed}`);
   }
+  t.ok(located.size > 5, `the Location of ${located.size} operations was read`);
   t.ok(done.size > operations.length / 2, `and much of it is done: ${done.size} of ${operations.length}`);
 });
 

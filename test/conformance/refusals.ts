@@ -193,6 +193,7 @@ export function resources({ target, page, pastWindow, struck, incident, deliveri
     ),
     { ...missing("GET", "/operator/regions/nowhere", "REGION_NOT_FOUND"), as: operator },
     { ...missing("GET", `/operator/agents/${id}`, "AGENT_NOT_FOUND"), as: operator },
+    { ...missing("GET", `/operator/orgs/${id}`, "ORG_NOT_FOUND"), as: operator },
     {
       ...refusedBody("POST /operator/regions")("a region twice", { id: "default", name: "Default" }, "REGION_ID_TAKEN"),
       as: operator,

@@ -65,5 +65,8 @@ function tell() {
 export function organisation() {
   if (!org) return;
   tell();
-  window.addEventListener("storage", ({ key, newValue }) => key === kept && show(newValue !== org));
+  window.addEventListener(
+    "storage",
+    ({ key, newValue }) => key === kept && newValue !== null && show(newValue !== org),
+  );
 }

@@ -76,7 +76,7 @@ async function signIn(dialog, input, problem) {
   input.focus();
 }
 
-/** Closes the dialog once a session is there again. Its organisation does not matter: requests name that of the page. */
+/** Closes the dialog once a session is there again. In any organisation: requests name that of the page. */
 async function check(dialog) {
   const reply = await fetch("/api/v1/me").catch(() => null);
   if (!reply?.ok || !dialog.open) return;

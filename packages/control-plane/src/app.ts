@@ -41,6 +41,7 @@ import { incidentsPages } from "./incidents/pages.ts";
 import { dropHeldNotices, listIncidents } from "./incidents/service.ts";
 import { incidentTools } from "./incidents/tools.ts";
 import { tenancyRoutes } from "./orgs/api.ts";
+import { operatorOrgRoutes } from "./orgs/operator-api.ts";
 import { listOrgs } from "./orgs/service.ts";
 import { tenancyPages } from "./orgs/pages.ts";
 import { maintenanceTools } from "./maintenance/tools.ts";
@@ -134,6 +135,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...oauthRoutes,
     ...tenancyRoutes({ dropHeldNotices }),
     ...mcpRoutes,
+    ...operatorOrgRoutes,
     ...regionRoutes,
     ...agentRoutes,
   ];

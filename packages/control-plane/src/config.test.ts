@@ -120,6 +120,18 @@ t.test("without a file and variables every key has its default", async (t) => {
   t.equal(loadConfig({ env: { SM_LOG__FORMAT: "json" }, cwd, tty: true }).log.format, "json");
 });
 
+t.test("an empty variable counts as unset: the default, or the value of the file", async (t) => {
+  const defaults = loadConfig({ env: {}, cwd: t.testdir({}) });
+  const env = Object.fromEntries(
+    ["SERVER__BIND", "SERVER__MAX_CONNECTIONS", "API__CORS__ENABLED", "SERVER__TRUSTED_PROXIES", "DATABASE__URL"].map(
+      (name) => [`SM_${name}`, ""],
+    ),
+  );
+  t.strictSame(loadConfig({ env, cwd: t.testdir({}) }), defaults);
+  const cwd = t.testdir({ "statusmesh.toml": "[server]\nmax_connections = 1000\n" });
+  t.equal(loadConfig({ env, cwd }).server.max_connections, 1000, "the file's value, as if it were unset");
+});
+
 t.test("the environment wins over the file, and the file over the defaults", async (t) => {
   const cwd = t.testdir({
     "statusmesh.toml": '[server]\nbind = "[::1]:9000"\n[scheduler]\njitter_pct = 0\nbuiltin_agent = false\n',

@@ -1,7 +1,7 @@
 import { WhoAmIReply } from "@statusmesh/shared/agent-protocol";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam } from "../http/wire.ts";
-import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken, ListQuery } from "./schema.ts";
+import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken, DeleteQuery, ListQuery } from "./schema.ts";
 import { createAgent, deleteAgent, getAgent, listAgents, renameAgent, whoAmI } from "./service.ts";
 
 const one = {
@@ -66,9 +66,12 @@ export const agentRoutes: Route[] = [
     ...one,
     method: "DELETE",
     summary: "Delete an agent; its token fails on its next request",
+    description: "RESOURCE_IN_USE while it is connected, unless `force` is true.",
+    query: DeleteQuery,
     replies: { 204: null },
-    handle: async ({ ctx, params }) => {
-      await deleteAgent(ctx, params.id);
+    errors: [...one.errors, "RESOURCE_IN_USE"],
+    handle: async ({ ctx, params, query }) => {
+      await deleteAgent(ctx, params.id, query);
       return noContent();
     },
   }),

@@ -75,8 +75,13 @@ export async function renameAgent(sql: Db, id: string, name: string): Promise<Ag
   return row ?? null;
 }
 
-export async function deleteAgent(sql: Db, id: string): Promise<boolean> {
-  return (await sql`delete from agents where id = ${id}`).count === 1;
+/** `unlessSince` keeps an agent that was seen later than that and has not left. False when nothing was deleted. */
+export async function deleteAgent(sql: Db, id: string, unlessSince: Date | null): Promise<boolean> {
+  const { count } = await sql`
+    delete from agents where id = ${id}
+      and (${unlessSince}::timestamptz is null or left_at is not null or last_seen_at is null
+        or last_seen_at <= ${unlessSince})`;
+  return count === 1;
 }
 
 /** Updates `last_seen_at`. False when the agent no longer exists. */

@@ -17,6 +17,11 @@ export const AgentCreate = Type.Object(
   { additionalProperties: false, title: "AgentCreate", description: "A new agent" },
 );
 export type AgentCreate = Static<typeof AgentCreate>;
+/** Query of a deletion. */
+export const DeleteQuery = Type.Object(
+  { force: Type.Boolean({ default: false, description: "True: deletes an agent that is connected, too" }) },
+  { additionalProperties: false },
+);
 export const AgentPatch = Type.Object(
   { name: Name },
   { additionalProperties: false, title: "AgentPatch", description: "Its new name" },

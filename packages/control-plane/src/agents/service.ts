@@ -267,9 +267,19 @@ export async function renameAgent(system: System, id: string, name: string): Pro
   return present(row, system.clock.now());
 }
 
-/** Deletes an agent; its token fails on its next request. For operators. */
-export async function deleteAgent(system: System, id: string): Promise<void> {
-  if (!isId(id) || !(await queries.deleteAgent(system.sql, id))) throw notFound();
+/**
+ * Deletes an agent; its token fails on its next request. A connected agent is deleted with `force` only: it would probe
+ * nothing any more. For operators. Throws AGENT_NOT_FOUND, RESOURCE_IN_USE.
+ */
+export async function deleteAgent(system: System, id: string, { force }: { force: boolean }): Promise<void> {
+  if (!isId(id)) throw notFound();
+  if (!(await queries.deleteAgent(system.sql, id, force ? null : liveSince(system)))) {
+    const { name } = await getAgent(system, id);
+    throw new AppError(
+      "RESOURCE_IN_USE",
+      `The agent ${name} is connected. Stop it first, or delete it all the same with ?force=true.`,
+    );
+  }
   // Its own held pull ends, and the others of its region take over.
   await queries.wakePulls(system.sql);
 }

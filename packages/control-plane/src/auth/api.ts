@@ -148,7 +148,7 @@ export const authRoutes: Route[] = [
     errors: ["API_TOKENS_LIMIT", "INVALID_EXPIRY", "FORBIDDEN", "MCP_TOKEN_READ_ONLY", "EMAIL_NOT_VERIFIED"],
     handle: async ({ ctx, body }) => {
       const token = await createToken(ctx, body);
-      return created(`/api/v1/api-tokens/${token.id}`, token);
+      return created(`/api/v1/api-tokens#${token.id}`, token);
     },
   }),
   route({

@@ -6,8 +6,8 @@ export type TokenCredentialRow = CredentialRow & { scopes: string[] };
 
 /**
  * The live token of the REST API with this hash, in the organisation that it is bound to. An unbound token acts in the
- * organisation with the slug or id of the request, or in its user's only one. Null: unknown, expired, revoked, or no longer a
- * member. A deleted organisation counts with `deletedToo` and for its owners only.
+ * organisation with the slug or id of the request, or in its user's only one. Null: unknown, expired, revoked, or no
+ * longer a member. A deleted organisation counts with `deletedToo` and for its owners only.
  */
 export async function selectToken(
   sql: Db,

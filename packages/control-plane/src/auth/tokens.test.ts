@@ -32,7 +32,7 @@ t.test("a token is shown once, works within its scopes, and fails as soon as it 
       token: /^sm_live_[\w-]{43}$/,
     },
   });
-  t.equal(made.headers.get("location"), `${path}/${made.body.id}`);
+  t.equal(made.headers.get("location"), `${path}#${made.body.id}`);
   t.equal(made.headers.get("cache-control"), "no-store");
   const program = asking(ask, bearer(made.body.token));
   t.match(await program("GET", "/api/v1/targets"), { status: 200 });

@@ -101,7 +101,7 @@ export const channelLinkRoutes: Route[] = [
     errors: ["DELEGATE_LINK_LIMIT", "DELEGATE_KIND_INVALID", "CHANNEL_NAME_INVALID"],
     async handle({ ctx, body }) {
       const issued = await createDelegation(ctx, body);
-      return created(`${path}/delegate/${issued.id}`, issued);
+      return created(`${path}/delegate#${issued.id}`, issued);
     },
   }),
   route({

@@ -195,7 +195,7 @@ function withTrail(
 
 /** Resource of a write: the created one, else the last id of the path. */
 function resourceOf({ headers }: Reply, params: Record<string, string>): string | null {
-  const createdId = headers?.["Location"]?.split("/").at(-1);
+  const createdId = headers?.["Location"]?.split(/[/#]/).at(-1);
   return createdId ?? Object.values(params).at(-1) ?? null;
 }
 

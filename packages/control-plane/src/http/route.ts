@@ -172,6 +172,7 @@ export const ok = (body: unknown, headers?: Record<string, string>): Reply => ({
   body,
   ...(headers === undefined ? {} : { headers }),
 });
+/** `location` answers GET: the new resource, or `list#id` where only the list is read. */
 export const created = (location: string, body: unknown): Reply => ({
   status: 201,
   body,

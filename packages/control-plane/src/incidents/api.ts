@@ -160,7 +160,7 @@ export const incidentRoutes: Route[] = [
     errors: ["INCIDENT_NOT_FOUND", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) => {
       const update = await service.postUpdate(ctx, params.id, body);
-      return created(`/api/v1/incidents/${params.id}/updates/${update.id}`, update);
+      return created(`/api/v1/incidents/${params.id}/updates#${update.id}`, update);
     },
   }),
   route({

@@ -245,7 +245,7 @@ const invitationRoutes: Route[] = [
     errors: [...absent, "ALREADY_MEMBER", "ALREADY_INVITED", "INVITATIONS_LIMIT", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) => {
       const made = await orgs.createInvitation(ctx, params.id, body);
-      return created(`/api/v1/orgs/${params.id}/invitations/${made.id}`, made);
+      return created(`/api/v1/orgs/${params.id}/invitations#${made.id}`, made);
     },
   }),
   route({

@@ -18,7 +18,7 @@ import { sendMail } from "../email/mail.ts";
 import { nameInSubject } from "../email/subject.ts";
 import { rateLimited } from "../http/throttle.ts";
 import { iso, type Page } from "../http/wire.ts";
-import { PlanRefusal, takeQuota } from "../plans/service.ts";
+import { PlanRefusal, planOf, takeQuota } from "../plans/service.ts";
 import { asOwner } from "./access.ts";
 import * as queries from "./member-queries.ts";
 import { lockOrg, selectOrg } from "./queries.ts";
@@ -217,7 +217,7 @@ async function refuseTooMany(own: Ctx, email: string): Promise<void> {
 }
 
 async function roomForInvitation(own: Ctx, now: Date): Promise<void> {
-  const { plan, max_pending_invitations: ofPlan } = await queries.selectInvitationLimit(own.sql, own.orgId);
+  const { id: plan, max_pending_invitations: ofPlan } = await planOf(own);
   const limit = Math.min(own.config.auth.invitations.max_pending_per_org, ofPlan ?? Infinity);
   const current = await queries.countInvitations(own.sql, own.orgId, now);
   if (current >= limit)

@@ -66,16 +66,6 @@ export async function deleteMembership(sql: Db, orgId: string, userId: string): 
   await sql`delete from memberships where org_id = ${orgId} and user_id = ${userId}`;
 }
 
-/** The plan's limit of pending invitations; null is unlimited. The caller holds the lock of the organisation. */
-export async function selectInvitationLimit(
-  sql: Db,
-  orgId: string,
-): Promise<{ plan: string; max_pending_invitations: number | null }> {
-  const [row] = await sql<{ plan: string; max_pending_invitations: number | null }[]>`
-    select p.id as plan, p.max_pending_invitations from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
-  return row!;
-}
-
 export interface InvitationRow {
   id: string;
   org_id: string;

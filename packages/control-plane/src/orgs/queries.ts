@@ -1,6 +1,7 @@
 import { allowTime } from "../db/connect.ts";
 import type { Db } from "../db/sql.ts";
-import type { Quota, Role } from "./schema.ts";
+import type { Quota } from "../plans/schema.ts";
+import type { Role } from "./schema.ts";
 
 /**
  * Role of a user in an organisation; null for non-members, and through a token that is bound to another organisation.
@@ -140,14 +141,10 @@ export interface UsageRow {
   counts: Record<Quota, number>;
 }
 
-/** Plan limits and current counts: one statement over the tables of all domains. */
+/** Plan limits, with overrides, and current counts. One statement over the tables of all domains. */
 export async function selectUsage(sql: Db, orgId: string, now: Date): Promise<UsageRow> {
   const [row] = await sql<UsageRow[]>`
-    select p.id as plan, p.min_check_interval_secs,
-      jsonb_build_object('max_targets', p.max_targets, 'max_members', p.max_members,
-        'max_pending_invitations', p.max_pending_invitations, 'max_status_pages', p.max_status_pages,
-        'max_public_components', p.max_public_components,
-        'max_notification_channels', p.max_notification_channels) as limits,
+    select p.id as plan, p.min_check_interval_secs, to_jsonb(p) as limits,
       jsonb_build_object(
         'max_targets', (select count(*) from targets t where t.org_id = o.id),
         'max_members', (select count(*) from memberships m where m.org_id = o.id),
@@ -156,7 +153,18 @@ export async function selectUsage(sql: Db, orgId: string, now: Date): Promise<Us
         'max_status_pages', (select count(*) from status_pages s where s.org_id = o.id),
         'max_public_components', (select count(distinct c.target_id) from status_page_components c
           where c.org_id = o.id),
-        'max_notification_channels', (select count(*) from channels c where c.org_id = o.id)) as counts
-    from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
+        'max_components_per_page', (select coalesce(max(shown), 0) from (select count(*) as shown
+          from status_page_components c where c.org_id = o.id group by c.page_id) by_page),
+        'max_updates_per_incident', (select coalesce(max(updates), 0) from (select count(*) as updates
+          from incident_updates u join incidents i on i.id = u.incident_id
+          where u.org_id = o.id and i.ended_at is null group by u.incident_id) by_incident),
+        'max_notification_channels', (select count(*) from channels c where c.org_id = o.id),
+        'max_maintenance_windows', (select count(*) from maintenance_windows w
+          where w.org_id = o.id and (w.over_at is null or w.over_at > ${now})),
+        'max_share_links_per_monitor', (select coalesce(max(links), 0) from (select count(*) as links from shares s
+          where s.org_id = o.id and (s.expires_at is null or s.expires_at > ${now}) group by s.target_id) by_monitor),
+        'max_shared_monitors', (select count(distinct s.target_id) from shares s
+          where s.org_id = o.id and (s.expires_at is null or s.expires_at > ${now}))) as counts
+    from orgs o cross join lateral plan_of(o) p where o.id = ${orgId}`;
   return row!;
 }

@@ -2,6 +2,7 @@ import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import { Email } from "../auth/schema.ts";
 import { Id, nullable, PageOf, Timestamp, paging } from "../http/wire.ts";
+import { perQuota, PlanLimits, PlanOverrides, type Limits } from "../plans/schema.ts";
 
 /** `limit` and `offset` of a list. */
 export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
@@ -43,17 +44,24 @@ export const OrgPatch = Type.Object(
 );
 export type OrgPatch = Static<typeof OrgPatch>;
 
+const orgShown = {
+  name: Type.String({ description: "Display name", examples: ["Acme"] }),
+  slug: Type.String({ description: "Value of the header X-Sm-Org", examples: ["acme"] }),
+  plan: Type.String({ description: "Id of its plan", examples: ["selfhost"] }),
+  deleted_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null unless deleted", examples: [null] })),
+};
+
 export const Org = Type.Object(
   {
     id: Id,
-    name: Type.String({ description: "Display name", examples: ["Acme"] }),
-    slug: Type.String({ description: "Value of the header X-Sm-Org", examples: ["acme"] }),
-    plan: Type.String({ description: "Id of its plan", examples: ["selfhost"] }),
+    name: orgShown.name,
+    slug: orgShown.slug,
+    plan: orgShown.plan,
     role: Type.Unsafe<Role>({ ...Role, description: "Role of the caller" }),
     setup_dismissed: Type.Boolean({ description: setupDismissed, examples: [false] }),
     current: Type.Boolean({ description: "True for the organisation of this request" }),
     created_at: Timestamp,
-    deleted_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null unless deleted", examples: [null] })),
+    deleted_at: orgShown.deleted_at,
     purged_at: nullable(
       Type.String({
         format: "date-time",
@@ -67,16 +75,6 @@ export const Org = Type.Object(
 export type Org = Static<typeof Org>;
 export const OrgPage = PageOf(Org);
 
-export const quotas = [
-  "max_targets",
-  "max_members",
-  "max_pending_invitations",
-  "max_status_pages",
-  "max_public_components",
-  "max_notification_channels",
-] as const;
-export type Quota = (typeof quotas)[number];
-
 const Use = Type.Object(
   {
     current: Type.Integer({ description: "Current number", examples: [12] }),
@@ -88,10 +86,7 @@ export const Usage = Type.Object(
   {
     plan: Type.String({ description: "Id of the plan", examples: ["free"] }),
     min_check_interval_secs: Type.Integer({ description: "The smallest interval of a target", examples: [60] }),
-    quotas: Type.Object(Object.fromEntries(quotas.map((quota) => [quota, Use])) as Record<Quota, typeof Use>, {
-      additionalProperties: false,
-      description: "By the name of the quota",
-    }),
+    quotas: Type.Object(perQuota(Use), { additionalProperties: false, description: "By the name of the quota" }),
     refused_30d: Type.Record(Type.String(), Type.Integer(), {
       description:
         "How often the plan refused something in the last 30 days, by quota (min_check_interval_secs and " +
@@ -179,3 +174,50 @@ export const InvitationAccept = Type.Object(
   },
   { additionalProperties: false, title: "InvitationAccept", description: "Proof of the invited address" },
 );
+
+/** Search and page of the operator's list. */
+export const OperatorOrgQuery = Type.Object(
+  {
+    q: Type.Optional(
+      Type.String({ maxLength: 200, description: "Part of the name or the slug, in any case", examples: ["acme"] }),
+    ),
+    ...paging(50, 1000),
+  },
+  { additionalProperties: false },
+);
+export type OperatorOrgQuery = Static<typeof OperatorOrgQuery>;
+
+export const OperatorOrg = Type.Object(
+  {
+    id: Id,
+    name: orgShown.name,
+    slug: orgShown.slug,
+    plan: orgShown.plan,
+    overrides: PlanOverrides,
+    limits: Type.Unsafe<Limits>({ ...PlanLimits, description: "The limits in force: those of the plan, overridden" }),
+    owners: Type.Array(Type.String(), {
+      description: "Email addresses of its owners, at most 10, oldest first",
+      examples: [["olga@example.org"]],
+    }),
+    targets: Type.Integer({ description: "Number of its targets", examples: [12] }),
+    members: Type.Integer({ description: "Number of its members", examples: [3] }),
+    created_at: Timestamp,
+    deleted_at: orgShown.deleted_at,
+  },
+  { additionalProperties: false, title: "OperatorOrg", description: "An organisation as the operator sees it" },
+);
+export type OperatorOrg = Static<typeof OperatorOrg>;
+export const OperatorOrgPage = PageOf(OperatorOrg);
+
+export const OperatorOrgPatch = Type.Object(
+  {
+    plan: Type.Optional(Type.String({ maxLength: 100, description: "Id of the new plan", examples: ["free"] })),
+    overrides: Type.Optional(PlanOverrides),
+  },
+  {
+    additionalProperties: false,
+    title: "OperatorOrgPatch",
+    description: "The new plan, and all overrides: those that are left out end, {} ends all",
+  },
+);
+export type OperatorOrgPatch = Static<typeof OperatorOrgPatch>;

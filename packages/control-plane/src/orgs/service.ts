@@ -11,7 +11,8 @@ import { notifyPages } from "../status-pages/service.ts";
 import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
 import { insertMembership } from "./member-queries.ts";
 import * as queries from "./queries.ts";
-import { type Org, type OrgCreate, type OrgPatch, quotas, type Role, type Usage } from "./schema.ts";
+import { quotas } from "../plans/schema.ts";
+import type { Org, OrgCreate, OrgPatch, Role, Usage } from "./schema.ts";
 
 export {
   acceptInvitation,

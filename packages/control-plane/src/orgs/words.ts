@@ -62,6 +62,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "PATCH /api/v1/orgs/{id}": "Changed organisation",
   "DELETE /api/v1/orgs/{id}": "Deleted organisation",
   "POST /api/v1/orgs/{id}/restore": "Restored organisation",
+  "PATCH /operator/orgs/{id}": "Operator changed the plan of organisation",
   "POST /api/v1/orgs/{id}/switch": "Switched to organisation",
   "PATCH /api/v1/orgs/{id}/members/{user_id}": "Changed role of",
   "DELETE /api/v1/orgs/{id}/members/{user_id}": "Removed member",

@@ -1,42 +1,21 @@
 import { deleteInBatches } from "../db/purge.ts";
 import type { Db } from "../db/sql.ts";
+import { type Limits, limitNames } from "./schema.ts";
 
 /** Limits of a plan; null is unlimited. */
-export interface PlanRow {
-  id: string;
-  min_check_interval_secs: number;
-  max_targets: number | null;
-  max_members: number | null;
-  max_status_pages: number | null;
-  max_public_components: number | null;
-  max_components_per_page: number | null;
-  max_updates_per_incident: number | null;
-  max_notification_channels: number | null;
-  max_maintenance_windows: number | null;
-  max_share_links_per_monitor: number | null;
-  max_shared_monitors: number | null;
-  api_writes_per_min: number | null;
-  api_reads_per_min: number | null;
-  bulk_ops_per_min: number | null;
-  test_now_per_min: number | null;
-  check_now_per_min: number | null;
+export type PlanRow = { id: string } & Limits;
+
+const columns = (sql: Db) => sql`p.id, ${sql(limitNames.map((name) => `p.${name}`))}`;
+
+/** Every plan, as it is without overrides. */
+export async function selectPlans(sql: Db): Promise<(PlanRow & { name: string })[]> {
+  return await sql<(PlanRow & { name: string })[]>`select ${columns(sql)}, p.name from plans p order by p.id`;
 }
 
-const columns = (sql: Db) => sql`
-  p.id, p.min_check_interval_secs, p.max_targets, p.max_members, p.max_status_pages, p.max_public_components,
-  p.max_components_per_page, p.max_updates_per_incident,
-  p.max_notification_channels, p.max_maintenance_windows, p.max_share_links_per_monitor, p.max_shared_monitors,
-  p.api_writes_per_min, p.api_reads_per_min, p.bulk_ops_per_min, p.test_now_per_min, p.check_now_per_min`;
-
-export async function selectPlanIds(sql: Db): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`select id from plans order by id`;
-  return rows.map(({ id }) => id);
-}
-
-/** The plan of an organisation. */
+/** The plan of an organisation, with its overrides. */
 export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
   const [row] = await sql<PlanRow[]>`
-    select ${columns(sql)} from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
+    select ${columns(sql)} from orgs o cross join lateral plan_of(o) p where o.id = ${orgId}`;
   return row!;
 }
 
@@ -46,7 +25,7 @@ export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
  */
 export async function lockPlan(sql: Db, orgId: string): Promise<PlanRow> {
   const [row] = await sql<PlanRow[]>`
-    select ${columns(sql)} from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}
+    select ${columns(sql)} from orgs o cross join lateral plan_of(o) p where o.id = ${orgId}
     for no key update of o`;
   return row!;
 }

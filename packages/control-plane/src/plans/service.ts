@@ -2,6 +2,7 @@ import type { ErrorCode } from "@statusmesh/shared/errors";
 import type { Ctx, System } from "../context.ts";
 import { StartupError } from "../startup-error.ts";
 import * as queries from "./queries.ts";
+import type { Plan as PlanShown } from "./schema.ts";
 import { PlanRefusal } from "./refusals.ts";
 
 export { openBudgets } from "./budgets.ts";
@@ -55,12 +56,17 @@ export interface Use {
 /** Throws StartupError when `tenancy.default_plan` names a plan that does not exist. */
 export async function requireDefaultPlan({ sql, config }: Pick<System, "sql" | "config">): Promise<void> {
   const plan = config.tenancy.default_plan;
-  const known = await queries.selectPlanIds(sql);
+  const known = (await queries.selectPlans(sql)).map(({ id }) => id);
   if (known.includes(plan)) return;
   throw new StartupError(
     `tenancy.default_plan (SM_TENANCY__DEFAULT_PLAN) names the plan "${plan}", which does not exist. ` +
       `Use one of: ${known.join(", ")}.`,
   );
+}
+
+/** Every plan, as it is without overrides. For operators. */
+export async function listPlans({ sql }: Pick<System, "sql">): Promise<PlanShown[]> {
+  return (await queries.selectPlans(sql)).map(({ id, name, ...limits }) => ({ id, name, limits }));
 }
 
 /** The plan of the caller's organisation. */

@@ -20,7 +20,7 @@ export const shareRoutes: Route[] = [
     errors: ["TARGET_NOT_FOUND", "SHARE_LABEL_INVALID", "INVALID_EXPIRY", "QUOTA_EXCEEDED"],
     async handle({ ctx, params, body }) {
       const share = await createShare(ctx, params.id, body);
-      return created(`${path.replace("{id}", params.id)}/${share.id}`, share);
+      return created(`${path.replace("{id}", params.id)}#${share.id}`, share);
     },
   }),
   route({

@@ -156,7 +156,7 @@ export const statusPageRoutes: Route[] = [
     errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "COMPONENT_ALREADY_ON_PAGE", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) => {
       const component = await service.addComponent(ctx, params.id, body);
-      return created(`/api/v1/status-pages/${params.id}/components/${component.target_id}`, component);
+      return created(`/api/v1/status-pages/${params.id}/components#${component.target_id}`, component);
     },
   }),
   route({
