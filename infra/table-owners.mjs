@@ -140,6 +140,8 @@ export const folders = {
       "email of a member": ["users"],
       "quotas against present counts": [
         "channels",
+        "incident_updates",
+        "incidents",
         "maintenance_windows",
         "shares",
         "status_page_components",
