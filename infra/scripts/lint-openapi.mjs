@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { root, tool } from "./prepare.mjs";
 
 const { allRoutes } = await import("../../packages/control-plane/dist/app.js");
-const { openApiDocument } = await import("../../packages/control-plane/dist/openapi.js");
+const { openApiDocument } = await import("../../packages/control-plane/dist/interfaces/openapi/document.js");
 
 // Routes are declared and never called.
 const silent = {

@@ -1,10 +1,10 @@
 import type { Sql } from "postgres";
 import t from "tap";
 import { allRoutes } from "@statusmesh/control-plane/app";
-import { actionWords } from "@statusmesh/control-plane/orgs/words";
-import type { Hub } from "@statusmesh/control-plane/db/notify";
-import type { Route } from "@statusmesh/control-plane/http/route";
-import { openIngest } from "@statusmesh/control-plane/pipeline/ingest";
+import { actionWords } from "@statusmesh/control-plane/access/orgs/words";
+import type { Hub } from "@statusmesh/control-plane/platform/db/notify";
+import type { Route } from "@statusmesh/control-plane/platform/http/route";
+import { openIngest } from "@statusmesh/control-plane/monitoring/pipeline/ingest";
 import { newId } from "@statusmesh/shared/ids";
 import { connect, type Json } from "../harness/api.ts";
 import { agentIn, castIn, sessionOf } from "../harness/cast.ts";

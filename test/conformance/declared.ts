@@ -1,7 +1,7 @@
 import { allRoutes } from "@statusmesh/control-plane/app";
-import type { Hub } from "@statusmesh/control-plane/db/notify";
-import type { Route } from "@statusmesh/control-plane/http/route";
-import { openIngest } from "@statusmesh/control-plane/pipeline/ingest";
+import type { Hub } from "@statusmesh/control-plane/platform/db/notify";
+import type { Route } from "@statusmesh/control-plane/platform/http/route";
+import { openIngest } from "@statusmesh/control-plane/monitoring/pipeline/ingest";
 
 const silentHub: Hub = {
   on: () => () => undefined,

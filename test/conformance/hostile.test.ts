@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Route } from "@statusmesh/control-plane/http/route";
+import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import { maxBatch, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { nextSlot } from "@statusmesh/shared/schedule";

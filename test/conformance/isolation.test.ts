@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import type { Route } from "@statusmesh/control-plane/http/route";
+import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import { errorCodes } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import type { Answer } from "../harness/api.ts";

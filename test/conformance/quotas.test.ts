@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import { hashToken } from "@statusmesh/control-plane/crypto/token";
+import { hashToken } from "@statusmesh/control-plane/platform/crypto/token";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { type Answer, type Client, connect } from "../harness/api.ts";

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { crc32, deflateSync } from "node:zlib";
 import type { Sql } from "postgres";
-import { makeSealer } from "@statusmesh/control-plane/crypto/seal";
-import { hashToken } from "@statusmesh/control-plane/crypto/token";
+import { makeSealer } from "@statusmesh/control-plane/platform/crypto/seal";
+import { hashToken } from "@statusmesh/control-plane/platform/crypto/token";
 import { newId } from "@statusmesh/shared/ids";
 import type { Client, Json } from "../harness/api.ts";
 import { castIn, type Person, tokenOf } from "../harness/cast.ts";

@@ -1,8 +1,8 @@
 import { request } from "node:http";
 import t from "tap";
 import { allPages } from "@statusmesh/control-plane/app";
-import { scopes } from "@statusmesh/control-plane/context";
-import type { Route } from "@statusmesh/control-plane/http/route";
+import { scopes } from "@statusmesh/control-plane/platform/context";
+import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import { errorCodes } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { type Client, connect, type Json } from "../harness/api.ts";

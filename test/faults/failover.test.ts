@@ -1,5 +1,5 @@
 import t from "tap";
-import { openPool } from "@statusmesh/control-plane/db/connect";
+import { openPool } from "@statusmesh/control-plane/platform/db/connect";
 import { type Answer, connect } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";

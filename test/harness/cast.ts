@@ -1,6 +1,6 @@
 import type { Sql } from "postgres";
-import { type Scope, scopes } from "@statusmesh/control-plane/context";
-import { hashToken, newToken } from "@statusmesh/control-plane/crypto/token";
+import { type Scope, scopes } from "@statusmesh/control-plane/platform/context";
+import { hashToken, newToken } from "@statusmesh/control-plane/platform/crypto/token";
 import { newId } from "@statusmesh/shared/ids";
 
 export interface Person {

@@ -1,6 +1,6 @@
-import { endpointNames } from "@statusmesh/control-plane/channels/kinds/index";
-import { loadConfig } from "@statusmesh/control-plane/config";
-import { type Log, silentLog } from "@statusmesh/control-plane/log";
+import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds/index";
+import { loadConfig } from "@statusmesh/control-plane/config/config";
+import { type Log, silentLog } from "@statusmesh/control-plane/platform/log";
 import { serve } from "@statusmesh/control-plane/serve";
 import type { TestDatabase } from "./database.ts";
 import { type Teardown, tempFolder } from "./folder.ts";

@@ -1,21 +1,21 @@
 #!/usr/bin/env node
 import { Command, InvalidArgumentError } from "commander";
-import { backup, restore } from "./commands/backup.ts";
-import { giveAccess } from "./commands/bootstrap-owner.ts";
-import { doctor } from "./commands/doctor.ts";
-import { rotateKek } from "./commands/rotate-kek.ts";
-import { registerTelegramWebhook } from "./commands/telegram-webhook.ts";
-import { endpointNames } from "./channels/kinds/index.ts";
-import { loadConfig } from "./config.ts";
-import type { Clock } from "./context.ts";
-import { asStartupError } from "./db/failures.ts";
-import { migrate } from "./db/migrate.ts";
-import { type Log, openLog, silentLog } from "./log.ts";
-import { ownCommandHere } from "./own-command.ts";
-import { version } from "./version.ts";
-import { openConfiguredDatabase } from "./open-system.ts";
+import { backup, restore } from "./operator/commands/backup.ts";
+import { giveAccess } from "./operator/commands/bootstrap-owner.ts";
+import { doctor } from "./operator/commands/doctor.ts";
+import { rotateKek } from "./operator/commands/rotate-kek.ts";
+import { registerTelegramWebhook } from "./operator/commands/telegram-webhook.ts";
+import { endpointNames } from "./alerting/channels/kinds/index.ts";
+import { loadConfig } from "./config/config.ts";
+import type { Clock } from "./platform/context.ts";
+import { asStartupError } from "./platform/db/failures.ts";
+import { migrate } from "./platform/db/migrate.ts";
+import { type Log, openLog, silentLog } from "./platform/log.ts";
+import { ownCommandHere } from "./platform/own-command.ts";
+import { version } from "./platform/version.ts";
+import { openConfiguredDatabase } from "./operator/open-system.ts";
 import { serve } from "./serve.ts";
-import { StartupError } from "./startup-error.ts";
+import { StartupError } from "./config/startup-error.ts";
 
 const clock: Clock = { now: () => Date.now() };
 

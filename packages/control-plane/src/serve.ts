@@ -2,29 +2,29 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import type { Sql } from "postgres";
-import { ensureBuiltInAgent } from "./agents/service.ts";
+import { ensureBuiltInAgent } from "./monitoring/agents/service.ts";
 import { createApp } from "./app.ts";
-import { bootstrap, type Bootstrapped } from "./auth/service.ts";
-import { type BuiltInAgent, builtInAgentToken, startBuiltInAgent } from "./builtin-agent.ts";
-import type { Config } from "./config.ts";
-import type { Clock, System } from "./context.ts";
-import { migrate } from "./db/migrate.ts";
-import { watchDatabase } from "./db/watch.ts";
-import { openHub } from "./db/notify.ts";
-import { openRedis } from "./db/redis.ts";
-import { ensurePartitions } from "./db/partitions.ts";
-import { openCounter } from "./http/counter.ts";
-import { startDatabaseNotices } from "./jobs/database-notices.ts";
-import { keepPartitions } from "./jobs/partitions.ts";
-import { nightly } from "./jobs/nightly.ts";
-import { notifyOperator } from "./jobs/operator-notices.ts";
-import { followMaintenance, isMaintenanceDue } from "./incidents/engine.ts";
-import { generateOccurrences } from "./maintenance/engine.ts";
-import { areRemindersDue, sendReminders } from "./jobs/reminders.ts";
-import { dropOldRollups } from "./jobs/retention.ts";
-import { rollUp } from "./jobs/rollup.ts";
-import { mailChannelFailures } from "./jobs/channel-failures.ts";
-import { heartbeatJob } from "./jobs/heartbeat.ts";
+import { bootstrap, type Bootstrapped } from "./access/auth/service.ts";
+import { type BuiltInAgent, builtInAgentToken, startBuiltInAgent } from "./monitoring/agents/built-in.ts";
+import type { Config } from "./config/config.ts";
+import type { Clock, System } from "./platform/context.ts";
+import { migrate } from "./platform/db/migrate.ts";
+import { watchDatabase } from "./platform/db/watch.ts";
+import { openHub } from "./platform/db/notify.ts";
+import { openRedis } from "./platform/db/redis.ts";
+import { ensurePartitions } from "./platform/db/partitions.ts";
+import { openCounter } from "./platform/http/counter.ts";
+import { startDatabaseNotices } from "./operator/database-notices.ts";
+import { keepPartitions } from "./monitoring/results/keep-partitions.ts";
+import { nightly } from "./operator/nightly.ts";
+import { notifyOperator } from "./operator/operator-notices.ts";
+import { followMaintenance, isMaintenanceDue } from "./alerting/incidents/engine.ts";
+import { generateOccurrences } from "./alerting/maintenance/engine.ts";
+import { areRemindersDue, sendReminders } from "./alerting/incidents/reminders.ts";
+import { dropOldRollups } from "./monitoring/results/retention.ts";
+import { rollUp } from "./monitoring/results/rollup.ts";
+import { mailChannelFailures } from "./alerting/deliveries/channel-failures.ts";
+import { heartbeatJob } from "./operator/heartbeat.ts";
 import {
   announce,
   areMessagesDue,
@@ -33,20 +33,20 @@ import {
   openWebhookSender,
   sendMails,
   type WebhookSender,
-} from "./subscribers/engine.ts";
-import { type Job, startJobs } from "./jobs/runner.ts";
-import { sweep } from "./jobs/sweep.ts";
-import type { Log } from "./log.ts";
-import { sweepMcp } from "./mcp/audit.ts";
-import type { Metrics } from "./metrics/metrics.ts";
-import { cannotListen, type Listening, listen } from "./listen.ts";
-import { type Database, makeSystem, openConfiguredDatabase } from "./open-system.ts";
-import { version } from "./version.ts";
-import { requireDefaultPlan } from "./plans/service.ts";
-import { type Deliverer, startDeliverer } from "./pipeline/deliver.ts";
-import { openIngest } from "./pipeline/ingest.ts";
-import { ensureRegion } from "./regions/service.ts";
-import { recheckDomains } from "./status-pages/service.ts";
+} from "./publishing/subscribers/engine.ts";
+import { type Job, startJobs } from "./platform/jobs/runner.ts";
+import { sweep } from "./operator/sweep.ts";
+import type { Log } from "./platform/log.ts";
+import { sweepMcp } from "./interfaces/mcp/audit.ts";
+import type { Metrics } from "./operator/metrics/metrics.ts";
+import { cannotListen, type Listening, listen } from "./platform/http/listen.ts";
+import { type Database, makeSystem, openConfiguredDatabase } from "./operator/open-system.ts";
+import { version } from "./platform/version.ts";
+import { requireDefaultPlan } from "./access/plans/service.ts";
+import { type Deliverer, startDeliverer } from "./alerting/deliveries/deliverer.ts";
+import { openIngest } from "./monitoring/pipeline/ingest.ts";
+import { ensureRegion } from "./monitoring/regions/service.ts";
+import { recheckDomains } from "./publishing/status-pages/service.ts";
 
 /** A stop takes at most these two together. */
 const agentStopMs = 2_500;
@@ -199,8 +199,8 @@ async function openConfiguredMetrics(system: System): Promise<ServedMetrics | nu
   const bind = system.config.server.metrics_bind;
   if (bind === "") return null;
   const [{ openMetrics }, { serveMetrics }] = await Promise.all([
-    import("./metrics/metrics.ts"),
-    import("./metrics/port.ts"),
+    import("./operator/metrics/metrics.ts"),
+    import("./operator/metrics/port.ts"),
   ]);
   const seen = openMetrics(system, version);
   const port = await serveMetrics(bind, seen, system.log).catch((error: NodeJS.ErrnoException) => {

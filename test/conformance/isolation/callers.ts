@@ -1,5 +1,5 @@
 import type { Sql } from "postgres";
-import { grantedBy, type Scope, scopes } from "@statusmesh/control-plane/context";
+import { grantedBy, type Scope, scopes } from "@statusmesh/control-plane/platform/context";
 import { type Client, connect } from "../../harness/api.ts";
 import { type Cast, sessionOf, tokenOf } from "../../harness/cast.ts";
 import type { Teardown } from "../../harness/folder.ts";

@@ -1,4 +1,4 @@
-import type { Route } from "@statusmesh/control-plane/http/route";
+import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { nameOf } from "../declared.ts";
 import type { Thing } from "./things.ts";

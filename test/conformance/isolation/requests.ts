@@ -1,5 +1,5 @@
 import type { Sql } from "postgres";
-import type { Route } from "@statusmesh/control-plane/http/route";
+import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import { newId } from "@statusmesh/shared/ids";
 import type { Answer, Client } from "../../harness/api.ts";
 import { goodBodies } from "../bodies.ts";

@@ -1,5 +1,5 @@
-import { scopes } from "@statusmesh/control-plane/context";
-import type { Route } from "@statusmesh/control-plane/http/route";
+import { scopes } from "@statusmesh/control-plane/platform/context";
+import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { nameOf } from "../declared.ts";
 import type { IdPlace } from "./ids.ts";

@@ -1,6 +1,6 @@
 import type { Sql } from "postgres";
-import { inPlain } from "@statusmesh/control-plane/crypto/seal";
-import { newToken } from "@statusmesh/control-plane/crypto/token";
+import { inPlain } from "@statusmesh/control-plane/platform/crypto/seal";
+import { newToken } from "@statusmesh/control-plane/platform/crypto/token";
 import { newId } from "@statusmesh/shared/ids";
 import { insertTargetsIn } from "../../harness/targets.ts";
 import { webhook } from "../bodies.ts";

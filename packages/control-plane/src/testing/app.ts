@@ -1,11 +1,11 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import Koa, { type Context } from "koa";
-import type { AgentCtx, Ctx, System } from "../context.ts";
-import { exchange } from "../http/exchange.ts";
-import { mountRoutes } from "../http/mount.ts";
-import type { Route } from "../http/route.ts";
-import type { Throttle } from "../http/throttle.ts";
+import type { AgentCtx, Ctx, System } from "../platform/context.ts";
+import { exchange } from "../platform/http/exchange.ts";
+import { mountRoutes } from "../platform/http/mount.ts";
+import type { Route } from "../platform/http/route.ts";
+import type { Throttle } from "../platform/http/throttle.ts";
 import type { Teardown } from "./database.ts";
 
 export interface Answer {

@@ -1,7 +1,7 @@
-import type { Ctx } from "../context.ts";
-import { openHub } from "../db/notify.ts";
-import { type OutboxNotice, writeDeliveries } from "../incidents/outbox.ts";
-import { startDeliverer } from "../pipeline/deliver.ts";
+import type { Ctx } from "../platform/context.ts";
+import { openHub } from "../platform/db/notify.ts";
+import { type OutboxNotice, writeDeliveries } from "../alerting/deliveries/outbox.ts";
+import { startDeliverer } from "../alerting/deliveries/deliverer.ts";
 import type { Teardown } from "./database.ts";
 import { type SinkAnswer, startSink } from "./sink.ts";
 import { allowPrivate, newOrg, openWorld, type World } from "./world.ts";

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 
 import { request } from "undici";
-import type { Ctx } from "../context.ts";
+import type { Ctx } from "../platform/context.ts";
 import { type Served } from "./app.ts";
 import { signedIn } from "./whole-app.ts";
 import { newOrg, type World } from "./world.ts";

@@ -1,10 +1,10 @@
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
-import type { AgentCtx, Ctx, System } from "../context.ts";
-import { listEvents, listIncidents } from "../incidents/service.ts";
-import type { Incident } from "../incidents/schema.ts";
-import { openIngest } from "../pipeline/ingest.ts";
-import { createTarget } from "../targets/service.ts";
+import type { AgentCtx, Ctx, System } from "../platform/context.ts";
+import { listEvents, listIncidents } from "../alerting/incidents/service.ts";
+import type { Incident } from "../alerting/incidents/schema.ts";
+import { openIngest } from "../monitoring/pipeline/ingest.ts";
+import { createTarget } from "../monitoring/targets/service.ts";
 import { second } from "./clock.ts";
 import { admit, agentResult, webhookTo } from "./scene.ts";
 import { newAgent, newOrg, openWorld, type World } from "./world.ts";

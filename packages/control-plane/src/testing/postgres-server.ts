@@ -1,9 +1,9 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openLikewise, openPool } from "../db/connect.ts";
-import { startEmbedded } from "../db/embedded.ts";
-import { silentLog } from "../log.ts";
+import { openLikewise, openPool } from "../platform/db/connect.ts";
+import { startEmbedded } from "../platform/db/embedded.ts";
+import { silentLog } from "../platform/log.ts";
 import { addressFile, removeAddress, startingFile, usersLock } from "./postgres-place.ts";
 
 /*

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { dirname } from "node:path";
 import type { Sql } from "postgres";
 import { newId } from "@statusmesh/shared/ids";
-import { openPool } from "../db/connect.ts";
-import { migrate, migrationsFolder, readMigrations } from "../db/migrate.ts";
+import { openPool } from "../platform/db/connect.ts";
+import { migrate, migrationsFolder, readMigrations } from "../platform/db/migrate.ts";
 import { joinServer, type Server } from "./postgres-join.ts";
 import { templateLock, testFolder } from "./postgres-place.ts";
 

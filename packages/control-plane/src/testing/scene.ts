@@ -1,10 +1,10 @@
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import type { Sql } from "postgres";
-import { createChannel } from "../channels/service.ts";
-import type { Ctx, System } from "../context.ts";
-import { noticeOf, type OutboxNotice } from "../incidents/outbox.ts";
-import type { Reason } from "../incidents/schema.ts";
+import { createChannel } from "../alerting/channels/service.ts";
+import type { Ctx, System } from "../platform/context.ts";
+import { noticeOf, type OutboxNotice } from "../alerting/deliveries/outbox.ts";
+import type { Reason } from "../alerting/incidents/schema.ts";
 import { minute } from "./clock.ts";
 
 /** Inserts a target without the rules of the service and without a state. */

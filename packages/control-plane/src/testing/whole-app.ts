@@ -1,10 +1,10 @@
 import { newId } from "@statusmesh/shared/ids";
 import { type AppOptions, createApp } from "../app.ts";
-import { sessionCookieName } from "../auth/service.ts";
-import { type Ctx, type Scope, scopes, type System } from "../context.ts";
-import { hashToken, newToken } from "../crypto/token.ts";
-import { openHub } from "../db/notify.ts";
-import { openIngest } from "../pipeline/ingest.ts";
+import { sessionCookieName } from "../access/auth/service.ts";
+import { type Ctx, type Scope, scopes, type System } from "../platform/context.ts";
+import { hashToken, newToken } from "../platform/crypto/token.ts";
+import { openHub } from "../platform/db/notify.ts";
+import { openIngest } from "../monitoring/pipeline/ingest.ts";
 import { type Ask, listen, type Served } from "./app.ts";
 import { day } from "./clock.ts";
 import type { Teardown } from "./database.ts";

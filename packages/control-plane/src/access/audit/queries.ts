@@ -1,0 +1,111 @@
+import type { WriteSource } from "../../platform/context.ts";
+import { deleteInBatches } from "../../platform/db/purge.ts";
+import type { Db } from "../../platform/db/sql.ts";
+
+export interface AuditRow {
+  id: string;
+  at: Date;
+  user_id: string | null;
+  user_email: string | null;
+  actor_type: "session" | "token" | "mcp" | "system";
+  actor_id: string | null;
+  action: string;
+  resource_id: string | null;
+  before: unknown;
+  after: unknown;
+  write_source: WriteSource;
+  ip: string | null;
+  user_agent: string | null;
+  trace_id: string | null;
+}
+
+export async function insertEntry(sql: Db, orgId: string, row: Omit<AuditRow, "user_email">): Promise<void> {
+  await sql`
+    insert into audit_log
+      (id, org_id, at, user_id, user_email, actor_type, actor_id, action, resource_id, before, after,
+      write_source, ip, user_agent, trace_id)
+    values (${row.id}, ${orgId}, ${row.at}, ${row.user_id}, (select u.email from users u where u.id = ${row.user_id}),
+      ${row.actor_type}, ${row.actor_id}, ${row.action}, ${row.resource_id}, ${json(sql, row.before)},
+      ${json(sql, row.after)}, ${row.write_source}, ${row.ip}, ${row.user_agent}, ${row.trace_id})`;
+}
+
+const json = (sql: Db, value: unknown) => (value === null ? null : sql.json(value as never));
+
+export interface AuditFilter {
+  userId: string | null;
+  /** Also matches bulk requests that include the resource. */
+  resourceId: string | null;
+  /** The collection in the path: `targets`. */
+  resourceType: string | null;
+}
+
+const matching = (sql: Db, orgId: string, { userId, resourceId, resourceType }: AuditFilter) => sql`
+  org_id = ${orgId}
+  ${userId === null ? sql`` : sql`and user_id::text = ${userId}`}
+  ${
+    resourceId === null
+      ? sql``
+      : sql`and (resource_id = ${resourceId} or (resource_id is null and after -> 'ids' ? ${resourceId}))`
+  }
+  ${resourceType === null ? sql`` : sql`and split_part(action, '/', 4) = ${resourceType}`}`;
+
+/** Ids and names of a bulk request in a list; complete rows would be half a megabyte each. */
+const shownInList = 100;
+const firstOf = (sql: Db, column: "before" | "after") => sql`
+  case when resource_id is null and jsonb_typeof(${sql(column)}) = 'object' then (
+    select coalesce(jsonb_object_agg(key, case when jsonb_typeof(value) = 'array'
+      then jsonb_path_query_array(value, ${`$[0 to ${shownInList - 1}]`}) else value end), '{}')
+    from jsonb_each(${sql(column)}))
+  else ${sql(column)} end as ${sql(column)}`;
+
+/** Newest first. */
+export async function selectEntries(
+  sql: Db,
+  orgId: string,
+  filter: AuditFilter,
+  limit: number,
+  offset: number,
+): Promise<AuditRow[]> {
+  return await sql<AuditRow[]>`
+    select id, at, user_id, user_email, actor_type, actor_id, action, resource_id, ${firstOf(sql, "before")},
+      ${firstOf(sql, "after")}, write_source, ip, user_agent, trace_id
+    from audit_log where ${matching(sql, orgId, filter)} order by id desc limit ${limit} offset ${offset}`;
+}
+
+/** One complete row. */
+export async function selectEntry(sql: Db, orgId: string, id: string): Promise<AuditRow | null> {
+  const [row] = await sql<AuditRow[]>`
+    select id, at, user_id, user_email, actor_type, actor_id, action, resource_id, before, after, write_source, ip,
+      user_agent, trace_id
+    from audit_log where org_id = ${orgId} and id = ${id}`;
+  return row ?? null;
+}
+
+export async function countEntries(sql: Db, orgId: string, filter: AuditFilter): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from audit_log where ${matching(sql, orgId, filter)}`;
+  return row!.count;
+}
+
+/** The last recorded name of each resource that has one. */
+export async function selectNames(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+): Promise<{ id: string; name: string }[]> {
+  return await sql<{ id: string; name: string }[]>`
+    select distinct on (a.resource_id) a.resource_id as id, n.name from audit_log a,
+      lateral (select coalesce(a.after ->> 'name', a.before ->> 'name', a.after ->> 'email', a.before ->> 'email')
+        as name) n
+    where a.org_id = ${orgId} and a.resource_id = any(${[...ids]}::text[]) and n.name is not null
+    order by a.resource_id, a.id desc`;
+}
+
+/** Returns the number of deleted rows. */
+export async function deleteEntriesBefore(sql: Db, before: Date): Promise<number> {
+  return await deleteInBatches(
+    async (limit) =>
+      (await sql`delete from audit_log where id in (select id from audit_log where at < ${before} limit ${limit})`)
+        .count,
+  );
+}

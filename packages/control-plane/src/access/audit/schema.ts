@@ -1,0 +1,76 @@
+import Type, { type Static } from "typebox";
+import { IdText } from "@statusmesh/shared/text";
+import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+
+const Change = Type.Unknown({
+  description:
+    "The resource without secrets; of a change only the changed fields. Null where the write does not record it",
+  examples: [null],
+});
+
+export const AuditEntry = Type.Object(
+  {
+    id: Id,
+    at: Timestamp,
+    user_id: nullable(Type.Unsafe<string>({ ...Id, description: "Acting user; null for StatusMesh itself" })),
+    user_email: nullable(Type.String({ description: "As it was then", examples: ["olga@example.org"] })),
+    actor_type: Type.Enum(["session", "token", "mcp", "system"], {
+      description: "Credential of the request; mcp: the token of an MCP client",
+      examples: ["token"],
+    }),
+    actor_id: nullable(
+      Type.String({ description: "The session or the API token", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+    ),
+    action: Type.String({
+      description:
+        "Method and path as this document has them: DELETE /api/v1/targets/{id}; of an MCP call those of the " +
+        "equivalent route",
+      examples: ["DELETE /api/v1/targets/{id}"],
+    }),
+    resource_id: nullable(
+      Type.String({ description: "Affected resource", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+    ),
+    before: Change,
+    after: Change,
+    write_source: Type.Enum(["ui", "api", "terraform"], { description: "Which kind of client", examples: ["api"] }),
+    ip: nullable(Type.String({ description: "Where the request came from", examples: ["192.0.2.17"] })),
+    user_agent: nullable(Type.String({ description: "User-Agent of the client", examples: ["curl/8.14.1"] })),
+    trace_id: nullable(
+      Type.String({ description: "Finds the request in the log", examples: ["4bf92f3577b34da6a3ce929d0e0e4736"] }),
+    ),
+  },
+  { additionalProperties: false, title: "AuditEntry", description: "One write: actor, action, time" },
+);
+export type AuditEntry = Static<typeof AuditEntry>;
+export const AuditPage = PageOf(AuditEntry);
+
+export const AuditQuery = Type.Object(
+  {
+    user_id: Type.Optional(
+      IdText({
+        maxLength: 100,
+        description: "Entries of this user",
+        examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
+      }),
+    ),
+    resource_id: Type.Optional(
+      IdText({
+        maxLength: 100,
+        description: "Entries of this resource, including bulk requests",
+        examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
+      }),
+    ),
+    resource_type: Type.Optional(
+      Type.String({
+        pattern: "^[a-z-]{1,40}$",
+        expects: "Use a resource type as in paths, like targets or status-pages",
+        description:
+          "Entries of this resource type, as in paths: targets, notification-channels, status-pages, incidents, orgs",
+        examples: ["targets"],
+      }),
+    ),
+    ...paging(100, 1000),
+  },
+  { additionalProperties: false },
+);
+export type AuditQuery = Static<typeof AuditQuery>;

@@ -1,0 +1,119 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { type ActorCtx, type Ctx, requireOwner, requireScope, type System } from "../../platform/context.ts";
+import { iso, type Page } from "../../platform/http/wire.ts";
+import * as queries from "./queries.ts";
+import type { AuditEntry, AuditQuery } from "./schema.ts";
+
+export { differences } from "./changes.ts";
+
+const day = 86_400_000;
+/** Limit of a stored User-Agent, characters. */
+const maxAgentLength = 300;
+
+/** A write: its resource before and after, without secrets. */
+export interface Change {
+  resourceId: string | null;
+  before?: object | null;
+  after?: object | null;
+}
+
+/**
+ * Writes the row of a change with before and after, in the transaction of the change, so that neither exists without
+ * the other. The request then writes no second row.
+ */
+export async function record(ctx: ActorCtx, change: Change): Promise<void> {
+  const { trail } = ctx;
+  if (trail !== undefined) trail.recorded = true;
+  await queries.insertEntry(ctx.sql, ctx.orgId, {
+    id: newId(),
+    at: new Date(ctx.clock.now()),
+    user_id: ctx.userId,
+    actor_type: ctx.actor.type,
+    actor_id: ctx.actor.id,
+    action: trail?.action ?? "system",
+    resource_id: change.resourceId,
+    before: change.before ?? null,
+    after: change.after ?? null,
+    write_source: ctx.writeSource,
+    ip: trail?.ip ?? null,
+    user_agent: trail?.userAgent?.slice(0, maxAgentLength) ?? null,
+    trace_id: ctx.traceId,
+  });
+}
+
+/**
+ * Writes the row of a request that its service did not record. The change is committed by then: a failed insert must
+ * not make the caller repeat the request, so the failure is only logged.
+ */
+export async function recordRequest(ctx: Ctx, resourceId: string | null): Promise<void> {
+  if (ctx.trail === undefined || ctx.trail.recorded) return;
+  try {
+    await record(ctx, { resourceId });
+  } catch (error) {
+    const { action, ip } = ctx.trail;
+    ctx.log.error(
+      { trace: ctx.traceId, org: ctx.orgId, user: ctx.userId, action, resourceId, ip, err: String(error) },
+      "a write could not be recorded in the audit log",
+    );
+  }
+}
+
+/** The audit log of the organisation, newest first. For owners; orgs/ is its entry. */
+export async function listAudit(ctx: Ctx, query: AuditQuery): Promise<Page<AuditEntry>> {
+  requireScope(ctx, "org:read");
+  requireOwner(ctx);
+  const { limit, offset } = query;
+  const filter = {
+    userId: query.user_id ?? null,
+    resourceId: query.resource_id ?? null,
+    resourceType: query.resource_type ?? null,
+  };
+  const [rows, total] = await Promise.all([
+    queries.selectEntries(ctx.sql, ctx.orgId, filter, limit, offset),
+    queries.countEntries(ctx.sql, ctx.orgId, filter),
+  ]);
+  return { items: rows.map(present), total, limit, offset };
+}
+
+/** The last recorded name of each of these resources. For owners. */
+export async function recordedNames(ctx: Ctx, ids: readonly string[]): Promise<Map<string, string>> {
+  requireScope(ctx, "org:read");
+  requireOwner(ctx);
+  const rows = ids.length === 0 ? [] : await queries.selectNames(ctx.sql, ctx.orgId, ids);
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
+/** One entry, with every id of a bulk request. For owners. Throws AUDIT_ENTRY_NOT_FOUND. */
+export async function getEntry(ctx: Ctx, id: string): Promise<AuditEntry> {
+  requireScope(ctx, "org:read");
+  requireOwner(ctx);
+  const row = isId(id) ? await queries.selectEntry(ctx.sql, ctx.orgId, id) : null;
+  if (row === null) throw new AppError("AUDIT_ENTRY_NOT_FOUND", "Audit entry not found.");
+  return present(row);
+}
+
+const present = (row: queries.AuditRow): AuditEntry => ({
+  id: row.id,
+  at: iso(row.at),
+  user_id: row.user_id,
+  user_email: row.user_email,
+  actor_type: row.actor_type,
+  actor_id: row.actor_id,
+  action: row.action,
+  resource_id: row.resource_id,
+  before: row.before,
+  after: row.after,
+  write_source: row.write_source,
+  ip: row.ip,
+  user_agent: row.user_agent,
+  trace_id: row.trace_id,
+});
+
+/** Deletes rows older than `retention.audit_days`. Returns their number. */
+export async function purgeAudit(system: System): Promise<number> {
+  return await queries.deleteEntriesBefore(
+    system.sql,
+    new Date(system.clock.now() - system.config.retention.audit_days * day),
+  );
+}

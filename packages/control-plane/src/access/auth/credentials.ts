@@ -1,0 +1,124 @@
+import { grantedBy, scopes, type System } from "../../platform/context.ts";
+import { hashToken } from "../../platform/crypto/token.ts";
+import { type SharedReads, sharedReads } from "../../platform/db/shared-reads.ts";
+import * as queries from "./queries.ts";
+import * as sessionQueries from "./session-queries.ts";
+import * as tokenQueries from "./token-queries.ts";
+import { idleSince } from "./session-times.ts";
+
+/** A good credential: user, organisation, role and scopes. */
+export interface Credential {
+  readonly id: string;
+  readonly userId: string;
+  readonly orgId: string;
+  readonly role: "owner" | "member";
+  readonly scopes: ReadonlySet<string>;
+  /** True for an unbound token of a request that names no organisation: `orgId` only decides the rate budget. */
+  readonly unnamedOrg?: boolean;
+  /** The organisation that a session is switched to: a request may name another one. */
+  readonly sessionOrgId?: string;
+  /** True for a session whose organisation was deleted: `orgId` is another one of its user. */
+  readonly orgChanged?: boolean;
+}
+
+/** The parts of a request that decide the organisation of its credential. */
+export interface CredentialRequest {
+  /** Slug or id of the organisation that the request names; null for the credential's own. */
+  readonly org: string | null;
+  /** True where owners of a deleted organisation have access. */
+  readonly deletedToo: boolean;
+  /** True where an unbound token names no organisation. */
+  readonly anyOrg: boolean;
+}
+
+/** A credential, or the reason of its refusal. Only `unknown` is about the credential itself. */
+export type Found = Credential | { readonly refused: "unknown" | "org_required" | "org_not_found" | "org_deleted" };
+
+export const allScopes: ReadonlySet<string> = new Set(scopes);
+/** A use is recorded at most this often: a busy caller costs no write per request. */
+const recordIntervalMs = 60_000;
+
+/**
+ * Lookups in flight per database pool (single-flight). Nothing is cached: each request looks its credential up, so that
+ * a revoked one fails at once on every replica. Only concurrent requests share a lookup.
+ */
+const lookups = new WeakMap<object, SharedReads<Found>>();
+
+function lookUp(system: System, key: string, read: () => Promise<Found>): Promise<Found> {
+  let shared = lookups.get(system.sql);
+  if (shared === undefined) lookups.set(system.sql, (shared = sharedReads()));
+  return shared(key, read);
+}
+
+const isDue = (recorded: Date | null, now: Date): boolean =>
+  recorded === null || now.getTime() - recorded.getTime() > recordIntervalMs;
+
+/** The live API token in the organisation of the request. Records its use. */
+export function findToken(system: System, token: string, request: CredentialRequest): Promise<Found> {
+  const { org, deletedToo, anyOrg } = request;
+  return lookUp(system, `token ${token} ${deletedToo} ${anyOrg} ${org}`, async () => {
+    const now = new Date(system.clock.now());
+    const hash = hashToken(token);
+    const row = await tokenQueries.selectToken(system.sql, hash, now, org, deletedToo);
+    if (row === null) return await unresolvedToken(system, hash, now, request);
+    if (isDue(row.last_used_at, now)) await tokenQueries.touchToken(system.sql, row.id, now, recordIntervalMs);
+    return { id: row.id, userId: row.user_id, orgId: row.org_id, role: row.role, scopes: grantedBy(row.scopes) };
+  });
+}
+
+/** Result for a token that does not resolve to exactly one organisation. */
+async function unresolvedToken(
+  system: System,
+  hash: Buffer,
+  now: Date,
+  { org, anyOrg }: CredentialRequest,
+): Promise<Found> {
+  const row = await tokenQueries.selectLiveToken(system.sql, hash, now);
+  if (row === null) return { refused: "unknown" };
+  if (org !== null) return { refused: "org_not_found" };
+  if (row.org_id !== null)
+    return { refused: (await queries.ownsDeleted(system.sql, row.user_id, row.org_id)) ? "org_deleted" : "unknown" };
+  const home = await queries.selectHome(system.sql, row.user_id);
+  if (home === null) return { refused: "unknown" };
+  if (!anyOrg) return { refused: "org_required" };
+  await tokenQueries.touchToken(system.sql, row.id, now, recordIntervalMs);
+  return {
+    id: row.id,
+    userId: row.user_id,
+    orgId: home.org_id,
+    role: home.role,
+    scopes: grantedBy(row.scopes),
+    unnamedOrg: true,
+  };
+}
+
+/** The live session of a cookie in the organisation of the request. Records its use. */
+export function findSession(system: System, cookie: string, request: CredentialRequest): Promise<Found> {
+  const { org, deletedToo } = request;
+  return lookUp(system, `session ${cookie} ${deletedToo} ${org}`, async () => {
+    const now = new Date(system.clock.now());
+    const hash = hashToken(cookie);
+    const row = await sessionQueries.selectSession(system.sql, hash, now, idleSince(now), org, deletedToo);
+    if (row === null) return await unresolvedSession(system, hash, now, org);
+    if (isDue(row.last_used_at, now)) await sessionQueries.touchSession(system.sql, row.id, now, recordIntervalMs);
+    return {
+      id: row.id,
+      userId: row.user_id,
+      orgId: row.org_id,
+      role: row.role,
+      scopes: allScopes,
+      sessionOrgId: row.session_org_id,
+    };
+  });
+}
+
+/** Result for a session whose organisation, or the named one, is not available to its user. */
+async function unresolvedSession(system: System, hash: Buffer, now: Date, org: string | null): Promise<Found> {
+  const row = await sessionQueries.selectLiveSession(system.sql, hash, now, idleSince(now));
+  if (row === null || row.org_id === null) return { refused: "unknown" };
+  if (org !== null) return { refused: "org_not_found" };
+  const home = await queries.selectHome(system.sql, row.user_id);
+  if (home === null) return { refused: "unknown" };
+  if (home.deleted) return { refused: "org_deleted" };
+  return { id: row.id, userId: row.user_id, orgId: home.org_id, role: home.role, scopes: allScopes, orgChanged: true };
+}

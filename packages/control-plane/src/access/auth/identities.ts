@@ -1,0 +1,105 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { record } from "../audit/service.ts";
+import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { iso, type Page } from "../../platform/http/wire.ts";
+import * as identities from "./identity-queries.ts";
+import { lockUser, selectHome } from "./queries.ts";
+import type { Identity } from "./schema.ts";
+
+/** A person as an identity provider attests them. */
+export interface Attested {
+  provider: "github" | "google";
+  /** The permanent id at the provider; addresses change. */
+  subject: string;
+  /** Verified addresses in lower case, the primary one first. */
+  verified: readonly string[];
+}
+
+export interface Account {
+  userId: string;
+  /** Organisation in which the session starts. */
+  orgId: string;
+  /** The address by which this call linked the identity; null when it was linked before. */
+  linkedBy: string | null;
+}
+
+/**
+ * The account of an attested person: the one that the identity is linked to, else the one with a verified address,
+ * which this call links. Null when none of them belongs to an organisation. Part of the caller's transaction.
+ */
+export async function accountOf(tx: System, person: Attested): Promise<Account | null> {
+  const linked = await identities.useIdentity(tx.sql, person.provider, person.subject, new Date(tx.clock.now()));
+  const home = linked === null ? null : await selectHome(tx.sql, linked);
+  if (linked !== null && home !== null) return { userId: linked, orgId: home.org_id, linkedBy: null };
+  const owner = await identities.selectUserOf(tx.sql, person.verified);
+  const at = owner === null ? null : await selectHome(tx.sql, owner.id);
+  if (owner === null || at === null) return null;
+  await linkTo(tx, owner.id, person, owner.email);
+  return { userId: owner.id, orgId: at.org_id, linkedBy: owner.email };
+}
+
+/** True when the address has an account that can sign in: one that belongs to an organisation. */
+export async function hasAccount(system: System, email: string): Promise<boolean> {
+  return (await identities.selectUserOf(system.sql, [email])) !== null;
+}
+
+/** Links an attested identity to the account with the address. Part of the caller's transaction. */
+export async function linkTo(
+  tx: System,
+  userId: string,
+  { provider, subject }: Attested,
+  email: string,
+): Promise<void> {
+  await identities.linkIdentity(tx.sql, {
+    id: newId(),
+    userId,
+    provider,
+    subject,
+    email,
+    now: new Date(tx.clock.now()),
+  });
+}
+
+/** The linked identities of the caller's user. */
+export async function listIdentities(
+  ctx: Ctx,
+  input: { limit: number; offset: number } = { limit: 50, offset: 0 },
+): Promise<Page<Identity>> {
+  requireScope(ctx, "org:read");
+  const [rows, total] = await Promise.all([
+    identities.selectIdentities(ctx.sql, ctx.userId, input.limit, input.offset),
+    identities.countIdentities(ctx.sql, ctx.userId),
+  ]);
+  const items = rows.map((row) => ({
+    id: row.id,
+    provider: row.provider,
+    email: row.email,
+    created_at: iso(row.created_at),
+    last_used_at: iso(row.last_used_at),
+  }));
+  return { items, total, ...input };
+}
+
+/**
+ * Unlinks an identity of the caller's user. Sessions stay. Throws FORBIDDEN for a token, NOT_FOUND, and
+ * LAST_SIGN_IN_METHOD when no enabled method would be left.
+ */
+export async function unlinkIdentity(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "org:write");
+  if (ctx.actor.type === "token")
+    throw new AppError("FORBIDDEN", "A token cannot change sign-in methods. Do it in the console, with a session.");
+  const { enabled_methods: methods } = ctx.config.auth;
+  await inTransaction(ctx, async (tx) => {
+    // Two concurrent calls would each count the identity that the other deletes.
+    await lockUser(tx.sql, ctx.userId);
+    const row = isId(id) ? await identities.deleteIdentity(tx.sql, ctx.userId, id) : null;
+    if (row === null) throw new AppError("NOT_FOUND", "Linked provider not found.");
+    if (!methods.includes("magic_link") && (await identities.countIdentities(tx.sql, ctx.userId, methods)) === 0)
+      throw new AppError(
+        "LAST_SIGN_IN_METHOD",
+        "This is your last sign-in method. Link another provider first, by signing in with it.",
+      );
+    await record(tx, { resourceId: id, before: { provider: row.provider, email: row.email } });
+  });
+}

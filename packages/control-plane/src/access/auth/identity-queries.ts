@@ -1,0 +1,66 @@
+import type { Db } from "../../platform/db/sql.ts";
+
+/** Id of the user that an identity belongs to; records the use. */
+export async function useIdentity(sql: Db, provider: string, subject: string, now: Date): Promise<string | null> {
+  const [row] = await sql<{ user_id: string }[]>`
+    update user_identities set last_used_at = ${now}
+    where provider = ${provider} and subject = ${subject} returning user_id`;
+  return row?.user_id ?? null;
+}
+
+/** Links an identity to a user. The caller has checked that its previous user has no organisation any more. */
+export async function linkIdentity(
+  sql: Db,
+  row: { id: string; userId: string; provider: string; subject: string; email: string; now: Date },
+): Promise<void> {
+  await sql`
+    insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
+    values (${row.id}, ${row.userId}, ${row.provider}, ${row.subject}, ${row.email}, ${row.now}, ${row.now})
+    on conflict (provider, subject) do update
+      set user_id = excluded.user_id, email = excluded.email, last_used_at = excluded.last_used_at`;
+}
+
+/** The user of the first of these addresses that has a user with an organisation. */
+export async function selectUserOf(sql: Db, emails: readonly string[]): Promise<{ id: string; email: string } | null> {
+  const [row] = await sql<{ id: string; email: string }[]>`
+    select u.id, u.email from users u
+    where u.email = any(${[...emails]}::text[]) and exists (
+      select 1 from memberships m join orgs o on o.id = m.org_id and (o.deleted_at is null or m.role = 'owner')
+      where m.user_id = u.id)
+    order by array_position(${[...emails]}::text[], u.email) limit 1`;
+  return row ?? null;
+}
+
+export interface IdentityRow {
+  id: string;
+  provider: string;
+  email: string;
+  created_at: Date;
+  last_used_at: Date;
+}
+
+export async function selectIdentities(sql: Db, userId: string, limit: number, offset: number): Promise<IdentityRow[]> {
+  return await sql<IdentityRow[]>`
+    select id, provider, email, created_at, last_used_at from user_identities
+    where user_id = ${userId} order by id limit ${limit} offset ${offset}`;
+}
+
+/** Number of the user's identities, of the named providers only unless null. */
+export async function countIdentities(
+  sql: Db,
+  userId: string,
+  providers: readonly string[] | null = null,
+): Promise<number> {
+  const only = providers === null ? null : [...providers];
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from user_identities
+    where user_id = ${userId} and (${only}::text[] is null or provider = any(${only}::text[]))`;
+  return row!.count;
+}
+
+export async function deleteIdentity(sql: Db, userId: string, id: string): Promise<IdentityRow | null> {
+  const [row] = await sql<IdentityRow[]>`
+    delete from user_identities where user_id = ${userId} and id = ${id}
+    returning id, provider, email, created_at, last_used_at`;
+  return row ?? null;
+}

@@ -1,0 +1,54 @@
+import { AppError } from "@statusmesh/shared/errors";
+import type { Config } from "../../config/config.ts";
+import type { System } from "../../platform/context.ts";
+import { hashToken } from "../../platform/crypto/token.ts";
+import { sendMail } from "../../platform/email/mail.ts";
+import { recordAttempt } from "./attempts.ts";
+import * as queries from "./queries.ts";
+import * as sessionQueries from "./session-queries.ts";
+import { type Caller, makeSignInLink } from "./sessions.ts";
+
+type Method = Config["auth"]["enabled_methods"][number];
+
+/** Throws NOT_FOUND for a sign-in method that is not enabled. */
+export function requireMethod({ config }: Pick<System, "config">, method: Method): void {
+  if (!config.auth.required || !config.auth.enabled_methods.includes(method))
+    throw new AppError("NOT_FOUND", "This sign-in method is not enabled (auth.enabled_methods).");
+}
+
+/**
+ * Mails a sign-in link to the address, if a user has it. The reply does not reveal that, neither by content nor by
+ * time: the work that differs runs after it. An address gets one link per `auth.magic_link.throttle_secs`.
+ */
+export async function requestMagicLink(system: System, input: { email: string } & Caller): Promise<void> {
+  requireMethod(system, "magic_link");
+  const email = input.email.toLowerCase();
+  const now = system.clock.now();
+  const throttleMs = system.config.auth.magic_link.throttle_secs * 1000;
+  const allowed =
+    throttleMs === 0 ||
+    (await sessionQueries.takeMagicLinkTurn(system.sql, hashToken(email), new Date(now), new Date(now - throttleMs)));
+  const sendAndRecord = async () => {
+    const sent = allowed ? await sendLink(system, email) : { userId: null, outcome: "throttled" };
+    await recordAttempt(system, { method: "magic_link", email, userId: sent.userId }, input, sent.outcome);
+  };
+  sendAndRecord().catch((error: unknown) =>
+    system.log.error({ err: String(error) }, "a sign-in link could not be sent"),
+  );
+}
+
+async function sendLink(system: System, email: string): Promise<{ userId: string | null; outcome: string }> {
+  const userId = await queries.selectUserByEmail(system.sql, email);
+  if (userId === null) return { userId, outcome: "no_account" };
+  const path = await makeSignInLink(system, userId, "magic_link");
+  const mailed = await sendMail(system, {
+    to: email,
+    subject: "Your sign-in link for StatusMesh",
+    text: [
+      "Open this link and press the button to sign in:",
+      `${system.config.server.public_url}${path}`,
+      "It works once, for 15 minutes. If you did not request it, ignore it: without the link nobody can sign in.\n",
+    ].join("\n\n"),
+  });
+  return { userId, outcome: mailed === "failed" ? "mail_failed" : "link_sent" };
+}

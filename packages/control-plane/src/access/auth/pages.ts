@@ -1,0 +1,62 @@
+import { mcpAddress } from "../../config/mcp-keys.ts";
+import { localPath, page, wholeNumber } from "../../platform/html/pages.ts";
+import { secretAddress } from "../../platform/http/security-headers.ts";
+import { returnPath } from "./return-cookie.ts";
+import { listIdentities, listSessions, listTokens, me } from "./service.ts";
+
+/** Options of the field "Expires" of a token. */
+const expiryOptions = (now: number): [value: string, label: string][] => [
+  ["", "Never"],
+  ...[30, 90, 365].map((days): [string, string] => [
+    new Date(now + days * 86_400_000).toISOString(),
+    `In ${days} days`,
+  ]),
+];
+
+export const authPages = [
+  page({
+    // Mail scanners open links: only the button on this page consumes the code.
+    path: "/sign-in/{code}",
+    auth: "public",
+    handle: async ({ ctx, params, query, http }) => ({
+      view: "auth/sign-in-link",
+      data: { code: params["code"]!, next: localPath(query["next"] ?? returnPath(ctx.config, http)) },
+      headers: secretAddress,
+    }),
+  }),
+  page({
+    path: "/settings/tokens",
+    auth: "tenant",
+    async handle({ ctx, query }) {
+      const list = await listTokens(ctx, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) });
+      const { mcp } = ctx.config;
+      const ends = expiryOptions(ctx.clock.now());
+      const endpoint = mcp.enabled ? mcpAddress(ctx.config) : null;
+      const forMcp = endpoint !== null && query["for"] === "mcp";
+      return {
+        view: "auth/tokens",
+        data: {
+          list,
+          scopes: [...ctx.scopes],
+          orgId: ctx.orgId,
+          // A token for MCP always expires.
+          ends: forMcp ? ends.slice(1) : ends,
+          endpoint,
+          forMcp,
+          byOAuth: mcp.oauth_enabled,
+        },
+      };
+    },
+  }),
+  page({
+    path: "/settings",
+    auth: "tenant",
+    async handle({ ctx }) {
+      const [who, sessions, identities] = await Promise.all([me(ctx), listSessions(ctx), listIdentities(ctx)]);
+      return {
+        view: "auth/settings",
+        data: { who, sessions, identities, bySession: ctx.actor.type === "session", owner: ctx.role === "owner" },
+      };
+    },
+  }),
+];

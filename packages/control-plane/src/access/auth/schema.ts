@@ -1,0 +1,179 @@
+import Type, { type Static } from "typebox";
+import { Line } from "@statusmesh/shared/text";
+import { type Scope, scopes } from "../../platform/context.ts";
+import { Id, nullable, PageOf, Timestamp, paging } from "../../platform/http/wire.ts";
+
+/** `limit` and `offset` of a list. */
+export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
+
+/** An address as typed; services compare it in lower case. At most 254 characters: RFC 5321, section 4.5.3.1. */
+export const Email = Type.String({
+  maxLength: 254,
+  pattern: '^[^\\s\\x00-\\x1f\\x7f@<>,;"]+@[^\\s\\x00-\\x1f\\x7f@<>,;"]+$',
+  expects: "Enter an email address, like name@example.org",
+  description: "An email address",
+  examples: ["olga@example.org"],
+});
+
+export const SessionCreate = Type.Object(
+  {
+    code: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: "The code of a sign-in link",
+      examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
+    }),
+  },
+  { additionalProperties: false, title: "SessionCreate", description: "Proof of identity" },
+);
+
+export const Session = Type.Object(
+  {
+    id: Id,
+    user_agent: nullable(
+      Type.String({ description: "Browser that signed in", examples: ["Mozilla/5.0 (X11; Linux x86_64; rv:145.0)"] }),
+    ),
+    ip: nullable(Type.String({ description: "Address that signed in", examples: ["192.0.2.17"] })),
+    current: Type.Boolean({ description: "True for the session of this request" }),
+    created_at: Timestamp,
+    last_used_at: Timestamp,
+    expires_at: Timestamp,
+  },
+  { additionalProperties: false, title: "Session", description: "A signed-in browser" },
+);
+export type Session = Static<typeof Session>;
+export const SessionPage = PageOf(Session);
+
+export const Identity = Type.Object(
+  {
+    id: Id,
+    provider: Type.String({ description: "github or google" }),
+    email: Type.String({ description: "The address by which it was linked" }),
+    created_at: Timestamp,
+    last_used_at: Timestamp,
+  },
+  { additionalProperties: false, title: "Identity" },
+);
+export type Identity = Static<typeof Identity>;
+export const IdentityPage = PageOf(Identity);
+
+export const Me = Type.Object(
+  {
+    user: Type.Object(
+      {
+        id: Id,
+        email: Type.String({ description: "Address of mails to the user", examples: ["olga@example.org"] }),
+        name: nullable(Type.String({ description: "Null when not set", examples: ["Olga"] })),
+      },
+      { description: "The caller" },
+    ),
+    org: nullable(
+      Type.Object(
+        {
+          id: Id,
+          name: Type.String({ description: "Display name", examples: ["Acme"] }),
+          slug: Type.String({ description: "Value of the header X-Sm-Org", examples: ["acme"] }),
+          plan: Type.String({ description: "Id of its plan", examples: ["selfhost"] }),
+        },
+        { description: "The organisation that this request acts in; null for an unbound token that names none" },
+      ),
+    ),
+    role: nullable(Type.Enum(["owner", "member"], { description: "Role in that organisation; null without one" })),
+    scopes: Type.Array(Type.String({ examples: ["targets:read"] }), { description: "Scopes of the credential" }),
+  },
+  { additionalProperties: false, title: "Me", description: "The caller, and the organisation that it acts in" },
+);
+export type Me = Static<typeof Me>;
+
+const scopeList = Type.Array(Type.Enum([...scopes]), {
+  minItems: 1,
+  uniqueItems: true,
+  maxItems: scopes.length,
+  description: "Scopes; X:write and X:execute include X:read",
+});
+
+const tokenFields = {
+  name: Line({
+    maxLength: 100,
+    emptyCode: "EMPTY_NAME",
+    description: "Purpose, 1 to 100 characters",
+    examples: ["Deployment pipeline"],
+  }),
+  scopes: scopeList,
+  expires_at: nullable(
+    Type.Unsafe<string>({
+      ...Timestamp,
+      description: "The token is refused from then on; null: never",
+      examples: ["2027-11-20T00:00:00.000Z"],
+    }),
+  ),
+};
+
+export const ApiTokenCreate = Type.Object(
+  {
+    name: tokenFields.name,
+    scopes: Type.Unsafe<Scope[]>({
+      ...scopeList,
+      description: "Scopes, at most those of the caller; X:write and X:execute include X:read",
+    }),
+    expires_at: Type.Optional(tokenFields.expires_at),
+    bound: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description:
+          "True: acts in the organisation of this request only. False: in any of its user's, named by X-Sm-Org",
+      }),
+    ),
+    audience: Type.Optional(
+      nullable(
+        Type.Enum(["mcp"], {
+          description:
+            "mcp: only for the MCP server, not for this API; bound, with read scopes, for at most 365 days. " +
+            "Null: for this API",
+        }),
+      ),
+    ),
+  },
+  { additionalProperties: false, title: "ApiTokenCreate", description: "A new token" },
+);
+export type ApiTokenCreate = Static<typeof ApiTokenCreate>;
+
+const stored = {
+  id: Id,
+  ...tokenFields,
+  org_id: nullable(Type.String({ format: "uuid", description: "Null: not bound to one organisation" })),
+  audience: nullable(Type.Enum(["mcp"], { description: "mcp: only for the MCP server; null: for this API" })),
+  created_at: Timestamp,
+  last_used_at: nullable(
+    Type.String({ format: "date-time", description: "Last use, to the minute; null: never used" }),
+  ),
+};
+
+export const ApiToken = Type.Object(stored, {
+  additionalProperties: false,
+  title: "ApiToken",
+  description: "A token, without its secret",
+});
+export type ApiToken = Static<typeof ApiToken>;
+export const ApiTokenPage = PageOf(ApiToken);
+
+export const NewApiToken = Type.Object(
+  {
+    ...stored,
+    token: Type.String({
+      description: "Shown only in this reply",
+      examples: ["sm_live_Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gA"],
+    }),
+  },
+  {
+    additionalProperties: false,
+    title: "NewApiToken",
+    description: "The token with its secret, which only this reply shows",
+  },
+);
+export type NewApiToken = Static<typeof NewApiToken>;
+
+export const MagicLinkRequest = Type.Object(
+  { email: Email },
+  { additionalProperties: false, title: "MagicLinkRequest", description: "Address that requests a sign-in link" },
+);

@@ -1,0 +1,210 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import { type Ctx, inTransaction, scopes, type System } from "../../platform/context.ts";
+import { hashToken, newToken } from "../../platform/crypto/token.ts";
+import { ownCommand } from "../../platform/own-command.ts";
+import { StartupError } from "../../config/startup-error.ts";
+import * as queries from "./queries.ts";
+import * as sessionQueries from "./session-queries.ts";
+import * as tokenQueries from "./token-queries.ts";
+import type { Me } from "./schema.ts";
+import { idleSince } from "./session-times.ts";
+import { makeSignInLink } from "./sessions.ts";
+
+const day = 86_400_000;
+
+export { type Attempt, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
+export { bearerOf, type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";
+export { accountOf, type Attested, hasAccount, linkTo, listIdentities, unlinkIdentity } from "./identities.ts";
+export { requestMagicLink, requireMethod } from "./magic-link.ts";
+export { returnCookie } from "./return-cookie.ts";
+export { endedSessionCookie, sessionCookie, sessionCookieName } from "./session-cookie.ts";
+export {
+  asSignedIn,
+  type Caller,
+  endAccess,
+  endSession,
+  listSessions,
+  makeSignInLink,
+  moveSession,
+  openSession,
+  type OpenedSession,
+  openSessionOf,
+  signIn,
+} from "./sessions.ts";
+export {
+  accessTokenOf,
+  findResourceToken,
+  liveResourceTokens,
+  makeAccessToken,
+  purgeAccessTokens,
+  revokeAccessToken,
+  revokeAccessTokens,
+} from "./resource-tokens.ts";
+export { createToken, listTokens, revokeToken } from "./tokens.ts";
+
+/** Deletes sign-in links, sessions and link requests that are over. Run it about hourly. */
+export async function sweepSignIn({ sql, clock }: System): Promise<void> {
+  const now = clock.now();
+  await sessionQueries.deleteExpired(sql, {
+    links: new Date(now - day),
+    sessions: new Date(now),
+    idle: idleSince(new Date(now)),
+    // Longer than the longest throttle.
+    requests: new Date(now - 2 * day),
+  });
+}
+
+/** The caller: user, organisation, role and scopes. */
+export async function me(ctx: Ctx): Promise<Me> {
+  const row = await queries.selectMe(ctx.sql, ctx.userId, ctx.orgId);
+  if (row === null) throw new AppError("UNAUTHENTICATED", "The session has ended. Sign in again.");
+  return {
+    user: { id: row.user_id, email: row.email, name: row.name },
+    org: ctx.unnamedOrg ? null : { id: row.org_id, name: row.org_name, slug: row.org_slug, plan: row.plan_id },
+    role: ctx.unnamedOrg ? null : ctx.role,
+    scopes: [...ctx.scopes].sort(),
+  };
+}
+
+export interface Bootstrapped {
+  email: string;
+  /** True when this call created the owner. */
+  created: boolean;
+  /** Path of a sign-in link; null while the owner has a session. */
+  signInPath: string | null;
+}
+
+/** Creates the owner and the organisation of an empty database, with the token of `bootstrap.token` if it is set. */
+export async function bootstrap(system: System): Promise<Bootstrapped> {
+  const { bootstrap: wanted, tenancy } = system.config;
+  const now = new Date(system.clock.now());
+  return await inTransaction(system, async (tx) => {
+    await queries.lockBootstrap(tx.sql);
+    const created = !(await queries.anyUser(tx.sql));
+    if (created) {
+      const userId = newId();
+      const orgId = newId();
+      await queries.insertOwner(tx.sql, {
+        userId,
+        email: wanted.email.toLowerCase(),
+        orgId,
+        orgName: wanted.org_name,
+        orgSlug: slugOf(wanted.org_name),
+        planId: tenancy.default_plan,
+        now,
+      });
+      if (wanted.token !== "")
+        await tokenQueries.insertToken(tx.sql, {
+          id: newId(),
+          userId,
+          orgId,
+          name: "Bootstrap token",
+          hash: hashToken(wanted.token),
+          scopes,
+          now,
+        });
+    }
+    const owner = await queries.selectOwner(tx.sql, null);
+    if (owner === null)
+      throw new StartupError(
+        "The database has users but no owner. Create one with: " +
+          `${ownCommand("bootstrap-owner --email you@example.org")}`,
+      );
+    const signedIn = await sessionQueries.countSessions(tx.sql, owner.user_id, null, now, idleSince(now));
+    return { email: owner.email, created, signInPath: signedIn > 0 ? null : await makeSignInLink(tx, owner.user_id) };
+  });
+}
+
+/** Email address of the first owner; null without any owner. */
+export async function firstOwner({ sql }: Pick<System, "sql">): Promise<string | null> {
+  return (await queries.selectOwner(sql, null))?.email ?? null;
+}
+
+/** Options of the command bootstrap-owner. */
+export interface OwnerAccess {
+  /** Null: the first owner. */
+  email: string | null;
+  /** Lifetime in days of a token with every scope; null: no token. */
+  tokenDays: number | null;
+}
+
+export interface GivenAccess {
+  email: string;
+  signInPath: string;
+  token: { secret: string; expiresAt: Date } | null;
+}
+
+/**
+ * A sign-in link for an owner, and a token on request. Creates the owner of an empty database. Throws StartupError when
+ * no owner has this email.
+ */
+export async function bootstrapOwner(system: System, { email, tokenDays }: OwnerAccess): Promise<GivenAccess> {
+  return await inTransaction(system, async (tx) => {
+    if (!(await queries.anyUser(tx.sql)))
+      await bootstrap(
+        email === null ? tx : { ...tx, config: { ...tx.config, bootstrap: { ...tx.config.bootstrap, email } } },
+      );
+    const owner = await queries.selectOwner(tx.sql, email?.toLowerCase() ?? null);
+    if (owner === null) throw new StartupError(`There is no owner with the email ${email}.`);
+    const token = tokenDays === null ? null : await makeOwnerToken(tx, owner, tokenDays);
+    return { email: owner.email, signInPath: await makeSignInLink(tx, owner.user_id), token };
+  });
+}
+
+async function makeOwnerToken(
+  tx: System,
+  owner: queries.OwnerRow,
+  days: number,
+): Promise<{ secret: string; expiresAt: Date }> {
+  const secret = newToken("sm_live_");
+  const now = new Date(tx.clock.now());
+  const expiresAt = new Date(now.getTime() + days * 86_400_000);
+  await tokenQueries.insertToken(tx.sql, {
+    id: newId(),
+    userId: owner.user_id,
+    orgId: owner.org_id,
+    name: "Created by bootstrap-owner",
+    hash: hashToken(secret),
+    scopes,
+    now,
+    expiresAt,
+  });
+  return { secret, expiresAt };
+}
+
+/** Email of a user. Throws UNAUTHENTICATED when the user no longer exists. */
+export async function userOf(system: System, userId: string): Promise<{ email: string }> {
+  const email = await queries.selectEmail(system.sql, userId);
+  if (email === null) throw new AppError("UNAUTHENTICATED", "The session has ended. Sign in again.");
+  return { email };
+}
+
+/** Latin letters that Unicode does not decompose into a base letter and a mark. */
+const latin: Readonly<Record<string, string>> = {
+  ß: "ss",
+  æ: "ae",
+  œ: "oe",
+  ø: "o",
+  đ: "d",
+  ð: "d",
+  þ: "th",
+  ł: "l",
+  ħ: "h",
+  ı: "i",
+};
+
+/**
+ * A slug from a name, 3 to 30 of a-z, 0-9 and -, starting with a letter: `Söhne & Co` is `sohne-co`, `3M` is `org-3m`.
+ */
+export function slugOf(name: string): string {
+  const plain = name
+    .toLowerCase()
+    .normalize("NFKD")
+    .replaceAll(/\p{M}/gu, "")
+    .replaceAll(/[ßæœøđðþłħı]/g, (letter) => latin[letter]!)
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .replaceAll(/^-|-$/g, "");
+  const slug = /^[a-z].{2}/.test(plain) ? plain : plain === "" ? "org" : `org-${plain}`;
+  return slug.slice(0, 30).replace(/-$/, "");
+}

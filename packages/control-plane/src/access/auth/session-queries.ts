@@ -1,0 +1,211 @@
+import type { Db } from "../../platform/db/sql.ts";
+
+/** User, organisation and role of a good credential. */
+export interface CredentialRow {
+  id: string;
+  user_id: string;
+  org_id: string;
+  role: "owner" | "member";
+  last_used_at: Date | null;
+}
+
+/** A token or session that is good by itself, whatever organisation the request names. */
+export interface LiveCredentialRow {
+  id: string;
+  user_id: string;
+  /** The organisation of the session, or the one that the token is bound to. */
+  org_id: string | null;
+}
+
+/**
+ * The live session with this hash: used since `idleSince`, not expired. `org` is the slug or the id of another
+ * organisation of its user. Deleted organisations: see `selectToken`.
+ */
+export async function selectSession(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+  idleSince: Date,
+  org: string | null,
+  deletedToo: boolean,
+): Promise<(CredentialRow & { session_org_id: string }) | null> {
+  const [row] = await sql<(CredentialRow & { session_org_id: string })[]>`
+    select s.id, s.user_id, m.org_id, m.role, s.last_used_at, s.org_id as session_org_id
+    from sessions s
+    join memberships m on m.user_id = s.user_id
+    join orgs o on o.id = m.org_id and (o.deleted_at is null or (${deletedToo} and m.role = 'owner'))
+    where s.secret_hash = ${hash} and s.expires_at > ${now} and s.last_used_at > ${idleSince}
+      and case when ${org}::text is null then m.org_id = s.org_id else ${org} in (o.slug, o.id::text) end`;
+  return row ?? null;
+}
+
+/** The live session with this hash, whatever organisation the request names. */
+export async function selectLiveSession(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+  idleSince: Date,
+): Promise<LiveCredentialRow | null> {
+  const [row] = await sql<LiveCredentialRow[]>`
+    select id, user_id, org_id from sessions
+    where secret_hash = ${hash} and expires_at > ${now} and last_used_at > ${idleSince}`;
+  return row ?? null;
+}
+
+/** Records a use, unless one was recorded in the last `intervalMs`. */
+export async function touchSession(sql: Db, id: string, now: Date, intervalMs: number): Promise<void> {
+  const before = new Date(now.getTime() - intervalMs);
+  await sql`update sessions set last_used_at = ${now} where id = ${id} and last_used_at < ${before}`;
+}
+
+/**
+ * Consumes a sign-in link and returns its user with their first organisation; deleted ones that they own come last. Of
+ * two concurrent callers with one link exactly one gets the user.
+ */
+export async function consumeSignInLink(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+): Promise<{ user_id: string; org_id: string } | null> {
+  const [row] = await sql<{ user_id: string; org_id: string }[]>`
+    with used as (
+      update sign_in_links set consumed_at = ${now}
+      where code_hash = ${hash} and consumed_at is null and expires_at > ${now} returning user_id)
+    select used.user_id, m.org_id from used
+    join memberships m on m.user_id = used.user_id
+    join orgs o on o.id = m.org_id and (o.deleted_at is null or m.role = 'owner')
+    order by (o.deleted_at is not null), m.created_at limit 1`;
+  return row ?? null;
+}
+
+interface SignInLinkRow {
+  method: "bootstrap_link" | "magic_link";
+  user_id: string;
+  email: string;
+}
+
+/** Method and user of a link, also of a consumed or expired one, for the log of attempts. */
+export async function selectSignInLink(sql: Db, hash: Buffer): Promise<SignInLinkRow | null> {
+  const [row] = await sql<SignInLinkRow[]>`
+    select l.method, l.user_id, u.email from sign_in_links l join users u on u.id = l.user_id
+    where l.code_hash = ${hash}`;
+  return row ?? null;
+}
+
+export async function insertSignInLink(
+  sql: Db,
+  row: { id: string; userId: string; method: string; hash: Buffer; now: Date; expiresAt: Date },
+): Promise<void> {
+  await sql`
+    insert into sign_in_links (id, user_id, method, code_hash, created_at, expires_at)
+    values (${row.id}, ${row.userId}, ${row.method}, ${row.hash}, ${row.now}, ${row.expiresAt})`;
+}
+
+export interface NewSession {
+  id: string;
+  userId: string;
+  orgId: string;
+  hash: Buffer;
+  userAgent: string | null;
+  ip: string;
+  now: Date;
+  expiresAt: Date;
+}
+
+export async function insertSession(sql: Db, row: NewSession): Promise<void> {
+  await sql`
+    insert into sessions (id, user_id, org_id, secret_hash, user_agent, ip, created_at, last_used_at, expires_at)
+    values (${row.id}, ${row.userId}, ${row.orgId}, ${row.hash}, ${row.userAgent}, ${row.ip}, ${row.now}, ${row.now},
+      ${row.expiresAt})`;
+}
+
+export interface SessionRow {
+  id: string;
+  user_agent: string | null;
+  ip: string | null;
+  created_at: Date;
+  last_used_at: Date;
+  expires_at: Date;
+}
+
+const ownSessions = (sql: Db, userId: string, orgId: string | null) =>
+  sql`user_id = ${userId} and (${orgId}::uuid is null or org_id = ${orgId})`;
+
+/** Live sessions, most recently used first. With `orgId` only those that act in it. */
+export async function selectSessions(
+  sql: Db,
+  userId: string,
+  orgId: string | null,
+  now: Date,
+  idleSince: Date,
+  limit: number,
+  offset: number,
+): Promise<SessionRow[]> {
+  return await sql<SessionRow[]>`
+    select id, user_agent, ip, created_at, last_used_at, expires_at from sessions
+    where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince}
+    order by last_used_at desc limit ${limit} offset ${offset}`;
+}
+
+export async function countSessions(
+  sql: Db,
+  userId: string,
+  orgId: string | null,
+  now: Date,
+  idleSince: Date,
+): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from sessions
+    where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince}`;
+  return row!.count;
+}
+
+/** Ends the session with this secret; returns its absolute expiry. */
+export async function deleteSessionBySecret(sql: Db, hash: Buffer): Promise<Date | null> {
+  const [row] = await sql<{ expires_at: Date }[]>`
+    delete from sessions where secret_hash = ${hash} returning expires_at`;
+  return row?.expires_at ?? null;
+}
+
+export async function updateSessionOrg(sql: Db, userId: string, id: string, orgId: string): Promise<void> {
+  await sql`update sessions set org_id = ${orgId} where user_id = ${userId} and id = ${id}`;
+}
+
+export async function deleteSessionsIn(sql: Db, userId: string, orgId: string): Promise<void> {
+  await sql`delete from sessions where user_id = ${userId} and org_id = ${orgId}`;
+}
+
+export async function deleteSession(
+  sql: Db,
+  userId: string,
+  orgId: string | null,
+  id: string,
+): Promise<SessionRow | null> {
+  const [row] = await sql<SessionRow[]>`
+    delete from sessions where ${ownSessions(sql, userId, orgId)} and id = ${id}
+    returning id, user_agent, ip, created_at, last_used_at, expires_at`;
+  return row ?? null;
+}
+
+/**
+ * True when no link was requested for the address since `since`; records the request. One of many concurrent calls gets
+ * true.
+ */
+export async function takeMagicLinkTurn(sql: Db, emailHash: Buffer, now: Date, since: Date): Promise<boolean> {
+  const rows = await sql`
+    insert into magic_link_requests (email_hash, asked_at) values (${emailHash}, ${now})
+    on conflict (email_hash) do update set asked_at = excluded.asked_at
+      where magic_link_requests.asked_at <= ${since}
+    returning 1`;
+  return rows.length === 1;
+}
+
+/** Deletes expired sign-in links, ended sessions, and link requests that no throttle needs. */
+export async function deleteExpired(
+  sql: Db,
+  before: { links: Date; sessions: Date; idle: Date; requests: Date },
+): Promise<void> {
+  await sql`delete from sign_in_links where expires_at < ${before.links}`;
+  await sql`delete from sessions where expires_at < ${before.sessions} or last_used_at < ${before.idle}`;
+  await sql`delete from magic_link_requests where asked_at < ${before.requests}`;
+}

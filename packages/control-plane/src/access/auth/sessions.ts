@@ -1,0 +1,192 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { record } from "../audit/service.ts";
+import { type ActorCtx, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { hashToken, newToken } from "../../platform/crypto/token.ts";
+import { iso, type Page } from "../../platform/http/wire.ts";
+import { ownCommand } from "../../platform/own-command.ts";
+import { type Attempt, withAttemptRecorded } from "./attempts.ts";
+import * as queries from "./queries.ts";
+import * as sessionQueries from "./session-queries.ts";
+import * as tokenQueries from "./token-queries.ts";
+import type { Session } from "./schema.ts";
+import { absoluteMs, idleSince, signInLinkMs } from "./session-times.ts";
+import { reachOf } from "./tokens.ts";
+
+/** The browser that signs in. */
+export interface Caller {
+  userAgent: string | null;
+  ip: string;
+  /** The session cookie that the browser sent: that session ends (session fixation). */
+  previous?: string | null;
+  /** True when nothing was proved anew: the new session keeps the absolute expiry of the previous one. */
+  continues?: boolean;
+  traceId?: string | null;
+}
+
+export interface OpenedSession {
+  /** Value of the session cookie. */
+  secret: string;
+  session: Session;
+  /** Absolute expiry. */
+  expiresAt: Date;
+  userId: string;
+}
+
+/** Signs in with the code of a link and consumes the link. Throws SIGN_IN_LINK_INVALID. */
+export async function signIn(system: System, input: { code: string } & Caller): Promise<OpenedSession> {
+  const hash = hashToken(input.code);
+  // The log names the user of a consumed or expired link, too.
+  const link = await sessionQueries.selectSignInLink(system.sql, hash);
+  const attempt: Attempt = {
+    method: link?.method ?? "unknown",
+    email: link?.email ?? null,
+    userId: link?.user_id ?? null,
+  };
+  return await withAttemptRecorded(system, attempt, input, async () =>
+    inTransaction(system, async (tx) => {
+      const found = await sessionQueries.consumeSignInLink(tx.sql, hash, new Date(tx.clock.now()));
+      if (found === null)
+        throw new AppError(
+          "SIGN_IN_LINK_INVALID",
+          "This sign-in link is unknown, used or older than 15 minutes. " +
+            `Request a new one, or run "${ownCommand("bootstrap-owner")}" on the server.`,
+          { field: "/code" },
+        );
+      const opened = await openSessionOf(tx, { userId: found.user_id, orgId: found.org_id, ...input });
+      await record(asSignedIn(tx, found.org_id, opened, input, "POST /api/v1/sessions"), {
+        resourceId: opened.session.id,
+      });
+      return opened;
+    }),
+  );
+}
+
+/** Opens a session for the user of a verified address; creates the user if needed. Part of the caller's transaction. */
+export async function openSession(
+  tx: System,
+  input: { email: string; orgId: string } & Caller,
+): Promise<OpenedSession> {
+  const userId = await queries.upsertVerifiedUser(tx.sql, newId(), input.email, new Date(tx.clock.now()));
+  return await openSessionOf(tx, { ...input, userId });
+}
+
+/**
+ * Opens a session in an organisation of the user and ends the browser's previous one. Part of the caller's transaction.
+ */
+export async function openSessionOf(
+  tx: System,
+  { userId, orgId, ...caller }: { userId: string; orgId: string } & Caller,
+): Promise<OpenedSession> {
+  const now = new Date(tx.clock.now());
+  const secret = newToken("");
+  const id = newId();
+  const userAgent = caller.userAgent?.slice(0, 300) ?? null;
+  const ended = caller.previous ? await sessionQueries.deleteSessionBySecret(tx.sql, hashToken(caller.previous)) : null;
+  const expiresAt = caller.continues && ended !== null ? ended : new Date(now.getTime() + absoluteMs);
+  await sessionQueries.insertSession(tx.sql, {
+    id,
+    userId,
+    orgId,
+    hash: hashToken(secret),
+    userAgent,
+    ip: caller.ip,
+    now,
+    expiresAt,
+  });
+  const session = {
+    id,
+    user_agent: userAgent,
+    ip: caller.ip,
+    current: true,
+    created_at: iso(now),
+    last_used_at: iso(now),
+    expires_at: iso(expiresAt),
+  };
+  return { secret, session, expiresAt, userId };
+}
+
+/** The newly signed-in user as an actor of the audit log. */
+export function asSignedIn(tx: System, orgId: string, opened: OpenedSession, caller: Caller, action: string): ActorCtx {
+  const trail = { action, ip: caller.ip, userAgent: caller.userAgent, recorded: false };
+  return {
+    ...tx,
+    orgId,
+    userId: opened.userId,
+    actor: { type: "session", id: opened.session.id },
+    writeSource: "ui",
+    traceId: caller.traceId ?? null,
+    trail,
+  };
+}
+
+/** Live sessions of the caller's user, most recently used first. A bound token sees those of its organisation only. */
+export async function listSessions(
+  ctx: Ctx,
+  input: { limit: number; offset: number } = { limit: 50, offset: 0 },
+): Promise<Page<Session>> {
+  requireScope(ctx, "org:read");
+  const now = new Date(ctx.clock.now());
+  const orgId = (await reachOf(ctx))?.org_id ?? null;
+  const [rows, total] = await Promise.all([
+    sessionQueries.selectSessions(ctx.sql, ctx.userId, orgId, now, idleSince(now), input.limit, input.offset),
+    sessionQueries.countSessions(ctx.sql, ctx.userId, orgId, now, idleSince(now)),
+  ]);
+  const items = rows.map((row) => ({
+    id: row.id,
+    user_agent: row.user_agent,
+    ip: row.ip,
+    current: ctx.actor.type === "session" && ctx.actor.id === row.id,
+    created_at: iso(row.created_at),
+    last_used_at: iso(row.last_used_at),
+    expires_at: iso(row.expires_at),
+  }));
+  return { items, total, limit: input.limit, offset: input.offset };
+}
+
+/** Ends a session of the caller's user; `current` is the caller's. It fails from its next request on every replica. */
+export async function endSession(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "org:write");
+  const which = id === "current" ? (ctx.actor.type === "session" ? ctx.actor.id : null) : id;
+  await inTransaction(ctx, async (tx) => {
+    const orgId = (await reachOf(tx))?.org_id ?? null;
+    const ended =
+      which !== null && isId(which) ? await sessionQueries.deleteSession(tx.sql, ctx.userId, orgId, which) : null;
+    if (ended === null) throw new AppError("NOT_FOUND", "Session not found.");
+    const { user_agent, ip, created_at, last_used_at } = ended;
+    await record(tx, {
+      resourceId: which,
+      before: { user_agent, ip, created_at: iso(created_at), last_used_at: iso(last_used_at) },
+    });
+  });
+}
+
+/** Switches the caller's session to another organisation. The caller checks the membership first. */
+export async function moveSession(ctx: Ctx, orgId: string): Promise<void> {
+  if (ctx.actor.id !== null) await sessionQueries.updateSessionOrg(ctx.sql, ctx.userId, ctx.actor.id, orgId);
+}
+
+/** Ends the sessions and tokens of a former member in the organisation, for good: a later rejoin restores none. */
+export async function endAccess(system: System, userId: string, orgId: string): Promise<void> {
+  await sessionQueries.deleteSessionsIn(system.sql, userId, orgId);
+  await tokenQueries.revokeTokensIn(system.sql, userId, orgId, new Date(system.clock.now()));
+}
+
+/** A new one-time sign-in link: the path under the public URL. */
+export async function makeSignInLink(
+  system: System,
+  userId: string,
+  method: "bootstrap_link" | "magic_link" = "bootstrap_link",
+): Promise<string> {
+  const code = newToken("");
+  const now = new Date(system.clock.now());
+  await sessionQueries.insertSignInLink(system.sql, {
+    id: newId(),
+    userId,
+    method,
+    hash: hashToken(code),
+    now,
+    expiresAt: new Date(now.getTime() + signInLinkMs),
+  });
+  return `/sign-in/${code}`;
+}

@@ -1,0 +1,163 @@
+import type { Scope } from "../../platform/context.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import type { CredentialRow, LiveCredentialRow } from "./session-queries.ts";
+
+export type TokenCredentialRow = CredentialRow & { scopes: string[] };
+
+/**
+ * The live token of the REST API with this hash, in the organisation that it is bound to. An unbound token acts in the
+ * organisation with the slug or id of the request, or in its user's only one. Null: unknown, expired, revoked, or no
+ * longer a member. A deleted organisation counts with `deletedToo` and for its owners only.
+ */
+export async function selectToken(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+  org: string | null,
+  deletedToo: boolean,
+): Promise<TokenCredentialRow | null> {
+  const rows = await sql<TokenCredentialRow[]>`
+    select t.id, t.user_id, m.org_id, m.role, t.scopes, t.last_used_at
+    from api_tokens t
+    join memberships m on m.user_id = t.user_id and m.org_id = coalesce(t.org_id, m.org_id)
+    join orgs o on o.id = m.org_id
+      and (o.deleted_at is null or (${deletedToo} and m.role = 'owner' and t.org_id is not null))
+    where t.token_hash = ${hash} and t.audience is null and t.revoked_at is null
+      and (t.expires_at is null or t.expires_at > ${now})
+      and (${org}::text is null or ${org} in (o.slug, o.id::text))
+    order by o.created_at limit 2`;
+  // Two organisations and no name: a guess would write into the wrong one.
+  return rows.length === 1 ? rows[0]! : null;
+}
+
+/** Number of live tokens of a user; expired ones and access tokens of connected apps do not count. */
+export async function countLiveTokens(sql: Db, userId: string, now: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from api_tokens
+    where user_id = ${userId} and connection_id is null and revoked_at is null
+      and (expires_at is null or expires_at > ${now})`;
+  return row!.count;
+}
+
+/** Organisation and expiry of a token: the limits of the tokens that it creates. */
+export interface TokenReach {
+  org_id: string | null;
+  expires_at: Date | null;
+}
+
+export async function selectTokenReach(sql: Db, userId: string, id: string): Promise<TokenReach | null> {
+  const [row] = await sql<TokenReach[]>`
+    select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id} and revoked_at is null`;
+  return row ?? null;
+}
+
+export interface ApiTokenRow {
+  id: string;
+  name: string;
+  org_id: string | null;
+  scopes: Scope[];
+  /** The resource that it is for; null: the REST API. */
+  audience: string | null;
+  created_at: Date;
+  expires_at: Date | null;
+  last_used_at: Date | null;
+}
+
+const ownTokens = (sql: Db, userId: string, orgId: string | null) =>
+  sql`user_id = ${userId} and connection_id is null and revoked_at is null
+    and (${orgId}::uuid is null or org_id = ${orgId})`;
+
+/**
+ * Tokens that were not revoked, newest first, expired ones included, without access tokens of connected apps. With
+ * `orgId` only those bound to it.
+ */
+export async function selectTokens(
+  sql: Db,
+  userId: string,
+  orgId: string | null,
+  limit: number,
+  offset: number,
+): Promise<ApiTokenRow[]> {
+  return await sql<ApiTokenRow[]>`
+    select id, name, org_id, scopes, audience, created_at, expires_at, last_used_at from api_tokens
+    where ${ownTokens(sql, userId, orgId)} order by id desc limit ${limit} offset ${offset}`;
+}
+
+export async function countTokens(sql: Db, userId: string, orgId: string | null): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from api_tokens where ${ownTokens(sql, userId, orgId)}`;
+  return row!.count;
+}
+
+/** Revokes a token with all tokens below it. Returns the token and the number of the others. */
+export async function revokeToken(
+  sql: Db,
+  userId: string,
+  orgId: string | null,
+  id: string,
+  now: Date,
+): Promise<{ row: ApiTokenRow; offspring: number } | null> {
+  const rows = await sql<ApiTokenRow[]>`
+    with recursive family as (
+      select id from api_tokens where ${ownTokens(sql, userId, orgId)} and id = ${id}
+      union select t.id from api_tokens t join family f on t.made_by = f.id)
+    update api_tokens set revoked_at = ${now} where id in (select id from family) and revoked_at is null
+    returning id, name, org_id, scopes, audience, created_at, expires_at, last_used_at`;
+  const row = rows.find((one) => one.id === id);
+  return row === undefined ? null : { row, offspring: rows.length - 1 };
+}
+
+/** The live token of the REST API with this hash, whatever organisation the request names. */
+export async function selectLiveToken(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+): Promise<(LiveCredentialRow & { scopes: string[] }) | null> {
+  const [row] = await sql<(LiveCredentialRow & { scopes: string[] })[]>`
+    select id, user_id, org_id, scopes from api_tokens
+    where token_hash = ${hash} and audience is null and revoked_at is null
+      and (expires_at is null or expires_at > ${now})`;
+  return row ?? null;
+}
+
+/** Records a use, unless one was recorded in the last `intervalMs`. */
+export async function touchToken(sql: Db, id: string, now: Date, intervalMs: number): Promise<void> {
+  const before = new Date(now.getTime() - intervalMs);
+  await sql`
+    update api_tokens set last_used_at = ${now}
+    where id = ${id} and (last_used_at is null or last_used_at < ${before})`;
+}
+
+/** Revokes the user's tokens that are bound to the organisation. */
+export async function revokeTokensIn(sql: Db, userId: string, orgId: string, now: Date): Promise<void> {
+  await sql`
+    update api_tokens set revoked_at = ${now}
+    where user_id = ${userId} and org_id = ${orgId} and revoked_at is null`;
+}
+
+export async function insertToken(
+  sql: Db,
+  row: {
+    id: string;
+    userId: string;
+    orgId: string | null;
+    name: string;
+    hash: Buffer;
+    scopes: readonly string[];
+    now: Date;
+    expiresAt?: Date | null;
+    /** The token that creates it; null when a person does. */
+    madeBy?: string | null;
+    /** The resource that it is for; null: the REST API. */
+    audience?: string | null;
+    /** The connection of an access token of OAuth. */
+    connectionId?: string | null;
+  },
+): Promise<void> {
+  await sql`
+    insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at, made_by, audience,
+      connection_id)
+    values (${row.id}, ${row.userId}, ${row.orgId}, ${row.name}, ${row.hash}, ${row.scopes as string[]}, ${row.now},
+      ${row.expiresAt ?? null}, ${row.madeBy ?? null}, ${row.audience ?? null}, ${row.connectionId ?? null})
+    on conflict (token_hash) do nothing`;
+}

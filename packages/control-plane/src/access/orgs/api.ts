@@ -1,0 +1,295 @@
+import { AuditEntry, AuditPage, AuditQuery } from "../audit/schema.ts";
+import { Session } from "../auth/schema.ts";
+import { callerOf, sessionCookie, signedInAs } from "../auth/service.ts";
+import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
+import { asOwner } from "./access.ts";
+import * as schema from "./schema.ts";
+import * as orgs from "./service.ts";
+
+/** What a change of an organisation does in other domains, handed over where the app is put together. */
+interface TenancyParts {
+  readonly dropHeldNotices: Parameters<typeof orgs.restoreOrg>[2];
+}
+
+const tag = "Organisations";
+const absent = ["ORG_NOT_FOUND"] as const;
+/** For the owners of the organisation that the path names. */
+const ownerOnly = {
+  role: "owner",
+  requireRole: ({ ctx, params }) => asOwner(ctx, params["id"]!),
+} as const satisfies Pick<Route, "role" | "requireRole">;
+const ownerOfDeletedToo = {
+  role: "owner",
+  requireRole: ({ ctx, params }) => asOwner(ctx, params["id"]!, true),
+} as const satisfies Pick<Route, "role" | "requireRole">;
+
+const orgRoutes = ({ dropHeldNotices }: TenancyParts): Route[] => [
+  route({
+    method: "GET",
+    path: "/api/v1/orgs",
+    auth: "tenant",
+    scope: "org:read",
+    tag,
+    summary: "List the caller's organisations",
+    query: schema.ListQuery,
+    replies: { 200: schema.OrgPage },
+    handle: async ({ ctx, query }) => ok(await orgs.listOrgs(ctx, query)),
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/orgs",
+    auth: "tenant",
+    scope: "org:write",
+    tag,
+    summary: "Create an organisation, owned by the caller",
+    body: schema.OrgCreate,
+    replies: { 201: schema.Org },
+    errors: ["INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED", "FORBIDDEN"],
+    handle: async ({ ctx, body }) => {
+      const made = await orgs.createOrg(ctx, body);
+      return created(`/api/v1/orgs/${made.id}`, made);
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}",
+    auth: "tenant",
+    scope: "org:read",
+    tag,
+    summary: "One organisation",
+    params: IdParam,
+    replies: { 200: schema.Org },
+    errors: absent,
+    handle: async ({ ctx, params }) => ok(await orgs.getOrg(ctx, params.id)),
+  }),
+  route({
+    method: "PATCH",
+    path: "/api/v1/orgs/{id}",
+    auth: "tenant",
+    scope: "org:write",
+    ...ownerOnly,
+    tag,
+    summary: "Rename an organisation or change its slug",
+    params: IdParam,
+    body: schema.OrgPatch,
+    replies: { 200: schema.Org },
+    errors: [...absent, "INVALID_SLUG", "SLUG_TAKEN"],
+    handle: async ({ ctx, params, body }) => ok(await orgs.updateOrg(ctx, params.id, body)),
+  }),
+  route({
+    method: "DELETE",
+    path: "/api/v1/orgs/{id}",
+    auth: "tenant",
+    scope: "org:write",
+    ...ownerOnly,
+    tag,
+    summary: "Delete an organisation",
+    description:
+      "Members and tokens are refused and checks stop at once. Owners can restore it for " +
+      "tenancy.deletion_grace_period_days (30); then it is deleted with all its data.",
+    params: IdParam,
+    replies: { 204: null },
+    errors: absent,
+    handle: async ({ ctx, params }) => {
+      await orgs.deleteOrg(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/orgs/{id}/restore",
+    auth: "tenant",
+    scope: "org:write",
+    ...ownerOfDeletedToo,
+    tag,
+    summary: "Restore a deleted organisation",
+    params: IdParam,
+    replies: { 200: schema.Org },
+    errors: [...absent, "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, params }) => ok(await orgs.restoreOrg(ctx, params.id, dropHeldNotices)),
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/orgs/{id}/switch",
+    auth: "tenant",
+    tag,
+    summary: "Switch the caller's session to this organisation",
+    params: IdParam,
+    replies: { 200: schema.Org },
+    errors: [...absent, "FORBIDDEN"],
+    handle: async ({ ctx, params }) => ok(await orgs.switchOrg(ctx, params.id)),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}/usage",
+    auth: "tenant",
+    scope: "org:read",
+    tag,
+    summary: "Plan limits and current usage",
+    params: IdParam,
+    replies: { 200: schema.Usage },
+    errors: absent,
+    handle: async ({ ctx, params }) => ok(await orgs.usage(ctx, params.id)),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}/audit",
+    auth: "tenant",
+    scope: "org:read",
+    ...ownerOnly,
+    tag,
+    summary: "Audit log, newest first",
+    description: "One entry for each write, kept for retention.audit_days (730).",
+    params: IdParam,
+    query: AuditQuery,
+    replies: { 200: AuditPage },
+    errors: absent,
+    cache: "no-store",
+    handle: async ({ ctx, params, query }) => ok(await orgs.listAudit(ctx, params.id, query)),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}/audit/{entry_id}",
+    auth: "tenant",
+    scope: "org:read",
+    ...ownerOnly,
+    tag,
+    summary: "One entry of the audit log",
+    description: "With every id of a bulk request, of which the list shows the first hundred.",
+    params: schema.AuditEntryParams,
+    replies: { 200: AuditEntry },
+    errors: [...absent, "AUDIT_ENTRY_NOT_FOUND"],
+    cache: "no-store",
+    handle: async ({ ctx, params }) => ok(await orgs.getAuditEntry(ctx, params.id, params.entry_id)),
+  }),
+];
+
+const memberRoutes: Route[] = [
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}/members",
+    auth: "tenant",
+    scope: "org:read",
+    tag,
+    summary: "List the members",
+    params: IdParam,
+    query: schema.ListQuery,
+    replies: { 200: schema.MemberPage },
+    errors: absent,
+    handle: async ({ ctx, params, query }) => ok(await orgs.listMembers(ctx, params.id, query)),
+  }),
+  route({
+    method: "PATCH",
+    path: "/api/v1/orgs/{id}/members/{user_id}",
+    auth: "tenant",
+    scope: "org:write",
+    everyScope: true,
+    ...ownerOnly,
+    tag,
+    summary: "Change the role of a member",
+    params: schema.MemberParams,
+    body: schema.MemberPatch,
+    replies: { 200: schema.Member },
+    errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER"],
+    handle: async ({ ctx, params, body }) => ok(await orgs.updateMember(ctx, params.id, params.user_id, body.role)),
+  }),
+  route({
+    method: "DELETE",
+    path: "/api/v1/orgs/{id}/members/{user_id}",
+    auth: "tenant",
+    scope: "org:write",
+    everyScope: true,
+    role: "owner_or_self",
+    tag,
+    summary: "Remove a member, or leave",
+    description: "Owners remove any member; every member may leave. The last owner cannot leave.",
+    params: schema.MemberParams,
+    replies: { 204: null },
+    errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER"],
+    handle: async ({ ctx, params }) => {
+      await orgs.removeMember(ctx, params.id, params.user_id);
+      return noContent();
+    },
+  }),
+];
+
+const invitationRoutes: Route[] = [
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}/invitations",
+    auth: "tenant",
+    scope: "org:read",
+    ...ownerOnly,
+    tag,
+    summary: "List the pending invitations",
+    params: IdParam,
+    query: schema.ListQuery,
+    replies: { 200: schema.InvitationPage },
+    errors: absent,
+    handle: async ({ ctx, params, query }) => ok(await orgs.listInvitations(ctx, params.id, query)),
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/orgs/{id}/invitations",
+    auth: "tenant",
+    scope: "org:write",
+    everyScope: true,
+    ...ownerOnly,
+    tag,
+    summary: "Invite a person by email",
+    description: "The link is sent to that address only and is valid for one week (168 h).",
+    params: IdParam,
+    body: schema.InvitationCreate,
+    replies: { 201: schema.NewInvitation },
+    errors: [...absent, "ALREADY_MEMBER", "ALREADY_INVITED", "INVITATIONS_LIMIT", "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, params, body }) => {
+      const made = await orgs.createInvitation(ctx, params.id, body);
+      return created(`/api/v1/orgs/${params.id}/invitations#${made.id}`, made);
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/api/v1/orgs/{id}/invitations/{invitation_id}",
+    auth: "tenant",
+    scope: "org:write",
+    everyScope: true,
+    ...ownerOnly,
+    tag,
+    summary: "Revoke a pending invitation",
+    params: schema.InvitationParams,
+    replies: { 204: null },
+    errors: [...absent, "INVITATION_NOT_FOUND"],
+    handle: async ({ ctx, params }) => {
+      await orgs.revokeInvitation(ctx, params.id, params.invitation_id);
+      return noContent();
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/invitations/accept",
+    auth: "public",
+    tag,
+    summary: "Accept an invitation with the code of its link, and sign in",
+    description:
+      "Sets the session cookie. An address that has an account signs in first; a session of another address " +
+      "is refused.",
+    body: schema.InvitationAccept,
+    replies: { 201: Session },
+    errors: ["INVITATION_INVALID", "INVITATION_FOR_ANOTHER", "QUOTA_EXCEEDED", "UNAUTHENTICATED", "CSRF_REJECTED"],
+    handle: async ({ ctx, body, http }) => {
+      const opened = await orgs.acceptInvitation(ctx, {
+        code: body.code,
+        caller: await signedInAs(ctx, http),
+        ...callerOf(ctx, http),
+      });
+      return { status: 201, body: opened.session, headers: { "Set-Cookie": sessionCookie(ctx.config, opened) } };
+    },
+  }),
+];
+
+export const tenancyRoutes = (parts: TenancyParts): Route[] => [
+  ...orgRoutes(parts),
+  ...memberRoutes,
+  ...invitationRoutes,
+];

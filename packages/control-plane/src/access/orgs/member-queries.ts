@@ -1,0 +1,155 @@
+import type { Db } from "../../platform/db/sql.ts";
+import type { Role } from "./schema.ts";
+
+/** False when the user is already a member. */
+export async function insertMembership(
+  sql: Db,
+  row: { orgId: string; userId: string; role: Role; now: Date },
+): Promise<boolean> {
+  const rows = await sql`
+    insert into memberships (org_id, user_id, role, created_at)
+    values (${row.orgId}, ${row.userId}, ${row.role}, ${row.now})
+    on conflict (org_id, user_id) do nothing returning user_id`;
+  return rows.length === 1;
+}
+
+export interface MemberRow {
+  user_id: string;
+  email: string;
+  name: string | null;
+  role: Role;
+  joined_at: Date;
+}
+
+const memberColumns = (sql: Db) => sql`u.id as user_id, u.email, u.name, m.role, m.created_at as joined_at`;
+
+/** Oldest member first. */
+export async function selectMembers(sql: Db, orgId: string, limit: number, offset: number): Promise<MemberRow[]> {
+  return await sql<MemberRow[]>`
+    select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId}
+    order by m.created_at, u.id limit ${limit} offset ${offset}`;
+}
+
+export async function countMembers(sql: Db, orgId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from memberships where org_id = ${orgId}`;
+  return row!.count;
+}
+
+export async function selectMember(sql: Db, orgId: string, userId: string): Promise<MemberRow | null> {
+  const [row] = await sql<MemberRow[]>`
+    select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id
+    where m.org_id = ${orgId} and m.user_id = ${userId}`;
+  return row ?? null;
+}
+
+export async function isMember(sql: Db, orgId: string, email: string): Promise<boolean> {
+  return (
+    (
+      await sql`
+        select 1 from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and u.email = ${email}`
+    ).length === 1
+  );
+}
+
+export async function countOwners(sql: Db, orgId: string): Promise<number> {
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from memberships where org_id = ${orgId} and role = 'owner'`;
+  return row!.count;
+}
+
+export async function updateRole(sql: Db, orgId: string, userId: string, role: Role): Promise<void> {
+  await sql`update memberships set role = ${role} where org_id = ${orgId} and user_id = ${userId}`;
+}
+
+export async function deleteMembership(sql: Db, orgId: string, userId: string): Promise<void> {
+  await sql`delete from memberships where org_id = ${orgId} and user_id = ${userId}`;
+}
+
+export interface InvitationRow {
+  id: string;
+  org_id: string;
+  email: string;
+  role: Role;
+  invited_by: string | null;
+  created_at: Date;
+  expires_at: Date;
+}
+
+const invitationColumns = (sql: Db) =>
+  sql`
+    i.id, i.org_id, i.email, i.role, (select u.email from users u where u.id = i.invited_by) as invited_by,
+    i.created_at, i.expires_at`;
+const pending = (sql: Db, now: Date) => sql`i.accepted_at is null and i.revoked_at is null and i.expires_at > ${now}`;
+
+export async function insertInvitation(
+  sql: Db,
+  row: InvitationRow & { invitedBy: string; hash: Buffer },
+): Promise<void> {
+  await sql`
+    insert into invitations (id, org_id, email, role, code_hash, invited_by, created_at, expires_at)
+    values (${row.id}, ${row.org_id}, ${row.email}, ${row.role}, ${row.hash}, ${row.invitedBy}, ${row.created_at},
+      ${row.expires_at})`;
+}
+
+/** Newest first. */
+export async function selectInvitations(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  limit: number,
+  offset: number,
+): Promise<InvitationRow[]> {
+  return await sql<InvitationRow[]>`
+    select ${invitationColumns(sql)} from invitations i where i.org_id = ${orgId} and ${pending(sql, now)}
+    order by i.id desc limit ${limit} offset ${offset}`;
+}
+
+export async function countInvitations(sql: Db, orgId: string, now: Date): Promise<number> {
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from invitations i where i.org_id = ${orgId} and ${pending(sql, now)}`;
+  return row!.count;
+}
+
+export async function isInvited(sql: Db, orgId: string, email: string, now: Date): Promise<boolean> {
+  return (
+    (await sql`select 1 from invitations i where i.org_id = ${orgId} and i.email = ${email} and ${pending(sql, now)}`)
+      .length > 0
+  );
+}
+
+export async function revokeInvitation(sql: Db, orgId: string, id: string, now: Date): Promise<InvitationRow | null> {
+  const [row] = await sql<InvitationRow[]>`
+    update invitations i set revoked_at = ${now} where i.org_id = ${orgId} and i.id = ${id} and ${pending(sql, now)}
+    returning ${invitationColumns(sql)}`;
+  return row ?? null;
+}
+
+/** A pending invitation to a live organisation. */
+export async function selectInvitation(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+): Promise<(InvitationRow & { org_name: string }) | null> {
+  const [row] = await sql<(InvitationRow & { org_name: string })[]>`
+    select ${invitationColumns(sql)}, o.name as org_name from invitations i
+    join orgs o on o.id = i.org_id and o.deleted_at is null where i.code_hash = ${hash} and ${pending(sql, now)}`;
+  return row ?? null;
+}
+
+/** The newest pending invitation of one of these addresses to a live organisation; earlier addresses win. */
+export async function selectInvitationTo(sql: Db, emails: readonly string[], now: Date): Promise<InvitationRow | null> {
+  const [row] = await sql<InvitationRow[]>`
+    select ${invitationColumns(sql)} from invitations i join orgs o on o.id = i.org_id and o.deleted_at is null
+    where i.email = any(${[...emails]}::text[]) and ${pending(sql, now)}
+    order by array_position(${[...emails]}::text[], i.email), i.id desc limit 1`;
+  return row ?? null;
+}
+
+/** Consumes an invitation. Exactly one of two callers with one code gets true. */
+export async function takeInvitation(sql: Db, id: string, now: Date): Promise<boolean> {
+  return (
+    (await sql`update invitations i set accepted_at = ${now} where i.id = ${id} and ${pending(sql, now)}`).count === 1
+  );
+}

@@ -1,0 +1,83 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import { differences, record } from "../audit/service.ts";
+import { endAccess } from "../auth/service.ts";
+import { endConnectionsOf } from "../oauth/service.ts";
+import { type Ctx, inTransaction, requireEveryScope, requireOwner, requireScope } from "../../platform/context.ts";
+import { iso, type Page } from "../../platform/http/wire.ts";
+import { asOwner, inOrg } from "./access.ts";
+import * as queries from "./member-queries.ts";
+import { lockOrg } from "./queries.ts";
+import type { Member, Role } from "./schema.ts";
+
+/** The members of the organisation, oldest first. */
+export async function listMembers(
+  ctx: Ctx,
+  orgId: string,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<Member>> {
+  requireScope(ctx, "org:read");
+  const own = await inOrg(ctx, orgId);
+  const [rows, total] = await Promise.all([
+    queries.selectMembers(own.sql, orgId, limit, offset),
+    queries.countMembers(own.sql, orgId),
+  ]);
+  return { items: rows.map(present), total, limit, offset };
+}
+
+/** Changes the role of a member. For owners. Throws MEMBER_NOT_FOUND, LAST_OWNER. */
+export async function updateMember(ctx: Ctx, orgId: string, userId: string, role: Role): Promise<Member> {
+  requireScope(ctx, "org:write");
+  requireEveryScope(ctx);
+  return await inTransaction(ctx, async (tx) => {
+    const own = await asOwner(tx, orgId);
+    const before = await lockMember(own, userId);
+    const after = { ...before, role };
+    if (before.role === "owner" && role !== "owner") await notTheLast(own);
+    await queries.updateRole(tx.sql, orgId, userId, role);
+    await record(own, { resourceId: userId, ...differences({ before: auditable(before), after: auditable(after) }) });
+    return present(after);
+  });
+}
+
+/** Removes a member; sessions and tokens fail there from the next request on. For owners, and for the member. */
+export async function removeMember(ctx: Ctx, orgId: string, userId: string): Promise<void> {
+  requireScope(ctx, "org:write");
+  requireEveryScope(ctx);
+  await inTransaction(ctx, async (tx) => {
+    const own = await inOrg(tx, orgId);
+    if (userId !== ctx.userId) requireOwner(own);
+    const before = await lockMember(own, userId);
+    if (before.role === "owner") await notTheLast(own);
+    await queries.deleteMembership(tx.sql, orgId, userId);
+    await endAccess(tx, userId, orgId);
+    await endConnectionsOf(tx, userId, orgId);
+    await record(own, { resourceId: userId, before: auditable(before) });
+  });
+}
+
+/** Reads a member under the lock of the organisation, so that concurrent removals of owners see each other. */
+async function lockMember(own: Ctx, userId: string): Promise<queries.MemberRow> {
+  await lockOrg(own.sql, own.orgId);
+  const row = isId(userId) ? await queries.selectMember(own.sql, own.orgId, userId) : null;
+  if (row === null) throw new AppError("MEMBER_NOT_FOUND", "Member not found.");
+  return row;
+}
+
+async function notTheLast(own: Ctx): Promise<void> {
+  if ((await queries.countOwners(own.sql, own.orgId)) > 1) return;
+  throw new AppError(
+    "LAST_OWNER",
+    "This is the only owner. Make another member an owner first, or delete the organisation.",
+  );
+}
+
+const auditable = ({ email, role }: queries.MemberRow) => ({ email, role });
+
+const present = (row: queries.MemberRow): Member => ({
+  user_id: row.user_id,
+  email: row.email,
+  name: row.name,
+  role: row.role,
+  joined_at: iso(row.joined_at),
+});

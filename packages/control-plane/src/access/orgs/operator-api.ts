@@ -1,0 +1,54 @@
+import { ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
+import { PlanPage } from "../plans/schema.ts";
+import { listPlans } from "../plans/service.ts";
+import { changePlan, getAnyOrg, listAllOrgs } from "./operator.ts";
+import * as schema from "./schema.ts";
+
+const operator = { auth: "operator", tag: "Operator" } as const;
+const one = { ...operator, path: "/operator/orgs/{id}", params: IdParam } as const;
+
+export const operatorOrgRoutes: Route[] = [
+  route({
+    ...operator,
+    method: "GET",
+    path: "/operator/orgs",
+    summary: "List all organisations with their plans",
+    query: schema.OperatorOrgQuery,
+    replies: { 200: schema.OperatorOrgPage },
+    handle: async ({ ctx, query }) => ok(await listAllOrgs(ctx, query)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    summary: "Get one organisation with its plan",
+    description: "`{id}` may be the slug.",
+    replies: { 200: schema.OperatorOrg },
+    errors: ["ORG_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await getAnyOrg(ctx, params.id)),
+  }),
+  route({
+    ...one,
+    method: "PATCH",
+    summary: "Change the plan of an organisation, or its overrides",
+    description:
+      "Quotas apply at once, rate budgets within 5 s. What the organisation has beyond a lower limit stays; only " +
+      "additions are refused. The change stands in its audit log. `{id}` may be the slug.",
+    body: schema.OperatorOrgPatch,
+    replies: { 200: schema.OperatorOrg },
+    errors: ["ORG_NOT_FOUND"],
+    handle: async ({ ctx, params, body }) => ok(await changePlan(ctx, params.id, body)),
+  }),
+  route({
+    ...operator,
+    method: "GET",
+    path: "/operator/plans",
+    summary: "List the plans",
+    query: schema.ListQuery,
+    replies: { 200: PlanPage },
+    async handle({ ctx, query: { limit, offset } }) {
+      const plans = await listPlans(ctx);
+      return ok({ items: plans.slice(offset, offset + limit), total: plans.length, limit, offset });
+    },
+  }),
+];

@@ -1,0 +1,78 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { suggestion } from "@statusmesh/shared/suggestion";
+import { record } from "../audit/service.ts";
+import { asSystem, inTransaction, type System } from "../../platform/context.ts";
+import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
+import { listPlans } from "../plans/service.ts";
+import * as queries from "./operator-queries.ts";
+import type { OperatorOrg, OperatorOrgPatch, OperatorOrgQuery } from "./schema.ts";
+
+/** Organisations of the installation, oldest first, deleted ones too. For operators. */
+export async function listAllOrgs(
+  { sql }: Pick<System, "sql">,
+  { q = "", limit, offset }: OperatorOrgQuery,
+): Promise<Page<OperatorOrg>> {
+  const [rows, total] = await Promise.all([queries.selectOrgs(sql, q, limit, offset), queries.countOrgs(sql, q)]);
+  return { items: rows.map(present), total, limit, offset };
+}
+
+/** One organisation, by its id or its slug. For operators. Throws ORG_NOT_FOUND. */
+export async function getAnyOrg({ sql }: Pick<System, "sql">, org: string): Promise<OperatorOrg> {
+  const row = await queries.selectOrg(sql, org.toLowerCase());
+  if (row === null) throw noOrg();
+  return present(row);
+}
+
+/**
+ * Moves an organisation to another plan, or replaces its overrides. What it has beyond a lower limit stays; only
+ * additions are refused. Its owners see the change in their audit log. For operators. Throws ORG_NOT_FOUND,
+ * INVALID_BODY for an unknown plan.
+ */
+export async function changePlan(system: System, id: string, patch: OperatorOrgPatch): Promise<OperatorOrg> {
+  return await inTransaction(system, async (tx) => {
+    const { id: orgId } = await getAnyOrg(tx, id);
+    const before = await queries.lockOrgPlan(tx.sql, orgId);
+    if (before === null) throw noOrg();
+    const after = {
+      plan_id: patch.plan ?? before.plan_id,
+      plan_overrides: patch.overrides ?? before.plan_overrides,
+    };
+    const known = (await listPlans(tx)).map((plan) => plan.id);
+    if (!known.includes(after.plan_id))
+      throw new AppError(
+        "INVALID_BODY",
+        `There is no plan ${JSON.stringify(after.plan_id)}.${suggestion(after.plan_id, known)} ` +
+          `The plans are ${known.join(", ")}.`,
+        { field: "/plan" },
+      );
+    await queries.updateOrgPlan(tx.sql, orgId, after, new Date(tx.clock.now()));
+    // Without the address of the operator, which is not the organisation's business.
+    await record(asSystem(tx, orgId, "PATCH /operator/orgs/{id}"), {
+      resourceId: orgId,
+      before: auditable(before),
+      after: auditable(after),
+    });
+    return await getAnyOrg(tx, orgId);
+  });
+}
+
+const noOrg = () => new AppError("ORG_NOT_FOUND", "There is no such organisation.");
+
+const auditable = ({ plan_id, plan_overrides }: queries.OrgPlanRow) => ({ plan: plan_id, overrides: plan_overrides });
+
+function present(row: queries.OperatorOrgRow): OperatorOrg {
+  const { id: _id, name: _name, ...limits } = row.limits;
+  return {
+    id: row.id,
+    name: row.name,
+    slug: row.slug,
+    plan: row.plan_id,
+    overrides: row.plan_overrides,
+    limits,
+    owners: row.owners,
+    targets: row.targets,
+    members: row.members,
+    created_at: iso(row.created_at),
+    deleted_at: isoOrNull(row.deleted_at),
+  };
+}

@@ -1,0 +1,342 @@
+import t from "tap";
+import { newId } from "@statusmesh/shared/ids";
+import { nightly } from "../../operator/nightly.ts";
+import { openHub } from "../../platform/db/notify.ts";
+import { pull } from "../../monitoring/pipeline/assign.ts";
+import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { day } from "../../testing/clock.ts";
+import { addIncident, newTarget, setStatus, webhookTo } from "../../testing/scene.ts";
+import { agentPulls } from "../../monitoring/agents/service.ts";
+import { createPage } from "../../publishing/status-pages/service.ts";
+import { setupSteps } from "../../monitoring/targets/setup.ts";
+import { updateOrg } from "./service.ts";
+import { asking, newMember, serveWhole, signedIn, withToken } from "../../testing/whole-app.ts";
+import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
+
+const refused = (status: number, code: string, field: string | null = null) => ({
+  status,
+  body: { error: { code, field } },
+});
+
+t.test("the setup checklist ticks what is there, and ends when all is done or an owner dismisses it", async (t) => {
+  const { system, sql } = await openWorld(t);
+  const owner = await newOrg(system);
+  const stranger = await newOrg(system);
+  const done = async (ctx = owner) =>
+    (await setupSteps(ctx))?.filter((step) => step.done).map(({ name }) => name) ?? null;
+  t.strictSame(await done(), []);
+  await newTarget(owner);
+  await webhookTo(owner, "https://hooks.example.org/");
+  t.strictSame(await done(), ["monitor", "channel"]);
+  t.strictSame(await done(stranger), [], "things of others do not count");
+  await sql`insert into agents (id, region_id, name, token_hash, built_in, created_at, last_seen_at)
+    values (${newId()}, 'eu', 'built-in', ${Buffer.alloc(32)}, true, now(), now())`;
+  await newAgent(system);
+  t.strictSame(await done(), ["monitor", "channel"], "nor does the built-in agent, or one that never connected");
+  await agentPulls(await newAgent(system), { version: "1.0.0", impairedSince: null });
+  t.strictSame(await done(), ["monitor", "channel", "agent"]);
+  await createPage(owner, { slug: "acme", name: "Acme" });
+  t.equal(await done(), null, "complete");
+
+  t.strictSame(await done(stranger), ["agent"]);
+  t.equal(await done({ ...stranger, scopes: new Set(["targets:read"]) }), null, "a caller that cannot take the steps");
+  t.match(await updateOrg(stranger, stranger.orgId, { setup_dismissed: true }), { setup_dismissed: true });
+  t.equal(await done(stranger), null);
+  t.match(await updateOrg(stranger, stranger.orgId, { name: "Other" }), { setup_dismissed: true });
+  await updateOrg(stranger, stranger.orgId, { setup_dismissed: false });
+  t.strictSame(await done(stranger), ["agent"]);
+});
+
+t.test("the creator owns an organisation; a session switches between its user's organisations", async (t) => {
+  const world = await openWorld(t);
+  const owner = await newOrg(world.system);
+  const served = await serveWhole(t, world);
+  const ask = asking(served, await signedIn(owner));
+  const made = await ask("POST", "/api/v1/orgs", { name: " Zweite GmbH " });
+  t.match(made, {
+    status: 201,
+    body: {
+      name: "Zweite GmbH",
+      slug: "zweite-gmbh",
+      plan: "selfhost",
+      role: "owner",
+      current: false,
+      deleted_at: null,
+      purged_at: null,
+    },
+  });
+  t.equal(made.headers.get("location"), `/api/v1/orgs/${made.body.id}`);
+  t.match(
+    await ask("POST", "/api/v1/orgs", { name: "Zweite GmbH" }),
+    { status: 201, body: { slug: /^zweite-gmbh-\d{5}$/ } },
+    "a taken slug gets a number",
+  );
+  t.match(await ask("GET", "/api/v1/orgs"), {
+    body: { total: 3, items: [{ id: owner.orgId, current: true }, { id: made.body.id }, {}] },
+  });
+
+  t.match(await ask("POST", `/api/v1/orgs/${made.body.id}/switch`), {
+    status: 200,
+    body: { id: made.body.id, current: true },
+  });
+  t.match(await ask("GET", "/api/v1/me"), { body: { org: { id: made.body.id } } }, "and stays there");
+  t.match(
+    await ask("GET", "/api/v1/me", undefined, { "x-sm-org": `org-${owner.orgId}` }),
+    { body: { org: { id: owner.orgId } } },
+    "a header selects it for one request",
+  );
+
+  t.match(await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { name: "Second", slug: "second" }), {
+    status: 200,
+    body: { name: "Second", slug: "second" },
+  });
+  t.match(
+    await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { slug: `zweite-gmbh` }),
+    { status: 200 },
+    "the old slug is free at once",
+  );
+  t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { slug: "zweite-gmbh" }), refused(409, "SLUG_TAKEN"));
+  t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { slug: "No" }), refused(400, "INVALID_SLUG", "/slug"));
+  t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: " " }), refused(400, "EMPTY_NAME", "/name"));
+
+  const bound = asking(served, await withToken(owner));
+  t.match(
+    await bound("GET", "/api/v1/orgs"),
+    { body: { total: 1, items: [{ id: owner.orgId }] } },
+    "a bound token sees its own",
+  );
+  t.match(await bound("GET", `/api/v1/orgs/${made.body.id}`), refused(404, "ORG_NOT_FOUND"));
+  t.match(await bound("POST", "/api/v1/orgs", { name: "Third" }), refused(403, "FORBIDDEN"));
+  t.match(await bound("POST", `/api/v1/orgs/${owner.orgId}/switch`), refused(403, "FORBIDDEN"));
+});
+
+t.test("one below the limit of owned organisations exactly one of many concurrent creations succeeds", async (t) => {
+  const world = await openWorld(t);
+  const ask = asking(await serveWhole(t, world), await signedIn(await newOrg(world.system)));
+  await ask("POST", "/api/v1/orgs", { name: "Two" });
+  const race = await Promise.all(Array.from({ length: 12 }, () => ask("POST", "/api/v1/orgs", { name: "Three" })));
+  t.equal(race.filter(({ status }) => status === 201).length, 1);
+  t.match(race.find(({ status }) => status === 422)?.body.error, {
+    code: "QUOTA_EXCEEDED",
+    details: { quota: "owned_orgs", current: 3, limit: 3, plan: "selfhost" },
+  });
+  t.equal(race.filter(({ status }) => status === 422).length, 11);
+});
+
+t.test("every route answers a foreign organisation like an absent one", async (t) => {
+  const world = await openWorld(t);
+  const foreign = await newOrg(world.system);
+  const ask = asking(await serveWhole(t, world), await signedIn(await newOrg(world.system)));
+  const tails: [string, string, unknown?][] = [
+    ["GET", ""],
+    ["PATCH", "", { name: "x" }],
+    ["DELETE", ""],
+    ["POST", "/restore"],
+    ["POST", "/switch"],
+    ["GET", "/usage"],
+    ["GET", "/audit"],
+    ["GET", "/members"],
+    ["PATCH", `/members/${foreign.userId}`, { role: "member" }],
+    ["DELETE", `/members/${foreign.userId}`],
+    ["GET", "/invitations"],
+    ["POST", "/invitations", { email: "a@example.org" }],
+    ["DELETE", `/invitations/${newId()}`],
+  ];
+  for (const [method, tail, body] of tails) {
+    const [there, absent, nonsense] = await Promise.all(
+      [foreign.orgId, newId(), "nonsense"].map((id) =>
+        ask(method, `/api/v1/orgs/${id}${tail}`, body, { traceparent: `00-${"1".repeat(32)}-${"1".repeat(16)}-01` }),
+      ),
+    );
+    t.match(there, refused(404, "ORG_NOT_FOUND"), `${method} ${tail}`);
+    t.equal(there!.text, absent!.text);
+    t.equal(there!.text, nonsense!.text);
+  }
+});
+
+t.test("a deleted organisation refuses access and stops its checks; its owner restores it", async (t) => {
+  const world = await openWorld(t);
+  const owner = await newOrg(world.system);
+  const member = await newMember(owner);
+  const served = await serveWhole(t, world);
+  const [ask, asMember, program] = [
+    asking(served, await signedIn(owner)),
+    asking(served, await signedIn(member)),
+    asking(served, await withToken(owner)),
+  ];
+  const targetId = await newTarget(owner);
+  await setStatus(owner, targetId, "up");
+  await world.sql`
+    update targets
+    set kind = 'tcp', spec = ${world.sql.json({ type: "tcp", host: "shop.example.org", port: 443, timeout: 1000 })}`;
+  await world.sql`insert into target_regions (target_id, region_id) values (${targetId}, 'eu')`;
+  const agent = await newAgent(world.system);
+  const hub = openHub(world.sql, world.log);
+  const request = (cursor: string | null) => ({ protocol: protocolVersion, agent_version: "0", capacity: 0, cursor });
+  const pulled = async (cursor: string | null) => await pull(agent, hub, request(cursor), AbortSignal.abort());
+  const first = await pulled(null);
+  t.match(first.checks, [{ target_id: targetId }]);
+
+  t.match(await asMember("DELETE", `/api/v1/orgs/${owner.orgId}`), refused(403, "OWNER_REQUIRED"));
+  t.match(await ask("DELETE", `/api/v1/orgs/${owner.orgId}`), { status: 204 });
+  const second = await pulled(first.cursor);
+  t.match(second, { full: false, checks: [], drop: [targetId] }, "its agents drop the checks");
+  t.strictSame((await pulled(null)).checks, [], "and no agent that starts gets them");
+  for (const who of [ask, program]) t.match(await who("GET", "/api/v1/targets"), refused(404, "ORG_NOT_FOUND"));
+  t.match(await asMember("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
+  const page = await ask("GET", "/monitors", undefined, { accept: "text/html" });
+  t.match([page.status, page.headers.get("location")], [302, "/settings/organisation"], "where it can be restored");
+  t.match(await asMember("POST", `/api/v1/orgs/${owner.orgId}/restore`), refused(401, "UNAUTHENTICATED"));
+  t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}`), {
+    body: {
+      deleted_at: new Date(world.clock.now()).toISOString(),
+      purged_at: new Date(world.clock.now() + 30 * day).toISOString(),
+    },
+  });
+  t.match(await ask("DELETE", `/api/v1/orgs/${owner.orgId}`), refused(404, "ORG_NOT_FOUND"));
+  t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "x" }), refused(404, "ORG_NOT_FOUND"));
+
+  t.match(await ask("POST", `/api/v1/orgs/${owner.orgId}/restore`), { status: 200, body: { deleted_at: null } });
+  t.match((await pulled(second.cursor)).checks, [{ target_id: targetId }], "and its checks go on");
+  for (const who of [ask, asMember, program])
+    t.match(await who("GET", "/api/v1/targets"), { status: 200, body: { total: 1 } });
+});
+
+t.test("a session of a deleted organisation continues in another one of its user", async (t) => {
+  const world = await openWorld(t);
+  const { system, sql } = world;
+  const [gone, home] = [await newOrg(system), await newOrg(system)];
+  const member = await newMember(gone);
+  for (const { userId } of [gone, member])
+    await sql`
+      insert into memberships (org_id, user_id, role, created_at)
+      values (${home.orgId}, ${userId}, 'member', ${new Date(world.clock.now())})`;
+  const served = await serveWhole(t, world);
+  const [ask, asMember] = [asking(served, await signedIn(gone)), asking(served, await signedIn(member))];
+  const target = { name: "x", check: { type: "tcp", host: "shop.example.org", port: 443 } };
+  await ask("DELETE", `/api/v1/orgs/${gone.orgId}`);
+
+  t.match(await ask("GET", "/settings/organisation"), { status: 200, text: /is deleted/ });
+  for (const who of [ask, asMember]) {
+    const write = await who("POST", "/api/v1/targets", target);
+    t.match(write, refused(404, "ORG_NOT_FOUND"), "a write that was meant for the deleted one goes nowhere else");
+    t.match(await who("GET", "/monitors"), { status: 200 });
+    t.match(await who("GET", "/api/v1/me"), { body: { org: { id: home.orgId }, role: "member" } });
+    t.match(await who("POST", "/api/v1/targets", target), { status: 201 });
+  }
+  t.match(await sql`select distinct org_id from targets`, [{ org_id: home.orgId }]);
+  t.match(await ask("POST", `/api/v1/orgs/${gone.orgId}/restore`), { status: 200 });
+  t.match(await ask("GET", "/api/v1/me"), { body: { org: { id: home.orgId } } }, "until it switches back");
+});
+
+t.test("after the grace period the nightly job purges a deleted organisation with all its data", async (t) => {
+  const world = await openWorld(t);
+  const { system, sql, clock } = world;
+  const [gone, kept] = [await newOrg(system), await newOrg(system)];
+  const ask = asking(await serveWhole(t, world), await signedIn(gone));
+  for (const org of [gone, kept]) {
+    const targetId = await newTarget(org);
+    await setStatus(org, targetId, "up");
+    await addIncident(org, targetId, { started: clock.now() });
+    await webhookTo(org, "https://hooks.example.org/");
+  }
+  t.equal(await nightly(system), true);
+  t.equal(await nightly(system), false, "one night, one run");
+  await ask("DELETE", `/api/v1/orgs/${gone.orgId}`);
+  clock.advance(29 * day);
+  await nightly(system);
+  t.match(await ask("GET", `/api/v1/orgs/${gone.orgId}`), { status: 200 });
+  clock.advance(day);
+  t.match(await ask("POST", `/api/v1/orgs/${gone.orgId}/restore`), { status: 404 }, "the time is over, purged or not");
+  t.equal(await nightly(system), true);
+  const left = await sql<{ org_id: string }[]>`
+    select org_id from targets union all select org_id from incidents union all select org_id from channels union all
+    select id from orgs`;
+  t.strictSame(new Set(left.map((row) => row.org_id)), new Set([kept.orgId]));
+  t.equal(
+    (await sql`select 1 from deleted_targets where org_id = ${gone.orgId}`).length,
+    1,
+    "tombstones for agents and rollups",
+  );
+
+  const loose = await sql`
+      select conrelid::regclass as table from pg_constraint
+      where confrelid = 'orgs'::regclass and contype = 'f' and confdeltype <> 'c'`;
+  t.strictSame([...loose], [], "whatever refers to an organisation goes with it");
+});
+
+t.test("the last owner cannot leave, nor two concurrently; a removed member loses access at once", async (t) => {
+  const world = await openWorld(t);
+  const owner = await newOrg(world.system);
+  const [second, member] = [await newMember(owner, "owner"), await newMember(owner)];
+  const served = await serveWhole(t, world);
+  const [ask, asSecond, asMember] = [
+    asking(served, await signedIn(owner)),
+    asking(served, await signedIn(second)),
+    asking(served, await signedIn(member)),
+  ];
+  const program = asking(served, await withToken(member));
+  const path = `/api/v1/orgs/${owner.orgId}/members`;
+  t.match(await asMember("GET", path), {
+    body: { total: 3, items: [{ user_id: owner.userId, role: "owner" }, {}, {}] },
+  });
+  t.match(await asMember("PATCH", `${path}/${member.userId}`, { role: "owner" }), refused(403, "OWNER_REQUIRED"));
+  t.match(await asMember("DELETE", `${path}/${owner.userId}`), refused(403, "OWNER_REQUIRED"));
+  t.match(await ask("DELETE", `${path}/${newId()}`), refused(404, "MEMBER_NOT_FOUND"));
+
+  const race = await Promise.all([
+    ask("DELETE", `${path}/${owner.userId}`),
+    asSecond("DELETE", `${path}/${second.userId}`),
+  ]);
+  t.strictSame(race.map(({ status }) => status).sort(), [204, 409]);
+  t.match(
+    race.find(({ status }) => status === 409),
+    refused(409, "LAST_OWNER"),
+  );
+  const [left, stays] = race[0]!.status === 204 ? [ask, asSecond] : [asSecond, ask];
+  t.match(await left("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
+  const lastId = race[0]!.status === 204 ? second.userId : owner.userId;
+  t.match(await stays("PATCH", `${path}/${lastId}`, { role: "member" }), refused(409, "LAST_OWNER"));
+
+  t.match(await stays("PATCH", `${path}/${member.userId}`, { role: "owner" }), {
+    status: 200,
+    body: { role: "owner" },
+  });
+  const demoted = await Promise.all(
+    [lastId, member.userId].map((id) => stays("PATCH", `${path}/${id}`, { role: "member" })),
+  );
+  t.equal(demoted.filter(({ status }) => status === 200).length, 1, "two demotions at once leave an owner");
+  const [remaining] = await world.sql<
+    { user_id: string }[]
+  >`select user_id from memberships where org_id = ${owner.orgId} and role = 'owner'`;
+  const boss = remaining!.user_id === member.userId ? asMember : stays;
+  if (remaining!.user_id === member.userId) await boss("PATCH", `${path}/${lastId}`, { role: "owner" });
+  t.match(await stays("DELETE", `${path}/${member.userId}`), { status: 204 });
+  t.match(await asMember("GET", "/api/v1/me"), refused(401, "UNAUTHENTICATED"));
+  t.match(await program("GET", "/api/v1/me"), refused(401, "UNAUTHENTICATED"));
+  await world.sql`
+    insert into memberships (org_id, user_id, role, created_at)
+    values (${owner.orgId}, ${member.userId}, 'member', now())`;
+  t.match(await program("GET", "/api/v1/me"), refused(401, "UNAUTHENTICATED"), "coming back brings no old token back");
+});
+
+t.test("usage has the current number and the limit of every quota", async (t) => {
+  const world = await openWorld(t);
+  const owner = await newOrg(world.system, "free");
+  const ask = asking(await serveWhole(t, world), await signedIn(owner));
+  await newTarget(owner);
+  await webhookTo(owner, "https://hooks.example.org/");
+  t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}/usage`), {
+    status: 200,
+    body: {
+      plan: "free",
+      min_check_interval_secs: 60,
+      quotas: {
+        max_targets: { current: 1, limit: 20 },
+        max_members: { current: 1, limit: 3 },
+        max_pending_invitations: { current: 0, limit: 10 },
+        max_notification_channels: { current: 1, limit: 20 },
+      },
+    },
+  });
+});

@@ -1,0 +1,261 @@
+import { randomInt } from "node:crypto";
+import { AppError } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import { differences, getEntry, listAudit as listEntries, record, recordedNames } from "../audit/service.ts";
+import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
+import { moveSession, slugOf } from "../auth/service.ts";
+import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
+import { PlanRefusal, refusalsOf } from "../plans/service.ts";
+import { notifyPages } from "../../publishing/status-pages/service.ts";
+import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
+import { insertMembership } from "./member-queries.ts";
+import * as queries from "./queries.ts";
+import { quotas } from "../plans/schema.ts";
+import type { Org, OrgCreate, OrgPatch, Role, Usage } from "./schema.ts";
+
+export {
+  acceptInvitation,
+  acceptInvitationTo,
+  createInvitation,
+  getInvitation,
+  listInvitations,
+  revokeInvitation,
+} from "./invitations.ts";
+export { asOwner };
+export { listMembers, removeMember, updateMember } from "./members.ts";
+
+interface Paging {
+  limit: number;
+  offset: number;
+}
+
+const day = 86_400_000;
+const graceMs = (system: System): number => system.config.tenancy.deletion_grace_period_days * day;
+
+/** The caller's organisations, oldest first. Owners also see those that they can restore. */
+export async function listOrgs(ctx: Ctx, { limit, offset }: Paging): Promise<Page<Org>> {
+  requireScope(ctx, "org:read");
+  const token = tokenOf(ctx);
+  const [rows, total] = await Promise.all([
+    queries.selectOrgs(ctx.sql, ctx.userId, token, limit, offset),
+    queries.countOrgs(ctx.sql, ctx.userId, token),
+  ]);
+  return { items: rows.map((row) => present(ctx, row, row.role)), total, limit, offset };
+}
+
+/** One organisation of the caller. Throws ORG_NOT_FOUND. */
+export async function getOrg(ctx: Ctx, id: string): Promise<Org> {
+  requireScope(ctx, "org:read");
+  const own = await inOrg(ctx, id, true);
+  return present(ctx, await queries.selectOrg(ctx.sql, id), own.role);
+}
+
+/**
+ * Creates an organisation owned by the caller. Throws SLUG_TAKEN, QUOTA_EXCEEDED, and FORBIDDEN for a token that could
+ * not use it.
+ */
+export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
+  requireScope(ctx, "org:write");
+  const { name } = input;
+  const now = new Date(ctx.clock.now());
+  const row: queries.OrgRow = {
+    id: newId(),
+    slug: input.slug ?? slugOf(name),
+    name,
+    plan_id: ctx.config.tenancy.default_plan,
+    created_at: now,
+    deleted_at: null,
+    setup_dismissed_at: null,
+  };
+  const token = tokenOf(ctx);
+  if (token !== null && (await queries.isBound(ctx.sql, token)))
+    throw new AppError(
+      "FORBIDDEN",
+      "A token that is bound to an organisation cannot make another one. Use a session, or a token that is not bound.",
+    );
+  return await inTransaction(ctx, async (tx) => {
+    await withinOwnerLimit(tx);
+    while (!(await queries.insertOrg(tx.sql, row))) {
+      if (input.slug !== undefined) throw slugTaken(row.slug);
+      row.slug = `${slugOf(name).slice(0, 24)}-${randomInt(10_000, 100_000)}`;
+    }
+    await insertMembership(tx.sql, { orgId: row.id, userId: ctx.userId, role: "owner", now });
+    await record({ ...tx, orgId: row.id }, { resourceId: row.id, after: auditable(row) });
+    return present(tx, row, "owner");
+  });
+}
+
+/** Changes the given fields of an organisation, effective at once. For owners. */
+export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch): Promise<Org> {
+  requireScope(ctx, "org:write");
+  return await change(ctx, id, false, async (own, before) => ({
+    ...before,
+    name: patch.name ?? before.name,
+    slug: patch.slug ?? before.slug,
+    setup_dismissed_at:
+      patch.setup_dismissed === undefined
+        ? before.setup_dismissed_at
+        : patch.setup_dismissed
+          ? (before.setup_dismissed_at ?? new Date(own.clock.now()))
+          : null,
+  }));
+}
+
+/**
+ * Soft-deletes an organisation for the grace period: members and tokens are refused, checks stop, pages are gone,
+ * deliveries are held, late results are dropped. No data is deleted yet. For owners.
+ */
+export async function deleteOrg(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "org:write");
+  await change(ctx, id, false, async (own, before) => {
+    await queries.touchTargets(own.sql, id);
+    await notifyPages(own.sql, id);
+    return { ...before, deleted_at: new Date(own.clock.now()) };
+  });
+}
+
+/**
+ * Restores a deleted organisation. For owners; ORG_NOT_FOUND after the grace period. `dropHeldNotices` runs in its
+ * transaction: notices that waited meanwhile are out of date.
+ */
+export async function restoreOrg(
+  ctx: Ctx,
+  id: string,
+  dropHeldNotices: (tx: System, orgId: string) => Promise<unknown>,
+): Promise<Org> {
+  requireScope(ctx, "org:write");
+  return await change(ctx, id, true, async (own, before) => {
+    if (before.deleted_at === null) return before;
+    if (before.deleted_at.getTime() + graceMs(own) <= own.clock.now()) throw notFound();
+    await withinOwnerLimit(own);
+    await queries.touchTargets(own.sql, id);
+    await notifyPages(own.sql, id);
+    await dropHeldNotices(own, id);
+    return { ...before, deleted_at: null };
+  });
+}
+
+/** Switches the session of the caller to another organisation of its user. Throws FORBIDDEN without a session. */
+export async function switchOrg(ctx: Ctx, id: string): Promise<Org> {
+  if (ctx.actor.type !== "session")
+    throw new AppError(
+      "FORBIDDEN",
+      "Only a session has an organisation to switch from. A token names one by the header X-Sm-Org.",
+    );
+  const own = await inOrg(ctx, id);
+  await inTransaction(own, async (tx) => {
+    await moveSession(tx, id);
+    await record(tx, { resourceId: id, before: { org_id: ctx.orgId }, after: { org_id: id } });
+  });
+  return present(own, await queries.selectOrg(ctx.sql, id), own.role);
+}
+
+/** Plan limits and current usage. */
+export async function usage(ctx: Ctx, id: string): Promise<Usage> {
+  requireScope(ctx, "org:read");
+  const own = await inOrg(ctx, id);
+  const row = await queries.selectUsage(own.sql, id, new Date(own.clock.now()));
+  return { ...presentUsage(row), refused_30d: await refusalsOf(own) };
+}
+
+/** Plan limits and current usage of the caller's organisation, for readers of its monitors. */
+export async function ownUsage(ctx: Ctx): Promise<Pick<Usage, "plan" | "min_check_interval_secs" | "quotas">> {
+  requireScope(ctx, "targets:read");
+  return presentUsage(await queries.selectUsage(ctx.sql, ctx.orgId, new Date(ctx.clock.now())));
+}
+
+function presentUsage({ plan, min_check_interval_secs, limits, counts }: queries.UsageRow) {
+  const used = quotas.map((quota) => [quota, { current: counts[quota], limit: limits[quota] }]);
+  return { plan, min_check_interval_secs, quotas: Object.fromEntries(used) as Usage["quotas"] };
+}
+
+/** The audit log of an organisation, newest first. For owners. */
+export async function listAudit(ctx: Ctx, id: string, query: AuditQuery): Promise<Page<AuditEntry>> {
+  requireScope(ctx, "org:read");
+  return await listEntries(await asOwner(ctx, id), query);
+}
+
+export { recordedNames };
+
+/** One audit entry, with every id of a bulk request. For owners. */
+export async function getAuditEntry(ctx: Ctx, id: string, entryId: string): Promise<AuditEntry> {
+  requireScope(ctx, "org:read");
+  return await getEntry(await asOwner(ctx, id), entryId);
+}
+
+/** Deletes organisations whose grace period is over. Returns their number. */
+export async function purgeDeletedOrgs(system: System): Promise<number> {
+  const now = new Date(system.clock.now());
+  const cutoff = new Date(now.getTime() - graceMs(system));
+  let purged = 0;
+  for (const id of await queries.selectPurgeable(system.sql, cutoff)) {
+    if (await inTransaction(system, async ({ sql }) => await queries.purgeOrg(sql, id, cutoff, now))) purged++;
+  }
+  return purged;
+}
+
+/** A change of an organisation by an owner, recorded with before and after. */
+async function change(
+  ctx: Ctx,
+  id: string,
+  deletedToo: boolean,
+  work: (own: Ctx, before: queries.OrgRow) => Promise<queries.OrgRow>,
+): Promise<Org> {
+  return await inTransaction(ctx, async (tx) => {
+    const own = await asOwner(tx, id, deletedToo);
+    const before = await queries.lockOrg(tx.sql, id);
+    // Deleted or purged while this request waited for the lock.
+    if (before === null || (!deletedToo && before.deleted_at !== null)) throw notFound();
+    const after = await work(own, before);
+    try {
+      await queries.updateOrg(tx.sql, after, new Date(tx.clock.now()));
+    } catch (cause) {
+      // 23505, unique_violation: the slug is the only unique column that changes here.
+      if ((cause as { code?: unknown }).code === "23505") throw slugTaken(after.slug, cause);
+      throw cause;
+    }
+    const sides = { before: auditable(before), after: auditable(after) };
+    // A deletion and a restore record the whole organisation.
+    await record(own, {
+      resourceId: id,
+      ...(sides.before.deleted_at === sides.after.deleted_at ? differences(sides) : sides),
+    });
+    return present(ctx, after, own.role);
+  });
+}
+
+async function withinOwnerLimit(tx: Ctx): Promise<void> {
+  const limit = tx.config.tenancy.free_tier_owner_org_limit;
+  await queries.lockUser(tx.sql, tx.userId);
+  const current = await queries.countOwnedOrgs(tx.sql, tx.userId);
+  if (current < limit) return;
+  const refused = { quota: "owned_orgs", current, limit, plan: tx.config.tenancy.default_plan };
+  throw new PlanRefusal("QUOTA_EXCEEDED", `You own ${current} organisations, and ${limit} are allowed.`, refused);
+}
+
+const slugTaken = (slug: string, cause?: unknown) =>
+  new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another organisation. Choose a different one.`, { cause });
+
+const auditable = ({ name, slug, plan_id, deleted_at, setup_dismissed_at }: queries.OrgRow) => ({
+  name,
+  slug,
+  plan: plan_id,
+  setup_dismissed: setup_dismissed_at !== null,
+  deleted_at: isoOrNull(deleted_at),
+});
+
+function present(ctx: Ctx, row: queries.OrgRow, role: Role): Org {
+  return {
+    id: row.id,
+    name: row.name,
+    slug: row.slug,
+    plan: row.plan_id,
+    role,
+    setup_dismissed: row.setup_dismissed_at !== null,
+    current: ctx.unnamedOrg !== true && row.id === ctx.orgId,
+    created_at: iso(row.created_at),
+    deleted_at: isoOrNull(row.deleted_at),
+    purged_at: row.deleted_at === null ? null : iso(new Date(row.deleted_at.getTime() + graceMs(ctx))),
+  };
+}

@@ -1,0 +1,72 @@
+import Type, { type Static, type TProperties } from "typebox";
+import { nullable, PageOf } from "../../platform/http/wire.ts";
+
+const unlimited = "; null is unlimited";
+const quota = (what: string, example: number) =>
+  nullable(Type.Integer({ minimum: 0, maximum: 1_000_000, description: what + unlimited, examples: [example] }));
+const budget = (what: string, example: number) =>
+  nullable(
+    Type.Integer({ minimum: 1, maximum: 1_000_000, description: `${what} a minute${unlimited}`, examples: [example] }),
+  );
+
+/** Every limit of a plan, by its column. */
+const limits = {
+  min_check_interval_secs: Type.Integer({
+    minimum: 10,
+    maximum: 86_400,
+    description: "The smallest interval of a target, seconds",
+    examples: [60],
+  }),
+  max_targets: quota("Targets", 20),
+  max_members: quota("Members", 3),
+  max_pending_invitations: quota("Pending invitations", 10),
+  max_status_pages: quota("Status pages", 1),
+  max_public_components: quota("Targets on status pages", 15),
+  max_components_per_page: quota("Targets on one status page", 1000),
+  max_updates_per_incident: quota("Updates of one incident", 100),
+  max_notification_channels: quota("Notification channels", 20),
+  max_maintenance_windows: quota("Unfinished maintenance windows", 20),
+  max_share_links_per_monitor: quota("Live share links of one target", 1),
+  max_shared_monitors: quota("Targets with live share links", 2),
+  api_writes_per_min: budget("Writes", 600),
+  api_reads_per_min: budget("Reads", 6000),
+  bulk_ops_per_min: budget("Bulk requests", 30),
+  test_now_per_min: budget("Tests", 60),
+  check_now_per_min: budget("Checks on demand", 60),
+};
+export type Limits = { -readonly [L in keyof typeof limits]: Static<(typeof limits)[L]> };
+export type Limit = keyof Limits;
+export const limitNames = Object.keys(limits) as Limit[];
+
+/** A limit of a number of things that an organisation has. */
+export type Quota = Extract<Limit, `max_${string}`>;
+export const quotas = limitNames.filter((name): name is Quota => name.startsWith("max_"));
+
+/** One schema per quota. */
+export const perQuota = <S>(schema: S): Record<Quota, S> =>
+  Object.fromEntries(quotas.map((name) => [name, schema])) as Record<Quota, S>;
+
+const Limits = Type.Object(limits, { additionalProperties: false, description: "Every limit" });
+
+export const Plan = Type.Object(
+  {
+    id: Type.String({ description: "Stable name", examples: ["free"] }),
+    name: Type.String({ description: "As people read it", examples: ["Free"] }),
+    limits: Limits,
+  },
+  { additionalProperties: false, title: "Plan", description: "Quotas and rate budgets" },
+);
+export type Plan = Static<typeof Plan>;
+export const PlanPage = PageOf(Plan);
+
+/** Limits of one organisation that differ from its plan. */
+export const PlanOverrides = Type.Object(
+  Object.fromEntries(Object.entries(limits).map(([name, schema]) => [name, Type.Optional(schema)])) as TProperties,
+  {
+    additionalProperties: false,
+    description: "Limits that differ from the plan, by name; null is unlimited",
+    examples: [{ max_shared_monitors: 10 }],
+  },
+);
+export type PlanOverrides = Partial<Limits>;
+export { Limits as PlanLimits };

@@ -1,0 +1,98 @@
+import type { ErrorCode } from "@statusmesh/shared/errors";
+import type { Ctx, System } from "../../platform/context.ts";
+import { StartupError } from "../../config/startup-error.ts";
+import * as queries from "./queries.ts";
+import type { Plan as PlanShown } from "./schema.ts";
+import { PlanRefusal } from "./refusals.ts";
+
+export { openBudgets } from "./budgets.ts";
+export { PlanRefusal, purgeRefusals, recordRefusal, refusalsOf } from "./refusals.ts";
+
+export type Plan = queries.PlanRow;
+
+interface QuotaWords {
+  /** Singular and plural of the counted resource. */
+  readonly things: readonly [string, string];
+  readonly code: ErrorCode;
+}
+
+const quotas = {
+  max_members: { things: ["member", "members"], code: "QUOTA_EXCEEDED" },
+  max_targets: { things: ["target", "targets"], code: "QUOTA_EXCEEDED" },
+  max_status_pages: { things: ["status page", "status pages"], code: "QUOTA_EXCEEDED" },
+  max_public_components: { things: ["public monitor", "public monitors"], code: "QUOTA_EXCEEDED" },
+  max_components_per_page: {
+    things: ["component for each status page", "components for each status page"],
+    code: "QUOTA_EXCEEDED",
+  },
+  max_updates_per_incident: {
+    things: ["update for each incident", "updates for each incident"],
+    code: "QUOTA_EXCEEDED",
+  },
+  max_notification_channels: {
+    things: ["notification channel", "notification channels"],
+    code: "CHANNEL_QUOTA_EXCEEDED",
+  },
+  max_share_links_per_monitor: {
+    things: ["share link for each monitor", "share links for each monitor"],
+    code: "QUOTA_EXCEEDED",
+  },
+  max_maintenance_windows: {
+    things: ["unfinished maintenance window", "unfinished maintenance windows"],
+    code: "QUOTA_EXCEEDED",
+  },
+  max_shared_monitors: { things: ["shared monitor", "shared monitors"], code: "QUOTA_EXCEEDED" },
+} as const satisfies Partial<Record<keyof Plan, QuotaWords>>;
+
+/** A quota of the plan. */
+export type Quota = keyof typeof quotas;
+
+/** Current number, and how many the transaction adds. */
+export interface Use {
+  readonly current: number;
+  readonly adding: number;
+}
+
+/** Throws StartupError when `tenancy.default_plan` names a plan that does not exist. */
+export async function requireDefaultPlan({ sql, config }: Pick<System, "sql" | "config">): Promise<void> {
+  const plan = config.tenancy.default_plan;
+  const known = (await queries.selectPlans(sql)).map(({ id }) => id);
+  if (known.includes(plan)) return;
+  throw new StartupError(
+    `tenancy.default_plan (SM_TENANCY__DEFAULT_PLAN) names the plan "${plan}", which does not exist. ` +
+      `Use one of: ${known.join(", ")}.`,
+  );
+}
+
+/** Every plan, as it is without overrides. For operators. */
+export async function listPlans({ sql }: Pick<System, "sql">): Promise<PlanShown[]> {
+  return (await queries.selectPlans(sql)).map(({ id, name, ...limits }) => ({ id, name, limits }));
+}
+
+/** The plan of the caller's organisation. */
+export async function planOf(ctx: Ctx): Promise<Plan> {
+  return await queries.selectPlan(ctx.sql, ctx.orgId);
+}
+
+/**
+ * Takes quota for the resources that the transaction `tx` adds, and returns the plan. Throws QUOTA_EXCEEDED (for
+ * channels CHANNEL_QUOTA_EXCEEDED). `use` runs with the organisation locked, so that concurrent additions count each
+ * other; the lock lasts until the transaction ends. A plan without this limit takes no lock and counts nothing.
+ */
+export async function takeQuota(tx: Pick<Ctx, "sql" | "orgId">, quota: Quota, use: () => Promise<Use>): Promise<Plan> {
+  const seen = await queries.selectPlan(tx.sql, tx.orgId);
+  if (seen[quota] === null) return seen;
+  const plan = await queries.lockPlan(tx.sql, tx.orgId);
+  const limit = plan[quota];
+  if (limit === null) return plan;
+  const { current, adding } = await use();
+  if (adding > 0 && current + adding > limit) throw exceeded(tx.orgId, quota, current, limit, plan.id);
+  return plan;
+}
+
+function exceeded(orgId: string, quota: Quota, current: number, limit: number, plan: string): PlanRefusal {
+  const { things, code } = quotas[quota];
+  const allowed = `The plan ${plan} allows ${limit} ${things[limit === 1 ? 0 : 1]}`;
+  const there = `there ${current === 1 ? "is" : "are"} ${current} already`;
+  return new PlanRefusal(code, `${allowed}, and ${there}.`, { quota, current, limit, plan, orgId });
+}

@@ -1,0 +1,92 @@
+import type { Context } from "koa";
+import { callerOf, sessionCookie } from "../auth/service.ts";
+import type { Config } from "../../config/config.ts";
+import type { System } from "../../platform/context.ts";
+import { localPath, page, type Redirect } from "../../platform/html/pages.ts";
+import { signInView } from "./view.ts";
+import { SignInProblem } from "./problem.ts";
+import type { Provider, ProviderName } from "./provider.ts";
+import { beginSignIn, finishSignIn, type Providers, requireProvider } from "./service.ts";
+
+const flowSecs = 600;
+
+/** The sign-in page, and per provider the start and the callback; a browser requests both with GET. */
+export const signInPages = (providers: Providers) => [
+  page({
+    path: "/sign-in",
+    auth: "public",
+    async handle({ ctx, query }) {
+      const next = localPath(query["next"]);
+      return ctx.config.auth.required
+        ? signInView(ctx.config, { next, asked: query["asked"] === "1" })
+        : { redirect: next };
+    },
+  }),
+  ...(["github", "google"] as const).flatMap((name) => [begin(name, providers), comeBack(name, providers)]),
+];
+
+const begin = (name: ProviderName, providers: Providers) =>
+  page({
+    path: `/sign-in/${name}`,
+    auth: "public",
+    async handle({ ctx, query, http }) {
+      const provider = requireProvider(ctx, providers, name);
+      const next = localPath(query["next"]);
+      // Another site may link here; the person still presses the button. A HEAD request starts no flow.
+      const site = http.get("sec-fetch-site");
+      if (http.method !== "GET" || (site !== "" && site !== "same-origin" && site !== "none"))
+        return { redirect: `/sign-in?next=${encodeURIComponent(next)}` };
+      return await shown(ctx, provider, next, async () => {
+        const { url, browser } = await beginSignIn(ctx, provider, next);
+        return { redirect: url, headers: { "Set-Cookie": flowCookie(ctx.config, browser) } };
+      });
+    },
+  });
+
+const comeBack = (name: ProviderName, providers: Providers) =>
+  page({
+    path: `/sign-in/${name}/callback`,
+    auth: "public",
+    async handle({ ctx, http }) {
+      const provider = requireProvider(ctx, providers, name);
+      if (http.method !== "GET") return { redirect: "/sign-in" };
+      const reply = await shown(ctx, provider, "/", async () => {
+        const { opened, returnTo } = await finishSignIn(ctx, provider, {
+          ...callerOf(ctx, http),
+          query: http.search,
+          browser: flowOf(ctx.config, http),
+        });
+        return {
+          redirect: returnTo,
+          headers: { "Set-Cookie": [sessionCookie(ctx.config, opened), endOfFlow(ctx.config)] },
+        };
+      });
+      return reply;
+    },
+  });
+
+/** The reply, or the sign-in page with the error in words. */
+async function shown(ctx: System, provider: Provider, next: string, work: () => Promise<Redirect>) {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof SignInProblem)) throw error;
+    ctx.log.warn(
+      { provider: provider.name, reason: error.reason, err: error.message },
+      "a sign-in with a provider failed",
+    );
+    return signInView(ctx.config, { next, asked: false, problem: { error, provider } });
+  }
+}
+
+const cookieName = ({ auth }: Config): string => `${auth.session.cookie_name}_flow`;
+const flowOf = (config: Config, http: Context): string | null => http.cookies.get(cookieName(config)) ?? null;
+
+/** SameSite=Lax: sent when the provider redirects the browser back, and only to the callback paths. */
+function flowCookie(config: Config, value: string, secs = flowSecs): string {
+  return (
+    `${cookieName(config)}=${value}; Path=/sign-in; HttpOnly; SameSite=Lax; ` +
+    `Max-Age=${secs}${config.server.public_url.startsWith("https:") ? "; Secure" : ""}`
+  );
+}
+const endOfFlow = (config: Config): string => flowCookie(config, "", 0);

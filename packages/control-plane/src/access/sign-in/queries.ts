@@ -1,0 +1,38 @@
+import type { Db } from "../../platform/db/sql.ts";
+
+export interface FlowRow {
+  stateHash: Buffer;
+  browserHash: Buffer;
+  provider: string;
+  returnTo: string;
+  now: Date;
+  expiresAt: Date;
+}
+
+export async function insertFlow(sql: Db, row: FlowRow): Promise<void> {
+  await sql`
+    insert into sign_in_flows (state_hash, browser_hash, provider, return_to, created_at, expires_at)
+    values (${row.stateHash}, ${row.browserHash}, ${row.provider}, ${row.returnTo}, ${row.now}, ${row.expiresAt})`;
+}
+
+/**
+ * Consumes a flow, for the browser that started it; returns its `return_to`. Exactly one of two callers gets it.
+ * Another browser consumes nothing.
+ */
+export async function takeFlow(
+  sql: Db,
+  provider: string,
+  stateHash: Buffer,
+  browserHash: Buffer,
+  now: Date,
+): Promise<string | null> {
+  const [row] = await sql<{ return_to: string }[]>`
+    delete from sign_in_flows
+    where state_hash = ${stateHash} and browser_hash = ${browserHash} and provider = ${provider} and expires_at > ${now}
+    returning return_to`;
+  return row?.return_to ?? null;
+}
+
+export async function deleteFlowsOver(sql: Db, at: Date): Promise<void> {
+  await sql`delete from sign_in_flows where expires_at <= ${at}`;
+}

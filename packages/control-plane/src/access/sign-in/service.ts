@@ -1,0 +1,187 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { record } from "../audit/service.ts";
+import {
+  accountOf,
+  asSignedIn,
+  type Attempt,
+  type Attested,
+  type Caller,
+  linkTo,
+  recordAttempt,
+  type OpenedSession,
+  openSessionOf,
+  requireMethod,
+} from "../auth/service.ts";
+import type { Config } from "../../config/config.ts";
+import { type Clock, inTransaction, type System } from "../../platform/context.ts";
+import { hashToken, newToken } from "../../platform/crypto/token.ts";
+import { acceptInvitationTo } from "../orgs/service.ts";
+import { openGithub } from "./github.ts";
+import { openGoogle } from "./google.ts";
+import { SignInProblem } from "./problem.ts";
+import type { Flow, Person, Provider, ProviderName } from "./provider.ts";
+import * as queries from "./queries.ts";
+
+/** Lifetime of a flow, ms. */
+const flowMs = 600_000;
+const callTimeoutSecs = 10;
+
+export type Providers = Readonly<Record<ProviderName, Provider | null>>;
+
+/** The enabled providers. Sends no request. */
+export function openProviders({ auth }: Config, clock: Clock, timeoutSecs = callTimeoutSecs): Providers {
+  const on = (name: ProviderName) => auth.required && auth.enabled_methods.includes(name);
+  const options = ({ client_id, client_secret, issuer }: Config["auth"][ProviderName]) => ({
+    clientId: client_id,
+    clientSecret: client_secret,
+    issuer,
+    timeoutSecs,
+  });
+  return {
+    github: on("github") ? openGithub(options(auth.github)) : null,
+    google: on("google") ? openGoogle(options(auth.google), clock) : null,
+  };
+}
+
+/** Whether each enabled provider can be reached. A wrong client secret only shows at a sign-in. */
+export function checkProviders(config: Config, clock: Clock): { title: string; answers(): Promise<string> }[] {
+  const { github, google } = openProviders(config, clock);
+  return [google, github].flatMap((provider) =>
+    provider === null
+      ? []
+      : [
+          {
+            title: provider.title,
+            answers: async () =>
+              `${await provider.check()} responds; the callback URL is ${redirectUri({ config }, provider)}`,
+          },
+        ],
+  );
+}
+
+/** The provider; NOT_FOUND when it is not enabled. */
+export function requireProvider(system: System, providers: Providers, name: ProviderName): Provider {
+  requireMethod(system, name);
+  const provider = providers[name];
+  if (provider === null) throw new AppError("NOT_FOUND", "This sign-in method is not enabled (auth.enabled_methods).");
+  return provider;
+}
+
+export interface Begun {
+  /** Where the browser is redirected. */
+  url: string;
+  /** Secret that only the browser keeps, until the callback. */
+  browser: string;
+}
+
+/**
+ * Starts a flow. `returnTo` is a path of this service. Throws a {@link SignInProblem} and then leaves nothing behind.
+ */
+export async function beginSignIn(system: System, provider: Provider, returnTo: string): Promise<Begun> {
+  const flow: Flow = { redirectUri: redirectUri(system, provider), state: newToken(""), browser: newToken("") };
+  const url = await provider.authorizationUrl(flow);
+  const now = new Date(system.clock.now());
+  await queries.insertFlow(system.sql, {
+    stateHash: hashToken(flow.state),
+    browserHash: hashToken(flow.browser),
+    provider: provider.name,
+    returnTo,
+    now,
+    expiresAt: new Date(now.getTime() + flowMs),
+  });
+  return { url, browser: flow.browser };
+}
+
+export interface Return extends Caller {
+  /** The query of the callback: `?code=…&state=…`. */
+  query: string;
+  /** The cookie of the browser; null without one. */
+  browser: string | null;
+}
+
+/**
+ * Completes a flow, once: signs in the account that is linked to the identity or has an attested address, or accepts
+ * an invitation to such an address. Throws a {@link SignInProblem}. Every outcome is in `login_attempts`.
+ */
+export async function finishSignIn(
+  system: System,
+  provider: Provider,
+  input: Return,
+): Promise<{ opened: OpenedSession; returnTo: string }> {
+  const attempt: Attempt = { method: provider.name, email: null, userId: null };
+  try {
+    const { returnTo, person } = await identify(system, provider, input);
+    attempt.email = person.email;
+    const admitted = await inTransaction(system, async (tx) =>
+      admit(tx, { ...person, provider: provider.name }, input),
+    );
+    await recordAttempt(system, { ...attempt, userId: admitted.opened.userId }, input, "ok");
+    // The invitation page has nothing more to offer.
+    return {
+      opened: admitted.opened,
+      returnTo: admitted.invited && returnTo.startsWith("/invitations/") ? "/" : returnTo,
+    };
+  } catch (error) {
+    const problem =
+      error instanceof AppError && error.code === "QUOTA_EXCEEDED"
+        ? new SignInProblem("member_limit", error.message, { cause: error })
+        : error;
+    await recordAttempt(system, attempt, input, problem instanceof SignInProblem ? problem.reason : "error");
+    throw problem;
+  }
+}
+
+async function identify(
+  system: System,
+  provider: Provider,
+  { query, browser }: Return,
+): Promise<{ returnTo: string; person: Person }> {
+  const state = new URLSearchParams(query).get("state");
+  if (state === null || browser === null)
+    throw new SignInProblem("state_invalid", "the callback has no state or no cookie");
+  const returnTo = await queries.takeFlow(
+    system.sql,
+    provider.name,
+    hashToken(state),
+    hashToken(browser),
+    new Date(system.clock.now()),
+  );
+  if (returnTo === null)
+    throw new SignInProblem("state_invalid", "the state of the callback is foreign, used or expired");
+  return {
+    returnTo,
+    person: await provider.identify({ redirectUri: redirectUri(system, provider), state, browser }, query),
+  };
+}
+
+async function admit(
+  tx: System,
+  person: Attested & Person,
+  caller: Caller,
+): Promise<{ opened: OpenedSession; invited: boolean }> {
+  const action = `GET /sign-in/${person.provider}/callback`;
+  const account = await accountOf(tx, person);
+  if (account !== null) {
+    const opened = await openSessionOf(tx, { ...account, ...caller });
+    const linked = account.linkedBy === null ? {} : { after: { linked: person.provider, email: account.linkedBy } };
+    await record(asSignedIn(tx, account.orgId, opened, caller, action), { resourceId: opened.session.id, ...linked });
+    return { opened, invited: false };
+  }
+  const opened = await acceptInvitationTo(tx, person.verified, caller, action);
+  if (opened !== null) {
+    await linkTo(tx, opened.userId, person, opened.email);
+    return { opened, invited: true };
+  }
+  if (person.verified.length === 0)
+    throw new SignInProblem("email_unverified", "the provider attests no verified address", { email: person.email });
+  throw new SignInProblem("no_account", "no account has an attested address", { email: person.email });
+}
+
+/** Registered with the provider, which compares it byte by byte. */
+const redirectUri = ({ config }: Pick<System, "config">, { name }: Provider): string =>
+  `${config.server.public_url}/sign-in/${name}/callback`;
+
+/** Deletes expired flows. */
+export async function sweepFlows(system: System): Promise<void> {
+  await queries.deleteFlowsOver(system.sql, new Date(system.clock.now()));
+}

@@ -1,0 +1,160 @@
+import { visitorAddress } from "../../platform/http/per-ip.ts";
+import Type from "typebox";
+import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
+import {
+  CodeCreate,
+  CodeState,
+  ConnectBody,
+  DelegateCreate,
+  DelegationPage,
+  DelegationQuery,
+  NewDelegationLink,
+  TelegramCode,
+  WhatsappCode,
+} from "./schema.ts";
+import {
+  codeState,
+  connectDelegated,
+  createDelegation,
+  createTelegramCode,
+  createWhatsappCode,
+  listDelegations,
+  revokeDelegation,
+} from "./service.ts";
+
+const path = "/api/v1/notification-channels";
+const tag = "Notification channels";
+
+/** Codes that create channels. The literal paths must precede the paths with the id of a channel. */
+export const channelLinkRoutes: Route[] = [
+  route({
+    method: "POST",
+    path: `${path}/telegram-link`,
+    auth: "tenant",
+    scope: "channels:write",
+    tag,
+    summary: "Issue a code that connects a Telegram chat",
+    description: "Absent (404) where the installation has no bot. At most 20 codes are pending, each for 15 minutes.",
+    body: CodeCreate,
+    bodyOptional: true,
+    replies: { 201: TelegramCode },
+    errors: ["TELEGRAM_LINK_NOT_FOUND", "TELEGRAM_LINK_LIMIT", "CHANNEL_NAME_INVALID"],
+    async handle({ ctx, body }) {
+      const issued = await createTelegramCode(ctx, body);
+      return created(`${path}/telegram-link/${issued.id}`, issued);
+    },
+  }),
+  route({
+    method: "GET",
+    path: `${path}/telegram-link/{id}`,
+    auth: "tenant",
+    scope: "channels:read",
+    tag,
+    summary: "Read the state of a Telegram code",
+    params: IdParam,
+    replies: { 200: CodeState },
+    errors: ["TELEGRAM_LINK_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await codeState(ctx, "telegram", params.id)),
+  }),
+  route({
+    method: "POST",
+    path: `${path}/whatsapp-link`,
+    auth: "tenant",
+    scope: "channels:write",
+    tag,
+    summary: "Issue a code that connects a phone with WhatsApp",
+    description:
+      "Absent (404) where the installation has no number. At most 20 codes are pending, each for 15 minutes.",
+    body: CodeCreate,
+    bodyOptional: true,
+    replies: { 201: WhatsappCode },
+    errors: ["WHATSAPP_LINK_NOT_FOUND", "WHATSAPP_LINK_LIMIT", "CHANNEL_NAME_INVALID"],
+    async handle({ ctx, body }) {
+      const issued = await createWhatsappCode(ctx, body);
+      return created(`${path}/whatsapp-link/${issued.id}`, issued);
+    },
+  }),
+  route({
+    method: "GET",
+    path: `${path}/whatsapp-link/{id}`,
+    auth: "tenant",
+    scope: "channels:read",
+    tag,
+    summary: "Read the state of a WhatsApp code",
+    params: IdParam,
+    replies: { 200: CodeState },
+    errors: ["WHATSAPP_LINK_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await codeState(ctx, "whatsapp", params.id)),
+  }),
+  route({
+    method: "POST",
+    path: `${path}/delegate`,
+    auth: "tenant",
+    scope: "channels:write",
+    tag,
+    summary: "Issue a link with which somebody without an account creates one channel",
+    description: "Valid for 7 days, for one channel. At most 50 links are pending.",
+    body: DelegateCreate,
+    bodyOptional: true,
+    replies: { 201: NewDelegationLink },
+    errors: ["DELEGATE_LINK_LIMIT", "DELEGATE_KIND_INVALID", "CHANNEL_NAME_INVALID"],
+    async handle({ ctx, body }) {
+      const issued = await createDelegation(ctx, body);
+      return created(`${path}/delegate#${issued.id}`, issued);
+    },
+  }),
+  route({
+    method: "GET",
+    path: `${path}/delegate`,
+    auth: "tenant",
+    scope: "channels:read",
+    tag,
+    summary: "List the delegation links",
+    query: DelegationQuery,
+    replies: { 200: DelegationPage },
+    handle: async ({ ctx, query }) => ok(await listDelegations(ctx, query)),
+  }),
+  route({
+    method: "DELETE",
+    path: `${path}/delegate/{id}`,
+    auth: "tenant",
+    scope: "channels:write",
+    tag,
+    summary: "Revoke a pending delegation link",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["DELEGATE_LINK_NOT_FOUND"],
+    async handle({ ctx, params }) {
+      await revokeDelegation(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/c/{code}",
+    auth: "public",
+    tag,
+    summary: "Create the channel of a delegation link",
+    description: "Needs no credential: the code is one, and creates one channel in the organisation that issued it.",
+    params: Type.Object({ code: Type.String({ description: "Code of the link", examples: ["J3v"] }) }),
+    body: ConnectBody,
+    replies: { 204: null },
+    errors: [
+      "CHANNEL_LINK_INVALID",
+      "CHANNEL_NAME_INVALID",
+      "CHANNEL_NAME_TAKEN",
+      "CHANNEL_QUOTA_EXCEEDED",
+      "CHANNEL_VERIFICATION_LIMIT",
+      "INVALID_CHANNEL_CONFIG",
+      "REDACTION_SENTINEL",
+      "SSRF_BLOCKED",
+      "DOMAIN_DENYLISTED",
+    ],
+    async handle({ ctx, params, body, http }) {
+      const by = { ip: visitorAddress(http, ctx.config), userAgent: http.get("user-agent") || null };
+      await connectDelegated(ctx, params.code, body, by);
+      return noContent();
+    },
+  }),
+];

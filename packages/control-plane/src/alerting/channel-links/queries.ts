@@ -1,0 +1,97 @@
+import type { Db } from "../../platform/db/sql.ts";
+
+export type Purpose = "telegram" | "whatsapp" | "delegation";
+
+export interface LinkRow {
+  id: string;
+  org_id: string;
+  purpose: Purpose;
+  name: string | null;
+  channel_kind: string | null;
+  created_by: string | null;
+  created_at: Date;
+  expires_at: Date;
+  revoked_at: Date | null;
+  consumed_at: Date | null;
+  channel_id: string | null;
+}
+
+const columns = (sql: Db) =>
+  sql`l.id, l.org_id, l.purpose, l.name, l.channel_kind, l.created_by, l.created_at, l.expires_at, l.revoked_at,
+      l.consumed_at, l.channel_id`;
+
+const pending = (sql: Db, now: Date) => sql`l.consumed_at is null and l.revoked_at is null and l.expires_at > ${now}`;
+
+/** Inserts a code unless `max` of its purpose are pending; concurrent calls count each other. False at the limit. */
+export async function insertLink(sql: Db, row: LinkRow & { code_hash: Buffer }, max: number): Promise<boolean> {
+  await sql`select id from orgs where id = ${row.org_id} for no key update`;
+  const { count } = await sql`
+    insert into channel_links (id, org_id, purpose, code_hash, name, channel_kind, created_by, created_at, expires_at)
+    select ${row.id}, ${row.org_id}, ${row.purpose}, ${row.code_hash}, ${row.name}, ${row.channel_kind},
+           ${row.created_by}, ${row.created_at}, ${row.expires_at}
+    where (select count(*) from channel_links l
+           where l.org_id = ${row.org_id} and l.purpose = ${row.purpose} and ${pending(sql, row.created_at)}) < ${max}`;
+  return count === 1;
+}
+
+/** Deletes codes that ended long ago; delegation links stay, because they are listed. */
+export async function deleteOldCodes(sql: Db, orgId: string, before: Date): Promise<void> {
+  await sql`
+    delete from channel_links where org_id = ${orgId} and purpose <> 'delegation' and expires_at < ${before}`;
+}
+
+export async function selectLink(sql: Db, orgId: string, purpose: Purpose, id: string): Promise<LinkRow | undefined> {
+  const [row] = await sql<LinkRow[]>`
+    select ${columns(sql)} from channel_links l where l.org_id = ${orgId} and l.purpose = ${purpose} and l.id = ${id}`;
+  return row;
+}
+
+/** True for the code of a link. */
+export async function hasCode(sql: Db, orgId: string, id: string, codeHash: Buffer): Promise<boolean> {
+  const rows = await sql`
+    select 1 from channel_links where org_id = ${orgId} and id = ${id} and code_hash = ${codeHash}`;
+  return rows.length === 1;
+}
+
+/** Delegation links, newest first. */
+export async function selectDelegations(sql: Db, orgId: string, limit: number, offset: number): Promise<LinkRow[]> {
+  return await sql<LinkRow[]>`
+    select ${columns(sql)} from channel_links l where l.org_id = ${orgId} and l.purpose = 'delegation'
+    order by l.created_at desc, l.id desc limit ${limit} offset ${offset}`;
+}
+
+export async function countDelegations(sql: Db, orgId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from channel_links where org_id = ${orgId} and purpose = 'delegation'`;
+  return row!.count;
+}
+
+/** Revokes a pending delegation link; undefined for any other. */
+export async function revokeDelegation(sql: Db, orgId: string, id: string, now: Date): Promise<LinkRow | undefined> {
+  const [row] = await sql<LinkRow[]>`
+    update channel_links l set revoked_at = ${now}
+    where l.org_id = ${orgId} and l.id = ${id} and l.purpose = 'delegation' and ${pending(sql, now)}
+    returning ${columns(sql)}`;
+  return row;
+}
+
+/** The pending link of a code whose organisation is not deleted. The code alone decides the organisation. */
+export async function selectPending(sql: Db, codeHash: Buffer, now: Date): Promise<LinkRow | undefined> {
+  const [row] = await sql<LinkRow[]>`
+    select ${columns(sql)} from channel_links l join orgs o on o.id = l.org_id and o.deleted_at is null
+    where l.code_hash = ${codeHash} and ${pending(sql, now)}`;
+  return row;
+}
+
+/** {@link selectPending} with a row lock: of two concurrent requests with one code, the second finds it used. */
+export async function lockPending(sql: Db, codeHash: Buffer, now: Date): Promise<LinkRow | undefined> {
+  const [row] = await sql<LinkRow[]>`
+    select ${columns(sql)} from channel_links l join orgs o on o.id = l.org_id and o.deleted_at is null
+    where l.code_hash = ${codeHash} and ${pending(sql, now)} for update of l`;
+  return row;
+}
+
+export async function consumeLink(sql: Db, orgId: string, id: string, channelId: string, now: Date): Promise<void> {
+  await sql`
+    update channel_links set consumed_at = ${now}, channel_id = ${channelId} where org_id = ${orgId} and id = ${id}`;
+}

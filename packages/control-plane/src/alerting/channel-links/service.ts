@@ -1,0 +1,227 @@
+import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { record } from "../../access/audit/service.ts";
+import type { ChannelConfig } from "../channels/schema.ts";
+import { connectChannel, sendVerificationMail } from "../channels/service.ts";
+import type { Config } from "../../config/config.ts";
+import { asSystem, type Ctx, inTransaction, requireScope, type System, type Trail } from "../../platform/context.ts";
+import { hashToken, newToken } from "../../platform/crypto/token.ts";
+import { iso, type Page } from "../../platform/http/wire.ts";
+import { delegableKinds, isDelegable } from "./kinds.ts";
+import * as queries from "./queries.ts";
+import type { CodeCreate, DelegateCreate, DelegationLink } from "./schema.ts";
+
+const minute = 60_000;
+const day = 86_400_000;
+/** Per purpose: lifetime, pending codes of an organisation, and the codes of refusals. */
+const purposes = {
+  telegram: { lifetimeMs: 15 * minute, most: 20, limit: "TELEGRAM_LINK_LIMIT", absent: "TELEGRAM_LINK_NOT_FOUND" },
+  whatsapp: { lifetimeMs: 15 * minute, most: 20, limit: "WHATSAPP_LINK_LIMIT", absent: "WHATSAPP_LINK_NOT_FOUND" },
+  delegation: { lifetimeMs: 7 * day, most: 50, limit: "DELEGATE_LINK_LIMIT", absent: "DELEGATE_LINK_NOT_FOUND" },
+} as const satisfies Record<queries.Purpose, { lifetimeMs: number; most: number; limit: ErrorCode; absent: ErrorCode }>;
+
+/** True when the installation has a bot or number for this kind. */
+export const isOn = ({ channels }: Config, purpose: "telegram" | "whatsapp"): boolean =>
+  purpose === "telegram" ? channels.telegram.bot_token !== "" : channels.whatsapp.access_token !== "";
+
+interface Issued {
+  row: queries.LinkRow;
+  code: string;
+}
+
+async function issue(
+  ctx: Ctx,
+  purpose: queries.Purpose,
+  { name, kind }: { name?: string | undefined; kind?: string | undefined },
+): Promise<Issued> {
+  requireScope(ctx, "channels:write");
+  const { lifetimeMs, most, limit } = purposes[purpose];
+  const now = ctx.clock.now();
+  const code = newToken("");
+  const row: queries.LinkRow = {
+    id: newId(),
+    org_id: ctx.orgId,
+    purpose,
+    name: name ?? null,
+    channel_kind: kind ?? null,
+    created_by: ctx.userId,
+    created_at: new Date(now),
+    expires_at: new Date(now + lifetimeMs),
+    revoked_at: null,
+    consumed_at: null,
+    channel_id: null,
+  };
+  await inTransaction(ctx, async (tx) => {
+    await queries.deleteOldCodes(tx.sql, tx.orgId, new Date(now - day));
+    if (!(await queries.insertLink(tx.sql, { ...row, code_hash: hashToken(code) }, most)))
+      throw new AppError(limit, `${most} codes are pending. Use or revoke one, or wait until one expires.`, {
+        details: { limit: most },
+      });
+    await record(tx, { resourceId: row.id, after: { name: row.name, kind: row.channel_kind, purpose } });
+  });
+  return { row, code };
+}
+
+const dates = ({ created_at, expires_at }: queries.LinkRow) => ({
+  created_at: iso(created_at),
+  expires_at: iso(expires_at),
+});
+
+function requireOn(ctx: Ctx, purpose: "telegram" | "whatsapp"): void {
+  if (!isOn(ctx.config, purpose))
+    throw new AppError(
+      purposes[purpose].absent,
+      `This installation has no ${purpose === "telegram" ? "Telegram bot" : "WhatsApp number"}.`,
+    );
+}
+
+/** Links that hand a code to the bot. */
+export function telegramLinks({ channels }: Config, code: string) {
+  const bot = `https://t.me/${channels.telegram.bot_username}`;
+  return { deep_link: `${bot}?start=${code}`, group_deep_link: `${bot}?startgroup=${code}` };
+}
+
+/** Link that hands a code to the number. */
+export const whatsappLinks = ({ channels }: Config, code: string) => ({
+  deep_link: `https://wa.me/${channels.whatsapp.number.replace("+", "")}?text=${encodeURIComponent(`connect ${code}`)}`,
+});
+
+/** Issues a code for a Telegram chat. Throws TELEGRAM_LINK_NOT_FOUND without a bot, TELEGRAM_LINK_LIMIT. */
+export async function createTelegramCode(ctx: Ctx, input: CodeCreate | undefined) {
+  requireScope(ctx, "channels:write");
+  requireOn(ctx, "telegram");
+  const { row, code } = await issue(ctx, "telegram", input ?? {});
+  return { id: row.id, code, ...telegramLinks(ctx.config, code), ...dates(row) };
+}
+
+/** Issues a code for a phone. Throws WHATSAPP_LINK_NOT_FOUND without a number, WHATSAPP_LINK_LIMIT. */
+export async function createWhatsappCode(ctx: Ctx, input: CodeCreate | undefined) {
+  requireScope(ctx, "channels:write");
+  requireOn(ctx, "whatsapp");
+  const { row, code } = await issue(ctx, "whatsapp", input ?? {});
+  return { id: row.id, code, ...whatsappLinks(ctx.config, code), ...dates(row) };
+}
+
+function stateOf(row: queries.LinkRow, now: number): "pending" | "consumed" | "expired" {
+  if (row.consumed_at !== null) return "consumed";
+  return row.revoked_at !== null || row.expires_at.getTime() <= now ? "expired" : "pending";
+}
+
+/** State of a link code. Throws TELEGRAM_LINK_NOT_FOUND or WHATSAPP_LINK_NOT_FOUND. */
+export async function codeState(ctx: Ctx, purpose: "telegram" | "whatsapp", id: string) {
+  requireScope(ctx, "channels:read");
+  requireOn(ctx, purpose);
+  const row = isId(id) ? await queries.selectLink(ctx.sql, ctx.orgId, purpose, id) : undefined;
+  if (row === undefined) throw new AppError(purposes[purpose].absent, "Code not found.");
+  return { id: row.id, state: stateOf(row, ctx.clock.now()), channel_id: row.channel_id, ...dates(row) };
+}
+
+/** True for the code of this link; the page of a code has the code in its path. */
+export const isCodeOf = async (ctx: Ctx, id: string, code: string): Promise<boolean> =>
+  isId(id) && (await queries.hasCode(ctx.sql, ctx.orgId, id, hashToken(code)));
+
+/** Issues a delegation link. Throws DELEGATE_KIND_INVALID, DELEGATE_LINK_LIMIT. */
+export async function createDelegation(ctx: Ctx, input: DelegateCreate = {}) {
+  requireScope(ctx, "channels:write");
+  if (input.kind !== undefined && !isDelegable(ctx.config, input.kind))
+    throw new AppError(
+      "DELEGATE_KIND_INVALID",
+      `A link cannot connect this kind. Use one of: ${delegableKinds(ctx.config).join(", ")}.`,
+      { field: "/kind" },
+    );
+  const { row, code } = await issue(ctx, "delegation", input);
+  return { ...present(row, ctx.clock.now()), url: `${ctx.config.server.public_url}/c/${code}` };
+}
+
+/** Delegation links, newest first. */
+export async function listDelegations(
+  ctx: Ctx,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<DelegationLink>> {
+  requireScope(ctx, "channels:read");
+  const [rows, total] = await Promise.all([
+    queries.selectDelegations(ctx.sql, ctx.orgId, limit, offset),
+    queries.countDelegations(ctx.sql, ctx.orgId),
+  ]);
+  return { items: rows.map((row) => present(row, ctx.clock.now())), total, limit, offset };
+}
+
+/** Revokes a pending delegation link. Throws DELEGATE_LINK_NOT_FOUND. */
+export async function revokeDelegation(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "channels:write");
+  await inTransaction(ctx, async (tx) => {
+    const now = new Date(tx.clock.now());
+    const row = isId(id) ? await queries.revokeDelegation(tx.sql, tx.orgId, id, now) : undefined;
+    if (row === undefined) throw new AppError("DELEGATE_LINK_NOT_FOUND", "Delegation link not found.");
+    await record(tx, { resourceId: id, before: { name: row.name, kind: row.channel_kind } });
+  });
+}
+
+const present = (row: queries.LinkRow, now: number): DelegationLink => ({
+  id: row.id,
+  name: row.name,
+  kind: row.channel_kind,
+  state: stateOf(row, now),
+  channel_id: row.channel_id,
+  ...dates(row),
+});
+
+/** Data of the public page of a delegation link; null unless it is pending. Reveals nothing about the organisation. */
+export async function pendingDelegation(
+  system: System,
+  code: string,
+): Promise<{ name: string | null; kind: string | null } | null> {
+  const row = await queries.selectPending(system.sql, hashToken(code), new Date(system.clock.now()));
+  return row?.purpose === "delegation" ? { name: row.name, kind: row.channel_kind } : null;
+}
+
+/** How a code is used: with a config, by an action of the audit log. */
+export interface Use {
+  config: ChannelConfig;
+  /** Of the channel where the code has none. */
+  name: string;
+  action: string;
+  by?: Partial<Omit<Trail, "action">>;
+}
+
+/** True where a code allows a kind. */
+function allows(config: Config, { purpose, channel_kind: only }: queries.LinkRow, type: string): boolean {
+  if (purpose !== "delegation") return type === `${purpose}_app`;
+  return only === null ? isDelegable(config, type) : only === type;
+}
+
+/**
+ * Redeems a code: creates one channel in the organisation that issued it. Null for a code that is unknown, used,
+ * revoked or expired, or that allows another kind. Throws CHANNEL_QUOTA_EXCEEDED and the refusals
+ * of a config; the code stays pending then.
+ */
+export async function useCode(system: System, code: string, { config, name, action, by }: Use): Promise<string | null> {
+  const done = await inTransaction(system, async (tx) => {
+    const now = new Date(tx.clock.now());
+    const row = await queries.lockPending(tx.sql, hashToken(code), now);
+    if (row === undefined || !allows(tx.config, row, config.type)) return null;
+    const actor = asSystem(tx, row.org_id, action, { userId: row.created_by, ...by });
+    const connected = await connectChannel(actor, { name: row.name ?? name, config });
+    await queries.consumeLink(tx.sql, row.org_id, row.id, connected.channel.id, now);
+    return connected;
+  });
+  if (done === null) return null;
+  if (done.mail !== null) await sendVerificationMail(system, done.mail);
+  return done.channel.name;
+}
+
+/** Creates the channel of a delegation link for a visitor. Throws CHANNEL_LINK_INVALID and the refusals of a config. */
+export async function connectDelegated(
+  system: System,
+  code: string,
+  { name, config }: { name?: string | undefined; config: ChannelConfig },
+  by: Partial<Omit<Trail, "action">>,
+): Promise<void> {
+  const pending = await pendingDelegation(system, code);
+  const made =
+    pending === null
+      ? null
+      : await useCode(system, code, { config, name: name ?? config.type, action: "POST /c/{code}", by });
+  if (made === null)
+    throw new AppError("CHANNEL_LINK_INVALID", "This link is unknown, used, revoked or expired. Ask for a new one.");
+}

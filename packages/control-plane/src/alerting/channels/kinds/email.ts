@@ -1,0 +1,53 @@
+import Type from "typebox";
+import { alertMail } from "../../../platform/email/alert.ts";
+import { messageText } from "../message.ts";
+import { channelKind, invalid } from "./kind.ts";
+
+const EmailConfig = Type.Object(
+  {
+    type: Type.Literal("email"),
+    to: Type.String({
+      minLength: 1,
+      maxLength: 254,
+      description: "One address, stored in lower case; it gets a mail with a link to confirm",
+      examples: ["oncall@example.org"],
+      form: {
+        label: "Email address",
+        placeholder: "oncall@example.org",
+        hint: "Gets a mail with a link. Notifications are sent once the link is confirmed.",
+      },
+    }),
+  },
+  {
+    additionalProperties: false,
+    title: "EmailConfig",
+    description: "Sends mail to one address, once its owner has confirmed it",
+  },
+);
+
+const label = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
+/**
+ * One address as browsers accept it (HTML Standard, section "Valid email address"), with a local part of at most 64
+ * characters (RFC 5321 section 4.5.3.1.1).
+ */
+const address = new RegExp(`^[a-z0-9.!#$%&'*+/=?^_\`{|}~-]{1,64}@${label}(?:\\.${label})*$`, "i");
+
+/** Mail through `email.smtp_url`. */
+export const email = channelKind({
+  type: "email",
+  label: "Email",
+  schema: EmailConfig,
+  rules({ to }) {
+    if (!address.test(to)) invalid("Write one email address, like oncall@example.org.", "/to");
+  },
+  complete: (config) => ({ ...config, to: config.to.toLowerCase() }),
+  // All mail leaves through the mail server of the installation.
+  address: () => ({ url: "smtp://email", pointer: null }),
+  endpoints: [],
+  confirms: ({ to }) => to,
+  digests: true,
+  endpoint: () => "",
+  async send({ to }, { content }, { mail }) {
+    await mail({ to, ...alertMail(messageText(content)) });
+  },
+});

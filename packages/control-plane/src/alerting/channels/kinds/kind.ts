@@ -1,0 +1,256 @@
+import type { Static, TSchema } from "typebox";
+import { AppError } from "@statusmesh/shared/errors";
+import type { SecretsDestination } from "@statusmesh/shared/secrets";
+import { urlProblem } from "@statusmesh/shared/url";
+import { type Outbound, OutboundError, type OutboundReply, type OutboundRequest } from "../../../platform/outbound/client.ts";
+import type { Content } from "../message.ts";
+import { mapSecretsOf } from "./secrets.ts";
+
+declare module "typebox" {
+  interface TSchemaOptions {
+    /** True for a text, or the values of a record, that is sealed at rest and reads as ***. */
+    secret?: boolean;
+  }
+}
+
+/** One notification for one channel. */
+export interface ChannelMessage {
+  /** The same at every attempt, so that receivers can deduplicate. */
+  deliveryId: string;
+  content: Content;
+  /** Unix ms of this attempt. */
+  sentAt: number;
+}
+
+/** A mail of a channel. */
+export interface ChannelMail {
+  /** One address. */
+  to: string;
+  subject: string;
+  text: string;
+  html: string;
+  /** Beside the usual ones. */
+  headers?: Record<string, string>;
+}
+
+/** Dependencies of `send`. */
+export interface Transports {
+  http: Outbound;
+  /** Returns when the mail server has accepted the mail; throws {@link DeliveryError} otherwise. */
+  mail(mail: ChannelMail): Promise<void>;
+  /** The bot and the number of the installation, for managed kinds. */
+  readonly central: CentralAccounts;
+}
+
+/** `channels.telegram` and `channels.whatsapp` of the configuration; empty texts where they are off. */
+export interface CentralAccounts {
+  readonly telegram: { readonly bot_token: string };
+  readonly whatsapp: {
+    readonly access_token: string;
+    readonly phone_number_id: string;
+    readonly template_name: string;
+    readonly template_language: string;
+  };
+}
+
+/** Addresses that the installation allows. */
+export interface AllowedUrls {
+  /** True allows http, for receivers in a private network. */
+  http: boolean;
+}
+
+/** A kind of notification channel, complete in one file. */
+export interface ChannelKind<S extends TSchema = TSchema> {
+  readonly type: string;
+  /** Display name: "Webhook". */
+  readonly label: string;
+  /**
+   * The wire shape of the config. Fields with a `default` may be omitted. {@link rules} holds the format of secrets,
+   * so that a mask is reported as a mask and not as a malformed secret.
+   */
+  readonly schema: S;
+  /** Rules beyond the schema. Throws INVALID_CHANNEL_CONFIG with a pointer relative to the config (`/url`). */
+  rules(config: Static<S>, allowed: AllowedUrls): void;
+  /** The config as it is stored: optional fields filled in, and texts in their canonical form. */
+  complete(config: Static<S>): Static<S>;
+  /** Returns a copy with `change` applied to every secret. `pointer` names the field. */
+  mapSecrets(config: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
+  /**
+   * The server that gets the secrets; null for a kind with a fixed server, or while the address cannot be parsed. An
+   * edit that changes it must send every stored secret again.
+   */
+  secretsGoTo(config: Static<S>): SecretsDestination | null;
+  /** URLs chosen by the organisation, for the address guard. Called after {@link rules}. */
+  urls(config: Static<S>): { url: string; pointer: string }[];
+  /** True when a digest of many incidents replaces one message for each. False for kinds that machines read. */
+  readonly digests: boolean;
+  /**
+   * The server that messages go to, such as `hooks.slack.com`: at most a few sends to it run at once, so that a hanging
+   * one delays no other.
+   */
+  host(config: Static<S>): string;
+  /**
+   * The address whose owner must confirm before anything is sent to it; left out by kinds that need no confirmation.
+   */
+  confirms?(config: Static<S>): string;
+  /** True for a kind whose channels are created by link codes only. */
+  readonly managed?: true;
+  /** Keys of `channels.endpoints` for this kind. */
+  readonly endpoints: readonly string[];
+  /** The one of {@link endpoints} that replaces the server of this config. */
+  endpoint(config: Static<S>): string;
+  /** Sends the message. Returns when the receiver has accepted it; throws {@link DeliveryError} otherwise. */
+  send(config: Static<S>, message: ChannelMessage, transports: Transports): Promise<void>;
+}
+
+/** Declaration of a kind; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
+export interface KindDeclaration<S extends TSchema> extends Pick<
+  ChannelKind<S>,
+  "type" | "label" | "schema" | "digests" | "confirms" | "managed" | "send"
+> {
+  /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
+  rules?: ChannelKind<S>["rules"];
+  /** Left out where a config is stored as it is sent. */
+  complete?: ChannelKind<S>["complete"];
+  /** Left out by a kind with one vendor: the key is its type. */
+  endpoints?: readonly string[];
+  endpoint?: ChannelKind<S>["endpoint"];
+  /**
+   * URL of the server that gets the messages. `pointer` names the field that chooses it, and is null for a server that
+   * the kind fixes: only a chosen one is checked by the address guard, and a change of it needs
+   * every secret again.
+   */
+  address(config: Static<S>): { url: string; pointer: string | null };
+}
+
+/** Completes a declaration. Secrets are the fields whose schema has `secret: true`. */
+export function channelKind<S extends TSchema>({
+  address,
+  rules = () => undefined,
+  complete = (config) => config,
+  ...rest
+}: KindDeclaration<S>): ChannelKind<S> {
+  const chosen = (config: Static<S>) => {
+    const { url, pointer } = address(config);
+    return pointer === null ? [] : [{ url, pointer }];
+  };
+  return {
+    endpoints: [rest.type],
+    endpoint: () => rest.type,
+    ...rest,
+    rules,
+    complete,
+    mapSecrets: mapSecretsOf<Static<S>>(rest.schema),
+    secretsGoTo: (config) => chosen(config).map(({ url }) => serverOf(url))[0] ?? null,
+    urls: chosen,
+    host: (config) => new URL(address(config).url).host,
+  };
+}
+
+/** A message that the receiver did not accept. People read the error text. */
+export class DeliveryError extends Error {
+  override readonly name = "DeliveryError";
+  /** True when a retry cannot help. */
+  readonly permanent: boolean;
+  /** HTTP status of the reply; null without one. */
+  readonly status: number | null;
+  readonly retryAfterSecs: number | null;
+
+  constructor(
+    message: string,
+    extras: { permanent?: boolean; status?: number | null; retryAfterSecs?: number | null; cause?: unknown } = {},
+  ) {
+    super(message, extras.cause === undefined ? undefined : { cause: extras.cause });
+    this.permanent = extras.permanent ?? false;
+    this.status = extras.status ?? null;
+    this.retryAfterSecs = extras.retryAfterSecs ?? null;
+  }
+}
+
+/** True for a 4xx that a retry will not change: all except request timeout, too early and too many requests. */
+export function isPermanent(status: number): boolean {
+  return status >= 400 && status < 500 && status !== 408 && status !== 425 && status !== 429;
+}
+
+/** Sends one request and returns a 2xx reply; throws DeliveryError for anything else. */
+export async function deliverRequest(transport: Outbound, request: OutboundRequest): Promise<OutboundReply> {
+  let reply: OutboundReply;
+  try {
+    reply = await transport.send(request);
+  } catch (cause) {
+    throw new DeliveryError(cause instanceof OutboundError ? cause.message : "the message could not be sent", {
+      cause,
+    });
+  }
+  const { status, retryAfterSecs } = reply;
+  if (status >= 200 && status < 300) return reply;
+  throw new DeliveryError(answered(reply), { permanent: isPermanent(status), status, retryAfterSecs });
+}
+
+/** Sends a JSON body with {@link deliverRequest}. */
+export async function deliverJson(
+  transport: Outbound,
+  url: string,
+  body: object,
+  headers: Record<string, string> = {},
+): Promise<OutboundReply> {
+  return await deliverRequest(transport, {
+    method: "POST",
+    url,
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
+  });
+}
+
+/** `the receiver answered 500: out of order`, with the start of the reply. */
+export function answered({ status, text }: Pick<OutboundReply, "status" | "text">): string {
+  const said = text
+    .toWellFormed()
+    .replaceAll(/[\s\p{C}]+/gu, " ")
+    .trim();
+  const start = said.length > 200 ? `${said.slice(0, 200).toWellFormed()}…` : said;
+  const hint = status >= 300 && status < 400 ? " (redirects are not followed)" : "";
+  return `the receiver answered ${status}${hint}${start === "" ? "" : `: ${start}`}`;
+}
+
+/** Throws INVALID_CHANNEL_CONFIG. `field` is relative to the config. */
+export function invalid(message: string, field: string): never {
+  throw new AppError("INVALID_CHANNEL_CONFIG", message, { field });
+}
+
+/** A rule for `checkAll`: {@link invalid} unless `condition` is true. */
+export const holds = (condition: boolean, message: string, field: string) => (): void => {
+  if (!condition) invalid(message, field);
+};
+
+/** {@link ChannelKind.secretsGoTo} for a URL. Null for an invalid URL, such as a masked one. */
+function serverOf(url: string): SecretsDestination | null {
+  return URL.canParse(url) ? { origin: new URL(url).origin, verified: true } : null;
+}
+
+/**
+ * The URL of a config field; throws INVALID_CHANNEL_CONFIG unless it is https (or http where `allowed`) and without
+ * credentials.
+ */
+export function webUrl(text: string, pointer: string, allowed: AllowedUrls): URL {
+  const problem = urlProblem(text);
+  if (problem !== null) invalid(problem, pointer);
+  const url = new URL(text);
+  if (url.protocol !== "https:" && !(url.protocol === "http:" && allowed.http))
+    invalid("The URL must begin with https://, because notifications reveal outages.", pointer);
+  if (url.username !== "" || url.password !== "")
+    invalid("Credentials do not belong in the URL. Send them as a header.", pointer);
+  if (url.port === "0") invalid("Port 0 cannot be connected to. Use 1 to 65535.", pointer);
+  return url;
+}
+
+/**
+ * {@link webUrl} on a host of the vendor: one of `hosts`, or below one that begins with a dot. `wanted` is the sentence
+ * that says which URL is right.
+ */
+export function vendorUrl(text: string, pointer: string, hosts: readonly string[], wanted: string): URL {
+  const url = webUrl(text, pointer, { http: false });
+  const known = hosts.some((host) => (host.startsWith(".") ? url.hostname.endsWith(host) : url.hostname === host));
+  if (!known || url.port !== "") invalid(wanted, pointer);
+  return url;
+}

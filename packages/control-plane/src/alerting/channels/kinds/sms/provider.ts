@@ -1,0 +1,63 @@
+import type { OutboundReply, OutboundRequest } from "../../../../platform/outbound/client.ts";
+import type { VendorFailure } from "../vendor-reply.ts";
+
+/** Credential fields of all providers. */
+export type Credential =
+  | "account_sid"
+  | "auth_token"
+  | "api_key"
+  | "messaging_profile_id"
+  | "api_secret"
+  | "auth_id"
+  | "service_plan_id"
+  | "api_token"
+  | "region";
+
+/** Credentials of one provider. */
+export type Credentials = Readonly<Partial<Record<Credential, string>>>;
+
+/** One text message. */
+export interface SmsText {
+  to: string;
+  from: string;
+  text: string;
+  /** True when the text has characters outside the GSM 7-bit alphabet. */
+  unicode: boolean;
+}
+
+/** A provider of text messages, complete in one file. */
+export interface SmsProvider {
+  readonly label: string;
+  /** Required fields and their formats, in words. */
+  readonly required: Readonly<Partial<Record<Credential, Format>>>;
+  readonly optional?: Readonly<Partial<Record<Credential, Format>>>;
+  /** The only secret among them. */
+  readonly secret: Credential;
+  /** `https://api.example.org`, without a slash at the end. */
+  origin(credentials: Credentials): string;
+  request(credentials: Credentials, sms: SmsText): OutboundRequest;
+  /** The error in a reply of any status; null for an accepted message. */
+  failure(reply: OutboundReply): VendorFailure | null;
+}
+
+export interface Format {
+  pattern: RegExp;
+  expects: string;
+}
+
+/** A phone number in international format (ITU-T E.164: at most 15 digits). */
+export const e164 = /^\+[1-9]\d{6,14}$/;
+
+/** A key or token without white space. */
+export const opaque: Format = { pattern: /^[\x21-\x7e]{1,200}$/, expects: "has 1 to 200 characters without spaces" };
+export const alphanumeric: Format = { pattern: /^[A-Za-z0-9]{1,100}$/, expects: "has letters and digits only" };
+
+/** Authorization header of HTTP Basic (RFC 7617). */
+export const basic = (user: string, password: string): string =>
+  `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
+
+export const jsonType = { "content-type": "application/json" };
+export const formType = { "content-type": "application/x-www-form-urlencoded" };
+
+/** Digits of an international number: some vendors take no plus. A sender id does not change. */
+export const withoutPlus = (number: string): string => number.replace(/^\+/, "");

@@ -1,0 +1,127 @@
+import Type from "typebox";
+import { checkAll } from "@statusmesh/shared/faults";
+import type { OutboundReply } from "../../../platform/outbound/client.ts";
+import { type Content, fitted, messageText, textLines } from "../message.ts";
+import { channelKind, holds, isPermanent, type Transports } from "./kind.ts";
+import { asObject, deliverTo, jsonObject, type VendorFailure, wordOf } from "./vendor-reply.ts";
+
+const TelegramConfig = Type.Object(
+  {
+    type: Type.Literal("telegram"),
+    bot_token: Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description: "Token of your bot, from @BotFather; reads as ***",
+      examples: ["123456789:AAExampleExampleExampleExampleExampl"],
+      secret: true,
+      form: { label: "Bot token", placeholder: "123456789:AAE…", hint: "From @BotFather. Encrypted; reads as ***." },
+    }),
+    chat_id: Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description: "Id of a chat, negative for a group, or @name of a public channel",
+      examples: ["-1001234567890"],
+      form: {
+        label: "Chat id",
+        placeholder: "-1001234567890",
+        hint: "The bot must be a member of the chat. Groups have negative ids.",
+      },
+    }),
+  },
+  {
+    additionalProperties: false,
+    title: "TelegramConfig",
+    description: "Posts to a Telegram chat through your own bot",
+  },
+);
+
+export const telegramOrigin = "https://api.telegram.org";
+/** UTF-16 code units of a message (https://core.telegram.org/bots/api#sendmessage, #messageentity). */
+const maxUnits = 4096;
+
+/**
+ * Text for sendMessage without parse_mode. A word joiner after @ keeps a name of customers from mentioning a member of
+ * the chat.
+ */
+export function telegramText(content: Content): string {
+  const message = messageText(content);
+  const quiet = (text: string): string => text.replaceAll(/@(?=\w)/g, "@\u2060");
+  return fitted(
+    {
+      ...message,
+      title: quiet(message.title),
+      facts: message.facts.map(({ label, value }) => ({ label: quiet(label), value: quiet(value) })),
+    },
+    textLines,
+    (text) => text.length <= maxUnits,
+  );
+}
+
+/**
+ * Sends with a bot: sendMessage, https://core.telegram.org/bots/api#sendmessage. The token is part of the URL; errors
+ * never contain the URL.
+ */
+export async function sendTelegram(
+  { http }: Transports,
+  to: { botToken: string; chatId: string },
+  content: Content,
+): Promise<void> {
+  await deliverTo(
+    http,
+    {
+      method: "POST",
+      url: `${telegramOrigin}/bot${to.botToken}/sendMessage`,
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        chat_id: to.chatId,
+        text: telegramText(content),
+        link_preview_options: { is_disabled: true },
+      }),
+    },
+    telegramFailure,
+  );
+}
+
+/** `ok: false` with a description and parameters (https://core.telegram.org/bots/api#making-requests). */
+function telegramFailure(reply: OutboundReply): VendorFailure | null {
+  const body = jsonObject(reply);
+  if (body["ok"] === true) return null;
+  const { retry_after: wait, migrate_to_chat_id: moved } = asObject(body["parameters"]);
+  if (typeof moved === "number" || typeof moved === "string")
+    return {
+      reason: `the group became a supergroup with the chat id ${moved}: replace chat_id with it`,
+      permanent: true,
+    };
+  const code = body["error_code"];
+  const inSuccess = reply.status < 300;
+  const reason = wordOf(body["description"]) || (typeof code === "number" ? `error ${code}` : "");
+  return {
+    reason: reason || (inSuccess ? "no confirmation in the reply" : reply.text),
+    ...(typeof wait === "number" && wait >= 0 ? { retryAfterSecs: Math.ceil(wait) } : {}),
+    ...(inSuccess ? { permanent: typeof code === "number" && isPermanent(code) } : {}),
+  };
+}
+
+export const telegram = channelKind({
+  type: "telegram",
+  label: "Telegram bot",
+  schema: TelegramConfig,
+  rules({ bot_token, chat_id }) {
+    checkAll(
+      holds(
+        /^[\w:-]+$/.test(bot_token),
+        "A bot token looks like 123456789:AAExample, with letters, digits, - and _ only.",
+        "/bot_token",
+      ),
+      holds(
+        /^(?:-?\d{1,20}|@[A-Za-z]\w{0,62})$/.test(chat_id),
+        "The chat id is a whole number, negative for a group, or @name of a public channel.",
+        "/chat_id",
+      ),
+    );
+  },
+  address: () => ({ url: telegramOrigin, pointer: null }),
+  digests: true,
+  send: async ({ bot_token: botToken, chat_id: chatId }, { content }, transports) =>
+    sendTelegram(transports, { botToken, chatId }, content),
+});

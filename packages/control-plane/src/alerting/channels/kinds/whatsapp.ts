@@ -1,0 +1,176 @@
+import Type from "typebox";
+import { checkAll } from "@statusmesh/shared/faults";
+import type { OutboundReply } from "../../../platform/outbound/client.ts";
+import { type Content, messageText } from "../message.ts";
+import { channelKind, holds, type Transports } from "./kind.ts";
+import { asObject, deliverTo, joined, jsonObject, type VendorFailure, wordOf } from "./vendor-reply.ts";
+import { e164 } from "./sms/provider.ts";
+
+const WhatsappConfig = Type.Object(
+  {
+    type: Type.Literal("whatsapp"),
+    access_token: Type.String({
+      minLength: 1,
+      maxLength: 1024,
+      description: "Permanent access token of a system user; reads as ***",
+      examples: ["EAAGexample"],
+      secret: true,
+      form: { label: "Access token", hint: "Of a system user of your business. Encrypted; reads as ***." },
+    }),
+    phone_number_id: Type.String({
+      minLength: 1,
+      maxLength: 32,
+      description: "Id of the sending number (digits), not the number itself",
+      examples: ["106540352242922"],
+      form: { label: "Phone number id", placeholder: "106540352242922", hint: "The id of the sending number." },
+    }),
+    to: Type.String({
+      minLength: 1,
+      maxLength: 32,
+      description: "Receiving number in international format",
+      examples: ["+4915112345678"],
+      form: { label: "Send to", placeholder: "+4915112345678", hint: "International format." },
+    }),
+    template_name: Type.String({
+      minLength: 1,
+      maxLength: 512,
+      description: "Approved template whose body has {{1}} (summary), {{2}} (details) and {{3}} (link)",
+      examples: ["statusmesh_alert"],
+      form: {
+        label: "Template name",
+        placeholder: "statusmesh_alert",
+        hint: "An approved template whose body has {{1}} summary, {{2}} details and {{3}} link.",
+      },
+    }),
+    language_code: Type.String({
+      default: "en",
+      minLength: 1,
+      maxLength: 16,
+      description: "Exact language of the template",
+      examples: ["en_US"],
+      form: { label: "Template language", placeholder: "en", hint: "The exact language of the template." },
+    }),
+  },
+  {
+    additionalProperties: false,
+    title: "WhatsappConfig",
+    description: "Sends a template message through your own WhatsApp Business number (Meta Cloud API)",
+  },
+);
+
+export const whatsappOrigin = "https://graph.facebook.com";
+/** Versions end about two years after their release; this one is of October 2025. */
+const graphVersion = "v24.0";
+
+const maxSummaryLength = 230;
+const maxDetailsLength = 500;
+
+/**
+ * Body parameters of the template: summary, details, link. A filled body has at most 1024 characters, and a parameter
+ * no line break, tab or more than four spaces in a row
+ * (https://developers.facebook.com/documentation/business-messaging/whatsapp/templates/components).
+ */
+export function templateParameters(content: Content): string[] {
+  const { title, facts, url } = messageText(content);
+  const details = facts.map(({ label, value }) => `${label}: ${value}`).join(" · ");
+  return [oneLine(title, maxSummaryLength), oneLine(details, maxDetailsLength) || "-", oneLine(url, 2000)];
+}
+
+function oneLine(text: string, maxLength: number): string {
+  const points = [...text.replaceAll(/\s+/g, " ").trim()];
+  return points.length <= maxLength ? points.join("") : `${points.slice(0, maxLength - 1).join("")}…`;
+}
+
+export interface WhatsappSender {
+  accessToken: string;
+  phoneNumberId: string;
+  template: string;
+  language: string;
+}
+
+/** Sends a template message: https://developers.facebook.com/docs/whatsapp/cloud-api/guides/send-message-templates. */
+export async function sendWhatsapp(
+  { http }: Transports,
+  { accessToken, phoneNumberId, template, language }: WhatsappSender,
+  to: string,
+  content: Content,
+): Promise<void> {
+  await deliverTo(
+    http,
+    {
+      method: "POST",
+      url: `${whatsappOrigin}/${graphVersion}/${phoneNumberId}/messages`,
+      headers: { authorization: `Bearer ${accessToken}`, "content-type": "application/json" },
+      body: JSON.stringify({
+        messaging_product: "whatsapp",
+        recipient_type: "individual",
+        to,
+        type: "template",
+        template: {
+          name: template,
+          language: { code: language },
+          components: [
+            { type: "body", parameters: templateParameters(content).map((text) => ({ type: "text", text })) },
+          ],
+        },
+      }),
+    },
+    whatsappFailure,
+  );
+}
+
+/**
+ * Codes that pass by themselves: unknown and temporary failures of the API, rate limits of application, number and
+ * recipient, maintenance (https://developers.facebook.com/documentation/business-messaging/whatsapp/support/error-codes).
+ */
+const passing = new Set([1, 2, 4, 80007, 130429, 131000, 131016, 131048, 131056, 131057, 133004, 133005]);
+
+function whatsappFailure(reply: OutboundReply): VendorFailure | null {
+  const body = jsonObject(reply);
+  const error = asObject(body["error"]);
+  const code = error["code"];
+  if (typeof code !== "number")
+    return reply.status < 300 && !Array.isArray(body["messages"])
+      ? { reason: "no message id in the reply", permanent: false }
+      : null;
+  const details = wordOf(asObject(error["error_data"])["details"]);
+  return {
+    reason: joined([wordOf(error["message"]) || `error ${code}`, details], ": "),
+    ...(passing.has(code) ? { permanent: false } : reply.status < 500 ? { permanent: true } : {}),
+  };
+}
+
+export const whatsapp = channelKind({
+  type: "whatsapp",
+  label: "WhatsApp",
+  schema: WhatsappConfig,
+  rules({ access_token, phone_number_id, to, template_name, language_code }) {
+    const isLanguage = /^[a-z]{2,3}(?:_[A-Za-z0-9]{2,4})?$/.test(language_code);
+    checkAll(
+      holds(/^[\x21-\x7e]+$/.test(access_token), "The access token has no spaces.", "/access_token"),
+      holds(
+        /^\d+$/.test(phone_number_id),
+        "The phone number id has digits only. It is the id, not the number.",
+        "/phone_number_id",
+      ),
+      holds(e164.test(to), "Write the number in international format, like +4915112345678.", "/to"),
+      holds(
+        /^[a-z0-9_]+$/.test(template_name),
+        "A template name has lower-case letters, digits and _ only.",
+        "/template_name",
+      ),
+      holds(isLanguage, "A language code looks like en or en_US.", "/language_code"),
+    );
+  },
+  address: () => ({ url: whatsappOrigin, pointer: null }),
+  digests: true,
+  async send(config, { content }, transports) {
+    const sender = {
+      accessToken: config.access_token,
+      phoneNumberId: config.phone_number_id,
+      template: config.template_name,
+      language: config.language_code,
+    };
+    await sendWhatsapp(transports, sender, config.to, content);
+  },
+});

@@ -1,0 +1,180 @@
+import { duration } from "../../platform/html/format.ts";
+import type { Notice } from "../incidents/schema.ts";
+
+/** Incidents that opened or closed together, in one message instead of one each. */
+export interface Digest {
+  reason: "opened" | "resolved";
+  /** Incidents in all groups. */
+  total: number;
+  /** Largest first. `cause` is the destination host or else the tag that the monitors share; null for none. */
+  groups: readonly { cause: string | null; total: number; worst: Notice }[];
+  /** The list of incidents in the console. */
+  url: string;
+}
+
+/** Content of a message. `test` is a test message. */
+export type Content =
+  | { kind: "notice"; notice: Notice }
+  | { kind: "digest"; digest: Digest }
+  | { kind: "test"; notice: Notice };
+
+/** State that decides colours, icons and priorities. */
+export type Tone = "down" | "degraded" | "up" | "test";
+
+/** Icons of chat messages. */
+export const toneIcon: Readonly<Record<Tone, string>> = { down: "🔴", degraded: "🟠", up: "🟢", test: "🔵" };
+
+/** A message in words that every kind formats in its vendor's way. All texts are plain: see {@link plain}. */
+export interface MessageText {
+  tone: Tone;
+  /** True for an opened, reopened or escalated incident of high urgency. */
+  urgent: boolean;
+  /** One line: `Down: Checkout API`. */
+  title: string;
+  /** `Cause`, `Since` and the like, in reading order. */
+  facts: { label: string; value: string }[];
+  url: string;
+  /** Text of the link: `View incident`. */
+  linkLabel: string;
+}
+
+export const maxNameLength = 200;
+const maxCauseLength = 500;
+const maxGroups = 10;
+
+/**
+ * Text of customers on one line of at most `maxLength` characters: white space collapsed, without control, format and
+ * bidirectional characters (Unicode category C). A kind then escapes the markup of its vendor.
+ */
+export function plain(text: string, maxLength: number): string {
+  const line = text
+    .toWellFormed()
+    .replaceAll(/\s+/gu, " ")
+    // U+200D joins emoji and is harmless between them.
+    .replaceAll(/[^\P{C}\u200d]/gu, "")
+    .trim();
+  return shorten(line, maxLength);
+}
+
+/** The text, or its beginning with `…` at the end. Counts code points, and never splits one. */
+function shorten(text: string, maxLength: number): string {
+  const points = [...text];
+  return points.length <= maxLength ? text : `${points.slice(0, maxLength - 1).join("")}…`;
+}
+
+/** `2026-11-22 14:02 UTC`, from RFC 3339. */
+const utcMinute = (time: string): string => `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
+
+/** The content in words. */
+export function messageText(content: Content): MessageText {
+  if (content.kind === "digest") return digestText(content.digest);
+  if (content.kind === "test")
+    return {
+      tone: "test",
+      urgent: false,
+      title: "Test message from StatusMesh",
+      facts: [{ label: "Result", value: "This channel receives notifications." }],
+      url: content.notice.url,
+      linkLabel: "Open StatusMesh",
+    };
+  return noticeText(content.notice);
+}
+
+/** The message as lines of text, for kinds without markup: title, facts, link. */
+export function textLines({ title, facts, url }: MessageText): string {
+  return [title, ...facts.map(({ label, value }) => `${label}: ${value}`), url].join("\n");
+}
+
+/** Lengths of fact values that {@link fitted} tries, in code points. */
+const fittingLengths = [240, 120, 60, 30, 15];
+
+/**
+ * The rendered message, with values shortened until `fits` accepts it, in the last resort without facts. Vendors count
+ * their limit after escaping, in their own unit.
+ */
+export function fitted(
+  message: MessageText,
+  render: (message: MessageText) => string,
+  fits: (rendered: string) => boolean,
+): string {
+  const whole = render(message);
+  if (fits(whole)) return whole;
+  for (const length of fittingLengths) {
+    const facts = message.facts.map(({ label, value }) => ({
+      label: shorten(label, 2 * length),
+      value: shorten(value, length),
+    }));
+    const rendered = render({ ...message, title: shorten(message.title, Math.max(60, length)), facts });
+    if (fits(rendered)) return rendered;
+  }
+  return render({ ...message, title: shorten(message.title, 60), facts: [] });
+}
+
+function noticeText(notice: Notice): MessageText {
+  const name = plain(notice.monitor_name, maxNameLength);
+  const resolved = notice.reason === "resolved";
+  const facts: MessageText["facts"] = [];
+  if (notice.error_sample !== null)
+    facts.push({ label: resolved ? "Was" : "Cause", value: plain(notice.error_sample, maxCauseLength) });
+  facts.push({ label: "Since", value: utcMinute(notice.outage_since ?? notice.started_at) });
+  if (resolved && notice.ended_at !== null)
+    facts.push({ label: "Ended", value: `${utcMinute(notice.ended_at)}, ${lengthOf(notice)}` });
+  if (!resolved) facts.push({ label: "Severity", value: notice.severity });
+  if (notice.regions_down.length > 0)
+    facts.push({ label: resolved ? "Regions affected" : "Regions down", value: regionList(notice.regions_down) });
+  if (!resolved && notice.regions_up.length > 0)
+    facts.push({ label: "Regions up", value: regionList(notice.regions_up) });
+  return {
+    tone: resolved ? "up" : notice.severity === "minor" ? "degraded" : "down",
+    urgent: notice.urgency === "high" && !resolved && notice.reason !== "reminder",
+    title: `${headline(notice)}: ${name}`,
+    facts,
+    url: notice.url,
+    linkLabel: "View incident",
+  };
+}
+
+/** Length of a resolved incident: the time between an end and a reopening was no outage. */
+function lengthOf({ started_at, ended_at, duration_secs }: Notice): string {
+  const span = Math.round((Date.parse(ended_at!) - Date.parse(started_at)) / 1000);
+  const failed = duration_secs ?? span;
+  return failed < span ? `${duration(failed)} of outage` : `after ${duration(failed)}`;
+}
+
+function headline({ reason, severity }: Notice): string {
+  const state = severity === "minor" ? "degraded" : "down";
+  if (reason === "resolved") return "Recovered";
+  if (reason === "reminder") return `Still ${state}`;
+  if (reason === "reopened") return `${capital(state)} again`;
+  if (reason === "escalated") return `Escalated to ${severity}`;
+  return capital(state);
+}
+
+function digestText({ reason, total, groups, url }: Digest): MessageText {
+  const resolved = reason === "resolved";
+  const shown = groups.slice(0, maxGroups);
+  const facts = shown.map(({ cause, total: count, worst }) => ({
+    label: cause === null ? "Others" : plain(cause, maxNameLength),
+    value: `${count === 1 ? "1 monitor" : `${count} monitors`}, for example ${plain(worst.monitor_name, 80)}${
+      worst.error_sample === null ? "" : ` (${plain(worst.error_sample, 120)})`
+    }`,
+  }));
+  const rest = groups.slice(maxGroups).reduce((sum, group) => sum + group.total, 0);
+  if (rest > 0) facts.push({ label: "More", value: `${rest} monitors in other groups` });
+  const worst = groups.some((group) => group.worst.severity !== "minor");
+  return {
+    tone: resolved ? "up" : worst ? "down" : "degraded",
+    urgent: !resolved && groups.some((group) => group.worst.urgency === "high"),
+    title: `${total} monitors ${resolved ? "recovered" : worst ? "are down" : "are degraded"}`,
+    facts,
+    url,
+    linkLabel: "View incidents",
+  };
+}
+
+function regionList(regions: readonly string[]): string {
+  const shown = regions.slice(0, 10).map((region) => plain(region, 80));
+  return regions.length > 10 ? `${shown.join(", ")} and ${regions.length - 10} more` : shown.join(", ");
+}
+
+const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);

@@ -1,0 +1,48 @@
+import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { isChannelType, kindOf } from "./kinds/index.ts";
+import { channelForms, getChannel, listChannels } from "./service.ts";
+
+const pageSize = 50;
+const kinds = channelForms();
+
+export const channelsPages = [
+  page({
+    path: "/channels",
+    auth: "tenant",
+    async handle({ ctx, query }) {
+      const list = await listChannels(ctx, { limit: pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) });
+      return {
+        view: "channels/list",
+        data: {
+          list,
+          items: list.items.map((channel) => ({ ...channel, kind: kindOf(channel.config).label })),
+          origin: ctx.config.server.public_url,
+        },
+      };
+    },
+  }),
+  page({
+    path: "/channels/new",
+    auth: "tenant",
+    handle: async ({ query }) => ({
+      view: "channels/form",
+      fragment: "channels/add",
+      data: {
+        channel: null,
+        kinds,
+        type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type,
+      },
+    }),
+  }),
+  page({
+    path: "/channels/{id}/edit",
+    auth: "tenant",
+    async handle({ ctx, params }) {
+      const channel = await getChannel(ctx, params["id"]!);
+      return {
+        view: "channels/form",
+        data: { channel, kinds, type: channel.config.type },
+      };
+    },
+  }),
+];

@@ -1,0 +1,182 @@
+import type { WriteSource } from "../../platform/context.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import type { ChannelConfig } from "./kinds/index.ts";
+
+/** Outcome of the deliveries of a channel; times as PostgreSQL writes them in JSON. */
+interface ChannelHealth {
+  at: string | null;
+  state: "pending" | "delivered" | "dead" | null;
+  error: string | null;
+  failing_since: string | null;
+}
+
+/** A stored channel: the secrets of its config are sealed. */
+export interface ChannelRow {
+  id: string;
+  org_id: string;
+  name: string;
+  kind: string;
+  config: ChannelConfig;
+  enabled: boolean;
+  disabled_reason: string | null;
+  health: ChannelHealth | null;
+  /** When the receiver confirmed; null for unconfirmed ones and for kinds that need no confirmation. */
+  verified_at: Date | null;
+  write_source: WriteSource;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = (sql: Db) =>
+  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, write_source, created_at, updated_at,
+    (select jsonb_build_object('at', h.last_at, 'state', h.last_state, 'error', h.last_error,
+                               'failing_since', h.failing_since)
+     from channel_health h where h.channel_id = channels.id) as health`;
+
+/** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
+export async function insertChannel(
+  sql: Db,
+  row: Omit<ChannelRow, "disabled_reason" | "health" | "verified_at">,
+): Promise<ChannelRow> {
+  const [inserted] = await sql<ChannelRow[]>`
+    insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
+    values
+      (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled},
+        ${row.write_source}, ${row.created_at}, ${row.updated_at})
+    returning ${columns(sql)}`;
+  return inserted!;
+}
+
+export async function selectChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | undefined> {
+  const [row] = await sql<ChannelRow[]>`select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id}`;
+  return row;
+}
+
+/** {@link selectChannel} with a row lock. */
+export async function lockChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | undefined> {
+  const [row] = await sql<
+    ChannelRow[]
+  >`select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id} for update`;
+  return row;
+}
+
+/** Oldest first. */
+export async function selectChannels(sql: Db, orgId: string, limit: number, offset: number): Promise<ChannelRow[]> {
+  return await sql<
+    ChannelRow[]
+  >`select ${columns(sql)} from channels where org_id = ${orgId} order by id limit ${limit} offset ${offset}`;
+}
+
+export async function countChannels(sql: Db, orgId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::integer as count from channels where org_id = ${orgId}`;
+  return row!.count;
+}
+
+/** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
+export async function updateChannel(sql: Db, row: Omit<ChannelRow, "created_at" | "health">): Promise<ChannelRow> {
+  const [updated] = await sql<ChannelRow[]>`
+    update channels
+    set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
+      disabled_reason = ${row.disabled_reason}, verified_at = ${row.verified_at},
+      write_source = ${row.write_source}, updated_at = ${row.updated_at}
+    where org_id = ${row.org_id} and id = ${row.id}
+    returning ${columns(sql)}`;
+  return updated!;
+}
+
+/** The foreign key deletes bindings; deliveries stay and keep the channel's name. */
+export async function deleteChannel(sql: Db, orgId: string, id: string): Promise<void> {
+  await sql`delete from channels where org_id = ${orgId} and id = ${id}`;
+}
+
+/** The existing channels among `ids`, locked against deletion until the transaction ends. */
+export async function keepChannels(sql: Db, orgId: string, ids: readonly string[]): Promise<string[]> {
+  const rows = await sql<
+    { id: string }[]
+  >`select id from channels where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`;
+  return rows.map(({ id }) => id);
+}
+
+/** Configs of channels of all organisations by id, with row locks. */
+export async function lockConfigs(
+  sql: Db,
+  after: string | null,
+  limit: number,
+): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
+  return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
+    select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id
+    limit ${limit} for no key update`;
+}
+
+/** {@link lockConfigs} without locks. */
+export async function selectConfigs(
+  sql: Db,
+  after: string | null,
+  limit: number,
+): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
+  return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
+    select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id
+    limit ${limit}`;
+}
+
+/** Writes only the config. */
+export async function storeConfig(sql: Db, id: string, config: ChannelConfig): Promise<void> {
+  await sql`update channels set config = ${sql.json(config)} where id = ${id}`;
+}
+
+/** Clears the failing state of a channel whose config was replaced. */
+export async function resetHealth(sql: Db, id: string): Promise<void> {
+  await sql`
+    update channel_health set failing_since = null, failing_mailed_at = null, paused_until = null, host_key = null
+    where channel_id = ${id}`;
+}
+
+/** Ends the failing state of a channel that has accepted a message outside of the outbox. */
+export async function endFailing(sql: Db, id: string): Promise<void> {
+  await sql`
+    update channel_health set failing_since = null, failing_mailed_at = null
+    where channel_id = ${id} and failing_since is not null`;
+}
+
+/** Marks the address of a channel as confirmed. */
+export async function setVerified(sql: Db, orgId: string, id: string, at: Date): Promise<void> {
+  await sql`update channels set verified_at = ${at}, updated_at = ${at} where org_id = ${orgId} and id = ${id}`;
+}
+
+/** Fields of a managed config or of an email config that an event of a vendor names. */
+export type Place = { kind: string; field: "chat_id" | "phone" | "to"; value: string };
+
+/** Locks the channels of all organisations at a place, in the order of ids. */
+export async function lockChannelsAt(sql: Db, { kind, field, value }: Place): Promise<ChannelRow[]> {
+  // A literal path, so that the index of the field is used.
+  const path = { chat_id: sql`config ->> 'chat_id'`, phone: sql`config ->> 'phone'`, to: sql`config ->> 'to'` }[field];
+  return await sql<ChannelRow[]>`
+    select ${columns(sql)} from channels where kind = ${kind} and ${path} = ${value} order by id for update`;
+}
+
+/** Disables a channel with a reason; `verified` false also takes back the confirmation. */
+export async function disableChannel(
+  sql: Db,
+  { id, org_id }: Pick<ChannelRow, "id" | "org_id">,
+  { reason, at, verified }: { reason: string; at: Date; verified: boolean },
+): Promise<ChannelRow> {
+  const [row] = await sql<ChannelRow[]>`
+    update channels set enabled = false, disabled_reason = ${reason}, updated_at = ${at},
+           verified_at = case when ${verified} then verified_at end
+    where org_id = ${org_id} and id = ${id} returning ${columns(sql)}`;
+  return row!;
+}
+
+/** Writes the chat id of a managed channel whose group moved. */
+export async function moveChat(sql: Db, orgId: string, id: string, chatId: string, at: Date): Promise<void> {
+  await sql`
+    update channels set config = jsonb_set(config, '{chat_id}', to_jsonb(${chatId}::text)), updated_at = ${at}
+    where org_id = ${orgId} and id = ${id}`;
+}
+
+/** Names of the organisation's channels that begin with a text. */
+export async function selectNames(sql: Db, orgId: string, start: string): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select name from channels where org_id = ${orgId} and starts_with(name, ${start})`;
+  return rows.map(({ name }) => name);
+}

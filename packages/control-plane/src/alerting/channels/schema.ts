@@ -1,0 +1,141 @@
+import Type, { type Static, type TSchema } from "typebox";
+import { Line } from "@statusmesh/shared/text";
+import { Id, nullable, PageOf, paging, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
+import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
+import type { ChannelKind } from "./kinds/kind.ts";
+
+export type { ChannelConfig } from "./kinds/index.ts";
+export type { Content, Digest } from "./message.ts";
+
+const tagged = {
+  discriminator: "type",
+  errorCode: "INVALID_CHANNEL_CONFIG",
+  description: "How the channel is reached, tagged by type; secrets read as ***",
+} as const;
+
+/** Config of any kind, tagged by `type`. */
+const Config = Type.Unsafe<ChannelConfig>(
+  Type.Union(
+    Object.values(channelKinds).map((kind): TSchema => kind.schema),
+    tagged,
+  ),
+);
+
+/** {@link Config} of the kinds that a request may create; the others are created by link codes. */
+export const ConfigInput = Type.Unsafe<ChannelConfig>(
+  Type.Union(
+    Object.values(channelKinds).flatMap((kind: ChannelKind): TSchema[] => (kind.managed === true ? [] : [kind.schema])),
+    tagged,
+  ),
+);
+
+const fields = {
+  name: Line({
+    maxLength: 100,
+    errorCode: "CHANNEL_NAME_INVALID",
+    description: "1 to 100 characters, unique in the organisation",
+    examples: ["On call"],
+  }),
+  enabled: Type.Boolean({ description: "A disabled channel receives nothing" }),
+};
+
+/** Fields that the server sets; values in a request are ignored. */
+const ignored = {
+  write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
+};
+
+export const ChannelCreate = Type.Object(
+  {
+    name: fields.name,
+    config: ConfigInput,
+    enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })),
+    ...ignored,
+  },
+  { additionalProperties: false, title: "ChannelCreate", description: "A new channel" },
+);
+export type ChannelCreate = Static<typeof ChannelCreate>;
+
+export const ChannelPatch = Type.Object(
+  {
+    name: Type.Optional(fields.name),
+    enabled: Type.Optional(fields.enabled),
+    config: Type.Optional(ConfigInput),
+    ...ignored,
+  },
+  {
+    additionalProperties: false,
+    title: "ChannelPatch",
+    description: "Fields to change; omitted fields stay unchanged",
+    examples: [{ name: "On call, EU", enabled: true }],
+  },
+);
+export type ChannelPatch = Static<typeof ChannelPatch>;
+
+export const ChannelTest = Type.Object(
+  { config: ConfigInput },
+  { additionalProperties: false, title: "ChannelTest", description: "A config to try" },
+);
+export type ChannelTest = Static<typeof ChannelTest>;
+
+export const ChannelTestReply = Type.Object(
+  { ok: Type.Literal(true, { description: "Always: a failure is an error" }) },
+  { additionalProperties: false, title: "ChannelTestReply", description: "The receiver has accepted the test message" },
+);
+
+export const ResendReply = Type.Object(
+  {
+    mail: Type.Enum(["sent", "logged", "failed"], {
+      description: "sent: the mail server has it; logged: none is configured; failed: it was refused",
+      examples: ["sent"],
+    }),
+  },
+  { additionalProperties: false, title: "VerificationSent", description: "What became of the verification mail" },
+);
+
+export const Channel = Type.Object(
+  {
+    id: Id,
+    ...fields,
+    config: Config,
+    disabled_reason: nullable(
+      Type.String({ description: "Why StatusMesh has disabled the channel; null when it has not", examples: [null] }),
+    ),
+    last_delivery: nullable(
+      Type.Object(
+        {
+          at: Timestamp,
+          state: Type.Enum(["pending", "delivered", "dead"], {
+            description: "State of the delivery after the attempt; pending: another attempt follows",
+            examples: ["delivered"],
+          }),
+          error: nullable(Type.String({ description: "Why the attempt failed; null when accepted", examples: [null] })),
+        },
+        { additionalProperties: false, title: "LastDelivery", description: "The last attempt; null before the first" },
+      ),
+    ),
+    failing_since: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description:
+          "Time of the first failed attempt since the last accepted delivery or test; null while they succeed",
+        examples: [null],
+      }),
+    ),
+    verified: nullable(
+      Type.Boolean({
+        description: "Whether the receiver has confirmed; null for kinds that need no confirmation",
+        examples: [true],
+      }),
+    ),
+    write_source: WriteSourceSchema,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+  },
+  { additionalProperties: false, title: "Channel", description: "A notification channel; secrets are masked as ***" },
+);
+export type Channel = Static<typeof Channel>;
+
+export const ChannelPage = PageOf(Channel);
+
+export const ChannelListQuery = Type.Object(paging(50, 1000));
+export type ChannelListQuery = Static<typeof ChannelListQuery>;

@@ -1,0 +1,74 @@
+import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { countUnreadable, openPartly, type PartlyOpened, type ReadBatch } from "../../platform/crypto/opening.ts";
+import { inTransaction, type System } from "../../platform/context.ts";
+import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
+import * as queries from "./queries.ts";
+
+interface Sealed {
+  id: string;
+  org_id: string;
+  config: ChannelConfig;
+}
+
+const placeOf = (orgId: string, id: string, pointer: string): string => `${orgId}/channels/${id}${pointer}`;
+
+/** The config with sealed secrets, for the database. */
+export function sealConfig(
+  { sealer }: Pick<System, "sealer">,
+  orgId: string,
+  id: string,
+  config: ChannelConfig,
+): ChannelConfig {
+  return kindOf(config).mapSecrets(config, (secret, pointer) =>
+    sealer.seal(secret, placeOf(orgId, id, pointer)),
+  ) as ChannelConfig;
+}
+
+/** The config with opened secrets. Throws where the key is not configured. */
+export function openConfig({ sealer }: Pick<System, "sealer">, { id, org_id, config }: Sealed): ChannelConfig {
+  return kindOf(config).mapSecrets(config, (sealed, pointer) =>
+    sealer.open(sealed, placeOf(org_id, id, pointer)),
+  ) as ChannelConfig;
+}
+
+/** {@link openConfig} as far as possible. */
+export function openConfigPartly(
+  { sealer }: Pick<System, "sealer">,
+  { id, org_id, config }: Sealed,
+): PartlyOpened<ChannelConfig> {
+  return openPartly(
+    sealer,
+    config,
+    (value, change) => kindOf(value).mapSecrets(value, change) as ChannelConfig,
+    (pointer) => placeOf(org_id, id, pointer),
+  );
+}
+
+/** Counts unreadable secrets in up to `limit` channels after `after`. For the doctor. */
+export async function unreadableChannels(
+  { sql, sealer }: System,
+  after: string | null,
+  limit: number,
+): Promise<ReadBatch> {
+  return countUnreadable(await queries.selectConfigs(sql, after, limit), limit, (row) => {
+    if (isChannelType(row.config.type)) openConfig({ sealer }, row);
+  });
+}
+
+/** Seals up to `limit` channels after `after`, by id, under the current key. For rotate-kek. */
+export async function resealChannels(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
+  return await inTransaction(system, async ({ sql, sealer }) =>
+    resealRows<Sealed, ChannelConfig>({
+      sealer,
+      limit,
+      rows: await queries.lockConfigs(sql, after, limit),
+      map({ id, org_id, config }, change) {
+        if (!isChannelType(config.type)) throw new Error("this version of StatusMesh does not support its kind");
+        return kindOf(config).mapSecrets(config, (sealed, pointer) =>
+          change(sealed, placeOf(org_id, id, pointer)),
+        ) as ChannelConfig;
+      },
+      store: async (id, config) => await queries.storeConfig(sql, id, config),
+    }),
+  );
+}

@@ -1,0 +1,141 @@
+import { AppError } from "@statusmesh/shared/errors";
+import type { System } from "../../platform/context.ts";
+import { deliverMail, type Mail } from "../../platform/email/mail.ts";
+import { createOutbound, type Outbound, type OutboundOptions } from "../../platform/outbound/client.ts";
+import { allowsHttp, refuseDeniedUrls } from "./config-rules.ts";
+import { type ChannelConfig, channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
+import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
+import { secretMask } from "./masking.ts";
+import { openConfig } from "./sealing.ts";
+import { addressToConfirm, confirmedMailHeaders } from "./verification.ts";
+
+/** A channel for the deliverer: the secrets of its config are sealed. */
+export interface StoredChannel {
+  id: string;
+  org_id: string;
+  kind: string;
+  config: ChannelConfig;
+}
+
+/** HTTP client for receivers, as configured. */
+export function channelOutbound(
+  { config, clock, authorities }: System,
+  more: Pick<OutboundOptions, "ca" | "signal" | "deadlineMs"> = {},
+): Outbound {
+  return createOutbound({
+    allowPrivate: config.security.allow_private_targets,
+    allowHttp: allowsHttp(config),
+    context: authorities,
+    clock,
+    ...more,
+  });
+}
+
+/**
+ * Sends one message through a stored channel. Returns the HTTP status (null for another protocol). Throws
+ * DeliveryError, whose message holds no secret of the channel.
+ */
+export async function sendThrough(
+  system: System,
+  channel: StoredChannel,
+  message: ChannelMessage,
+  transport: Outbound,
+): Promise<number | null> {
+  const config = opened(system, channel);
+  try {
+    refuseDeniedUrls(system, config, null);
+  } catch (cause) {
+    if (!(cause instanceof AppError)) throw cause;
+    // A domain may be listed after the channel was saved.
+    throw new DeliveryError(cause.message.replace(/\.$/, ""), { permanent: true, cause });
+  }
+  return await send(system, config, message, transport, await mailHeaders(system, channel.id, config));
+}
+
+/** Headers of a mail to a stored channel, none for other kinds. Throws DeliveryError for an unconfirmed address. */
+export async function mailHeaders(system: System, id: string, config: ChannelConfig): Promise<Record<string, string>> {
+  const address = addressToConfirm(config);
+  const headers = address === null ? {} : await confirmedMailHeaders(system, id, address);
+  // Not permanent: waiting messages are sent once the address is confirmed.
+  if (headers === null) throw new DeliveryError("email address not verified");
+  return headers;
+}
+
+/** Host of a stored channel, and whether the channel takes digests. Null for a config that cannot be opened. */
+export function receiverOf(system: System, channel: StoredChannel): { host: string; digests: boolean } | null {
+  try {
+    const config = opened(system, channel);
+    const kind = kindOf(config);
+    return { host: kind.host(config), digests: kind.digests };
+  } catch {
+    return null;
+  }
+}
+
+/** Kinds whose channels take a digest of many incidents. */
+export const digestingKinds = (): string[] =>
+  Object.values(channelKinds)
+    .filter(({ digests }) => digests)
+    .map(({ type }) => type);
+
+/** The config with opened secrets; throws DeliveryError where they cannot be opened. */
+export function opened(system: System, channel: StoredChannel): ChannelConfig {
+  if (!isChannelType(channel.kind))
+    throw new DeliveryError(`this version of StatusMesh has no channels of kind ${channel.kind}`);
+  try {
+    return openConfig(system, channel);
+  } catch (cause) {
+    throw new DeliveryError("the secrets of the channel were sealed under a key that is not configured here", {
+      cause,
+    });
+  }
+}
+
+/** Sends one message with a config. Returns and throws like {@link sendThrough}. */
+export async function send(
+  system: System,
+  config: ChannelConfig,
+  message: ChannelMessage,
+  transport: Outbound,
+  headers: Record<string, string> = {},
+): Promise<number | null> {
+  let status: number | null = null;
+  const endpoint = system.config.channels.endpoints[kindOf(config).endpoint(config)] || undefined;
+  const noting: Outbound = {
+    async send(request) {
+      const reply = await transport.send({ ...request, endpoint });
+      status = reply.status;
+      // Replies are stored and shown. Masking comes before shortening: a cut secret would no longer match.
+      return { ...reply, text: secretMask(config, request)(reply.text) };
+    },
+  };
+  try {
+    await kindOf(config).send(config, message, {
+      http: noting,
+      central: system.config.channels,
+      mail: (mail) => mailTo(system, { ...mail, headers: { ...mail.headers, ...headers } }),
+    });
+    return status;
+  } catch (error) {
+    if (!(error instanceof DeliveryError)) throw error;
+    throw new DeliveryError(secretMask(config)(error.message), {
+      permanent: error.permanent,
+      status: error.status,
+      retryAfterSecs: error.retryAfterSecs,
+      cause: error,
+    });
+  }
+}
+
+async function mailTo({ config }: System, mail: Mail): Promise<void> {
+  try {
+    await deliverMail(config.email, mail);
+  } catch (cause) {
+    const { code, responseCode = 0 } = cause as { code?: string; responseCode?: number };
+    throw new DeliveryError(cause instanceof Error ? cause.message : "the mail server did not accept the mail", {
+      // RFC 5321 section 4.2.1: 5yz is a permanent refusal. A refused login is not: the operator can repair it.
+      permanent: responseCode >= 500 && (code === "EENVELOPE" || code === "EMESSAGE"),
+      cause,
+    });
+  }
+}

@@ -1,0 +1,323 @@
+import postgres from "postgres";
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { mask } from "@statusmesh/shared/secrets";
+import { differences, record } from "../../access/audit/service.ts";
+import { type ActorCtx, asSystem, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
+import type { Outbound } from "../../platform/outbound/client.ts";
+import type { Page } from "../../platform/http/wire.ts";
+import { takeQuota } from "../../access/plans/service.ts";
+import { checkConfig, refuseDeniedUrls } from "./config-rules.ts";
+import { type ChannelConfig, completed, isChannelType, kindOf } from "./kinds/index.ts";
+import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
+import { secretFields } from "./kinds/secrets.ts";
+import { present } from "./presenting.ts";
+import * as queries from "./queries.ts";
+import { openConfigPartly, sealConfig } from "./sealing.ts";
+import { channelOutbound, mailHeaders, opened, send } from "./sending.ts";
+import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
+import { addressToConfirm, beginVerification, sendVerificationMail, type VerificationMail } from "./verification.ts";
+
+export { channelForms, kindLabel } from "./forms.ts";
+export { DeliveryError } from "./kinds/kind.ts";
+export { checkWebhookUrl, isPermanentStatus, webhookSignature } from "./webhooks.ts";
+export { resealChannels, unreadableChannels } from "./sealing.ts";
+export { channelOutbound, digestingKinds, receiverOf, sendThrough } from "./sending.ts";
+export {
+  confirmAddress,
+  pendingVerification,
+  purgeVerifications,
+  resendVerification,
+  sendVerificationMail,
+  subscribedAddress,
+  unsubscribe,
+} from "./verification.ts";
+
+/**
+ * Creates a channel; an email channel sends its verification mail. Throws CHANNEL_NAME_TAKEN, CHANNEL_QUOTA_EXCEEDED,
+ * CHANNEL_VERIFICATION_LIMIT, and the errors of {@link checkConfig}.
+ */
+export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Channel> {
+  requireScope(ctx, "channels:write");
+  checkConfig(ctx, input.config);
+  const { channel, mail } = await inTransaction(ctx, async (tx) => insertNew(tx, input));
+  if (mail !== null) await sendVerificationMail(ctx, mail);
+  return channel;
+}
+
+/** A channel that a link code creates. `config` is checked by {@link checkConfig} unless its kind is managed. */
+export interface Connected {
+  name: string;
+  config: ChannelConfig;
+}
+
+/**
+ * Creates a channel in the transaction of a link code, which authorizes it; a taken name gets a number. Returns it
+ * with the verification mail to send after the commit. Throws CHANNEL_QUOTA_EXCEEDED and the errors of
+ * {@link createChannel}.
+ */
+export async function connectChannel(
+  tx: ActorCtx,
+  { name, config }: Connected,
+): Promise<{ channel: Channel; mail: VerificationMail | null }> {
+  if (kindOf(config).managed !== true) checkConfig(tx, config);
+  const start = [...name].slice(0, 95).join("");
+  const taken = new Set(await queries.selectNames(tx.sql, tx.orgId, start));
+  let free = taken.has(name) ? `${start} 2` : name;
+  for (let number = 3; taken.has(free); number++) free = `${start} ${number}`;
+  return await insertNew(tx, { name: free, config });
+}
+
+async function insertNew(
+  tx: ActorCtx,
+  input: Pick<ChannelCreate, "name" | "config" | "enabled">,
+): Promise<{ channel: Channel; mail: VerificationMail | null }> {
+  const id = newId();
+  const at = new Date(tx.clock.now());
+  const config = completed(input.config);
+  const row = {
+    id,
+    org_id: tx.orgId,
+    name: input.name,
+    kind: config.type,
+    config: sealConfig(tx, tx.orgId, id, config),
+    enabled: input.enabled ?? true,
+    write_source: tx.writeSource,
+    created_at: at,
+    updated_at: at,
+  };
+  await takeQuota(tx, "max_notification_channels", async () => ({
+    current: await queries.countChannels(tx.sql, tx.orgId),
+    adding: 1,
+  }));
+  const mail = await beginVerification(tx, row, config);
+  const channel = present(await nameTaken(() => queries.insertChannel(tx.sql, row)));
+  await record(tx, { resourceId: id, after: channel });
+  return { channel, mail };
+}
+
+/**
+ * Disables the channels of every organisation at a place, with the reason, in the transaction of an event of a vendor.
+ * Those that are disabled already stay as they are. Returns their number.
+ */
+export async function disableAt(tx: System, place: queries.Place, reason: string, action: string): Promise<number> {
+  const rows = (await queries.lockChannelsAt(tx.sql, place)).filter(({ enabled }) => enabled);
+  for (const row of rows) {
+    const at = new Date(tx.clock.now());
+    const after = await queries.disableChannel(tx.sql, row, { reason, at, verified: true });
+    const changes = differences({ before: present(row), after: present(after) });
+    await record(asSystem(tx, row.org_id, action), { resourceId: row.id, ...changes });
+  }
+  return rows.length;
+}
+
+/** Writes the new id of a Telegram group that became a supergroup into its channels. */
+export async function moveTelegramChat(tx: System, from: string, to: string, action: string): Promise<void> {
+  for (const row of await queries.lockChannelsAt(tx.sql, { kind: "telegram_app", field: "chat_id", value: from })) {
+    await queries.moveChat(tx.sql, row.org_id, row.id, to, new Date(tx.clock.now()));
+    await record(asSystem(tx, row.org_id, action), {
+      resourceId: row.id,
+      before: { config: { chat_id: from } },
+      after: { config: { chat_id: to } },
+    });
+  }
+}
+
+/** A page of the organisation's channels, oldest first, secrets masked. */
+export async function listChannels(ctx: Ctx, { limit, offset }: ChannelListQuery): Promise<Page<Channel>> {
+  requireScope(ctx, "channels:read");
+  const [rows, total] = await Promise.all([
+    queries.selectChannels(ctx.sql, ctx.orgId, limit, offset),
+    queries.countChannels(ctx.sql, ctx.orgId),
+  ]);
+  return { items: rows.map(present), total, limit, offset };
+}
+
+/** One channel, secrets masked. Throws CHANNEL_NOT_FOUND. */
+export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
+  requireScope(ctx, "channels:read");
+  return present(await stored(ctx, id));
+}
+
+/**
+ * Changes the given fields; a config replaces the stored one as a whole, and its address must be confirmed again.
+ * Enabling clears `disabled_reason`. Throws CREDENTIALS_REQUIRED for a config with another address and a masked secret,
+ * and for one that leaves out a stored secret.
+ */
+export async function updateChannel(ctx: Ctx, id: string, { config: sent, ...rest }: ChannelPatch): Promise<Channel> {
+  requireScope(ctx, "channels:write");
+  const patch = { ...rest, config: sent === undefined ? undefined : completed(sent) };
+  const { channel, mail } = await inTransaction(ctx, async (tx) => {
+    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
+    if (row === undefined) throw notFound();
+    if (patch.config !== undefined) {
+      refuseDroppedSecrets(row, sent!);
+      refuseKeptSecrets(tx, row, patch.config);
+      checkConfig(tx, patch.config);
+    }
+    const changed = {
+      ...row,
+      name: patch.name ?? row.name,
+      enabled: patch.enabled ?? row.enabled,
+      disabled_reason: patch.enabled === true ? null : row.disabled_reason,
+      kind: patch.config?.type ?? row.kind,
+      config: patch.config === undefined ? row.config : sealConfig(tx, tx.orgId, id, patch.config),
+      verified_at: patch.config === undefined ? row.verified_at : null,
+      write_source: tx.writeSource,
+      updated_at: new Date(tx.clock.now()),
+    };
+    if (patch.config !== undefined) await queries.resetHealth(tx.sql, id);
+    const verification = patch.config === undefined ? null : await beginVerification(tx, changed, patch.config);
+    const [before, after] = [present(row), present(await nameTaken(() => queries.updateChannel(tx.sql, changed)))];
+    const real = patch.config && {
+      before: { ...before, config: known(tx, row) },
+      after: { ...after, config: patch.config },
+    };
+    await record(tx, { resourceId: id, ...differences({ before, after }, real) });
+    return { channel: after, mail: verification };
+  });
+  if (mail !== null) await sendVerificationMail(ctx, mail);
+  return channel;
+}
+
+/** Deletes a channel and its bindings. Its pending deliveries end as dead. */
+export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "channels:write");
+  await inTransaction(ctx, async (tx) => {
+    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
+    if (row === undefined) throw notFound();
+    await queries.deleteChannel(tx.sql, tx.orgId, id);
+    await record(tx, { resourceId: id, before: present(row) });
+  });
+}
+
+/** Sends a test message with an unsaved config. Throws CHANNEL_TEST_FAILED with the reply of the receiver. */
+export async function testConfig(
+  ctx: Ctx,
+  { config }: ChannelTest,
+  transport: Outbound = channelOutbound(ctx),
+): Promise<void> {
+  requireScope(ctx, "channels:write");
+  checkConfig(ctx, config);
+  if (addressToConfirm(config) !== null) throw unverified();
+  await sendTest(ctx, () => send(ctx, config, testMessage(ctx), transport));
+}
+
+/**
+ * Sends a test message with the stored config, also of a disabled channel. An accepted one ends `failing_since`. Throws
+ * CHANNEL_TEST_FAILED, DOMAIN_DENYLISTED.
+ */
+export async function testChannel(ctx: Ctx, id: string, transport: Outbound = channelOutbound(ctx)): Promise<void> {
+  requireScope(ctx, "channels:write");
+  const row = await stored(ctx, id);
+  if (isChannelType(row.kind) && addressToConfirm(row.config) !== null && row.verified_at === null) throw unverified();
+  await sendTest(ctx, async () => {
+    const config = opened(ctx, row);
+    refuseDeniedUrls(ctx, config, null);
+    await send(ctx, config, testMessage(ctx), transport, await mailHeaders(ctx, id, config));
+  });
+  await queries.endFailing(ctx.sql, id);
+}
+
+/**
+ * The organisation's channels among `ids`; invalid ids are ignored. For the transaction that binds them: they are not
+ * deleted before it ends. Without a scope check, for other services.
+ */
+export async function existingChannelIds(system: System, orgId: string, ids: readonly string[]): Promise<Set<string>> {
+  const asked = [...new Set(ids)].filter(isId);
+  return new Set(asked.length === 0 ? [] : await queries.keepChannels(system.sql, orgId, asked));
+}
+
+async function sendTest(ctx: Ctx, work: () => unknown): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof DeliveryError)) throw error;
+    ctx.log.debug({ reason: error.message }, "a channel test failed");
+    throw new AppError("CHANNEL_TEST_FAILED", `The test message was not delivered: ${error.message}.`, {
+      details: { status: error.status, reason: error.message },
+      cause: error,
+    });
+  }
+}
+
+function testMessage(ctx: Ctx): ChannelMessage {
+  const now = ctx.clock.now();
+  return {
+    deliveryId: newId(),
+    sentAt: now,
+    content: {
+      kind: "test",
+      notice: {
+        incident_id: newId(),
+        target_id: newId(),
+        monitor_name: "Test monitor",
+        reason: "opened",
+        severity: "minor",
+        urgency: "low",
+        started_at: new Date(now).toISOString(),
+        ended_at: null,
+        outage_since: null,
+        duration_secs: null,
+        error_sample: "This is a test message. Nothing is wrong.",
+        regions_down: [],
+        regions_up: [],
+        url: ctx.config.server.public_url,
+      },
+    },
+  };
+}
+
+async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
+  const row = isId(id) ? await queries.selectChannel(ctx.sql, ctx.orgId, id) : undefined;
+  if (row === undefined) throw notFound();
+  return row;
+}
+
+/** Throws CREDENTIALS_REQUIRED for a stored secret that the new config of the same kind does not name. */
+function refuseDroppedSecrets(row: queries.ChannelRow, sent: ChannelConfig): void {
+  if (row.kind !== sent.type) return;
+  const [before, after] = [new Map(Object.entries(row.config)), new Map<string, unknown>(Object.entries(sent))];
+  for (const name of secretFields(kindOf(sent).schema))
+    if (!after.has(name) && (before.get(name) ?? null) !== null)
+      throw new AppError(
+        "CREDENTIALS_REQUIRED",
+        `The stored ${name} would be dropped. Send its value again, or null to remove it.`,
+        { field: `/config/${name}` },
+      );
+}
+
+/** Throws CREDENTIALS_REQUIRED. A config of another kind keeps nothing. */
+function refuseKeptSecrets(system: System, row: queries.ChannelRow, after: ChannelConfig): void {
+  if (row.kind !== after.type) return;
+  refuseMovedSecrets(kindOf(after), {
+    before: known(system, row),
+    after,
+    isSent: (_pointer, secret) => secret !== mask,
+    base: "/config",
+  });
+}
+
+/** The stored config with the secrets that open, to compute the changes of an edit. */
+const known = (system: System, row: queries.ChannelRow): ChannelConfig => openConfigPartly(system, row).value;
+
+const notFound = () => new AppError("CHANNEL_NOT_FOUND", "Channel not found.");
+
+const unverified = () =>
+  new AppError(
+    "CHANNEL_UNVERIFIED",
+    "email address not verified: open the link in the mail that creating the channel has sent.",
+  );
+
+async function nameTaken<T>(write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    if (!(error instanceof postgres.PostgresError) || error.constraint_name !== "channels_org_id_name_key") throw error;
+    throw new AppError("CHANNEL_NAME_TAKEN", "Another channel of this organisation has this name.", {
+      field: null,
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,87 @@
+import type { Db } from "../../platform/db/sql.ts";
+import type { ClaimedDelivery } from "./queries.ts";
+
+/** One attempt and what follows from it. Times are Unix ms. */
+export interface AttemptRow {
+  delivery: Pick<ClaimedDelivery, "id" | "leased_until">;
+  at: number;
+  ok: boolean;
+  status: number | null;
+  error: string | null;
+  state: "pending" | "delivered" | "dead";
+  nextAttemptAt: number | null;
+  /** The receiver wants no request before; null without such a wish. */
+  pausedUntil: number | null;
+  /** False when nothing was sent: the attempt does not change the health of the channel. */
+  sent: boolean;
+}
+
+/**
+ * Records attempts, ends their leases and updates the health of the channels, in one statement. For a digest it records
+ * the attempt at each of its deliveries. Returns the ids of the written ones: an attempt whose lease was lost writes
+ * nothing.
+ *
+ * Locks are taken in the order channels, deliveries, channel_health, which is also that of a channel's deletion.
+ */
+export async function recordAttempts(sql: Db, attempts: readonly AttemptRow[]): Promise<Set<string>> {
+  const time = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+  const rows = await sql<{ id: string }[]>`
+    with given as (
+      select * from unnest(
+        ${attempts.map(({ delivery }) => delivery.id)}::uuid[],
+        ${attempts.map(({ delivery }) => delivery.leased_until.toISOString())}::timestamptz[],
+        ${attempts.map(({ at }) => time(at))}::timestamptz[],
+        ${`{${attempts.map(({ ok }) => ok).join()}}`}::boolean[],
+        ${attempts.map(({ status }) => status)}::integer[],
+        ${attempts.map(({ error }) => error)}::text[],
+        ${attempts.map(({ state }) => state)}::text[],
+        ${attempts.map(({ nextAttemptAt }) => time(nextAttemptAt))}::timestamptz[],
+        ${attempts.map(({ pausedUntil }) => time(pausedUntil))}::timestamptz[],
+        ${`{${attempts.map(({ sent }) => sent).join()}}`}::boolean[]
+      ) with ordinality
+        as g (id, leased_until, at, ok, status, error, state, next_attempt_at, paused_until, sent, position)
+    ), kept_channels as (
+      select c.id from channels c
+      where c.id in (select d.channel_id from deliveries d join given g on g.id = d.id)
+      order by c.id for key share
+    ), held as (
+      select g.*, d.channel_id from given g join deliveries d on d.id = g.id
+      where d.state = 'pending' and d.leased_until = g.leased_until and (select count(*) from kept_channels) >= 0
+      order by d.id
+      for update of d
+    ), members as (
+      select held.id as held_id, held.id from held
+      union all
+      select held.id, d.id from held join deliveries d on d.digest_id = held.id and d.id <> held.id
+    ), written as (
+      update deliveries d
+      set state = held.state, attempt_count = d.attempt_count + 1, leased_until = null,
+          next_attempt_at = held.next_attempt_at, delivered_at = case when held.ok then held.at end
+      from members join held on held.id = members.held_id
+      where d.id = members.id and d.state = 'pending'
+      returning d.id, d.attempt_count, held.at, held.ok, held.status, held.error
+    ), logged as (
+      insert into delivery_attempts (delivery_id, number, at, ok, status, error)
+      select id, attempt_count, at, ok, status, error from written
+      returning 1
+    ), newest as (
+      select distinct on (held.channel_id) held.*,
+             max(held.paused_until) over (partition by held.channel_id) as longest_pause
+      from held join kept_channels on kept_channels.id = held.channel_id
+      where held.sent and (select count(*) from logged) >= 0
+      order by held.channel_id, held.position desc
+    ), health as (
+      insert into channel_health as h (channel_id, last_at, last_state, last_error, failing_since, paused_until)
+      select channel_id, at, state, error, case when not ok then at end, longest_pause
+      from newest order by channel_id
+      on conflict (channel_id) do update
+      set last_at = excluded.last_at, last_state = excluded.last_state, last_error = excluded.last_error,
+          failing_since = case when excluded.failing_since is not null
+                               then coalesce(h.failing_since, excluded.failing_since) end,
+          failing_mailed_at = case when excluded.failing_since is not null then h.failing_mailed_at end,
+          paused_until = coalesce(excluded.paused_until, h.paused_until)
+      returning 1
+    )
+    select held.id from held where (select count(*) from health) >= 0`;
+  return new Set(rows.map(({ id }) => id));
+}

@@ -1,0 +1,38 @@
+import type { System } from "../../platform/context.ts";
+import { sendMail } from "../../platform/email/mail.ts";
+import { absolute } from "../../platform/html/format.ts";
+import { markMailed, selectFailing } from "./channel-failures-queries.ts";
+
+/** A restart of a receiver is shorter: the second attempt follows after 30 s, the third a minute later. */
+const graceMs = 120_000;
+const batch = 50;
+
+/**
+ * Mails the owners about a channel whose deliveries keep failing: one mail for a failing spell. Returns the number of
+ * channels. A mail that could not be sent is sent by the next run.
+ */
+export async function mailChannelFailures(system: System): Promise<number> {
+  const { sql, clock, config } = system;
+  const failing = await selectFailing(sql, new Date(clock.now() - graceMs), batch);
+  let mailed = 0;
+  for (const channel of failing) {
+    const { id, name, failing_since, last_error, given_up, owners } = channel;
+    const next = given_up
+      ? "The last notification is not attempted again; its incident lists it, and can send it again. " +
+        "The channel stays enabled for later ones."
+      : "The channel stays enabled, and failed notifications are attempted again.";
+    const text =
+      `Notifications to the channel "${name}" have been failing since ${absolute(failing_since)}.\n\n` +
+      `Last error: ${last_error ?? "unknown"}\n\n` +
+      `${next} Check its configuration:\n` +
+      `${config.server.public_url}/channels/${id}/edit\n`;
+    let failed = false;
+    for (const to of owners)
+      if ((await sendMail(system, { to, subject: `StatusMesh: channel ${name} is failing`, text })) === "failed")
+        failed = true;
+    if (failed) continue;
+    await markMailed(sql, channel, new Date(clock.now()));
+    mailed++;
+  }
+  return mailed;
+}

@@ -1,0 +1,85 @@
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import type { Db } from "../../platform/db/sql.ts";
+import type { Notice } from "../incidents/schema.ts";
+import { isDue, isFresh, isNext, type StormRules, waitingAndStorms } from "./queries.ts";
+
+/** Notices of one channel that wait for a digest. */
+export interface HeldGroup {
+  channel_id: string;
+  /** True for recoveries, false for openings. */
+  resolved: boolean;
+  /** Incidents of the organisation in this storm, over all its channels. */
+  incidents: number;
+  oldest_at: Date;
+  newest_at: Date;
+}
+
+/** The groups of notices that a storm holds back from being sent one by one. */
+export async function heldGroups(sql: Db, rules: StormRules, now: number): Promise<HeldGroup[]> {
+  const at = new Date(now);
+  return await sql<HeldGroup[]>`
+    with recursive ${waitingAndStorms(sql, at, rules)}
+    select g.id as channel_id, s.resolved, s.incidents::int, held.oldest_at, held.newest_at
+    from storms s
+    join digesting g on g.org_id = s.org_id
+    cross join lateral (
+      select min(d.created_at) as oldest_at, max(d.created_at) as newest_at
+      from deliveries d
+      where d.channel_id = g.id and (d.reason = 'resolved') = s.resolved
+        and ${isDue(sql, at)} and ${isFresh(sql)} and ${isNext(sql)}
+    ) held
+    where held.oldest_at is not null`;
+}
+
+/** First half of the two-part advisory lock under which digests are formed; the single-part ones are in db/locks.ts. */
+const lockSpace = 7_342;
+
+/**
+ * Makes each group one digest: its deliveries get the id of the oldest as `digest_id`. One process at a time forms
+ * digests of a database, so that two replicas do not halve a group. Call it in a transaction of its own. Returns the
+ * number of deliveries.
+ */
+export async function formDigests(sql: Db, groups: readonly HeldGroup[], now: number): Promise<number> {
+  const [lock] = await sql<{ held: boolean }[]>`select pg_try_advisory_xact_lock(${lockSpace}, 0) as held`;
+  if (lock?.held !== true) return 0;
+  const at = new Date(now);
+  const rows = await sql`
+    with ripe as (
+      select * from unnest(${groups.map(({ channel_id }) => channel_id)}::uuid[],
+                           ${`{${groups.map(({ resolved }) => resolved).join()}}`}::boolean[]) as t
+                             (channel_id, resolved)
+    ), held as (
+      select d.id, d.channel_id, ripe.resolved, d.created_at
+      from ripe join deliveries d on d.channel_id = ripe.channel_id and (d.reason = 'resolved') = ripe.resolved
+      where ${isDue(sql, at)} and ${isFresh(sql)} and ${isNext(sql)}
+      order by d.id
+      for update of d skip locked
+    ), led as (
+      select id, first_value(id) over (partition by channel_id, resolved order by created_at, id) as leader from held
+    )
+    update deliveries d set digest_id = led.leader from led where d.id = led.id
+    returning 1`;
+  return rows.length;
+}
+
+/** A notice of a digest, with the host and tags of its monitor. Null where the monitor is gone. */
+export interface DigestMember {
+  notice: Notice;
+  spec: CheckSpec | null;
+  tags: string[] | null;
+}
+
+/** The notices of a digest that are still pending, oldest first. */
+export async function digestMembers(sql: Db, digestId: string): Promise<DigestMember[]> {
+  return await sql<DigestMember[]>`
+    select d.notice, t.spec, t.tags
+    from deliveries d join incidents i on i.id = d.incident_id left join targets t on t.id = i.target_id
+    where d.digest_id = ${digestId} and d.state = 'pending'
+    order by d.created_at, d.id`;
+}
+
+/** Takes a digest apart: each of its pending deliveries is then sent by itself. */
+export async function dissolveDigest(sql: Db, digestId: string): Promise<void> {
+  await sql`
+    update deliveries set digest_id = null, leased_until = null where digest_id = ${digestId} and state = 'pending'`;
+}

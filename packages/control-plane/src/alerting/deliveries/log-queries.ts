@@ -1,0 +1,105 @@
+import type { Db } from "../../platform/db/sql.ts";
+import { deliveriesChannel } from "./outbox-queries.ts";
+import type { Reason } from "../incidents/schema.ts";
+
+export interface DeliveryRow {
+  id: string;
+  channel_id: string | null;
+  channel_name: string;
+  channel_kind: string;
+  reason: Reason;
+  state: "pending" | "delivered" | "dead";
+  next_attempt_at: Date | null;
+  created_at: Date;
+  delivered_at: Date | null;
+  digest_id: string | null;
+  attempts: { at: string; ok: boolean; status: number | null; error: string | null }[];
+}
+
+const columns = (sql: Db) => sql`
+  d.id, d.channel_id, d.channel_name, d.channel_kind, d.reason, d.state, d.next_attempt_at, d.created_at,
+  d.delivered_at, d.digest_id,
+  coalesce((select jsonb_agg(jsonb_build_object('at', a.at, 'ok', a.ok, 'status', a.status, 'error', a.error)
+                             order by a.number)
+            from delivery_attempts a where a.delivery_id = d.id), '[]') as attempts`;
+
+export async function selectDeliveries(
+  sql: Db,
+  orgId: string,
+  incidentId: string,
+  limit: number,
+  offset: number,
+): Promise<DeliveryRow[]> {
+  return await sql<DeliveryRow[]>`
+    select ${columns(sql)}
+    from deliveries d where d.org_id = ${orgId} and d.incident_id = ${incidentId}
+    order by d.created_at, d.id limit ${limit} offset ${offset}`;
+}
+
+/** One delivery of an incident; null for an absent or foreign id. */
+export async function selectDelivery(
+  sql: Db,
+  orgId: string,
+  incidentId: string,
+  id: string,
+): Promise<DeliveryRow | null> {
+  const [row] = await sql<DeliveryRow[]>`
+    select ${columns(sql)} from deliveries d
+    where d.org_id = ${orgId} and d.incident_id = ${incidentId} and d.id = ${id}`;
+  return row ?? null;
+}
+
+/** Locks a delivery of an incident until the transaction ends. False for an absent or foreign id. */
+export async function lockDelivery(sql: Db, orgId: string, incidentId: string, id: string): Promise<boolean> {
+  const rows = await sql`
+    select 1 from deliveries where org_id = ${orgId} and incident_id = ${incidentId} and id = ${id} for update`;
+  return rows.length > 0;
+}
+
+/**
+ * Makes a dead delivery pending again, with its full number of attempts, unless a newer notice of the incident has
+ * reached the channel. Wakes the deliverers at the commit. False when nothing was changed.
+ */
+export async function reviveDelivery(
+  sql: Db,
+  orgId: string,
+  incidentId: string,
+  id: string,
+  now: Date,
+): Promise<boolean> {
+  const rows = await sql`
+    with revived as (
+      update deliveries d
+      set state = 'pending', next_attempt_at = ${now}, attempts_before = attempt_count, digest_id = null
+      where d.org_id = ${orgId} and d.incident_id = ${incidentId} and d.id = ${id} and d.state = 'dead'
+        and not exists (select from deliveries newer
+                        where newer.incident_id = d.incident_id and newer.channel_id = d.channel_id
+                          and newer.state = 'delivered' and (newer.created_at, newer.id) > (d.created_at, d.id))
+      returning 1
+    )
+    select pg_notify(${deliveriesChannel}, '') from revived`;
+  return rows.length > 0;
+}
+
+export async function countDeliveries(sql: Db, orgId: string, incidentId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from deliveries where org_id = ${orgId} and incident_id = ${incidentId}`;
+  return row!.count;
+}
+
+/**
+ * Marks unsent deliveries of the organisation as dead, with the reason as their last attempt. Those in flight are left
+ * to their deliverer. Returns their number.
+ */
+export async function dropPendingDeliveries(sql: Db, orgId: string, reason: string, now: Date): Promise<number> {
+  const rows = await sql`
+    with dropped as (
+      update deliveries
+      set state = 'dead', next_attempt_at = null, leased_until = null, attempt_count = attempt_count + 1
+      where org_id = ${orgId} and state = 'pending' and (leased_until is null or leased_until <= ${now})
+      returning id, attempt_count
+    )
+    insert into delivery_attempts (delivery_id, number, at, ok, error)
+    select id, attempt_count, ${now}, false, ${reason} from dropped returning 1`;
+  return rows.length;
+}

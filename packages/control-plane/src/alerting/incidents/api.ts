@@ -1,0 +1,228 @@
+import Type from "typebox";
+import { IdParam, paging } from "../../platform/http/wire.ts";
+import { csvReply } from "../../platform/http/csv.ts";
+import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { IncidentEventPage } from "./event-schema.ts";
+import { IncidentCreate, IncidentUpdate, IncidentUpdatePage, Narration, NewUpdate } from "./narration-schema.ts";
+import {
+  BulkIncidentAction,
+  BulkIncidentOutcome,
+  Delivery,
+  DeliveryPage,
+  Explanation,
+  Incident,
+  IncidentCsvQuery,
+  IncidentPage,
+  IncidentQuery,
+} from "./schema.ts";
+import * as service from "./service.ts";
+import { IncidentSnapshots } from "./snapshot-schema.ts";
+
+const one = { auth: "tenant", tag: "Incidents", params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
+const page = Type.Object(paging(100, 1000), { additionalProperties: false });
+
+export const incidentRoutes: Route[] = [
+  route({
+    method: "GET",
+    path: "/api/v1/incidents",
+    auth: "tenant",
+    scope: "incidents:read",
+    tag: "Incidents",
+    summary: "List incidents, open ones first",
+    description: "Open incidents first, then by start, newest first.",
+    query: IncidentQuery,
+    replies: { 200: IncidentPage },
+    errors: ["BAD_TIME_RANGE"],
+    handle: async ({ ctx, query }) => ok(await service.listIncidents(ctx, query)),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/incidents.csv",
+    auth: "tenant",
+    scope: "incidents:read",
+    tag: "Incidents",
+    summary: "Incidents as CSV",
+    description: "The rows of the list in its order, at most 100,000. Sent while it is read.",
+    query: IncidentCsvQuery,
+    replies: { 200: Type.String({ description: "CSV (RFC 4180) with a header line" }) },
+    errors: ["BAD_TIME_RANGE"],
+    mediaType: "text/csv",
+    handle: async ({ ctx, query }) => csvReply("incidents.csv", await service.incidentsCsv(ctx, query)),
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/incidents",
+    auth: "tenant",
+    scope: "incidents:write",
+    tag: "Incidents",
+    summary: "Report an incident by hand",
+    description:
+      "Opens an incident of a target with its first public update and notifies its channels. Check results do not " +
+      "close it: a person does. While it is open, failing runs join it instead of opening another.",
+    body: IncidentCreate,
+    replies: { 201: Incident },
+    errors: [
+      "EMPTY_TITLE",
+      "TITLE_TOO_LONG",
+      "EMPTY_MESSAGE",
+      "MESSAGE_TOO_LONG",
+      "INVALID_ID",
+      "TARGET_NOT_FOUND",
+      "INCIDENT_ALREADY_OPEN",
+    ],
+    handle: async ({ ctx, body }) => {
+      const made = await service.reportIncident(ctx, body);
+      return created(`/api/v1/incidents/${made.id}`, made);
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/incidents/bulk-action",
+    auth: "tenant",
+    scope: "incidents:write",
+    category: "bulk_ops",
+    idempotent: true,
+    tag: "Incidents",
+    summary: "Acknowledge many incidents",
+    description:
+      "A failure of one incident does not affect the others: each id is in one of the two lists, in the " +
+      "order sent. A duplicate id counts once.",
+    body: BulkIncidentAction,
+    replies: { 200: BulkIncidentOutcome },
+    errors: ["BULK_EMPTY", "BULK_TOO_LARGE"],
+    handle: async ({ ctx, body }) => ok(await service.bulkIncidentAction(ctx, body)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    path: "/api/v1/incidents/{id}",
+    scope: "incidents:read",
+    summary: "Get one incident",
+    replies: { 200: Incident },
+    handle: async ({ ctx, params }) => ok(await service.getIncident(ctx, params.id)),
+  }),
+  route({
+    ...one,
+    method: "PATCH",
+    path: "/api/v1/incidents/{id}",
+    scope: "incidents:write",
+    summary: "Change public title, public description or severity",
+    description:
+      "A field that is left out stays, null clears it. A severity pins it; null brings the severity by " +
+      "check results back.",
+    body: Narration,
+    replies: { 200: Incident },
+    handle: async ({ ctx, params, body }) => ok(await service.narrateIncident(ctx, params.id, body)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    path: "/api/v1/incidents/{id}/events",
+    scope: "incidents:read",
+    summary: "Timeline of the incident, oldest first",
+    query: page,
+    replies: { 200: IncidentEventPage },
+    handle: async ({ ctx, params, query }) => ok(await service.listEvents(ctx, params.id, query)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    path: "/api/v1/incidents/{id}/snapshots",
+    scope: "incidents:read",
+    summary: "Response of the first failed HTTP run in each region",
+    description:
+      "Status line, headers and beginning of the body, with secrets masked. Kept 30 days, and only where " +
+      "`capture_failures` of the check is true. Empty where no failing run received a response.",
+    replies: { 200: IncidentSnapshots },
+    handle: async ({ ctx, params }) => ok(await service.listSnapshots(ctx, params.id)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    path: "/api/v1/incidents/{id}/updates",
+    scope: "incidents:read",
+    summary: "List public updates, newest first",
+    query: page,
+    replies: { 200: IncidentUpdatePage },
+    handle: async ({ ctx, params, query }) => ok(await service.listUpdates(ctx, params.id, query)),
+  }),
+  route({
+    ...one,
+    method: "POST",
+    path: "/api/v1/incidents/{id}/updates",
+    scope: "incidents:write",
+    summary: "Post a public update",
+    description:
+      "Appears on the status pages of the monitor, also after the end. Phase `resolved` is advisory: check " +
+      "results close an incident. An incident has at most 100 updates.",
+    body: NewUpdate,
+    replies: { 201: IncidentUpdate },
+    errors: ["INCIDENT_NOT_FOUND", "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, params, body }) => {
+      const update = await service.postUpdate(ctx, params.id, body);
+      return created(`/api/v1/incidents/${params.id}/updates#${update.id}`, update);
+    },
+  }),
+  route({
+    ...one,
+    method: "POST",
+    path: "/api/v1/incidents/{id}/acknowledge",
+    scope: "incidents:write",
+    summary: "Acknowledge an incident: reminders stop",
+    replies: { 200: Incident },
+    handle: async ({ ctx, params }) => ok(await service.acknowledgeIncident(ctx, params.id)),
+  }),
+  route({
+    ...one,
+    method: "DELETE",
+    path: "/api/v1/incidents/{id}/acknowledgement",
+    scope: "incidents:write",
+    summary: "Undo the acknowledgement: reminders resume",
+    replies: { 204: null },
+    handle: async ({ ctx, params }) => {
+      await service.unacknowledgeIncident(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({
+    ...one,
+    method: "POST",
+    path: "/api/v1/incidents/{id}/resolve",
+    scope: "incidents:write",
+    summary: "Close an incident by hand",
+    description: "Notifies its channels. Failing runs may open it again.",
+    replies: { 200: Incident },
+    handle: async ({ ctx, params }) => ok(await service.resolveIncident(ctx, params.id)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    path: "/api/v1/incidents/{id}/notifications",
+    scope: "incidents:read",
+    summary: "Notification log of the incident",
+    query: page,
+    replies: { 200: DeliveryPage },
+    handle: async ({ ctx, params, query }) => ok(await service.listDeliveries(ctx, params.id, query)),
+  }),
+  route({
+    ...one,
+    method: "POST",
+    path: "/api/v1/incidents/{id}/notifications/{delivery_id}/retry",
+    scope: "incidents:write",
+    summary: "Send a failed notification again",
+    description: "The delivery becomes pending and is attempted at once. Only one in state `dead` can be sent again.",
+    params: Type.Object({ id: Type.String(), delivery_id: Type.String() }),
+    replies: { 200: Delivery },
+    errors: ["INCIDENT_NOT_FOUND", "DELIVERY_NOT_FOUND", "DELIVERY_NOT_DEAD", "DELIVERY_SUPERSEDED"],
+    handle: async ({ ctx, params }) => ok(await service.retryDelivery(ctx, params.id, params.delivery_id)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    path: "/api/v1/incidents/{id}/explain",
+    scope: "incidents:read",
+    summary: "Why the incident is open: votes, confirmations, policy and notices",
+    replies: { 200: Explanation },
+    handle: async ({ ctx, params }) => ok(await service.explainIncident(ctx, params.id)),
+  }),
+];

@@ -1,0 +1,47 @@
+import type { CauseKind } from "../../platform/db/causes.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import { causeMembers, type IncidentFilter } from "./queries.ts";
+
+/** Open incidents of monitors that share a cause. */
+export interface IncidentCauseRow {
+  kind: CauseKind;
+  value: string;
+  count: number;
+  /** Not acknowledged yet. */
+  waiting: number;
+  /** Incidents that are no more than minor. */
+  minor: number;
+  critical: number;
+  /** Begin of the oldest. */
+  since: Date;
+  /** The most frequent error, and whether all incidents have it. */
+  error_sample: string | null;
+  same_error: boolean;
+  /** Names of the first three monitors. */
+  names: string[];
+  /** Causes that match, and their incidents, regardless of limit and offset. */
+  causes: number;
+  incidents: number;
+}
+
+/** The causes that several matching open incidents share, those with the most incidents first. */
+export async function selectIncidentCauses(
+  sql: Db,
+  orgId: string,
+  filter: IncidentFilter,
+  page: { limit: number; offset: number },
+): Promise<IncidentCauseRow[]> {
+  return await sql<IncidentCauseRow[]>`
+    ${causeMembers(sql, orgId, filter)}
+    select m.kind, m.value, count(*)::int as count, count(*) filter (where i.acknowledged_at is null)::int as waiting,
+      count(*) filter (where i.severity = 'minor')::int as minor,
+      count(*) filter (where i.severity = 'critical')::int as critical, min(i.outage_since) as since,
+      mode() within group (order by i.error_sample) as error_sample,
+      coalesce(min(i.error_sample) = max(i.error_sample), true) as same_error,
+      (array_agg(t.name order by lower(t.name), t.name))[1:3] as names, count(*) over ()::int as causes,
+      sum(count(*)) over ()::int as incidents
+    from matched m join incidents i on i.id = m.id join targets t on t.id = i.target_id
+    where m.n > 1
+    group by m.kind, m.value
+    order by count(*) desc, min(i.started_at) desc, m.kind, m.value limit ${page.limit} offset ${page.offset}`;
+}

@@ -1,0 +1,64 @@
+import Type, { type Static } from "typebox";
+import { Id, nullable, PageOf, Timestamp } from "../../platform/http/wire.ts";
+
+const actorTypes = ["engine", "user", "token", "mcp"] as const;
+
+/** The cause of a transition: the evaluation of results, a person, or a program with a token. */
+export const Actor = Type.Object(
+  {
+    type: Type.Enum([...actorTypes], {
+      description: "engine: StatusMesh itself; user: a person in the console; token: an API token; mcp: an MCP client",
+      examples: ["user"],
+    }),
+    id: nullable(Type.Unsafe<string>({ ...Id, description: "Id of the user or the API token; null for the engine" })),
+    name: nullable(
+      Type.String({
+        description: "Name of the user or the API token at that time; null for the engine",
+        examples: ["Olga"],
+      }),
+    ),
+  },
+  { additionalProperties: false, title: "IncidentActor", description: "Cause of the event" },
+);
+export type Actor = Static<typeof Actor>;
+
+export const engineActor: Actor = { type: "engine", id: null, name: null };
+
+export const eventKinds = [
+  "opened",
+  "escalated",
+  "reopened",
+  "acknowledged",
+  "unacknowledged",
+  "resolved",
+  "retracted",
+  "updated",
+  "severity_changed",
+  "maintenance_started",
+  "maintenance_ended",
+  "notification_retried",
+] as const;
+export type EventKind = (typeof eventKinds)[number];
+
+export const IncidentEvent = Type.Object(
+  {
+    id: Id,
+    at: Timestamp,
+    kind: Type.Enum([...eventKinds], {
+      description:
+        "unacknowledged: the acknowledgement was undone; retracted: late results showed that there was no " +
+        "outage; updated: title, description or a posted update; maintenance_started: notifications are held " +
+        "from then on; notification_retried: a person had a failed one sent again",
+      examples: ["opened"],
+    }),
+    actor: Actor,
+    detail: Type.Record(Type.String(), Type.Unknown(), {
+      description: "Facts of the event, by kind",
+      examples: [{ severity: "major", regions_down: ["frankfurt"] }],
+    }),
+  },
+  { additionalProperties: false, title: "IncidentEvent", description: "One transition of an incident" },
+);
+export type IncidentEvent = Static<typeof IncidentEvent>;
+
+export const IncidentEventPage = PageOf(IncidentEvent);

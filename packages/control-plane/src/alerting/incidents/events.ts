@@ -1,0 +1,63 @@
+import { isId, newId } from "@statusmesh/shared/ids";
+import { type ActorCtx, type Ctx, requireScope } from "../../platform/context.ts";
+import { iso, type Page } from "../../platform/http/wire.ts";
+import { type EventRow, countEvents, insertEvents, selectActorName, selectEvents } from "./event-queries.ts";
+import { type Actor, engineActor, type EventKind, type IncidentEvent } from "./event-schema.ts";
+import { incidentNotFound } from "./refusals.ts";
+import { selectIncident } from "./queries.ts";
+
+/** The caller as the timeline names them. */
+export async function actorOf(ctx: ActorCtx): Promise<Actor> {
+  if (ctx.userId === null) return engineActor;
+  const [type, id] =
+    (ctx.actor.type === "token" || ctx.actor.type === "mcp") && ctx.actor.id !== null
+      ? ([ctx.actor.type, ctx.actor.id] as const)
+      : (["user", ctx.userId] as const);
+  return { type, id, name: await selectActorName(ctx.sql, type, id) };
+}
+
+/**
+ * Appends an event of the caller to each incident. Call it in the transaction of the change, which holds the evidence.
+ */
+export async function appendEvents(
+  ctx: ActorCtx,
+  incidentIds: readonly string[],
+  kind: EventKind,
+  detail: object,
+  actor?: Actor,
+): Promise<void> {
+  if (incidentIds.length === 0) return;
+  const by = actor ?? (await actorOf(ctx));
+  const events = incidentIds.map((incidentId) => ({
+    id: newId(),
+    orgId: ctx.orgId,
+    incidentId,
+    kind,
+    actor: by,
+    detail,
+  }));
+  await insertEvents(ctx.sql, events, new Date(ctx.clock.now()));
+}
+
+const present = ({ id, at, kind, actor_type, actor_id, actor_name, detail }: EventRow): IncidentEvent => ({
+  id,
+  at: iso(at),
+  kind,
+  actor: { type: actor_type, id: actor_id, name: actor_name },
+  detail,
+});
+
+/** The timeline of an incident, oldest first. Throws INCIDENT_NOT_FOUND. */
+export async function listEvents(
+  ctx: Ctx,
+  incidentId: string,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<IncidentEvent>> {
+  requireScope(ctx, "incidents:read");
+  if (!isId(incidentId) || (await selectIncident(ctx.sql, ctx.orgId, incidentId)) === null) throw incidentNotFound();
+  const [rows, total] = await Promise.all([
+    selectEvents(ctx.sql, ctx.orgId, incidentId, limit, offset),
+    countEvents(ctx.sql, ctx.orgId, incidentId),
+  ]);
+  return { items: rows.map(present), total, limit, offset };
+}

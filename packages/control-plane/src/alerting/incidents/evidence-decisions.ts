@@ -1,0 +1,101 @@
+import { newId } from "@statusmesh/shared/ids";
+import type { Ctx } from "../../platform/context.ts";
+import { current } from "./evaluate.ts";
+import type { Actor } from "./event-schema.ts";
+import { actorOf } from "./events.ts";
+import { changeEvidence, type EvidenceChange, type LockedEvidence, type Reevaluated } from "./evidence.ts";
+import { closeByHand, openByHand, reconsider } from "./overrides.ts";
+import type { ManualFacts } from "./record-queries.ts";
+import * as lifecycleQueries from "./lifecycle-queries.ts";
+import { type PolicyRow, selectPolicies } from "./queries.ts";
+import { policyOf, type PolicyFields } from "./target-state.ts";
+
+/** Targets whose evidence is changed at once. */
+const portion = 500;
+
+/** Closes the incident, if it is the open one of the target, as a decision of the caller. Notifies its channels. */
+export async function closeAsPerson(ctx: Ctx, targetId: string, incidentId: string): Promise<void> {
+  await decideOn(ctx, [targetId], { closedBy: "person", actor: await actorOf(ctx) }, ({ policy, state }) => {
+    const { incident } = current(policy, state.evaluation);
+    if (incident?.id !== incidentId || incident.closedAt !== null) return null;
+    return { evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), false), latest: state.latest };
+  });
+}
+
+/** Opens an incident of a target as a decision of the caller and notifies its channels. False when one is open. */
+export async function openAsPerson(ctx: Ctx, targetId: string, id: string, manual: ManualFacts): Promise<boolean> {
+  let opened = false;
+  const severity = manual.severity === "minor" ? ("minor" as const) : ("major" as const);
+  await decideOn(ctx, [targetId], { closedBy: "person", actor: await actorOf(ctx), manual }, ({ policy, state }) => {
+    const evaluation = openByHand(policy, state.evaluation, { id, at: ctx.clock.now(), severity });
+    opened = evaluation !== null;
+    return evaluation === null ? null : { evaluation, latest: state.latest };
+  });
+  return opened;
+}
+
+/** Closes the open incidents of targets that are paused, without a notice. Call it in the transaction of the pause. */
+export async function closeSilently(ctx: Ctx, targetIds: readonly string[]): Promise<void> {
+  if (targetIds.length === 0) return;
+  const sorted = [...targetIds].sort();
+  const cause = { closedBy: "pause" as const, actor: await actorOf(ctx) };
+  // In portions, so that thousands do not hold the event loop; locks are taken in id order all the same.
+  for (let at = 0; at < sorted.length; at += portion)
+    await decideOn(ctx, sorted.slice(at, at + portion), cause, ({ policy, state }) => ({
+      evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), true),
+      latest: state.latest,
+    }));
+}
+
+/** A target before an edit, and the regions that probe it afterwards. */
+export interface PolicyEdit extends PolicyFields {
+  regions: readonly string[];
+}
+
+/**
+ * Evaluates the evidence of targets by their edited policies, with the votes of their regions only. Call it in the
+ * transaction of the edit, after the rows are written.
+ */
+export async function reevaluate(ctx: Ctx, edits: ReadonlyMap<string, PolicyEdit>): Promise<void> {
+  const sorted = [...edits.keys()].sort();
+  for (let at = 0; at < sorted.length; at += portion)
+    await decideOn(ctx, sorted.slice(at, at + portion), { closedBy: "engine" }, ({ policy, state }, id) => {
+      const edit = edits.get(id)!;
+      const { regions } = edit;
+      return {
+        evaluation: reconsider(policyOf(edit), policy, state.evaluation, regions, ctx.clock.now(), newId),
+        latest: Object.fromEntries(Object.entries(state.latest).filter(([region]) => regions.includes(region))),
+      };
+    });
+}
+
+/**
+ * Has reminders of the target's open incident follow its edited interval: the next one is due that long after the last
+ * notice, at once if that has passed, and never with an interval of 0. Call it in the transaction of the edit.
+ */
+export async function rescheduleReminders(ctx: Ctx, targetId: string, intervalSecs: number): Promise<void> {
+  const now = new Date(ctx.clock.now());
+  await lifecycleQueries.rescheduleReminders(ctx.sql, ctx.orgId, targetId, intervalSecs, now);
+}
+
+/** Changes the evidence of the organisation's targets by a decision that is no result. Null changes nothing. */
+async function decideOn(
+  ctx: Ctx,
+  targetIds: readonly string[],
+  cause: { closedBy: EvidenceChange["closedBy"]; actor?: Actor; manual?: ManualFacts },
+  decision: (evidence: LockedEvidence<PolicyRow>, targetId: string) => Reevaluated | null,
+): Promise<void> {
+  await changeEvidence(
+    ctx,
+    targetIds,
+    (sql, ids) => selectPolicies(sql, ctx.orgId, ids),
+    async (evidence) => {
+      const changes = new Map<string, EvidenceChange>();
+      for (const [id, locked] of evidence) {
+        const change = decision(locked, id);
+        if (change !== null) changes.set(id, { ...change, ...cause, lastResultAt: null });
+      }
+      return { changes, result: undefined };
+    },
+  );
+}

@@ -1,0 +1,82 @@
+import { arrayOf } from "../../platform/db/array.ts";
+import type { Db } from "../../platform/db/sql.ts";
+
+const unitSeparator = "\u001f";
+
+export interface LockedState {
+  target_id: string;
+  state: string;
+  status: string;
+  status_until: Date | null;
+  status_since: Date | null;
+  last_error: string | null;
+  circuit_open: boolean;
+  /** Regions whose last run contradicts their vote; null for none. */
+  recheck_regions: string[] | null;
+}
+
+/**
+ * Locks the evidence of targets, in id order to avoid deadlocks. Everything that changes an incident holds this lock.
+ */
+export async function lockStates(sql: Db, targetIds: readonly string[]): Promise<LockedState[]> {
+  return await sql<LockedState[]>`
+    select target_id, state, status, status_until, status_since, last_error, circuit_open, recheck_regions
+    from target_states where target_id = any(${arrayOf(targetIds)}::uuid[]) order by target_id for update`;
+}
+
+/**
+ * The targets whose last run in the region contradicts its vote, in id order. Agents ignore those that they do not run:
+ * of a deleted organisation, for example.
+ */
+export async function selectRechecks(sql: Db, region: string): Promise<string[]> {
+  const rows = await sql<{ target_id: string }[]>`
+    select target_id from target_states
+    where recheck_regions is not null and ${region} = any(recheck_regions) order by target_id`;
+  return rows.map((row) => row.target_id);
+}
+
+/** The times of a target's newest run, ISO strings. */
+export interface NewerRun {
+  targetId: string;
+  until: string | null;
+  /** Null keeps the stored one. */
+  lastResultAt: string | null;
+}
+
+/** Writes the times of the newest run of targets whose evidence is otherwise unchanged. */
+export async function writeNewerRuns(sql: Db, runs: readonly NewerRun[]): Promise<void> {
+  await sql`
+    update target_states s
+    set status_until = u.until, last_result_at = greatest(s.last_result_at, u.last_result_at)
+    from unnest(${arrayOf(runs.map((u) => u.targetId))}::uuid[], ${arrayOf(runs.map((u) => u.until))}::timestamptz[],
+      ${arrayOf(runs.map((u) => u.lastResultAt))}::timestamptz[]) as u (target_id, until, last_result_at)
+    where s.target_id = u.target_id`;
+}
+
+export interface StateUpdate extends NewerRun {
+  state: string;
+  status: string;
+  since: string | null;
+  lastError: string | null;
+  circuitOpen: boolean;
+  /** Region ids. */
+  recheckRegions: readonly string[];
+}
+
+/** Writes many states in one statement. */
+export async function writeStates(sql: Db, updates: readonly StateUpdate[]): Promise<void> {
+  const times = (of: (update: StateUpdate) => string | null) => sql`${arrayOf(updates.map(of))}::timestamptz[]`;
+  // States are full of quotes: joined by a character that JSON always escapes, they need no escaping here.
+  await sql`
+    update target_states s set state = u.state, status = u.status, status_until = u.until, status_since = u.since,
+      last_result_at = greatest(s.last_result_at, u.last_result_at), last_error = u.last_error,
+      circuit_open = u.circuit_open, recheck_regions = string_to_array(u.recheck_regions, ',')
+    from unnest(${arrayOf(updates.map((u) => u.targetId))}::uuid[],
+      string_to_array(${updates.map((u) => u.state).join(unitSeparator)}, ${unitSeparator}),
+      ${arrayOf(updates.map((u) => u.status))}::text[], ${times((u) => u.until)}, ${times((u) => u.since)},
+      ${times((u) => u.lastResultAt)}, ${updates.map((u) => u.lastError)}::text[],
+      ${arrayOf(updates.map((u) => u.circuitOpen))}::boolean[],
+      ${updates.map(({ recheckRegions: names }) => (names.length === 0 ? null : names.join()))}::text[])
+      as u (target_id, state, status, until, since, last_result_at, last_error, circuit_open, recheck_regions)
+    where s.target_id = u.target_id`;
+}

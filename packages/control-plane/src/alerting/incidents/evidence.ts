@@ -1,0 +1,265 @@
+import { newId } from "@statusmesh/shared/ids";
+import { type Cause, circuitOpen, type CheckStatus } from "@statusmesh/shared/result";
+import { inTransaction, type System } from "../../platform/context.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import { evaluate, type Evaluation } from "./evaluate.ts";
+import {
+  lockStates,
+  type LockedState,
+  type NewerRun,
+  type StateUpdate,
+  writeNewerRuns,
+  writeStates,
+} from "./evidence-queries.ts";
+import type { Actor } from "./event-schema.ts";
+import { type EvaluatedTarget, recordEvaluations } from "./record.ts";
+import type { ManualFacts } from "./record-queries.ts";
+import {
+  formatState,
+  type Latest,
+  newestSlot,
+  parsePassing,
+  parseState,
+  type Passing,
+  passesOn,
+  type TargetState,
+} from "./stored-state.ts";
+import { freshnessMs, policyOf, type PolicyFields, gradeOf, read, type Reading } from "./target-state.ts";
+import { type Checkpoint, isUnsettled, type Policy } from "./votes.ts";
+
+export { selectRechecks } from "./evidence-queries.ts";
+
+/** The part of a target that decides about its incidents and their notices. */
+export interface EvidenceTarget extends PolicyFields {
+  id: string;
+  org_id: string;
+  name: string;
+  renotify_interval_secs: number;
+  notify_recovery: boolean;
+}
+
+/** The evidence of a target, locked until the transaction ends. What it holds is read when it is asked for. */
+export class LockedEvidence<T extends EvidenceTarget> {
+  readonly target: T;
+  readonly policy: Policy;
+  /** The row as it is stored. */
+  readonly stored: LockedState;
+  /** The short form of a target that has only passed lately, or null. */
+  readonly passing: Passing | null;
+  #state: TargetState | null = null;
+
+  constructor(target: T, stored: LockedState) {
+    this.target = target;
+    this.policy = policyOf(target);
+    this.stored = stored;
+    this.passing = parsePassing(stored.state);
+  }
+
+  get state(): TargetState {
+    return (this.#state ??= parseState(this.stored.state, this.stored.status_until));
+  }
+
+  /** The newest slot of evidence from a region, Unix ms; 0 without any. */
+  newestSlot(region: string): number {
+    if (this.passing !== null) return newestSlot(this.passing, this.stored.status_until, region) ?? 0;
+    return this.state.latest[region]?.slot ?? 0;
+  }
+}
+
+/** New evidence of one target, and what follows from it. */
+export interface Reevaluated {
+  readonly evaluation: Evaluation;
+  readonly latest: TargetState["latest"];
+}
+
+/** Evidence that is unchanged up to the slot `newest`, Unix ms. */
+export interface Unchanged {
+  readonly newest: number;
+}
+
+export type EvidenceChange = (Reevaluated | Unchanged) & {
+  /** Cause of the closing of incidents that this change closes. */
+  readonly closedBy: "engine" | "person" | "pause";
+  /** The cause of the change on the timeline; the engine where left out. */
+  readonly actor?: Actor;
+  /** Facts that a person states of the incident that the change opens. */
+  readonly manual?: ManualFacts;
+  /** Unix ms of the newest run; null for a change that is no result. */
+  readonly lastResultAt: number | null;
+};
+
+/**
+ * The only path by which evidence changes, for results and for people's decisions: locks the evidence of the targets in
+ * id order, reads their policies, lets `decide` make the changes, writes the states, then incidents and notices. Joins
+ * the caller's transaction. `select` reads the policies of those targets that the caller may change; the others are
+ * left alone. Returns what `decide` returns.
+ */
+export async function changeEvidence<T extends EvidenceTarget, R>(
+  system: System,
+  targetIds: readonly string[],
+  select: (sql: Db, ids: readonly string[]) => Promise<T[]>,
+  decide: (
+    evidence: ReadonlyMap<string, LockedEvidence<T>>,
+    tx: System,
+  ) => Promise<{ changes: ReadonlyMap<string, EvidenceChange>; result: R }>,
+): Promise<R> {
+  return await inTransaction(system, async (tx) => {
+    const locked = new Map((await lockStates(tx.sql, targetIds)).map((stored) => [stored.target_id, stored]));
+    // A statement of its own, so that it sees the policy edits whose locks the first one waited for.
+    const targets = locked.size === 0 ? [] : await select(tx.sql, [...locked.keys()]);
+    const evidence = new Map(
+      targets.map((target) => [target.id, new LockedEvidence(target, locked.get(target.id)!)] as const),
+    );
+    const { changes, result } = await decide(evidence, tx);
+    await writeChanges(
+      tx,
+      [...changes].map(([id, change]) => [evidence.get(id)!, change] as const),
+    );
+    return result;
+  });
+}
+
+/** Keeps the evidence of targets, and with it their incidents, as they are until the transaction of `tx` ends. */
+export async function lockEvidence(tx: System, targetIds: readonly string[]): Promise<void> {
+  await lockStates(tx.sql, targetIds);
+}
+
+async function writeChanges(
+  tx: System,
+  changes: readonly (readonly [LockedEvidence<EvidenceTarget>, EvidenceChange])[],
+): Promise<void> {
+  const newer: NewerRun[] = [];
+  const updates: StateUpdate[] = [];
+  const evaluated: EvaluatedTarget[] = [];
+  for (const [{ target, policy, stored }, change] of changes) {
+    if ("newest" in change) {
+      const { newest, lastResultAt } = change;
+      newer.push({ targetId: target.id, until: iso(newest + policy.livenessMs), lastResultAt: iso(lastResultAt) });
+      continue;
+    }
+    const { evaluation, latest, closedBy, actor, manual, lastResultAt } = change;
+    const after: TargetState = { evaluation: evaluation.state, latest };
+    const reading = read(policy, after, evaluation.checkpoint);
+    const update = {
+      targetId: target.id,
+      state: formatState(policy, after, reading.newest),
+      status: reading.status,
+      until: iso(reading.until),
+      since: iso(sinceOf(reading, evaluation.checkpoint, stored)),
+      lastResultAt: iso(lastResultAt),
+      lastError: reading.error,
+      circuitOpen: reading.circuitOpen,
+      recheckRegions: unsettledRegions(evaluation.checkpoint),
+    };
+    if (hasOnlyNewerRun(stored, update)) newer.push(update);
+    else updates.push(update);
+    const { inserted, updated, retracted, notices } = evaluation;
+    if (inserted.length + updated.length + retracted.length + notices.length === 0) continue;
+    evaluated.push({
+      orgId: target.org_id,
+      targetId: target.id,
+      name: target.name,
+      renotifyIntervalSecs: target.renotify_interval_secs,
+      notifyRecovery: target.notify_recovery,
+      errorSample: manual?.publicTitle ?? reading.error,
+      closedBy,
+      actor,
+      manual,
+      evaluation,
+    });
+  }
+  if (newer.length > 0) await writeNewerRuns(tx.sql, newer);
+  if (updates.length > 0) await writeStates(tx.sql, updates);
+  if (evaluated.length > 0)
+    await recordEvaluations(tx.sql, evaluated, tx.config.server.public_url, new Date(tx.clock.now()));
+}
+
+/** Start of the status, Unix ms. A status that was stale in between starts again. */
+function sinceOf(reading: Reading, checkpoint: Checkpoint, stored: LockedState): number | null {
+  const isSame = reading.status === stored.status && (stored.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
+  if (isSame) return stored.status_since?.getTime() ?? null;
+  const failing = Object.values(checkpoint.regions).filter((region) => region.vote === "failing");
+  return reading.status === "up" || failing.length === 0
+    ? reading.newest
+    : Math.min(...failing.map((region) => region.since));
+}
+
+/** True when the times of the newest run are all that an update changes. */
+const hasOnlyNewerRun = (stored: LockedState, update: StateUpdate): boolean =>
+  update.state === stored.state &&
+  update.status === stored.status &&
+  update.since === iso(stored.status_since?.getTime() ?? null) &&
+  update.lastError === stored.last_error &&
+  update.circuitOpen === stored.circuit_open &&
+  update.recheckRegions.join() === (stored.recheck_regions ?? []).join();
+
+/** Regions whose last run contradicts their vote, in the order of their names. */
+const unsettledRegions = ({ regions }: Checkpoint): string[] =>
+  Object.keys(regions)
+    .filter((name) => isUnsettled(regions[name]!))
+    .sort();
+
+/** True when the region should run the check once more soon: its last run contradicts its vote. */
+export function wantsRecheck(
+  { stored }: LockedEvidence<EvidenceTarget>,
+  change: EvidenceChange | undefined,
+  region: string,
+): boolean {
+  if (change === undefined) return stored.recheck_regions?.includes(region) === true;
+  const own = "newest" in change ? undefined : change.evaluation.checkpoint.regions[region];
+  return own !== undefined && isUnsettled(own);
+}
+
+/** One run as evidence. `slot` is Unix ms. */
+export interface RunEvidence {
+  readonly slot: number;
+  readonly status: CheckStatus;
+  readonly error: string | null;
+  /** The last failure at the destination, where an open circuit breaker refused this run. */
+  readonly cause: Cause | null;
+}
+
+/** Folds the runs of one region into the evidence, at `now` (Unix ms). */
+export function foldRuns(
+  locked: LockedEvidence<EvidenceTarget>,
+  region: string,
+  runs: readonly RunEvidence[],
+  now: number,
+): Reevaluated | Unchanged {
+  const newest = runs.length === 1 ? unchangedUpTo(locked, region, runs[0]!) : null;
+  if (newest !== null) return { newest };
+  const { policy, state } = locked;
+  const latest = { ...state.latest };
+  for (const run of runs) if (run.slot > (latest[region]?.slot ?? 0)) latest[region] = latestOf(run, latest[region]);
+  const votes = runs.map(({ slot, status }) => ({ slot, region, grade: gradeOf(status) }));
+  return { evaluation: evaluate(policy, state.evaluation, votes, now - freshnessMs(policy), newId), latest };
+}
+
+/** The newest slot, where the run is one more pass of a target that is up and stays up; else null. */
+function unchangedUpTo(
+  { passing, stored, policy }: LockedEvidence<EvidenceTarget>,
+  region: string,
+  { slot, status }: RunEvidence,
+): number | null {
+  const { status_until: until } = stored;
+  if (status !== "up" || passing === null || until === null || stored.status !== "up") return null;
+  if (stored.last_error !== null || stored.circuit_open || stored.recheck_regions !== null) return null;
+  const newest = passesOn(policy, passing, until, region, slot);
+  return newest !== null && newest <= until.getTime() ? newest : null;
+}
+
+/**
+ * The displayed part of a run. A run that an open breaker refused shows the failure that keeps it open, or the region's
+ * last failure where an agent of the first release leaves that out.
+ */
+function latestOf({ slot, status, error, cause }: RunEvidence, known: Latest | undefined): Latest {
+  if (error !== circuitOpen) return { slot, status, error: shortened(error) };
+  if (cause !== null) return { slot, status: cause.status, error: shortened(cause.error), refused: true };
+  return known === undefined || known.status === "up"
+    ? { slot, status, error, refused: true }
+    : { ...known, slot, refused: true };
+}
+
+const shortened = (error: string | null): string | null => error?.slice(0, 200) ?? null;
+
+const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());

@@ -1,0 +1,85 @@
+import { type Ctx, requireScope } from "../../platform/context.ts";
+import { iso } from "../../platform/http/wire.ts";
+import { deliveriesOf } from "../deliveries/log.ts";
+import { current } from "./evaluate.ts";
+import { inWords } from "./explain-words.ts";
+import { findIncident } from "./find.ts";
+import { selectActiveWindow } from "./maintenance-queries.ts";
+import * as queries from "./queries.ts";
+import { incidentNotFound } from "./refusals.ts";
+import type { Explanation } from "./schema.ts";
+import { parseState } from "./stored-state.ts";
+import { policyOf, type PolicyFields } from "./target-state.ts";
+import { isLive, quorum } from "./votes.ts";
+
+/** Deliveries that an explanation shows; the others are a list of their own. */
+const explainedDeliveries = 100;
+
+/**
+ * Why the incident is as it is: the vote of every region, the policy, and the deliveries. Throws INCIDENT_NOT_FOUND.
+ */
+export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Explanation> {
+  requireScope(ctx, "incidents:read");
+  const incident = await findIncident(ctx, incidentId);
+  const now = ctx.clock.now();
+  const [[target], state, disabled, window, deliveries] = await Promise.all([
+    queries.selectPolicies(ctx.sql, ctx.orgId, [incident.target_id]),
+    queries.selectState(ctx.sql, incident.target_id),
+    queries.selectDisabledRegions(ctx.sql),
+    selectActiveWindow(ctx.sql, ctx.orgId, incident.target_id, new Date(now)),
+    deliveriesOf(ctx, incidentId, explainedDeliveries, 0),
+  ]);
+  if (target === undefined || state === null) throw incidentNotFound();
+  const facts = {
+    incident_id: incident.id,
+    opened_at: iso(incident.opened_at),
+    region_policy: target.region_policy,
+    alert_confirmations: target.alert_confirmations,
+    ...explainVotes(target, state, new Set(disabled), now),
+    maintenance: window === null ? null : { id: window.id, title: window.title, ends_at: iso(window.ends_at) },
+    deliveries: deliveries.items,
+    deliveries_total: deliveries.total,
+  };
+  return { ...facts, in_words: inWords(facts, incident) };
+}
+
+type Votes = Pick<
+  Explanation,
+  "regions" | "regions_live" | "regions_failing" | "regions_failing_silent" | "regions_needed"
+>;
+
+/** The votes of a target's regions at `now`. `stored` is its state row, `disabled` are region ids. */
+export function explainVotes(
+  target: PolicyFields,
+  stored: queries.StateRow,
+  disabled: ReadonlySet<string>,
+  now: number,
+): Votes {
+  const policy = policyOf(target);
+  const state = parseState(stored.state, stored.status_until);
+  const checkpoint = current(policy, state.evaluation);
+  const regions = Object.entries(checkpoint.regions)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([region, it]) => ({
+      region,
+      enabled: !disabled.has(region),
+      vote: it.vote ?? ("none" as const),
+      live: isLive(policy, it.last, now),
+      consecutive: it.streak,
+      consecutive_kind: it.kind === "P" ? ("passing" as const) : ("failing" as const),
+      consecutive_since: new Date(it.since).toISOString(),
+      last_slot: new Date(it.last).toISOString(),
+      last_status: state.latest[region]?.status ?? null,
+      last_error: state.latest[region]?.error ?? null,
+    }));
+  const live = regions.filter((it) => it.live).length;
+  const failing = regions.filter((it) => it.vote === "failing");
+  const failingLive = failing.filter((it) => it.live).length;
+  return {
+    regions,
+    regions_live: live,
+    regions_failing: failingLive,
+    regions_failing_silent: failing.length - failingLive,
+    regions_needed: quorum(policy.regionPolicy, live),
+  };
+}

@@ -1,0 +1,43 @@
+import { isId } from "@statusmesh/shared/ids";
+import type { Ctx } from "../../platform/context.ts";
+import { iso, isoOrNull } from "../../platform/http/wire.ts";
+import { outageSecs, peakSeverity } from "./outages.ts";
+import { type IncidentRow, selectIncident } from "./queries.ts";
+import { incidentNotFound } from "./refusals.ts";
+import type { Incident } from "./schema.ts";
+
+/** The row of an incident of the organisation. Throws INCIDENT_NOT_FOUND, also for a foreign or a retracted one. */
+export async function findIncident(ctx: Ctx, id: string): Promise<IncidentRow> {
+  const row = isId(id) ? await selectIncident(ctx.sql, ctx.orgId, id) : null;
+  if (row === null) throw incidentNotFound();
+  return row;
+}
+
+export function presentIncident(row: IncidentRow): Incident {
+  return {
+    id: row.id,
+    target_id: row.target_id,
+    monitor_name: row.monitor_name,
+    state: row.ended_at === null ? "open" : "closed",
+    severity: row.severity,
+    severity_pinned: row.severity_pinned,
+    peak_severity: peakSeverity(row),
+    started_at: iso(row.started_at),
+    ended_at: isoOrNull(row.ended_at),
+    duration_secs: row.ended_at === null ? null : outageSecs(row),
+    outage_since: isoOrNull(row.outage_since),
+    past_outage_secs: outageSecs(row),
+    acknowledged_at: isoOrNull(row.acknowledged_at),
+    acknowledged_by: row.acknowledged_by,
+    opened_by: row.opened_by,
+    closed_by: row.closed_by,
+    reopened_count: row.reopened_count,
+    error_sample: row.error_sample,
+    regions_down: row.regions_down,
+    regions_up: row.regions_up,
+    public_title: row.public_title,
+    public_description: row.public_description,
+    created_at: iso(row.created_at),
+    updated_at: iso(row.updated_at),
+  };
+}

@@ -1,0 +1,113 @@
+import type { Db } from "../../platform/db/sql.ts";
+import type { Narration, NewUpdate } from "./narration-schema.ts";
+import type { Actor } from "./event-schema.ts";
+
+/** The incidents among `ids` with their targets. */
+export async function selectIncidentTargets(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+): Promise<{ id: string; target_id: string }[]> {
+  return await sql<{ id: string; target_id: string }[]>`
+    select id, target_id from incidents where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and not retracted`;
+}
+
+/** Acknowledges those that are open and unacknowledged, which stops their reminders. Returns their ids. */
+export async function acknowledgeIncidents(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+  userId: string,
+  now: Date,
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    update incidents
+    set acknowledged_at = ${now}, acknowledged_by = ${userId}, reminder_due_at = null, updated_at = ${now}
+    where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and ended_at is null and acknowledged_at is null
+      and not retracted
+    returning id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Undoes the acknowledgement. Returns false when there is none. */
+export async function unacknowledgeIncident(sql: Db, orgId: string, id: string, now: Date): Promise<boolean> {
+  const rows = await sql`
+    update incidents set acknowledged_at = null, acknowledged_by = null, updated_at = ${now}
+    where org_id = ${orgId} and id = ${id} and acknowledged_at is not null returning 1`;
+  return rows.length > 0;
+}
+
+/** Moves the reminder of the target's open incident that is not acknowledged to one interval after its last notice. */
+export async function rescheduleReminders(
+  sql: Db,
+  orgId: string,
+  targetId: string,
+  intervalSecs: number,
+  now: Date,
+): Promise<void> {
+  // First the lock, so that the next statement sees the reminder that another process is just sending.
+  const [open] = await sql<{ id: string }[]>`
+    select id from incidents where org_id = ${orgId} and target_id = ${targetId} and ended_at is null
+      and acknowledged_at is null and not retracted for update`;
+  if (open === undefined) return;
+  await sql`
+    update incidents i set reminder_due_at = case when ${intervalSecs}::int > 0 then
+      greatest(${now}, make_interval(secs => ${intervalSecs}) +
+        coalesce((select max(d.created_at) from deliveries d where d.incident_id = i.id), i.created_at)) end
+    where i.id = ${open.id}`;
+}
+
+/** Writes the fields that the narration has. A null severity unpins it: the severity of the engine returns. */
+export async function narrateIncident(
+  sql: Db,
+  orgId: string,
+  id: string,
+  { public_title: title, public_description: description, severity }: Narration,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update incidents set updated_at = ${now}
+      ${title === undefined ? sql`` : sql`, public_title = ${title}`}
+      ${description === undefined ? sql`` : sql`, public_description = ${description}`}
+      ${
+        severity === undefined
+          ? sql``
+          : sql`, severity_pinned = ${severity !== null},
+        severity = coalesce(${severity}, case
+          when case when ended_at is null then impact else peak_impact end = 'degraded' then 'minor' else 'major' end)`
+      }
+    where org_id = ${orgId} and id = ${id}`;
+}
+
+export interface UpdateRow extends NewUpdate {
+  id: string;
+  incident_id: string;
+  author_type: Exclude<Actor["type"], "engine">;
+  author_id: string | null;
+  author_name: string | null;
+  created_at: Date;
+}
+
+export async function insertUpdate(sql: Db, orgId: string, row: UpdateRow, notify: boolean): Promise<void> {
+  await sql`insert into incident_updates ${sql({ ...row, org_id: orgId, notify_subscribers: notify } as never)}`;
+}
+
+/** Newest first. */
+export async function selectUpdates(
+  sql: Db,
+  orgId: string,
+  incidentId: string,
+  limit: number,
+  offset: number,
+): Promise<UpdateRow[]> {
+  return await sql<UpdateRow[]>`
+    select id, incident_id, phase, message, author_type, author_id, author_name, created_at from incident_updates
+    where org_id = ${orgId} and incident_id = ${incidentId}
+    order by created_at desc, id desc limit ${limit} offset ${offset}`;
+}
+
+export async function countUpdates(sql: Db, orgId: string, incidentId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from incident_updates where org_id = ${orgId} and incident_id = ${incidentId}`;
+  return row!.count;
+}

@@ -1,0 +1,89 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import { differences, record } from "../../access/audit/service.ts";
+import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { appendEvents } from "./events.ts";
+import { lockEvidence } from "./evidence.ts";
+import { closeAsPerson, rescheduleReminders } from "./evidence-decisions.ts";
+import { findIncident, presentIncident } from "./find.ts";
+import * as queries from "./lifecycle-queries.ts";
+import { type IncidentRow, selectPolicies } from "./queries.ts";
+import { incidentNotFound } from "./refusals.ts";
+import type { BulkIncidentAction, BulkIncidentOutcome, Incident } from "./schema.ts";
+
+/** Acknowledges an open incident, which stops its reminders. Does nothing when it is acknowledged or closed. */
+export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Incident> {
+  requireScope(ctx, "incidents:write");
+  return await recorded(ctx, id, async (tx) => {
+    const now = new Date(ctx.clock.now());
+    await appendEvents(
+      tx,
+      await queries.acknowledgeIncidents(tx.sql, ctx.orgId, [id], ctx.userId, now),
+      "acknowledged",
+      {},
+    );
+  });
+}
+
+/** Undoes the acknowledgement: reminders of an open incident resume. Does nothing when there is none. */
+export async function unacknowledgeIncident(ctx: Ctx, id: string): Promise<Incident> {
+  requireScope(ctx, "incidents:write");
+  return await recorded(ctx, id, async (tx, { target_id }) => {
+    if (!(await queries.unacknowledgeIncident(tx.sql, ctx.orgId, id, new Date(ctx.clock.now())))) return;
+    await appendEvents(tx, [id], "unacknowledged", {});
+    const [target] = await selectPolicies(tx.sql, ctx.orgId, [target_id]);
+    if (target !== undefined) await rescheduleReminders(tx, target_id, target.renotify_interval_secs);
+  });
+}
+
+/** Closes an incident by hand and notifies its channels. Failing runs may open it again, by the ordinary rule. */
+export async function resolveIncident(ctx: Ctx, id: string): Promise<Incident> {
+  requireScope(ctx, "incidents:write");
+  return await recorded(ctx, id, async (tx, { target_id }) => await closeAsPerson(tx, target_id, id));
+}
+
+/**
+ * Acknowledges many incidents in one transaction. An id without an incident does not affect the others: each id is in
+ * one of the two lists, in the order sent, and a duplicate counts once. A closed incident succeeds unchanged.
+ */
+export async function bulkIncidentAction(ctx: Ctx, { ids }: BulkIncidentAction): Promise<BulkIncidentOutcome> {
+  requireScope(ctx, "incidents:write");
+  const asked = [...new Set(ids)];
+  return await inTransaction(ctx, async (tx) => {
+    const rows = await queries.selectIncidentTargets(tx.sql, ctx.orgId, asked.filter(isId));
+    await lockEvidence(tx, [...new Set(rows.map(({ target_id }) => target_id))]);
+    const found = new Set(rows.map(({ id }) => id));
+    const succeeded = asked.filter((id) => found.has(id));
+    const now = new Date(ctx.clock.now());
+    const changed = await queries.acknowledgeIncidents(tx.sql, ctx.orgId, succeeded, ctx.userId, now);
+    await appendEvents(tx, changed, "acknowledged", {});
+    const failed = asked
+      .filter((id) => !found.has(id))
+      .map((id) => {
+        const { code, message } = isId(id) ? incidentNotFound() : new AppError("INVALID_ID", "This is not an id.");
+        return { id, code, message };
+      });
+    const after = { action: "acknowledge", count: changed.length, failed: failed.length, ids: changed };
+    await record(tx, { resourceId: null, after });
+    return { succeeded, failed };
+  });
+}
+
+/**
+ * A change of an incident by a person, in one transaction with its row in the audit log. The evidence of its target is
+ * locked, so that no other transaction changes the incident until then.
+ */
+export async function recorded(
+  ctx: Ctx,
+  id: string,
+  change: (tx: Ctx, row: IncidentRow) => Promise<void>,
+): Promise<Incident> {
+  return await inTransaction(ctx, async (tx) => {
+    await lockEvidence(tx, [(await findIncident(tx, id)).target_id]);
+    const row = await findIncident(tx, id);
+    await change(tx, row);
+    const after = presentIncident(await findIncident(tx, id));
+    await record(tx, { resourceId: id, ...differences({ before: presentIncident(row), after }) });
+    return after;
+  });
+}

@@ -1,0 +1,134 @@
+import type { Db } from "../../platform/db/sql.ts";
+import type { NoticeSubject } from "../deliveries/outbox.ts";
+import type { Severity } from "./schema.ts";
+
+export type HeldReason = "opened" | "escalated" | "reopened" | "resolved";
+
+/** A notice that waits for the end of a maintenance window. */
+export interface HeldNotice {
+  reason: HeldReason;
+  seq: number;
+}
+
+/** Condition on `i` (incidents): a maintenance window of its target is active at `at`. */
+export const inActiveWindow = (sql: Db, at: Date) => sql`
+  exists (select from maintenance_window_targets wt join maintenance_occurrences o on o.window_id = wt.window_id
+          where wt.target_id = i.target_id and o.starts_at <= ${at} and o.ends_at > ${at} and not o.cancelled)`;
+
+/** The parts of an incident that decide about a notice. */
+export interface NoticeState {
+  id: string;
+  severity: Severity;
+  severity_pinned: boolean;
+  held_reason: HeldReason | null;
+  held_seq: number | null;
+  in_window: boolean;
+}
+
+/** Locks incidents in id order and reads what decides about their notices. */
+export async function lockNoticeStates(sql: Db, ids: readonly string[], at: Date): Promise<NoticeState[]> {
+  return await sql<NoticeState[]>`
+    select i.id, i.severity, i.severity_pinned, i.held_reason, i.held_seq, ${inActiveWindow(sql, at)} as in_window
+    from incidents i where i.id = any(${[...ids]}::uuid[]) order by i.id for update`;
+}
+
+/** Stores the held notice of each incident; null for none. */
+export async function writeHeld(sql: Db, held: readonly { id: string; notice: HeldNotice | null }[]): Promise<void> {
+  await sql`
+    update incidents i set held_reason = h.reason, held_seq = h.seq
+    from unnest(${held.map(({ id }) => id)}::uuid[], ${held.map(({ notice }) => notice?.reason ?? null)}::text[],
+      ${held.map(({ notice }) => notice?.seq ?? null)}::integer[]) as h (id, reason, seq)
+    where i.id = h.id`;
+}
+
+/** True when a maintenance window is active at `at`, or an incident is marked as under maintenance. */
+export async function isMaintenanceActive(sql: Db, at: Date): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from incidents where in_maintenance or held_reason is not null)
+      or exists (select from maintenance_occurrences
+                 where not cancelled and starts_at <= ${at} and ends_at > ${at}) as found`;
+  return row?.found === true;
+}
+
+/** An open incident whose target is under maintenance now. */
+export interface EnteredIncident {
+  id: string;
+  org_id: string;
+  window_id: string;
+  title: string;
+  ends_at: Date;
+}
+
+/** Marks open incidents whose target has an active window now. Each is returned once, to one caller. */
+export async function takeEntered(sql: Db, at: Date, limit: number): Promise<EnteredIncident[]> {
+  return await sql<EnteredIncident[]>`
+    with entered as (
+      select i.id, w.id as window_id, w.title, o.ends_at
+      from maintenance_occurrences o
+      join maintenance_windows w on w.id = o.window_id
+      join maintenance_window_targets wt on wt.window_id = w.id
+      join incidents i on i.target_id = wt.target_id and i.ended_at is null and not i.retracted and not i.in_maintenance
+      where o.starts_at <= ${at} and o.ends_at > ${at} and not o.cancelled
+      limit ${limit} for update of i skip locked
+    )
+    update incidents i set in_maintenance = true
+    from (select distinct on (id) * from entered order by id, ends_at desc) e
+    where i.id = e.id returning i.id, i.org_id, e.window_id, e.title, e.ends_at`;
+}
+
+/** An incident whose target has no active window any more. */
+export interface LeftIncident extends NoticeSubject {
+  org_id: string;
+  monitor_name: string;
+  notify_recovery: boolean;
+  retracted: boolean;
+  was_in_maintenance: boolean;
+  was_held_reason: HeldReason | null;
+  was_held_seq: number | null;
+  /** True when any channel has been notified of the incident. */
+  notified: boolean;
+}
+
+/**
+ * Unmarks incidents whose windows are over and takes their held notices. Each is returned once, to one caller. Where
+ * one was held, the next reminder is due a whole interval later.
+ */
+export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIncident[]> {
+  return await sql<LeftIncident[]>`
+    with over as (
+      select i.id, i.in_maintenance, i.held_reason, i.held_seq, t.name, t.notify_recovery,
+        make_interval(secs => t.renotify_interval_secs) as period
+      from incidents i
+      join targets t on t.id = i.target_id
+      join orgs o on o.id = i.org_id and o.deleted_at is null
+      where (i.in_maintenance or i.held_reason is not null) and not ${inActiveWindow(sql, at)}
+      order by i.id limit ${limit} for update of i skip locked
+    )
+    update incidents i set in_maintenance = false, held_reason = null, held_seq = null,
+      reminder_due_at = case when over.held_reason is null then i.reminder_due_at
+        else greatest(i.reminder_due_at, ${at}::timestamptz + over.period) end
+    from over where i.id = over.id
+    returning i.id, i.org_id, i.target_id, i.started_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
+      case when over.held_reason = 'escalated' and not i.severity_pinned then i.engine_severity else i.severity end
+        as severity, i.error_sample, i.regions_down, i.regions_up, i.retracted,
+      over.name as monitor_name, over.notify_recovery,
+      over.in_maintenance as was_in_maintenance, over.held_reason as was_held_reason, over.held_seq as was_held_seq,
+      exists (select from deliveries d where d.incident_id = i.id) as notified`;
+}
+
+/** The active window of a target that ends last; null for none. */
+export async function selectActiveWindow(
+  sql: Db,
+  orgId: string,
+  targetId: string,
+  at: Date,
+): Promise<{ id: string; title: string; ends_at: Date } | null> {
+  const [row] = await sql<{ id: string; title: string; ends_at: Date }[]>`
+    select w.id, w.title, o.ends_at from maintenance_windows w
+    join maintenance_occurrences o on o.window_id = w.id
+    join maintenance_window_targets wt on wt.window_id = w.id
+    where w.org_id = ${orgId} and wt.target_id = ${targetId}
+      and o.starts_at <= ${at} and o.ends_at > ${at} and not o.cancelled
+    order by o.ends_at desc limit 1`;
+  return row ?? null;
+}

@@ -1,0 +1,132 @@
+import { newId } from "@statusmesh/shared/ids";
+import { inTransaction, type System } from "../../platform/context.ts";
+import { insertEvents, type NewEvent } from "./event-queries.ts";
+import { engineActor, type EventKind } from "./event-schema.ts";
+import {
+  type HeldNotice,
+  type HeldReason,
+  isMaintenanceActive,
+  type LeftIncident,
+  lockNoticeStates,
+  takeEntered,
+  takeLeft,
+  writeHeld,
+} from "./maintenance-queries.ts";
+import { noticeOf, type OutboxNotice, writeDeliveries } from "../deliveries/outbox.ts";
+import type { Reason } from "./schema.ts";
+
+type Sql = System["sql"];
+
+/** Few enough that one transaction is short. */
+const batch = 200;
+
+/**
+ * One notice in place of a held one and a newer one: the newer, except that an escalation of an opening that was not
+ * sent is still that opening.
+ */
+function coalesce(held: HeldNotice | null, next: HeldNotice): HeldNotice {
+  const unsent = held?.reason === "opened" || held?.reason === "reopened";
+  return next.reason === "escalated" && unsent ? held : next;
+}
+
+/** True while a held notice is true of the incident. */
+function stillTrue(
+  reason: HeldReason,
+  incident: { ended: boolean; retracted: boolean; notifyRecovery: boolean },
+): boolean {
+  if (reason === "resolved") return incident.ended && incident.notifyRecovery;
+  return !incident.ended && !incident.retracted;
+}
+
+/**
+ * Returns the notices to send now. Those of targets under maintenance are held; a held notice and the next one after
+ * the window are sent as one. A severity that a person has pinned replaces that of the notice; it
+ * does not escalate. Call it in the transaction that changed the incidents.
+ */
+export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: Date): Promise<OutboxNotice[]> {
+  if (notices.length === 0) return [];
+  const ids = [...new Set(notices.map(({ notice }) => notice.incident_id))];
+  const states = new Map((await lockNoticeStates(sql, ids, now)).map((state) => [state.id, state]));
+  const held = new Map<string, HeldNotice | null>();
+  const passed: OutboxNotice[] = [];
+  for (const planned of notices) {
+    const id = planned.notice.incident_id;
+    const state = states.get(id);
+    const reason = planned.notice.reason as HeldReason;
+    if (state === undefined || (reason === "escalated" && state.severity_pinned)) continue;
+    const stored =
+      state.held_reason === null || state.held_seq === null ? null : { reason: state.held_reason, seq: state.held_seq };
+    const before = held.has(id) ? held.get(id)! : stored;
+    const one = coalesce(before, { reason, seq: planned.seq });
+    if (state.in_window) held.set(id, one);
+    else {
+      const { severity } = state.severity_pinned ? state : planned.notice;
+      passed.push(withReason(planned, one, severity));
+      if (before !== null) held.set(id, null);
+    }
+  }
+  if (held.size > 0)
+    await writeHeld(
+      sql,
+      [...held].map(([id, notice]) => ({ id, notice })),
+    );
+  return passed;
+}
+
+function withReason(planned: OutboxNotice, { reason, seq }: HeldNotice, severity: OutboxNotice["notice"]["severity"]) {
+  const urgency = severity === "minor" ? ("low" as const) : ("high" as const);
+  return { ...planned, seq, notice: { ...planned.notice, reason: reason as Reason, severity, urgency } };
+}
+
+/** False when {@link followMaintenance} would find nothing. */
+export const isMaintenanceDue = async ({ sql, clock }: System): Promise<boolean> =>
+  await isMaintenanceActive(sql, new Date(clock.now()));
+
+/**
+ * Follows the starts and ends of maintenance windows: appends their events to open incidents, and at the end sends the
+ * held notices that are still true. Returns the number of deliveries. Any number of replicas may run it at once:
+ * each incident is taken by one of them.
+ */
+export async function followMaintenance(system: System): Promise<number> {
+  let sent = 0;
+  for (;;) {
+    const { taken, released } = await inTransaction(system, async (tx) => {
+      const now = new Date(tx.clock.now());
+      const entered = await takeEntered(tx.sql, now, batch);
+      const left = await takeLeft(tx.sql, now, batch);
+      const events = [
+        ...entered.map(({ id, org_id, window_id, title, ends_at }) =>
+          eventOf("maintenance_started", { id, org_id }, { window_id, title, ends_at: ends_at.toISOString() }),
+        ),
+        ...left
+          .filter((one) => one.was_in_maintenance && one.ended_at === null)
+          .map((one) => eventOf("maintenance_ended", one, {})),
+      ];
+      if (events.length > 0) await insertEvents(tx.sql, events, now);
+      const notices = left.flatMap((one) => heldNotice(one, tx.config.server.public_url));
+      const released = await writeDeliveries(tx.sql, now.getTime(), notices);
+      return { taken: Math.max(entered.length, left.length), released };
+    });
+    sent += released;
+    if (taken < batch) return sent;
+  }
+}
+
+const eventOf = (kind: EventKind, incident: { id: string; org_id: string }, detail: object): NewEvent => ({
+  id: newId(),
+  orgId: incident.org_id,
+  incidentId: incident.id,
+  kind,
+  actor: engineActor,
+  detail,
+});
+
+function heldNotice(one: LeftIncident, publicUrl: string): OutboxNotice[] {
+  const { was_held_reason: reason, was_held_seq: seq, ended_at, retracted, notify_recovery: notifyRecovery } = one;
+  if (reason === null || seq === null) return [];
+  if (!stillTrue(reason, { ended: ended_at !== null, retracted, notifyRecovery })) return [];
+  // Opened, closed and reopened inside the window: the channels get the opening.
+  const first = reason === "reopened" && !one.notified;
+  const notice = noticeOf(one, one.monitor_name, first ? "opened" : reason, publicUrl);
+  return [{ orgId: one.org_id, seq: first ? 0 : seq, notice }];
+}

@@ -1,0 +1,93 @@
+import t from "tap";
+import { updateTarget } from "../../monitoring/targets/service.ts";
+import { hour, minute, noon } from "../../testing/clock.ts";
+import { openOutages } from "../../testing/outages.ts";
+import { refusal } from "../../testing/world.ts";
+import { followMaintenance } from "./engine.ts";
+import { getIncident, listEvents, listUpdates, reportIncident, resolveIncident } from "./service.ts";
+
+const world = await openOutages(t);
+const { sql, clock, system, owner, monitor, report, maintain, notices, incidents, events } = world;
+
+t.beforeEach(() => {
+  clock.at = noon;
+});
+
+const open = (target_id: string, severity: "minor" | "major" | "critical" = "major") =>
+  reportIncident(owner, { target_id, severity, public_title: "Payments are declined", message: "We look into it." });
+
+t.test("an incident of a person notifies, has its first update, and stays open while checks pass", async (t) => {
+  const target = await monitor();
+  await report(target, "PPP");
+  const made = await open(target, "critical");
+  t.match(made, {
+    state: "open",
+    opened_by: "person",
+    severity: "critical",
+    severity_pinned: true,
+    public_title: "Payments are declined",
+    error_sample: "Payments are declined",
+    regions_down: [],
+  });
+  t.match((await listUpdates(owner, made.id, { limit: 5, offset: 0 })).items, [
+    { phase: "investigating", message: "We look into it." },
+  ]);
+  t.match((await listEvents(owner, made.id, { limit: 5, offset: 0 })).items[0], {
+    kind: "opened",
+    actor: { type: "user" },
+    detail: { severity: "critical" },
+  });
+  const [sent] = await sql<{ notice: object }[]>`select notice from deliveries where incident_id = ${made.id}`;
+  t.match(sent, { notice: { reason: "opened", severity: "critical", error_sample: "Payments are declined" } });
+  await report(target, "PPPP");
+  t.match(await getIncident(owner, made.id), { state: "open" });
+  t.match(await resolveIncident(owner, made.id), { state: "closed", closed_by: "person" });
+  t.strictSame(await notices(target), ["opened", "resolved"]);
+  await report(target, "PPPP");
+  t.equal((await incidents(target)).length, 1);
+});
+
+t.test("failing runs join it; after it is closed the ordinary rules apply again", async (t) => {
+  const target = await monitor();
+  const made = await open(target, "minor");
+  await report(target, "FFF");
+  t.match(await getIncident(owner, made.id), { state: "open", severity: "minor", regions_down: ["eu"] });
+  t.strictSame(await notices(target), ["opened"], "a pinned severity does not escalate");
+  await report(target, "PPPP");
+  t.match(await getIncident(owner, made.id), { state: "open", regions_up: ["eu"] });
+  await resolveIncident(owner, made.id);
+  clock.advance(hour);
+  await report(target, "FF");
+  t.match(await incidents(target), [{ state: "open", opened_by: "engine" }, { state: "closed" }]);
+  await report(target, "PP");
+  t.match(await incidents(target), [{ state: "closed", closed_by: "engine" }, { state: "closed" }]);
+});
+
+t.test("a target has one open incident: of the engine or of a person", async (t) => {
+  const target = await monitor();
+  await report(target, "FF");
+  const [failing] = await incidents(target);
+  t.match(await refusal(t, () => open(target)), {
+    code: "INCIDENT_ALREADY_OPEN",
+    details: { incident_id: failing!.id },
+  });
+  const other = await monitor();
+  const outcomes = await Promise.allSettled([open(other), open(other), open(other)]);
+  t.equal(outcomes.filter(({ status }) => status === "fulfilled").length, 1);
+  t.equal((await incidents(other)).length, 1);
+  t.strictSame(await notices(other), ["opened"]);
+});
+
+t.test("a pause closes it silently; a maintenance window holds its notice", async (t) => {
+  const target = await monitor();
+  await maintain(target, -minute, hour);
+  const made = await open(target);
+  t.strictSame(await notices(target), []);
+  clock.advance(2 * hour);
+  await followMaintenance(system);
+  t.strictSame(await notices(target), ["opened"]);
+  await updateTarget(owner, target, { enabled: false });
+  t.match(await getIncident(owner, made.id), { state: "closed", closed_by: "pause" });
+  t.strictSame(await notices(target), ["opened"]);
+  t.ok((await events(made.id)).includes("resolved"));
+});

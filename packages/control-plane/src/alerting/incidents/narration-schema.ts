@@ -1,0 +1,114 @@
+import Type, { type Static } from "typebox";
+import { IdText, Lines, Line } from "@statusmesh/shared/text";
+import { Id, nullable, PageOf, Timestamp } from "../../platform/http/wire.ts";
+import { Actor } from "./event-schema.ts";
+import { severities } from "./schema.ts";
+
+const phases = ["investigating", "identified", "monitoring", "resolved", "postmortem"] as const;
+
+const Phase = Type.Enum([...phases], {
+  description: "Progress of the work on the incident. resolved is advisory: check results close an incident",
+  examples: ["identified"],
+});
+
+/** A field that is left out stays; null clears it. */
+export const Narration = Type.Object(
+  {
+    public_title: Type.Optional(
+      nullable(
+        Line({
+          maxLength: 200,
+          emptyCode: "EMPTY_TITLE",
+          longCode: "TITLE_TOO_LONG",
+          description: "Title on status pages, at most 200 characters; null: derived from the component",
+          examples: ["Checkout unavailable"],
+        }),
+      ),
+    ),
+    public_description: Type.Optional(
+      nullable(
+        Lines({
+          maxLength: 5000,
+          longCode: "DESCRIPTION_TOO_LONG",
+          description: "Description on status pages, at most 5000 characters; null clears it",
+          examples: ["We are looking into failing payments."],
+        }),
+      ),
+    ),
+    severity: Type.Optional(
+      nullable(
+        Type.Enum([...severities], {
+          description: "Pins the severity: check results no longer raise it. Null: as check results have it",
+          examples: ["critical"],
+        }),
+      ),
+    ),
+  },
+  {
+    additionalProperties: false,
+    title: "IncidentNarration",
+    description: "Changes: a field that is left out stays as it is, null clears it",
+  },
+);
+export type Narration = Static<typeof Narration>;
+
+export const NewUpdate = Type.Object(
+  {
+    phase: Phase,
+    message: Lines({
+      maxLength: 2000,
+      emptyCode: "EMPTY_MESSAGE",
+      longCode: "MESSAGE_TOO_LONG",
+      description: "Text for visitors of status pages, at most 2000 characters",
+      examples: ["We have found the cause and are rolling back."],
+    }),
+  },
+  { additionalProperties: false, title: "NewIncidentUpdate", description: "A public update of an incident" },
+);
+export type NewUpdate = Static<typeof NewUpdate>;
+
+export const IncidentCreate = Type.Object(
+  {
+    target_id: IdText({
+      errorCode: "INVALID_ID",
+      format: "uuid",
+      description: "Target",
+      examples: ["01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"],
+    }),
+    severity: Type.Enum([...severities], {
+      description: "Severity; check results do not change it",
+      examples: ["major"],
+    }),
+    public_title: Line({
+      maxLength: 200,
+      emptyCode: "EMPTY_TITLE",
+      longCode: "TITLE_TOO_LONG",
+      description: "Title on status pages and in notifications, at most 200 characters",
+      examples: ["Payments are declined"],
+    }),
+    message: Lines({
+      maxLength: 2000,
+      emptyCode: "EMPTY_MESSAGE",
+      longCode: "MESSAGE_TOO_LONG",
+      description: "First public update, at most 2000 characters",
+      examples: ["We are looking into declined payments."],
+    }),
+  },
+  { additionalProperties: false, title: "IncidentCreate", description: "An incident that is reported by hand" },
+);
+export type IncidentCreate = Static<typeof IncidentCreate>;
+
+export const IncidentUpdate = Type.Object(
+  {
+    id: Id,
+    incident_id: Id,
+    phase: Phase,
+    message: Type.String({ description: "Plain text", examples: ["We have found the cause and are rolling back."] }),
+    author: Actor,
+    created_at: Timestamp,
+  },
+  { additionalProperties: false, title: "IncidentUpdate", description: "A public update of an incident" },
+);
+export type IncidentUpdate = Static<typeof IncidentUpdate>;
+
+export const IncidentUpdatePage = PageOf(IncidentUpdate);

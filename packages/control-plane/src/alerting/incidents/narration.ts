@@ -1,0 +1,110 @@
+import { newId } from "@statusmesh/shared/ids";
+import { record } from "../../access/audit/service.ts";
+import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { iso, type Page } from "../../platform/http/wire.ts";
+import { takeQuota } from "../../access/plans/service.ts";
+import { actorOf, appendEvents } from "./events.ts";
+import { lockEvidence } from "./evidence.ts";
+import { findIncident } from "./find.ts";
+import { recorded } from "./lifecycle.ts";
+import * as queries from "./lifecycle-queries.ts";
+import type { IncidentUpdate, Narration, NewUpdate } from "./narration-schema.ts";
+import { type IncidentRow, selectIncident } from "./queries.ts";
+import type { Incident } from "./schema.ts";
+
+/**
+ * Changes title, description and severity: a field that is left out stays, null clears it. A severity pins it, so that
+ * results no longer raise it; null brings the severity of the engine back. Sends no notice. Also after the end.
+ */
+export async function narrateIncident(ctx: Ctx, id: string, narration: Narration): Promise<Incident> {
+  requireScope(ctx, "incidents:write");
+  return await recorded(ctx, id, async (tx, before) => {
+    await queries.narrateIncident(tx.sql, ctx.orgId, id, narration, new Date(ctx.clock.now()));
+    const after = await selectIncident(tx.sql, ctx.orgId, id);
+    if (after === null) return;
+    const texts = changesOf(before, after, ["public_title", "public_description"]);
+    if (texts !== null) await appendEvents(tx, [id], "updated", texts);
+    const severity = changesOf(before, after, ["severity", "severity_pinned"]);
+    if (severity !== null)
+      await appendEvents(tx, [id], "severity_changed", {
+        before: before.severity,
+        after: after.severity,
+        pinned: after.severity_pinned,
+      });
+  });
+}
+
+/** The new values of those fields that differ; null for none. */
+function changesOf(before: IncidentRow, after: IncidentRow, fields: readonly (keyof IncidentRow)[]): object | null {
+  const changed = fields.filter((field) => before[field] !== after[field]);
+  return changed.length === 0 ? null : Object.fromEntries(changed.map((field) => [field, after[field]]));
+}
+
+const present = ({ author_type, author_id, author_name, created_at, ...row }: queries.UpdateRow): IncidentUpdate => ({
+  ...row,
+  author: { type: author_type, id: author_id, name: author_name },
+  created_at: iso(created_at),
+});
+
+/**
+ * Posts a public update, also after the end. Phase `resolved` closes nothing: results do. Without `notify` the
+ * subscribers of the status pages get no message of it. Throws INCIDENT_NOT_FOUND, and QUOTA_EXCEEDED for an incident
+ * with the most updates.
+ */
+export async function postUpdate(
+  ctx: Ctx,
+  incidentId: string,
+  update: NewUpdate,
+  { notify = true }: { notify?: boolean } = {},
+): Promise<IncidentUpdate> {
+  requireScope(ctx, "incidents:write");
+  return await inTransaction(ctx, async (tx) => {
+    await lockEvidence(tx, [(await findIncident(tx, incidentId)).target_id]);
+    await findIncident(tx, incidentId);
+    await takeQuota(tx, "max_updates_per_incident", async () => ({
+      current: await queries.countUpdates(tx.sql, ctx.orgId, incidentId),
+      adding: 1,
+    }));
+    const after = await writeUpdate(tx, incidentId, update, notify);
+    await record(tx, { resourceId: after.id, after });
+    return after;
+  });
+}
+
+/** Writes a public update and its event. Call it in a transaction that holds the evidence of the target. */
+export async function writeUpdate(
+  tx: Ctx,
+  incidentId: string,
+  update: NewUpdate,
+  notify: boolean,
+): Promise<IncidentUpdate> {
+  const author = await actorOf(tx);
+  const row: queries.UpdateRow = {
+    id: newId(),
+    incident_id: incidentId,
+    ...update,
+    author_type: author.type === "engine" ? "user" : author.type,
+    author_id: author.id,
+    author_name: author.name,
+    created_at: new Date(tx.clock.now()),
+  };
+  await queries.insertUpdate(tx.sql, tx.orgId, row, notify);
+  const detail = { update_id: row.id, phase: row.phase, message: row.message };
+  await appendEvents(tx, [incidentId], "updated", detail, author);
+  return present(row);
+}
+
+/** The public updates of an incident, newest first. Throws INCIDENT_NOT_FOUND. */
+export async function listUpdates(
+  ctx: Ctx,
+  incidentId: string,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<IncidentUpdate>> {
+  requireScope(ctx, "incidents:read");
+  await findIncident(ctx, incidentId);
+  const [rows, total] = await Promise.all([
+    queries.selectUpdates(ctx.sql, ctx.orgId, incidentId, limit, offset),
+    queries.countUpdates(ctx.sql, ctx.orgId, incidentId),
+  ]);
+  return { items: rows.map(present), total, limit, offset };
+}

@@ -1,0 +1,52 @@
+import { isId } from "@statusmesh/shared/ids";
+import { type Ctx, requireScope } from "../../platform/context.ts";
+import { selectOutages } from "./outage-queries.ts";
+import type { Impact, Severity } from "./schema.ts";
+
+/** The part of an incident row that says how long it failed. */
+export interface OutageTimes {
+  /** Length of the outages that are over, ms. */
+  past_outage_ms: number;
+  /** Start of the current outage; null when closed. */
+  outage_since: Date | null;
+}
+
+/** Seconds of the outages of an incident that are over: of all of them once it is closed. */
+export const outageSecs = ({ past_outage_ms: past }: Pick<OutageTimes, "past_outage_ms">): number =>
+  Math.round(past / 1000);
+
+/**
+ * State of what an incident affects. `impact` is what fails, now or at another time. `pinned` is the severity that a
+ * person has set for the whole incident; null: the impact decides.
+ */
+export function outageState(pinned: Severity | null, impact: Impact): Impact {
+  if (pinned === null) return impact;
+  if (pinned === "minor") return "degraded";
+  return pinned === "critical" || impact === "major_outage" ? "major_outage" : "partial_outage";
+}
+
+/** Highest severity of an incident so far. */
+export function peakSeverity(row: { severity: Severity; severity_pinned: boolean; peak_impact: Impact }): Severity {
+  return row.severity_pinned ? row.severity : row.peak_impact === "degraded" ? "minor" : "major";
+}
+
+/** A stretch of an outage in one state. */
+export interface Outage {
+  started_at: Date;
+  /** Null while it lasts. */
+  ended_at: Date | null;
+  state: Impact;
+  error_sample: string | null;
+}
+
+/** Outages of an incident or of a target, newest first, at most `limit`; those that touch the range, RFC 3339. */
+export async function listOutages(
+  ctx: Ctx,
+  asked: { incidentId: string } | { targetId: string; from: string; to: string },
+  limit = 500,
+): Promise<Outage[]> {
+  requireScope(ctx, "incidents:read");
+  if (!isId("incidentId" in asked ? asked.incidentId : asked.targetId)) return [];
+  const rows = await selectOutages(ctx.sql, ctx.orgId, asked, limit);
+  return rows.map(({ pinned_severity: pinned, impact, ...row }) => ({ ...row, state: outageState(pinned, impact) }));
+}

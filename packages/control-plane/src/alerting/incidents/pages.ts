@@ -1,0 +1,129 @@
+import { normaliseId } from "@statusmesh/shared/ids";
+import { normaliseText } from "@statusmesh/shared/text";
+import type { Ctx } from "../../platform/context.ts";
+import { readCause } from "../../platform/db/causes.ts";
+import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
+import { numbered, plural } from "../../platform/html/format.ts";
+import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { readTimeRange, type TimeRange } from "../../platform/html/time-range.ts";
+import type { RegionPolicy } from "./votes.ts";
+import { severities } from "./schema.ts";
+import * as service from "./service.ts";
+import { timelineOf } from "./timeline.ts";
+
+const pageSize = 50;
+const states = ["all", "open", "closed"] as const;
+/** Ranges of the list, in hours before now. */
+const ranges: Readonly<Record<string, number>> = { "24h": 24, "7d": 168, "30d": 720 };
+/** Events that the page of an incident shows. */
+const maxEvents = 1000;
+/** Outages that it shows, newest first. */
+const maxOutages = 20;
+
+export interface ListQuery {
+  state: (typeof states)[number];
+  monitor: string;
+  severity: string;
+  since: string;
+  /** Key of the cause whose incidents are listed. */
+  cause: string;
+  /** A chosen range of time; null where `since` decides. */
+  range: TimeRange | null;
+  offset: number;
+}
+
+/** The query of the list as far as it makes sense. */
+function readQuery(query: Readonly<Record<string, string>>, now: number): ListQuery {
+  const { severity = "", since = "" } = query;
+  const range = readTimeRange(query, now);
+  return {
+    range,
+    state: states.find((known) => known === query["state"]) ?? "all",
+    monitor: normaliseId(query["monitor"] ?? ""),
+    severity: (severities as readonly string[]).includes(severity) ? severity : "",
+    since: range === null && Object.hasOwn(ranges, since) ? since : "",
+    cause: readCause(query["cause"] ?? "") === null ? "" : normaliseText(query["cause"]!),
+    offset: wholeNumber(query["offset"], 0, 1_000_000),
+  };
+}
+
+async function listOf(ctx: Ctx, asked: ListQuery) {
+  const { state, monitor, cause, offset } = asked;
+  const severity = severities.find((known) => known === asked.severity);
+  const hours = ranges[asked.since];
+  const filter = {
+    ...(monitor === "" ? {} : { target_id: monitor }),
+    ...(severity === undefined ? {} : { severity }),
+    ...(asked.range === null
+      ? {}
+      : { from: new Date(asked.range.from).toISOString(), to: new Date(asked.range.to).toISOString() }),
+    ...(hours === undefined ? {} : { from: new Date(ctx.clock.now() - hours * 3_600_000).toISOString() }),
+  };
+  const page = { state, ...filter, limit: pageSize, offset };
+  const [list, open, monitors] = await Promise.all([
+    cause === ""
+      ? service.listIncidentLines(ctx, page)
+      : { ...(await service.listIncidents(ctx, { ...page, cause })), causes: [] },
+    service.listIncidents(ctx, { state: "open", ...filter, limit: 1, offset: 0 }),
+    service.monitorsWithIncidents(ctx),
+  ]);
+  return {
+    list,
+    causes: list.causes.map((one) => ({
+      ...one,
+      lead: `${causeName(one.cause)}: ${plural(one.count, "open incident")}`,
+      detail: [causeError(one), namesOf(one.names, one.count)].filter((part) => part !== null).join(" · "),
+    })),
+    open: open.total,
+    monitors,
+    causeName: cause === "" ? "" : causeName(readCause(cause)!),
+  };
+}
+
+export const incidentsPages = [
+  page({
+    path: "/incidents",
+    auth: "tenant",
+    async handle({ ctx, query }) {
+      const asked = readQuery(query, ctx.clock.now());
+      const data = await listOf(ctx, asked);
+      return {
+        view: "incidents/list",
+        fragment: "incidents/list-live",
+        data: { title: numbered("Incidents", data.open), ...data, query: asked },
+      };
+    },
+  }),
+  page({
+    path: "/incidents/new",
+    auth: "tenant",
+    async handle({ ctx, query }) {
+      const id = normaliseId(query["monitor"] ?? "");
+      const monitors = await service.monitorNames(ctx, id === "" ? [] : [id]);
+      return { view: "incidents/report", data: { chosen: monitors[0] ?? null } };
+    },
+  }),
+  page({
+    path: "/incidents/{id}",
+    auth: "tenant",
+    async handle({ ctx, params }) {
+      const id = params["id"]!;
+      const incident = await service.getIncident(ctx, id);
+      const [explained, events, snapshots, outages] = await Promise.all([
+        service.explainIncident(ctx, id),
+        service.listEvents(ctx, id, { limit: maxEvents, offset: 0 }),
+        service.listSnapshots(ctx, id),
+        service.listOutages(ctx, { incidentId: id }, maxOutages),
+      ]);
+      const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
+      const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
+      const timeline = timelineOf(events.items, deliveries.items);
+      const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
+      return {
+        view: "incidents/show",
+        fragment: "incidents/show-live",
+        data: { title, incident, votes, deliveries, timeline, outages, snapshots: snapshots.items },
+      };
+    },
+  }),
+];

@@ -1,0 +1,191 @@
+import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf } from "../../platform/db/array.ts";
+import { type Cause, causeTables } from "../../platform/db/causes.ts";
+import type { Actor } from "./event-schema.ts";
+import type { OutageTimes } from "./outages.ts";
+import type { Impact, Incident, Severity } from "./schema.ts";
+
+export interface IncidentRow extends OutageTimes {
+  id: string;
+  target_id: string;
+  monitor_name: string;
+  severity: Severity;
+  started_at: Date;
+  opened_at: Date;
+  ended_at: Date | null;
+  severity_pinned: boolean;
+  peak_impact: Impact;
+  acknowledged_at: Date | null;
+  /** Null without an acknowledgement. */
+  acknowledged_by: Actor | null;
+  opened_by: Incident["opened_by"];
+  closed_by: Incident["closed_by"];
+  reopened_count: number;
+  error_sample: string | null;
+  regions_down: string[];
+  regions_up: string[];
+  public_title: string | null;
+  public_description: string | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = (sql: Db) => sql`
+  i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.peak_impact,
+  i.started_at, i.opened_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
+  i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up,
+  i.public_title, i.public_description, i.created_at, i.updated_at,
+  case when i.acknowledged_at is not null then (
+    select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name)
+    from incident_events e
+    where e.incident_id = i.id and e.kind = 'acknowledged'
+    order by e.at desc, e.id desc limit 1
+  ) end as acknowledged_by`;
+
+export interface IncidentFilter {
+  state: "open" | "closed" | "all";
+  targetId: string | null;
+  severity: Severity | null;
+  /** Incidents that lasted into the range: not over before `from`, begun before `to`. */
+  from: Date | null;
+  to: Date | null;
+  /** Open incidents whose monitors fail together. */
+  cause: Cause | null;
+}
+
+/** The CTEs of {@link causeTables} for the open incidents of the organisation. */
+const incidentCauses = (sql: Db, orgId: string) =>
+  causeTables(
+    sql,
+    sql`
+      select i.id, t.host, t.tags, i.regions_down as regions from incidents i join targets t on t.id = i.target_id
+      where i.org_id = ${orgId} and i.ended_at is null and not i.retracted`,
+  );
+
+/** The members of causes that match, with the number of those that share their cause. */
+export const causeMembers = (sql: Db, orgId: string, filter: IncidentFilter) => sql`
+  with ${incidentCauses(sql, orgId)}, matched as (
+    select c.id, c.kind, c.value, count(*) over (partition by c.kind, c.value) as n
+    from caused c join incidents i on i.id = c.id where ${matching(sql, orgId, filter)}
+  )`;
+
+const matching = (sql: Db, orgId: string, { state, targetId, severity, from, to, cause }: IncidentFilter) => sql`
+  i.org_id = ${orgId} and not i.retracted
+  ${state === "all" ? sql`` : state === "open" ? sql`and i.ended_at is null` : sql`and i.ended_at is not null`}
+  ${targetId === null ? sql`` : sql`and i.target_id = ${targetId}`}
+  ${severity === null ? sql`` : sql`and i.severity = ${severity}`}
+  ${from === null ? sql`` : sql`and (i.ended_at is null or i.ended_at >= ${from})`}
+  ${to === null ? sql`` : sql`and i.started_at < ${to}`}
+  ${
+    cause === null
+      ? sql``
+      : sql`and i.id in (with ${incidentCauses(sql, orgId)}
+          select id from caused where kind = ${cause.kind} and value = ${cause.value})`
+  }`;
+
+/**
+ * Open ones first, then by start, newest first. With `grouped`, without the incidents that share a line of
+ * `selectIncidentCauses`.
+ */
+export async function selectIncidents(
+  sql: Db,
+  orgId: string,
+  filter: IncidentFilter,
+  { grouped = false, limit, offset }: { grouped?: boolean; limit: number; offset: number },
+): Promise<IncidentRow[]> {
+  if (limit === 0) return [];
+  const alone = grouped
+    ? sql`and i.id not in (${causeMembers(sql, orgId, filter)} select id from matched where n > 1)`
+    : sql``;
+  return await sql<IncidentRow[]>`
+    select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
+    where ${matching(sql, orgId, filter)} ${alone}
+    order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit} offset ${offset}`;
+}
+
+export async function countIncidents(sql: Db, orgId: string, filter: IncidentFilter): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from incidents i where ${matching(sql, orgId, filter)}`;
+  return row!.count;
+}
+
+/** Number of incidents that began at `since` or later. */
+export async function countIncidentsSince(sql: Db, orgId: string, since: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`;
+  return row!.count;
+}
+
+export async function selectIncident(sql: Db, orgId: string, id: string): Promise<IncidentRow | null> {
+  const [row] = await sql<IncidentRow[]>`
+    select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
+    where i.org_id = ${orgId} and i.id = ${id} and not i.retracted`;
+  return row ?? null;
+}
+
+/** The evidence of one target as stored. */
+export interface StateRow {
+  state: string;
+  status_until: Date | null;
+}
+
+/** The state of one target, unlocked, for reading; null for a target that does not exist. */
+export async function selectState(sql: Db, targetId: string): Promise<StateRow | null> {
+  const [row] = await sql<StateRow[]>`select state, status_until from target_states where target_id = ${targetId}`;
+  return row ?? null;
+}
+
+/** Ids of the regions that the operator has disabled. */
+export async function selectDisabledRegions(sql: Db): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from regions where not enabled`;
+  return rows.map(({ id }) => id);
+}
+
+export interface PolicyRow {
+  id: string;
+  org_id: string;
+  name: string;
+  timeout: number;
+  interval_secs: number;
+  alert_confirmations: number;
+  region_policy: never;
+  renotify_interval_secs: number;
+  notify_recovery: boolean;
+}
+
+export async function selectPolicies(sql: Db, orgId: string, targetIds: readonly string[]): Promise<PolicyRow[]> {
+  return await sql<PolicyRow[]>`
+    select id, org_id, name, (spec ->> 'timeout')::int as timeout, interval_secs, alert_confirmations, region_policy,
+      renotify_interval_secs, notify_recovery
+    from targets where org_id = ${orgId} and id = any(${arrayOf(targetIds)}::uuid[])`;
+}
+
+/** Monitors that have had an incident, by name. */
+export async function selectMonitorsWithIncidents(
+  sql: Db,
+  orgId: string,
+  limit: number,
+): Promise<{ id: string; name: string }[]> {
+  return await sql<{ id: string; name: string }[]>`
+    select t.id, t.name from targets t
+    where t.org_id = ${orgId} and exists (select from incidents i where i.target_id = t.id and not i.retracted)
+    order by lower(t.name), t.id limit ${limit}`;
+}
+
+/** Id of the open incident of a target; null for none. */
+export async function selectOpenIncident(sql: Db, orgId: string, targetId: string): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from incidents
+    where org_id = ${orgId} and target_id = ${targetId} and ended_at is null and not retracted`;
+  return row?.id ?? null;
+}
+
+export async function selectMonitorNames(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+): Promise<{ id: string; name: string }[]> {
+  if (ids.length === 0) return [];
+  return await sql<{ id: string; name: string }[]>`
+    select id, name from targets where org_id = ${orgId} and id = any(${[...ids]}::uuid[])`;
+}

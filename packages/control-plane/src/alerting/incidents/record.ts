@@ -1,0 +1,144 @@
+import type { Db } from "../../platform/db/sql.ts";
+import { newId } from "@statusmesh/shared/ids";
+import type { Evaluation } from "./evaluate.ts";
+import { insertEvents, type NewEvent } from "./event-queries.ts";
+import { type Actor, engineActor, type EventKind } from "./event-schema.ts";
+import { passGate } from "./maintenance.ts";
+import { noticeOf, type NoticeSubject, type OutboxNotice, writeDeliveries } from "../deliveries/outbox.ts";
+import {
+  type IncidentBefore,
+  type IncidentFacts,
+  insertIncident,
+  outageSince,
+  type ManualFacts,
+  retractIncidents,
+  updateIncident,
+} from "./record-queries.ts";
+import { writeOutages } from "./outage-queries.ts";
+import { type IncidentState, severityOf } from "./votes.ts";
+
+/** The outcome of an evaluation and the target it belongs to. */
+export interface EvaluatedTarget {
+  orgId: string;
+  targetId: string;
+  name: string;
+  renotifyIntervalSecs: number;
+  notifyRecovery: boolean;
+  errorSample: string | null;
+  closedBy: "engine" | "person" | "pause";
+  /** The cause of the change; the engine where left out. */
+  actor?: Actor | undefined;
+  /** Of incidents that a person opens. */
+  manual?: ManualFacts | undefined;
+  evaluation: Evaluation;
+}
+
+/**
+ * Writes the outcome of evaluations: incidents first closed, then opened (a target never has two open ones), then the
+ * events in one statement, then the notices into the outbox. Runs in the caller's transaction, which holds the state
+ * rows of the targets.
+ */
+export async function recordEvaluations(
+  sql: Db,
+  evaluated: readonly EvaluatedTarget[],
+  publicUrl: string,
+  now: Date,
+): Promise<void> {
+  const updated = evaluated.flatMap((target) => target.evaluation.updated.map((incident) => ({ target, incident })));
+  const inserted = evaluated.flatMap((target) => target.evaluation.inserted.map((incident) => ({ target, incident })));
+  const retracted = evaluated.flatMap((target) => target.evaluation.retracted);
+  const events: NewEvent[] = [];
+  if (retracted.length > 0) {
+    await retractIncidents(sql, retracted, now);
+    for (const target of evaluated)
+      for (const id of target.evaluation.retracted) events.push(eventOf(target, id, "retracted", {}));
+  }
+  // One at a time: an incident changes rarely, and a closing one must be written before the next one opens.
+  for (const { target, incident } of updated.toSorted(
+    (a, b) => Number(a.incident.closedAt === null) - Number(b.incident.closedAt === null),
+  )) {
+    const before = await updateIncident(sql, factsOf(target, incident, now), incident, now);
+    if (before !== null) events.push(...transitionsOf(target, before, incident));
+  }
+  for (const { target, incident } of inserted) {
+    await insertIncident(sql, factsOf(target, incident, now), incident, now);
+    events.push(...transitionsOf(target, null, incident));
+  }
+  const written = [...updated, ...inserted].map(({ target, incident }) => ({ orgId: target.orgId, incident }));
+  if (written.length > 0) await writeOutages(sql, written);
+  if (events.length > 0) await insertEvents(sql, events, now);
+  await writeDeliveries(sql, now.getTime(), await passGate(sql, planNotices(evaluated, publicUrl), now));
+}
+
+/** The notices of evaluations: a recovery only where the target wants it. */
+function planNotices(evaluated: readonly EvaluatedTarget[], publicUrl: string): OutboxNotice[] {
+  return evaluated.flatMap((target) =>
+    target.evaluation.notices
+      .filter(({ reason }) => reason !== "resolved" || target.notifyRecovery)
+      .map(({ reason, seq, incident }) => ({
+        orgId: target.orgId,
+        seq,
+        notice: noticeOf(subjectOf(target, incident), target.name, reason, publicUrl),
+      })),
+  );
+}
+
+const subjectOf = (target: EvaluatedTarget, incident: IncidentState): NoticeSubject => ({
+  id: incident.id,
+  target_id: target.targetId,
+  severity: severityOf(incident),
+  started_at: new Date(incident.startedAt),
+  ended_at: incident.endedAt === null ? null : new Date(incident.endedAt),
+  outage_since: outageSince(incident),
+  past_outage_ms: incident.pastMs,
+  error_sample: target.errorSample,
+  regions_down: incident.regionsDown,
+  regions_up: incident.regionsUp,
+});
+
+const factsOf = (target: EvaluatedTarget, incident: IncidentState, now: Date): IncidentFacts => ({
+  orgId: target.orgId,
+  targetId: target.targetId,
+  errorSample: target.errorSample,
+  closedBy: target.closedBy,
+  manual: target.manual ?? null,
+  reminderDueAt:
+    incident.closedAt !== null || target.renotifyIntervalSecs === 0
+      ? null
+      : new Date(now.getTime() + target.renotifyIntervalSecs * 1000),
+});
+
+/** The events between a stored incident (null: none) and its new state, in order. */
+function transitionsOf(target: EvaluatedTarget, before: IncidentBefore | null, incident: IncidentState): NewEvent[] {
+  const event = (kind: EventKind, detail: object) => eventOf(target, incident.id, kind, detail);
+  const { regionsDown: regions_down, regionsUp: regions_up, closedAt, reopened } = incident;
+  const shown = target.manual?.severity ?? severityOf({ ...incident, closedAt: null });
+  const facts = { severity: shown, error: target.errorSample, regions_down, regions_up };
+  const time = (ms: number) => new Date(ms).toISOString();
+  const events: NewEvent[] = [];
+  let open = before?.was_open ?? true;
+  if (before === null) events.push(event("opened", { ...facts, confirmed_at: time(incident.openedAt) }));
+  const reopenings = reopened - (before?.reopened_count ?? 0);
+  // Several transitions in one batch: the closings between two reopenings are events as well.
+  for (let left = Math.max(reopenings, !open && closedAt === null ? 1 : 0); left > 0; left--) {
+    if (open) events.push(event("resolved", { closed_by: "engine" }));
+    events.push(event("reopened", facts));
+    open = true;
+  }
+  if (before?.engine_severity === "minor" && reopenings <= 0 && incident.severity === "major")
+    events.push(event("escalated", { severity: "major", regions_down, regions_up }));
+  if (open && closedAt !== null)
+    events.push(
+      event("resolved", { closed_by: target.closedBy, regions_down, regions_up, confirmed_at: time(closedAt) }),
+    );
+  return events;
+}
+
+const eventOf = (target: EvaluatedTarget, incidentId: string, kind: EventKind, detail: object): NewEvent => ({
+  id: newId(),
+  orgId: target.orgId,
+  incidentId,
+  kind,
+  actor: target.actor ?? engineActor,
+  detail,
+});

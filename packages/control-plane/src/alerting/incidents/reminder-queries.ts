@@ -1,0 +1,49 @@
+import type { Db } from "../../platform/db/sql.ts";
+import { inActiveWindow, type NoticeSubject } from "./engine.ts";
+
+export interface DueIncident extends NoticeSubject {
+  org_id: string;
+  monitor_name: string;
+  /** This one included. */
+  reminders_sent: number;
+  /** Null when the target's policy asks for none any more. */
+  reminder_due_at: Date | null;
+}
+
+/** True when an incident may be due for its next reminder. */
+export async function isReminderDue(sql: Db, now: number): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from incidents where reminder_due_at <= ${new Date(now)}) as found`;
+  return row?.found === true;
+}
+
+/**
+ * Moves each due incident to its next reminder; the caller that changed the row sends it. Keeps the rhythm, unless a
+ * whole period was missed.
+ */
+export async function takeDueReminders(sql: Db, now: number, limit: number): Promise<DueIncident[]> {
+  const at = new Date(now);
+  return await sql<DueIncident[]>`
+    with due as (
+      select i.id, t.name, t.renotify_interval_secs, make_interval(secs => t.renotify_interval_secs) as period
+      from incidents i
+      join targets t on t.id = i.target_id
+      join orgs o on o.id = i.org_id and o.deleted_at is null
+      where i.reminder_due_at <= ${at} and i.ended_at is null and i.acknowledged_at is null and not i.retracted
+        -- Under maintenance a reminder waits for the end of the window, behind the notice that is held.
+        and i.held_reason is null and not ${inActiveWindow(sql, at)}
+      order by i.reminder_due_at
+      limit ${limit}
+      for update of i skip locked
+    )
+    update incidents i
+    set reminder_due_at = case when due.renotify_interval_secs = 0 then null
+                               when i.reminder_due_at + due.period > ${at} then i.reminder_due_at + due.period
+                               else ${at}::timestamptz + due.period end,
+        reminders_sent = i.reminders_sent + case when due.renotify_interval_secs = 0 then 0 else 1 end
+    from due
+    where i.id = due.id
+    returning i.id, i.org_id, i.target_id, i.severity, i.started_at, i.ended_at, i.outage_since,
+      i.past_outage_ms::float8, i.error_sample, i.regions_down, i.regions_up, i.reminders_sent,
+      i.reminder_due_at, due.name as monitor_name`;
+}

@@ -1,0 +1,98 @@
+import type { Db } from "../../platform/db/sql.ts";
+import type { Severity } from "./schema.ts";
+import type { NewUpdate } from "./narration-schema.ts";
+
+type Phase = NewUpdate["phase"];
+
+/** The newest phase that an operator has posted; null without an update. */
+const latestPhase = (sql: Db) => sql`
+  (select u.phase from incident_updates u where u.incident_id = i.id order by u.created_at desc, u.id desc limit 1)`;
+
+export interface PageIncidentRow {
+  id: string;
+  target_id: string;
+  monitor_name: string;
+  severity: Severity;
+  started_at: Date;
+  latest_phase: Phase | null;
+}
+
+/** Open incidents of monitors that are on a status page, newest first; those before `after`. */
+export async function selectOnPages(
+  sql: Db,
+  orgId: string,
+  after: string | null,
+  limit: number,
+): Promise<PageIncidentRow[]> {
+  return await sql<PageIncidentRow[]>`
+    select i.id, i.target_id, t.name as monitor_name, i.severity, i.started_at, ${latestPhase(sql)} as latest_phase
+    from incidents i join targets t on t.id = i.target_id
+    where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
+      and exists (select from status_page_components c where c.target_id = i.target_id)
+      and (${after}::uuid is null or i.id < ${after}::uuid)
+    order by i.id desc limit ${limit}`;
+}
+
+export interface IncidentSpan {
+  id: string;
+  started_at: Date;
+  ended_at: Date | null;
+}
+
+/** Incidents of a monitor that overlap the range, newest first; at most 200. */
+export async function selectSpans(
+  sql: Db,
+  orgId: string,
+  targetId: string,
+  { from, to }: { from: Date; to: Date },
+): Promise<IncidentSpan[]> {
+  return await sql<IncidentSpan[]>`
+    select id, started_at, ended_at from incidents
+    where org_id = ${orgId} and target_id = ${targetId} and not retracted and started_at <= ${to}
+      and (ended_at is null or ended_at >= ${from})
+    order by started_at desc limit 200`;
+}
+
+export interface MetricsRow {
+  total: number;
+  minor: number;
+  major: number;
+  critical: number;
+  open: number;
+  closed: number;
+  auto_resolved: number;
+  human_resolved: number;
+  mtta_secs: number | null;
+  mttr_secs: number | null;
+}
+
+/** Incidents that began at `since` or later, in numbers. */
+export async function selectMetrics(sql: Db, orgId: string, since: Date): Promise<MetricsRow> {
+  const [row] = await sql<[MetricsRow]>`
+    select count(*)::int as total, count(*) filter (where severity = 'minor')::int as minor,
+      count(*) filter (where severity = 'major')::int as major,
+      count(*) filter (where severity = 'critical')::int as critical,
+      count(*) filter (where ended_at is null)::int as open,
+      count(*) filter (where ended_at is not null)::int as closed,
+      count(*) filter (where closed_by = 'engine')::int as auto_resolved,
+      count(*) filter (where closed_by = 'person')::int as human_resolved,
+      avg(extract(epoch from acknowledged_at - opened_at))::float8 as mtta_secs,
+      (avg(past_outage_ms) filter (where closed_by <> 'pause') / 1000)::float8 as mttr_secs
+    from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`;
+  return row;
+}
+
+/** Monitors with the most incidents since then, most first. */
+export async function selectNoisiest(
+  sql: Db,
+  orgId: string,
+  since: Date,
+  limit: number,
+): Promise<{ target_id: string; name: string; count: number }[]> {
+  return await sql<{ target_id: string; name: string; count: number }[]>`
+    select t.id as target_id, t.name, n.count from (
+      select target_id, count(*)::int as count from incidents
+      where org_id = ${orgId} and started_at >= ${since} and not retracted
+      group by target_id order by count(*) desc, target_id limit ${limit}) n
+    join targets t on t.id = n.target_id order by n.count desc, t.id`;
+}

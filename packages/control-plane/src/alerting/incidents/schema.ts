@@ -1,0 +1,303 @@
+import Type, { type Static } from "typebox";
+import { IdText, SearchText } from "@statusmesh/shared/text";
+import { causePattern } from "../../platform/db/causes.ts";
+import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import { Actor } from "./event-schema.ts";
+
+export const severities = ["minor", "major", "critical"] as const;
+export const Severity = Type.Enum([...severities], {
+  description: "Severity of what fails now, and of the worst once closed; minor means degraded, not down",
+  examples: ["major"],
+});
+export type Severity = (typeof severities)[number];
+
+/** How many of the regions see the outage. */
+export type Impact = "degraded" | "partial_outage" | "major_outage";
+
+export const reasons = ["opened", "reminder", "escalated", "reopened", "resolved"] as const;
+export type Reason = (typeof reasons)[number];
+
+/** The content of a notification. Stored with the delivery as it was then; every channel kind renders from it. */
+export interface Notice {
+  incident_id: string;
+  target_id: string;
+  monitor_name: string;
+  reason: Reason;
+  severity: Severity;
+  /** High for major and critical. */
+  urgency: "high" | "low";
+  /** RFC 3339. */
+  started_at: string;
+  ended_at: string | null;
+  /** Start of the current outage, later than the start where it has reopened; null when closed. */
+  outage_since: string | null;
+  /** Seconds of outage, without the time between an end and a reopening; null while open. */
+  duration_secs: number | null;
+  /** In words, for people. */
+  error_sample: string | null;
+  regions_down: string[];
+  regions_up: string[];
+  /** The incident in the console. */
+  url: string;
+}
+
+export const Incident = Type.Object(
+  {
+    id: Id,
+    target_id: Id,
+    monitor_name: Type.String({ description: "Name of the target", examples: ["Shop"] }),
+    state: Type.Enum(["open", "closed"], { description: "Open while the outage lasts", examples: ["closed"] }),
+    severity: Severity,
+    severity_pinned: Type.Boolean({
+      description: "True when a person has set the severity: check results no longer change it",
+      examples: [false],
+    }),
+    peak_severity: Type.Enum([...severities], {
+      description: "Highest severity so far; the same as severity once closed, and where it is pinned",
+      examples: ["major"],
+    }),
+    started_at: Timestamp,
+    ended_at: nullable(
+      Type.Unsafe<string>({ ...Timestamp, description: "Null while open", examples: ["2026-11-20T09:41:30.000Z"] }),
+    ),
+    duration_secs: nullable(
+      Type.Integer({
+        description: "Seconds of outage, without the time between an end and a reopening; null while open",
+        examples: [690],
+      }),
+    ),
+    outage_since: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "Start of the current outage: later than started_at once it has reopened; null when closed",
+        examples: [null],
+      }),
+    ),
+    past_outage_secs: Type.Integer({ description: "Seconds of its outages that are over", examples: [690] }),
+    acknowledged_at: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "Time of the acknowledgement, which stops reminders; null without one",
+        examples: ["2026-11-20T09:32:10.000Z"],
+      }),
+    ),
+    acknowledged_by: nullable(Actor),
+    opened_by: Type.Enum(["engine", "person"], {
+      description: "engine: failing runs; person: reported by hand, which check results do not close",
+      examples: ["engine"],
+    }),
+    closed_by: nullable(
+      Type.Enum(["engine", "person", "pause"], {
+        description: "engine: passing runs; person: resolved by hand; pause: the target was paused. Null while open",
+      }),
+    ),
+    reopened_count: Type.Integer({ description: "Number of times that it reopened soon after its end", examples: [0] }),
+    error_sample: nullable(Type.String({ description: "Error of a failing run", examples: ["connection refused"] })),
+    regions_down: Type.Array(Type.String({ examples: ["frankfurt"] }), { description: "Regions that see it failing" }),
+    regions_up: Type.Array(Type.String({ examples: ["virginia"] }), { description: "Regions that see it passing" }),
+    public_title: nullable(
+      Type.String({
+        description: "Public title; null: derived from the component",
+        examples: ["Checkout unavailable"],
+      }),
+    ),
+    public_description: nullable(
+      Type.String({ description: "Public description", examples: ["We are looking into failing payments."] }),
+    ),
+    created_at: Timestamp,
+    updated_at: Timestamp,
+  },
+  {
+    additionalProperties: false,
+    title: "Incident",
+    description: "An outage of a target",
+  },
+);
+export type Incident = Static<typeof Incident>;
+
+export const IncidentPage = PageOf(Incident);
+
+const Attempt = Type.Object({
+  at: Timestamp,
+  ok: Type.Boolean({ description: "Whether the receiver accepted it" }),
+  status: nullable(
+    Type.Integer({ description: "Status code of the receiver; null when it did not answer", examples: [200] }),
+  ),
+  error: nullable(Type.String({ description: "Error of the attempt", examples: [null] })),
+});
+
+export const Delivery = Type.Object(
+  {
+    id: Id,
+    channel_id: nullable(Type.Unsafe<string>({ ...Id, description: "Null when the channel is gone" })),
+    channel_name: Type.String({ description: "As it was then", examples: ["On call"] }),
+    channel_type: Type.String({ description: "Kind of the channel", examples: ["webhook"] }),
+    reason: Type.Enum([...reasons], { description: "Reason of the notification" }),
+    state: Type.Enum(["pending", "delivered", "dead"], { description: "dead: given up", examples: ["delivered"] }),
+    attempts: Type.Array(Attempt, { description: "Oldest first" }),
+    next_attempt_at: nullable(
+      Type.Unsafe<string>({ ...Timestamp, description: "Null when there is none", examples: [null] }),
+    ),
+    created_at: Timestamp,
+    delivered_at: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "When the receiver accepted it",
+        examples: ["2026-11-20T09:30:00.400Z"],
+      }),
+    ),
+    digest_id: nullable(
+      Type.Unsafe<string>({
+        ...Id,
+        description: "The same in all deliveries of one digest message; null for a message of its own",
+        examples: [null],
+      }),
+    ),
+  },
+  { additionalProperties: false, title: "Delivery", description: "One notice for one channel" },
+);
+export type Delivery = Static<typeof Delivery>;
+
+export const DeliveryPage = PageOf(Delivery);
+
+const RegionVote = Type.Object({
+  region: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
+  vote: Type.Enum(["failing", "passing", "none"], { description: "Confirmed by alert_confirmations runs in a row" }),
+  enabled: Type.Boolean({
+    description: "False: the operator has disabled the region, and nothing is probed from it",
+    examples: [true],
+  }),
+  live: Type.Boolean({ description: "False when the region has not reported lately" }),
+  consecutive: Type.Integer({ description: "Runs in a row of one kind", examples: [4] }),
+  consecutive_kind: Type.Enum(["passing", "failing"], { description: "Which kind", examples: ["failing"] }),
+  consecutive_since: Type.Unsafe<string>({ ...Timestamp, description: "Scheduled time of the first of them" }),
+  last_slot: Timestamp,
+  last_status: nullable(
+    Type.Enum(["up", "down", "degraded", "error"], { description: "Status of the last run", examples: ["down"] }),
+  ),
+  last_error: nullable(Type.String({ description: "Error of the last run", examples: ["connection refused"] })),
+});
+
+export const Explanation = Type.Object(
+  {
+    incident_id: Id,
+    opened_at: Timestamp,
+    region_policy: Type.Unknown({ description: "As the target has it", examples: ["majority"] }),
+    alert_confirmations: Type.Integer({ description: "As the target has it", examples: [2] }),
+    regions_live: Type.Integer({ description: "Regions that have reported lately", examples: [3] }),
+    regions_failing: Type.Integer({ description: "Live regions that vote failing", examples: [2] }),
+    regions_failing_silent: Type.Integer({
+      description: "Regions that voted failing and have fallen silent: they open no incident and keep an open one open",
+      examples: [0],
+    }),
+    regions_needed: Type.Integer({ description: "Number of live regions that must fail", examples: [2] }),
+    regions: Type.Array(RegionVote, { description: "Every region of the target" }),
+    maintenance: nullable(
+      Type.Object(
+        {
+          id: Id,
+          title: Type.String({ description: "Title of the window", examples: ["Database upgrade"] }),
+          ends_at: Timestamp,
+        },
+        { description: "Active maintenance window of the target: notifications are held until it ends" },
+      ),
+    ),
+    deliveries: Type.Array(Delivery, {
+      description:
+        "The first 100 notifications, oldest first; the complete list: GET /api/v1/incidents/{id}/notifications",
+    }),
+    deliveries_total: Type.Integer({ description: "Number of all notices", examples: [1] }),
+    in_words: Type.Array(Type.String({ examples: ["2 of 3 live regions fail; the policy (majority) needs 2."] }), {
+      description: "The same as sentences: opening, votes, quorum, maintenance, deliveries. Times are UTC",
+    }),
+  },
+  {
+    additionalProperties: false,
+    title: "Explanation",
+    description: "Why the incident is open: the votes, the number that they must reach, and the notices",
+  },
+);
+export type Explanation = Static<typeof Explanation>;
+
+export const IncidentQuery = Type.Object(
+  {
+    state: Type.Enum(["open", "closed", "all"], { default: "all", description: "Open or closed incidents only" }),
+    target_id: Type.Optional(
+      IdText({ description: "Incidents of this target only", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+    ),
+    severity: Type.Optional(
+      Type.Enum([...severities], { description: "Incidents of this severity only", examples: ["major"] }),
+    ),
+    from: Type.Optional(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "Incidents that were not over before this time",
+        examples: ["2026-11-19T09:30:00.000Z"],
+      }),
+    ),
+    to: Type.Optional(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "Incidents that began before this time",
+        examples: ["2026-11-20T09:30:00.000Z"],
+      }),
+    ),
+    cause: Type.Optional(
+      SearchText({
+        pattern: causePattern,
+        expects: "Use host:, tag: or region: and its value, like host:db-1.example.org",
+        maxLength: 300,
+        description:
+          "Only open incidents whose targets share this cause: `host:` and the destination host, `tag:` and a tag, " +
+          "or `region:` and the id of a region",
+        examples: ["host:db-1.example.org"],
+      }),
+    ),
+    ...paging(100, 1000),
+  },
+  { additionalProperties: false },
+);
+export type IncidentQuery = Static<typeof IncidentQuery>;
+
+/** The filters of the list: an export has no pages. */
+export const IncidentCsvQuery = Type.Omit(IncidentQuery, ["limit", "offset"], { additionalProperties: false });
+
+export const BulkIncidentAction = Type.Object(
+  {
+    ids: Type.Array(IdText({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }), {
+      minItems: 1,
+      maxItems: 10_000,
+      sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"],
+      description: "Ids of incidents",
+    }),
+    action: Type.Object(
+      { type: Type.Literal("acknowledge", { description: "Acknowledges open incidents" }) },
+      { additionalProperties: false, description: "The action, tagged by type" },
+    ),
+  },
+  { additionalProperties: false, title: "BulkIncidentAction", description: "Incidents and the action" },
+);
+export type BulkIncidentAction = Static<typeof BulkIncidentAction>;
+
+export const BulkIncidentOutcome = Type.Object(
+  {
+    succeeded: Type.Array(Id, { description: "Ids of the incidents that are acknowledged or closed now" }),
+    failed: Type.Array(
+      Type.Object(
+        {
+          id: Type.String({ description: "As it was sent", examples: ["01931f2e-7c1a-7d30-9b5e-000000000000"] }),
+          code: Type.String({ description: "Error code", examples: ["INCIDENT_NOT_FOUND"] }),
+          message: Type.String({ description: "Error of the attempt", examples: ["Incident not found."] }),
+        },
+        { additionalProperties: false },
+      ),
+      { description: "Ids without an incident, with the reason" },
+    ),
+  },
+  {
+    additionalProperties: false,
+    title: "BulkIncidentOutcome",
+    description: "Every id that was sent, in one of two lists",
+  },
+);
+export type BulkIncidentOutcome = Static<typeof BulkIncidentOutcome>;

@@ -1,0 +1,16 @@
+import { type Ctx, requireScope } from "../../platform/context.ts";
+import * as queries from "./search-queries.ts";
+
+/** Closed incidents older than this are not searched, days. */
+const searchedDays = 90;
+
+/** Open incidents, and those of the last 90 days, with every word in monitor, title or error. */
+export async function searchIncidents(
+  ctx: Ctx,
+  words: readonly string[],
+  limit: number,
+): Promise<queries.FoundIncident[]> {
+  requireScope(ctx, "incidents:read");
+  const from = new Date(ctx.clock.now() - searchedDays * 86_400_000);
+  return await queries.searchIncidents(ctx.sql, ctx.orgId, words, from, limit);
+}

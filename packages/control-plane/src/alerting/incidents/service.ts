@@ -1,0 +1,135 @@
+import { isId } from "@statusmesh/shared/ids";
+import { type Ctx, requireScope, type System } from "../../platform/context.ts";
+import { type Cause, causeKey } from "../../platform/db/causes.ts";
+import type { Page } from "../../platform/http/wire.ts";
+import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
+import { findIncident, presentIncident } from "./find.ts";
+import * as queries from "./queries.ts";
+import { filterOf } from "./filter.ts";
+import type { Incident, IncidentQuery } from "./schema.ts";
+
+export { dropHeldNotices, listDeliveries, retryDelivery } from "../deliveries/log.ts";
+export { closeSilently, type PolicyEdit, reevaluate, rescheduleReminders } from "./evidence-decisions.ts";
+export { incidentsCsv } from "./export.ts";
+export { listEvents } from "./events.ts";
+export { explainIncident, explainVotes } from "./explain.ts";
+export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
+export { listOutages, type Outage, outageSecs, outageState } from "./outages.ts";
+export { reportIncident } from "./manual.ts";
+export {
+  acknowledgeWithUpdate,
+  incidentMetrics,
+  incidentReport,
+  type IncidentSpan,
+  incidentSpans,
+  incidentsOnPages,
+} from "./reports.ts";
+export { searchIncidents } from "./search.ts";
+export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
+export { listUpdates, narrateIncident, postUpdate } from "./narration.ts";
+
+/** The incidents of the organisation: open ones first, then by start, newest first. */
+export async function listIncidents(ctx: Ctx, query: IncidentQuery): Promise<Page<Incident>> {
+  requireScope(ctx, "incidents:read");
+  const { limit, offset } = query;
+  const filter = filterOf(query);
+  if (filter === null) return { items: [], total: 0, limit, offset };
+  const [rows, total] = await Promise.all([
+    queries.selectIncidents(ctx.sql, ctx.orgId, filter, { limit, offset }),
+    queries.countIncidents(ctx.sql, ctx.orgId, filter),
+  ]);
+  return { items: rows.map(presentIncident), total, limit, offset };
+}
+
+/** Open incidents of monitors that share a cause, as one line of the list. */
+export interface IncidentCause {
+  cause: Cause;
+  /** The cause as filters name it. */
+  key: string;
+  count: number;
+  /** Not acknowledged yet. */
+  waiting: number;
+  /** `degraded` where all of them are minor. */
+  state: "down" | "degraded";
+  critical: boolean;
+  since: Date;
+  error: string | null;
+  /** True where all incidents have the error, not only most of them. */
+  sameError: boolean;
+  /** Names of the first three monitors. */
+  names: string[];
+}
+
+const presentCause = (row: IncidentCauseRow): IncidentCause => ({
+  cause: { kind: row.kind, value: row.value },
+  key: causeKey(row),
+  count: row.count,
+  waiting: row.waiting,
+  state: row.minor === row.count ? "degraded" : "down",
+  critical: row.critical > 0,
+  since: row.since,
+  error: row.error_sample,
+  sameError: row.same_error,
+  names: row.names,
+});
+
+/**
+ * {@link listIncidents} with open incidents of a common cause as one line. `limit`, `offset` and `total` count lines.
+ */
+export async function listIncidentLines(
+  ctx: Ctx,
+  query: IncidentQuery,
+): Promise<Page<Incident> & { causes: IncidentCause[] }> {
+  requireScope(ctx, "incidents:read");
+  const { limit, offset } = query;
+  const filter = filterOf(query);
+  if (filter === null) return { items: [], causes: [], total: 0, limit, offset };
+  // The first row carries the totals, so it is read on every page.
+  const first = await selectIncidentCauses(ctx.sql, ctx.orgId, filter, { limit, offset: 0 });
+  const { causes: causeCount = 0, incidents: inCauses = 0 } = first[0] ?? {};
+  const causes =
+    offset === 0
+      ? first
+      : offset < causeCount
+        ? await selectIncidentCauses(ctx.sql, ctx.orgId, filter, { limit, offset })
+        : [];
+  const page = {
+    grouped: causeCount > 0,
+    limit: limit - causes.length,
+    offset: Math.max(0, offset - causeCount),
+  };
+  const [rows, total] = await Promise.all([
+    queries.selectIncidents(ctx.sql, ctx.orgId, filter, page),
+    queries.countIncidents(ctx.sql, ctx.orgId, filter),
+  ]);
+  return {
+    items: rows.map(presentIncident),
+    causes: causes.map(presentCause),
+    total: total - inCauses + causeCount,
+    limit,
+    offset,
+  };
+}
+
+/** One incident. Throws INCIDENT_NOT_FOUND for an absent or foreign id. */
+export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
+  requireScope(ctx, "incidents:read");
+  return presentIncident(await findIncident(ctx, id));
+}
+
+/** Number of incidents that began at `since` or later. For the dashboard, which asks for its own scope. */
+export async function incidentsSince(system: System, orgId: string, since: Date): Promise<number> {
+  return await queries.countIncidentsSince(system.sql, orgId, since);
+}
+
+/** Names of those of the ids that are monitors of the organisation. */
+export async function monitorNames(ctx: Ctx, ids: readonly string[]): Promise<{ id: string; name: string }[]> {
+  requireScope(ctx, "incidents:read");
+  return await queries.selectMonitorNames(ctx.sql, ctx.orgId, ids.filter(isId));
+}
+
+/** The first 500 monitors that have had an incident, by name, for a filter. */
+export async function monitorsWithIncidents(ctx: Ctx): Promise<{ id: string; name: string }[]> {
+  requireScope(ctx, "incidents:read");
+  return await queries.selectMonitorsWithIncidents(ctx.sql, ctx.orgId, 500);
+}

@@ -1,0 +1,85 @@
+import { boundedSnapshot, type FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
+import { newId } from "@statusmesh/shared/ids";
+import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { UnreadableSecret } from "../../platform/crypto/seal.ts";
+import { iso } from "../../platform/http/wire.ts";
+import { findIncident } from "./find.ts";
+import type { IncidentSnapshot } from "./snapshot-schema.ts";
+import * as queries from "./snapshot-queries.ts";
+
+/** Retention, from the slot of the run. */
+const keptMs = 30 * 86_400_000;
+
+/** The response of a failed run, as an agent reported it. `slot` and `since` are Unix ms. */
+export interface CapturedFailure {
+  orgId: string;
+  targetId: string;
+  slot: number;
+  /** Start of the failing streak that the evidence of the region is in; null where it is in none. */
+  since: number | null;
+  snapshot: FailureSnapshot;
+}
+
+/**
+ * Stores responses of failed runs of a region, in the transaction that has stored the runs and their incidents. Of each
+ * incident the first run counts, also when it arrives late.
+ */
+export async function keepSnapshots(
+  { sql, sealer, clock }: System,
+  region: string,
+  captured: readonly CapturedFailure[],
+): Promise<void> {
+  const from = clock.now() - keptMs;
+  const rows = captured
+    .filter(({ slot }) => slot > from)
+    .map(({ snapshot, ...run }) => {
+      const id = newId();
+      const content = JSON.stringify(boundedSnapshot(snapshot));
+      return { ...run, id, content: sealer.seal(content, placeOf({ id, org_id: run.orgId })) };
+    });
+  if (rows.length === 0) return;
+  await queries.insertSnapshots(sql, region, rows);
+  await queries.pruneSnapshots(sql, region, [...new Map(rows.map((row) => [row.targetId, row])).values()]);
+}
+
+/** The first failed response of an incident in each region. Throws INCIDENT_NOT_FOUND. */
+export async function listSnapshots(ctx: Ctx, id: string): Promise<{ items: IncidentSnapshot[] }> {
+  requireScope(ctx, "incidents:read");
+  const incident = await findIncident(ctx, id);
+  const from = new Date(ctx.clock.now() - keptMs);
+  const rows = await queries.selectSnapshots(ctx.sql, ctx.orgId, incident.id, from);
+  return { items: rows.flatMap((row) => present(ctx, row) ?? []) };
+}
+
+/** Null for a snapshot that cannot be opened, which is logged. */
+function present({ sealer, log }: System, row: queries.SnapshotRow): IncidentSnapshot | null {
+  try {
+    const snapshot = JSON.parse(sealer.open(row.content, placeOf(row))) as FailureSnapshot;
+    return { region: row.region, scheduled_at: iso(row.slot), ...snapshot };
+  } catch (error) {
+    if (!(error instanceof UnreadableSecret)) throw error;
+    log.warn({ snapshot: row.id, reason: error.message }, "the response of a failed check cannot be opened");
+    return null;
+  }
+}
+
+/** Deletes snapshots after 30 days, and those of monitors that keep none any more. Returns how many. Nightly. */
+export async function purgeSnapshots({ sql, clock }: System): Promise<number> {
+  return await queries.deleteSnapshots(sql, new Date(clock.now() - keptMs));
+}
+
+/** Seals up to `limit` snapshots after `after`, by id, under the current key. For rotate-kek. */
+export async function resealSnapshots(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
+  return await inTransaction(system, async ({ sql, sealer }) =>
+    resealRows<queries.SnapshotRow, string>({
+      sealer,
+      limit,
+      rows: await queries.lockSnapshots(sql, after, limit),
+      map: (row, change) => change(row.content, placeOf(row)),
+      store: async (id, content) => await queries.storeContent(sql, id, content),
+    }),
+  );
+}
+
+const placeOf = ({ id, org_id }: { id: string; org_id: string }): string => `${org_id}/failure_snapshots/${id}/content`;

@@ -1,0 +1,119 @@
+import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
+import {
+  Maintenance,
+  MaintenanceCreate,
+  MaintenanceListQuery,
+  MaintenancePage,
+  MaintenancePatch,
+  Occurrence,
+  OccurrenceListQuery,
+  OccurrencePage,
+  OccurrenceParams,
+  OccurrencePatch,
+} from "./schema.ts";
+import {
+  createWindow,
+  deleteWindow,
+  getWindow,
+  listOccurrences,
+  listWindows,
+  updateOccurrence,
+  updateWindow,
+} from "./service.ts";
+
+const path = "/api/v1/maintenance";
+const read = { auth: "tenant", scope: "maintenance:read", tag: "Maintenance" } as const;
+const write = { auth: "tenant", scope: "maintenance:write", tag: "Maintenance" } as const;
+const narration = ["EMPTY_TITLE", "TITLE_TOO_LONG", "DESCRIPTION_TOO_LONG"] as const;
+const times = ["INVALID_TIME_RANGE", "INVALID_DURATION", "INVALID_RECURRENCE"] as const;
+const rules = [...narration, ...times, "INVALID_COMPONENT_ID"] as const;
+
+/** Maintenance windows. */
+export const maintenanceRoutes: Route[] = [
+  route({
+    ...write,
+    method: "POST",
+    path,
+    summary: "Create a maintenance window",
+    body: MaintenanceCreate,
+    replies: { 201: Maintenance },
+    errors: [...rules, "QUOTA_EXCEEDED"],
+    async handle({ ctx, body }) {
+      const made = await createWindow(ctx, body);
+      return created(`${path}/${made.id}`, made);
+    },
+  }),
+  route({
+    ...read,
+    method: "GET",
+    path,
+    summary: "List maintenance windows",
+    description: "Newest start first.",
+    query: MaintenanceListQuery,
+    replies: { 200: MaintenancePage },
+    handle: async ({ ctx, query }) => ok(await listWindows(ctx, query)),
+  }),
+  route({
+    ...read,
+    method: "GET",
+    path: `${path}/{id}`,
+    summary: "Read a maintenance window",
+    params: IdParam,
+    replies: { 200: Maintenance },
+    errors: ["MAINTENANCE_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await getWindow(ctx, params.id)),
+  }),
+  route({
+    ...write,
+    method: "PATCH",
+    path: `${path}/{id}`,
+    summary: "Change a maintenance window",
+    description:
+      "While an occurrence is in progress, start and components stay as they are; `ends_at` of a window that happens " +
+      "once may be now. Changes of times and recurrence apply to occurrences that have not started. A past window is " +
+      "final.",
+    params: IdParam,
+    body: MaintenancePatch,
+    replies: { 200: Maintenance },
+    errors: [...rules, "MAINTENANCE_NOT_FOUND", "MAINTENANCE_COMPLETED"],
+    handle: async ({ ctx, params, body }) => ok(await updateWindow(ctx, params.id, body)),
+  }),
+  route({
+    ...write,
+    method: "DELETE",
+    path: `${path}/{id}`,
+    summary: "Cancel a maintenance window",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["MAINTENANCE_NOT_FOUND"],
+    async handle({ ctx, params }) {
+      await deleteWindow(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({
+    ...read,
+    method: "GET",
+    path: `${path}/{id}/occurrences`,
+    summary: "List the occurrences of a maintenance window",
+    description: "Those that are not over, by start. Occurrences of a recurring window are listed two months ahead.",
+    params: IdParam,
+    query: OccurrenceListQuery,
+    replies: { 200: OccurrencePage },
+    errors: ["MAINTENANCE_NOT_FOUND"],
+    handle: async ({ ctx, params, query }) => ok(await listOccurrences(ctx, params.id, query)),
+  }),
+  route({
+    ...write,
+    method: "PATCH",
+    path: `${path}/{id}/occurrences/{occurrence_id}`,
+    summary: "Change one occurrence of a maintenance window",
+    description: "Extends it, ends it now, skips it or brings it back. The other occurrences stay as they are.",
+    params: OccurrenceParams,
+    body: OccurrencePatch,
+    replies: { 200: Occurrence },
+    errors: [...times, "MAINTENANCE_NOT_FOUND", "OCCURRENCE_NOT_FOUND", "MAINTENANCE_COMPLETED"],
+    handle: async ({ ctx, params, body }) => ok(await updateOccurrence(ctx, params.id, params.occurrence_id, body)),
+  }),
+];

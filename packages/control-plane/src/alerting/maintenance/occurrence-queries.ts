@@ -1,0 +1,236 @@
+import { newId } from "@statusmesh/shared/ids";
+import type { Db } from "../../platform/db/sql.ts";
+import type { WindowRow } from "./queries.ts";
+
+export interface OccurrenceRow {
+  id: string;
+  starts_at: Date;
+  ends_at: Date;
+  cancelled: boolean;
+}
+
+interface Span {
+  starts_at: Date;
+  ends_at: Date;
+}
+
+/** Adds occurrences of a recurring window. Stored ones, also cancelled ones, do not change. */
+export async function addOccurrences(sql: Db, row: Pick<WindowRow, "id" | "org_id">, spans: Span[]): Promise<void> {
+  if (spans.length === 0) return;
+  await sql`
+    insert into maintenance_occurrences (id, window_id, org_id, starts_at, ends_at)
+    select u.id, ${row.id}, ${row.org_id}, u.starts_at, u.ends_at
+    from unnest(${spans.map(() => newId())}::uuid[],
+      ${spans.map((span) => span.starts_at.toISOString())}::timestamptz[],
+      ${spans.map((span) => span.ends_at.toISOString())}::timestamptz[]) as u (id, starts_at, ends_at)
+    on conflict (window_id, starts_at) do nothing`;
+}
+
+/** Writes the only occurrence of a window without a rule; its id is the id of the window. */
+export async function writeOnlyOccurrence(sql: Db, row: WindowRow): Promise<void> {
+  // Occurrences of an earlier rule.
+  await sql`
+    delete from maintenance_occurrences
+    where window_id = ${row.id} and starts_at = ${row.starts_at} and id <> ${row.id}`;
+  await sql`
+    insert into maintenance_occurrences (id, window_id, org_id, starts_at, ends_at)
+    values (${row.id}, ${row.id}, ${row.org_id}, ${row.starts_at}, ${row.ends_at})
+    on conflict (id) do update set starts_at = excluded.starts_at, ends_at = excluded.ends_at`;
+}
+
+/** Removes the occurrences that start after `at`. Cancelled ones stay, so that the rule does not create them again. */
+export async function deleteUpcoming(sql: Db, orgId: string, windowId: string, at: Date): Promise<void> {
+  await sql`
+    delete from maintenance_occurrences
+    where org_id = ${orgId} and window_id = ${windowId} and starts_at > ${at} and not cancelled`;
+}
+
+/** Occurrences of a window that end after `from`, by start. */
+export async function selectOccurrences(
+  sql: Db,
+  orgId: string,
+  windowId: string,
+  { from, limit, offset }: { from: Date; limit: number; offset: number },
+): Promise<OccurrenceRow[]> {
+  return await sql<OccurrenceRow[]>`
+    select id, starts_at, ends_at, cancelled from maintenance_occurrences
+    where org_id = ${orgId} and window_id = ${windowId} and ends_at > ${from}
+    order by starts_at limit ${limit} offset ${offset}`;
+}
+
+export async function countOccurrences(sql: Db, orgId: string, windowId: string, from: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::integer as count from maintenance_occurrences
+    where org_id = ${orgId} and window_id = ${windowId} and ends_at > ${from}`;
+  return row!.count;
+}
+
+export async function selectOccurrence(
+  sql: Db,
+  orgId: string,
+  windowId: string,
+  id: string,
+): Promise<OccurrenceRow | null> {
+  const [row] = await sql<OccurrenceRow[]>`
+    select id, starts_at, ends_at, cancelled from maintenance_occurrences
+    where org_id = ${orgId} and window_id = ${windowId} and id = ${id}`;
+  return row ?? null;
+}
+
+export async function updateOccurrence(sql: Db, orgId: string, row: OccurrenceRow): Promise<void> {
+  await sql`
+    update maintenance_occurrences set ends_at = ${row.ends_at}, cancelled = ${row.cancelled}
+    where org_id = ${orgId} and id = ${row.id}`;
+}
+
+export async function updateEnd(
+  sql: Db,
+  orgId: string,
+  id: string,
+  { ends_at, over_at }: { ends_at: Date; over_at: Date },
+): Promise<void> {
+  await sql`
+    update maintenance_windows set ends_at = ${ends_at}, over_at = ${over_at} where org_id = ${orgId} and id = ${id}`;
+}
+
+/** A recurring window whose stored occurrences reach to `generated_until`. */
+export type ShortWindow = Pick<
+  WindowRow,
+  "id" | "org_id" | "starts_at" | "ends_at" | "recurrence_rule" | "recurrence_time_zone" | "generated_until"
+>;
+
+/** Locks unfinished recurring windows whose stored occurrences end before `until`. */
+export async function lockShortWindows(sql: Db, now: Date, until: Date, limit: number): Promise<ShortWindow[]> {
+  return await sql<ShortWindow[]>`
+    select id, org_id, starts_at, ends_at, recurrence_rule, recurrence_time_zone, generated_until
+    from maintenance_windows
+    where generated_until < ${until} and (over_at is null or over_at > ${now})
+    order by generated_until limit ${limit} for update skip locked`;
+}
+
+export async function updateGenerated(sql: Db, orgId: string, id: string, until: Date): Promise<void> {
+  await sql`update maintenance_windows set generated_until = ${until} where org_id = ${orgId} and id = ${id}`;
+}
+
+/** One occurrence of a window. All occurrences of a window share the list of the requested targets that it has. */
+export interface PageWindowRow {
+  id: string;
+  title: string;
+  description: string | null;
+  starts_at: Date;
+  ends_at: Date;
+  target_ids: readonly string[];
+}
+
+/**
+ * Occurrences of windows that touch one of the targets and overlap the time from `from` to `to`, by start. Two
+ * statements: 20 daily windows of 1,000 targets have two million pairs of an occurrence and a target.
+ */
+export async function selectWindowsOf(
+  sql: Db,
+  orgId: string,
+  targetIds: readonly string[],
+  from: Date,
+  to: Date,
+): Promise<PageWindowRow[]> {
+  const spans = await sql<{ window_id: string; starts_at: Date; ends_at: Date }[]>`
+    select o.window_id, o.starts_at, o.ends_at from maintenance_occurrences o
+    where o.org_id = ${orgId} and not o.cancelled and o.ends_at > ${from} and o.starts_at < ${to}
+      and o.window_id in (
+        select wt.window_id from maintenance_window_targets wt where wt.target_id = any(${[...targetIds]}::uuid[]))
+    order by o.starts_at, o.window_id`;
+  if (spans.length === 0) return [];
+  const rows = await sql<{ id: string; title: string; description: string | null; target_ids: string }[]>`
+    select w.id, w.title, w.description, string_agg(wt.target_id::text, ' ' order by wt.position) as target_ids
+    from maintenance_windows w join maintenance_window_targets wt on wt.window_id = w.id
+    where w.org_id = ${orgId} and w.id = any(${[...new Set(spans.map((span) => span.window_id))]}::uuid[])
+      and wt.target_id = any(${[...targetIds]}::uuid[])
+    group by w.id`;
+  const windows = new Map(rows.map((row) => [row.id, { ...row, target_ids: row.target_ids.split(" ") }]));
+  return spans.flatMap(({ window_id, starts_at, ends_at }) => {
+    const window = windows.get(window_id);
+    // Deleted between the two statements.
+    return window === undefined ? [] : [{ ...window, starts_at, ends_at }];
+  });
+}
+
+/** An occurrence in a calendar. */
+export interface CalendarRow extends OccurrenceRow {
+  window_id: string;
+  title: string;
+  recurring: boolean;
+}
+
+/** Occurrences of the organisation that overlap the time from `from` to `to`, by start; at most `limit`. */
+export async function selectCalendar(
+  sql: Db,
+  orgId: string,
+  { from, to, limit }: { from: Date; to: Date; limit: number },
+): Promise<CalendarRow[]> {
+  return await sql<CalendarRow[]>`
+    select o.id, o.starts_at, o.ends_at, o.cancelled, w.id as window_id, w.title,
+      w.recurrence_rule is not null as recurring
+    from maintenance_occurrences o join maintenance_windows w on w.id = o.window_id
+    where o.org_id = ${orgId} and not o.cancelled and o.ends_at > ${from} and o.starts_at < ${to}
+    order by o.starts_at, o.id limit ${limit}`;
+}
+
+/** A monitor that is or will be under maintenance. */
+export interface TargetWindowRow {
+  id: string;
+  title: string;
+  starts_at: Date;
+  ends_at: Date;
+}
+
+/** The occurrence of a target that is in progress or starts next before `until`; null for none. */
+export async function selectTargetWindow(
+  sql: Db,
+  orgId: string,
+  targetId: string,
+  { now, until }: { now: Date; until: Date },
+): Promise<TargetWindowRow | null> {
+  const [row] = await sql<TargetWindowRow[]>`
+    select w.id, w.title, o.starts_at, o.ends_at
+    from maintenance_window_targets wt
+    join maintenance_occurrences o on o.window_id = wt.window_id
+    join maintenance_windows w on w.id = o.window_id
+    where o.org_id = ${orgId} and wt.target_id = ${targetId}
+      and o.ends_at > ${now} and o.starts_at < ${until} and not o.cancelled
+    order by o.starts_at, o.ends_at desc limit 1`;
+  return row ?? null;
+}
+
+/** Names of the first 10 monitors of each window. */
+export async function selectMonitorNames(
+  sql: Db,
+  orgId: string,
+  windowIds: readonly string[],
+): Promise<Map<string, string[]>> {
+  const rows = await sql<{ window_id: string; names: string[] }[]>`
+    select wt.window_id, (array_agg(t.name order by wt.position))[1:10] as names
+    from maintenance_window_targets wt join targets t on t.id = wt.target_id and t.org_id = ${orgId}
+    where wt.window_id = any(${[...windowIds]}::uuid[]) group by wt.window_id`;
+  return new Map(rows.map(({ window_id, names }) => [window_id, names]));
+}
+
+/** The monitors of a window, in its order. */
+export async function selectMonitorsOf(
+  sql: Db,
+  orgId: string,
+  windowId: string,
+): Promise<{ id: string; name: string }[]> {
+  return await sql<{ id: string; name: string }[]>`
+    select t.id, t.name from maintenance_window_targets wt join targets t on t.id = wt.target_id
+    where t.org_id = ${orgId} and wt.window_id = ${windowId} order by wt.position`;
+}
+
+/** Published status pages with a monitor of the window. */
+export async function selectPagesOf(sql: Db, orgId: string, windowId: string): Promise<{ id: string; name: string }[]> {
+  return await sql<{ id: string; name: string }[]>`
+    select p.id, p.name from status_pages p
+    where p.org_id = ${orgId} and p.enabled and exists (
+      select from status_page_components c join maintenance_window_targets wt on wt.target_id = c.target_id
+      where c.page_id = p.id and wt.window_id = ${windowId})
+    order by p.name, p.id`;
+}

@@ -1,0 +1,146 @@
+import type { WriteSource } from "../../platform/context.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import type { WindowState } from "./schema.ts";
+
+export interface WindowRow {
+  id: string;
+  org_id: string;
+  title: string;
+  description: string | null;
+  /** Of the first occurrence. */
+  starts_at: Date;
+  ends_at: Date;
+  recurrence_rule: string | null;
+  recurrence_time_zone: string | null;
+  /** End of the last occurrence; null for a rule without an end. */
+  over_at: Date | null;
+  /** Occurrences that start up to this time are stored; null without a rule. */
+  generated_until: Date | null;
+  write_source: WriteSource;
+  created_at: Date;
+  updated_at: Date;
+  /** In the order of the request. */
+  target_ids: string[];
+}
+
+/** A stored window with its current occurrence, else the next one, else the last one. */
+export interface WindowView extends WindowRow {
+  occurrence_id: string | null;
+  occurrence_starts_at: Date | null;
+  occurrence_ends_at: Date | null;
+}
+
+const columns = (sql: Db) => sql`
+  w.id, w.org_id, w.title, w.description, w.starts_at, w.ends_at, w.recurrence_rule, w.recurrence_time_zone, w.over_at,
+  w.generated_until, w.write_source, w.created_at, w.updated_at,
+  array(select wt.target_id from maintenance_window_targets wt where wt.window_id = w.id order by wt.position)
+    as target_ids`;
+
+/** Joins the current occurrence of `w`, else the next one, else the last one, as `o`. */
+const nearest = (sql: Db, now: Date) => sql`
+  left join lateral (
+    select o.id, o.starts_at, o.ends_at from maintenance_occurrences o where o.window_id = w.id and not o.cancelled
+    order by o.ends_at <= ${now}, case when o.ends_at > ${now} then o.starts_at end, o.starts_at desc limit 1
+  ) o on true`;
+
+const occurrenceColumns = (sql: Db) => sql`
+  o.id as occurrence_id, o.starts_at as occurrence_starts_at, o.ends_at as occurrence_ends_at`;
+
+export async function insertWindow(sql: Db, row: WindowRow): Promise<void> {
+  await sql`
+    insert into maintenance_windows
+      (id, org_id, title, description, starts_at, ends_at, recurrence_rule, recurrence_time_zone, over_at,
+        generated_until, write_source, created_at, updated_at)
+    values (${row.id}, ${row.org_id}, ${row.title}, ${row.description}, ${row.starts_at}, ${row.ends_at},
+      ${row.recurrence_rule}, ${row.recurrence_time_zone}, ${row.over_at}, ${row.generated_until},
+      ${row.write_source}, ${row.created_at}, ${row.updated_at})`;
+  await insertTargets(sql, row.id, row.target_ids);
+}
+
+/** Writes every mutable field. */
+export async function updateWindow(sql: Db, row: WindowRow): Promise<void> {
+  await sql`
+    update maintenance_windows set title = ${row.title}, description = ${row.description},
+      starts_at = ${row.starts_at}, ends_at = ${row.ends_at}, recurrence_rule = ${row.recurrence_rule},
+      recurrence_time_zone = ${row.recurrence_time_zone}, over_at = ${row.over_at},
+      generated_until = ${row.generated_until}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
+    where org_id = ${row.org_id} and id = ${row.id}`;
+  await sql`delete from maintenance_window_targets where window_id = ${row.id}`;
+  await insertTargets(sql, row.id, row.target_ids);
+}
+
+async function insertTargets(sql: Db, windowId: string, ids: readonly string[]): Promise<void> {
+  await sql`
+    insert into maintenance_window_targets (window_id, target_id, position)
+    select ${windowId}, u.id, u.position from unnest(${[...ids]}::uuid[]) with ordinality as u (id, position)`;
+}
+
+export async function deleteWindow(sql: Db, orgId: string, id: string): Promise<void> {
+  await sql`delete from maintenance_windows where org_id = ${orgId} and id = ${id}`;
+}
+
+export async function selectWindow(sql: Db, orgId: string, id: string, now: Date): Promise<WindowView | null> {
+  const [row] = await sql<WindowView[]>`
+    select ${columns(sql)}, ${occurrenceColumns(sql)} from maintenance_windows w ${nearest(sql, now)}
+    where w.org_id = ${orgId} and w.id = ${id}`;
+  return row ?? null;
+}
+
+export async function lockWindow(sql: Db, orgId: string, id: string): Promise<WindowRow | null> {
+  const [row] = await sql<WindowRow[]>`
+    select ${columns(sql)} from maintenance_windows w where w.org_id = ${orgId} and w.id = ${id} for no key update`;
+  return row ?? null;
+}
+
+/** Condition on `w` and its nearest occurrence `o`. */
+const inState = (sql: Db, state: WindowState | "all", now: Date) => {
+  if (state === "all") return sql`true`;
+  if (state === "past") return sql`w.over_at <= ${now}`;
+  const active = sql`o.starts_at <= ${now} and o.ends_at > ${now}`;
+  if (state === "active") return active;
+  return sql`(w.over_at is null or w.over_at > ${now}) and (${active}) is not true`;
+};
+
+/** Order of a list by the nearest occurrence. */
+export type WindowOrder = "newest" | "soonest";
+
+/** Windows of the organisation by the start of their nearest occurrence. */
+export async function selectWindows(
+  sql: Db,
+  orgId: string,
+  {
+    state,
+    now,
+    order,
+    limit,
+    offset,
+  }: { state: WindowState | "all"; now: Date; order: WindowOrder; limit: number; offset: number },
+): Promise<WindowView[]> {
+  return await sql<WindowView[]>`
+    select ${columns(sql)}, ${occurrenceColumns(sql)} from maintenance_windows w ${nearest(sql, now)}
+    where w.org_id = ${orgId} and ${inState(sql, state, now)}
+    order by coalesce(o.starts_at, w.starts_at) ${order === "newest" ? sql`desc` : sql`asc`}, w.id
+    limit ${limit} offset ${offset}`;
+}
+
+export async function countWindows(sql: Db, orgId: string, state: WindowState | "all", now: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::integer as count from maintenance_windows w ${nearest(sql, now)}
+    where w.org_id = ${orgId} and ${inState(sql, state, now)}`;
+  return row!.count;
+}
+
+/** Windows that have not ended. */
+export async function countUnfinished(sql: Db, orgId: string, now: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::integer as count from maintenance_windows
+    where org_id = ${orgId} and (over_at is null or over_at > ${now})`;
+  return row!.count;
+}
+
+/** The given ids that are targets of the organisation; locked against deletion until the transaction ends. */
+export async function keepTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select id from targets where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`;
+  return new Set(rows.map(({ id }) => id));
+}

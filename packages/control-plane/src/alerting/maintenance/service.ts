@@ -1,0 +1,231 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { differences, record } from "../../access/audit/service.ts";
+import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { iso, type Page } from "../../platform/http/wire.ts";
+import { takeQuota } from "../../access/plans/service.ts";
+import { type PageWindowRow, selectMonitorNames, selectWindowsOf } from "./occurrence-queries.ts";
+import { planOccurrences, writeOccurrences } from "./occurrences.ts";
+import * as queries from "./queries.ts";
+import { formatRule, parseRule, parseZone } from "./recurrence.ts";
+import { checkTimes, keepRunning, notFound, stateOf } from "./rules.ts";
+import type { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenancePatch, WindowState } from "./schema.ts";
+
+export type { PageWindowRow } from "./occurrence-queries.ts";
+export { activeWindows, calendar, targetWindow, windowScope } from "./reads.ts";
+export { listOccurrences, updateOccurrence } from "./occurrences.ts";
+export { zoneName } from "./zoned.ts";
+
+/**
+ * Creates a maintenance window. Throws INVALID_TIME_RANGE, INVALID_DURATION, INVALID_RECURRENCE, INVALID_COMPONENT_ID,
+ * and QUOTA_EXCEEDED for windows that have not ended.
+ */
+export async function createWindow(ctx: Ctx, input: MaintenanceCreate): Promise<Maintenance> {
+  requireScope(ctx, "maintenance:write");
+  const now = new Date(ctx.clock.now());
+  const row: queries.WindowRow = {
+    id: newId(),
+    org_id: ctx.orgId,
+    title: input.title,
+    description: input.description ?? null,
+    starts_at: new Date(input.starts_at),
+    ends_at: new Date(input.ends_at),
+    ...recurrenceColumns(input.recurrence ?? null),
+    over_at: null,
+    generated_until: null,
+    write_source: ctx.writeSource,
+    created_at: now,
+    updated_at: now,
+    target_ids: input.component_ids,
+  };
+  checkTimes(row, now);
+  planOccurrences(row);
+  return await inTransaction(ctx, async (tx) => {
+    await checkTargets(tx, row.target_ids);
+    if (row.over_at === null || row.over_at > now)
+      await takeQuota(tx, "max_maintenance_windows", async () => ({
+        current: await queries.countUnfinished(tx.sql, ctx.orgId, now),
+        adding: 1,
+      }));
+    await queries.insertWindow(tx.sql, row);
+    await writeOccurrences(tx, row, true, now);
+    const made = await readWindow(tx, row.id, now);
+    await record(tx, { resourceId: row.id, after: made });
+    return made;
+  });
+}
+
+/** Windows of the organisation by the start of their current, next or last occurrence. Throws INVALID_QUERY. */
+export async function listWindows(
+  ctx: Ctx,
+  { state, status, limit, offset }: MaintenanceListQuery,
+  order: queries.WindowOrder = "newest",
+): Promise<Page<Maintenance>> {
+  requireScope(ctx, "maintenance:read");
+  if (state !== undefined && status !== undefined && state !== status)
+    throw new AppError("INVALID_QUERY", "state and status are the same filter: send one of them.", {
+      field: "/query/status",
+    });
+  const now = new Date(ctx.clock.now());
+  const wanted = state ?? status ?? "all";
+  const [rows, total] = await Promise.all([
+    queries.selectWindows(ctx.sql, ctx.orgId, { state: wanted, now, order, limit, offset }),
+    queries.countWindows(ctx.sql, ctx.orgId, wanted, now),
+  ]);
+  return { items: rows.map((row) => present(row, now)), total, limit, offset };
+}
+
+/**
+ * Windows with the names of their first 10 monitors, those in progress and then the next ones, or those of one state;
+ * past ones newest first. Monitors are what they are about, so that `targets:read` is enough.
+ */
+export async function plannedWindows(
+  ctx: Ctx,
+  { state, limit }: { state?: WindowState; limit: number },
+): Promise<{ items: { window: Maintenance; monitors: string[] }[]; total: number }> {
+  requireScope(ctx, "targets:read");
+  const now = new Date(ctx.clock.now());
+  const windows: Maintenance[] = [];
+  let total = 0;
+  for (const status of state === undefined ? (["active", "upcoming"] as const) : [state]) {
+    const order = status === "past" ? "newest" : "soonest";
+    const page = { state: status, now, order, limit: limit - windows.length, offset: 0 } as const;
+    windows.push(...(await queries.selectWindows(ctx.sql, ctx.orgId, page)).map((row) => present(row, now)));
+    total += await queries.countWindows(ctx.sql, ctx.orgId, status, now);
+  }
+  const names = await selectMonitorNames(
+    ctx.sql,
+    ctx.orgId,
+    windows.map(({ id }) => id),
+  );
+  return { items: windows.map((window) => ({ window, monitors: names.get(window.id) ?? [] })), total };
+}
+
+/** One window. Throws MAINTENANCE_NOT_FOUND. */
+export async function getWindow(ctx: Ctx, id: string): Promise<Maintenance> {
+  requireScope(ctx, "maintenance:read");
+  if (!isId(id)) throw notFound();
+  return await readWindow(ctx, id, new Date(ctx.clock.now()));
+}
+
+async function readWindow(ctx: Ctx, id: string, now: Date): Promise<Maintenance> {
+  const row = await queries.selectWindow(ctx.sql, ctx.orgId, id, now);
+  if (row === null) throw notFound();
+  return present(row, now);
+}
+
+/**
+ * Changes the given fields. During an occurrence, start and components cannot change. A single window may end now; a
+ * recurring window ends by its occurrence. A past window throws MAINTENANCE_COMPLETED. Otherwise
+ * throws like {@link createWindow}. Changes of times and recurrence apply to occurrences that have not started.
+ */
+export async function updateWindow(ctx: Ctx, id: string, patch: MaintenancePatch): Promise<Maintenance> {
+  requireScope(ctx, "maintenance:write");
+  return await inTransaction(ctx, async (tx) => {
+    const now = new Date(tx.clock.now());
+    const row = isId(id) ? await queries.lockWindow(tx.sql, ctx.orgId, id) : null;
+    if (row === null) throw notFound();
+    const before = await readWindow(tx, id, now);
+    if (before.state === "past")
+      throw new AppError("MAINTENANCE_COMPLETED", "This maintenance window has ended and can no longer be changed.");
+    const changed: queries.WindowRow = {
+      ...row,
+      title: patch.title ?? row.title,
+      description: patch.description === undefined ? row.description : patch.description,
+      starts_at: patch.starts_at === undefined ? row.starts_at : new Date(patch.starts_at),
+      ends_at: patch.ends_at === undefined ? row.ends_at : new Date(patch.ends_at),
+      ...(patch.recurrence === undefined ? {} : recurrenceColumns(patch.recurrence)),
+      target_ids: patch.component_ids ?? row.target_ids,
+      write_source: tx.writeSource,
+      updated_at: now,
+    };
+    if (before.state === "active") {
+      keepRunning(row, changed);
+      // A running window ends now at the earliest; its past is history.
+      if (changed.recurrence_rule === null && changed.ends_at < now) changed.ends_at = now;
+    }
+    checkTimes(changed, now, row.starts_at);
+    await checkTargets(tx, changed.target_ids);
+    const planned = timesOf(changed) !== timesOf(row);
+    if (planned) planOccurrences(changed);
+    await queries.updateWindow(tx.sql, changed);
+    if (planned) await writeOccurrences(tx, changed, false, now);
+    const after = await readWindow(tx, id, now);
+    await record(tx, { resourceId: id, ...differences({ before, after }) });
+    return after;
+  });
+}
+
+const timesOf = (row: queries.WindowRow): string =>
+  [row.starts_at.getTime(), row.ends_at.getTime(), row.recurrence_rule, row.recurrence_time_zone].join();
+
+/** Cancels a window; held notifications of open incidents are sent. Throws MAINTENANCE_NOT_FOUND. */
+export async function deleteWindow(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "maintenance:write");
+  await inTransaction(ctx, async (tx) => {
+    const row = isId(id) ? await queries.lockWindow(tx.sql, ctx.orgId, id) : null;
+    if (row === null) throw notFound();
+    const before = await readWindow(tx, id, new Date(tx.clock.now()));
+    await queries.deleteWindow(tx.sql, ctx.orgId, id);
+    await record(tx, { resourceId: id, before });
+  });
+}
+
+/**
+ * Occurrences of windows of the targets of a status page that overlap a time range, by start. Without a scope check.
+ */
+export async function windowsOf(
+  system: System,
+  orgId: string,
+  targetIds: readonly string[],
+  range: { from: Date; to: Date },
+): Promise<PageWindowRow[]> {
+  if (targetIds.length === 0) return [];
+  return await selectWindowsOf(system.sql, orgId, targetIds, range.from, range.to);
+}
+
+function recurrenceColumns(
+  recurrence: Maintenance["recurrence"],
+): Pick<queries.WindowRow, "recurrence_rule" | "recurrence_time_zone"> {
+  if (recurrence === null) return { recurrence_rule: null, recurrence_time_zone: null };
+  return {
+    recurrence_rule: formatRule(parseRule(recurrence.rule)),
+    recurrence_time_zone: parseZone(recurrence.time_zone),
+  };
+}
+
+async function checkTargets(tx: Ctx, ids: readonly string[]): Promise<void> {
+  const known = await queries.keepTargets(tx.sql, tx.orgId, ids);
+  const seen = new Set<string>();
+  const wrong = ids.findIndex((id) => !known.has(id) || seen.size === seen.add(id).size);
+  if (wrong < 0) return;
+  const words = known.has(ids[wrong]!) ? "is listed twice" : "is not a target of this organisation";
+  throw new AppError("INVALID_COMPONENT_ID", `${ids[wrong]} ${words}.`, { field: `/component_ids/${wrong}` });
+}
+
+function present(row: queries.WindowView, now: Date): Maintenance {
+  const { recurrence_rule: rule, recurrence_time_zone: zone } = row;
+  const occurrence =
+    row.occurrence_id === null
+      ? null
+      : { id: row.occurrence_id, starts_at: row.occurrence_starts_at!, ends_at: row.occurrence_ends_at! };
+  const active = occurrence !== null && stateOf(occurrence, now) === "active";
+  const over = row.over_at !== null && row.over_at <= now;
+  return {
+    id: row.id,
+    title: row.title,
+    description: row.description,
+    starts_at: iso(row.starts_at),
+    ends_at: iso(row.ends_at),
+    recurrence: rule === null || zone === null ? null : { rule, time_zone: zone },
+    occurrence:
+      occurrence === null
+        ? null
+        : { id: occurrence.id, starts_at: iso(occurrence.starts_at), ends_at: iso(occurrence.ends_at) },
+    component_ids: row.target_ids,
+    state: over ? "past" : active ? "active" : "upcoming",
+    write_source: row.write_source,
+    created_at: iso(row.created_at),
+    updated_at: iso(row.updated_at),
+  };
+}

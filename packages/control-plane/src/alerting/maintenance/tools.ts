@@ -1,0 +1,77 @@
+import Type from "typebox";
+import { tool, type Tool } from "../../platform/http/tool.ts";
+import { absent, clipped, ConsoleUrl, consoleUrl, customerText, fitting } from "../../platform/http/tool-texts.ts";
+import { Timestamp } from "../../platform/http/wire.ts";
+import { windowStates } from "./schema.ts";
+import { plannedWindows } from "./service.ts";
+import { recurrenceWords } from "./words.ts";
+
+/** Longest name, characters. */
+const shortText = 200;
+
+const closed = { additionalProperties: false } as const;
+const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
+
+export const maintenanceTools: Tool[] = [
+  tool({
+    name: "list_maintenance",
+    title: "List maintenance windows",
+    description:
+      "Maintenance windows, soonest first. During one the notifications of its monitors are held. Use it to see " +
+      "whether an outage is planned work.",
+    scope: "targets:read",
+    input: Type.Object(
+      {
+        state: Type.Optional(
+          Type.Enum([...windowStates], { type: "string", description: "Default: active and upcoming ones" }),
+        ),
+        limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: "Most rows" }),
+      },
+      closed,
+    ),
+    output: Type.Object(
+      {
+        windows: Type.Array(
+          Type.Object(
+            {
+              maintenance_id: Type.String(),
+              title: customerText("title"),
+              state: Type.Enum([...windowStates], { type: "string" }),
+              starts_at: time("Of the current, next or last time"),
+              ends_at: time("Of the same"),
+              repeats: absent(Type.String({ description: "How it recurs" })),
+              monitors: Type.Array(customerText("name of one of the first 10 monitors")),
+              monitors_total: Type.Integer(),
+            },
+            closed,
+          ),
+        ),
+        total: Type.Integer({ description: "Matching windows" }),
+        left_out: Type.Integer({ description: "Matching windows that are not in the list" }),
+        console_url: ConsoleUrl,
+      },
+      closed,
+    ),
+    async handle({ ctx, args }) {
+      const { items, total } = await plannedWindows(ctx, args);
+      const { rows } = fitting(
+        items.map(({ window, monitors }) => ({
+          maintenance_id: window.id,
+          title: clipped(window.title, shortText),
+          state: window.state,
+          starts_at: (window.occurrence ?? window).starts_at,
+          ends_at: (window.occurrence ?? window).ends_at,
+          repeats: window.recurrence === null ? null : recurrenceWords(window.recurrence),
+          monitors: monitors.map((name) => clipped(name, shortText)),
+          monitors_total: window.component_ids.length,
+        })),
+      );
+      return {
+        windows: rows,
+        total,
+        left_out: total - rows.length,
+        console_url: consoleUrl(ctx, "/maintenance"),
+      };
+    },
+  }),
+];

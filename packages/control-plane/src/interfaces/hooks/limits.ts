@@ -1,0 +1,40 @@
+import { LRUCache } from "lru-cache";
+import type { Middleware } from "koa";
+import { AppError } from "@statusmesh/shared/errors";
+import type { System } from "../../platform/context.ts";
+import { addressKey } from "../../platform/http/address.ts";
+import type { Counter } from "../../platform/http/counter.ts";
+import { openLanes } from "../../platform/http/lanes.ts";
+import { visitorAddress } from "../../platform/http/per-ip.ts";
+import { rateLimited } from "../../platform/http/throttle.ts";
+import { maxBytes, tooLarge } from "./reading.ts";
+
+/** Refused requests of an address (of IPv6, one /64) within a minute; then its requests are refused unread. */
+const refusedPerMinute = 60;
+/** Requests of an address at a time: the signature is known only after the body. */
+const atOnce = 4;
+const maxAddresses = 50_000;
+
+/** Limits what strangers can cost at the hooks of vendors. A body that declares too many bytes is not read. */
+export function hookLimits({ config, clock }: Pick<System, "config" | "clock">, counter: Counter): Middleware {
+  const blockedUntil = new LRUCache<string, number>({ max: maxAddresses });
+  const lanes = openLanes(atOnce);
+  return async (http, next) => {
+    if (http.method !== "POST" || !http.path.startsWith("/hooks/")) return await next();
+    const key = addressKey(visitorAddress(http, config));
+    await lanes(key, async () => {
+      const leftMs = (blockedUntil.get(key) ?? 0) - clock.now();
+      if (leftMs > 0) throw rateLimited("per_ip_hooks", leftMs, { limit: refusedPerMinute, window_secs: 60 });
+      try {
+        if (Number(http.get("content-length")) > maxBytes) throw tooLarge();
+        await next();
+      } catch (error) {
+        if (error instanceof AppError && error.status < 500) {
+          const tally = await counter.add(`hooks:ip:${key}`);
+          if (tally.count >= refusedPerMinute) blockedUntil.set(key, clock.now() + tally.leftMs);
+        }
+        throw error;
+      }
+    });
+  };
+}

@@ -1,0 +1,15 @@
+import type { Db } from "../../platform/db/sql.ts";
+
+export type Source = "telegram" | "whatsapp" | "resend";
+
+/** Records an event in the transaction that handles it. False for a duplicate. */
+export async function claimEvent(sql: Db, source: Source, id: string, now: Date): Promise<boolean> {
+  const { count } = await sql`
+    insert into hook_events (source, id, received_at) values (${source}, ${id}, ${now}) on conflict do nothing`;
+  return count === 1;
+}
+
+/** Deletes old events. Vendors retry an event for at most three days. */
+export async function forgetEvents(sql: Db, before: Date): Promise<void> {
+  await sql`delete from hook_events where received_at < ${before}`;
+}

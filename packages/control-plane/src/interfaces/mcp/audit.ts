@@ -1,0 +1,91 @@
+import { newId } from "@statusmesh/shared/ids";
+import { type Ctx, requireScope, type System } from "../../platform/context.ts";
+import { iso, type Page } from "../../platform/http/wire.ts";
+import { getIncident } from "../../alerting/incidents/service.ts";
+import { asOwner } from "../../access/orgs/service.ts";
+import { getTarget } from "../../monitoring/targets/service.ts";
+import * as queries from "./audit-queries.ts";
+import type { Caller } from "./callers.ts";
+import { deleteExpiredConfirmations } from "./confirmation-queries.ts";
+import type { McpCall, Outcome } from "./schema.ts";
+import { deleteExpiredSessions } from "./session-queries.ts";
+
+const day = 86_400_000;
+/** Limit of a recorded argument, characters. */
+const maxArgument = 2_000;
+
+/**
+ * Records a call of a write tool in the table and the log. The call has had its effect by then: a failed insert must
+ * not make the client repeat it, so it is logged instead.
+ */
+export async function recordCall(
+  { ctx, tokenId, app }: Pick<Caller, "ctx" | "tokenId" | "app">,
+  call: { tool: string; arguments: Record<string, unknown>; outcome: Outcome; detail: string | null },
+): Promise<void> {
+  const { sql, clock, log, orgId, userId, traceId } = ctx;
+  const monitor = await monitorOf(ctx, call.arguments);
+  const fields = { trace: traceId, org: orgId, user: userId, token: tokenId, app, monitor, ...call };
+  try {
+    await queries.insertCall(sql, {
+      ...call,
+      id: newId(),
+      at: new Date(clock.now()),
+      token_id: tokenId,
+      user_id: userId,
+      org_id: orgId,
+      app,
+      monitor,
+    });
+    log.info(fields, "MCP write");
+  } catch (error) {
+    log.error({ ...fields, err: String(error) }, "an MCP write could not be recorded");
+  }
+}
+
+/** Name of the monitor that a call names, itself or by its incident; null without one that the caller may read. */
+async function monitorOf(ctx: Ctx, { monitor_id, id }: Record<string, unknown>): Promise<string | null> {
+  try {
+    if (typeof monitor_id === "string") return (await getTarget(ctx, monitor_id)).name;
+    return typeof id === "string" ? (await getIncident(ctx, id)).monitor_name : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Arguments that the tool declares, as they came; whatever is no short scalar is cut. */
+export function recordedArguments(
+  args: Readonly<Record<string, unknown>>,
+  declared: readonly string[],
+): Record<string, unknown> {
+  const known = declared.filter((name) => Object.hasOwn(args, name));
+  return Object.fromEntries(
+    known.map((name) => {
+      const value = args[name];
+      if (typeof value === "string") return [name, value.slice(0, maxArgument).toWellFormed()];
+      return [name, typeof value === "object" && value !== null ? "(not a single value)" : value];
+    }),
+  );
+}
+
+/** The calls of write tools in an organisation, newest first. For owners. */
+export async function listMcpAudit(
+  ctx: Ctx,
+  orgId: string,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<McpCall>> {
+  requireScope(ctx, "org:read");
+  const own = await asOwner(ctx, orgId);
+  const [rows, total] = await Promise.all([
+    queries.selectCalls(own.sql, own.orgId, limit, offset),
+    queries.countCalls(own.sql, own.orgId),
+  ]);
+  return { items: rows.map((row) => ({ ...row, at: iso(row.at) })), total, limit, offset };
+}
+
+/** Deletes ended sessions, confirmations of killed processes, and calls older than the audit log is kept. */
+export async function sweepMcp({ sql, clock, config }: System): Promise<void> {
+  const now = clock.now();
+  await deleteExpiredConfirmations(sql, new Date(now));
+  await deleteExpiredSessions(sql, new Date(now));
+  await queries.deleteCallsBefore(sql, new Date(now - config.retention.audit_days * day));
+}

@@ -1,0 +1,299 @@
+import type { TSchema } from "typebox";
+import type { ErrorCode } from "@statusmesh/shared/errors";
+import { declaredErrors } from "../../platform/http/declared-errors.ts";
+import { ErrorEnvelope } from "../../platform/http/wire.ts";
+import { locates, type Route, setsCookie } from "../../platform/http/route.ts";
+import { errorComponents, errorResponses } from "./errors.ts";
+import { exampleId, exampleOf } from "./examples.ts";
+import type { Json } from "./json.ts";
+import { oauthOperations } from "./oauth.ts";
+import { openSchemas, type Schemas } from "./schemas.ts";
+import { surfaceOperations } from "./surfaces.ts";
+import { about, describeBody, describeOperation, describePathParameter, describeReply, tags } from "./words.ts";
+import { version } from "../../platform/version.ts";
+
+/** An example that the viewer does not prefill: it would send an unwanted filter with the first try. */
+const unfilled = (value: unknown): Json => ({ typical: { summary: "Typical", value, "x-example-show-value": false } });
+
+const sharedParameters: Json = {
+  IdempotencyKey: {
+    name: "Idempotency-Key",
+    in: "header",
+    required: false,
+    description:
+      "Any text. For 24 hours the same key with the same body gets the first reply again, marked " +
+      "`Idempotent-Replayed: true`, and nothing runs twice.",
+    schema: { type: "string" },
+    examples: unfilled("import-2026-11-20"),
+  },
+  IfMatch: {
+    name: "If-Match",
+    in: "header",
+    required: false,
+    description: "The `ETag` of the state that the change is made to: PRECONDITION_FAILED where there is a newer one",
+    schema: { type: "string" },
+    examples: unfilled('"Qk1FTo9wPtpP3xXWv7uT0g"'),
+  },
+  IfNoneMatch: {
+    name: "If-None-Match",
+    in: "header",
+    required: false,
+    description: "The `ETag` of the copy that the client has: 304 without a body where it is still current",
+    schema: { type: "string" },
+    examples: unfilled('"Qk1FTo9wPtpP3xXWv7uT0g"'),
+  },
+  Org: {
+    name: "X-Sm-Org",
+    in: "header",
+    required: false,
+    description:
+      "Slug or id of the organisation, for a session or an unbound token. Default: the session's current " +
+      "organisation, or the token's own. An unbound token of a user with several organisations needs it, except for /me and /orgs.",
+    schema: { type: "string" },
+    examples: unfilled("acme"),
+  },
+};
+
+const sharedHeaders: Json = {
+  RequestId: {
+    description: "Finds the request in the log: the trace id of `traceparent` when the request has one",
+    required: true,
+    schema: { type: "string" },
+    example: "4bf92f3577b34da6a3ce929d0e0e4736",
+  },
+  NoStore: { description: "Not to be cached", required: true, schema: { type: "string", const: "no-store" } },
+  RetryAfter: {
+    description: "Seconds to wait before the next try",
+    required: true,
+    schema: { type: "integer", minimum: 1 },
+    example: 17,
+  },
+  Authenticate: {
+    description: "Authentication scheme (RFC 6750)",
+    required: true,
+    schema: { type: "string", const: "Bearer" },
+  },
+};
+
+function parameters(route: Route, schemas: Schemas): Json[] {
+  const path = Object.entries<TSchema>(route.params?.properties ?? {}).map(([name, schema]) => {
+    const { description = describePathParameter(route.path, name), ...rest } = schemas.publish(schema, "in");
+    const example = "examples" in rest ? exampleOf(rest, schemas.components, name) : exampleId;
+    return { name, in: "path", required: true, description, schema: rest, example };
+  });
+  const required = new Set<string>((route.query as { required?: string[] } | null)?.required ?? []);
+  const query = Object.entries<TSchema>(route.query?.properties ?? {}).map(([name, schema]) => {
+    const { description, ...rest } = schemas.publish(schema, "in");
+    const optional = !required.has(name) || "default" in rest;
+    const example = exampleOf(rest, schemas.components, name);
+    return {
+      name,
+      in: "query",
+      required: !optional,
+      description,
+      schema: rest,
+      ...("default" in rest ? { example } : { examples: unfilled(example) }),
+    };
+  });
+  const headers = [
+    ...(route.auth === "tenant" ? ["Org"] : []),
+    ...(route.idempotent ? ["IdempotencyKey"] : []),
+    ...(!route.etag ? [] : [route.method === "GET" ? "IfNoneMatch" : "IfMatch"]),
+  ];
+  return [...path, ...query, ...headers.map((name) => ({ $ref: `#/components/parameters/${name}` }))];
+}
+
+function replyHeaders(route: Route, status: string): Json {
+  const cache = route.method === "GET" && route.cache !== null ? route.cache : null;
+  const headers: Json = {
+    "X-Request-Id": { $ref: "#/components/headers/RequestId" },
+    "Cache-Control":
+      cache === null
+        ? { $ref: "#/components/headers/NoStore" }
+        : {
+            description: "Caching rules of the reply",
+            required: true,
+            schema: { type: "string", const: cache },
+          },
+  };
+  if (status === "201" && locates(route))
+    headers["Location"] = {
+      description: "Path of the created resource",
+      required: true,
+      schema: { type: "string" },
+      example: `${route.path}/${exampleId}`,
+    };
+  if (setsCookie(route))
+    headers["Set-Cookie"] = { description: "The session", required: true, schema: { type: "string" } };
+  if (route.etag)
+    headers["ETag"] = {
+      description: "Changes with the answer",
+      required: true,
+      schema: { type: "string" },
+      example: '"Qk1FTo9wPtpP3xXWv7uT0g"',
+    };
+  if (route.idempotent)
+    headers["Idempotent-Replayed"] = {
+      description: "`true` on a replayed reply",
+      schema: { type: "string", const: "true" },
+    };
+  return headers;
+}
+
+/** The reply to a GET with a current `If-None-Match`. */
+const notModified = (route: Route): Json =>
+  route.etag && route.method === "GET"
+    ? { 304: { description: "The copy that the client has is current", headers: replyHeaders(route, "304") } }
+    : {};
+
+function replies(route: Route, schemas: Schemas): Json {
+  return Object.fromEntries(
+    Object.entries(route.replies).map(([status, schema]) => {
+      const headers = replyHeaders(route, status);
+      if (schema === null) return [status, { description: status === "202" ? "Accepted" : "Done", headers }];
+      const published = schemas.publish(schema, "out");
+      const examples = { typical: { summary: "Typical", value: exampleOf(published, schemas.components) } };
+      return [
+        status,
+        {
+          description: describeReply(status, published, schemas.components),
+          headers,
+          content: { [route.mediaType]: { schema: published, examples } },
+        },
+      ];
+    }),
+  );
+}
+
+/** Other bodies of a route that takes a file. */
+const fileContent: Json = {
+  "multipart/form-data": {
+    schema: {
+      type: "object",
+      description: "A form with one file",
+      required: ["file"],
+      properties: { file: { type: "string", description: "The file", contentMediaType: "application/octet-stream" } },
+    },
+    examples: { typical: { summary: "Typical", value: { file: "…" } } },
+  },
+  "image/*": {
+    schema: { type: "string", description: "The bytes of the file", contentMediaType: "application/octet-stream" },
+    examples: { typical: { summary: "Typical", value: "…" } },
+  },
+};
+
+function requestBody(route: Route, schemas: Schemas): Json {
+  if (route.body === null) return {};
+  const schema = schemas.publish(route.body, "in");
+  const content = {
+    "application/json": {
+      schema,
+      examples: { typical: { summary: "Typical", value: exampleOf(schema, schemas.components) } },
+    },
+    ...(route.upload === null ? {} : fileContent),
+  };
+  return {
+    requestBody: {
+      required: !route.bodyOptional,
+      description: describeBody(schema, schemas.components, route.summary),
+      content,
+    },
+  };
+}
+
+const security: Record<Route["auth"], Json[]> = {
+  tenant: [{ token: [] }, { session: [] }],
+  agent: [{ agent: [] }],
+  operator: [{ operator: [] }],
+  public: [],
+};
+
+/** `GET /api/v1/targets/{id}` is `get_targets_id`: stable, and unique because path and method are. */
+const operationId = (route: Route): string =>
+  `${route.method.toLowerCase()}_${route.path
+    .replace(/^\/(?:api\/(?:v1\/)?)?/, "")
+    .replaceAll(/[{}]/g, "")
+    .replaceAll(/[^a-z0-9]+/gi, "_")}`;
+
+/** The OpenAPI 3.1 document of all declared routes and of the other surfaces. */
+export function openApiDocument(routes: readonly Route[], publicUrl: string, cookieName: string): Json {
+  const schemas = openSchemas(routes.flatMap((route) => Object.values(route.replies)).filter((it) => it !== null));
+  schemas.publish(ErrorEnvelope, "out");
+  const used = new Set<ErrorCode>();
+  const paths: Record<string, Json> = { ...surfaceOperations(used), ...oauthOperations(used) };
+  for (const route of routes) {
+    (paths[route.path] ??= {})[route.method.toLowerCase()] = {
+      operationId: operationId(route),
+      tags: [route.tag],
+      summary: route.summary,
+      description: describeOperation(route),
+      parameters: parameters(route, schemas),
+      ...requestBody(route, schemas),
+      responses: { ...replies(route, schemas), ...notModified(route), ...errorResponses(declaredErrors(route), used) },
+      security: security[route.auth],
+      ...(route.category === null ? {} : { "x-rate-category": route.category }),
+      ...(route.auth === "tenant" ? { "x-role": route.role } : {}),
+    };
+  }
+  const shown = new Set(["Service", "OAuth", ...routes.map((route) => route.tag)]);
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "StatusMesh",
+      version,
+      summary: "Uptime monitoring, alerting and public status pages",
+      description: about,
+      contact: { name: "This instance", url: publicUrl },
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: publicUrl, description: "This instance" }],
+    tags: [...shown].sort().map((name) => ({ name, ...(tags[name] === undefined ? {} : { description: tags[name] }) })),
+    paths,
+    components: {
+      schemas: schemas.components,
+      ...errorComponents(used, paths),
+      parameters: sharedParameters,
+      headers: sharedHeaders,
+      securitySchemes: {
+        token: { type: "http", scheme: "bearer", description: "An API token, sm_live_…" },
+        session: {
+          type: "apiKey",
+          in: "cookie",
+          name: cookieName,
+          description:
+            "The console's session. A write with it must come from the console itself (Origin, Sec-Fetch-Site)",
+        },
+        agent: { type: "http", scheme: "bearer", description: "An agent's token, sm_agent_…" },
+        operator: {
+          type: "http",
+          scheme: "bearer",
+          description: "The operator secret of the instance, operator.admin_token",
+        },
+      },
+    },
+  };
+}
+
+/**
+ * The interactive viewer at /docs, one operation at a time: all of them at once are 800,000 elements. `viewer` and
+ * `icon` are our own assets; there are no third-party requests.
+ */
+export function docsPage(viewer: string, icon: string): string {
+  const attributes = [
+    'spec-url="/api/openapi.json" load-fonts="false" show-header="false"',
+    'render-style="focused" schema-style="table"',
+    'theme="light" primary-color="#2557d6" nav-bg-color="#f7f8fa" nav-text-color="#14181f"',
+    'allow-server-selection="false" allow-spec-url-load="false" allow-spec-file-load="false"',
+    'regular-font="system-ui" mono-font="ui-monospace"',
+  ];
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>StatusMesh API</title>
+<link rel="icon" href="${icon}" type="image/svg+xml"><script type="module" src="${viewer}"></script>
+</head>
+<body style="margin:0"><rapi-doc ${attributes.join(" ")}></rapi-doc></body>
+</html>
+`;
+}

@@ -1,0 +1,20 @@
+import { ok, route, type Route } from "../../platform/http/route.ts";
+import { SearchQuery, SearchResults } from "./schema.ts";
+import { search } from "./service.ts";
+
+export const searchRoutes: Route[] = [
+  route({
+    method: "GET",
+    path: "/api/v1/search",
+    auth: "tenant",
+    tag: "Search",
+    summary: "Search monitors, incidents, status pages and channels",
+    description:
+      "A result has every word of `q` in its name, address, tags or error. Incidents: open ones and those of the " +
+      "last 90 days. Types that the token has no read scope for are left out.",
+    query: SearchQuery,
+    replies: { 200: SearchResults },
+    cache: "no-store",
+    handle: async ({ ctx, query }) => ok({ items: await search(ctx, query) }),
+  }),
+];

@@ -1,0 +1,13 @@
+import { page } from "../../platform/html/pages.ts";
+import { search } from "./service.ts";
+
+export const searchPages = [
+  page({
+    path: "/search",
+    auth: "tenant",
+    async handle({ ctx, query }) {
+      const q = (query["q"] ?? "").slice(0, 200);
+      return { view: "search/results", data: { q, items: await search(ctx, { q, per_type: 50 }) } };
+    },
+  }),
+];

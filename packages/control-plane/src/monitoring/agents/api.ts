@@ -1,0 +1,78 @@
+import { WhoAmIReply } from "@statusmesh/shared/agent-protocol";
+import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
+import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken, DeleteQuery, ListQuery } from "./schema.ts";
+import { createAgent, deleteAgent, getAgent, listAgents, renameAgent, whoAmI } from "./service.ts";
+
+const one = {
+  path: "/operator/agents/{id}",
+  auth: "operator",
+  tag: "Operator",
+  params: IdParam,
+  errors: ["AGENT_NOT_FOUND"],
+} as const;
+
+export const agentRoutes: Route[] = [
+  route({
+    method: "GET",
+    path: "/api/agent/whoami",
+    auth: "agent",
+    tag: "Agents",
+    summary: "The agent of the token",
+    description: "For `sm-agent test-config`. Changes nothing and is no heartbeat.",
+    replies: { 200: WhoAmIReply },
+    handle: async ({ ctx }) => ok(await whoAmI(ctx)),
+  }),
+  route({
+    method: "GET",
+    path: "/operator/agents",
+    auth: "operator",
+    tag: "Operator",
+    summary: "List agents",
+    query: ListQuery,
+    replies: { 200: AgentPage },
+    handle: async ({ ctx, query }) => ok(await listAgents(ctx, query)),
+  }),
+  route({
+    method: "POST",
+    path: "/operator/agents",
+    auth: "operator",
+    tag: "Operator",
+    summary: "Create an agent; its token is shown this once",
+    body: AgentCreate,
+    replies: { 201: AgentWithToken },
+    errors: ["REGION_NOT_FOUND"],
+    handle: async ({ ctx, body }) => {
+      const agent = await createAgent(ctx, body);
+      return created(`/operator/agents/${agent.id}`, agent);
+    },
+  }),
+  route({
+    ...one,
+    method: "GET",
+    summary: "Get one agent",
+    replies: { 200: Agent },
+    handle: async ({ ctx, params }) => ok(await getAgent(ctx, params.id)),
+  }),
+  route({
+    ...one,
+    method: "PATCH",
+    summary: "Rename an agent",
+    body: AgentPatch,
+    replies: { 200: Agent },
+    handle: async ({ ctx, params, body }) => ok(await renameAgent(ctx, params.id, body.name)),
+  }),
+  route({
+    ...one,
+    method: "DELETE",
+    summary: "Delete an agent; its token fails on its next request",
+    description: "RESOURCE_IN_USE while it is connected, unless `force` is true.",
+    query: DeleteQuery,
+    replies: { 204: null },
+    errors: [...one.errors, "RESOURCE_IN_USE"],
+    handle: async ({ ctx, params, query }) => {
+      await deleteAgent(ctx, params.id, query);
+      return noContent();
+    },
+  }),
+];

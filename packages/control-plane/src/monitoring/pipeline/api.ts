@@ -1,0 +1,144 @@
+import Type from "typebox";
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import { PullReply, PullRequest, ResultsReply, ResultsRequest, type RunReply } from "@statusmesh/shared/agent-protocol";
+import { measuredPart } from "@statusmesh/shared/result";
+import { requireScope } from "../../platform/context.ts";
+import type { Hub } from "../../platform/db/notify.ts";
+import { ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam, nullable } from "../../platform/http/wire.ts";
+import { probeRegionIds } from "../regions/service.ts";
+import { CheckResult } from "../results/schema.ts";
+import { Check, checkErrors } from "../targets/schema.ts";
+import { checkRules } from "../targets/service.ts";
+import { pull } from "./assign.ts";
+import type { Ingest } from "./ingest.ts";
+import { checkNow, runOnDemand } from "./on-demand.ts";
+import { protocolOfInvalidBody } from "./protocol.ts";
+
+const TestResult = Type.Object(
+  {
+    result: Type.Object(
+      {
+        ...CheckResult.properties,
+        target_id: nullable(
+          Type.Unsafe<string>({
+            ...CheckResult.properties.target_id,
+            description: "Null: nothing is stored",
+            examples: [null],
+          }),
+        ),
+      },
+      { additionalProperties: false, description: "Status of the run" },
+    ),
+    matched_expectations: Type.Boolean({ description: "True when the result meets every expectation of the check" }),
+    warnings: Type.Array(Type.String(), {
+      description: "Warnings that do not change the status",
+      examples: [["the certificate expires in 9 days"]],
+    }),
+  },
+  {
+    additionalProperties: false,
+    title: "TestResult",
+    description: "The result, and whether it meets the expectations of the check",
+  },
+);
+
+function present(reply: RunReply & { region: string }, targetId: string | null) {
+  return {
+    target_id: targetId,
+    region: reply.region,
+    timestamp: new Date(reply.timestamp).toISOString(),
+    ...measuredPart(reply),
+    details: reply.details ?? null,
+    recheck: false,
+  };
+}
+
+/** Routes of the pipeline: the agent protocol and on-demand runs. `draining` ends held pulls. */
+export const pipelineRoutes = (hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] => [
+  ...agentRoutes(hub, ingest, draining),
+  ...onDemandRoutes(hub),
+];
+
+function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
+  return [
+    route({
+      method: "POST",
+      path: "/api/agent/pull",
+      auth: "agent",
+      tag: "Agents",
+      summary: "Checks of the agent (long poll)",
+      body: PullRequest,
+      onInvalidBody: protocolOfInvalidBody,
+      replies: { 200: PullReply },
+      errors: ["AGENT_PROTOCOL_MISMATCH"],
+      handle: async ({ ctx, body, http }) => {
+        const gone = new AbortController();
+        http.res.once("close", () => gone.abort());
+        return ok(await pull(ctx, hub, body, AbortSignal.any([gone.signal, draining])));
+      },
+    }),
+    route({
+      method: "POST",
+      path: "/api/agent/results",
+      auth: "agent",
+      tag: "Agents",
+      summary: "Report results",
+      bodyLimit: 32 * 1_048_576,
+      body: ResultsRequest,
+      onInvalidBody: protocolOfInvalidBody,
+      replies: { 200: ResultsReply },
+      errors: ["AGENT_PROTOCOL_MISMATCH", "INGEST_BUSY"],
+      handle: async ({ ctx, body }) => ok(await ingest(ctx, body)),
+    }),
+  ];
+}
+
+function onDemandRoutes(hub: Hub): Route[] {
+  return [
+    route({
+      method: "POST",
+      path: "/api/v1/targets/test",
+      auth: "tenant",
+      scope: "targets:execute",
+      category: "test_now",
+      tag: "Targets",
+      summary: "Run a check once without storing anything",
+      description:
+        "The run waits for a place at the host (checker.per_host_max_inflight) for as long as the timeout of " +
+        "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when it found no " +
+        "place.",
+      body: Check,
+      replies: { 200: TestResult },
+      errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", ...checkErrors],
+      handle: async ({ ctx, body }) => {
+        requireScope(ctx, "targets:execute");
+        const spec = body as CheckSpec;
+        checkRules(ctx, spec, "");
+        const reply = await runOnDemand(ctx, hub, { spec, targetId: null, regions: await probeRegionIds(ctx) });
+        return ok({
+          result: present(reply, null),
+          matched_expectations: reply.matched_expectations,
+          warnings: reply.warnings,
+        });
+      },
+    }),
+    route({
+      method: "POST",
+      path: "/api/v1/targets/{id}/check-now",
+      auth: "tenant",
+      scope: "targets:execute",
+      category: "check_now",
+      tag: "Targets",
+      summary: "Run a target's check now; the result is stored",
+      description:
+        "The run waits for a place at the host (checker.per_host_max_inflight) for as long as the timeout of " +
+        "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when it found no " +
+        "place.",
+      params: IdParam,
+      replies: { 200: CheckResult },
+      errors: ["TARGET_NOT_FOUND", "SECRET_UNREADABLE", "PROBE_UNAVAILABLE", "PROBE_BUSY"],
+      handle: async ({ ctx, params }) => ok(present(await checkNow(ctx, hub, params.id), params.id)),
+    }),
+  ];
+}

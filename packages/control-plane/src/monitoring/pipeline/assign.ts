@@ -1,0 +1,280 @@
+import type { Sql, TransactionSql } from "postgres";
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
+import {
+  type AssignedCheck,
+  busyFeature,
+  features,
+  loadFeature,
+  protocolVersion,
+  type PullReply,
+  type PullRequest,
+  type WithheldCheck,
+} from "@statusmesh/shared/agent-protocol";
+import { hash32, nextSlot, recheckMs } from "@statusmesh/shared/schedule";
+import { agentLeaves, agentPulls, agentSeen, liveAgents } from "../agents/service.ts";
+import type { AgentCtx } from "../../platform/context.ts";
+import type { Hub } from "../../platform/db/notify.ts";
+import { selectRechecks } from "../../alerting/incidents/engine.ts";
+import { disabledRegionIds } from "../regions/service.ts";
+import { issueSlots, leastRecheckMs } from "../results/engine.ts";
+import { openSpec } from "../targets/service.ts";
+import {
+  type AssignableRow,
+  selectChangedTargets,
+  selectRegionTargets,
+  selectSnapshotPlace,
+  type SnapshotPlace,
+} from "./assign-queries.ts";
+import { claimRuns } from "./on-demand.ts";
+import { requireProtocol } from "./protocol.ts";
+
+/** Duration of a held pull, ms. */
+const holdMs = 25_000;
+/** Interval at which a held pull marks its agent as seen and looks for agents that joined or left, ms. */
+const heartbeatMs = 5_000;
+/** A cursor older than this is invalidated, which bounds the effect of any error, ms. */
+const cursorLifeMs = 600_000;
+/** Debounce of edits, ms. */
+const settleMs = 20;
+/** Targets without a result run at once; with many, this many per second. */
+const firstRunsPerSecond = 200;
+
+/**
+ * State at the last reply to an agent: the database snapshot, the agents of the region, and whether the region was
+ * enabled. A change is new when the snapshot did not see its transaction, so a late commit is never skipped.
+ */
+interface Cursor {
+  snapshot: string;
+  /**
+   * The history that the snapshot belongs to: in a restored or promoted database the same ids are other transactions.
+   */
+  history: string;
+  agents: string;
+  /** Digest of the targets to recheck; absent in cursors of an earlier release. */
+  rechecks?: string;
+  at: number;
+}
+
+/**
+ * Answers a pull: at once when there are changes, else when one occurs, else empty after 25 s or when `signal` fires.
+ */
+export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal: AbortSignal): Promise<PullReply> {
+  requireProtocol(request.protocol);
+  await agentPulls(ctx, {
+    version: request.agent_version,
+    impairedSince: request.impaired_since ?? null,
+    load: request.load,
+  });
+  if (request.leaving === true) {
+    await agentLeaves(ctx);
+    return deregister(ctx);
+  }
+  const cursor = readCursor(request.cursor, ctx.clock.now());
+  const until = ctx.clock.now() + holdMs;
+  for (let held = false; ; held = true) {
+    const left = until - ctx.clock.now();
+    // Subscribe before the first query, so that no change falls between.
+    const waiting = new AbortController();
+    const woken = Promise.race([
+      hub.wait("sm_targets", Math.min(heartbeatMs, Math.max(0, left)), {
+        signal: AbortSignal.any([signal, waiting.signal]),
+      }),
+      hub.wait("sm_runs", Math.min(heartbeatMs, Math.max(0, left)), {
+        signal: AbortSignal.any([signal, waiting.signal]),
+        predicate: (payload) => payload === ctx.region,
+      }),
+    ]);
+    try {
+      const { reply, otherRechecks } = await look(ctx, cursor, request.capacity);
+      const changes = reply.full || reply.checks.length > 0 || reply.drop.length > 0 || reply.runs.length > 0;
+      // Replies to results name rechecks at once. Those here are for an agent that missed one, and can wait: in an
+      // outage of many targets they change all the time.
+      const hasNew = changes || (held && otherRechecks);
+      if (hasNew || left <= 0 || signal.aborted) return reply;
+      if (await woken) await new Promise((resolve) => setTimeout(resolve, settleMs));
+      await agentSeen(ctx);
+    } finally {
+      waiting.abort();
+    }
+  }
+}
+
+/** The reply to an agent that deregisters. It has no cursor, so an agent that rejoins gets everything. */
+const deregister = (ctx: AgentCtx): PullReply => ({
+  ...setting(ctx),
+  cursor: "",
+  full: true,
+  checks: [],
+  drop: [],
+  runs: [],
+  rechecks: [],
+});
+
+const setting = (ctx: AgentCtx) => ({
+  protocol: protocolVersion,
+  region: ctx.region,
+  server_time: ctx.clock.now(),
+  jitter_pct: ctx.config.scheduler.jitter_pct,
+  per_host_max_inflight: ctx.config.checker.per_host_max_inflight,
+  rdap_max_inflight: ctx.config.checker.rdap_max_inflight,
+  features: [...features, busyFeature, loadFeature],
+});
+
+interface Look {
+  reply: PullReply;
+  /** True when there are targets to recheck, and other ones than at the cursor. */
+  otherRechecks: boolean;
+}
+
+async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Promise<Look> {
+  const [agents, disabledRegions] = await Promise.all([liveAgents(ctx, ctx.region), disabledRegionIds(ctx)]);
+  const disabled = disabledRegions.has(ctx.region);
+  const sharing = digest(agents, disabled);
+  const now = ctx.clock.now();
+  const { full, snapshot, history, rows, deleted, unsettled } = await read(
+    ctx,
+    cursor?.agents === sharing ? cursor : null,
+    disabled,
+  );
+  const mine = (id: string) => ownerOf(id, agents) === ctx.agentId;
+  let first = 0;
+  const checks = rows.flatMap((row): AssignedCheck[] => {
+    if (!row.assigned || !mine(row.id)) return [];
+    const check = openOrWithhold(ctx, row);
+    const intervalMs = row.interval_secs * 1000;
+    const next = row.fresh
+      ? Math.max(now, row.created_at.getTime()) + Math.floor((first++ * 1000) / firstRunsPerSecond)
+      : slotOf(ctx, row, now);
+    return [
+      {
+        target_id: row.id,
+        org_id: row.org_id,
+        version: String(row.version),
+        interval_ms: intervalMs,
+        next_due_at: next,
+        recheck_ms: recheckMs(intervalMs, leastRecheckMs(row.spec.type)),
+        check,
+      },
+    ];
+  });
+  const fresh = new Set(rows.filter((row) => row.fresh).map((row) => row.id));
+  await issueSlots(
+    ctx.sql,
+    ctx.region,
+    checks
+      .filter((check) => fresh.has(check.target_id))
+      .map((check) => ({ targetId: check.target_id, slotMs: check.next_due_at })),
+  );
+  // With the same agents as at its cursor, a target that is not this agent's now was not then.
+  const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned).map((row) => row.id)].filter(mine);
+  const rechecks = unsettled.filter(mine);
+  const asked = hash32(rechecks.join()).toString(36);
+  const next: Cursor = { snapshot, history, agents: sharing, rechecks: asked, at: full ? now : cursor!.at };
+  const reply = {
+    ...setting(ctx),
+    cursor: Buffer.from(JSON.stringify(next)).toString("base64url"),
+    full,
+    checks,
+    drop,
+    // Last: a claimed run that is not sent would make its caller wait in vain.
+    runs: disabled || capacity === 0 ? [] : await claimRuns(ctx, capacity),
+    rechecks,
+  };
+  return { reply, otherRechecks: rechecks.length > 0 && asked !== cursor?.rechecks };
+}
+
+/** The first slot whose run has not started, not before the target's creation. */
+function slotOf(ctx: AgentCtx, row: AssignableRow, now: number): number {
+  const intervalMs = row.interval_secs * 1000;
+  const slot = nextSlot(row.id, ctx.region, intervalMs, ctx.config.scheduler.jitter_pct, now);
+  return slot < row.created_at.getTime() ? slot + intervalMs : slot;
+}
+
+/** A check whose secrets cannot be opened does not affect the others: its own runs report the error. */
+function openOrWithhold(ctx: AgentCtx, row: AssignableRow): CheckSpec | WithheldCheck {
+  try {
+    return openSpec(ctx, row.id, row.spec);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== "SECRET_UNREADABLE") throw error;
+    ctx.log.error({ target: row.id, reason: error.message }, "a check cannot run: its secrets cannot be opened");
+    return { type: "withheld", reason: error.message };
+  }
+}
+
+function readCursor(text: string | null, now: number): Cursor | null {
+  if (text === null) return null;
+  try {
+    const cursor = JSON.parse(Buffer.from(text, "base64url").toString()) as Partial<Cursor>;
+    const usable =
+      typeof cursor.snapshot === "string" &&
+      /^\d{1,20}:\d{1,20}:[\d,]*$/.test(cursor.snapshot) &&
+      typeof cursor.history === "string" &&
+      typeof cursor.agents === "string" &&
+      typeof cursor.at === "number";
+    return usable && cursor.at! > now - cursorLifeMs && cursor.at! <= now ? (cursor as Cursor) : null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Rendezvous hashing: each target belongs to the live agent with the highest score, so a change of agents moves few
+ * targets.
+ */
+export function ownerOf(targetId: string, agents: readonly string[]): string | null {
+  let owner: string | null = null;
+  let best = -1;
+  for (const agent of agents) {
+    const score = hash32(`${agent}/${targetId}`);
+    if (score > best) [owner, best] = [agent, score];
+  }
+  return owner;
+}
+
+/** Changes with the agents that share the region, and when the region is disabled or enabled. */
+const digest = (agents: readonly string[], disabled: boolean): string =>
+  hash32(`${agents.join()}${disabled ? " disabled" : ""}`).toString(36);
+
+/** One snapshot for the list and its cursor. */
+async function inSnapshot<T>(ctx: AgentCtx, read: (sql: TransactionSql) => Promise<T>): Promise<T> {
+  return (await (ctx.sql as Sql).begin("isolation level repeatable read read only", read)) as T;
+}
+
+interface Reading extends SnapshotPlace {
+  /** True when `rows` are all of the region's targets; else they are those that changed since the cursor. */
+  full: boolean;
+  rows: AssignableRow[];
+  deleted: string[];
+  /** Targets of the region whose last run contradicts its vote, of all agents. */
+  unsettled: string[];
+}
+
+/**
+ * Reads the changes since the cursor; everything without a cursor, or when it belongs to another history. A disabled
+ * region runs nothing.
+ */
+async function read(ctx: AgentCtx, cursor: Cursor | null, disabled: boolean): Promise<Reading> {
+  return await inSnapshot(ctx, async (sql) => {
+    const place = await selectSnapshotPlace(sql);
+    const unsettled = disabled ? [] : await selectRechecks(sql, ctx.region);
+    if (cursor === null || cursor.history !== place.history || isAhead(cursor.snapshot, place.snapshot))
+      return {
+        ...place,
+        full: true,
+        rows: disabled ? [] : await selectRegionTargets(sql, ctx.region),
+        deleted: [],
+        unsettled,
+      };
+    const changes = disabled
+      ? { rows: [], deleted: [] }
+      : await selectChangedTargets(sql, ctx.region, { since: cursor.snapshot, now: place.snapshot });
+    return { ...place, full: false, ...changes, unsettled };
+  });
+}
+
+/** True when a snapshot has seen transactions that the other has not reached. */
+function isAhead(one: string, other: string): boolean {
+  const xmax = (snapshot: string) => BigInt(snapshot.split(":")[1]!);
+  return xmax(one) > xmax(other);
+}

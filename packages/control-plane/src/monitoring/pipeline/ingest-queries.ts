@@ -1,0 +1,63 @@
+import { arrayOf } from "../../platform/db/array.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import type { EvidenceTarget } from "../../alerting/incidents/engine.ts";
+import { intervalsOf } from "../results/engine.ts";
+import type { AdmittedResult, ScheduledTarget } from "./admission.ts";
+
+/** A target that results of a region belong to. */
+export interface ProbedTarget extends EvidenceTarget, ScheduledTarget {
+  enabled: boolean;
+}
+
+/**
+ * The targets that the region probes, without those of deleted organisations. In a disabled region `enabled` is false,
+ * so that late results open and close no incident.
+ */
+export async function selectProbedTargets(sql: Db, ids: readonly string[], region: string): Promise<ProbedTarget[]> {
+  return await sql<ProbedTarget[]>`
+    select t.id, t.org_id, t.kind, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs,
+      t.created_at, ${intervalsOf(sql)} as intervals, t.enabled and g.enabled as enabled, t.alert_confirmations,
+      t.region_policy, t.renotify_interval_secs, t.notify_recovery
+    from targets t
+    join target_regions r on r.target_id = t.id and r.region_id = ${region}
+    join regions g on g.id = r.region_id
+    join orgs o on o.id = t.org_id and o.deleted_at is null
+    where t.id = any(${arrayOf(ids)}::uuid[])`;
+}
+
+/** Inserts the results and returns the new ones. Without `mayExist` all of them must be new. */
+export async function insertResults(
+  sql: Db,
+  region: string,
+  batch: readonly AdmittedResult[],
+  mayExist: boolean,
+): Promise<AdmittedResult[]> {
+  if (batch.length === 0) return [];
+  const column = (of: (result: AdmittedResult) => string | number | boolean | null): string => arrayOf(batch.map(of));
+  // The keys are returned only when there were duplicates, which are rare.
+  const times = (of: (result: AdmittedResult) => number) =>
+    sql`${column((result) => new Date(of(result)).toISOString())}::timestamptz[]`;
+  const details = batch.map((r) => (r.details == null ? null : JSON.stringify(r.details)));
+  const columns = sql`target_id, scheduled_at, "timestamp", status, skip, recheck, error, http_status, response_size,
+    dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, cause`;
+  const [inserted] = await sql<{ stored: number; keys: string[] | null }[]>`
+    with inserted as (
+      insert into results (${columns}, region, details)
+      select ${columns}, ${region}, details::jsonb
+      from unnest(${column((r) => r.target_id)}::uuid[], ${times((r) => r.scheduled_at)}, ${times((r) => r.timestamp)},
+        ${column((r) => r.status)}::text[], ${column((r) => r.skip)}::boolean[],
+        ${column((r) => r.recheck === true)}::boolean[], ${batch.map((r) => r.error)}::text[],
+        ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
+        ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[],
+        ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[],
+        ${batch.map((r) => r.cause?.error ?? null)}::text[], ${details}::text[]) as u (${columns}, details)
+      ${mayExist ? sql`on conflict do nothing` : sql``}
+      returning target_id, scheduled_at)
+    select count(*)::int as stored, case when count(*) < ${batch.length}
+      then array_agg(target_id || '/' || (extract(epoch from scheduled_at) * 1000)::bigint) end as keys
+    from inserted`;
+  if (inserted!.stored === batch.length) return [...batch];
+  const fresh = new Set(inserted!.keys);
+  // The same key twice in one batch was stored once: the first counts.
+  return batch.filter((result) => fresh.delete(`${result.target_id}/${result.scheduled_at}`));
+}

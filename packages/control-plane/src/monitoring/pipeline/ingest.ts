@@ -1,0 +1,276 @@
+import postgres from "postgres";
+import { AppError } from "@statusmesh/shared/errors";
+import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import { type AgentCtx, inTransaction } from "../../platform/context.ts";
+import {
+  type CapturedFailure,
+  changeEvidence,
+  type EvidenceChange,
+  foldRuns,
+  keepSnapshots,
+  type LockedEvidence,
+  wantsRecheck,
+} from "../../alerting/incidents/engine.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import { countForOrgs, keepCertificates, keepDetails, withOwnDetails } from "../results/engine.ts";
+import { markLate } from "../results/service.ts";
+import { type AdmittedResult, type Drops, fittingOf, openDropLog, timelyOf } from "./admission.ts";
+import { type BatchWatch, type IngestLoad, openLoad } from "./load.ts";
+import { insertResults, type ProbedTarget, selectProbedTargets } from "./ingest-queries.ts";
+import { recordRunReplies } from "./on-demand.ts";
+import { requireProtocol } from "./protocol.ts";
+
+/** Concurrent batches in the database, and batches in the queue. */
+const lanes = 4;
+const queueLimit = 32;
+
+/** A bounded FIFO queue before the database: when it is full, agents keep their results and retry. */
+export function makeGate(limit: number, waitingLimit: number) {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return {
+    depth: () => waiting.length,
+    async run<T>(work: () => Promise<T>): Promise<T> {
+      if (running >= limit) {
+        if (waiting.length >= waitingLimit)
+          throw new AppError("INGEST_BUSY", "The ingest queue is full. Keep the results and send them again.", {
+            retryAfterSecs: 1,
+          });
+        await new Promise<void>((resolve) => waiting.push(resolve));
+      } else running++;
+      try {
+        return await work();
+      } finally {
+        const next = waiting.shift();
+        if (next === undefined) running--;
+        else next();
+      }
+    },
+  };
+}
+
+export interface Ingest {
+  (ctx: AgentCtx, request: ResultsRequest): Promise<ResultsReply>;
+  readonly load: IngestLoad;
+}
+
+/** Opens the ingest of this process. `prepareDays` creates the partitions of UTC days (`2026-11-20`). */
+export function openIngest(
+  prepareDays: (days: readonly string[]) => Promise<void>,
+  watch: BatchWatch = () => {},
+): Ingest {
+  const gate = makeGate(lanes, queueLimit);
+  const load = openLoad();
+  const logDrops = openDropLog();
+  const take = async (ctx: AgentCtx, request: ResultsRequest): Promise<ResultsReply> => {
+    requireProtocol(request.protocol);
+    const now = ctx.clock.now();
+    const drops: Drops = {};
+    const timely = timelyOf(request.results, now, drops);
+    load.queued += timely.length;
+    const reply = await gate
+      .run(async () => {
+        if (timely.length === 0) return nothing;
+        await prepareDays(daysOf(timely));
+        return await ingestOnce(ctx, timely, drops);
+      })
+      .catch((error: unknown) => {
+        watch({ outcome: error instanceof AppError && error.code === "INGEST_BUSY" ? "busy" : "failed" });
+        throw error;
+      })
+      .finally(() => (load.queued -= timely.length));
+    const counts = { ...reply, dropped_future: request.results.length - timely.length };
+    load.drop(counts.dropped_future + reply.dropped_unassigned + reply.dropped_off_schedule, now);
+    watch({ outcome: "stored", ms: ctx.clock.now() - now, ...counts });
+    await recordRunReplies(ctx, request.runs);
+    await logDrops(ctx, drops);
+    return counts;
+  };
+  return Object.assign(take, { load });
+}
+
+const dayMs = 86_400_000;
+
+/** The UTC days of the slots: `2026-11-20`. */
+const daysOf = (results: readonly AgentResult[]): string[] =>
+  [...new Set(results.map((result) => Math.floor(result.scheduled_at / dayMs)))].map((day) =>
+    new Date(day * dayMs).toISOString().slice(0, 10),
+  );
+
+type BatchReply = Omit<Required<ResultsReply>, "dropped_future">;
+const nothing: BatchReply = {
+  stored: 0,
+  duplicates: 0,
+  dropped_unassigned: 0,
+  dropped_off_schedule: 0,
+  rechecks: [],
+};
+
+/**
+ * Ingests a batch as one of new results, and where the database has one of them, again as one with duplicates.
+ * Duplicates are rare, and looking for them costs a speculative insertion and 48 bytes of WAL a row.
+ */
+async function ingestOnce(ctx: AgentCtx, batch: readonly AgentResult[], drops: Drops): Promise<BatchReply> {
+  const before = { ...drops };
+  try {
+    return await ingestBatch(ctx, batch, drops, false);
+  } catch (error) {
+    if (!(error instanceof postgres.PostgresError) || error.code !== uniqueViolation) throw error;
+    for (const reason of Object.keys(drops) as (keyof Drops)[]) delete drops[reason];
+    Object.assign(drops, before);
+    return await ingestBatch(ctx, batch, drops, true);
+  }
+}
+
+/** SQLSTATE of a row whose key is there already. */
+const uniqueViolation = "23505";
+
+/**
+ * One batch, in one transaction: lock the evidence of its targets, insert the new results, fold them into the
+ * evidence, and write the consequences. A replayed batch inserts nothing and so changes nothing.
+ */
+async function ingestBatch(
+  ctx: AgentCtx,
+  batch: readonly AgentResult[],
+  drops: Drops,
+  mayExist: boolean,
+): Promise<BatchReply> {
+  return await inTransaction(ctx, async (tx) => {
+    const { reply, captured } = await ingestResults(tx, batch, drops, mayExist);
+    // After the incidents, which decide which of them stay.
+    if (captured.length > 0) await keepSnapshots(tx, ctx.region, captured);
+    return reply;
+  });
+}
+
+async function ingestResults(
+  ctx: AgentCtx,
+  batch: readonly AgentResult[],
+  drops: Drops,
+  mayExist: boolean,
+): Promise<{ reply: BatchReply; captured: CapturedFailure[] }> {
+  const ids = [...new Set(batch.map((result) => result.target_id))];
+  const assigned = (sql: Db, locked: readonly string[]) => selectProbedTargets(sql, locked, ctx.region);
+  return await changeEvidence(ctx, ids, assigned, async (evidence, { sql }) => {
+    const assignedTo = (id: string) => evidence.get(id)?.target;
+    const unassigned = batch.filter((result) => !evidence.has(result.target_id)).length;
+    const mine = (await fittingOf(sql, ctx.region, batch, assignedTo, drops)).map((result) =>
+      withOwnDetails(assignedTo(result.target_id)!.kind, result),
+    );
+    const stored = await insertResults(
+      sql,
+      ctx.region,
+      mine,
+      mayExist || mayHaveDuplicates(evidence, ctx.region, mine),
+    );
+    if (stored.length > 0) await writeDerived(sql, ctx.clock.now(), (id) => evidence.get(id)!.target, stored);
+    const changes = fold(ctx, evidence, stored);
+    const reply = {
+      stored: stored.length,
+      duplicates: mine.length - stored.length,
+      dropped_unassigned: unassigned,
+      dropped_off_schedule: batch.length - unassigned - mine.length,
+      rechecks: [...evidence.values()]
+        .filter((locked) => locked.target.enabled && wantsRecheck(locked, changes.get(locked.target.id), ctx.region))
+        .map((locked) => locked.target.id),
+    };
+    return { changes, result: { reply, captured: capturedOf(ctx.region, evidence, stored, changes) } };
+  });
+}
+
+/** The responses of failing runs that are evidence, with the start of the streak of their target in the region. */
+function capturedOf(
+  region: string,
+  evidence: ReadonlyMap<string, LockedEvidence<ProbedTarget>>,
+  stored: readonly AdmittedResult[],
+  changes: ReadonlyMap<string, EvidenceChange>,
+): CapturedFailure[] {
+  return stored.flatMap(({ snapshot, target_id: targetId, scheduled_at: slot, status, skip }) => {
+    if (snapshot === undefined || skip || status === "up") return [];
+    const change = changes.get(targetId);
+    const state = change === undefined || "newest" in change ? undefined : change.evaluation.checkpoint.regions[region];
+    const since = state?.kind === "F" && state.streak > 0 ? state.since : null;
+    return [{ orgId: evidence.get(targetId)!.target.org_id, targetId, slot, since, snapshot }];
+  });
+}
+
+/** Writes the data that follows from new results besides evidence: rollup marks, counts, certificates and details. */
+async function writeDerived(
+  sql: Db,
+  now: number,
+  targetOf: (id: string) => ProbedTarget,
+  stored: readonly AdmittedResult[],
+): Promise<void> {
+  const counted = stored.filter((result) => !result.skip && result.recheck !== true);
+  await markLate(
+    sql,
+    counted.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
+    now,
+  );
+  await countForOrgs(
+    sql,
+    counted.map(({ target_id: id, timestamp, status }) => ({
+      orgId: targetOf(id).org_id,
+      startedMs: timestamp,
+      status,
+    })),
+    now,
+  );
+  const owned = stored.map((result) => {
+    const { org_id: orgId, kind } = targetOf(result.target_id);
+    return { orgId, kind, result };
+  });
+  await keepCertificates(sql, owned);
+  await keepDetails(
+    sql,
+    owned.flatMap((one) => (one.result.details == null ? [] : [{ ...one, details: one.result.details }])),
+  );
+}
+
+/**
+ * False when each result is newer than all evidence of its target from the region, and the batch has none of them
+ * twice.
+ */
+function mayHaveDuplicates(
+  evidence: ReadonlyMap<string, LockedEvidence<ProbedTarget>>,
+  region: string,
+  batch: readonly AgentResult[],
+): boolean {
+  const newest = new Map<string, number>();
+  for (const { target_id: id, scheduled_at: slot } of batch) {
+    if (slot <= (newest.get(id) ?? evidence.get(id)!.newestSlot(region))) return true;
+    newest.set(id, slot);
+  }
+  return false;
+}
+
+/** Folds results into the evidence of their targets. Those of a paused target or a disabled region are history only. */
+function fold(
+  ctx: AgentCtx,
+  evidence: ReadonlyMap<string, LockedEvidence<ProbedTarget>>,
+  stored: readonly AdmittedResult[],
+): Map<string, EvidenceChange> {
+  const now = ctx.clock.now();
+  const byTarget = new Map<string, AgentResult[]>();
+  for (const result of stored) {
+    const results = byTarget.get(result.target_id);
+    if (results === undefined) byTarget.set(result.target_id, [result]);
+    else results.push(result);
+  }
+  const changes = new Map<string, EvidenceChange>();
+  for (const [id, results] of byTarget) {
+    const locked = evidence.get(id)!;
+    const runs = locked.target.enabled
+      ? results
+          .filter((result) => !result.skip)
+          .map(({ scheduled_at, status, error, cause = null }) => ({ slot: scheduled_at, status, error, cause }))
+      : [];
+    changes.set(id, {
+      ...foldRuns(locked, ctx.region, runs, now),
+      closedBy: "engine",
+      // The agent reports the time of a run; a time in the future would remain the last check.
+      lastResultAt: Math.min(now, Math.max(...results.map((result) => result.timestamp))),
+    });
+  }
+  return changes;
+}

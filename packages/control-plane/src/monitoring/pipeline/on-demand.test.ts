@@ -1,0 +1,294 @@
+import t from "tap";
+import { protocolVersion, type RunReply } from "@statusmesh/shared/agent-protocol";
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import { newId } from "@statusmesh/shared/ids";
+import { agentLiveMs, agentSeen } from "../agents/service.ts";
+import type { Ctx } from "../../platform/context.ts";
+import { makeSealer } from "../../platform/crypto/seal.ts";
+import { openHub } from "../../platform/db/notify.ts";
+import { isOnGrid } from "@statusmesh/shared/schedule";
+import { createTarget } from "../targets/service.ts";
+import { serve } from "../../testing/app.ts";
+import { minute, second, until } from "../../testing/clock.ts";
+import { agentResult } from "../../testing/scene.ts";
+import { newAgent, newOrg, openWorld, refusal } from "../../testing/world.ts";
+import { pipelineRoutes } from "./api.ts";
+import { pull } from "./assign.ts";
+import { openIngest } from "./ingest.ts";
+import { claimRuns, recordRunReplies, runOnDemand } from "./on-demand.ts";
+
+const { sql, pool, clock, log, system } = await openWorld(t);
+const hub = openHub(sql, log);
+const elsewhere = openHub(pool(), log);
+const ctx = await newOrg(system);
+const [eu, twin, us] = [await newAgent(system, "eu"), await newAgent(system, "eu"), await newAgent(system, "us")];
+
+const spec: CheckSpec = {
+  type: "http",
+  url: "https://example.org/",
+  method: "GET",
+  timeout: 2000,
+  follow_redirects: true,
+  max_redirects: 5,
+  expected_status: { kind: "exact", value: 200 },
+  expected_body_contains: null,
+  headers: {},
+  body: null,
+  verify_tls: true,
+  basic_auth: null,
+  bearer_token: "SECRET",
+  capture_failures: true,
+};
+const replyTo = (run_id: string, changes: Partial<RunReply> = {}): RunReply => ({
+  run_id,
+  timestamp: clock.now(),
+  matched_expectations: true,
+  warnings: ["the certificate ends in 9 days"],
+  status: "up",
+  error: null,
+  http_status: 200,
+  response_size: 512,
+  dns_ms: 1,
+  connect_ms: 2,
+  tls_ms: 3,
+  ttfb_ms: 4,
+  total_ms: 10,
+  ...changes,
+});
+const run = (regions: readonly string[], changes: { targetId?: string } = {}, at = hub) =>
+  runOnDemand(ctx, at, { spec, targetId: null, regions, ...changes });
+const waiting = async () => [
+  ...(await sql<
+    { id: string; spec: string; claimed_by: string | null }[]
+  >`select id, spec::text as spec, claimed_by from on_demand_runs order by requested_at, id`),
+];
+const waits = (count = 1) => until(async () => (await waiting()).length === count, "the run in the table");
+const awake = () => Promise.all([eu, twin, us].map((agent) => agentSeen(agent)));
+
+t.beforeEach(awake);
+
+t.test(
+  "a run is claimed once, its secrets are sealed while it waits, and its reply wakes the caller on any replica",
+  async (t) => {
+    const asked = run(["eu"]);
+    await waits();
+    const [row] = await waiting();
+    t.match(row!.spec, /sealed:1:/);
+    t.notMatch(row!.spec, /SECRET/);
+    t.strictSame(await claimRuns(us, 10), [], "another region cannot claim it");
+    const claims = await Promise.all(
+      [eu, twin, eu, twin, eu, twin].map(async (agent) => ({ agent, runs: await claimRuns(agent, 10) })),
+    );
+    const winners = claims.filter(({ runs }) => runs.length > 0);
+    t.match(winners, [
+      { runs: [{ run_id: row!.id, org_id: ctx.orgId, target_id: null, scheduled_at: clock.now(), check: spec }] },
+    ]);
+    t.equal(winners.length, 1);
+    const winner = winners[0]!.agent;
+    const loser = winner === eu ? twin : eu;
+    await recordRunReplies(loser, [replyTo(row!.id, { status: "down" })]);
+    await recordRunReplies(winner, [replyTo(newId()), replyTo(row!.id), replyTo(row!.id, { status: "down" })]);
+    t.strictSame(await asked, { ...replyTo(row!.id), region: "eu" }, "the first reply of the agent that claimed it");
+    await recordRunReplies(winner, [replyTo(row!.id)]);
+
+    const other = run(["eu"], {}, elsewhere);
+    await waits();
+    const [taken] = await claimRuns(eu, 1);
+    await recordRunReplies(eu, [replyTo(taken!.run_id, { matched_expectations: false })]);
+    t.match(await other, { matched_expectations: false });
+    t.strictSame(await waiting(), [], "nothing is left in the table");
+  },
+);
+
+t.test("the oldest runs are claimed first, up to the capacity of the agent, and none without a caller", async (t) => {
+  const first = run(["eu"]);
+  await waits();
+  clock.advance(second);
+  const rest = [run(["eu"]), run(["eu"])];
+  await waits(3);
+  const [oldest] = await waiting();
+  const one = await claimRuns(eu, 1);
+  t.equal(one[0]?.run_id, oldest!.id);
+  clock.advance(minute);
+  t.strictSame(await claimRuns(eu, 10), []);
+  const refusals = Promise.all([first, ...rest].map((asked) => refusal(t, () => asked)));
+  await sql.notify("sm_runs_done", "");
+  t.match(await refusals, [{ code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }]);
+  t.strictSame(await waiting(), [], "nothing is left in the table");
+});
+
+t.test(
+  "the first region with an agent runs it; PROBE_UNAVAILABLE without one, PROBE_BUSY without a reply",
+  async (t) => {
+    clock.advance(agentLiveMs);
+    await agentSeen(us);
+    const asked = run(["eu", "us"]);
+    await waits();
+    const [taken] = await claimRuns(us, 1);
+    await recordRunReplies(us, [replyTo(taken!.run_id)]);
+    t.match(await asked, { region: "us" });
+    t.match(await refusal(t, () => run(["eu"])), {
+      code: "PROBE_UNAVAILABLE",
+      message: /No agent serves eu\./,
+      retryAfterSecs: 10,
+    });
+    t.match(await refusal(t, () => run([])), { code: "PROBE_UNAVAILABLE", message: /probed from no enabled region/ });
+
+    const unanswered = refusal(t, () => run(["us"]));
+    await waits();
+    clock.advance(2 * spec.timeout + 5 * second - 1);
+    await sql.notify("sm_runs_done", "");
+    const [still] = await claimRuns(us, 1);
+    t.ok(still, "the caller waits until the limit");
+    clock.advance(1);
+    await sql.notify("sm_runs_done", "");
+    t.match(await unanswered, { code: "PROBE_BUSY", message: /region us/, retryAfterSecs: 5 });
+
+    const busy = refusal(t, () => run(["us"]));
+    await waits();
+    const [held] = await claimRuns(us, 1);
+    const error = "the agent had no place for this run within 2 s";
+    await recordRunReplies(us, [replyTo(held!.run_id, { busy: true, status: "error", error })]);
+    t.match(
+      await busy,
+      { code: "PROBE_BUSY", message: /^The agent had no place .* Nothing was checked\./, retryAfterSecs: 5 },
+      "a run that found no place is not a verdict",
+    );
+    t.strictSame(await waiting(), [], "nothing is left in the table");
+  },
+);
+
+t.test("parallel runs of one target have different slots, on two replicas", async (t) => {
+  const { id } = await createTarget(ctx, { name: "Website", check: spec, interval: 10 });
+  const asked = Array.from({ length: 40 }, (_, n) => run(["eu"], { targetId: id }, n % 2 === 0 ? hub : elsewhere));
+  await waits(40);
+  const taken = await claimRuns(eu, 100);
+  const slots = new Set(taken.map((one) => one.scheduled_at));
+  t.equal(slots.size, 40);
+  t.ok(Math.max(...slots) < clock.now() + second && Math.min(...slots) >= clock.now());
+  t.notOk(
+    [...slots].some((slotMs) => isOnGrid({ targetId: id, region: "eu", intervalsMs: [10_000] }, slotMs)),
+    "none is a slot of the schedule",
+  );
+  const results = taken.map((one) => agentResult(id, one.scheduled_at, { timestamp: clock.now() }));
+  const ingest = openIngest(async () => {});
+  const { stored } = await ingest(eu, {
+    protocol: protocolVersion,
+    results,
+    runs: taken.map(({ run_id }) => replyTo(run_id)),
+  });
+  t.equal(stored, 40, "each result is a row");
+  t.equal((await Promise.all(asked)).length, 40);
+  t.match(
+    await ingest(us, { protocol: protocolVersion, results, runs: [] }),
+    { stored: 0, dropped_off_schedule: 40 },
+    "slots are independent of other regions",
+  );
+  t.match(await refusal(t, () => run(["eu"], { targetId: newId() })), { code: "TARGET_NOT_FOUND" });
+});
+
+t.test("a held pull claims a run of its region at once", async (t) => {
+  const request = { protocol: protocolVersion, agent_version: "1.0.0", capacity: 3 };
+  const { cursor } = await pull(eu, hub, { ...request, cursor: null }, AbortSignal.abort());
+  const held = pull(eu, hub, { ...request, cursor }, new AbortController().signal);
+  await hub.ready();
+  const asked = run(["eu"]);
+  const { runs, checks } = await held;
+  t.match(runs, [{ check: { bearer_token: "SECRET" } }]);
+  t.strictSame(checks, []);
+  await recordRunReplies(eu, [replyTo(runs[0]!.run_id)]);
+  t.match(await asked, { status: "up" });
+  t.strictSame(await waiting(), [], "nothing is left in the table");
+});
+
+t.test("over HTTP: a test stores nothing, check-now runs the stored check, and both require the scope", async (t) => {
+  let caller: Ctx = ctx;
+  const stop = new AbortController();
+  t.teardown(() => stop.abort());
+  const request = await serve(
+    t,
+    system,
+    pipelineRoutes(
+      hub,
+      openIngest(async () => {}),
+      stop.signal,
+    ),
+    { tenant: () => caller, agent: () => eu },
+  );
+  const { id } = await createTarget(ctx, { name: "Website", check: spec });
+  const answer = async () => {
+    await waits();
+    const { body } = await request("POST", "/api/agent/pull", {
+      protocol: protocolVersion,
+      agent_version: "1.0.0",
+      cursor: null,
+      capacity: 5,
+    });
+    const [taken] = body.runs as { run_id: string; target_id: string | null; check: CheckSpec }[];
+    const stored = await request("POST", "/api/agent/results", {
+      protocol: protocolVersion,
+      results: [],
+      runs: [replyTo(taken!.run_id)],
+    });
+    t.match(stored, { status: 200, body: { stored: 0, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 } });
+    return taken!;
+  };
+  const [tested, probe] = await Promise.all([request("POST", "/api/v1/targets/test", spec), answer()]);
+  t.match(tested, {
+    status: 200,
+    body: {
+      result: { target_id: null, region: "eu", status: "up", total_ms: 10 },
+      matched_expectations: true,
+      warnings: ["the certificate ends in 9 days"],
+    },
+  });
+  t.match(probe, { target_id: null, check: spec });
+  const [checked, again] = await Promise.all([request("POST", `/api/v1/targets/${id}/check-now`), answer()]);
+  t.match(checked, {
+    status: 200,
+    body: { target_id: id, region: "eu", status: "up", timestamp: new Date(clock.now()).toISOString() },
+  });
+  t.match(again, { target_id: id, check: spec });
+
+  const refused = (status: number, code: string, field: string | null = null) => ({
+    status,
+    body: { error: { code, field } },
+  });
+  t.match(
+    await request("POST", "/api/v1/targets/test", { ...spec, bearer_token: "***" }),
+    refused(400, "REDACTION_SENTINEL", "/bearer_token"),
+  );
+  t.match(
+    await request("POST", "/api/v1/targets/test", { ...spec, url: "http://127.0.0.1/" }),
+    refused(400, "SSRF_BLOCKED", "/url"),
+  );
+  t.match(
+    await request("POST", "/api/v1/targets/test", { ...spec, timeout: 1 }),
+    refused(400, "INVALID_TIMEOUT", "/timeout"),
+  );
+  t.match(await request("POST", `/api/v1/targets/${newId()}/check-now`), refused(404, "TARGET_NOT_FOUND"));
+  caller = await newOrg(system);
+  t.match(await request("POST", `/api/v1/targets/${id}/check-now`), refused(404, "TARGET_NOT_FOUND"));
+  caller = { ...ctx, scopes: new Set(["targets:read", "targets:write"]) };
+  t.match(await request("POST", `/api/v1/targets/${id}/check-now`), refused(403, "INSUFFICIENT_SCOPE"));
+  t.match(await request("POST", "/api/v1/targets/test", spec), refused(403, "INSUFFICIENT_SCOPE"));
+  t.strictSame(await waiting(), []);
+});
+
+t.test("a run that this replica cannot open fails with the reason, and those claimed with it run", async (t) => {
+  const asked = [
+    run(["eu"]),
+    runOnDemand({ ...ctx, sealer: makeSealer(Buffer.alloc(32, 9)) }, hub, { spec, targetId: null, regions: ["eu"] }),
+  ];
+  await waits(2);
+  const taken = await claimRuns(eu, 10);
+  t.match(taken.map(({ check }) => check.type).sort(), ["http", "withheld"]);
+  const lost = taken.find(({ check }) => check.type === "withheld")!;
+  t.match(lost.check, { reason: /^this replica cannot open the secrets/ });
+  t.notMatch(JSON.stringify(lost), /SECRET|sealed:/);
+  await recordRunReplies(
+    eu,
+    taken.map(({ run_id }) => replyTo(run_id)),
+  );
+  await Promise.all(asked);
+});

@@ -1,0 +1,156 @@
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import { kindOf } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import type { OnDemandRun, RunReply, WithheldCheck } from "@statusmesh/shared/agent-protocol";
+import { liveAgents } from "../agents/service.ts";
+import { type AgentCtx, type Ctx, inTransaction, type System } from "../../platform/context.ts";
+import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { UnreadableSecret } from "../../platform/crypto/seal.ts";
+import type { Hub } from "../../platform/db/notify.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import { issueFreeSlot } from "../results/engine.ts";
+import { targetToRun } from "../targets/service.ts";
+import * as queries from "./on-demand-queries.ts";
+
+/** Maximum time between control plane and agent, both directions. */
+const graceMs = 5_000;
+/** Maximum wait of a caller: the check's timeout to find a place for the run, and once more to run it. */
+const waitMs = (timeoutMs: number): number => 2 * timeoutMs + graceMs;
+const longestMs = waitMs(60_000);
+
+const place = (runId: string, pointer: string) => `runs/${runId}${pointer}`;
+
+/**
+ * Runs `spec` now on an agent of one of `regions` and waits for the reply. PROBE_UNAVAILABLE when no agent serves
+ * them, PROBE_BUSY when none had a place for the run within the timeout, or none replied within twice that time and 5
+ * s.
+ */
+export async function runOnDemand(
+  ctx: Ctx,
+  hub: Hub,
+  input: { spec: CheckSpec; targetId: string | null; regions: readonly string[] },
+): Promise<RunReply & { region: string }> {
+  const region = await firstServed(ctx, input.regions);
+  const id = newId();
+  const sealed = kindOf(input.spec).mapSecrets(input.spec, (secret, pointer) =>
+    ctx.sealer.seal(secret, place(id, pointer)),
+  ) as CheckSpec;
+  const deadline = ctx.clock.now() + waitMs(input.spec.timeout);
+  await inTransaction(ctx, async ({ sql, clock }) => {
+    const now = clock.now();
+    const slot = input.targetId === null ? null : await slotFor(sql, input.targetId, region, now);
+    await queries.insertRun(sql, {
+      id,
+      org_id: ctx.orgId,
+      region_id: region,
+      target_id: input.targetId,
+      spec: sealed,
+      requested_at: new Date(now),
+      scheduled_at: slot,
+    });
+  });
+  const over = new AbortController();
+  const answer = (ms: number) =>
+    hub.wait("sm_runs_done", ms, { predicate: (payload) => payload === id, signal: over.signal });
+  try {
+    let answered = answer(deadline - ctx.clock.now());
+    await queries.wakeAgents(ctx.sql, region);
+    for (;;) {
+      await answered;
+      const left = deadline - ctx.clock.now();
+      answered = answer(Math.max(0, left));
+      const reply = await queries.selectReply(ctx.sql, id);
+      if (reply?.busy === true) throw busy(`${capital(reply.error ?? "the agent is busy")}. Nothing was checked.`);
+      if (reply !== null) return { ...reply, region };
+      if (left <= 0) throw busy(`No agent of the region ${region} answered in time.`);
+    }
+  } finally {
+    over.abort();
+    await queries.deleteRun(ctx.sql, id);
+  }
+}
+
+/** Runs the check of a target now; the result is stored. Throws also TARGET_NOT_FOUND and SECRET_UNREADABLE. */
+export async function checkNow(ctx: Ctx, hub: Hub, targetId: string): Promise<RunReply & { region: string }> {
+  const { spec, regions } = await targetToRun(ctx, targetId);
+  return await runOnDemand(ctx, hub, { spec, targetId, regions });
+}
+
+async function slotFor(sql: Db, targetId: string, region: string, fromMs: number): Promise<Date> {
+  const slot = await issueFreeSlot(sql, { targetId, region, fromMs });
+  if (slot === null) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.");
+  return slot;
+}
+
+const busy = (reason: string): AppError =>
+  new AppError("PROBE_BUSY", `${reason} Try again in a moment.`, { retryAfterSecs: 5 });
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string> {
+  for (const region of regions) if ((await liveAgents(ctx, region)).length > 0) return region;
+  throw new AppError(
+    "PROBE_UNAVAILABLE",
+    regions.length === 0
+      ? "The monitor is probed from no enabled region. Choose one that is enabled, or ask the operator to enable one."
+      : `No agent serves ${regions.join(", ")}. Start sm-agent there, or enable the built-in one.`,
+    { retryAfterSecs: 10 },
+  );
+}
+
+/** Number of unanswered runs of the organisation, without those of a killed process. */
+export async function countWaitingRuns(ctx: Ctx): Promise<number> {
+  return await queries.countWaitingRuns(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - longestMs));
+}
+
+/** Claims up to `limit` waiting runs of the agent's region. Each run is claimed once among all replicas. */
+export async function claimRuns(ctx: AgentCtx, limit: number): Promise<OnDemandRun[]> {
+  const now = ctx.clock.now();
+  const rows = await queries.claimRuns(ctx.sql, {
+    agentId: ctx.agentId,
+    region: ctx.region,
+    limit,
+    now: new Date(now),
+    requestedAfter: new Date(now - 60_000),
+  });
+  return rows.map((row) => ({
+    run_id: row.id,
+    org_id: row.org_id,
+    target_id: row.target_id,
+    scheduled_at: (row.scheduled_at ?? row.requested_at).getTime(),
+    check: openRun(ctx, row),
+  }));
+}
+
+/** The check of a run, or its error: one bad run must not lose the others. */
+function openRun({ sealer }: AgentCtx, { id, spec }: queries.RunRow): CheckSpec | WithheldCheck {
+  try {
+    return kindOf(spec).mapSecrets(spec, (secret, pointer) => sealer.open(secret, place(id, pointer))) as CheckSpec;
+  } catch (error) {
+    if (!(error instanceof UnreadableSecret)) throw error;
+    return {
+      type: "withheld",
+      reason: "this replica cannot open the secrets of the check: give every replica the same keys",
+    };
+  }
+}
+
+/** Stores an agent's replies to its runs and wakes the callers. */
+export async function recordRunReplies(ctx: AgentCtx, replies: readonly RunReply[]): Promise<void> {
+  for (const reply of replies) await queries.storeReply(ctx.sql, ctx.agentId, reply, new Date(ctx.clock.now()));
+}
+
+/** Seals up to `limit` waiting runs after `after`, by id, under the current key. For rotate-kek. */
+export async function resealWaitingRuns(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
+  return await inTransaction(system, async ({ sql, sealer }) =>
+    resealRows<Pick<queries.RunRow, "id" | "spec">, CheckSpec>({
+      sealer,
+      limit,
+      rows: await queries.selectUnclaimedRuns(sql, after, limit),
+      map: ({ id, spec }, change) =>
+        kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, place(id, pointer))) as CheckSpec,
+      store: async (id, spec) => await queries.updateRunSpec(sql, id, spec),
+    }),
+  );
+}

@@ -1,0 +1,87 @@
+import type { Db } from "../../platform/db/sql.ts";
+
+export interface RegionRow {
+  id: string;
+  name: string;
+  location: string | null;
+  enabled: boolean;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = (sql: Db) => sql`id, name, location, enabled, created_at, updated_at`;
+
+export async function selectRegions(
+  sql: Db,
+  onlyEnabled: boolean,
+  limit: number,
+  offset: number,
+): Promise<RegionRow[]> {
+  return await sql<RegionRow[]>`
+    select ${columns(sql)} from regions where enabled or not ${onlyEnabled} order by created_at, id
+    limit ${limit} offset ${offset}`;
+}
+
+export async function countRegions(sql: Db, onlyEnabled: boolean): Promise<number> {
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from regions where enabled or not ${onlyEnabled}`;
+  return row!.count;
+}
+
+export async function selectRegion(sql: Db, id: string): Promise<RegionRow | null> {
+  const [row] = await sql<RegionRow[]>`select ${columns(sql)} from regions where id = ${id}`;
+  return row ?? null;
+}
+
+/** The region, locked against another change until the transaction ends. */
+export async function lockRegion(sql: Db, id: string): Promise<RegionRow | null> {
+  const [row] = await sql<RegionRow[]>`select ${columns(sql)} from regions where id = ${id} for no key update`;
+  return row ?? null;
+}
+
+/** The enabled regions among `ids`, locked against deletion until the transaction ends. */
+export async function keepEnabledRegions(sql: Db, ids: readonly string[]): Promise<string[]> {
+  const rows = await sql<
+    { id: string }[]
+  >`select id from regions where enabled and id = any(${[...ids]}::text[]) order by id for key share`;
+  return rows.map((row) => row.id);
+}
+
+export async function selectDisabledRegions(sql: Db): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from regions where not enabled order by id`;
+  return rows.map((row) => row.id);
+}
+
+/** Wakes the held pulls of every replica, which then check whether their region is enabled. */
+export async function wakePulls(sql: Db): Promise<void> {
+  await sql`select pg_notify('sm_targets', '')`;
+}
+
+/** Null when the id is taken. */
+export async function insertRegion(
+  sql: Db,
+  row: { id: string; name: string; location: string | null; now: Date },
+): Promise<RegionRow | null> {
+  const [inserted] = await sql<RegionRow[]>`
+    insert into regions (id, name, location, created_at, updated_at)
+    values (${row.id}, ${row.name}, ${row.location}, ${row.now}, ${row.now})
+    on conflict (id) do nothing returning ${columns(sql)}`;
+  return inserted ?? null;
+}
+
+export async function updateRegion(
+  sql: Db,
+  row: { id: string; name: string; location: string | null; enabled: boolean; now: Date },
+): Promise<RegionRow> {
+  const [updated] = await sql<RegionRow[]>`
+    update regions set name = ${row.name}, location = ${row.location}, enabled = ${row.enabled},
+      updated_at = ${row.now}
+    where id = ${row.id} returning ${columns(sql)}`;
+  return updated!;
+}
+
+/** False when it does not exist. Throws a foreign key violation while targets or agents are in it. */
+export async function deleteRegion(sql: Db, id: string): Promise<boolean> {
+  return (await sql`delete from regions where id = ${id}`).count === 1;
+}

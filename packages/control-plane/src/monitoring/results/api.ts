@@ -1,0 +1,93 @@
+import Type from "typebox";
+import { csvReply } from "../../platform/http/csv.ts";
+import { ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam, paging } from "../../platform/http/wire.ts";
+import { rangeQuery } from "./range.ts";
+import { CheckResultPage, IncidentPeriodPage, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
+import * as service from "./service.ts";
+
+const region = Type.Optional(Type.String({ maxLength: 40, description: "Only this region", examples: ["frankfurt"] }));
+const shared = {
+  auth: "tenant",
+  scope: "targets:read",
+  tag: "Results",
+  params: IdParam,
+  errors: ["TARGET_NOT_FOUND", "BAD_TIME_RANGE"],
+} as const;
+
+/** Results and statistics computed from them. */
+export const resultRoutes: Route[] = [
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/results",
+    summary: "List results",
+    description:
+      "Newest first. Runs that were throttled or failed inside the agent, and rechecks, are listed and " +
+      "count neither in uptime nor in latency.",
+    query: Type.Object({ ...rangeQuery, region, ...paging(1000, 10_000) }),
+    replies: { 200: CheckResultPage },
+    handle: async ({ ctx, params, query }) => ok(await service.listResults(ctx, params.id, query)),
+  }),
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/results.csv",
+    summary: "Results as CSV",
+    description: "The rows of the list, newest first, at most 1,000,000. Sent while it is read.",
+    query: Type.Object({ ...rangeQuery, region }, { additionalProperties: false }),
+    replies: { 200: Type.String({ description: "CSV (RFC 4180) with a header line" }) },
+    mediaType: "text/csv",
+    handle: async ({ ctx, params, query }) =>
+      csvReply(`results-${params.id.slice(0, 8)}.csv`, await service.resultsCsv(ctx, params.id, query)),
+  }),
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/latency",
+    summary: "Latency over time",
+    description:
+      "The range in about 60 slices, each a multiple of 60 s. Exact below 60 hours. Ranges of 60 hours and " +
+      "more, and those that begin more than 90 days ago, are made from whole hours of the last 13 months: " +
+      "percentiles are within 1 %, a slice is at least an hour long and takes the hours that begin in it.",
+    query: Type.Object({ ...rangeQuery, region }),
+    replies: { 200: LatencySeries },
+    handle: async ({ ctx, params, query }) => ok(await service.latencySeries(ctx, params.id, query)),
+  }),
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/latency/by-region",
+    summary: "Latency over time by region",
+    query: Type.Object(rangeQuery),
+    replies: { 200: RegionLatency },
+    handle: async ({ ctx, params, query }) => ok(await service.latencyByRegion(ctx, params.id, query)),
+  }),
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/uptime",
+    summary: "Uptime",
+    query: Type.Object({ ...rangeQuery, region }),
+    replies: { 200: Uptime },
+    handle: async ({ ctx, params, query }) => ok(await service.uptime(ctx, params.id, query)),
+  }),
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/incidents",
+    summary: "List incident periods",
+    description:
+      "Newest first. A period is a contiguous run of down or error results of a region, in slot order; an " +
+      "up result ends it, and bad runs after that are another period. Degraded results neither start, end " +
+      "nor split a period and are not counted, nor are runs that were skipped. Periods of several regions " +
+      "that overlap are one. A period that reaches over an edge of the range is shown whole.",
+    query: Type.Object({
+      ...rangeQuery,
+      ongoing_only: Type.Boolean({ default: false, description: "Only ongoing periods" }),
+      ...paging(100, 1000),
+    }),
+    replies: { 200: IncidentPeriodPage },
+    handle: async ({ ctx, params, query }) => ok(await service.listPeriods(ctx, params.id, query)),
+  }),
+];

@@ -1,0 +1,76 @@
+import type { CheckType } from "@statusmesh/shared/checks";
+import { arrayOf } from "../../platform/db/array.ts";
+import type { Db } from "../../platform/db/sql.ts";
+
+/** First half of the two-part advisory lock under which on-demand slots of a target are chosen; jobs use 7341. */
+const lockSpace = 7_342;
+
+/** A slot of a target in a region, Unix ms. */
+export interface Slot {
+  targetId: string;
+  slotMs: number;
+}
+
+/** Records off-grid slots that the control plane issues, so that ingest accepts their results. */
+export async function issueSlots(sql: Db, region: string, slots: readonly Slot[]): Promise<void> {
+  if (slots.length === 0) return;
+  await sql`
+    insert into issued_slots (target_id, region, scheduled_at)
+    select target_id, ${region}, scheduled_at
+    from unnest(${arrayOf(slots.map((slot) => slot.targetId))}::uuid[],
+      ${arrayOf(slots.map((slot) => new Date(slot.slotMs).toISOString()))}::timestamptz[]) as s
+        (target_id, scheduled_at)
+    on conflict do nothing`;
+}
+
+/** The part of a target that decides where a slot is free. */
+export interface SlotHistoryRow {
+  kind: CheckType;
+  created_at: Date;
+  /** In seconds, the current one first. */
+  intervals: number[];
+  /** The last slot issued in the region since the given time. */
+  last: Date | null;
+}
+
+/** Locks the issuing of slots of a target until the transaction ends. Null when the target is gone. */
+export async function lockIssuing(
+  sql: Db,
+  targetId: string,
+  region: string,
+  from: Date,
+): Promise<SlotHistoryRow | null> {
+  await sql`select pg_advisory_xact_lock(${lockSpace}, hashtext(${targetId}))`;
+  // A separate statement, so that it sees the slots of the transactions that the lock waited for.
+  const [row] = await sql<SlotHistoryRow[]>`
+    select t.kind, t.created_at, ${intervalsOf(sql)} as intervals,
+      (select max(i.scheduled_at) from issued_slots i
+        where i.target_id = t.id and i.region = ${region} and i.scheduled_at >= ${from}) as last
+    from targets t where t.id = ${targetId}`;
+  return row ?? null;
+}
+
+/** SQL: all intervals that the target `t` has had, in seconds, the current one first. */
+export const intervalsOf = (sql: Db) => sql`
+  case when t.past_intervals = '{}' then array[t.interval_secs]
+    else t.interval_secs || array(select jsonb_object_keys(t.past_intervals)::int) end`;
+
+/** The issued ones among the slots of the region, as `target/slot`. */
+export async function selectIssued(sql: Db, region: string, slots: readonly Slot[]): Promise<Set<string>> {
+  if (slots.length === 0) return new Set();
+  const rows = await sql<{ target_id: string; scheduled_at: Date }[]>`
+    select i.target_id, i.scheduled_at
+    from unnest(${arrayOf(slots.map((slot) => slot.targetId))}::uuid[],
+      ${arrayOf(slots.map((slot) => new Date(slot.slotMs).toISOString()))}::timestamptz[]) as s
+        (target_id, scheduled_at)
+    join issued_slots i on i.target_id = s.target_id and i.region = ${region} and i.scheduled_at = s.scheduled_at`;
+  return new Set(rows.map((row) => issuedKey({ targetId: row.target_id, slotMs: row.scheduled_at.getTime() })));
+}
+
+export const issuedKey = ({ targetId, slotMs }: Slot): string => `${targetId}/${slotMs}`;
+
+/** Deletes slots older than the retention of results, and those of deleted targets. */
+export async function dropOldSlots(sql: Db, before: Date): Promise<void> {
+  await sql`delete from issued_slots where scheduled_at < ${before}`;
+  await sql`delete from issued_slots i using deleted_targets d where i.target_id = d.target_id`;
+}

@@ -1,0 +1,30 @@
+import type { Db } from "../../platform/db/sql.ts";
+import { insertLateHours } from "./late-queries.ts";
+
+const hourMs = 3_600_000;
+
+/** Start of the hour of a slot, Unix ms. */
+export const hourOf = (atMs: number): number => Math.floor(atMs / hourMs) * hourMs;
+
+/**
+ * Marks the hours of results that arrived after their hour ended, so that the rollup sums them again. Call it in
+ * the transaction that inserts the results, with the new rows and the clock of the batch. That transaction must end
+ * within 30 s; with clocks of replicas up to a minute apart nothing is missed.
+ */
+export async function markLate(
+  sql: Db,
+  rows: readonly { targetId: string; scheduledAt: Date }[],
+  nowMs: number,
+): Promise<void> {
+  const current = hourOf(nowMs);
+  const late = new Map<string, { targetId: string; hour: number }>();
+  for (const { targetId, scheduledAt } of rows) {
+    const hour = hourOf(scheduledAt.getTime());
+    if (hour < current) late.set(`${targetId} ${hour}`, { targetId, hour });
+  }
+  if (late.size === 0) return;
+  const marks = [...late.values()].sort((a, b) =>
+    a.targetId === b.targetId ? a.hour - b.hour : a.targetId < b.targetId ? -1 : 1,
+  );
+  await insertLateHours(sql, marks);
+}

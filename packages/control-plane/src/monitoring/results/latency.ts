@@ -1,0 +1,184 @@
+import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
+import { isByHour, type Sources, sourcesOf } from "./hours.ts";
+import {
+  type LatencyHourRow,
+  type LatencyRow,
+  selectLatency,
+  selectLatencyHours,
+  selectRegions,
+} from "./latency-queries.ts";
+import type { ResultTarget } from "./queries.ts";
+import type { Range } from "./range.ts";
+import { type RangeInput, resolve, roundMs } from "./resolve.ts";
+import { inTurn } from "./turns.ts";
+import type { LatencyBucket, LatencySeries, RegionLatency } from "./schema.ts";
+import { addSketch, emptyHistogram, type Histogram, percentiles } from "./sketch.ts";
+
+/** Percentiles of a bucket, as shares. */
+const shares = [0.5, 0.95, 0.99] as const;
+const hourSecs = 3600;
+
+/** Latency in about 60 slices. Every slice of the range is present; `samples` 0 marks a gap. */
+export async function latencySeries(ctx: Ctx, targetId: string, input: RangeInput): Promise<LatencySeries> {
+  requireScope(ctx, "targets:read");
+  return await inTurn(ctx, () => readLatency(ctx, targetId, input));
+}
+
+/** {@link latencySeries} without a scope check. */
+export async function readLatency(reader: OrgReader, targetId: string, input: RangeInput): Promise<LatencySeries> {
+  const { bucketSecs, range, rows } = await latencyRows(reader, targetId, input, false);
+  return { bucket_seconds: bucketSecs, buckets: fill(range, bucketSecs, rows) };
+}
+
+/** Latency over time for each region that ran, by region id; `samples` is 0 where no run succeeded. */
+export async function latencyByRegion(
+  ctx: Ctx,
+  targetId: string,
+  input: Omit<RangeInput, "region">,
+): Promise<RegionLatency> {
+  requireScope(ctx, "targets:read");
+  return await inTurn(ctx, () => readLatencyByRegion(ctx, targetId, input));
+}
+
+/** {@link latencyByRegion} without a scope check. */
+export async function readLatencyByRegion(
+  reader: OrgReader,
+  targetId: string,
+  input: Omit<RangeInput, "region">,
+): Promise<RegionLatency> {
+  const { bucketSecs, range, rows, target, sources } = await latencyRows(reader, targetId, input, true);
+  const ran = await selectRegions(reader.sql, reader.orgId, target, sources);
+  const regions = [...new Set([...ran, ...rows.map((row) => row.region)])].sort();
+  const of = (region: string) => rows.filter((row) => row.region === region);
+  return {
+    bucket_seconds: bucketSecs,
+    regions: regions.map((region) => ({ region, buckets: fill(range, bucketSecs, of(region)) })),
+  };
+}
+
+/** Slices with samples. Short ranges are exact and go by the time of the run, long ones by the hour of the slot. */
+async function latencyRows(
+  ctx: OrgReader,
+  targetId: string,
+  input: RangeInput,
+  byRegion: boolean,
+): Promise<{ target: ResultTarget; range: Range; sources: Sources; bucketSecs: number; rows: LatencyRow[] }> {
+  const { target, range, region } = await resolve(ctx, targetId, input);
+  const bucketSecs = bucketSeconds(range);
+  if (!isByHour(range, ctx.clock.now()))
+    return {
+      target,
+      range,
+      sources: { hours: null, runs: [range] },
+      bucketSecs,
+      rows: await selectLatency(ctx.sql, ctx.orgId, target, range, region, bucketSecs, byRegion),
+    };
+  // Without raw results nothing is finer than an hour.
+  const width = Math.max(bucketSecs, hourSecs);
+  const { latency_from: from, latency_to: to } = target;
+  const sources = sourcesOf(range, from === null || to === null ? null : { from, to });
+  return {
+    target,
+    range,
+    sources,
+    bucketSecs: width,
+    rows: gather(range, width, await selectLatencyHours(ctx.sql, ctx.orgId, target, sources, region), byRegion),
+  };
+}
+
+/** About 60 slices, each a multiple of a minute: 1 h → 60 s, 24 h → 1440 s, 7 d → 10080 s, 30 d → 43200 s. */
+function bucketSeconds({ from, to }: Range): number {
+  return Math.max(60, Math.floor((to.getTime() - from.getTime()) / 60_000 / 60) * 60);
+}
+
+/** Start of the slice of a time, Unix ms. Slices count from the epoch, so they stay fixed while the range moves. */
+const sliceOf = (atMs: number, bucketSecs: number): number =>
+  Math.floor(atMs / (bucketSecs * 1000)) * bucketSecs * 1000;
+
+/** A slice that hours are added to. */
+interface Slice extends Omit<LatencyHourRow, "hour" | "sketch"> {
+  t: number;
+  histogram: Histogram;
+}
+
+/**
+ * Adds hours to slices. A slice takes the hours that start in it; the first slice also the hour in which the range
+ * starts.
+ */
+function gather(range: Range, bucketSecs: number, hours: readonly LatencyHourRow[], byRegion: boolean): LatencyRow[] {
+  const first = sliceOf(range.from.getTime(), bucketSecs);
+  const slices = new Map<string, Slice>();
+  for (const { hour, sketch, ...sums } of hours) {
+    const t = Math.max(first, sliceOf(hour.getTime(), bucketSecs));
+    const region = byRegion ? sums.region : "";
+    const slice = slices.get(`${t} ${region}`);
+    if (slice === undefined) {
+      const histogram = emptyHistogram();
+      addSketch(histogram, sketch);
+      slices.set(`${t} ${region}`, { ...sums, t, region, histogram });
+      continue;
+    }
+    addSketch(slice.histogram, sketch);
+    for (const name of sumNames) slice[name] += sums[name];
+  }
+  return [...slices.values()].map((slice) => {
+    const [p50, p95, p99] = percentiles(slice.histogram, shares);
+    const mean = (phase: "dns" | "connect" | "tls" | "ttfb") =>
+      slice[`${phase}_n`] === 0 ? null : slice[`${phase}_sum`] / slice[`${phase}_n`];
+    return {
+      region: slice.region,
+      t: slice.t / 1000,
+      percentiles: [p50!, p95!, p99!],
+      avg: slice.total_sum / slice.samples,
+      dns: mean("dns"),
+      connect: mean("connect"),
+      tls: mean("tls"),
+      ttfb: mean("ttfb"),
+      samples: slice.samples,
+    };
+  });
+}
+
+const sumNames = [
+  "samples",
+  "total_sum",
+  "dns_sum",
+  "connect_sum",
+  "tls_sum",
+  "ttfb_sum",
+  "dns_n",
+  "connect_n",
+  "tls_n",
+  "ttfb_n",
+] as const;
+
+/** Every slice that overlaps the range, in order; slices without a row are gaps. */
+function fill(range: Range, bucketSecs: number, rows: readonly LatencyRow[]): LatencyBucket[] {
+  const known = new Map(rows.map((row) => [row.t * 1000, row]));
+  const buckets: LatencyBucket[] = [];
+  for (let t = sliceOf(range.from.getTime(), bucketSecs); t < range.to.getTime(); t += bucketSecs * 1000) {
+    const row = known.get(t);
+    buckets.push(
+      row === undefined
+        ? { t, p50: 0, p95: 0, p99: 0, avg: 0, dns: 0, connect: 0, tls: 0, ttfb: 0, samples: 0 }
+        : presentBucket(t, row),
+    );
+  }
+  return buckets;
+}
+
+function presentBucket(t: number, row: LatencyRow): LatencyBucket {
+  const [p50, p95, p99] = row.percentiles;
+  return {
+    t,
+    p50: roundMs(p50),
+    p95: roundMs(p95),
+    p99: roundMs(p99),
+    avg: roundMs(row.avg),
+    dns: roundMs(row.dns ?? 0),
+    connect: roundMs(row.connect ?? 0),
+    tls: roundMs(row.tls ?? 0),
+    ttfb: roundMs(row.ttfb ?? 0),
+    samples: row.samples,
+  };
+}

@@ -1,0 +1,98 @@
+import { throttledByCap } from "@statusmesh/shared/result";
+import { arrayOf } from "../../platform/db/array.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import { type Counts, slackMs } from "./queries.ts";
+import type { Range } from "./range.ts";
+
+/** The targets whose newest result was throttled by the limit per host. */
+export async function selectThrottled(sql: Db, orgId: string, targetIds: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select t.id from targets t join target_states s on s.target_id = t.id
+    cross join lateral (
+      select r.skip, r.error from results r
+      where r.target_id = t.id and r.scheduled_at <= s.last_result_at + interval '10 minutes'
+        and r.scheduled_at >= s.last_result_at - make_interval(secs => t.interval_secs) - interval '10 minutes'
+      order by r.scheduled_at desc limit 1
+    ) newest
+    where t.org_id = ${orgId} and t.id = any(${arrayOf(targetIds)}::uuid[]) and newest.skip
+      and newest.error = ${throttledByCap}`;
+  return rows.map((row) => row.id);
+}
+
+export interface SliceRow {
+  target_id: string;
+  /** Index from the start of the range. */
+  slice: number;
+  status: "up" | "degraded" | "down";
+  p95: number | null;
+}
+
+/**
+ * The range cut into slices of `sliceMs` by slot, for many targets: the worst status and the 95th percentile in ms,
+ * without empty slices. 100 targets with a check per minute over 24 h are 144,000 rows and took 0.23 s. Going by slot
+ * keeps the planner away from partitions of other days.
+ */
+export async function selectSlices(
+  sql: Db,
+  orgId: string,
+  targetIds: readonly string[],
+  range: Range,
+  sliceMs: number,
+): Promise<SliceRow[]> {
+  return await sql<SliceRow[]>`
+    select t.id as target_id, h.slice, h.status, h.p95
+    from targets t
+    cross join lateral (
+      select floor(extract(epoch
+        from r.scheduled_at - ${range.from}::timestamptz)::float8 * 1000 / ${sliceMs}::int)::int as slice,
+        case when bool_or(r.status in ('down', 'error')) then 'down'
+          when bool_or(r.status = 'degraded') then 'degraded' else 'up' end as status,
+        percentile_cont(0.95) within group (order by r.total_ms) filter (where r.status in ('up', 'degraded')) as p95
+      from results r
+      where r.target_id = t.id and r.scheduled_at >= ${range.from} and r.scheduled_at < ${range.to} and not r.skip
+        and not r.recheck
+      group by 1
+    ) h
+    where t.org_id = ${orgId} and t.id = any(${targetIds as string[]}::uuid[])`;
+}
+
+export interface DayRow extends Counts {
+  target_id: string;
+  /** A UTC day, `2026-11-20`. */
+  day: string;
+}
+
+/**
+ * Runs per target and UTC day from `firstDay` to `now`: rolled-up days, and the rest (usually at most two hours) from
+ * the results. Days without a run are left out.
+ */
+export async function selectDays(
+  sql: Db,
+  orgId: string,
+  targetIds: readonly string[],
+  firstDay: string,
+  now: Date,
+): Promise<DayRow[]> {
+  return await sql<DayRow[]>`
+    select t.id as target_id, d.day::text as day, sum(d.up)::int as up, sum(d.down)::int as down,
+      sum(d.degraded)::int as degraded, sum(d.error)::int as error
+    from targets t
+    cross join lateral (
+      select s.day, s.up, s.down, s.degraded, s.error
+      from results_daily s
+      where s.target_id = t.id and s.day >= ${firstDay}::date
+      union all
+      select (r.scheduled_at at time zone 'UTC')::date as day, count(*) filter (where r.status = 'up') as up,
+        count(*) filter (where r.status = 'down') as down,
+        count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
+      from results r
+      where r.target_id = t.id and not r.skip and not r.recheck
+        and r.scheduled_at >= greatest((select p.next_hour
+          from rollup_progress p), ${`${firstDay}T00:00:00Z`}::timestamptz)
+        and r.scheduled_at < ${new Date(now.getTime() + slackMs)}
+      group by 1
+    ) d
+    where t.org_id = ${orgId} and t.id = any(${targetIds as string[]}::uuid[])
+    group by 1, 2
+    order by 1, 2`;
+}

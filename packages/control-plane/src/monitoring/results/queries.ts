@@ -1,0 +1,211 @@
+import type { ResultDetails } from "@statusmesh/shared/checks";
+import type { CheckStatus } from "@statusmesh/shared/result";
+import { longestDelayMs } from "@statusmesh/shared/schedule";
+import { arrayOf } from "../../platform/db/array.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import type { Sources } from "./hours.ts";
+import { intervalsOf } from "./issued-slot-queries.ts";
+import type { Range } from "./range.ts";
+
+/** A target for result queries: longest distance of its slots, and its rolled-up hours. */
+export interface ResultTarget {
+  id: string;
+  /** Over the current and earlier intervals, because their results are read as well. */
+  longest_interval_secs: number;
+  /** Results before this time are counted by the hour; null before the first rollup. */
+  counted_to: Date | null;
+  /** Range in which latency is rolled up by the hour. */
+  latency_from: Date | null;
+  latency_to: Date | null;
+}
+
+/** The target; null when the organisation has none with that id. */
+export async function targetExists(sql: Db, orgId: string, targetId: string): Promise<ResultTarget | null> {
+  const [row] = await sql<ResultTarget[]>`
+    select t.id, (select max(secs) from unnest(${intervalsOf(sql)}) as i (secs)) as longest_interval_secs,
+      p.next_hour as counted_to, p.latency_from, p.latency_to
+    from targets t left join rollup_progress p on true where t.org_id = ${orgId} and t.id = ${targetId}`;
+  return row ?? null;
+}
+
+/** Clock tolerance: ingest refuses runs that are further off their slot. */
+export const slackMs = 6 * 60_000;
+
+/** Maximum time from a slot to its run, ms. */
+export const delayMs = (target: ResultTarget): number => longestDelayMs(target.longest_interval_secs * 1000) + slackMs;
+
+/**
+ * Rows of the target whose time is in the range. Partitions and the primary key go by slot, so the slot is bounded
+ * too, by the rule of ingest (`scheduleViolation` in schedule.ts).
+ */
+export const rowsOf = (sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null) => sql`
+  from results r
+  where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
+    and r.scheduled_at >= ${new Date(range.from.getTime() - delayMs(target))}
+    and r.scheduled_at < ${new Date(range.to.getTime() + slackMs)}
+    and r."timestamp" >= ${range.from} and r."timestamp" < ${range.to}
+    and (${region}::text is null or r.region = ${region})`;
+
+export interface ResultRow {
+  target_id: string;
+  region: string;
+  timestamp: Date;
+  status: CheckStatus;
+  error: string | null;
+  http_status: number | null;
+  response_size: number | null;
+  dns_ms: number | null;
+  connect_ms: number | null;
+  tls_ms: number | null;
+  ttfb_ms: number | null;
+  total_ms: number | null;
+  details: ResultDetails | null;
+  recheck: boolean;
+}
+
+/** Slots in the range whose runs are certainly in it too; the inverse of {@link rowsOf}. May be empty. */
+export const surelyIn = (target: ResultTarget, range: Range): Range => ({
+  from: new Date(range.from.getTime() + slackMs),
+  to: new Date(range.to.getTime() - delayMs(target)),
+});
+
+/** Index entries of the target whose slot is certainly in the range. */
+const slotsOf = (sql: Db, orgId: string, target: ResultTarget, inner: Range, region: string | null) => sql`
+  from results r
+  where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
+    and r.scheduled_at >= ${inner.from} and r.scheduled_at < ${inner.to}
+      and (${region}::text is null or r.region = ${region})`;
+
+/**
+ * One page of results, newest first. They are ordered by the time of the run and found by slot: once the page is full,
+ * no slot that is earlier by more than the maximum delay can be on it. Ten results of a month took 350 ms when all
+ * 86,000 were sorted.
+ */
+export async function selectResults(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  region: string | null,
+  limit: number,
+  offset: number,
+): Promise<ResultRow[]> {
+  const depth = offset + limit - 1;
+  const slots = slotsOf(sql, orgId, target, surelyIn(target, range), region);
+  return await sql<ResultRow[]>`
+    select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size,
+      r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.recheck
+    ${rowsOf(sql, orgId, target, range, region)}
+      and r.scheduled_at >= coalesce(
+        (select r.scheduled_at ${slots} order by r.scheduled_at desc limit 1 offset ${depth}), '-infinity')
+        - ${`${(delayMs(target) + slackMs) / 1000} s`}::interval
+    order by r."timestamp" desc, r.scheduled_at desc, r.region
+    limit ${limit} offset ${offset}`;
+}
+
+/** Failing and degraded runs in the range, newest first; not those that count in no figure. */
+export async function selectFailures(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  limit: number,
+): Promise<Pick<ResultRow, "region" | "timestamp" | "status" | "error" | "http_status">[]> {
+  return await sql<Pick<ResultRow, "region" | "timestamp" | "status" | "error" | "http_status">[]>`
+    select r.region, r."timestamp", r.status, r.error, r.http_status
+    ${rowsOf(sql, orgId, target, range, null)} and r.status <> 'up' and not r.skip and not r.recheck
+    order by r."timestamp" desc, r.scheduled_at desc, r.region limit ${limit}`;
+}
+
+/**
+ * Number of results, without those whose slot is in `except`. All but the ends of the range, which `inner` leaves out,
+ * are counted in the index: 86,000 took 260 ms in the table, 21 there.
+ */
+export async function countResults(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  region: string | null,
+  inner: Range,
+  except: Range = { from: inner.from, to: inner.from },
+): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select ((select count(*) ${slotsOf(sql, orgId, target, { from: inner.from, to: except.from }, region)})
+      + (select count(*) ${slotsOf(sql, orgId, target, { from: except.to, to: inner.to }, region)})
+      + (select count(*) ${rowsOf(sql, orgId, target, range, region)} and r.scheduled_at < ${inner.from})
+      + (select count(*) ${rowsOf(sql, orgId, target, range, region)} and r.scheduled_at >= ${inner.from}
+        and r.scheduled_at >= ${inner.to}))::int as count`;
+  return row!.count;
+}
+
+/** Runs by status. */
+export interface Counts {
+  up: number;
+  down: number;
+  degraded: number;
+  error: number;
+}
+
+export async function countStatuses(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  region: string | null,
+): Promise<Counts> {
+  const [row] = await sql<Counts[]>`
+    select count(*) filter (where r.status = 'up')::int as up, count(*) filter (where r.status = 'down')::int as down,
+      count(*) filter (where r.status = 'degraded')::int as degraded,
+        count(*) filter (where r.status = 'error')::int as error
+    ${rowsOf(sql, orgId, target, range, region)} and not r.skip and not r.recheck`;
+  return row!;
+}
+
+/**
+ * Ranges that an hourly query reads from raw results: the parts that {@link Sources} leaves to them, and hours of the
+ * target marked by late results; each as "from" and "to".
+ */
+export const unsummed = (sql: Db, target: ResultTarget, { hours, runs }: Sources) => sql`
+  select u."from", u."to"
+  from unnest(${arrayOf(runs.map(({ from }) => from.toISOString()))}::timestamptz[],
+    ${arrayOf(runs.map(({ to }) => to.toISOString()))}::timestamptz[]) as u ("from", "to")
+  union all
+  select d.hour, d.hour + interval '1 hour' from rollup_dirty d
+  where d.target_id = ${target.id} and d.hour >= ${hours?.from ?? null} and d.hour < ${hours?.to ?? null}`;
+
+/** Selects the valid rolled-up hours of `h`, of the target and, if given, the region. */
+export const summed = (sql: Db, orgId: string, target: ResultTarget, { hours }: Sources, region: string | null) => sql`
+  h.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
+    and h.hour >= ${hours?.from ?? null} and h.hour < ${hours?.to ?? null}
+  and (${region}::text is null or h.region = ${region})
+  and not exists (select from rollup_dirty d where d.target_id = h.target_id and d.hour = h.hour)`;
+
+/** {@link countStatuses} by slot, by the hour where rolled up: 90 days are 2,160 rows per region instead of 130,000. */
+export async function countStatusesByHour(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  sources: Sources,
+  region: string | null,
+): Promise<Counts> {
+  const [row] = await sql<Counts[]>`
+    select coalesce(sum(c.up), 0)::int as up, coalesce(sum(c.down), 0)::int as down,
+      coalesce(sum(c.degraded), 0)::int as degraded, coalesce(sum(c.error), 0)::int as error
+    from (
+      select sum(h.up) as up, sum(h.down) as down, sum(h.degraded) as degraded, sum(h.error) as error
+      from results_hourly h where ${summed(sql, orgId, target, sources, region)}
+      union all
+      select n.up, n.down, n.degraded, n.error
+      from (${unsummed(sql, target, sources)}) as part ("from", "to")
+      cross join lateral (
+        select count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
+          count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
+        from results r
+        where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
+          and r.scheduled_at >= part."from" and r.scheduled_at < part."to"
+          and (${region}::text is null or r.region = ${region}) and not r.skip and not r.recheck
+      ) n
+    ) c`;
+  return row!;
+}

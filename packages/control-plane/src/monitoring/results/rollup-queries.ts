@@ -1,0 +1,202 @@
+import type { Fragment } from "postgres";
+import type { Db } from "../../platform/db/sql.ts";
+import { changeColumns, changesOfRuns, latencyColumns, latencyOfRuns } from "./engine.ts";
+
+/** Writes where the rollup begins, unless it has begun. */
+export async function startProgress(sql: Db, hour: Date): Promise<void> {
+  await sql`
+    insert into rollup_progress (next_hour, latency_from, latency_to) values (${hour}, ${hour}, ${hour})
+    on conflict do nothing`;
+}
+
+/** How far the rollup is. */
+export interface Progress {
+  /** The next hour to count for everybody. */
+  next_hour: Date;
+  /** The hours whose latency is summed up: from the first, up to the second. */
+  latency_from: Date;
+  latency_to: Date;
+}
+
+/**
+ * Null before it began. Its lock makes rollups wait for each other: a day is the sum of hours, and two sums at once
+ * would miss each other's.
+ */
+export async function lockProgress(sql: Db): Promise<Progress | null> {
+  const [row] = await sql<Progress[]>`
+    select next_hour, coalesce(latency_from, next_hour) as latency_from,
+      coalesce(latency_to, next_hour) as latency_to from rollup_progress for update`;
+  return row ?? null;
+}
+
+export async function writeProgress(sql: Db, { next_hour, latency_from, latency_to }: Progress): Promise<void> {
+  await sql`
+    update rollup_progress set next_hour = ${next_hour}, latency_from = ${latency_from}, latency_to = ${latency_to}`;
+}
+
+/** The runs of one target in one hour by region; for a lateral join. Only runs that are evidence count. */
+const hourOfRuns = (sql: Db, target: Fragment, hour: Fragment) => sql`
+  select r.region, count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
+    count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
+  from results r
+  where r.target_id = ${target} and r.scheduled_at >= ${hour} and r.scheduled_at < ${hour} + interval '1 hour'
+    and not r.skip and not r.recheck
+  group by r.region`;
+
+/** The hours of one target in one UTC day; for a lateral join. No row without hours. */
+const dayOfHours = (sql: Db, target: Fragment, day: Fragment) => sql`
+  select sum(h.up) as up, sum(h.down) as down, sum(h.degraded) as degraded, sum(h.error) as error
+  from results_hourly h
+  where h.target_id = ${target} and h.hour >= ${day}::timestamp at time zone 'UTC'
+    and h.hour < (${day} + 1)::timestamp at time zone 'UTC'
+  having count(*) > 0`;
+
+/** Counts one hour of every target. One index scan per target: the hour is a small part of its day's partition. */
+export async function rollHour(sql: Db, hour: Date): Promise<void> {
+  await sql`
+    insert into results_hourly (target_id, hour, region, up, down, degraded, error)
+    select t.id, w.hour, c.region, c.up, c.down, c.degraded, c.error
+    from (values (${hour}::timestamptz)) as w (hour) cross join targets t cross
+    join lateral (${hourOfRuns(sql, sql`t.id`, sql`w.hour`)}) c
+    on conflict (target_id, hour, region) do update
+    set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
+}
+
+const onNewSums = (sql: Db) => sql`
+  on conflict (target_id, hour, region) do update
+  set samples = excluded.samples, total_sum = excluded.total_sum, dns_sum = excluded.dns_sum,
+    connect_sum = excluded.connect_sum,
+    tls_sum = excluded.tls_sum, ttfb_sum = excluded.ttfb_sum, dns_n = excluded.dns_n, connect_n = excluded.connect_n,
+      tls_n = excluded.tls_n, ttfb_n = excluded.ttfb_n, sketch = excluded.sketch`;
+
+/** Sums up the latency of one hour of every target. */
+export async function rollLatency(sql: Db, hour: Date): Promise<void> {
+  await sql`
+    insert into latency_hourly (target_id, ${latencyColumns(sql)})
+    select t.id, ${latencyColumns(sql)}
+    from (values (${hour}::timestamptz)) as w (at) cross join targets t cross
+    join lateral (${latencyOfRuns(sql, sql`t.id`, sql`w.at`, sql`w.at + interval '1 hour'`)}) n
+    ${onNewSums(sql)}`;
+}
+
+const onNewChanges = (sql: Db) => sql`
+  on conflict (target_id, hour, region) do update
+  set results = excluded.results, changes = excluded.changes, failing = excluded.failing`;
+
+/** Stores the state changes of one hour of every target. */
+export async function rollChanges(sql: Db, hour: Date): Promise<void> {
+  await sql`
+    insert into changes_hourly (target_id, ${changeColumns(sql)})
+    select t.id, ${changeColumns(sql)}
+    from (values (${hour}::timestamptz)) as w (at) cross join targets t cross
+    join lateral (${changesOfRuns(sql, sql`t.id`, sql`w.at`, sql`w.at + interval '1 hour'`)}) n
+    ${onNewChanges(sql)}`;
+}
+
+/** Sums one UTC day (`2026-11-20`) of every target. */
+export async function rollDay(sql: Db, day: string): Promise<void> {
+  await sql`
+    insert into results_daily (target_id, day, up, down, degraded, error)
+    select t.id, w.day, c.up, c.down, c.degraded, c.error
+    from (values (${day}::date)) as w (day) cross join targets t cross
+    join lateral (${dayOfHours(sql, sql`t.id`, sql`w.day`)}) c
+    on conflict (target_id, day) do update
+    set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
+}
+
+export async function countDirty(sql: Db): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from rollup_dirty`;
+  return row!.count;
+}
+
+export interface DirtyHour {
+  target_id: string;
+  hour: Date;
+}
+
+/**
+ * Consumes up to `limit` marks of hours before `before`. One that an ingest transaction holds is left for the next
+ * time.
+ */
+export async function takeDirty(sql: Db, before: Date, limit: number): Promise<DirtyHour[]> {
+  return await sql<DirtyHour[]>`
+    delete from rollup_dirty d
+    using (select target_id, hour from rollup_dirty where hour < ${before} order by target_id, hour limit ${limit}
+      for update skip locked) as taken
+    where d.target_id = taken.target_id and d.hour = taken.hour
+    returning d.target_id, d.hour`;
+}
+
+/** Counts the given hours of the given targets again. */
+export async function rollMarked(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
+  await sql`
+    insert into results_hourly (target_id, hour, region, up, down, degraded, error)
+    select m.target_id, m.hour, c.region, c.up, c.down, c.degraded, c.error
+    from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
+      ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, hour)
+    cross join lateral (${hourOfRuns(sql, sql`m.target_id`, sql`m.hour`)}) c
+    on conflict (target_id, hour, region) do update
+    set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
+}
+
+/** Sums up the latency of the given hours of the given targets again. */
+export async function rollMarkedLatency(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
+  await sql`
+    insert into latency_hourly (target_id, ${latencyColumns(sql)})
+    select m.target_id, ${latencyColumns(sql)}
+    from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
+      ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, at)
+    cross join lateral (${latencyOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n
+    ${onNewSums(sql)}`;
+}
+
+/** Stores the state changes of the given hours of the given targets again. */
+export async function rollMarkedChanges(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
+  await sql`
+    insert into changes_hourly (target_id, ${changeColumns(sql)})
+    select m.target_id, ${changeColumns(sql)}
+    from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
+      ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, at)
+    cross join lateral (${changesOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n
+    ${onNewChanges(sql)}`;
+}
+
+/** Sums the UTC days of the given hours again. */
+export async function rollMarkedDays(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
+  await sql`
+    insert into results_daily (target_id, day, up, down, degraded, error)
+    select m.target_id, m.day, c.up, c.down, c.degraded, c.error
+    from (
+      select distinct target_id, (hour at time zone 'UTC')::date as day
+      from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
+        ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as u (target_id, hour)
+    ) as m
+    cross join lateral (${dayOfHours(sql, sql`m.target_id`, sql`m.day`)}) c
+    on conflict (target_id, day) do update
+    set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
+}
+
+/**
+ * Drops hours from before `cutoff`, a few of each target at a time: found by the key, never by reading the whole table.
+ */
+export async function deleteHoursBefore(
+  sql: Db,
+  table: "results_hourly" | "latency_hourly" | "changes_hourly",
+  cutoff: Date,
+): Promise<void> {
+  await sql`
+    delete from ${sql(table)} where ctid = any(array(
+      select old.ctid from targets t
+      cross join lateral (select h.ctid from ${sql(table)} h where h.target_id = t.id and h.hour < ${cutoff}
+        order by h.hour limit 200) old
+      limit 50000))`;
+}
+
+/** Drops what was summed up of targets that are remembered as deleted. */
+export async function deleteCountsOfDeleted(sql: Db): Promise<void> {
+  await sql`delete from results_hourly h using deleted_targets d where h.target_id = d.target_id`;
+  await sql`delete from latency_hourly l using deleted_targets d where l.target_id = d.target_id`;
+  await sql`delete from changes_hourly c using deleted_targets d where c.target_id = d.target_id`;
+  await sql`delete from results_daily s using deleted_targets d where s.target_id = d.target_id`;
+  await sql`delete from rollup_dirty m using deleted_targets d where m.target_id = d.target_id`;
+}

@@ -1,0 +1,283 @@
+import { createHash } from "node:crypto";
+import { measuredPart } from "@statusmesh/shared/result";
+import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
+import type { Page } from "../../platform/http/wire.ts";
+import { countByHour, selectChanges, selectErrors } from "./change-queries.ts";
+import { isByHour, sourcesOf } from "./hours.ts";
+import { hourOf } from "./late.ts";
+import { type Period, type Periods, periodsOf } from "./periods.ts";
+import { selectOrgCounts } from "./org-count-queries.ts";
+import * as overview from "./overview-queries.ts";
+import * as queries from "./queries.ts";
+import { type Counts, delayMs, type ResultTarget, slackMs, surelyIn } from "./queries.ts";
+import { parseRange, type Range } from "./range.ts";
+import { type RangeInput, resolve, roundMs } from "./resolve.ts";
+import { inTurn } from "./turns.ts";
+import type { CheckResult, IncidentPeriod, Uptime } from "./schema.ts";
+
+export { resultsCsv } from "./export.ts";
+export { forgetDetails } from "./details-queries.ts";
+export { oldestAcceptable } from "./late-queries.ts";
+export { hourOf, markLate } from "./late.ts";
+export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";
+export { latestBucket, phasesOf } from "./phases.ts";
+export { parseRange };
+export { probedSpans } from "./probed.ts";
+export type { Counts } from "./queries.ts";
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+
+/** Results of a target, newest first. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE, like every function here. */
+export async function listResults(
+  ctx: Ctx,
+  targetId: string,
+  input: RangeInput & { limit: number; offset: number },
+): Promise<Page<CheckResult>> {
+  requireScope(ctx, "targets:read");
+  return await inTurn(ctx, () => readResults(ctx, targetId, input));
+}
+
+/** {@link listResults} without a scope check. */
+export async function readResults(
+  reader: OrgReader,
+  targetId: string,
+  input: RangeInput & { limit: number; offset: number },
+): Promise<Page<CheckResult>> {
+  const { target, range, region } = await resolve(reader, targetId, input);
+  const { sql, orgId } = reader;
+  const rows = await queries.selectResults(sql, orgId, target, range, region, input.limit, input.offset);
+  const total = await countAll(reader, target, range, region);
+  return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
+}
+
+/** Number of results in the range; long ranges take stored whole hours. */
+async function countAll({ sql, orgId, clock }: OrgReader, target: ResultTarget, range: Range, region: string | null) {
+  const inner = surelyIn(target, range);
+  const counted = target.counted_to === null ? null : { from: new Date(0), to: target.counted_to };
+  const { hours } = isByHour(range, clock.now()) ? sourcesOf(inner, counted) : { hours: null };
+  if (hours === null) return await queries.countResults(sql, orgId, target, range, region, inner);
+  const rest = await queries.countResults(sql, orgId, target, range, region, inner, hours);
+  return rest + (await countByHour(sql, orgId, target, hours, region));
+}
+
+/** Runs by status, and the share of up and degraded ones. Long ranges go by slot and hour, as latency does. */
+export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Promise<Uptime> {
+  requireScope(ctx, "targets:read");
+  return await inTurn(ctx, () => readUptime(ctx, targetId, input));
+}
+
+/** {@link uptime} without a scope check. */
+export async function readUptime(reader: OrgReader, targetId: string, input: RangeInput): Promise<Uptime> {
+  const { target, range, region } = await resolve(reader, targetId, input);
+  const { sql, orgId } = reader;
+  const counted = target.counted_to === null ? null : { from: new Date(0), to: target.counted_to };
+  const counts = isByHour(range, reader.clock.now())
+    ? await queries.countStatusesByHour(sql, orgId, target, sourcesOf(range, counted), region)
+    : await queries.countStatuses(sql, orgId, target, range, region);
+  const { up, down, degraded, error } = counts;
+  return { total: up + down + degraded + error, up, down, degraded, error, uptime_pct: uptimePct(counts) ?? 100 };
+}
+
+/**
+ * Periods of failing results, newest first, from the results alone: independent of confirmations, region policy and
+ * people.
+ */
+export async function listPeriods(
+  ctx: Ctx,
+  targetId: string,
+  input: Omit<RangeInput, "region"> & { ongoing_only: boolean; limit: number; offset: number },
+): Promise<Page<IncidentPeriod>> {
+  requireScope(ctx, "targets:read");
+  return await inTurn(ctx, () => readPeriods(ctx, targetId, input));
+}
+
+/** {@link listPeriods} without a scope check. */
+export async function readPeriods(
+  reader: OrgReader,
+  targetId: string,
+  input: Omit<RangeInput, "region"> & { ongoing_only: boolean; limit: number; offset: number },
+): Promise<Page<IncidentPeriod>> {
+  const { target, range } = await resolve(reader, targetId, input);
+  const { limit, offset, ongoing_only: ongoing } = input;
+  const { sql, orgId, clock } = reader;
+  const changesIn = async (part: Range, withFailing: boolean) => {
+    const counted = target.counted_to === null ? null : { from: new Date(0), to: target.counted_to };
+    return await selectChanges(sql, orgId, target, sourcesOf(part, counted), withFailing);
+  };
+  // All of the history, so that a period is the same one in every range.
+  const end = new Date(hourOf(clock.now()) + dayMs);
+  const all = await periodsOf(await changesIn({ from: new Date(0), to: end }, false));
+  const { first, total } = overlapping(all, range, ongoing);
+  const last = first + total - offset;
+  const shown = { from: Math.max(first, last - limit), to: last };
+  if (shown.from >= shown.to) return { items: [], total, limit, offset };
+  const since = all.starts[shown.from]!;
+  const hours = {
+    from: new Date(hourOf(since - delayMs(target))),
+    to: new Date(Math.min(end.getTime(), hourOf(all.ends[shown.to - 1]! + slackMs) + hourMs)),
+  };
+  const { starts, ends, failures } = await periodsOf(await changesIn(hours, true), since);
+  const page = failures.slice(0, shown.to - shown.from);
+  const errors = await selectErrors(
+    sql,
+    target,
+    page.map(({ lastRegion, lastSlot }) => ({ region: lastRegion, slotMs: lastSlot })),
+  );
+  const items = page.map((failed, at) =>
+    presentPeriod(targetId, { ...failed, start: starts[at]!, end: ends[at]! }, errors[at]!),
+  );
+  return { items: items.reverse(), total, limit, offset };
+}
+
+/** The disjoint periods that overlap the range: position of the first, and their number. */
+function overlapping({ starts, ends }: Periods, { from, to }: Range, ongoing: boolean) {
+  let first = ends.length;
+  while (first > 0 && ends[first - 1]! > from.getTime() && (!ongoing || ends[first - 1] === Infinity)) first--;
+  let end = starts.length;
+  while (end > first && starts[end - 1]! >= to.getTime()) end--;
+  return { first, total: end - first };
+}
+
+/** Failing and degraded runs in the range, newest first. */
+export async function listFailures(
+  ctx: Ctx,
+  targetId: string,
+  input: Omit<RangeInput, "region"> & { limit: number },
+): Promise<Pick<CheckResult, "region" | "timestamp" | "status" | "error" | "http_status">[]> {
+  requireScope(ctx, "targets:read");
+  const { target, range } = await resolve(ctx, targetId, input);
+  const rows = await inTurn(ctx, () => queries.selectFailures(ctx.sql, ctx.orgId, target, range, input.limit));
+  return rows.map((row) => ({ ...row, timestamp: row.timestamp.toISOString() }));
+}
+
+/** Targets whose newest run was throttled by the limit per host: their status is unknown, with this reason. */
+export async function throttledTargets(ctx: Ctx, targetIds: readonly string[]): Promise<ReadonlySet<string>> {
+  requireScope(ctx, "targets:read");
+  return new Set(targetIds.length === 0 ? [] : await overview.selectThrottled(ctx.sql, ctx.orgId, targetIds));
+}
+
+/** History of one monitor for the list, slice by slice. */
+export interface MonitorHistory {
+  /** Oldest first; `none` for slices without runs. */
+  strip: ("up" | "degraded" | "down" | "none")[];
+  /** 95th percentile per slice, ms; null without successful connections. */
+  p95: (number | null)[];
+  /** Of the newest of the last two slices with a value. */
+  p95Now: number | null;
+  /** Percent over the last 30 days (30 UTC days and today); null without runs. */
+  uptime30d: number | null;
+}
+
+/** History of up to 100 monitors, for the list, with an empty one for foreign ids. Two statements. */
+export async function monitorHistory(
+  ctx: Ctx,
+  targetIds: readonly string[],
+  span: Range & { slices: number },
+): Promise<Map<string, MonitorHistory>> {
+  requireScope(ctx, "targets:read");
+  const histories = new Map<string, MonitorHistory>(
+    targetIds.map((id) => [
+      id,
+      {
+        strip: new Array<"none">(span.slices).fill("none"),
+        p95: new Array<null>(span.slices).fill(null),
+        p95Now: null,
+        uptime30d: null,
+      },
+    ]),
+  );
+  if (histories.size === 0) return histories;
+  const sliceMs = Math.ceil((span.to.getTime() - span.from.getTime()) / span.slices);
+  for (const row of await overview.selectSlices(ctx.sql, ctx.orgId, targetIds, span, sliceMs)) {
+    const history = histories.get(row.target_id)!;
+    history.strip[row.slice] = row.status;
+    history.p95[row.slice] = row.p95 === null ? null : roundMs(row.p95);
+  }
+  const days = await dailyCounts(ctx, ctx.orgId, targetIds, 30);
+  for (const [id, history] of histories) {
+    history.p95Now = history.p95.at(-1) ?? history.p95.at(-2) ?? null;
+    history.uptime30d = uptimePct(sum(days.get(id)?.values() ?? []));
+  }
+  return histories;
+}
+
+/**
+ * Runs per target and UTC day (`2026-11-20`), for today and the `days` days before; days without a run are left out.
+ * Without a scope check, for the public page and the functions above.
+ */
+export async function dailyCounts(
+  system: System,
+  orgId: string,
+  targetIds: readonly string[],
+  days: number,
+): Promise<Map<string, Map<string, Counts>>> {
+  const now = new Date(system.clock.now());
+  const firstDay = new Date(now.getTime() - days * dayMs).toISOString().slice(0, 10);
+  const rows = targetIds.length === 0 ? [] : await overview.selectDays(system.sql, orgId, targetIds, firstDay, now);
+  const byTarget = new Map<string, Map<string, Counts>>();
+  for (const { target_id, day, up, down, degraded, error } of rows) {
+    const own = byTarget.get(target_id) ?? new Map<string, Counts>();
+    byTarget.set(target_id, own.set(day, { up, down, degraded, error }));
+  }
+  return byTarget;
+}
+
+/** Runs of the organisation in the last 24 hours. For the dashboard, which checks its own scope. */
+export async function lastDayCounts(system: System, orgId: string): Promise<Counts> {
+  return await selectOrgCounts(system.sql, orgId, system.clock.now());
+}
+
+/** The one definition of uptime: 100 × (up + degraded) / total runs; null without a run. */
+export function uptimePct({ up, down, degraded, error }: Counts): number | null {
+  const total = up + down + degraded + error;
+  return total === 0 ? null : (100 * (up + degraded)) / total;
+}
+
+/** Sum of all counts. */
+function sum(counts: Iterable<Counts>): Counts {
+  const all = { up: 0, down: 0, degraded: 0, error: 0 };
+  for (const { up, down, degraded, error } of counts) {
+    all.up += up;
+    all.down += down;
+    all.degraded += degraded;
+    all.error += error;
+  }
+  return all;
+}
+
+const presentPeriod = (
+  targetId: string,
+  { start, end, region, firstSlot, down, count }: Period,
+  error: string | null,
+): IncidentPeriod => ({
+  id: derivedId(targetId, `${region} ${new Date(firstSlot).toISOString()}`),
+  target_id: targetId,
+  started_at: new Date(start).toISOString(),
+  ended_at: end === Infinity ? null : new Date(end).toISOString(),
+  status: down ? "down" : "error",
+  duration_secs: end === Infinity ? null : Math.round((end - start) / 1000),
+  check_count: count,
+  error_sample: error,
+});
+
+/** A name-based UUID: RFC 9562 section 5.5 (version 5). */
+function derivedId(namespace: string, name: string): string {
+  const bytes = createHash("sha1")
+    .update(Buffer.from(namespace.replaceAll("-", ""), "hex"))
+    .update(name)
+    .digest()
+    .subarray(0, 16);
+  bytes[6] = (bytes[6]! & 0x0f) | 0x50;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
+
+const present = (row: queries.ResultRow): CheckResult => ({
+  target_id: row.target_id,
+  region: row.region,
+  timestamp: row.timestamp.toISOString(),
+  ...measuredPart(row),
+  details: row.details,
+  recheck: row.recheck,
+});

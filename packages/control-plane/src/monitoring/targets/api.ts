@@ -1,0 +1,151 @@
+import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
+import { TagPage, TagQuery, TargetPage, TargetQuery } from "./list-schema.ts";
+import { addRuleFaults } from "./rules.ts";
+import { checkErrors, Target, TargetCreate, TargetPatch, TargetRegions } from "./schema.ts";
+import {
+  createTarget,
+  deleteTarget,
+  getTarget,
+  listTags,
+  listTargets,
+  setTargetRegions,
+  targetRegions,
+  updateTarget,
+} from "./service.ts";
+
+/** Error codes of every write of a target. */
+export const targetErrors = [
+  ...checkErrors,
+  "EMPTY_NAME",
+  "INVALID_TAG",
+  "INVALID_INTERVAL",
+  "MIN_CHECK_INTERVAL",
+  "INVALID_ALERT_CONFIG",
+  "INVALID_REGION_POLICY",
+] as const;
+
+const regions = {
+  auth: "tenant",
+  tag: "Targets",
+  path: "/api/v1/targets/{id}/regions",
+  params: IdParam,
+  replies: { 200: TargetRegions },
+} as const;
+
+export const targetRoutes: Route[] = [
+  route({
+    method: "POST",
+    path: "/api/v1/targets",
+    auth: "tenant",
+    scope: "targets:write",
+    tag: "Targets",
+    summary: "Create a target",
+    description: "The first check runs at once; its result is readable within seconds.",
+    body: TargetCreate,
+    onInvalidBody: addRuleFaults,
+    replies: { 201: Target },
+    errors: [...targetErrors, "QUOTA_EXCEEDED", "REGION_INVALID"],
+    handle: async ({ ctx, body }) => {
+      const target = await createTarget(ctx, body);
+      return created(`/api/v1/targets/${target.id}`, target);
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/targets",
+    auth: "tenant",
+    scope: "targets:read",
+    tag: "Targets",
+    summary: "List targets",
+    query: TargetQuery,
+    etag: true,
+    replies: { 200: TargetPage },
+    handle: async ({ ctx, query }) => ok(await listTargets(ctx, query)),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/targets/{id}",
+    auth: "tenant",
+    scope: "targets:read",
+    tag: "Targets",
+    summary: "Get one target",
+    params: IdParam,
+    etag: true,
+    replies: { 200: Target },
+    errors: ["TARGET_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await getTarget(ctx, params.id)),
+  }),
+  route({
+    method: "PATCH",
+    path: "/api/v1/targets/{id}",
+    auth: "tenant",
+    scope: "targets:write",
+    tag: "Targets",
+    summary: "Change a target",
+    description:
+      "Fields left out stay as they are. An edited policy is held against the evidence at once; " +
+      "enabled=false closes an open incident silently. " +
+      "An edit of scheme, host or port, or of verify_tls to false, must bring every stored secret of the check again.",
+    params: IdParam,
+    body: TargetPatch,
+    etag: true,
+    replies: { 200: Target },
+    errors: [
+      "TARGET_NOT_FOUND",
+      "PRECONDITION_FAILED",
+      "CHECK_KIND_IMMUTABLE",
+      "CREDENTIALS_REQUIRED",
+      "SECRET_UNREADABLE",
+      ...targetErrors,
+    ],
+    handle: async ({ ctx, params, body, http }) => ok(await updateTarget(ctx, params.id, body, http.get("if-match"))),
+  }),
+  route({
+    method: "DELETE",
+    path: "/api/v1/targets/{id}",
+    auth: "tenant",
+    scope: "targets:write",
+    tag: "Targets",
+    summary: "Delete a target with its results",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["TARGET_NOT_FOUND"],
+    handle: async ({ ctx, params }) => {
+      await deleteTarget(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({
+    ...regions,
+    method: "GET",
+    scope: "targets:read",
+    summary: "List the regions that probe a target",
+    errors: ["TARGET_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await targetRegions(ctx, params.id)),
+  }),
+  route({
+    ...regions,
+    method: "PUT",
+    scope: "targets:write",
+    summary: "Set the regions that probe a target",
+    description:
+      "A removed region stops at once and loses its vote: an incident that only this region kept open closes. " +
+      "A disabled region that the target already has may stay.",
+    body: TargetRegions,
+    errors: ["TARGET_NOT_FOUND", "REGION_INVALID", "INVALID_REGION_POLICY"],
+    handle: async ({ ctx, params, body }) => ok(await setTargetRegions(ctx, params.id, body)),
+  }),
+  route({
+    auth: "tenant",
+    tag: "Targets",
+    method: "GET",
+    path: "/api/v1/tags",
+    scope: "targets:read",
+    summary: "List the tags in use",
+    description: "Most used first, then by name.",
+    query: TagQuery,
+    replies: { 200: TagPage },
+    handle: async ({ ctx, query }) => ok(await listTags(ctx, query)),
+  }),
+];

@@ -1,0 +1,52 @@
+import Type from "typebox";
+import { ok, route, type Route } from "../../platform/http/route.ts";
+import { targetErrors } from "./api.ts";
+import { bulkAction } from "./bulk.ts";
+import { createTargets } from "./create.ts";
+import { BulkAction, BulkCreate, BulkOutcome } from "./bulk-schema.ts";
+import { Target } from "./schema.ts";
+
+const bulk = {
+  auth: "tenant",
+  tag: "Targets",
+  method: "POST",
+  scope: "targets:write",
+  category: "bulk_ops",
+  bodyLimit: 32 * 1_048_576,
+  idempotent: true,
+} as const;
+
+/** Many targets at once. */
+export const targetBulkRoutes: Route[] = [
+  route({
+    ...bulk,
+    path: "/api/v1/targets/bulk",
+    summary: "Create many targets",
+    description:
+      "All or nothing, in one transaction; the reply keeps the order. Error fields start with the index: " +
+      "`/3/check/port`.",
+    body: BulkCreate,
+    replies: { 201: Type.Array(Target) },
+    errors: ["BULK_EMPTY", "BULK_TOO_LARGE", "QUOTA_EXCEEDED", "REGION_INVALID", ...targetErrors],
+    handle: async ({ ctx, body }) => ({ status: 201, body: await createTargets(ctx, body) }),
+  }),
+  route({
+    ...bulk,
+    path: "/api/v1/targets/bulk-action",
+    summary: "Change or delete many targets",
+    description:
+      "A failure of one target does not affect the others: each id is in one of the two lists, in the order " +
+      "sent. A duplicate id counts once.",
+    body: BulkAction,
+    replies: { 200: BulkOutcome },
+    errors: [
+      "BULK_EMPTY",
+      "BULK_TOO_LARGE",
+      "INVALID_TAG",
+      "INVALID_INTERVAL",
+      "INVALID_ALERT_CONFIG",
+      "REGION_INVALID",
+    ],
+    handle: async ({ ctx, body }) => ok(await bulkAction(ctx, body)),
+  }),
+];

@@ -1,0 +1,99 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import { type Change, record } from "../../access/audit/service.ts";
+import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { closeSilently } from "../../alerting/incidents/service.ts";
+import * as queries from "./bulk-queries.ts";
+import { changeChannels, changeInterval, changeRegions, refusalsOf, type Refusals } from "./bulk-settings.ts";
+import { announceTargets, deleteTargets } from "./queries.ts";
+import { addedTags, notFound, tagsRule } from "./rules.ts";
+import type { BulkAction, BulkOutcome } from "./bulk-schema.ts";
+
+type Action = BulkAction["action"];
+
+/**
+ * Applies one action to many targets, in one transaction. A target that refuses it is listed as failed with its reason;
+ * the others are changed. A repeated id counts once; both lists keep the order of `ids`.
+ */
+export async function bulkAction(ctx: Ctx, { ids, action }: BulkAction): Promise<BulkOutcome> {
+  requireScope(ctx, "targets:write");
+  const asked = [...new Set(ids)];
+  return await inTransaction(ctx, async (tx) => {
+    const rows = await queries.lockTargets(tx.sql, ctx.orgId, asked.filter(isId));
+    const refused = await act(tx, rows, action);
+    const found = new Set(rows.map((row) => row.id));
+    const reason = (id: string) =>
+      found.has(id) ? refused.get(id) : isId(id) ? notFound() : new AppError("INVALID_ID", "This is not an id.");
+    const failed = asked.flatMap((id) => {
+      const error = reason(id);
+      return error === undefined ? [] : [{ id, code: error.code, message: error.message }];
+    });
+    const succeeded = asked.filter((id) => found.has(id) && !refused.has(id));
+    await record(tx, changeOf(rows, succeeded, failed.length, action));
+    return { succeeded, failed };
+  });
+}
+
+/** One row of the audit log per request: the action, the targets, and the previous values that the action removes. */
+function changeOf(
+  rows: readonly queries.LockedTarget[],
+  ids: readonly string[],
+  failed: number,
+  action: Action,
+): Change {
+  const done = { action, count: ids.length, failed, ids };
+  if (action.type === "enable" || action.type === "disable")
+    return {
+      resourceId: null,
+      before: { enabled: rows.filter((row) => row.enabled).map((row) => row.id) },
+      after: done,
+    };
+  if (action.type === "interval_set")
+    return {
+      resourceId: null,
+      before: { intervals: Object.fromEntries(rows.map((row) => [row.id, row.interval_secs])) },
+      after: done,
+    };
+  if (action.type !== "delete") return { resourceId: null, after: done };
+  const names = new Map(rows.map((row) => [row.id, row.name]));
+  return { resourceId: null, before: { names: ids.map((id) => names.get(id)) }, after: done };
+}
+
+/** Applies the action to the locked rows. Returns the refused ones. */
+async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Action): Promise<Refusals> {
+  if (action.type === "tag_add" || action.type === "tag_remove") return await changeTags(tx, rows, action);
+  if (action.type === "channel_add" || action.type === "channel_remove")
+    return await changeChannels(tx, rows, action, stampOf(tx));
+  if (action.type === "interval_set") return await changeInterval(tx, rows, action.interval, stampOf(tx));
+  if (action.type === "regions_set") return await changeRegions(tx, rows, action.regions, stampOf(tx));
+  const ids = rows.map((row) => row.id);
+  if (action.type === "delete") await deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
+  else {
+    await queries.setEnabled(tx.sql, tx.orgId, ids, action.type === "enable", stampOf(tx));
+    // Enabling needs no evaluation: the pause has ended all streaks, and results during it were no evidence.
+    if (action.type === "disable")
+      await closeSilently(
+        tx,
+        rows.filter((row) => row.enabled).map((row) => row.id),
+      );
+  }
+  await announceTargets(tx.sql);
+  return new Map();
+}
+
+async function changeTags(
+  tx: Ctx,
+  rows: readonly queries.LockedTarget[],
+  action: Extract<Action, { tags: string[] }>,
+): Promise<Refusals> {
+  const tags = tagsRule(action.tags);
+  const changed: Pick<queries.LockedTarget, "id" | "tags">[] = [];
+  const refused = refusalsOf(rows, ({ id, tags: before }) => {
+    const after = action.type === "tag_add" ? addedTags(before, tags) : before.filter((tag) => !tags.includes(tag));
+    changed.push({ id, tags: after });
+  });
+  await queries.setTags(tx.sql, tx.orgId, changed, stampOf(tx));
+  return refused;
+}
+
+const stampOf = (ctx: Ctx): queries.Stamp => ({ write_source: ctx.writeSource, updated_at: new Date(ctx.clock.now()) });

@@ -1,0 +1,64 @@
+import type { CauseKind } from "../../platform/db/causes.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import { matching, monitorCauses, monitorTables, statusAt, type TargetFilter } from "./filter-queries.ts";
+
+/** Failing monitors that share a cause. */
+export interface MonitorCauseRow {
+  kind: CauseKind;
+  value: string;
+  count: number;
+  down: number;
+  error: number;
+  degraded: number;
+  /** Begin of the oldest failure. */
+  since: Date | null;
+  /** The most frequent error, and whether all members have it. */
+  error_sample: string | null;
+  same_error: boolean;
+  /** The first three names. */
+  names: string[];
+  /** The first of them. */
+  example_id: string;
+  /** Causes that match, and their monitors, regardless of limit and offset. */
+  causes: number;
+  monitors: number;
+}
+
+/** The members that match, with the number of those that share their cause. */
+const members = (sql: Db, orgId: string, now: Date, filter: TargetFilter) => sql`
+  with ${monitorCauses(sql, orgId, now)}, matched as (
+    select c.id, c.kind, c.value, count(*) over (partition by c.kind, c.value) as n
+    from caused c join targets t on t.id = c.id join target_states s on s.target_id = t.id
+    where ${matching(sql, orgId, now, filter)}
+  )`;
+
+/** Ids of the monitors that are one line with others: a member that matches alone has a row of its own. */
+export const groupedMonitors = (sql: Db, orgId: string, now: Date, filter: TargetFilter) =>
+  sql`${members(sql, orgId, now, filter)} select id from matched where n > 1`;
+
+/** The causes that several matching monitors share, those with the most monitors first. */
+export async function selectMonitorCauses(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  filter: TargetFilter,
+  page: { limit: number; offset: number },
+): Promise<MonitorCauseRow[]> {
+  return await sql<MonitorCauseRow[]>`
+    ${members(sql, orgId, now, filter)}, described as (
+      select m.kind, m.value, t.id, t.name, ${statusAt(sql, now)} as status,
+        coalesce(i.outage_since, s.status_since) as since, coalesce(s.last_error, i.error_sample) as error
+      from matched m join (${monitorTables(sql)}) on t.id = m.id
+      where m.n > 1
+    )
+    select kind, value, count(*)::int as count, count(*) filter (where status = 'down')::int as down,
+      count(*) filter (where status = 'error')::int as error,
+      count(*) filter (where status = 'degraded')::int as degraded, min(since) as since,
+      mode() within group (order by error) as error_sample,
+      coalesce(min(error) = max(error), true) as same_error,
+      (array_agg(name order by lower(name), name))[1:3] as names,
+      (array_agg(id order by lower(name), name))[1] as example_id, count(*) over ()::int as causes,
+      sum(count(*)) over ()::int as monitors
+    from described group by kind, value
+    order by count(*) desc, min(since) desc, kind, value limit ${page.limit} offset ${page.offset}`;
+}

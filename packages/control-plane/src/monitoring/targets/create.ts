@@ -1,0 +1,193 @@
+import { kindOf } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
+import { below, checkAll, Faults } from "@statusmesh/shared/faults";
+import { newId } from "@statusmesh/shared/ids";
+import { type Change, record } from "../../access/audit/service.ts";
+import { existingChannelIds } from "../../alerting/channels/service.ts";
+import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { mapInTurns } from "../../platform/http/turns.ts";
+import { type Plan, planOf, takeQuota } from "../../access/plans/service.ts";
+import { probeRegionIds } from "../regions/service.ts";
+import { everything } from "./filter-queries.ts";
+import { countTargets } from "./list-queries.ts";
+import * as queries from "./queries.ts";
+import {
+  alertRule,
+  checkRules,
+  intervalRule,
+  present,
+  regionPolicyRule,
+  regionsRule,
+  renotifyRule,
+  tagsRule,
+} from "./rules.ts";
+import { sealSpec } from "./sealing.ts";
+import type { Target, TargetCreate } from "./schema.ts";
+
+/**
+ * Creates a target in the given regions, or in every enabled one; its first check runs at once. REGION_INVALID where no
+ * region, or not each given one, is enabled.
+ */
+export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Target> {
+  const [target] = await create(
+    ctx,
+    [input],
+    () => "",
+    ([made]) => ({ resourceId: made!.id, after: made! }),
+  );
+  return target!;
+}
+
+/**
+ * Creates many targets, all or none, and returns them in the order given. The fields of errors begin with the place in
+ * the list: `/3/check/port`.
+ */
+export async function createTargets(ctx: Ctx, inputs: readonly TargetCreate[]): Promise<Target[]> {
+  // One row of the audit log for the request: a row for each of ten thousand would cost as much as the targets
+  // themselves.
+  return await create(
+    ctx,
+    inputs,
+    (at) => `/${at}`,
+    (made) => ({
+      resourceId: null,
+      after: { count: made.length, ids: made.map((target) => target.id), names: made.map((target) => target.name) },
+    }),
+  );
+}
+
+/** The same few statements for one target as for hundreds. Throws all faults of the inputs at once. */
+async function create(
+  ctx: Ctx,
+  inputs: readonly TargetCreate[],
+  base: (at: number) => string,
+  changeOf: (made: Target[]) => Change,
+): Promise<Target[]> {
+  requireScope(ctx, "targets:write");
+  const faults = new Faults();
+  // Rules that need no database are checked first.
+  const drafts = await mapInTurns(inputs, (input, at) =>
+    faults.isFull ? undefined : faults.check(() => below(base(at), () => draft(ctx, input))),
+  );
+  return await inTransaction(ctx, async (tx) => {
+    const { sql } = tx;
+    const plan = faults.isEmpty
+      ? await takeQuota(tx, "max_targets", async () => ({
+          current: await countTargets(sql, ctx.orgId, new Date(ctx.clock.now()), everything),
+          adding: inputs.length,
+        }))
+      : await planOf(tx);
+    const channels = await boundChannels(tx, inputs);
+    const regions = await probeRegionIds(tx);
+    if (regions.length === 0 && faults.isEmpty)
+      throw new AppError(
+        "REGION_INVALID",
+        "No region is enabled, so nothing would be checked. The operator of this instance can enable one " +
+          "(PATCH /operator/regions/{id}).",
+      );
+    const bound = await mapInTurns(inputs, (input, at) =>
+      faults.isFull
+        ? undefined
+        : faults.check(() => below(base(at), () => boundTo(input, { plan, channels, regions }))),
+    );
+    faults.throwAny();
+    const rows = await mapInTurns(drafts, (draft, at): queries.TargetRow => {
+      const row = draft!;
+      return { ...row, spec: sealSpec(ctx, row.id, row.spec), channel_ids: bound[at]! };
+    });
+    await insert(tx, rows, inputs);
+    await queries.announceTargets(sql);
+    const made = await mapInTurns(rows, present);
+    await record(tx, changeOf(made));
+    return made;
+  });
+}
+
+/** The channels of a new target; checks the rules that need the plan, the channels and the regions. */
+function boundTo(
+  input: TargetCreate,
+  { plan, channels, regions }: { plan: Plan; channels: ReadonlySet<string>; regions: readonly string[] },
+): string[] {
+  const { check, interval, alerts = [], region_policy, regions: chosen } = input;
+  let ids: string[] = [];
+  checkAll(
+    () => intervalRule(plan, check, interval ?? kindOf(check).defaultIntervalSecs),
+    () => (ids = alertRule(alerts, channels)),
+    () => chosen && regionsRule(chosen, new Set(regions)),
+    () => region_policy && regionPolicyRule(region_policy, (chosen ?? regions).length),
+  );
+  return ids;
+}
+
+/** Ids and bindings of one statement. */
+const statementRows = 5_000;
+/** Targets of one statement, characters of their JSON; a larger one is written and sent in one piece all the same. */
+const statementLength = 524_288;
+
+/** Those of the channels bound by the inputs that the organisation has. */
+async function boundChannels(ctx: Ctx, inputs: readonly TargetCreate[]): Promise<Set<string>> {
+  const ids = new Set<string>();
+  await mapInTurns(inputs, ({ alerts = [] }) => {
+    for (const { channel_id } of alerts) ids.add(channel_id);
+  });
+  const found = new Set<string>();
+  for (const some of portionsOf([...ids], statementRows))
+    for (const id of await existingChannelIds(ctx, ctx.orgId, some)) found.add(id);
+  return found;
+}
+
+/** Stores the rows and their bindings. */
+async function insert(
+  { sql }: Ctx,
+  rows: readonly queries.TargetRow[],
+  inputs: readonly TargetCreate[],
+): Promise<void> {
+  const insertables = await mapInTurns(rows, (row, at) =>
+    queries.insertable({ ...row, regions: inputs[at]!.regions ?? null }),
+  );
+  let texts: string[] = [];
+  let length = 0;
+  for (const [at, text] of insertables.entries()) {
+    texts.push(text);
+    length += text.length;
+    if (length < statementLength && at < rows.length - 1) continue;
+    await queries.insertTargets(sql, texts);
+    texts = [];
+    length = 0;
+  }
+  const alerts = await mapInTurns(rows, (row) =>
+    row.channel_ids.map((channelId, position) => ({ targetId: row.id, channelId, position })),
+  );
+  for (const some of portionsOf(alerts.flat(), statementRows)) await queries.insertAlerts(sql, some);
+}
+
+function* portionsOf<T>(list: readonly T[], size: number): Generator<T[]> {
+  for (let at = 0; at < list.length; at += size) yield list.slice(at, at + size);
+}
+
+/** The row of a new target, its secrets still open. */
+function draft(ctx: Ctx, input: TargetCreate): queries.NewTargetRow {
+  const spec = input.check;
+  const renotify = input.renotify_interval_secs ?? 3600;
+  checkAll(
+    () => checkRules(ctx, spec, "/check"),
+    () => renotifyRule(renotify),
+  );
+  const now = new Date(ctx.clock.now());
+  return {
+    id: newId(),
+    org_id: ctx.orgId,
+    name: input.name,
+    spec,
+    interval_secs: input.interval ?? kindOf(spec).defaultIntervalSecs,
+    enabled: input.enabled ?? true,
+    tags: tagsRule(input.tags ?? []),
+    alert_confirmations: input.alert_confirmations ?? 2,
+    notify_recovery: input.notify_recovery ?? true,
+    renotify_interval_secs: renotify,
+    region_policy: input.region_policy ?? "majority",
+    write_source: ctx.writeSource,
+    created_at: now,
+    updated_at: now,
+  };
+}

@@ -1,0 +1,51 @@
+import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
+import type { Db } from "../../platform/db/sql.ts";
+import type { ExpirationLevel } from "./expiring-schema.ts";
+
+/** Limits for the certificate of an HTTP check, days: the defaults of a certificate check. */
+const httpDays = { warn: 14, critical: 7 };
+
+const levelAt = (sql: Db, now: Date) => sql`
+  case when s.expires_at < ${now}::timestamptz
+      + coalesce((t.spec ->> 'critical_days')::int, ${httpDays.critical}) * interval '1 day' then 'critical'
+    when s.expires_at < ${now}::timestamptz
+      + coalesce((t.spec ->> 'warn_days')::int, ${httpDays.warn}) * interval '1 day' then 'warning'
+    else 'ok' end`;
+
+export interface ExpirationRow {
+  id: string;
+  name: string;
+  spec: CheckSpec;
+  enabled: boolean;
+  details: ResultDetails | null;
+  expires_at: Date;
+  level: ExpirationLevel;
+}
+
+/** Earliest expiry first. */
+export async function selectExpirations(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  level: ExpirationLevel | null,
+  limit: number,
+  offset: number,
+): Promise<ExpirationRow[]> {
+  return await sql<ExpirationRow[]>`
+    select t.id, t.name, t.spec, t.enabled, s.details, s.expires_at, ${levelAt(sql, now)} as level
+    from targets t join target_states s on s.target_id = t.id
+    where t.org_id = ${orgId} and s.expires_at is not null
+      and (${level}::text is null or ${levelAt(sql, now)} = ${level})
+    order by s.expires_at, lower(t.name), t.id limit ${limit} offset ${offset}`;
+}
+
+export async function countExpirations(
+  sql: Db,
+  orgId: string,
+  now: Date,
+): Promise<{ level: ExpirationLevel; count: number }[]> {
+  return await sql<{ level: ExpirationLevel; count: number }[]>`
+    select ${levelAt(sql, now)} as level, count(*)::int as count
+    from targets t join target_states s on s.target_id = t.id
+    where t.org_id = ${orgId} and s.expires_at is not null group by 1`;
+}

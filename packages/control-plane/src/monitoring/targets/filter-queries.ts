@@ -1,0 +1,102 @@
+import { type Cause, causeTables } from "../../platform/db/causes.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import type { MonitorState } from "./schema.ts";
+
+/** Which targets a list has. Null and the empty filter {@link everything} leave none out. */
+export interface TargetFilter {
+  q: string | null;
+  tag: string | null;
+  enabled: boolean | null;
+  kind: string | null;
+  state: MonitorState | null;
+  cause: Cause | null;
+  /** Only targets without a tag that begins with this prefix and a slash. */
+  lacksPrefix: string | null;
+}
+
+export const everything: TargetFilter = {
+  q: null,
+  tag: null,
+  enabled: null,
+  kind: null,
+  state: null,
+  cause: null,
+  lacksPrefix: null,
+};
+
+/** The filter of an input. Search text and tag in NFC, as names and tags are stored. */
+export const filterOf = (input: { q?: string; tag?: string } & Partial<Omit<TargetFilter, "q" | "tag">>) => ({
+  ...everything,
+  ...input,
+  q: input.q?.normalize("NFC") ?? null,
+  tag: input.tag?.normalize("NFC") ?? null,
+});
+
+/** Longest search in words: each is a condition of its own. */
+const mostWords = 10;
+
+const wordsOf = (q: string | null): string[] =>
+  (q ?? "")
+    .split(/\s+/)
+    .filter((word) => word !== "")
+    .slice(0, mostWords);
+
+/** The text with the wildcards of LIKE taken literally. */
+export const likeText = (text: string): string => text.replaceAll(/[\\%_]/g, "\\$&");
+
+/** False for a target with no enabled region. The second part is only run while some region is disabled. */
+export const isProbed = (sql: Db) => sql`
+  (not exists (select from regions where not enabled) or exists (
+    select from target_regions p join regions g on g.id = p.region_id and g.enabled where p.target_id = t.id))`;
+
+/** Status of a monitor at `now`: unknown when its votes are stale, and when it has no enabled region. */
+export const statusAt = (sql: Db, now: Date) => sql`
+  case when s.status_until is null or s.status_until < ${now} or not ${isProbed(sql)} then 'unknown' else s.status end`;
+
+/** State of a monitor at `now`: its status, or `paused`. */
+export const stateAt = (sql: Db, now: Date) =>
+  sql`case when not t.enabled then 'paused' else ${statusAt(sql, now)} end`;
+
+/** Target, state and open incident. */
+export const monitorTables = (sql: Db) => sql`
+  targets t
+  join target_states s on s.target_id = t.id
+  left join incidents i on i.target_id = t.id and i.ended_at is null and not i.retracted`;
+
+/** The CTEs of {@link causeTables} for the failing monitors of the organisation. */
+export const monitorCauses = (sql: Db, orgId: string, now: Date) =>
+  causeTables(
+    sql,
+    sql`
+      select t.id, t.host, t.tags, coalesce(i.regions_down, '{}') as regions from ${monitorTables(sql)}
+      where t.org_id = ${orgId} and t.enabled and s.status in ('down', 'error', 'degraded') and s.status_until >= ${now}
+        and ${isProbed(sql)}`,
+  );
+
+/**
+ * Condition on `targets t` joined with `target_states s`. A search matches a target that has every word of it in its
+ * name, address or tags, in any order.
+ */
+export const matching = (sql: Db, orgId: string, now: Date, filter: TargetFilter) => sql`
+  t.org_id = ${orgId}
+  ${wordsOf(filter.q).reduce(
+    (before, word) => sql`${before} and (t.search like '%' || lower(${likeText(word)}) || '%'
+      or exists (select 1 from unnest(t.tags) own where lower(own) like '%' || lower(${likeText(word)}) || '%'))`,
+    sql``,
+  )}
+  ${filter.tag === null ? sql`` : sql`and t.tags @> array[${filter.tag}]::text[]`}
+  ${filter.enabled === null ? sql`` : sql`and t.enabled = ${filter.enabled}`}
+  ${filter.kind === null ? sql`` : sql`and t.kind = ${filter.kind}`}
+  ${filter.state === null ? sql`` : sql`and ${stateAt(sql, now)} = ${filter.state}`}
+  ${
+    filter.cause === null
+      ? sql``
+      : sql`and t.id in (with ${monitorCauses(sql, orgId, now)}
+          select id from caused where kind = ${filter.cause.kind} and value = ${filter.cause.value})`
+  }
+  ${
+    filter.lacksPrefix === null
+      ? sql``
+      : sql`and not exists (
+          select from unnest(t.tags) own (tag) where starts_with(own.tag, ${`${filter.lacksPrefix}/`}))`
+  }`;

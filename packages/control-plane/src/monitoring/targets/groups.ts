@@ -1,0 +1,60 @@
+import { type Ctx, requireScope } from "../../platform/context.ts";
+import { everything } from "./filter-queries.ts";
+import type { TagCount } from "./list-schema.ts";
+import type { MonitorState } from "./schema.ts";
+import { type TagGroupRow, selectTagGroups } from "./tag-queries.ts";
+
+/** Monitors of one tag below a prefix, rolled up. */
+export interface TagGroup {
+  /** Null: monitors without a tag below the prefix. */
+  tag: string | null;
+  /** Worst state of the members; paused where all are. */
+  state: MonitorState;
+  total: number;
+  counts: Partial<Record<MonitorState, number>>;
+  last_result_at: Date | null;
+}
+
+/** Prefixes that stand beside the tags. */
+const mostPrefixes = 6;
+const worstFirst: readonly MonitorState[] = ["down", "error", "degraded", "unknown", "up", "paused"];
+
+/** The first parts of tags like `team/payments`, those of the most targets first. `tags` have the most used first. */
+export function prefixesOf(tags: readonly TagCount[]): string[] {
+  const counts = new Map<string, number>();
+  for (const { name, count } of tags) {
+    const [, prefix] = /^([^/]+)\/./.exec(name) ?? [];
+    if (prefix !== undefined) counts.set(prefix, (counts.get(prefix) ?? 0) + count);
+  }
+  return [...counts]
+    .toSorted((a, b) => b[1] - a[1])
+    .map(([prefix]) => prefix)
+    .slice(0, mostPrefixes);
+}
+
+/** The groups of all monitors by their tags below `prefix`: worst first, then by name, those without a tag last. */
+export async function tagGroups(ctx: Ctx, prefix: string): Promise<TagGroup[]> {
+  requireScope(ctx, "targets:read");
+  const rows = await selectTagGroups(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), everything, prefix);
+  const byTag = new Map<string | null, TagGroupRow[]>();
+  for (const row of rows) byTag.set(row.tag, [...(byTag.get(row.tag) ?? []), row]);
+  const groups = [...byTag].map(([tag, members]) => rolledUp(tag, members));
+  return groups.sort(
+    (a, b) =>
+      Number(a.tag === null) - Number(b.tag === null) ||
+      worstFirst.indexOf(a.state) - worstFirst.indexOf(b.state) ||
+      (a.tag ?? "").localeCompare(b.tag ?? ""),
+  );
+}
+
+function rolledUp(tag: string | null, members: readonly TagGroupRow[]): TagGroup {
+  const counts = Object.fromEntries(members.map(({ state, count }) => [state, count]));
+  const times = members.flatMap(({ last_result_at: at }) => (at === null ? [] : [at.getTime()]));
+  return {
+    tag,
+    state: worstFirst.find((state) => counts[state] !== undefined)!,
+    total: members.reduce((sum, { count }) => sum + count, 0),
+    counts,
+    last_result_at: times.length === 0 ? null : new Date(Math.max(...times)),
+  };
+}

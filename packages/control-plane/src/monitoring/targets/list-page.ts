@@ -1,0 +1,181 @@
+import { checkKinds, isCheckType } from "@statusmesh/shared/checks";
+import { normaliseText } from "@statusmesh/shared/text";
+import { silentRegions } from "../agents/service.ts";
+import type { Ctx } from "../../platform/context.ts";
+import { causeKey, readCause } from "../../platform/db/causes.ts";
+import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
+import { numbered } from "../../platform/html/format.ts";
+import { type PageCall, wholeNumber } from "../../platform/html/pages.ts";
+import { stateWords } from "../../platform/html/states.ts";
+import { setupSteps } from "./setup.ts";
+import { activeWindows } from "../../alerting/maintenance/service.ts";
+import { monitorHistory } from "../results/service.ts";
+import { monitorOrders, monitorSorts } from "./list-schema.ts";
+import { shown, throttledOf } from "./rows.ts";
+import { listMonitors, listTags, type MonitorCause, monitorsOverview, prefixesOf, tagGroups } from "./service.ts";
+import { causeLead, overview, shownStates, silenceWords } from "./words.ts";
+
+const pageSize = 50;
+const dayMs = 86_400_000;
+/** Half an hour each over a day: fine enough to see an outage of one check interval, few enough to count. */
+const slices = 48;
+/** Tags that stand as chips in one line, and those behind "More". */
+const tagChips = 8;
+const moreTags = 60;
+/** Groups of a page: the worst ones. */
+const mostGroups = 100;
+/** Value of `in` for the monitors without a tag of the group. */
+const untagged = "-";
+
+type Query = Readonly<Record<string, string>>;
+
+/** The query of the list as far as it makes sense. */
+function readQuery(query: Query) {
+  const text = (name: string, length = 200) => normaliseText(query[name] ?? "").slice(0, length);
+  const cause = readCause(text("cause", 300));
+  const group = text("group", 50);
+  return {
+    q: text("q"),
+    tag: text("tag"),
+    kind: isCheckType(query["kind"]) ? query["kind"] : "",
+    state: shownStates.find((known) => known === query["state"]) ?? ("" as const),
+    cause: cause === null ? "" : causeKey(cause),
+    sort: monitorSorts.find((known) => known === query["sort"]) ?? ("" as const),
+    order: monitorOrders.find((known) => known === query["order"]) ?? ("" as const),
+    group,
+    /** The group that is open: a tag, or {@link untagged}. */
+    in: group === "" ? "" : text("in"),
+    offset: wholeNumber(query["offset"], 0, 1_000_000),
+  };
+}
+export type ListQuery = ReturnType<typeof readQuery>;
+
+/** The lines of a page. Monitors that fail together are one line, unless a search or another order asks for each. */
+async function linesOf(ctx: Ctx, asked: ListQuery) {
+  const { q, state, kind, sort, order, offset } = asked;
+  const tag = asked.in !== "" && asked.in !== untagged ? asked.in : asked.tag;
+  const cause = readCause(asked.cause);
+  return await listMonitors(ctx, {
+    ...(q === "" ? {} : { q }),
+    ...(tag === "" ? {} : { tag }),
+    ...(kind === "" ? {} : { kind }),
+    ...(state === "" ? {} : { state }),
+    ...(cause === null ? {} : { cause }),
+    ...(sort === "" ? {} : { sort }),
+    ...(order === "" ? {} : { order }),
+    ...(asked.in === untagged ? { lacksPrefix: asked.group } : {}),
+    grouped: q === "" && cause === null && (sort === "" || sort === "state") && order === "",
+    limit: pageSize,
+    offset,
+  });
+}
+
+const isNarrowed = (asked: ListQuery): boolean =>
+  [asked.q, asked.tag, asked.kind, asked.state, asked.cause, asked.in].some((value) => value !== "");
+
+/** A line of monitors with a common cause, in words. */
+const shownCause = (cause: MonitorCause) => ({
+  ...cause,
+  lead: causeLead(cause),
+  detail: [causeError(cause), namesOf(cause.names, cause.count)].filter((part) => part !== null).join(" · "),
+  word: stateWords[cause.state],
+});
+
+/** Filters in words, for the sentence of an empty list. */
+function filtersInWords({ q, tag, kind, state, cause, group, in: open }: ListQuery): string[] {
+  const known = readCause(cause);
+  return [
+    ...(q === "" ? [] : [`search "${q}"`]),
+    ...(state === "" ? [] : [`state ${stateWords[state]}`]),
+    ...(tag === "" ? [] : [`tag ${tag}`]),
+    ...(kind === "" || !isCheckType(kind) ? [] : [`type ${checkKinds[kind].label}`]),
+    ...(known === null ? [] : [`failing together: ${causeName(known)}`]),
+    ...(open === "" ? [] : [open === untagged ? `no tag ${group}/…` : `tag ${open}`]),
+  ];
+}
+
+/** `GET /targets` with the same filters; empty where the API has no such filter. */
+function apiAddress(asked: ListQuery): string {
+  if (asked.in === untagged) return "";
+  const { q, kind, state, cause } = asked;
+  const params = Object.entries({ q, kind, state, cause, tag: asked.in === "" ? asked.tag : asked.in });
+  return `/api/v1/targets?${new URLSearchParams(params.filter(([, value]) => value !== "")).toString()}`;
+}
+
+/** Figures of the last day for the rows of a page. */
+async function figuresOf(ctx: Ctx, ids: readonly string[]) {
+  const now = ctx.clock.now();
+  return await monitorHistory(ctx, ids, { from: new Date(now - dayMs), to: new Date(now), slices });
+}
+
+/** The tags as chips, the chosen one first: those of one line, those behind "More", and the number of all others. */
+function chipsOf(chosen: string, { items, total }: Awaited<ReturnType<typeof listTags>>) {
+  const names = [...new Set([...(chosen === "" ? [] : [chosen]), ...items.map(({ name }) => name)])];
+  return {
+    tags: names.slice(0, tagChips),
+    moreTags: names.slice(tagChips, tagChips + moreTags),
+    hiddenTags: Math.max(0, total - tagChips - moreTags),
+  };
+}
+
+/** The list of monitors, which is also the start page. */
+export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
+  const asked = readQuery(query);
+  const grouping = asked.group !== "" && asked.in === "";
+  const plain = !isNarrowed(asked) && !grouping && asked.sort === "" && asked.order === "" && asked.offset === 0;
+  const [list, overviewOfAll, tags, groups, silent, setup, maintenance] = await Promise.all([
+    linesOf(ctx, asked),
+    plain ? null : monitorsOverview(ctx),
+    listTags(ctx, { limit: 1000, offset: 0 }),
+    grouping ? tagGroups(ctx, asked.group) : [],
+    silentRegions(ctx),
+    setupSteps(ctx),
+    activeWindows(ctx),
+  ]);
+  // The sentence on top describes all monitors, whatever the list is narrowed to.
+  const all = overviewOfAll ?? list;
+  const now = ctx.clock.now();
+  const rows = grouping ? [] : list.items;
+  const [history, throttled] = await Promise.all([
+    figuresOf(
+      ctx,
+      rows.map((row) => row.target.id),
+    ),
+    throttledOf(ctx, rows),
+  ]);
+  return {
+    view: "targets/list" as const,
+    fragment: "targets/list-live" as const,
+    data: {
+      rows: rows.map((row) => ({
+        ...row,
+        ...shown(row, now, throttled(row)),
+        history: history.get(row.target.id) ?? null,
+        daysLeft: row.expires_at === null ? null : Math.floor((row.expires_at.getTime() - now) / dayMs),
+      })),
+      causes: grouping ? [] : list.causes.map(shownCause),
+      list: { total: list.lines, limit: list.limit, offset: list.offset },
+      matching: list.total,
+      allTargets: apiAddress(asked),
+      grouping,
+      groups: groups.slice(0, mostGroups),
+      hiddenGroups: Math.max(0, groups.length - mostGroups),
+      prefixes: [...new Set([...(asked.group === "" ? [] : [asked.group]), ...prefixesOf(tags.items)])],
+      states: shownStates.map((name) => ({ name, word: stateWords[name], count: list.counts[name] })),
+      ...chipsOf(asked.tag, tags),
+      overview: overview(all),
+      title: numbered("Monitors", all.counts.down + all.counts.error),
+      everything: shownStates.reduce((sum, name) => sum + all.counts[name], 0),
+      lastCheck: all.last_check_at,
+      silent: silent.map((region) => ({ ...region, ...silenceWords(region) })),
+      maintenance,
+      query: asked,
+      filters: filtersInWords(asked),
+      showsDays: asked.sort === "days_left" || rows.some((row) => row.expires_at !== null),
+      setup,
+      isOwner: ctx.role === "owner",
+      sliceSecs: dayMs / slices / 1000,
+      origin: ctx.config.server.public_url,
+    },
+  };
+}

@@ -1,0 +1,192 @@
+import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
+import type { Db } from "../../platform/db/sql.ts";
+import { groupedMonitors } from "./cause-queries.ts";
+import { isProbed, matching, monitorTables, stateAt, statusAt, type TargetFilter } from "./filter-queries.ts";
+import type { MonitorOrder, MonitorSort } from "./list-schema.ts";
+import { columns, type TargetRow } from "./queries.ts";
+import type { MonitorStatus } from "./schema.ts";
+
+/** Sort key and direction; null for the default direction of the key. */
+export interface Sorting {
+  sort: MonitorSort;
+  order: MonitorOrder | null;
+}
+
+const minuteMs = 60_000;
+/** Time ranges of the figures in a row of the list: 30 days of uptime, p95 of the newest half hour. */
+const uptimeDays = 30;
+const p95Minutes = 30;
+
+/** A sort key: its expression, the joins that it needs, and whether the largest value is first by default. */
+interface SortKey {
+  by: (sql: Db, now: Date) => ReturnType<typeof statusAt>;
+  join?: (sql: Db, now: Date) => ReturnType<typeof statusAt>;
+  largestFirst?: true;
+}
+
+const worstFirst = (sql: Db, now: Date) =>
+  sql`array_position(array['down', 'error', 'degraded', 'unknown', 'up', 'paused'], ${stateAt(sql, now)})`;
+
+const sortKeys: Record<MonitorSort, SortKey> = {
+  state: { by: worstFirst },
+  name: { by: (sql) => sql`lower(t.name)` },
+  // Runs of the hours that are not rolled up yet change the figure on the screen and not the place in the list.
+  uptime: {
+    by: (sql) => sql`u.share`,
+    join: (sql, now) => sql`
+      left join lateral (
+        select sum(d.up + d.degraded)::float8 / nullif(sum(d.up + d.degraded + d.down + d.error), 0) as share
+        from results_daily d
+        where d.target_id = t.id and d.day >= ${now}::timestamptz::date - ${uptimeDays}::int
+      ) u on true`,
+  },
+  p95: {
+    by: (sql) => sql`l.p95`,
+    join: (sql, now) => sql`
+      left join lateral (
+        select percentile_cont(0.95) within group (order by r.total_ms) as p95 from results r
+        where r.target_id = t.id and r.scheduled_at >= ${new Date(now.getTime() - p95Minutes * minuteMs)}
+          and r.scheduled_at < ${now} and r.status in ('up', 'degraded') and not r.skip and not r.recheck
+      ) l on true`,
+    largestFirst: true,
+  },
+  days_left: { by: (sql) => sql`s.expires_at` },
+  last_checked: { by: (sql) => sql`s.last_result_at`, largestFirst: true },
+};
+
+/**
+ * Monitors without a value are last in both directions; among equals the worst and then the newest failure is first.
+ */
+function orderOf(sql: Db, now: Date, { sort, order }: Sorting) {
+  const { by, largestFirst } = sortKeys[sort];
+  const descending = order === null ? largestFirst === true : order === "desc";
+  return sql`
+    ${by(sql, now)} ${descending ? sql`desc nulls last` : sql`asc nulls last`}, ${worstFirst(sql, now)},
+    case when ${statusAt(sql, now)} in ('down', 'error', 'degraded') then coalesce(i.outage_since, s.status_since) end
+      desc nulls last,
+    lower(t.name), t.id`;
+}
+
+/** A page of ids in order, found before their columns are fetched: those cost the rows that are passed over as well. */
+const idsInOrder = (
+  sql: Db,
+  orgId: string,
+  now: Date,
+  filter: TargetFilter,
+  { sorting, grouped, limit, offset }: { sorting: Sorting; grouped: boolean; limit: number; offset: number },
+) => sql`
+  select t.id, row_number() over (order by ${orderOf(sql, now, sorting)}) as place
+  from ${monitorTables(sql)} ${sortKeys[sorting.sort].join?.(sql, now) ?? sql``}
+  where ${matching(sql, orgId, now, filter)}
+    ${grouped ? sql`and t.id not in (${groupedMonitors(sql, orgId, now, filter)})` : sql``}
+  order by place limit ${limit} offset ${offset}`;
+
+export interface ListedTargetRow extends TargetRow {
+  status: MonitorStatus;
+  status_since: Date | null;
+  last_result_at: Date | null;
+}
+
+/** A page of targets, newest first unless `sorting` says otherwise. */
+export async function selectTargets(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  filter: TargetFilter,
+  page: { sorting: Sorting | null; limit: number; offset: number },
+): Promise<ListedTargetRow[]> {
+  const { sorting, limit, offset } = page;
+  const ids =
+    sorting === null
+      ? sql`
+          select t.id, row_number() over (order by t.created_at desc, t.id desc) as place
+          from targets t join target_states s on s.target_id = t.id where ${matching(sql, orgId, now, filter)}
+          order by place limit ${limit} offset ${offset}`
+      : idsInOrder(sql, orgId, now, filter, { sorting, grouped: false, limit, offset });
+  return await sql<ListedTargetRow[]>`
+    select ${columns(sql)}, case when t.enabled then ${statusAt(sql, now)} else 'unknown' end as status,
+      case when not t.enabled or not ${isProbed(sql)} then null
+        when s.status_until < ${now} then s.status_until else s.status_since end as status_since, s.last_result_at
+    from (${ids}) page join targets t on t.id = page.id join target_states s on s.target_id = t.id
+    order by page.place`;
+}
+
+export async function countTargets(sql: Db, orgId: string, now: Date, filter: TargetFilter): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from targets t join target_states s on s.target_id = t.id
+    where ${matching(sql, orgId, now, filter)}`;
+  return row!.count;
+}
+
+export interface MonitorDbRow extends TargetRow {
+  status: MonitorStatus;
+  /** False while none of its regions is enabled. */
+  probed: boolean;
+  status_since: Date | null;
+  last_result_at: Date | null;
+  last_error: string | null;
+  details: ResultDetails | null;
+  expires_at: Date | null;
+  incident_id: string | null;
+  /** Start of the current outage; null without an open incident. */
+  outage_since: Date | null;
+  incident_severity: string | null;
+  incident_error: string | null;
+  incident_regions_down: string[] | null;
+  incident_regions_up: string[] | null;
+}
+
+const monitorColumns = (sql: Db, now: Date) => sql`
+  ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed, s.status_since, s.last_result_at,
+  s.last_error, s.details, s.expires_at, i.id as incident_id, i.outage_since,
+  i.severity as incident_severity, i.error_sample as incident_error, i.regions_down as incident_regions_down,
+  i.regions_up as incident_regions_up`;
+
+/** The console's list; with `grouped`, without the monitors that share a line of `selectMonitorCauses`. */
+export async function selectMonitors(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  filter: TargetFilter,
+  page: { sorting: Sorting; grouped: boolean; limit: number; offset: number },
+): Promise<MonitorDbRow[]> {
+  if (page.limit === 0) return [];
+  return await sql<MonitorDbRow[]>`
+    select ${monitorColumns(sql, now)}
+    from (${idsInOrder(sql, orgId, now, filter, page)}) page join (${monitorTables(sql)}) on t.id = page.id
+    order by page.place`;
+}
+
+export async function selectMonitor(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  id: string,
+): Promise<(MonitorDbRow & { state: string; status_until: Date | null }) | null> {
+  const [row] = await sql<(MonitorDbRow & { state: string; status_until: Date | null })[]>`
+    select ${monitorColumns(sql, now)}, s.state, s.status_until from ${monitorTables(sql)}
+    where t.org_id = ${orgId} and t.id = ${id}`;
+  return row ?? null;
+}
+
+export interface MonitorCounts {
+  state: string;
+  count: number;
+  last_check_at: Date | null;
+}
+
+/** Number of monitors in each state (`paused` is one of them), and when any of them was checked last. */
+export async function countMonitors(sql: Db, orgId: string, now: Date, filter: TargetFilter): Promise<MonitorCounts[]> {
+  return await sql<MonitorCounts[]>`
+    select ${stateAt(sql, now)} as state, count(*)::int as count, max(s.last_result_at) as last_check_at
+    from targets t join target_states s on s.target_id = t.id
+    where ${matching(sql, orgId, now, filter)} group by 1`;
+}
+
+/** The checks (secrets sealed) of enabled monitors whose newest runs an open circuit breaker refused. */
+export async function selectCircuitOpenSpecs(sql: Db, orgId: string, now: Date): Promise<CheckSpec[]> {
+  const rows = await sql<{ spec: CheckSpec }[]>`
+    select t.spec from targets t join target_states s on s.target_id = t.id
+    where t.org_id = ${orgId} and t.enabled and s.status_until >= ${now} and s.circuit_open`;
+  return rows.map((row) => row.spec);
+}

@@ -1,0 +1,184 @@
+import t from "tap";
+import type { Ctx } from "../../platform/context.ts";
+import { readCause } from "../../platform/db/causes.ts";
+import { validate } from "@statusmesh/shared/validate";
+import { hour, minute, noon } from "../../testing/clock.ts";
+import { addIncident, addResults, setStatus } from "../../testing/scene.ts";
+import { newOrg, openWorld, refusal } from "../../testing/world.ts";
+import { bulkIncidentAction, listIncidentLines, listIncidents } from "../../alerting/incidents/service.ts";
+import { serve } from "../../testing/app.ts";
+import { expirationRoutes } from "./expiring-api.ts";
+import { listExpirations } from "./expiring.ts";
+import { TargetQuery } from "./list-schema.ts";
+import { TargetCreate } from "./schema.ts";
+import { createTarget, listMonitors, listTargets, updateTarget } from "./service.ts";
+
+const { sql, clock, system } = await openWorld(t);
+const page = { limit: 50, offset: 0 };
+clock.at = noon;
+
+const create = async (ctx: Ctx, name: string, host: string, more: object = {}) =>
+  (await createTarget(ctx, validate(TargetCreate, { name, check: { type: "tcp", host, port: 80 }, ...more }))).id;
+/** Names of `GET /targets` with this query. */
+const listed = async (ctx: Ctx, query: Record<string, string>) =>
+  (await listTargets(ctx, validate(TargetQuery, { ...page, ...query }, "/query"))).items.map(({ name }) => name);
+
+/** A monitor that fails since `minutes` ago, with an open incident. */
+async function failing(ctx: Ctx, name: string, host: string, minutes: number, more: object = {}): Promise<string> {
+  const id = await create(ctx, name, host, more);
+  await setStatus(system, id, "down");
+  await addIncident(ctx, id, { started: noon - minutes * minute });
+  return id;
+}
+
+t.test("what expires: by date, with the limits of each check, and the certificates of HTTP checks", async (t) => {
+  const ctx = await newOrg(system);
+  const other = await newOrg(system);
+  const expiring = async (name: string, check: object, days: number, of = ctx) => {
+    const id = (await createTarget(of, validate(TargetCreate, { name, check }))).id;
+    await sql`
+      update target_states set expires_at = ${new Date(noon + days * 24 * hour + hour)} where target_id = ${id}`;
+  };
+  await expiring("=shop", { type: "http", url: "https://shop.example.org:8443/x?key=secret" }, 10);
+  await expiring("wide", { type: "tls_cert", host: "wide.example.org", warn_days: 60, critical_days: 30 }, 40);
+  await expiring("late", { type: "domain_expiry", domain: "late.example.org" }, -3);
+  await expiring("fine", { type: "http", url: "https://fine.example.org/" }, 14);
+  await expiring("foreign", { type: "http", url: "https://fine.example.org/" }, 1, other);
+  await create(ctx, "no date", "tcp.example.org");
+  const list = await listExpirations(ctx, page);
+  t.match(list, { total: 4, counts: { critical: 1, warning: 2, ok: 1 } });
+  t.match(list.items, [
+    { monitor_name: "late", days_remaining: -3, level: "critical" },
+    { monitor_name: "=shop", days_remaining: 10, level: "warning", subject: "certificate of shop.example.org:8443" },
+    { monitor_name: "fine", days_remaining: 14, level: "ok" },
+    { monitor_name: "wide", days_remaining: 40, level: "warning" },
+  ]);
+  t.match(await listExpirations(ctx, { ...page, level: "warning", limit: 1 }), { total: 2, items: [{}] });
+  const ask = await serve(t, system, expirationRoutes, { tenant: () => ctx });
+  const { text } = await ask("GET", "/api/v1/expirations.csv?level=warning");
+  t.match(text, /^target_id,monitor_name,[^]*,"'=shop",http,certificate of shop.example.org:8443,/);
+  t.equal(text.trimEnd().split("\r\n").length, 3);
+  await t.rejects(listExpirations({ ...ctx, scopes: new Set() }, page), { code: "INSUFFICIENT_SCOPE" });
+});
+
+t.test("the list of the API has the status, takes filters, and sorts in both directions", async (t) => {
+  const ctx = await newOrg(system);
+  const names = ["alpha", "Beta", "gamma", "delta"] as const;
+  const ids = new Map<string, string>();
+  for (const name of names) {
+    ids.set(name, await create(ctx, name, `${name}.example.org`, name === "delta" ? { enabled: false } : {}));
+    clock.advance(1);
+  }
+  clock.at = noon;
+  await setStatus(system, ids.get("alpha")!, "up");
+  await setStatus(system, ids.get("Beta")!, "down");
+  await sql`update target_states set status_since = ${new Date(noon - hour)} where target_id = ${ids.get("Beta")!}`;
+  await setStatus(system, ids.get("gamma")!, "degraded");
+  await setStatus(system, ids.get("delta")!, "down");
+  await sql`
+    update target_states set expires_at = ${new Date(noon + hour)}, last_result_at = ${new Date(noon - hour)}
+    where target_id = ${ids.get("gamma")!}`;
+  await addResults(system, ids.get("alpha")!, [{ at: noon - minute, total: 10 }]);
+  await addResults(system, ids.get("gamma")!, [{ at: noon - minute, total: 900, status: "degraded" }]);
+  await addResults(system, ids.get("Beta")!, [{ at: noon - hour, total: 5000 }]);
+  await sql`
+    insert into results_daily (target_id, day, up, down, degraded, error)
+    values (${ids.get("alpha")!}, '2026-11-19', 9, 1, 0, 0), (${ids.get("gamma")!}, '2026-11-19', 0, 0, 10, 0),
+      (${ids.get("Beta")!}, '2026-11-18', 1, 8, 0, 1)`;
+
+  const { items } = await listTargets(ctx, page);
+  t.match(items, [
+    { name: "delta", status: "unknown", status_since: null },
+    { name: "gamma", status: "degraded", last_checked_at: new Date(noon - hour).toISOString() },
+    { name: "Beta", status: "down", status_since: new Date(noon - hour).toISOString() },
+    { name: "alpha", status: "up" },
+  ]);
+  for (const [sort, ...expected] of [
+    ["state", "Beta", "gamma", "alpha", "delta"],
+    ["name", "alpha", "Beta", "delta", "gamma"],
+    ["uptime", "Beta", "alpha", "gamma", "delta"],
+    ["p95", "gamma", "alpha", "Beta", "delta"],
+    ["days_left", "gamma", "Beta", "alpha", "delta"],
+  ] as const)
+    t.strictSame(await listed(ctx, { sort }), expected, sort);
+  t.equal((await listed(ctx, { sort: "last_checked" })).at(-1), "gamma", "the newest check is first");
+  t.equal((await listed(ctx, { sort: "last_checked", order: "asc" }))[0], "gamma");
+  t.strictSame(await listed(ctx, { sort: "name", order: "desc" }), ["gamma", "delta", "Beta", "alpha"]);
+  t.strictSame(await listed(ctx, { sort: "uptime", order: "desc" }), ["gamma", "alpha", "Beta", "delta"]);
+  t.strictSame(await listed(ctx, { sort: "p95", order: "asc" }), ["alpha", "gamma", "Beta", "delta"]);
+  t.strictSame(await listed(ctx, { state: "paused" }), ["delta"]);
+  t.strictSame(await listed(ctx, { state: "down" }), ["Beta"]);
+  t.strictSame(await listed(ctx, { kind: "http" }), []);
+  t.equal((await listed(ctx, { kind: "tcp" })).length, 4);
+  const second = await listTargets(ctx, { limit: 1, offset: 1, sort: "name" });
+  t.match(second, { total: 4, items: [{ name: "Beta" }] }, "pages follow the order");
+  for (const [name, value] of [
+    ["sort", "created"],
+    ["order", "up"],
+    ["state", "broken"],
+    ["kind", "icmp"],
+    ["cause", "host:"],
+    ["cause", "colour:red"],
+  ] as const) {
+    const refused = await refusal(t, () => listed(ctx, { [name]: value }));
+    t.match(refused, { field: `/query/${name}` }, `${name}=${value}`);
+  }
+});
+
+t.test("failing monitors that share a host, else a tag, else a region, are one line", async (t) => {
+  const ctx = await newOrg(system);
+  for (const n of [1, 2, 3]) await failing(ctx, `db ${n}`, "db-1.example.org", n, { tags: ["shop"] });
+  for (const n of [1, 2, 3]) await failing(ctx, `pay ${n}`, `pay-${n}.example.org`, 20 + n, { tags: ["pay", "shop"] });
+  await failing(ctx, "alone", "alone.example.org", 5, { tags: ["x"] });
+  await failing(ctx, "newest", "newest.example.org", 1);
+  const healthy = await create(ctx, "fine", "db-1.example.org", { tags: ["shop"] });
+  await setStatus(system, healthy, "up");
+
+  const list = await listMonitors(ctx, { ...page, grouped: true });
+  t.match(list.causes, [
+    { cause: { kind: "host", value: "db-1.example.org" }, count: 3, state: "down", names: ["db 1", "db 2", "db 3"] },
+    { cause: { kind: "tag", value: "pay" }, count: 3, since: new Date(noon - 23 * minute), sameError: true },
+  ]);
+  t.strictSame(
+    list.items.map(({ target }) => target.name),
+    ["newest", "alone", "fine"],
+    "the others have rows of their own, the newest failure first",
+  );
+  t.match(list, { total: 9, lines: 5, counts: { down: 8, up: 1 } });
+  const pages = await Promise.all(
+    [0, 1, 2, 3, 4].map((offset) => listMonitors(ctx, { limit: 1, offset, grouped: true })),
+  );
+  t.strictSame(
+    pages.map(({ causes, items }) => causes[0]?.cause.value ?? items[0]!.target.name),
+    ["db-1.example.org", "pay", "newest", "alone", "fine"],
+    "pages count lines",
+  );
+  const host = readCause("host:db-1.example.org")!;
+  const opened = await listMonitors(ctx, { ...page, cause: host });
+  t.match(opened, { total: 3, causes: [], items: [{}, {}, {}] }, "the line opens to its members");
+  t.strictSame(await listed(ctx, { cause: "tag:pay", sort: "name" }), ["pay 1", "pay 2", "pay 3"]);
+  t.strictSame(await listed(ctx, { cause: "tag:gone" }), []);
+  t.match(await listMonitors(ctx, { ...page, tag: "pay", grouped: true }), { lines: 1, causes: [{ count: 3 }] });
+  t.strictSame((await listMonitors(await newOrg(system), { ...page, grouped: true })).causes, []);
+
+  const incidents = await listIncidentLines(ctx, { ...page, state: "all" });
+  t.match(incidents.causes, [
+    { key: "host:db-1.example.org", count: 3, waiting: 3, state: "down", names: ["db 1", "db 2", "db 3"] },
+    { key: "tag:pay", count: 3, since: new Date(noon - 23 * minute) },
+  ]);
+  t.strictSame([incidents.items.map((one) => one.monitor_name), incidents.total], [["newest", "alone"], 4]);
+  const behind = await listIncidents(ctx, { ...page, state: "open", cause: "tag:pay" });
+  await bulkIncidentAction(ctx, { ids: behind.items.map(({ id }) => id), action: { type: "acknowledge" } });
+  const lines = await listIncidentLines(ctx, { ...page, state: "all" });
+  t.match(lines.causes, [{ waiting: 3 }, { waiting: 0 }], "a cause is acknowledged as a whole");
+  const closed = await listIncidentLines(ctx, { ...page, state: "closed" });
+  t.match(closed, { causes: [], items: [], total: 0 }, "only open incidents share a line");
+
+  for (const n of [1, 2, 3]) await failing(ctx, `site ${n}`, `site-${n}.example.org`, 40);
+  const { causes } = await listMonitors(ctx, { ...page, grouped: true });
+  t.match(causes[0], { cause: { kind: "region", value: "eu" }, count: 5 }, "what is left shares the region");
+
+  const moved = (await listTargets(ctx, { ...page, q: "db 3" })).items[0]!;
+  await updateTarget(ctx, moved.id, { check: { host: "DB-2.example.org." } });
+  t.strictSame(await listed(ctx, { cause: "host:db-1.example.org", sort: "name" }), ["db 1", "db 2"]);
+});

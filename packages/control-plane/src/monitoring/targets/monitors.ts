@@ -1,0 +1,274 @@
+import { kindOf, type ResultDetails } from "@statusmesh/shared/checks";
+import type { CheckStatus } from "@statusmesh/shared/result";
+import { isId } from "@statusmesh/shared/ids";
+import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
+import { type Cause, causeKey } from "../../platform/db/causes.ts";
+import type { Page } from "../../platform/http/wire.ts";
+import { explainVotes } from "../../alerting/incidents/service.ts";
+import { disabledRegionIds } from "../regions/service.ts";
+import { type MonitorCauseRow, selectMonitorCauses } from "./cause-queries.ts";
+import { everything, filterOf } from "./filter-queries.ts";
+import * as queries from "./list-queries.ts";
+import type { MonitorOrder, MonitorSort } from "./list-schema.ts";
+import { selectRegionsOf } from "./queries.ts";
+import { notFound, present } from "./rules.ts";
+import type { MonitorState, MonitorStatus, Target } from "./schema.ts";
+
+/** A target as the console lists it: with how it reads now. */
+export interface MonitorRow {
+  target: Target;
+  status: MonitorStatus;
+  paused: boolean;
+  /** False while none of its regions is enabled: nothing checks it, and it reads as unknown. */
+  probed: boolean;
+  status_since: Date | null;
+  last_result_at: Date | null;
+  last_error: string | null;
+  /** The newest details that a run read; its check has not been pointed elsewhere since. */
+  details: ResultDetails | null;
+  expires_at: Date | null;
+  open_incident: {
+    id: string;
+    /** Start of the current outage. */
+    outage_since: Date;
+    severity: string;
+    error_sample: string | null;
+    regions_down: string[];
+    regions_up: string[];
+  } | null;
+}
+
+function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
+  return {
+    target: present(row),
+    status: row.status,
+    paused: !row.enabled,
+    probed: row.probed,
+    status_since: row.status_since,
+    last_result_at: row.last_result_at,
+    last_error: row.last_error,
+    details: row.details,
+    expires_at: row.expires_at,
+    open_incident:
+      row.incident_id === null
+        ? null
+        : {
+            id: row.incident_id,
+            outage_since: row.outage_since!,
+            severity: row.incident_severity!,
+            error_sample: row.incident_error,
+            regions_down: row.incident_regions_down!,
+            regions_up: row.incident_regions_up!,
+          },
+  };
+}
+
+/** Failing monitors that share a cause, as one line of the list. */
+export interface MonitorCause {
+  cause: Cause;
+  /** The cause as filters name it. */
+  key: string;
+  count: number;
+  /** Worst state of the members. */
+  state: "down" | "error" | "degraded";
+  since: Date | null;
+  error: string | null;
+  /** True where all members have the error, not only most of them. */
+  sameError: boolean;
+  /** The first three names, and the id of the first. */
+  names: string[];
+  exampleId: string;
+}
+
+export const presentCause = (row: MonitorCauseRow): MonitorCause => ({
+  cause: { kind: row.kind, value: row.value },
+  key: causeKey(row),
+  count: row.count,
+  state: row.down > 0 ? "down" : row.error > 0 ? "error" : "degraded",
+  since: row.since,
+  error: row.error_sample,
+  sameError: row.same_error,
+  names: row.names,
+  exampleId: row.example_id,
+});
+
+export interface MonitorList extends Page<MonitorRow> {
+  /** The lines of failing monitors that share a cause; their members are not among the items. */
+  causes: MonitorCause[];
+  /** Causes of all pages, and their monitors. */
+  grouped: { causes: number; monitors: number };
+  /** Lines of all pages: causes, and monitors that are not behind one. */
+  lines: number;
+  /** Of all that match, whatever `state` says. */
+  counts: Record<MonitorState, number>;
+  last_check_at: Date | null;
+}
+
+function countsOf(tallies: readonly queries.MonitorCounts[]): Record<MonitorState, number> {
+  const counts: Record<MonitorState, number> = { up: 0, degraded: 0, down: 0, error: 0, unknown: 0, paused: 0 };
+  for (const { state, count } of tallies) counts[state as MonitorState] = count;
+  return counts;
+}
+
+export interface MonitorsInput {
+  q?: string;
+  tag?: string;
+  kind?: string;
+  state?: MonitorState;
+  cause?: Cause;
+  /** Only monitors without a tag below this prefix. */
+  lacksPrefix?: string;
+  sort?: MonitorSort;
+  order?: MonitorOrder;
+  /** True: failing monitors that share a cause are one line. */
+  grouped?: boolean;
+  limit: number;
+  offset: number;
+}
+
+/** The console's list of monitors, worst first unless `sort` says otherwise. `limit` and `offset` count lines. */
+export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<MonitorList> {
+  requireScope(ctx, "targets:read");
+  const { sort = "state", order = null, grouped = false, limit, offset, ...narrowing } = input;
+  const now = new Date(ctx.clock.now());
+  const filter = filterOf(narrowing);
+  const { sql, orgId } = ctx;
+  // The first row carries the totals, so it is read on every page.
+  const [first, tallies] = await Promise.all([
+    grouped ? selectMonitorCauses(sql, orgId, now, filter, { limit: Math.max(limit, 1), offset: 0 }) : [],
+    queries.countMonitors(sql, orgId, now, { ...filter, state: null }),
+  ]);
+  const { causes: causeCount = 0, monitors: inCauses = 0 } = first[0] ?? {};
+  const causes =
+    offset === 0
+      ? first.slice(0, limit)
+      : offset < causeCount
+        ? await selectMonitorCauses(sql, orgId, now, filter, { limit, offset })
+        : [];
+  const rows = await queries.selectMonitors(sql, orgId, now, filter, {
+    sorting: { sort, order },
+    grouped: causeCount > 0,
+    limit: limit - causes.length,
+    offset: Math.max(0, offset - causeCount),
+  });
+  const counts = countsOf(tallies);
+  const total = input.state === undefined ? sumOf(Object.values(counts)) : counts[input.state];
+  return {
+    items: rows.map(presentMonitor),
+    causes: causes.map(presentCause),
+    grouped: { causes: causeCount, monitors: inCauses },
+    lines: total - inCauses + causeCount,
+    total,
+    limit,
+    offset,
+    counts,
+    last_check_at: lastCheckOf(tallies),
+  };
+}
+
+/** Rows that the sentence on top of the list is made from. */
+const overviewRows = 6;
+
+/** Input of the sentence on top of the list: counts of all monitors, causes of failures, the first rows. */
+export interface MonitorsOverview {
+  items: MonitorRow[];
+  causes: MonitorCause[];
+  grouped: { causes: number; monitors: number };
+  counts: Record<MonitorState, number>;
+  last_check_at: Date | null;
+}
+
+/** All monitors in short. Rows are read only where something fails: sorting 10,000 monitors takes 20 ms. */
+export async function monitorsOverview(ctx: Ctx): Promise<MonitorsOverview> {
+  requireScope(ctx, "targets:read");
+  const now = new Date(ctx.clock.now());
+  const { sql, orgId } = ctx;
+  const [causes, tallies] = await Promise.all([
+    selectMonitorCauses(sql, orgId, now, everything, { limit: overviewRows, offset: 0 }),
+    queries.countMonitors(sql, orgId, now, everything),
+  ]);
+  const counts = countsOf(tallies);
+  const grouped = causes.length > 0;
+  const worst = (["down", "error", "degraded", "unknown"] as const).find((state) => counts[state] > 0);
+  const filter = { ...everything, state: grouped ? null : (worst ?? null) };
+  const page = { sorting: { sort: "state", order: null }, grouped, limit: overviewRows, offset: 0 } as const;
+  const rows = worst === undefined ? [] : await queries.selectMonitors(sql, orgId, now, filter, page);
+  return {
+    items: rows.map(presentMonitor),
+    causes: causes.map(presentCause),
+    grouped: { causes: causes[0]?.causes ?? 0, monitors: causes[0]?.monitors ?? 0 },
+    counts,
+    last_check_at: lastCheckOf(tallies),
+  };
+}
+
+/** When any monitor was checked last. */
+function lastCheckOf(tallies: readonly queries.MonitorCounts[]): Date | null {
+  const times = tallies.flatMap(({ last_check_at: at }) => (at === null ? [] : [at.getTime()]));
+  return times.length === 0 ? null : new Date(Math.max(...times));
+}
+
+const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
+
+export interface MonitorRegion {
+  region: string;
+  /** False: the operator has disabled the region. */
+  enabled: boolean;
+  vote: "failing" | "passing" | "none";
+  live: boolean;
+  status: CheckStatus | null;
+  error: string | null;
+  last_slot: Date | null;
+}
+
+/** One monitor with the vote of each of its regions. */
+export async function getMonitor(ctx: Ctx, id: string): Promise<MonitorRow & { regions: MonitorRegion[] }> {
+  requireScope(ctx, "targets:read");
+  return await readMonitor(ctx, id);
+}
+
+/** {@link getMonitor} without a scope check. */
+export async function readMonitor(reader: OrgReader, id: string): Promise<MonitorRow & { regions: MonitorRegion[] }> {
+  const now = reader.clock.now();
+  const row = isId(id) ? await queries.selectMonitor(reader.sql, reader.orgId, new Date(now), id) : null;
+  if (row === null) throw notFound();
+  const [own, disabled] = await Promise.all([selectRegionsOf(reader.sql, id), disabledRegionIds(reader)]);
+  const votes = explainVotes({ ...row, timeout: row.spec.timeout }, row, disabled, now).regions;
+  const regions = own.map((region): MonitorRegion => {
+    const enabled = !disabled.has(region);
+    const vote = votes.find((it) => it.region === region);
+    if (vote === undefined)
+      return { region, enabled, vote: "none", live: false, status: null, error: null, last_slot: null };
+    return {
+      region,
+      enabled,
+      vote: vote.vote,
+      live: vote.live,
+      status: vote.last_status,
+      error: vote.last_error,
+      last_slot: new Date(vote.last_slot),
+    };
+  });
+  return { ...presentMonitor(row), regions };
+}
+
+/** How many targets of the organisation read how, and how many are paused. For the dashboard. */
+export async function monitorCounts(ctx: Ctx): Promise<Record<MonitorState, number>> {
+  requireScope(ctx, "targets:read");
+  return countsOf(await queries.countMonitors(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), everything));
+}
+
+/**
+ * Destinations (host and port) of enabled targets that an agent's circuit breaker keeps from being checked. Read from
+ * the last runs: agents report no breakers. For the dashboard.
+ */
+export async function openCircuits(ctx: Ctx): Promise<number> {
+  requireScope(ctx, "targets:read");
+  const specs = await queries.selectCircuitOpenSpecs(ctx.sql, ctx.orgId, new Date(ctx.clock.now()));
+  return new Set(
+    specs.flatMap((spec) => {
+      const destination = kindOf(spec).destination(spec);
+      return destination === null ? [] : [`${destination.host} ${destination.port}`];
+    }),
+  ).size;
+}

@@ -1,0 +1,185 @@
+import { checkKinds, checkTypes, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { silentRegions } from "../agents/service.ts";
+import { listChannels } from "../../alerting/channels/service.ts";
+import type { Ctx } from "../../platform/context.ts";
+import type { StateName } from "../../platform/html/states.ts";
+import { page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
+import { targetWindow } from "../../alerting/maintenance/service.ts";
+import { explainIncident, getIncident, listDeliveries, listIncidents, listOutages } from "../../alerting/incidents/service.ts";
+import { latencyByRegion, latencySeries, latestBucket, listResults, phasesOf, uptime } from "../results/service.ts";
+import { planOf } from "../../access/plans/service.ts";
+import { listRegionChoices } from "../regions/service.ts";
+import { findingOf } from "./finding.ts";
+import { copyOf, kindForms, startPolicy, targetFields } from "./form.ts";
+import { monitorsPage } from "./list-page.ts";
+import { rangeOf, ranges, shadesOf } from "./monitor-page.ts";
+import { shown, throttledOf } from "./rows.ts";
+import type { Target } from "./schema.ts";
+import { getMonitor, getTarget, type MonitorRegion, targetRegions, targetTag } from "./service.ts";
+import { policyWords, silenceWords, where, why } from "./words.ts";
+
+const dayMs = 86_400_000;
+
+async function monitor({ ctx, params, query }: PageCall<"tenant">) {
+  const id = params["id"]!;
+  const row = await getMonitor(ctx, id);
+  const now = ctx.clock.now();
+  // A monitor made this hour would be a dot at the end of an empty day.
+  const young = now - Date.parse(row.target.created_at) < 2 * 3_600_000;
+  const range = rangeOf({ range: young ? "1h" : "24h", ...query }, now);
+  const region = row.regions.find((own) => own.region === query["region"])?.region;
+  const span = { from: new Date(range.from).toISOString(), to: new Date(range.to).toISOString() };
+  const ofRegion = region === undefined ? {} : { region };
+  const [series, byRegion, up, results, incidents, outages, silent, throttled, trouble, window] = await Promise.all([
+    latencySeries(ctx, id, { ...span, ...ofRegion }),
+    latencyByRegion(ctx, id, span),
+    uptime(ctx, id, { ...span, ...ofRegion }),
+    listResults(ctx, id, { ...span, ...ofRegion, limit: wholeNumber(query["results"], 10, 100) || 10, offset: 0 }),
+    listIncidents(ctx, { state: "all", target_id: id, limit: 100, offset: 0 }),
+    listOutages(ctx, { targetId: id, ...span }),
+    silentRegions(ctx),
+    throttledOf(ctx, [row]),
+    row.open_incident === null ? null : troubleOf(ctx, row.open_incident.id),
+    targetWindow(ctx, id),
+  ]);
+  const said = shown(row, now, throttled(row));
+  return {
+    view: "targets/show" as const,
+    fragment: "targets/show-live" as const,
+    data: {
+      title: `${said.word}: ${row.target.name}`,
+      row: { ...row, ...said },
+      summary: kindOf(row.target.check).summary(row.target.check),
+      ranges,
+      range,
+      region: region ?? "",
+      series,
+      points: series.buckets,
+      latest: latestBucket(series.buckets),
+      phases: phasesOf(series.buckets),
+      chartRange: { from: range.from, to: range.to, live: !range.fixed },
+      shades: shadesOf(outages, now),
+      regions: row.regions.map((own) => shownRegion(own, byRegion)),
+      up,
+      results,
+      incidents: incidents.items.slice(0, 10),
+      window: window === null ? null : { ...window, active: window.starts_at.getTime() <= now },
+      incidentsTotal: incidents.total,
+      incidents30d: incidents.items.filter((incident) => Date.parse(incident.started_at) > now - 30 * dayMs).length,
+      trouble:
+        trouble === null
+          ? null
+          : {
+              ...trouble,
+              why: why(trouble.votes, row.open_incident!.error_sample),
+              where: where(row.open_incident),
+              policy: policyWords(row.target.region_policy, trouble.votes),
+            },
+      policy: policyWords(row.target.region_policy, null),
+      silent: silent
+        .filter(({ id: silentId }) => row.regions.some((own) => own.region === silentId))
+        .map((region) => ({ ...region, ...silenceWords(region) })),
+    },
+  };
+}
+
+/** A region of the monitor with its state and newest p95, ms. */
+function shownRegion(own: MonitorRegion, { regions }: Awaited<ReturnType<typeof latencyByRegion>>) {
+  const buckets = regions.find((it) => it.region === own.region)?.buckets ?? [];
+  return { ...own, state: regionState(own), p95: latestBucket(buckets)?.p95 ?? null };
+}
+
+/** State of a region: that of its last run, or no data where it is disabled or silent. A failing vote is never up. */
+function regionState({ enabled, live, vote, status }: MonitorRegion): StateName {
+  if (!live || !enabled || status === null) return "unknown";
+  return vote === "failing" && status === "up" ? "down" : status;
+}
+
+/** Why the incident is open, and which channels were notified. */
+async function troubleOf(ctx: Ctx, incidentId: string) {
+  const [votes, deliveries, incident] = await Promise.all([
+    explainIncident(ctx, incidentId),
+    listDeliveries(ctx, incidentId, { limit: 20, offset: 0 }),
+    getIncident(ctx, incidentId),
+  ]);
+  const told = deliveries.items.filter((delivery) => delivery.reason === "opened" && delivery.state === "delivered");
+  return { votes, told, acknowledged: incident.acknowledged_at };
+}
+
+/**
+ * Channels, regions and kinds for the form. `ownRegions` are the regions of the monitor: those that the operator has
+ * disabled are listed too, so that saving the regions keeps them.
+ */
+async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly string[], source: Target | null = null) {
+  const [channels, regions] = await Promise.all([
+    listChannels(ctx, { limit: 1000, offset: 0 }),
+    listRegionChoices(ctx, ownRegions),
+  ]);
+  const copied = source === null ? null : copyOf(source);
+  const start = target ?? copied?.copy ?? null;
+  return {
+    target,
+    /** Values that the form starts with: of the target, or of the one that is cloned. */
+    start,
+    cloned: source,
+    lostSecrets: copied?.lost ?? false,
+    etag: target === null ? null : targetTag(target),
+    kinds: kindForms(start?.check ?? null, target !== null),
+    fields: targetFields(start),
+    policy: startPolicy(start),
+    channels: channels.items,
+    regions: regions.map((region) => ({ ...region, chosen: ownRegions.includes(region.id) })),
+  };
+}
+
+/** The enabled regions of a new monitor: those of the one that is cloned, else all. */
+async function startRegions(ctx: Ctx, source: Target | null): Promise<string[]> {
+  const enabled = (await listRegionChoices(ctx, [])).map(({ id }) => id);
+  const own = source === null ? [] : (await targetRegions(ctx, source.id)).regions;
+  const kept = enabled.filter((id) => own.includes(id));
+  return kept.length > 0 ? kept : enabled;
+}
+
+async function newMonitor({ ctx, query }: PageCall<"tenant">) {
+  const source = query["from"] === undefined ? null : await getTarget(ctx, query["from"]);
+  const type = source?.check.type ?? (isCheckType(query["kind"]) ? query["kind"] : checkTypes[0]!);
+  const regions = await startRegions(ctx, source);
+  return { view: "targets/form" as const, data: { ...(await formData(ctx, null, regions, source)), type } };
+}
+
+async function editMonitor({ ctx, params }: PageCall<"tenant">) {
+  const target = await getTarget(ctx, params["id"]!);
+  const { regions } = await targetRegions(ctx, target.id);
+  return {
+    view: "targets/form" as const,
+    data: { ...(await formData(ctx, target, regions)), type: target.check.type },
+  };
+}
+
+export const targetsPages = [
+  page({ path: "/", auth: "tenant", handle: monitorsPage }),
+  page({ path: "/monitors", auth: "tenant", handle: monitorsPage }),
+  page({
+    // The console asks for it after a test or a check, so that their words are those of every page.
+    path: "/monitors/finding",
+    auth: "tenant",
+    handle: async ({ query, http }) =>
+      http.get("sec-fetch-dest") === "document"
+        ? { redirect: "/monitors" }
+        : { view: "targets/finding", data: findingOf(query) },
+  }),
+  page({ path: "/monitors/new", auth: "tenant", handle: newMonitor }),
+  page({
+    path: "/monitors/import",
+    auth: "tenant",
+    handle: async ({ ctx }) => ({
+      view: "targets/import",
+      data: {
+        title: "Import monitors",
+        minIntervalSecs: Math.max(checkKinds.http.minIntervalSecs, (await planOf(ctx)).min_check_interval_secs),
+      },
+    }),
+  }),
+  page({ path: "/monitors/{id}/edit", auth: "tenant", handle: editMonitor }),
+  page({ path: "/monitors/{id}", auth: "tenant", handle: monitor }),
+];

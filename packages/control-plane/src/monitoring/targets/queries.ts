@@ -1,0 +1,184 @@
+import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
+import type { WriteSource } from "../../platform/context.ts";
+import { arrayOf } from "../../platform/db/array.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import type { RegionPolicy } from "./schema.ts";
+
+/** A row of `targets` with its bindings. `spec` has its secrets sealed. */
+export interface TargetRow {
+  id: string;
+  org_id: string;
+  name: string;
+  spec: CheckSpec;
+  interval_secs: number;
+  enabled: boolean;
+  tags: string[];
+  alert_confirmations: number;
+  notify_recovery: boolean;
+  renotify_interval_secs: number;
+  region_policy: RegionPolicy;
+  write_source: WriteSource;
+  created_at: Date;
+  updated_at: Date;
+  channel_ids: string[];
+}
+
+export const columns = (sql: Db) => sql`
+  t.id, t.org_id, t.name, t.spec, t.interval_secs, t.enabled, t.tags, t.alert_confirmations, t.notify_recovery,
+  t.renotify_interval_secs, t.region_policy, t.write_source, t.created_at, t.updated_at,
+  array(select a.channel_id from target_alerts a where a.target_id = t.id order by a.position) as channel_ids`;
+
+export type NewTargetRow = Omit<TargetRow, "channel_ids">;
+
+/** Search terms of the check, beside the name. */
+const searchText = ({ spec }: Pick<TargetRow, "spec">): string => kindOf(spec).searchText(spec);
+
+/** The host that the check connects to first; null without one, and for a spec that cannot be read any more. */
+function hostOf({ spec }: Pick<TargetRow, "spec">): string | null {
+  try {
+    return kindOf(spec).destination(spec)?.host ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** A new target as {@link insertTargets} takes it; without `regions` every enabled region probes it. */
+export const insertable = (row: NewTargetRow & { regions: readonly string[] | null }): string =>
+  JSON.stringify({ ...row, search_text: searchText(row), host: hostOf(row) });
+
+/**
+ * Stores new targets, each an {@link insertable}, with their blank evidence and their regions, as far as those are
+ * enabled.
+ */
+export async function insertTargets(sql: Db, rows: readonly string[]): Promise<void> {
+  await sql`
+    with given as (
+      select id, org_id, name, spec, search_text, host, interval_secs, enabled, tags, alert_confirmations,
+        notify_recovery, renotify_interval_secs, region_policy, regions, write_source, created_at, updated_at
+      from jsonb_to_recordset(${`[${rows.join()}]`}::text::jsonb) as g
+        (id uuid, org_id uuid, name text, spec jsonb, search_text text, host text, interval_secs integer,
+          enabled boolean, tags text[], alert_confirmations integer, notify_recovery boolean,
+          renotify_interval_secs integer, region_policy jsonb, regions text[], write_source text,
+          created_at timestamptz, updated_at timestamptz)
+    ), stored as (
+      insert into targets
+        (id, org_id, name, kind, spec, search_text, host, interval_secs, enabled, tags, alert_confirmations,
+          notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+      select id, org_id, name, spec ->> 'type', spec, search_text, host, interval_secs, enabled, tags,
+        alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at,
+        updated_at
+      from given returning id
+    ), blank as (
+      insert into target_states (target_id, state, status) select id, '', 'unknown' from stored
+    )
+    insert into target_regions (target_id, region_id)
+    select g.id, r.id from given g cross join regions r
+    where r.enabled and (g.regions is null or r.id = any(g.regions))`;
+}
+
+/** Binds new targets to their channels. */
+export async function insertAlerts(
+  sql: Db,
+  alerts: readonly { targetId: string; channelId: string; position: number }[],
+): Promise<void> {
+  if (alerts.length === 0) return;
+  await sql`
+    insert into target_alerts (target_id, channel_id, position)
+    select target_id, channel_id, position
+    from unnest(${arrayOf(alerts.map((it) => it.targetId))}::uuid[],
+      ${arrayOf(alerts.map((it) => it.channelId))}::uuid[],
+        ${arrayOf(alerts.map((it) => it.position))}::integer[]) as a (target_id, channel_id, position)`;
+}
+
+export async function replaceAlerts(sql: Db, targetId: string, channelIds: readonly string[]): Promise<void> {
+  await sql`delete from target_alerts where target_id = ${targetId}`;
+  if (channelIds.length === 0) return;
+  await sql`
+    insert into target_alerts (target_id, channel_id, position)
+    select ${targetId}, c.id, c.position
+    from unnest(${channelIds as string[]}::uuid[]) with ordinality as c (id, position)`;
+}
+
+export async function selectTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
+  const [row] = await sql<
+    TargetRow[]
+  >`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id}`;
+  return row ?? null;
+}
+
+/**
+ * Locks the target against another edit until the transaction ends. Its evidence first: ingest holds that while it
+ * writes incidents, whose foreign key asks for the target, and two orders would end in a deadlock.
+ */
+export async function lockTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
+  await sql`
+    select 1 from target_states
+    where target_id = (select id from targets where org_id = ${orgId} and id = ${id}) for update`;
+  const [row] = await sql<
+    TargetRow[]
+  >`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id} for no key update of t`;
+  return row ?? null;
+}
+
+/** Earlier intervals are kept for as long as an agent may bring results of them, and at most so many. */
+const keptIntervals = { days: 91, most: 50 };
+
+/** Assignment that keeps a replaced interval with the time of the edit. */
+export const pastIntervals = (sql: Db, interval: number, at: Date) => sql`
+  past_intervals = case when interval_secs = ${interval} then past_intervals else (
+    select jsonb_object_agg(secs, replaced_at) from (
+      select e.key as secs, e.value as replaced_at
+      from jsonb_each(past_intervals || jsonb_build_object(interval_secs::text, ${at.toISOString()}::text)) e
+      where (e.value #>> '{}')::timestamptz > ${at}::timestamptz - ${`${keptIntervals.days} days`}::interval
+      order by (e.value #>> '{}')::timestamptz desc limit ${keptIntervals.most}) kept) end`;
+
+/**
+ * Writes the row. An interval that is replaced is kept with the time of the edit: ingest takes results of its slots.
+ */
+export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
+  await sql`
+    update targets set ${pastIntervals(sql, row.interval_secs, row.updated_at)},
+      name = ${row.name}, spec = ${sql.json(row.spec as never)}, search_text = ${searchText(row)},
+        host = ${hostOf(row)},
+        interval_secs = ${row.interval_secs}, enabled = ${row.enabled}, tags = ${row.tags},
+      alert_confirmations = ${row.alert_confirmations}, notify_recovery = ${row.notify_recovery},
+        renotify_interval_secs = ${row.renotify_interval_secs},
+      region_policy = ${sql.json(row.region_policy as never)}, write_source = ${row.write_source},
+        updated_at = ${row.updated_at},
+      changed_xid = pg_current_xact_id(), version = version + 1
+    where org_id = ${row.org_id} and id = ${row.id}`;
+}
+
+/** Deletes targets, which the caller has locked, and leaves tombstones for the agents that run them. */
+export async function deleteTargets(sql: Db, orgId: string, ids: readonly string[], at: Date): Promise<void> {
+  await sql`
+    with gone as (delete from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])
+      returning id, org_id, former_regions)
+    insert into deleted_targets (target_id, org_id, deleted_at, regions)
+    select id, org_id, ${at}, former_regions || array(select region_id from target_regions r
+      where r.target_id = gone.id) from gone`;
+}
+
+export async function selectRegionsOf(sql: Db, targetId: string): Promise<string[]> {
+  const rows = await sql<
+    { region_id: string }[]
+  >`select region_id from target_regions where target_id = ${targetId} order by region_id`;
+  return rows.map((row) => row.region_id);
+}
+
+/** Has exactly these regions probe the target. */
+export async function replaceRegions(sql: Db, targetId: string, regions: readonly string[]): Promise<void> {
+  await sql`
+    with gone as (delete from target_regions
+      where target_id = ${targetId} and region_id <> all(${[...regions]}::text[]) returning region_id)
+    update targets set former_regions = array(select unnest(former_regions) union select region_id from gone)
+    where id = ${targetId} and exists (select 1 from gone)`;
+  await sql`
+    insert into target_regions (target_id, region_id) select ${targetId}, r.id
+    from unnest(${[...regions]}::text[]) as r (id) on conflict do nothing`;
+}
+
+/** Wakes the agents' pulls on every replica when the transaction commits. */
+export async function announceTargets(sql: Db): Promise<void> {
+  await sql`select pg_notify('sm_targets', '')`;
+}

@@ -1,0 +1,232 @@
+import { checkKinds, type CheckSpec, kindOf } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
+import { below, checkAll, Faults } from "@statusmesh/shared/faults";
+import { blockedHost } from "@statusmesh/shared/net/address";
+import { insideName } from "@statusmesh/shared/net/inside-name";
+import { mask } from "@statusmesh/shared/secrets";
+import { validate } from "@statusmesh/shared/validate";
+import { refuseAbusiveUrl, refuseDeniedHost } from "../../access/abuse/service.ts";
+import type { System } from "../../platform/context.ts";
+import { iso } from "../../platform/http/wire.ts";
+import { type Plan, PlanRefusal } from "../../access/plans/service.ts";
+import type { TargetRow } from "./queries.ts";
+import { Check, type RegionPolicy, type Target } from "./schema.ts";
+
+/*
+ * Rules of every write of a target: create, bulk create, edit. No rule queries the database:
+ * plan, channels and regions are read once for ten thousand targets.
+ */
+
+const maxTags = 50;
+
+export const notFound = () => new AppError("TARGET_NOT_FOUND", "Monitor not found.");
+
+/** The target as the API answers it: every secret masked. */
+export function present(row: TargetRow): Target {
+  return {
+    id: row.id,
+    name: row.name,
+    check: masked(row.spec),
+    interval: row.interval_secs,
+    enabled: row.enabled,
+    tags: row.tags,
+    alerts: row.channel_ids.map((channel_id) => ({ channel_id })),
+    alert_confirmations: row.alert_confirmations,
+    notify_recovery: row.notify_recovery,
+    renotify_interval_secs: row.renotify_interval_secs,
+    region_policy: row.region_policy,
+    write_source: row.write_source,
+    created_at: iso(row.created_at),
+    updated_at: iso(row.updated_at),
+  };
+}
+
+/** The fields of each kind in the order of its schema: the database keeps them in an order of its own. */
+const fieldsOf = new Map<string, readonly (readonly [name: string, fallback: unknown])[]>(
+  Object.values(checkKinds).map((kind) => [
+    kind.type,
+    Object.entries(kind.schema.properties as Record<string, { default?: unknown }>).map(
+      ([name, node]) => [name, node.default] as const,
+    ),
+  ]),
+);
+
+/** The check with every secret masked, its type first. A field that a later release added reads as its default. */
+function masked(spec: CheckSpec): CheckSpec {
+  const check = kindOf(spec).mapSecrets(spec, () => mask) as unknown as Record<string, unknown>;
+  return Object.fromEntries(
+    fieldsOf.get(spec.type)!.flatMap(([field, fallback]) => {
+      const value = field in check ? check[field] : fallback;
+      return value === undefined ? [] : [[field, value]];
+    }),
+  ) as unknown as CheckSpec;
+}
+
+/**
+ * Runs the rules of the kind, the mask rule, the address guard and the abuse lists over a check; pointers of errors
+ * start at `base`.
+ */
+export function checkRules(system: Pick<System, "config" | "abuse">, spec: CheckSpec, base: string): void {
+  below(base, () => {
+    checkAll(
+      () => maskRule(spec),
+      () => kindOf(spec).rules(spec),
+    );
+    addressRules(system, spec);
+  });
+}
+
+/**
+ * For the body of a create request that does not fit its schema: throws the same error with the faults that rules
+ * without the database find in it.
+ */
+export function addRuleFaults(body: unknown, error: unknown): void {
+  if (!(error instanceof AppError)) return;
+  const { check, renotify_interval_secs: renotify } = (body ?? {}) as Record<string, unknown>;
+  const faults = new Faults();
+  faults.add(error);
+  if (faults.isFull) return;
+  if (typeof check === "object" && check !== null)
+    faults.check(() => {
+      const spec = validate(Check, check, "/check");
+      below("/check", () => kindOf(spec).rules(spec));
+    });
+  if (typeof renotify === "number") faults.check(() => renotifyRule(renotify));
+  faults.throwAny();
+}
+
+/** Throws REDACTION_SENTINEL for every secret that is the mask. */
+function maskRule(spec: CheckSpec): void {
+  const faults = new Faults();
+  kindOf(spec).mapSecrets(spec, (secret, field) => {
+    if (secret === mask)
+      faults.add(
+        new AppError(
+          "REDACTION_SENTINEL",
+          "This secret still reads ***, which is how secrets are shown. Send the real value, or leave the field " +
+            "out to keep the stored one.",
+          { field },
+        ),
+      );
+    return secret;
+  });
+  faults.throwAny();
+}
+
+/** The address guard and the abuse lists; after the rules of the kind, as the host must be readable. */
+function addressRules(system: Pick<System, "config" | "abuse">, spec: CheckSpec): void {
+  const kind = kindOf(spec);
+  const destination = kind.destination(spec);
+  const asked = kind.asksAtHome?.(spec) ?? null;
+  const subject = kind.subject?.(spec) ?? null;
+  const url = kind.url?.(spec);
+  checkAll(
+    () => destination && refusePrivateHost(system, destination.host, destination.pointer),
+    () => destination && refuseDeniedHost(system, destination.host, destination.pointer),
+    () => asked && refuseInsideName(system, asked.name, asked.pointer),
+    () => subject && refuseDeniedHost(system, subject.name, subject.pointer),
+    () => url && refuseAbusiveUrl(system, url, "/url"),
+  );
+}
+
+function refusePrivateHost({ config }: Pick<System, "config">, host: string, field: string): void {
+  const range = config.security.allow_private_targets ? null : blockedHost(host);
+  if (range === null) return;
+  throw new AppError(
+    "SSRF_BLOCKED",
+    `${host} is not a public address (${range}). Check a public one, or set ` +
+      "security.allow_private_targets on an instance that may reach it.",
+    {
+      field,
+      details: { range },
+    },
+  );
+}
+
+/** The operator's own name server resolves internal names, which tenants must not look up. */
+function refuseInsideName({ config }: Pick<System, "config">, name: string, field: string): void {
+  const range = config.security.allow_private_targets ? null : insideName(name);
+  if (range === null) return;
+  throw new AppError(
+    "SSRF_BLOCKED",
+    `${name} is not a name of the public DNS (${range}). Ask for a public one, name a resolver to ask ` +
+      "instead of the agent's own, or set security.allow_private_targets on an instance that may look " +
+      "inside.",
+    { field, details: { range } },
+  );
+}
+
+/** The tags, each once. */
+export const tagsRule = (tags: readonly string[]): string[] => [...new Set(tags)];
+
+/** The tags with others added, as many as a target may have. */
+export function addedTags(tags: readonly string[], added: readonly string[]): string[] {
+  const all = [...new Set([...tags, ...added])];
+  if (all.length > maxTags)
+    throw new AppError("INVALID_TAG", `A target has at most ${maxTags} tags; this one would have ${all.length}.`);
+  return all;
+}
+
+export function intervalRule(plan: Plan, spec: CheckSpec, interval: number): void {
+  const ofKind = kindOf(spec).minIntervalSecs;
+  const floor = Math.max(plan.min_check_interval_secs, ofKind);
+  if (interval >= floor) return;
+  const message = `The shortest interval for this kind of check on the plan ${plan.id} is ${floor} seconds.`;
+  const extras = { field: "/interval", details: { interval, minimum: floor, plan: plan.id } };
+  // A value below the minimum of the kind is refused by every plan.
+  if (interval < ofKind) throw new AppError("MIN_CHECK_INTERVAL", message, extras);
+  throw new PlanRefusal(
+    "MIN_CHECK_INTERVAL",
+    message,
+    { quota: "min_check_interval_secs", current: interval, limit: floor, plan: plan.id },
+    extras,
+  );
+}
+
+/** The channels bound by `alerts`, in order. `known` are those that the organisation has. */
+export function alertRule(alerts: readonly { channel_id: string }[], known: ReadonlySet<string>): string[] {
+  const ids = alerts.map((alert) => alert.channel_id);
+  const twice = ids.findIndex((id, at) => ids.indexOf(id) !== at);
+  if (twice >= 0)
+    throw new AppError("INVALID_ALERT_CONFIG", "This channel is bound twice. List each channel once.", {
+      field: `/alerts/${twice}/channel_id`,
+    });
+  const unknown = ids.findIndex((id) => !known.has(id));
+  if (unknown >= 0)
+    throw new AppError("INVALID_ALERT_CONFIG", "Channel not found.", {
+      field: `/alerts/${unknown}/channel_id`,
+    });
+  return ids;
+}
+
+export function renotifyRule(secs: number): number {
+  if (secs !== 0 && secs < 60)
+    throw new AppError(
+      "INVALID_ALERT_CONFIG",
+      "The reminder interval must be 0 (no reminders) or at least 60 seconds.",
+      { field: "/renotify_interval_secs" },
+    );
+  return secs;
+}
+
+/** The regions of a target are known and enabled (`allowed`). `base` is the pointer of their list. */
+export function regionsRule(regions: readonly string[], allowed: ReadonlySet<string>, base = "/regions"): void {
+  const unknown = regions.findIndex((region) => !allowed.has(region));
+  if (unknown >= 0)
+    throw new AppError("REGION_INVALID", `There is no enabled region "${regions[unknown]}".`, {
+      field: `${base}/${unknown}`,
+    });
+}
+
+/** A policy counts at most as many regions as the target has. `field` is the pointer of the fault. */
+export function regionPolicyRule(policy: RegionPolicy, regions: number, field = "/region_policy/count"): void {
+  if (typeof policy === "string" || (policy.count >= 1 && policy.count <= regions)) return;
+  throw new AppError(
+    "INVALID_REGION_POLICY",
+    `The policy counts ${policy.count} regions. The count must be from 1 to ${regions}, the number of regions.`,
+    {
+      field,
+      details: { regions },
+    },
+  );
+}

@@ -1,0 +1,232 @@
+import Type, { type Static, type TProperties, type TSchema } from "typebox";
+import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
+import type { ErrorCode } from "@statusmesh/shared/errors";
+import { idPatternInAnyCase } from "@statusmesh/shared/ids";
+import { IdText, Line } from "@statusmesh/shared/text";
+import { Id, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
+
+/** Any check; `type` is the discriminator. */
+export const Check = Type.Unsafe<CheckSpec>(
+  Type.Union(
+    Object.values(checkKinds).map((kind): TSchema => kind.schema),
+    { discriminator: "type", description: "The check, tagged by type" },
+  ),
+);
+
+/** Error codes of the rules of the kinds, the guard and the abuse lists. `errorCode`s of schemas need no line here. */
+export const checkErrors = [
+  "INVALID_URL_SCHEME",
+  "INVALID_URL_FORMAT",
+  "INVALID_HTTP_METHOD",
+  "INVALID_HTTP_HEADER",
+  "INVALID_STATUS_RANGE",
+  "INVALID_TLS_CRED_COMBO",
+  "INVALID_TCP_HOST",
+  "INVALID_TLS_CERT_PARAMS",
+  "INVALID_DNS_PARAMS",
+  "REDACTION_SENTINEL",
+  "SSRF_BLOCKED",
+  "DOMAIN_DENYLISTED",
+  "URL_PATTERN_BLOCKED",
+  "ABUSE_BLOCKED",
+] as const satisfies readonly ErrorCode[];
+
+/** How many regions must agree that a target is down. */
+export const RegionPolicy = Type.Union(
+  [
+    Type.Literal("any"),
+    Type.Literal("majority"),
+    Type.Literal("all"),
+    Type.Object(
+      {
+        count: Type.Integer({
+          maximum: 1000,
+          errorCode: "INVALID_REGION_POLICY",
+          description: "1 to as many regions as there are",
+          examples: [2],
+        }),
+      },
+      { additionalProperties: false },
+    ),
+  ],
+  {
+    description: "How many regions must agree that the target is down: any, majority, all, or {count}",
+    examples: ["majority"],
+  },
+);
+export type RegionPolicy = Static<typeof RegionPolicy>;
+
+/** An id whose errors carry the code of the alert binding. */
+export const AlertChannelId = IdText({
+  pattern: idPatternInAnyCase,
+  format: "uuid",
+  errorCode: "INVALID_ALERT_CONFIG",
+  description: "Id of a channel of the organisation",
+});
+
+/** A field of the wider API that this field's API shares with it, without a meaning here. */
+const onlyNull = Type.Optional(
+  Type.Null({ errorCode: "UNKNOWN_FIELD", description: "No such field here: accepted when null, refused otherwise" }),
+);
+
+/** Channels of one target. */
+export const maxAlerts = 100;
+
+const alertsOf = <P extends TProperties>(alert: P) =>
+  Type.Array(Type.Object(alert, { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" }), {
+    maxItems: maxAlerts,
+    errorCode: "INVALID_ALERT_CONFIG",
+    description: "Channels to notify. Without channels incidents still open and show on status pages",
+  });
+const alertsInput = alertsOf({ channel_id: AlertChannelId, after_failures: onlyNull });
+
+/** The fields of a target that clients set. */
+export const fields = {
+  name: Line({
+    maxLength: 200,
+    emptyCode: "EMPTY_NAME",
+    description: "Shown in the console and, unless the page says otherwise, to visitors",
+    examples: ["Shop"],
+    form: { placeholder: "Checkout API" },
+  }),
+  interval: Type.Integer({
+    expects: "Enter whole seconds",
+    minimum: 1,
+    maximum: 2_678_400,
+    errorCode: "INVALID_INTERVAL",
+    description: "Check interval in seconds; the minimum depends on plan and kind",
+    examples: [60],
+    form: { label: "Check interval (seconds)", placeholder: "" },
+  }),
+  enabled: Type.Boolean({ description: "False pauses the checks", form: {} }),
+  tags: Type.Array(
+    Line({ maxLength: 50, errorCode: "INVALID_TAG", description: "1 to 50 characters", examples: ["production"] }),
+    {
+      maxItems: 50,
+      errorCode: "INVALID_TAG",
+      description: "Labels",
+    },
+  ),
+  alerts: alertsOf({ channel_id: AlertChannelId }),
+  alert_confirmations: Type.Integer({
+    minimum: 1,
+    maximum: 100,
+    errorCode: "INVALID_ALERT_CONFIG",
+    description: "Consecutive failing runs that open an incident, and passing runs that close it",
+    examples: [2],
+    form: {
+      label: "Confirmations",
+      hint: "Consecutive failing checks that open an incident, and passing ones that close it.",
+    },
+  }),
+  notify_recovery: Type.Boolean({
+    description: "False: the recovery is silent",
+    form: { label: "Notify on recovery" },
+  }),
+  renotify_interval_secs: Type.Integer({
+    expects: "Enter whole seconds",
+    minimum: 0,
+    maximum: 2_678_400,
+    errorCode: "INVALID_ALERT_CONFIG",
+    description: "Seconds between reminders: 0 sends none; else at least 60",
+    examples: [3600],
+    form: {
+      label: "Repeat every (seconds)",
+      hint: "Reminders while an incident is open: 60 or more, or 0 for none.",
+      beside: true,
+    },
+  }),
+  region_policy: RegionPolicy,
+};
+
+/** Accepted and ignored: fields without a meaning here, and fields that the server decides. */
+const ignored = {
+  write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
+  group_name: onlyNull,
+  owner_user_id: onlyNull,
+};
+
+const optionalWithDefault = <S extends TSchema>(schema: S, value: Static<S>) =>
+  Type.Optional(Type.Unsafe<Static<S>>({ ...schema, default: value }));
+
+const regions = Type.Array(
+  Type.String({ maxLength: 40, description: "Id of an enabled region", examples: ["frankfurt"] }),
+  {
+    minItems: 1,
+    maxItems: 1000,
+    uniqueItems: true,
+    errorCode: "REGION_INVALID",
+    description: "The regions that probe the target",
+  },
+);
+
+export const TargetCreate = Type.Object(
+  {
+    name: fields.name,
+    check: Check,
+    interval: Type.Optional(fields.interval),
+    enabled: optionalWithDefault(fields.enabled, true),
+    tags: optionalWithDefault(fields.tags, []),
+    alerts: optionalWithDefault(alertsInput, []),
+    alert_confirmations: optionalWithDefault(fields.alert_confirmations, 2),
+    notify_recovery: optionalWithDefault(fields.notify_recovery, true),
+    renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),
+    region_policy: optionalWithDefault(fields.region_policy, "majority"),
+    regions: Type.Optional(
+      Type.Unsafe<string[]>({
+        ...regions,
+        description: "The regions that probe the target; omitted: all enabled ones",
+      }),
+    ),
+    ...ignored,
+  },
+  { additionalProperties: false, title: "TargetCreate", description: "A new target" },
+);
+export type TargetCreate = Static<typeof TargetCreate>;
+
+export const TargetPatch = Type.Object(
+  {
+    name: Type.Optional(fields.name),
+    check: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description:
+          "Fields of the check to change; omitted fields stay unchanged, secrets included. The type cannot change.",
+      }),
+    ),
+    interval: Type.Optional(fields.interval),
+    enabled: Type.Optional(fields.enabled),
+    tags: Type.Optional(fields.tags),
+    alerts: Type.Optional(alertsInput),
+    alert_confirmations: Type.Optional(fields.alert_confirmations),
+    notify_recovery: Type.Optional(fields.notify_recovery),
+    renotify_interval_secs: Type.Optional(fields.renotify_interval_secs),
+    region_policy: Type.Optional(fields.region_policy),
+    ...ignored,
+  },
+  {
+    additionalProperties: false,
+    title: "TargetPatch",
+    description: "Fields to change; omitted fields stay unchanged",
+    examples: [{ interval: 300, tags: ["production", "shop"], check: { timeout: 5000 } }],
+  },
+);
+export type TargetPatch = Static<typeof TargetPatch>;
+
+export const TargetRegions = Type.Object(
+  { regions },
+  { additionalProperties: false, title: "TargetRegions", description: "Where a target is probed from" },
+);
+export type TargetRegions = Static<typeof TargetRegions>;
+
+export const Target = Type.Object(
+  { id: Id, ...fields, check: Check, write_source: WriteSourceSchema, created_at: Timestamp, updated_at: Timestamp },
+  { additionalProperties: false, title: "Target", description: "A target; secrets are masked as ***" },
+);
+export type Target = Static<typeof Target>;
+
+/** Status of a monitor. `unknown`: no region has reported lately. */
+export const monitorStatuses = ["up", "degraded", "down", "error", "unknown"] as const;
+export type MonitorStatus = (typeof monitorStatuses)[number];
+/** State of a monitor: its status, or `paused` while it is not enabled. */
+export const monitorStates = [...monitorStatuses, "paused"] as const;
+export type MonitorState = (typeof monitorStates)[number];

@@ -1,0 +1,93 @@
+import { type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { countUnreadable, openPartly, type PartlyOpened, type ReadBatch, unreadable } from "../../platform/crypto/opening.ts";
+import { inPlain, isStoredForm, UnreadableSecret } from "../../platform/crypto/seal.ts";
+import { inTransaction, type System } from "../../platform/context.ts";
+import * as queries from "./sealing-queries.ts";
+
+/** Additional data of the seal. The field's name is not escaped as in a pointer, because stored rows have it so. */
+const placeOf = (targetId: string, pointer: string): string =>
+  `targets/${targetId}${pointer.replaceAll("~1", "/").replaceAll("~0", "~")}`;
+
+/**
+ * The stored check with every secret in a form that a sealer recognises, also where an earlier version stored it as
+ * plain text.
+ */
+function stored(spec: CheckSpec): CheckSpec {
+  const kind = kindOf(spec);
+  if (kind.formerlyPlain === undefined) return spec;
+  return kind.mapSecrets(spec, (value, pointer) =>
+    kind.formerlyPlain?.(pointer) === true && !isStoredForm(value) ? inPlain(value) : value,
+  ) as CheckSpec;
+}
+
+/** The check as it is stored: every secret sealed for its place. */
+export function sealSpec({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
+  return kindOf(spec).mapSecrets(spec, (secret, pointer) =>
+    sealer.seal(secret, placeOf(targetId, pointer)),
+  ) as CheckSpec;
+}
+
+/**
+ * The check as the agent runs it: every secret opened. Never logged, never answered to a person. Throws
+ * SECRET_UNREADABLE.
+ */
+export function openSpec({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
+  return kindOf(spec).mapSecrets(stored(spec), (secret, pointer) => {
+    try {
+      return sealer.open(secret, placeOf(targetId, pointer));
+    } catch (error) {
+      if (!(error instanceof UnreadableSecret)) throw error;
+      throw unreadable(`/check${pointer}`, "the check cannot run", error);
+    }
+  }) as CheckSpec;
+}
+
+/** {@link openSpec} that leaves secrets closed which do not open, for an edit that may replace them. */
+export function openSpecPartly(
+  { sealer }: Pick<System, "sealer">,
+  targetId: string,
+  spec: CheckSpec,
+): PartlyOpened<CheckSpec> {
+  return openPartly(
+    sealer,
+    stored(spec),
+    (value, change) => kindOf(value).mapSecrets(value, change) as CheckSpec,
+    (pointer) => placeOf(targetId, pointer),
+  );
+}
+
+/**
+ * Of up to `limit` targets of the instance, those after `after`: how many hold a secret that does not open. For the
+ * doctor.
+ */
+export async function unreadableTargets(
+  { sql, sealer }: System,
+  after: string | null,
+  limit: number,
+): Promise<ReadBatch> {
+  return countUnreadable(await queries.selectSpecs(sql, after, limit), limit, ({ id, spec }) => {
+    if (isCheckType(spec.type)) openSpec({ sealer }, id, spec);
+  });
+}
+
+/**
+ * Seals up to `limit` targets of the instance, those after `after` in the order of ids, under the key in use. For
+ * rotate-kek. Agents are not sent the rows: their checks stay the same.
+ */
+export async function resealTargets(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
+  return await inTransaction(system, async ({ sql, sealer }) =>
+    resealRows<{ id: string; spec: CheckSpec }, CheckSpec>({
+      sealer,
+      limit,
+      rows: await queries.lockSpecs(sql, after, limit),
+      map({ id, spec }, change) {
+        if (!isCheckType(spec.type)) throw new Error("this version of StatusMesh does not know its kind");
+        return kindOf(spec).mapSecrets(stored(spec), (sealed, pointer) =>
+          change(sealed, placeOf(id, pointer)),
+        ) as CheckSpec;
+      },
+      store: async (id, spec) => await queries.storeSpec(sql, id, spec),
+    }),
+  );
+}

@@ -1,0 +1,99 @@
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import { isId } from "@statusmesh/shared/ids";
+import { record } from "../../access/audit/service.ts";
+import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { readCause } from "../../platform/db/causes.ts";
+import { isoOrNull, type Page } from "../../platform/http/wire.ts";
+import { disabledRegionIds } from "../regions/service.ts";
+import { filterOf } from "./filter-queries.ts";
+import * as lists from "./list-queries.ts";
+import * as queries from "./queries.ts";
+import { notFound, present } from "./rules.ts";
+import * as tags from "./tag-queries.ts";
+import { openSpec } from "./sealing.ts";
+import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list-schema.ts";
+import type { Target } from "./schema.ts";
+
+export { createTarget } from "./create.ts";
+export { causesOf, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
+export { prefixesOf, tagGroups } from "./groups.ts";
+export {
+  getMonitor,
+  listMonitors,
+  monitorsOverview,
+  monitorCounts,
+  type MonitorCause,
+  type MonitorRegion,
+  type MonitorRow,
+  openCircuits,
+  readMonitor,
+} from "./monitors.ts";
+export { searchMonitors } from "./search.ts";
+export { setTargetRegions, targetRegions } from "./regions.ts";
+export { checkRules } from "./rules.ts";
+export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
+export { targetTag, updateTarget } from "./update.ts";
+
+/** The targets of the organisation with their status, newest first unless `sort` says otherwise. */
+export async function listTargets(ctx: Ctx, query: TargetQuery): Promise<Page<ListedTarget>> {
+  requireScope(ctx, "targets:read");
+  const { limit, offset, sort, order, cause, ...narrowing } = query;
+  const filter = filterOf({ ...narrowing, cause: cause === undefined ? null : readCause(cause) });
+  const now = new Date(ctx.clock.now());
+  const sorting = sort === undefined ? null : { sort, order: order ?? null };
+  const [rows, total] = await Promise.all([
+    lists.selectTargets(ctx.sql, ctx.orgId, now, filter, { sorting, limit, offset }),
+    lists.countTargets(ctx.sql, ctx.orgId, now, filter),
+  ]);
+  const items = rows.map((row) => ({
+    ...present(row),
+    status: row.status,
+    status_since: isoOrNull(row.status_since),
+    last_checked_at: isoOrNull(row.last_result_at),
+  }));
+  return { items, total, limit, offset };
+}
+
+/** One target. TARGET_NOT_FOUND for an absent or foreign id. */
+export async function getTarget(ctx: Ctx, id: string): Promise<Target> {
+  requireScope(ctx, "targets:read");
+  const row = isId(id) ? await queries.selectTarget(ctx.sql, ctx.orgId, id) : null;
+  if (row === null) throw notFound();
+  return present(row);
+}
+
+/**
+ * The stored check of a target with its secrets opened, and the enabled regions that probe it; for runs on demand.
+ * Throws SECRET_UNREADABLE.
+ */
+export async function targetToRun(ctx: Ctx, id: string): Promise<{ spec: CheckSpec; regions: string[] }> {
+  requireScope(ctx, "targets:execute");
+  const row = isId(id) ? await queries.selectTarget(ctx.sql, ctx.orgId, id) : null;
+  if (row === null) throw notFound();
+  const spec = openSpec(ctx, id, row.spec);
+  const [regions, disabled] = await Promise.all([queries.selectRegionsOf(ctx.sql, id), disabledRegionIds(ctx)]);
+  return { spec, regions: regions.filter((region) => !disabled.has(region)) };
+}
+
+/** Deletes the target with its results and incidents. Its agents stop at once; no notification is sent. */
+export async function deleteTarget(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "targets:write");
+  await inTransaction(ctx, async (tx) => {
+    const before = isId(id) ? await queries.lockTarget(tx.sql, ctx.orgId, id) : null;
+    if (before === null) throw notFound();
+    await queries.deleteTargets(tx.sql, ctx.orgId, [id], new Date(ctx.clock.now()));
+    await record(tx, { resourceId: id, before: present(before) });
+    await queries.announceTargets(tx.sql);
+  });
+}
+
+/** The tags in use that begin with `q`, in either case, most used first. */
+export async function listTags(ctx: Ctx, input: TagQuery): Promise<Page<TagCount>> {
+  requireScope(ctx, "targets:read");
+  const prefix = input.q?.normalize("NFC") ?? "";
+  const [items, total] = await Promise.all([
+    tags.selectTags(ctx.sql, ctx.orgId, prefix, input.limit, input.offset),
+    tags.countTags(ctx.sql, ctx.orgId, prefix),
+  ]);
+  return { items, total, limit: input.limit, offset: input.offset };
+}

@@ -1,0 +1,52 @@
+import type { Db } from "../../platform/db/sql.ts";
+import { likeText, matching, stateAt, type TargetFilter } from "./filter-queries.ts";
+import type { MonitorState } from "./schema.ts";
+
+const tagged = (sql: Db, orgId: string, prefix: string) => sql`
+  from targets t cross join unnest(t.tags) as tag (name)
+  where t.org_id = ${orgId} and tag.name ilike ${likeText(prefix)} || '%'`;
+
+/** The tags that begin with `prefix` in either case, most used first. */
+export async function selectTags(
+  sql: Db,
+  orgId: string,
+  prefix: string,
+  limit: number,
+  offset: number,
+): Promise<{ name: string; count: number }[]> {
+  return await sql<{ name: string; count: number }[]>`
+    select tag.name, count(*)::int as count ${tagged(sql, orgId, prefix)} group by tag.name
+    order by count(*) desc, tag.name collate "C" limit ${limit} offset ${offset}`;
+}
+
+export async function countTags(sql: Db, orgId: string, prefix: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(distinct tag.name)::int as count ${tagged(sql, orgId, prefix)}`;
+  return row!.count;
+}
+
+/** Monitors of one tag, or of none with the prefix (`tag` null), in one state. */
+export interface TagGroupRow {
+  tag: string | null;
+  state: MonitorState;
+  count: number;
+  last_result_at: Date | null;
+}
+
+/** The monitors that match, counted by their tags below `prefix` and by state. One with two such tags counts twice. */
+export async function selectTagGroups(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  filter: TargetFilter,
+  prefix: string,
+): Promise<TagGroupRow[]> {
+  return await sql<TagGroupRow[]>`
+    select g.tag, ${stateAt(sql, now)} as state, count(*)::int as count, max(s.last_result_at) as last_result_at
+    from targets t join target_states s on s.target_id = t.id
+    left join lateral (
+      select own.tag from unnest(t.tags) as own (tag) where starts_with(own.tag, ${`${prefix}/`})
+    ) g on true
+    where ${matching(sql, orgId, now, filter)}
+    group by 1, 2`;
+}

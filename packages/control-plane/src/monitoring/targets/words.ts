@@ -1,0 +1,235 @@
+import { detailsOf, errorInWords, kindOf } from "@statusmesh/shared/checks";
+import { capSetting } from "@statusmesh/shared/throttled";
+import type { SilentRegion } from "../agents/service.ts";
+import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
+import { list, number, plural } from "../../platform/html/format.ts";
+import type { Explanation } from "../../alerting/incidents/schema.ts";
+import type { RegionPolicy } from "./schema.ts";
+import type { MonitorCause, MonitorRow } from "./service.ts";
+
+/** The states of a monitor in the console, worst first. */
+export const shownStates = ["down", "error", "degraded", "unknown", "up", "paused"] as const;
+export type ShownState = (typeof shownStates)[number];
+
+/** How a monitor reads: paused hides whatever it was before. */
+export const shownState = (row: Pick<MonitorRow, "paused" | "status">): ShownState =>
+  row.paused ? "paused" : row.status;
+
+/** True from its creation until its first result, unless nothing checks it. */
+export const isWaiting = (row: Pick<MonitorRow, "paused" | "probed" | "status" | "last_result_at">): boolean =>
+  !row.paused && row.probed && row.status === "unknown" && row.last_result_at === null;
+
+/** `in 2 of 3 regions`, or nothing for a monitor with one region. */
+export function where(incident: { regions_down: readonly string[]; regions_up: readonly string[] } | null): string {
+  if (incident === null) return "";
+  const all = incident.regions_down.length + incident.regions_up.length;
+  return all < 2 || incident.regions_down.length === 0 ? "" : `in ${incident.regions_down.length} of ${all} regions`;
+}
+
+/** The second line of a row: the error, else the subject of the check and its expiry, as of `now` (Unix ms). */
+export function detail(row: MonitorRow, now: number): string {
+  if (!row.paused && !row.probed) return "Not checked: the operator has disabled all of its regions";
+  const trouble = row.open_incident?.error_sample ?? row.last_error;
+  if (row.paused || row.status === "up" || row.status === "unknown" || trouble === null) {
+    const expiry = expiryWords(row, now);
+    const summary = kindOf(row.target.check).summary(row.target.check);
+    return expiry === null ? summary : `${summary} · ${expiry}`;
+  }
+  return [errorInWords(trouble), where(row.open_incident)].filter((part) => part !== "").join(" ");
+}
+
+/** Why a monitor without data has none, when its runs are held back by the cap per host. */
+export const throttledWords = (max: number): string =>
+  `More checks of this host are due at once than ${capSetting} allows (${max}). Raise it, or choose longer intervals`;
+
+/**
+ * `Expires in 74 days, on 4 February 2027, issued by R11`, as of `now` (Unix ms); null for a monitor without details.
+ */
+export const expiryWords = (row: Pick<MonitorRow, "target" | "details">, now: number): string | null =>
+  row.details === null ? null : (detailsOf(row.target.check.type)?.inWords(row.details, now) ?? null);
+
+export type Counts = Record<ShownState, number>;
+
+/** One sentence about all monitors, in the parts that a page marks up differently. */
+export interface Overview {
+  tone: ShownState;
+  /** `Checkout API is down`. */
+  lead: string;
+  since: Date | null;
+  /** ` in 2 of 3 regions: connection refused.` */
+  rest: string;
+  /** `1 monitor is degraded, 5 are up.`, or nothing. */
+  others: string;
+}
+
+/** `880 monitors are down`. */
+export const causeLead = ({ cause, count, state }: Pick<MonitorCause, "cause" | "count" | "state">): string =>
+  `${causeName(cause)}: ${plural(count, "monitor")} ${predicate(state, count)}`;
+
+/** Input of the sentence on top: the first lines of the whole list, and the counts of all monitors. */
+export interface OverviewInput {
+  items: readonly MonitorRow[];
+  causes: readonly MonitorCause[];
+  grouped: { causes: number; monitors: number };
+  counts: Counts;
+}
+
+/** The sentence on top of the list: what fails and what does not, or that all are up. */
+export function overview({ items, causes, grouped, counts }: OverviewInput): Overview {
+  const total = shownStates.reduce((sum, state) => sum + counts[state], 0);
+  const tone = shownStates.find((state) => counts[state] > 0) ?? "up";
+  if (causes.length > 0) return causesOverview({ items, causes, grouped, counts }, tone);
+  if (tone === "paused")
+    return {
+      tone,
+      lead: total === 1 ? "The only monitor is paused." : `All ${number(total)} monitors are paused.`,
+      since: null,
+      rest: "",
+      others: "",
+    };
+  if (tone === "up") {
+    const lead =
+      counts.paused > 0
+        ? `${plural(counts.up, "monitor")} ${counts.up === 1 ? "is" : "are"} up, ${number(counts.paused)} paused.`
+        : total === 1
+          ? "The only monitor is up."
+          : `All ${number(total)} monitors are up.`;
+    return { tone: "up", lead, since: null, rest: "", others: "" };
+  }
+  return namedOverview(items, counts, tone);
+}
+
+/** The sentence where the monitors in the worst state have nothing in common: the one, or the first names. */
+function namedOverview(worst: readonly MonitorRow[], counts: Counts, tone: ShownState): Overview {
+  const affected = worst.filter((row) => shownState(row) === tone);
+  const [first] = affected;
+  const others = othersOf(tone, counts);
+  if (counts[tone] === 1 && first !== undefined) {
+    if (isWaiting(first))
+      return { tone, lead: `${first.target.name}: pending first check.`, since: null, rest: "", others };
+    const error = tone === "unknown" ? null : (first.open_incident?.error_sample ?? first.last_error);
+    const place = where(first.open_incident);
+    return {
+      tone,
+      lead: `${first.target.name} ${predicate(tone, 1)}`,
+      since: first.open_incident?.outage_since ?? first.status_since,
+      rest: `${place === "" ? "" : ` ${place}`}${causeWords(error)}.`,
+      others,
+    };
+  }
+  const names = affected.length === 0 ? "" : firstNames(affected, counts[tone]);
+  return {
+    tone,
+    lead: `${plural(counts[tone], "monitor")} ${predicate(tone, counts[tone])}`,
+    since: null,
+    rest: names === "" ? "." : `: ${names}.`,
+    others,
+  };
+}
+
+/** The first three names, and how many more there are of `total`. */
+const firstNames = (rows: readonly MonitorRow[], total: number): string =>
+  namesOf(
+    rows.slice(0, 3).map((row) => row.target.name),
+    total,
+  );
+
+const failingStates = ["down", "error", "degraded"] as const;
+
+/** `db-1.example.org: 880 monitors are down since 14:02: connection refused. 2 others fail: A and B. 118 are up.` */
+function causesOverview({ items, causes, grouped, counts }: OverviewInput, tone: ShownState): Overview {
+  const [first, ...next] = causes.slice(0, 3);
+  const unnamed = grouped.causes - 1 - next.length;
+  const rest = [
+    first!.error === null ? "." : `: ${causeError(first!)}.`,
+    ...next.map((cause) => `${causeLead(cause)}.`),
+    ...(unnamed > 0 ? [`${plural(unnamed, "more cause")}.`] : []),
+  ];
+  const alone = failingStates.reduce((sum, state) => sum + counts[state], 0) - grouped.monitors;
+  const failing = items.filter((row) => (failingStates as readonly string[]).includes(shownState(row)));
+  const named = firstNames(failing, alone);
+  const fine = othersOf(tone, { ...counts, down: 0, error: 0, degraded: 0 });
+  return {
+    tone,
+    lead: causeLead(first!),
+    since: first!.since,
+    rest: rest.join(" "),
+    others: [
+      ...(alone > 0 ? [`${plural(alone, "other monitor")} ${alone === 1 ? "fails" : "fail"}: ${named}.`] : []),
+      fine,
+    ]
+      .filter((part) => part !== "")
+      .join(" "),
+  };
+}
+
+/** `: connection refused`, without a full stop; nothing without an error. */
+const causeWords = (error: string | null): string =>
+  error === null ? "" : `: ${errorInWords(error).replace(/\.$/, "")}`;
+
+/** A region without checks, in words; the time, if there is one, follows `lead`. */
+export function silenceWords({ name, why }: Pick<SilentRegion, "name" | "why">): { lead: string; rest: string } {
+  if (why === "network")
+    return {
+      lead: `The network of the agent in ${name} is down`,
+      rest: ". Failed checks from there do not count until it is back.",
+    };
+  const lead = `No checks run from ${name}`;
+  return why === "none"
+    ? { lead, rest: ": no agent has joined it yet. Start one with sm-agent run." }
+    : {
+        lead,
+        rest: ": its agent is offline. Check the machine that runs sm-agent and its connection to this control plane.",
+      };
+}
+
+function predicate(state: ShownState, count: number): string {
+  const is = count === 1 ? "is" : "are";
+  const verbs: Record<ShownState, string> = {
+    down: `${is} down`,
+    degraded: `${is} degraded`,
+    error: `cannot be checked`,
+    unknown: count === 1 ? "has no data" : "have no data",
+    up: `${is} up`,
+    paused: `${is} paused`,
+  };
+  return verbs[state];
+}
+
+function othersOf(tone: ShownState, counts: Counts): string {
+  const parts = shownStates
+    .filter((state) => state !== tone && counts[state] > 0)
+    .map(
+      (state, at) =>
+        `${at === 0 ? plural(counts[state], "monitor") : number(counts[state])} ${predicate(state, counts[state])}`,
+    );
+  return parts.length === 0 ? "" : `${parts.join(", ")}.`;
+}
+
+/** `majority (2 of 3)`: the policy, and what it comes to now. */
+export function policyWords(
+  policy: RegionPolicy,
+  votes: Pick<Explanation, "regions_needed" | "regions_live"> | null,
+): string {
+  const name =
+    typeof policy === "string"
+      ? { any: "any region", majority: "majority", all: "all regions" }[policy]
+      : plural(policy.count, "region");
+  return votes === null || votes.regions_live < 2 ? name : `${name} (${votes.regions_needed} of ${votes.regions_live})`;
+}
+
+/** `frankfurt and virginia failed 2 consecutive checks: connection refused. singapore still passes.` */
+export function why(votes: Explanation, errorSample: string | null): string {
+  const failing = votes.regions.filter((region) => region.vote === "failing");
+  const passing = votes.regions.filter((region) => region.vote === "passing" && region.live);
+  const silent = votes.regions.filter((region) => !region.live);
+  const names = (regions: { region: string }[]) => list(regions.map((region) => region.region));
+  const failed =
+    failing.length === 0
+      ? ""
+      : `${names(failing)} failed ${plural(votes.alert_confirmations, "consecutive check")}${causeWords(errorSample)}.`;
+  const still = failing.length === 0 ? "" : "still ";
+  const passed = passing.length === 0 ? "" : `${names(passing)} ${still}${passing.length === 1 ? "passes" : "pass"}.`;
+  const quiet = silent.length === 0 ? "" : `${names(silent)} ${silent.length === 1 ? "has" : "have"} no recent data.`;
+  return [failed, passed, quiet].filter((part) => part !== "").join(" ");
+}

@@ -1,0 +1,267 @@
+import { existsSync } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { join } from "node:path";
+import type { Sql } from "postgres";
+import { openAbuseLists } from "../../access/abuse/service.ts";
+import { regionCover } from "../../monitoring/agents/service.ts";
+import type { Config } from "../../config/config.ts";
+import type { Clock, System } from "../../platform/context.ts";
+import type { ReadBatch } from "../../platform/crypto/opening.ts";
+import { pendingMigrations } from "../../platform/db/migrate.ts";
+import { missingPartitions } from "../../platform/db/partitions.ts";
+import { pingRedis } from "../../platform/db/redis.ts";
+import { serverTime, serverVersion } from "../../platform/db/server.ts";
+import { firstOwner } from "../../access/auth/service.ts";
+import { checkMailServer } from "../../platform/email/mail.ts";
+import { checkHeartbeat } from "../heartbeat.ts";
+import { silentLog } from "../../platform/log.ts";
+import { ownCommand, ownCommandHere } from "../../platform/own-command.ts";
+import { requireDefaultPlan } from "../../access/plans/service.ts";
+import { unreadableChannels } from "../../alerting/channels/service.ts";
+import { trustedAuthorities } from "../../platform/outbound/authorities.ts";
+import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
+import { checkProviders } from "../../access/sign-in/service.ts";
+import { unreadableSubscribers } from "../../publishing/subscribers/service.ts";
+import { unreadableTargets } from "../../monitoring/targets/service.ts";
+
+/** Result of one check. */
+export interface DoctorResult {
+  readonly check: string;
+  readonly state: "ok" | "wrong" | "skipped";
+  readonly detail: string;
+}
+
+const dayMs = 86_400_000;
+/** Agents schedule on the control plane's clock; replicas share only the database. */
+const clockToleranceMs = 2_000;
+const leastFreeBytes = 1024 ** 3;
+const leastFreeShare = 0.05;
+
+/** A check returns its detail, or throws what is wrong. */
+type Look = () => Promise<string> | string;
+
+/**
+ * `statusmesh doctor`: checks everything that the service needs, also beside a running one, and changes nothing. It
+ * starts a stopped embedded database for the checks. Prints one line per check, or JSON. Returns the exit code: 1 when
+ * a check fails.
+ */
+export async function doctor(
+  load: () => Config,
+  clock: Clock,
+  say: (line: string) => void,
+  json: boolean,
+): Promise<number> {
+  const results = await examine(load, clock);
+  if (json) say(JSON.stringify(results, null, 2));
+  else
+    for (const { check, state, detail } of results)
+      say(
+        `${state === "wrong" ? "FAIL " : state.padEnd(5)} ` +
+          `${state === "skipped" ? "" : "  "}${check.padEnd(14)} ${detail}`,
+      );
+  return results.some(({ state }) => state === "wrong") ? 1 : 0;
+}
+
+/** All results, dependencies first. */
+async function examine(load: () => Config, clock: Clock): Promise<DoctorResult[]> {
+  const results: DoctorResult[] = [];
+  const look = async (check: string, what: Look): Promise<void> => {
+    try {
+      results.push({ check, state: "ok", detail: await what() });
+    } catch (error) {
+      results.push({ check, state: "wrong", detail: lineOf(error) });
+    }
+  };
+  const skip = (check: string, detail: string): void => void results.push({ check, state: "skipped", detail });
+
+  let config: Config;
+  try {
+    config = load();
+    openAbuseLists(config.abuse, silentLog);
+    trustedAuthorities(config.channels.ca_file);
+  } catch (error) {
+    return [{ check: "configuration", state: "wrong", detail: lineOf(error) }];
+  }
+  results.push({
+    check: "configuration",
+    state: "ok",
+    detail: `every setting is known and valid; the public address is ${config.server.public_url}`,
+  });
+  await examineDatabase(config, clock, look, skip);
+  if (config.redis.url === "") skip("redis", "redis.url is not set");
+  else await look("redis", async () => (await pingRedis(config.redis.url), "it answers"));
+  if (config.email.smtp_url === "") skip("mail", "email.smtp_url is not set: mail is written to the log");
+  else
+    await look("mail", async () => (await checkMailServer(config.email.smtp_url), "the server answers and lets us in"));
+  if (config.alerts.heartbeat_url === "") skip("heartbeat", "alerts.heartbeat_url is not set");
+  const providers = checkProviders(config, clock);
+  if (providers.length === 0) skip("sign-in", "neither google nor github is in auth.enabled_methods");
+  for (const { title, answers } of providers) await look(title.toLowerCase(), answers);
+  if (existsSync(config.data.dir)) await look("disk", () => freeSpace(config.data.dir));
+  else skip("disk", `${config.data.dir} is not there yet`);
+  return results;
+}
+
+async function examineDatabase(
+  config: Config,
+  clock: Clock,
+  look: (check: string, what: Look) => Promise<void>,
+  skip: (check: string, detail: string) => void,
+): Promise<void> {
+  const rest = ["migrations", "plan", "owner", "partitions", "agents", "secrets", "clock"];
+  if (config.database.url === "" && !existsSync(join(config.data.dir, "postgres", "PG_VERSION"))) {
+    for (const check of ["database", ...rest])
+      skip(check, `there is none in ${config.data.dir} yet: the first start makes it`);
+    return;
+  }
+  const opened = await openConfiguredDatabase(config, silentLog, true).catch(
+    (error: unknown) => new Error(lineOf(error)),
+  );
+  if (opened instanceof Error) {
+    await look("database", () => Promise.reject(opened));
+    for (const check of rest) skip(check, "needs the database");
+    return;
+  }
+  const { sql } = opened;
+  const kind = config.database.url === "" ? "embedded" : "external";
+  try {
+    await look("database", async () => `PostgreSQL ${await serverVersion(sql)}, ${kind}`);
+    let current = false;
+    await look("migrations", async () => {
+      const pending = await pendingMigrations(sql);
+      if (pending.length > 0)
+        throw new Error(`${pending.join(", ")} did not run yet: start the service, or run ${ownCommand("migrate")}`);
+      current = true;
+      return "the database is up to date";
+    });
+    if (!current)
+      for (const check of ["plan", "owner", "partitions", "agents", "secrets"]) skip(check, "needs the migrations");
+    else {
+      await look("plan", async () => {
+        await requireDefaultPlan({ sql, config });
+        return `new organisations are on the plan ${config.tenancy.default_plan}`;
+      });
+      await look("owner", () => owner(sql, config));
+      await look("partitions", () => partitions(sql, clock));
+      await look("agents", () => agents(sql, clock));
+      await look("secrets", () => secrets(makeSystem(config, sql, clock, silentLog)));
+      if (config.alerts.heartbeat_url !== "") await look("heartbeat", () => checkHeartbeat({ sql, config }));
+    }
+    await look("clock", () => clocks(sql, clock));
+  } finally {
+    await opened.stop();
+  }
+}
+
+async function owner(sql: Sql, { data }: Config): Promise<string> {
+  const email = await firstOwner({ sql });
+  const command = ownCommandHere("bootstrap-owner", data.dir);
+  if (email === null) throw new Error(`nobody owns an organisation; make an owner: ${command}`);
+  return `${email}; a new sign-in link: ${command}`;
+}
+
+async function partitions(sql: Sql, clock: Clock): Promise<string> {
+  const now = clock.now();
+  const missing = await missingPartitions(sql, new Date(now), new Date(now + dayMs));
+  if (missing.length > 0)
+    throw new Error(
+      `${missing.join(" and ")} missing: results of that day cannot be stored until the service has made it`,
+    );
+  return "there for today and tomorrow";
+}
+
+async function agents(sql: Sql, clock: Clock): Promise<string> {
+  const regions = await regionCover({ sql, clock });
+  const bare = regions.filter(({ targets, live_agents }) => targets > 0 && live_agents === 0);
+  const without = bare.map(({ region_id, targets }) => `${region_id} (${count(targets, "monitor")})`);
+  if (without.length > 0) throw new Error(`no agent is alive in ${without.join(", ")}`);
+  return regions.length === 0
+    ? "there is no region yet"
+    : regions
+        .map(
+          ({ region_id, live_agents, targets }) => `${region_id}: ${live_agents} alive, ${count(targets, "monitor")}`,
+        )
+        .join("; ");
+}
+
+/** Rows per read: some megabytes. */
+const secretsBatch = 500;
+
+/** What holds secrets, with the domain's count of unreadable ones. */
+const holders = [
+  ["monitor", unreadableTargets],
+  ["channel", unreadableChannels],
+  ["webhook subscriber", unreadableSubscribers],
+] as const;
+
+const listed = new Intl.ListFormat("en-GB");
+
+/** Counts the stored secrets: how many there are, how many no configured key opens, and both in words. */
+export async function countSecrets(
+  system: System,
+): Promise<{ unreadable: number; seenWords: string; unreadableWords: string }> {
+  const found: { noun: string; seen: number; unreadable: number }[] = [];
+  for (const [noun, look] of holders) found.push({ noun, ...(await tally(system, look)) });
+  return {
+    unreadable: found.reduce((sum, { unreadable }) => sum + unreadable, 0),
+    seenWords: listed.format(found.map(({ noun, seen }) => count(seen, noun))),
+    unreadableWords: listed.format(
+      found.filter(({ unreadable }) => unreadable > 0).map(({ noun, unreadable }) => count(unreadable, noun)),
+    ),
+  };
+}
+
+async function secrets(system: System): Promise<string> {
+  const { unreadable, seenWords, unreadableWords } = await countSecrets(system);
+  if (unreadable > 0)
+    throw new Error(
+      `the secrets of ${unreadableWords} cannot be opened: set the key that they were sealed under ` +
+        `as security.credentials_kek_previous_base64 and run ${ownCommand("rotate-kek")}, or give them new ` +
+        "secrets",
+    );
+  return `those of ${seenWords} can be opened`;
+}
+
+async function tally(system: System, look: typeof unreadableTargets): Promise<{ seen: number; unreadable: number }> {
+  let [seen, unreadable] = [0, 0];
+  for (let after: string | null = null, more = true; more;) {
+    const batch: ReadBatch = await look(system, after, secretsBatch);
+    seen += batch.seen;
+    unreadable += batch.unreadable;
+    after = batch.last;
+    more = after !== null;
+  }
+  return { seen, unreadable };
+}
+
+const count = (n: number, thing: string): string => `${n} ${thing}${n === 1 ? "" : "s"}`;
+
+async function clocks(sql: Sql, clock: Clock): Promise<string> {
+  const before = clock.now();
+  const now = await serverTime(sql);
+  const took = clock.now() - before;
+  const apart = Math.abs(now - (before + took / 2));
+  if (apart > clockToleranceMs + took)
+    throw new Error(
+      `this machine and the database are ${(apart / 1000).toFixed(1)} s apart: let both follow a time server`,
+    );
+  return "this machine and the database agree";
+}
+
+async function freeSpace(folder: string): Promise<string> {
+  const { bavail, blocks, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  const gib = (bytes: number) => (bytes / 1024 ** 3).toFixed(1);
+  const words = `${gib(free)} GiB of ${gib(blocks * bsize)} free at ${folder}`;
+  if (free < leastFreeBytes || bavail < blocks * leastFreeShare) throw new Error(`only ${words}`);
+  return words;
+}
+
+/** The error in one line, without a stack. */
+function lineOf(error: unknown): string {
+  const text =
+    error instanceof Error
+      ? error.message || String((error as NodeJS.ErrnoException).code ?? error.name)
+      : String(error);
+  return text.replaceAll("\n", "; ");
+}

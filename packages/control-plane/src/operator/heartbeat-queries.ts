@@ -1,0 +1,58 @@
+import type { Db } from "../platform/db/sql.ts";
+
+export interface Liveness {
+  /** Time of the newest result of an enabled target, and of the oldest such target. Null without targets. */
+  newest_result_at: Date | null;
+  oldest_target_at: Date | null;
+  /** Shortest check interval, seconds. */
+  shortest_secs: number | null;
+  /** Due time of the oldest delivery that no process has taken; null for none. */
+  stuck_since: Date | null;
+}
+
+/** Deliveries to channels that fail or pause are left out: that is the receiver's trouble. */
+export async function readLiveness(sql: Db, now: Date): Promise<Liveness> {
+  const [row] = await sql<Liveness[]>`
+    select targets.*, (
+      select min(d.next_attempt_at)
+      from deliveries d
+      join orgs o on o.id = d.org_id and o.deleted_at is null
+      left join channel_health h on h.channel_id = d.channel_id
+      where d.state = 'pending' and d.next_attempt_at <= ${now}
+        and (d.leased_until is null or d.leased_until <= ${now})
+        and (d.digest_id is null or d.digest_id = d.id)
+        and h.failing_since is null and coalesce(h.paused_until <= ${now}, true)
+        and not exists (select from deliveries older
+                        where older.incident_id = d.incident_id and older.channel_id = d.channel_id
+                          and older.state = 'pending' and (older.created_at, older.id) < (d.created_at, d.id))
+    ) as stuck_since
+    from (select max(s.last_result_at) as newest_result_at, min(t.created_at) as oldest_target_at,
+                 min(t.interval_secs) as shortest_secs
+          from targets t
+          join orgs o on o.id = t.org_id and o.deleted_at is null
+          left join target_states s on s.target_id = t.id
+          where t.enabled) targets`;
+  return row!;
+}
+
+/** Takes the next heartbeat: true for one replica in `everySecs`. */
+export async function takeHeartbeat(sql: Db, now: Date, everySecs: number): Promise<boolean> {
+  // A mark in the future was set by a clock that was wrong.
+  const rows = await sql`
+    insert into heartbeat as h (sent_at) values (${now})
+    on conflict (only_row) do update set sent_at = excluded.sent_at
+    where abs(extract(epoch from excluded.sent_at - h.sent_at)) >= ${everySecs}
+    returning 1`;
+  return rows.length > 0;
+}
+
+/** Lets any replica send the heartbeat again that could not be sent. */
+export async function returnHeartbeat(sql: Db): Promise<void> {
+  await sql`update heartbeat set sent_at = to_timestamp(0)`;
+}
+
+/** When the heartbeat was last sent; null for never. */
+export async function lastHeartbeat(sql: Db): Promise<Date | null> {
+  const [row] = await sql<{ sent_at: Date }[]>`select sent_at from heartbeat where sent_at > to_timestamp(0)`;
+  return row?.sent_at ?? null;
+}

@@ -1,0 +1,51 @@
+import type { Sql } from "postgres";
+import { openAbuseLists } from "../access/abuse/service.ts";
+import type { Config } from "../config/config.ts";
+import type { Clock, System } from "../platform/context.ts";
+import { makeSealer } from "../platform/crypto/seal.ts";
+import { startEmbedded } from "../platform/db/embedded.ts";
+import { closeDatabase, type OpenDatabase, openConfigured, openDatabase } from "../platform/db/open-database.ts";
+import type { Log } from "../platform/log.ts";
+import { trustedAuthorities } from "../platform/outbound/authorities.ts";
+
+export interface Database extends OpenDatabase {
+  stop(): Promise<void>;
+}
+
+/** Opens the configured database, or starts the embedded one. `join` shares one that a running service holds. */
+export async function openConfiguredDatabase(config: Config, log: Log, join = false): Promise<Database> {
+  if (config.database.url !== "") {
+    const open = await openConfigured(config.database);
+    return { ...open, stop: () => closeDatabase(open) };
+  }
+  const embedded = await startEmbedded({ dataDir: config.data.dir, log, join });
+  try {
+    const sql = await openDatabase(embedded.address);
+    const open = { sql, direct: sql };
+    return {
+      ...open,
+      async stop() {
+        await closeDatabase(open);
+        await embedded.stop();
+      },
+    };
+  } catch (error) {
+    await embedded.stop();
+    throw error;
+  }
+}
+
+/** The dependencies of services, over an open database. */
+export function makeSystem(config: Config, sql: Sql, clock: Clock, log: Log): System {
+  const { credentials_kek_base64: key, credentials_kek_previous_base64: previous } = config.security;
+  const keyOf = (base64: string) => (base64 === "" ? null : Buffer.from(base64, "base64"));
+  return {
+    sql,
+    clock,
+    log,
+    config,
+    sealer: makeSealer(keyOf(key), keyOf(previous)),
+    abuse: openAbuseLists(config.abuse, log),
+    authorities: trustedAuthorities(config.channels.ca_file),
+  };
+}

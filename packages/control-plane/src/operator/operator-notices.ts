@@ -1,0 +1,76 @@
+import { agentTroubles } from "../monitoring/agents/service.ts";
+import type { System } from "../platform/context.ts";
+import { sendMail } from "../platform/email/mail.ts";
+import { absolute } from "../platform/html/format.ts";
+import { markMailed, noteTrouble, takeTroublesOver, troublesToMail } from "./queries.ts";
+
+/** A shorter trouble causes no mail: agents restart, and networks have short outages. */
+const patienceMs = 120_000;
+/** After a gap this long between two runs of the job, an earlier trouble counts as a new one. */
+const gapMs = 90_000;
+
+interface Trouble {
+  key: string;
+  /** Subject of the mail, and of the mail at the end of the trouble. */
+  about: string;
+  text: string;
+}
+
+/**
+ * Mails the operator about a region without an agent and an agent whose own network is down. One mail when it has
+ * lasted, one when it is over, however many monitors it concerns.
+ */
+export async function notifyOperator(system: System): Promise<void> {
+  const { sql, clock } = system;
+  const now = clock.now();
+  const troubles = await currentTroubles(system);
+  for (const trouble of troubles) await noteTrouble(sql, trouble, new Date(now), new Date(now - gapMs));
+  const keys = troubles.map(({ key }) => key);
+  for (const { about, mailed } of await takeTroublesOver(sql, keys))
+    if (mailed) await mailOperator(system, `Over: ${about}`, "Checks run and count again.");
+
+  const due = await troublesToMail(sql, new Date(now - patienceMs));
+  for (const { key, about, text } of troubles) {
+    if (!due.has(key)) continue;
+    // Recorded after the mail: one that could not be sent is sent the next time.
+    if (await mailOperator(system, about, text)) await markMailed(sql, key, new Date(now));
+  }
+}
+
+/** False when the mail server did not accept it. */
+async function mailOperator(system: System, subject: string, text: string): Promise<boolean> {
+  const { operator, bootstrap } = system.config;
+  const mailed = await sendMail(system, {
+    to: operator.email || bootstrap.email,
+    subject: `StatusMesh: ${subject}`,
+    text: `${subject}.\n\n${text}\n`,
+  });
+  if (mailed !== "failed") system.log.warn({ subject }, "notice mailed to the operator");
+  return mailed !== "failed";
+}
+
+async function currentTroubles(system: System): Promise<Trouble[]> {
+  const { regions, impaired } = await agentTroubles(system);
+  const silent = "Monitors that run only there have no results, and nobody is notified when one of them goes down.";
+  return [
+    ...regions
+      .filter(({ why }) => why !== "network")
+      .map(({ id, name, why, since }) => ({
+        key: `region ${id}`,
+        about: `nothing is checked from the region ${name}`,
+        text:
+          why === "none" || since === null
+            ? `No agent has ever connected for it. ${silent} Start one with: sm-agent run`
+            : `Its agents have not connected since ${absolute(new Date(since))}. ${silent} Check the machine ` +
+              "that sm-agent runs on, and whether it reaches this control plane.",
+      })),
+    ...impaired.map(({ id, name, region, since }) => ({
+      key: `agent ${id}`,
+      about: `the network of the agent ${name} is down`,
+      text:
+        `Since ${absolute(new Date(since))} it cannot reach any target or canary from the region ${region}. ` +
+        "Its failed checks are no evidence, so they open no incidents. " +
+        `If no other agent serves the region, ${silent.charAt(0).toLowerCase()}${silent.slice(1)}`,
+    })),
+  ];
+}

@@ -1,0 +1,60 @@
+import type { Db } from "../platform/db/sql.ts";
+
+/** True when the work of this name is done for the day, YYYY-MM-DD. */
+export async function isDoneForDay(sql: Db, name: string, day: string): Promise<boolean> {
+  const rows = await sql`select 1 from nightly_runs where name = ${name} and day >= ${day}::date`;
+  return rows.length > 0;
+}
+
+export async function markDoneForDay(sql: Db, name: string, day: string): Promise<void> {
+  await sql`
+    insert into nightly_runs (name, day) values (${name}, ${day}::date)
+    on conflict (name) do update set day = excluded.day`;
+}
+
+/**
+ * Records that a trouble of the service is seen now. One that was not seen since `gapFrom` counts as new, unless the
+ * operator has had its mail.
+ */
+export async function noteTrouble(
+  sql: Db,
+  { key, about }: { key: string; about: string },
+  now: Date,
+  gapFrom: Date,
+): Promise<void> {
+  await sql`
+    insert into operator_notices (key, about, noticed_at, seen_at) values (${key}, ${about}, ${now}, ${now})
+    on conflict (key) do update
+    set seen_at = excluded.seen_at,
+        noticed_at = case when operator_notices.told_at is null and operator_notices.seen_at < ${gapFrom}
+                          then excluded.noticed_at else operator_notices.noticed_at end`;
+}
+
+/** Removes the troubles that are over. `mailed` is true for those that the operator has had a mail about. */
+export async function takeTroublesOver(
+  sql: Db,
+  current: readonly string[],
+): Promise<{ about: string; mailed: boolean }[]> {
+  return await sql<{ about: string; mailed: boolean }[]>`
+    delete from operator_notices where not (key = any(${[...current]}::text[]))
+    returning about, told_at is not null as mailed`;
+}
+
+/** Keys of troubles that have lasted since `from` and that the operator has had no mail about. */
+export async function troublesToMail(sql: Db, from: Date): Promise<Set<string>> {
+  const rows = await sql<{ key: string }[]>`
+    select key from operator_notices where told_at is null and noticed_at <= ${from}`;
+  return new Set(rows.map(({ key }) => key));
+}
+
+export async function markMailed(sql: Db, key: string, now: Date): Promise<void> {
+  await sql`update operator_notices set told_at = ${now} where key = ${key}`;
+}
+
+export async function deleteRunsBefore(sql: Db, before: Date): Promise<void> {
+  await sql`delete from on_demand_runs where requested_at < ${before}`;
+}
+
+export async function deleteTombstonesBefore(sql: Db, before: Date): Promise<void> {
+  await sql`delete from deleted_targets where deleted_at < ${before}`;
+}

@@ -1,0 +1,183 @@
+import type { SecureContext } from "node:tls";
+import type { Sealer } from "./crypto/seal.ts";
+import type { Config } from "../config/config.ts";
+import type { Db } from "./db/sql.ts";
+import type { Log } from "./log.ts";
+import { AppError } from "@statusmesh/shared/errors";
+
+/** Scopes of API tokens. A session has every scope. */
+export const scopes = [
+  "targets:read",
+  "targets:write",
+  "targets:execute",
+  "channels:read",
+  "channels:write",
+  "incidents:read",
+  "incidents:write",
+  "maintenance:read",
+  "maintenance:write",
+  "status_page:read",
+  "status_page:write",
+  "org:read",
+  "org:write",
+] as const;
+export type Scope = (typeof scopes)[number];
+
+/** `listed` with implied scopes: `X:write` and `X:execute` imply `X:read`. */
+export function grantedBy(listed: readonly string[]): Set<string> {
+  const granted = new Set(listed);
+  for (const scope of listed) granted.add(`${scope.slice(0, scope.indexOf(":"))}:read`);
+  return granted;
+}
+
+/** The wall clock, injected for tests. Unix milliseconds. */
+export interface Clock {
+  now(): number;
+}
+
+/** Paths and hosts that the operator does not allow, as last read. */
+export interface AbuseLists {
+  /** The pattern that the path of a URL matches, or null. */
+  pattern(url: URL): string | null;
+  /** The listed domain that equals the host or is a parent of it, or null. */
+  domain(host: string): string | null;
+  /** Reads the files again. An invalid file changes nothing. */
+  reload(): void;
+}
+
+/** Shared by all requests of a process. */
+export interface System {
+  /** The pool; or, inside {@link inTransaction}, the one connection that holds the transaction. */
+  readonly sql: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly config: Config;
+  readonly sealer: Sealer;
+  readonly abuse: AbuseLists;
+  /** The default certificate authorities with those of `channels.ca_file`; null: the default ones. */
+  readonly authorities: SecureContext | null;
+}
+
+export type WriteSource = "ui" | "api" | "terraform";
+
+/** Request data of a write, for the audit log. */
+export interface Trail {
+  /** Method and declared path. */
+  readonly action: string;
+  readonly ip: string | null;
+  readonly userAgent: string | null;
+  /** True once a service has recorded the change in its own transaction. */
+  recorded: boolean;
+}
+
+/** Reads data of one organisation where access was decided by something else than scopes, such as a share link. */
+export interface OrgReader extends System {
+  readonly orgId: string;
+}
+
+/** The actor of a change, for the audit log. It has no role and no scopes, so it grants no access. */
+export interface ActorCtx extends System {
+  readonly orgId: string;
+  /** Null for an actor without an account: events of vendors, and visitors with a code. */
+  readonly userId: string | null;
+  /** Credential of the caller: `session`, `token`, `mcp` (the token of an MCP client), `system` for the program. */
+  readonly actor: { readonly type: "session" | "token" | "mcp" | "system"; readonly id: string | null };
+  readonly writeSource: WriteSource;
+  readonly traceId: string | null;
+  /** Absent outside a request. */
+  readonly trail?: Trail;
+}
+
+/**
+ * An authenticated request of a member. Services check access by it. Only authentication creates one; work of the
+ * program itself takes a {@link System} or an {@link ActorCtx}.
+ */
+export interface Ctx extends ActorCtx {
+  readonly userId: string;
+  readonly role: "owner" | "member";
+  readonly scopes: ReadonlySet<string>;
+  /** True for an unbound token without an organisation: `orgId` and `role` then only select the rate budget. */
+  readonly unnamedOrg?: boolean;
+}
+
+/**
+ * An actor without an account, for the audit log. `action` names what happened, like `POST /hooks/telegram`; `userId`
+ * is the member on whose behalf it happens.
+ */
+export function asSystem(
+  system: System,
+  orgId: string,
+  action: string,
+  { userId = null, ip = null, userAgent = null }: { userId?: string | null } & Partial<Omit<Trail, "action">> = {},
+): ActorCtx {
+  return {
+    ...system,
+    orgId,
+    userId,
+    actor: { type: "system", id: null },
+    writeSource: "api",
+    traceId: null,
+    trail: { action, ip, userAgent, recorded: false },
+  };
+}
+
+/** Requires the scope. The first line of every service verb. */
+export function requireScope(ctx: Ctx, scope: Scope): void {
+  if (!ctx.scopes.has(scope)) {
+    throw new AppError("INSUFFICIENT_SCOPE", `This needs the scope ${scope}, which the token does not have.`, {
+      details: { scope },
+    });
+  }
+}
+
+/**
+ * Requires every scope: invitations, members and roles give access to others, so a narrower token would grant more than
+ * it has. A session has every scope.
+ */
+export function requireEveryScope(ctx: Ctx): void {
+  const missing = scopes.find((scope) => !ctx.scopes.has(scope));
+  if (missing === undefined) return;
+  throw new AppError(
+    "INSUFFICIENT_SCOPE",
+    "Change invitations, members and roles in the console, or with a token that has every scope. " +
+      `This one lacks ${missing}.`,
+    { details: { scope: missing } },
+  );
+}
+
+/** Requires the role owner. */
+export function requireOwner(ctx: Ctx): void {
+  if (ctx.role !== "owner") throw new AppError("OWNER_REQUIRED", "Only an owner of the organisation may do this.");
+}
+
+/** Runs `work` in a transaction with the context bound to it. Joins an open transaction. */
+export async function inTransaction<C extends System, T>(system: C, work: (system: C) => Promise<T>): Promise<T> {
+  if (!("begin" in system.sql)) return work(system);
+  return (await system.sql.begin((sql) => work({ ...system, sql }))) as T;
+}
+
+/** An agent's request; its region comes from its token. */
+export interface AgentCtx extends System {
+  readonly agentId: string;
+  readonly region: string;
+}
+
+/** A public request. */
+export interface Visit extends System {
+  /** The status page of the requested host, null for a host without one; absent when the path names it. */
+  readonly pageSlug?: string | null;
+  /** The status page of the requested custom domain. */
+  readonly pageId?: string;
+}
+
+/** Context of a handler, by the auth of its route. */
+export interface AuthContexts {
+  /** A member of an organisation: session cookie or `sm_live_` token. */
+  tenant: Ctx;
+  /** An agent: `sm_agent_` token. */
+  agent: AgentCtx;
+  /** The administrator of the instance: the static operator secret. */
+  operator: System;
+  /** No credential. */
+  public: Visit;
+}

@@ -1,0 +1,191 @@
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { extname, join, relative, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import type { Middleware } from "koa";
+import { LRUCache } from "lru-cache";
+import { AppError } from "@statusmesh/shared/errors";
+import { atRoute } from "../http/exchange.ts";
+import { answerOtherMethod } from "../http/methods.ts";
+import { brandSheet } from "./brand.ts";
+
+const types: Record<string, string> = {
+  ".css": "text/css; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".json": "application/json; charset=utf-8",
+  ".svg": "image/svg+xml; charset=utf-8",
+  ".txt": "text/plain; charset=utf-8",
+  ".png": "image/png",
+  ".ico": "image/x-icon",
+};
+
+interface Asset {
+  body: Buffer;
+  /** Null where compressing does not make it smaller. */
+  gzip: Buffer | null;
+  etag: string;
+  type: string;
+}
+
+/** The files that pages refer to, all of them in memory. */
+export interface Assets {
+  /** The address of an asset. Throws for a name that does not exist: a template's slip must not reach a reader. */
+  url(name: string): string;
+  /** The text of an asset. */
+  text(name: string): string;
+  /** The modules that a script imports, directly and through others, in alphabetical order. */
+  modules(name: string): readonly string[];
+  readonly serve: Middleware;
+}
+
+/** Folder of the assets, relative to the compiled file. */
+const assetsFolder = fileURLToPath(new URL("../../../assets", import.meta.url));
+
+/** Sheets of the public pages, made of other sheets and of sections: one request each, without comments. */
+const composed: Readonly<Record<string, readonly string[]>> = {
+  "status.css": ["tokens.css", "base.css", "public.css"],
+  "share.css": ["tokens.css", "base.css", "public.css", "console.css/5-figures.css", "share-view.css"],
+};
+/** The sheet of a status page with a brand colour: an inline style would need an exception in the security policy. */
+const branded = /^status-([0-9a-f]{6})\.css$/;
+/** A branded sheet is made in a millisecond; anybody may ask for any colour. */
+const keptBrands = 100;
+
+/**
+ * Reads and compresses every file of the folder once. All of them share one hash, which is a folder in their address
+ * (`/assets/<hash>/console.js`): relative imports and references carry it too, so all may be cached for a year.
+ */
+export function loadAssets(folder: string = assetsFolder): Assets {
+  const files = new Map<string, Asset>();
+  for (const [name, parts] of partsOf(folder)) files.set(name, read(name, parts));
+  const bodyOf = (part: string): Buffer | null => {
+    const section = join(folder, part);
+    return files.get(part)?.body ?? (existsSync(section) ? readFileSync(section) : null);
+  };
+  for (const [name, parts] of Object.entries(composed)) {
+    const bodies = parts.map(bodyOf);
+    if (!bodies.includes(null)) files.set(name, asset(name, Buffer.from(compact(bodies.join("")))));
+  }
+  const brands = new LRUCache<string, Asset>({ max: keptBrands });
+  const find = (name: string): Asset | undefined => {
+    const color = branded.exec(name)?.[1];
+    const base = files.get("status.css");
+    if (color === undefined || base === undefined) return files.get(name);
+    let sheet = brands.get(name);
+    if (sheet === undefined) {
+      const tokens = files.get("tokens.css")!.body.toString();
+      const [light, dark] = tokens.split('[data-theme="dark"]').map(backgroundsOf) as [string[], string[]];
+      sheet = asset(name, Buffer.from(base.body + brandSheet(`#${color}`, light, dark)));
+      brands.set(name, sheet);
+    }
+    return sheet;
+  };
+  const hash = fingerprint([...files].map(([name, file]) => `${name} ${file.etag}`).join("\n"));
+
+  return {
+    url(name) {
+      if (!files.has(name) && !branded.test(name)) throw new Error(`there is no asset called ${name}`);
+      return `/assets/${hash}/${name}`;
+    },
+    text: (name) => files.get(name)!.body.toString(),
+    modules: (name) => modulesOf(files, name),
+    serve(http, next) {
+      if (!http.path.startsWith("/assets/")) return next();
+      atRoute(http, "/assets/{file}");
+      if (http.method !== "GET" && http.method !== "HEAD") return answerOtherMethod(http, ["GET", "HEAD", "OPTIONS"]);
+      const asked = http.path.slice("/assets/".length);
+      const hashed = asked.startsWith(`${hash}/`);
+      // A lookup by exact name: no path of the request ever reaches the file system.
+      const file = find(hashed ? asked.slice(hash.length + 1) : asked);
+      if (file === undefined) throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
+      http.set("Cache-Control", hashed ? "public, max-age=31536000, immutable" : "no-cache");
+      http.set("Vary", "Accept-Encoding");
+      http.set("ETag", `"${file.etag}"`);
+      http.status = 200;
+      if (http.fresh) {
+        http.status = 304;
+        return undefined;
+      }
+      http.type = file.type;
+      if (file.gzip !== null && http.acceptsEncodings("gzip") === "gzip") {
+        http.set("Content-Encoding", "gzip");
+        http.body = file.gzip;
+      } else {
+        http.body = file.body;
+      }
+    },
+  };
+}
+
+/** The modules that a module imports, directly or not, in the order of their names. */
+function modulesOf(files: ReadonlyMap<string, Asset>, name: string): string[] {
+  const found = new Set<string>();
+  const follow = (at: string): void => {
+    const imports = files
+      .get(at)!
+      .body.toString()
+      .matchAll(/^import .*"\.\/(.+)";$/gm);
+    for (const [, next] of imports) {
+      if (!files.has(next!)) throw new Error(`${at} imports ${next}, which does not exist`);
+      if (!found.has(next!)) follow((found.add(next!), next!));
+    }
+  };
+  follow(name);
+  return [...found].sort();
+}
+
+/** The files of each asset in the order of their names. A folder `x.css` is one sheet: its files are its sections. */
+function partsOf(folder: string): Map<string, string[]> {
+  const parts = new Map<string, string[]>();
+  const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !entry.name.startsWith("."))
+    .map((entry) => join(entry.parentPath, entry.name));
+  for (const path of paths.sort()) {
+    const name = relative(folder, path)
+      .split(sep)
+      .join("/")
+      .replace(/(\.css)\/.*$/, "$1");
+    parts.set(name, [...(parts.get(name) ?? []), path]);
+  }
+  return parts;
+}
+
+/** Repeats the dark theme that a reader chooses for those whose system asks for it, so that its colours exist once. */
+const withSystemTheme = (sheet: string): string =>
+  sheet.replace(
+    /^:root\[data-theme="dark"\] \{(.*?)^\}\n/ms,
+    (block, colours: string) =>
+      `${block}@media (prefers-color-scheme: dark) {\n:root:not([data-theme="light"]) {${colours}}\n}\n`,
+  );
+
+function read(name: string, paths: readonly string[]): Asset {
+  const whole = Buffer.concat(paths.map((path) => readFileSync(path)));
+  return asset(name, name === "tokens.css" ? Buffer.from(withSystemTheme(whole.toString())) : whole);
+}
+
+/** A sheet without comments, and without spaces that mean nothing. Values with operators keep theirs. */
+const compact = (sheet: string): string =>
+  sheet
+    .replaceAll(/\/\*[^]*?\*\//g, "")
+    .replaceAll(/\s+/g, " ")
+    .replaceAll(/ ?([{};,]) ?/g, "$1")
+    .replaceAll(/: /g, ":")
+    .replaceAll(";}", "}");
+
+/** Colours of page and panel in a part of the tokens. */
+const backgroundsOf = (tokens: string): string[] =>
+  [...tokens.matchAll(/--(?:bg|panel): (#[0-9a-f]{6});/g)].slice(0, 2).map(([, color]) => color!);
+
+function asset(name: string, body: Buffer): Asset {
+  const packed = gzipSync(body, { level: 9 });
+  return {
+    body,
+    gzip: packed.length < body.length ? packed : null,
+    etag: fingerprint(body),
+    type: types[extname(name)] ?? "application/octet-stream",
+  };
+}
+
+const fingerprint = (content: Buffer | string): string =>
+  createHash("sha256").update(content).digest("base64url").slice(0, 12);

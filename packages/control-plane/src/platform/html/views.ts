@@ -1,0 +1,118 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Eta } from "eta";
+import { errorInWords } from "@statusmesh/shared/checks";
+import type { Assets } from "./assets.ts";
+import * as charts from "./charts.ts";
+import { field } from "./fields.ts";
+import * as format from "./format.ts";
+import { type Icon, icon, isIcon } from "./icons.ts";
+import { escapeHtml, html, Markup } from "./markup.ts";
+import { type StateName, stateWords } from "./states.ts";
+
+/** Folder of the views, relative to the compiled file. */
+export const viewsFolder = fileURLToPath(new URL("../../../views", import.meta.url));
+
+/** Renders the files of `views/`. */
+export interface Views {
+  /** A view by its path without ending: `targets/list`. `now` (Unix ms) is what relative times count from. */
+  render(name: string, data: object, now: number): string;
+  /** True where the file exists, for views that come one per kind. */
+  has(name: string): boolean;
+}
+
+export interface ViewOptions {
+  assets: Assets;
+  folder?: string;
+  /** False reads every file anew at each rendering, for work on the templates. */
+  cache?: boolean;
+}
+
+/**
+ * Opens the views. Inside a template `it` is the data, and `h` has the helpers: `h.asset(name)`, `h.icon(name)`,
+ * `h.time(at, style)`, `h.state(state, word)`, `h.error(error)`, the formats and the charts. Everything printed is
+ * escaped unless a helper made it.
+ */
+export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOptions): Views {
+  const eta = new Eta({
+    views: folder,
+    cache,
+    autoEscape: true,
+    rmWhitespace: true,
+    // The line break after a tag separates words as it does after an element.
+    autoTrim: false,
+    escapeFunction: escapeHtml,
+    functionHeader: "const h = it.h;",
+  });
+  const has = (name: string) => existsSync(join(folder, `${name}.eta`));
+  return {
+    has,
+    render: (name, data, now) => eta.render(`/${name}`, { ...data, h: helpers(assets, now, has) }).trimStart(),
+  };
+}
+
+/** `due` is for a planned time: `in 20 s`, and `due now` once it has passed. */
+export type TimeStyle = "ago" | "clock" | "day" | "due" | "hour";
+
+/** `h` of the templates. @public */
+export type Helpers = ReturnType<typeof helpers>;
+
+const helpers = (assets: Assets, now: number, has: (view: string) => boolean) => ({
+  ...format,
+  ...charts,
+  field,
+  now,
+  has,
+  asset: (name: string) => assets.url(name),
+  /** The imports of `console.js`, so that a page requests all of them at once. */
+  modules: assets.modules("console.js"),
+  icon: (name: string) => (isIcon(name) ? icon(name) : new Markup("")),
+  state,
+  stateWords,
+  /** ` checked`: an attribute without a value, where `on` is true. */
+  flag: (name: string, on: unknown) => new Markup(on ? ` ${name}` : ""),
+  /** Attributes of an alternative of a form that is not chosen. */
+  hiddenUnless: (chosen: boolean) => new Markup(chosen ? "" : " hidden disabled"),
+  /** The attribute of the chosen link among several. */
+  current: (chosen: boolean) => new Markup(chosen ? ' aria-current="true"' : ""),
+  /** A value and what replaced it. */
+  replaced: (was: string | null, is: string | null) => html`<del>${was}</del> → <ins>${is}</ins>`,
+  /** The error of a result or an incident as people read it. Null stays null. */
+  error: (error: string | null) => (error === null ? null : errorInWords(error)),
+  time: (at: Date | string | number | null, style: TimeStyle = "ago") => timeTag(at, style, now),
+  /** `3 s ago` as plain text, for titles. */
+  ago: (at: Date | string | number) => format.ago(new Date(at).getTime(), now),
+  clock: (at: Date | string | number) => format.clock(new Date(at), now),
+  /** `2 h`: how long something has lasted, short. */
+  since: (at: Date | string | number) => format.brief((now - new Date(at).getTime()) / 1000),
+  /** How long an incident has failed. */
+  outage: (of: Parameters<typeof format.outageSecs>[0]) => format.duration(format.outageSecs(of, now)),
+  /** How long something that began at `at` has lasted. */
+  lasted: (at: Date | string | number, until: Date | string | number | null = null) =>
+    format.duration(((until === null ? now : new Date(until).getTime()) - new Date(at).getTime()) / 1000),
+});
+
+/** A state as icon and word, in its colour. */
+export function state(name: string, word: string = stateWords[name as StateName]): Markup {
+  const shape: Icon = isIcon(name) ? name : "unknown";
+  return html`<span class="state ${name}">${icon(shape)}<span>${word}</span></span>`;
+}
+
+/** A time in UTC that the reader's browser rewrites for the reader's zone; the full time is its title. */
+export function timeTag(at: Date | string | number | null, style: TimeStyle, now: number): Markup {
+  if (at === null) return new Markup(format.none);
+  const date = new Date(at);
+  const text =
+    style === "ago"
+      ? format.ago(date.getTime(), now)
+      : style === "due"
+        ? format.due(date.getTime(), now)
+        : style === "clock"
+          ? `${format.clock(date, now)} UTC`
+          : style === "hour"
+            ? `${date.toISOString().slice(11, 16)} UTC`
+            : format.day(date);
+  const title = format.absolute(date);
+  return html`<time datetime="${date.toISOString()}" data-as="${style}" title="${title}">${text}</time>`;
+}

@@ -1,0 +1,72 @@
+import type { Context, Middleware } from "koa";
+import { AppError } from "@statusmesh/shared/errors";
+import type { Config } from "../../config/config.ts";
+
+/** Paths of a status page's own host; all others belong to the console's host. */
+const visitorFolders = /^\/(?:status|status-assets|assets|m|c|api\/public\/v1)(?:\/|$)/;
+const visitorFiles = /^\/(?:healthz|readyz|favicon\.ico|robots\.txt|llms\.txt)$/;
+
+/** The status page of a host: its id where the host is a custom domain, else its slug; null where no page is. */
+export type PageHost = { slug: string | null } | { pageId: string };
+
+type HostConfig = Pick<Config, "server" | "tenancy" | "public_status">;
+
+/**
+ * The page of a host name. `{slug}.{public_status.base_domain}` is a page's host; the base domain itself and names with
+ * more labels below it are the host of none. Null for a host of the console and for unknown ones.
+ */
+export function pageOfName(host: string, { server, tenancy, public_status }: HostConfig): PageHost | null {
+  if (!tenancy.subdomain_public_routes || host === new URL(server.public_url).hostname) return null;
+  const base = public_status.base_domain;
+  if (host === base) return { slug: null };
+  if (!host.endsWith(`.${base}`)) return null;
+  const slug = host.slice(0, -base.length - 1);
+  return { slug: slug === "" || slug.includes(".") ? null : slug };
+}
+
+/** The page of the requested host, found by {@link pageHosts}. Null for a host of the console. */
+export const pageHostOf = (http: Context): PageHost | null => (http.state["pageHost"] as PageHost | undefined) ?? null;
+
+/** URL of a page on its own host, with the scheme and port of `server.public_url`. */
+export const pageUrl = (slug: string, config: Pick<Config, "server" | "public_status">): string =>
+  hostUrl(`${slug}.${config.public_status.base_domain}`, config);
+
+/** URL of another host of the service, with the scheme and port of `server.public_url`. */
+export function hostUrl(host: string, config: Pick<Config, "server">): string {
+  const { protocol, port } = new URL(config.server.public_url);
+  return `${protocol}//${host}${port === "" ? "" : `:${port}`}`;
+}
+
+/**
+ * Serves the status page at `/` of its own host and refuses console paths there. `pageOfDomain` answers the id of the
+ * page of a verified custom domain.
+ */
+export function pageHosts(config: HostConfig, pageOfDomain: (host: string) => Promise<string | null>): Middleware {
+  const own = new URL(config.server.public_url).hostname;
+  const atPageHost = async (http: Context, next: () => Promise<void>, host: string): Promise<void> => {
+    const page = pageOfName(host, config) ?? (await byDomain(host, pageOfDomain));
+    if (page === null) return await next();
+    http.state["pageHost"] = page;
+    if (http.path === "/") http.path = "/status";
+    if (!visitorFolders.test(http.path) && !visitorFiles.test(http.path))
+      throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
+    return await next();
+  };
+  return (http, next) => {
+    const host = http.hostname.toLowerCase().replace(/\.$/, "");
+    // Most requests: an async function would cost them a promise.
+    return host === own ? next() : atPageHost(http, next, host);
+  };
+}
+
+/** An address is no domain. */
+const addresses = /^(?:[\d.]+|.*:.*|localhost)$/;
+
+async function byDomain(
+  host: string,
+  pageOfDomain: (host: string) => Promise<string | null>,
+): Promise<PageHost | null> {
+  if (host === "" || addresses.test(host)) return null;
+  const pageId = await pageOfDomain(host);
+  return pageId === null ? null : { pageId };
+}

@@ -1,0 +1,125 @@
+import { type BlockList, isIP, type Socket } from "node:net";
+import type { Context, Middleware } from "koa";
+import { LRUCache } from "lru-cache";
+import type { Config } from "../../config/config.ts";
+import type { Clock } from "../context.ts";
+import { addressKey, canonicalAddress } from "./address.ts";
+import { addressList, isListed } from "@statusmesh/shared/net/address-list";
+import type { Counter, Tally } from "./counter.ts";
+import { rateLimited, refuseOver } from "./throttle.ts";
+
+/** Buckets of the most recent addresses. An evicted one starts full again. */
+const maxAddresses = 50_000;
+
+/**
+ * Limits requests of one TCP peer (of IPv6, one /64) to /api/v1 in this process: a token bucket of `burst` with
+ * `per_second`.
+ */
+export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_limit"], clock: Clock): Middleware {
+  if (!enabled) return (_http, next) => next();
+  const buckets = new LRUCache<string, { level: number; at: number }>({ max: maxAddresses });
+  return (http, next) => {
+    if (!http.path.startsWith("/api/v1/")) return next();
+    const now = clock.now();
+    const peer = addressKey(peerOf(http));
+    const before = buckets.get(peer) ?? { level: burst, at: now };
+    const level = Math.min(burst, before.level + (Math.max(0, now - before.at) * per_second) / 1000);
+    buckets.set(peer, { level: level < 1 ? level : level - 1, at: now });
+    if (level < 1) throw rateLimited("per_ip_api", ((1 - level) * 1000) / per_second, { per_second, burst });
+    return next();
+  };
+}
+
+const signInPath =
+  /^\/(?:sign-in\/(?:github|google)(?:\/callback)?|api\/v1\/(?:auth\/magic-link|sessions|invitations\/accept))\/?$/i;
+
+/**
+ * Limits sign-in attempts of a visitor per minute over all methods; 0 is unlimited. Reads of /sessions do not count.
+ */
+export function signInPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
+  if (perMinute === 0) return (_http, next) => next();
+  return chargeVisitors(
+    (http) => signInPath.test(http.path) && (http.method === "POST" || !http.path.toLowerCase().startsWith("/api/")),
+    (http) => counter.add(`sign-in:ip:${visitorKey(http, trusted)}`),
+    { perMinute, scope: "per_ip_sign_in" },
+  );
+}
+
+/** Status pages and their JSON, share links, and the pages of codes: connect, confirm, unsubscribe. */
+const publicPath = /^\/(?:status(?:-assets)?(?:\/|$)|api\/public\/v1\/|llms\.txt$|(?:m|c|confirm|unsubscribe)\/)/;
+
+/** True for a path that visitors read without an account. */
+export const isPublicPath = (path: string): boolean => publicPath.test(path);
+
+/** Limits requests of a visitor to the public pages and their JSON per minute; 0 is unlimited. Assets do not count. */
+export function publicPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
+  if (perMinute === 0) return (_http, next) => next();
+  return chargeVisitors(
+    (http) => publicPath.test(http.path),
+    (http) => counter.add(`public:ip:${visitorKey(http, trusted)}`),
+    { perMinute, scope: "per_ip_public" },
+  );
+}
+
+/** Limits registrations of OAuth clients of a visitor per minute; 0 is unlimited. */
+export function registrationsPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
+  if (perMinute === 0) return (_http, next) => next();
+  return chargeVisitors(
+    (http) => http.path === "/oauth/register" && http.method === "POST",
+    (http) => counter.add(`oauth-register:ip:${visitorKey(http, trusted)}`),
+    { perMinute, scope: "per_ip_oauth_register" },
+  );
+}
+
+/** Charges requests that match `isFor`; others pass without an extra promise, because every request passes here. */
+function chargeVisitors(
+  isFor: (http: Context) => boolean,
+  count: (http: Context) => Tally | Promise<Tally>,
+  { perMinute, scope }: { perMinute: number; scope: string },
+): Middleware {
+  return (http, next) => {
+    if (!isFor(http)) return next();
+    const tally = count(http);
+    if (tally instanceof Promise) return tally.then((shared) => refuseOver(perMinute, shared, scope)).then(next);
+    refuseOver(perMinute, tally, scope);
+    return next();
+  };
+}
+
+const peers = new WeakMap<Socket, string>();
+
+/** Canonical address of the TCP peer: the visitor, or a proxy. Computed once per connection. */
+function peerOf({ req: { socket } }: Context): string {
+  let peer = peers.get(socket);
+  if (peer === undefined) peers.set(socket, (peer = canonicalAddress(socket.remoteAddress ?? "")));
+  return peer;
+}
+
+/** The last address in X-Forwarded-For that a trusted proxy appended: each proxy appends its peer. */
+function visitorOf(http: Context, trusted: BlockList): string {
+  let visitor = peerOf(http);
+  const forwarded = http.get("x-forwarded-for");
+  if (forwarded === "") return visitor;
+  for (const hop of forwarded.split(",").reverse()) {
+    if (!isListed(trusted, visitor)) break;
+    const next = canonicalAddress(hop.trim());
+    if (isIP(next) === 0) break;
+    visitor = next;
+  }
+  return visitor;
+}
+
+/** Canonical address of the visitor, behind `server.trusted_proxies`. */
+export const visitorAddress = (http: Context, config: Config): string => visitorOf(http, proxiesOf(config));
+
+/** Rate limit key of a visitor: the address, of IPv6 the /64. */
+const visitorKey = (http: Context, trusted: BlockList): string => addressKey(visitorOf(http, trusted));
+
+const lists = new WeakMap<Config, BlockList>();
+
+/** The list of `server.trusted_proxies`. */
+export function proxiesOf(config: Config): BlockList {
+  let list = lists.get(config);
+  if (list === undefined) lists.set(config, (list = addressList(config.server.trusted_proxies)));
+  return list;
+}

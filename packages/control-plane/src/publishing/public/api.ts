@@ -1,0 +1,163 @@
+import Type from "typebox";
+import { ok, route, type Route, text } from "../../platform/http/route.ts";
+import { Id, IdParam, paging } from "../../platform/http/wire.ts";
+import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
+import type { Visit } from "../../platform/context.ts";
+import { historyDays } from "./compute.ts";
+import { componentBadge, pageBadge } from "./badge.ts";
+import { llmsText } from "./llms.ts";
+import { incidentsFeed } from "./rss.ts";
+import {
+  ComponentHistory,
+  PageDomain,
+  PublicIncident,
+  PublicIncidentPage,
+  PublicMaintenanceList,
+  PublicStatus,
+} from "./schema.ts";
+import * as service from "./service.ts";
+import { requirePageDomain } from "./tls-ask.ts";
+
+const shared = {
+  auth: "public",
+  tag: "Public",
+  method: "GET",
+  cache: "public, max-age=10, stale-while-revalidate=30",
+  etag: true,
+} as const;
+const unavailable = ["STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"] as const;
+
+/** Public JSON routes of the published page. */
+export const publicRoutes: Route[] = [
+  route({
+    ...shared,
+    path: "/api/public/v1/status",
+    summary: "The status page",
+    replies: { 200: PublicStatus },
+    errors: unavailable,
+    handle: async ({ ctx }) => ok(await service.publicStatusJson(ctx)),
+  }),
+  route({
+    ...shared,
+    path: "/api/public/v1/components/{id}/history",
+    summary: "History of a component",
+    params: IdParam,
+    query: Type.Object({
+      days: Type.Integer({
+        minimum: 1,
+        maximum: historyDays,
+        cap: historyDays,
+        default: historyDays,
+        description: "Days back, today included. Larger values are silently capped at 90",
+      }),
+    }),
+    replies: { 200: ComponentHistory },
+    errors: [...unavailable, "COMPONENT_NOT_FOUND"],
+    handle: async ({ ctx, params, query }) => ok(await service.componentHistory(ctx, params.id, query.days)),
+  }),
+  route({
+    ...shared,
+    path: "/api/public/v1/incidents",
+    summary: "Incidents of the last 30 days",
+    description: "Open ones first, newest first.",
+    query: Type.Object(paging(50, 500)),
+    replies: { 200: PublicIncidentPage },
+    errors: unavailable,
+    handle: async ({ ctx, query }) => ok(await service.listPublicIncidents(ctx, query)),
+  }),
+  route({
+    ...shared,
+    path: "/api/public/v1/incidents/{id}",
+    summary: "An incident with its updates",
+    params: IdParam,
+    replies: { 200: PublicIncident },
+    errors: [...unavailable, "INCIDENT_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await service.publicIncident(ctx, params.id)),
+  }),
+  route({
+    ...shared,
+    path: "/api/public/v1/incidents.rss",
+    summary: "Incidents as RSS 2.0",
+    description: "Those of GET /api/public/v1/incidents. The description of an item is its latest update.",
+    mediaType: "application/rss+xml",
+    replies: { 200: Type.String({ description: "RSS 2.0", examples: ['<rss version="2.0">…</rss>'] }) },
+    errors: unavailable,
+    handle: async ({ ctx }) => text(incidentsFeed(await service.servedStatus(ctx), await pageAddress(ctx))),
+  }),
+  route({
+    ...shared,
+    path: "/llms.txt",
+    summary: "The status page for language models",
+    description: "Markdown in the form of llmstxt.org: the state, open incidents, and where the data is.",
+    mediaType: "text/markdown",
+    replies: { 200: Type.String({ description: "Markdown", examples: ["# Acme"] }) },
+    errors: [...unavailable, "RATE_LIMITED"],
+    handle: async ({ ctx }) => text(llmsText(await service.publicStatus(ctx), await pageAddress(ctx))),
+  }),
+  route({
+    ...shared,
+    path: "/api/public/v1/maintenance",
+    summary: "Active maintenance and that of the next 7 days",
+    replies: { 200: PublicMaintenanceList },
+    errors: unavailable,
+    handle: async ({ ctx }) => {
+      const { active_maintenance: active, upcoming_maintenance: upcoming } = await service.publicStatus(ctx);
+      return ok({ active, upcoming });
+    },
+  }),
+  route({
+    ...shared,
+    path: "/api/public/v1/badge.svg",
+    summary: "Badge of the page or of a component",
+    mediaType: "image/svg+xml",
+    query: Type.Object({
+      component: Type.Optional(
+        Type.Unsafe<string>({ ...Id, description: "Id of a component; the whole page when left out" }),
+      ),
+      style: Type.Enum(["flat"], { default: "flat", description: "Look of the badge" }),
+    }),
+    replies: { 200: Type.String({ description: "SVG", examples: ["<svg>…</svg>"] }) },
+    errors: [...unavailable, "COMPONENT_NOT_FOUND"],
+    handle: async ({ ctx, query }) => text(await badge(ctx, query.component)),
+  }),
+  route({
+    ...shared,
+    path: "/api/public/v1/tls-ask",
+    cache: "no-store",
+    etag: false,
+    summary: "Whether a domain has a status page",
+    description:
+      "For reverse proxies that request certificates on demand: 200 for the host of a published page, 404 for any " +
+      "other domain.",
+    query: Type.Object({
+      domain: Type.Optional(
+        Type.String({
+          maxLength: 255,
+          description: "Host name of the TLS handshake",
+          examples: ["status.acme.example"],
+        }),
+      ),
+    }),
+    replies: { 200: PageDomain },
+    errors: [...unavailable, "RATE_LIMITED"],
+    async handle({ ctx, query }) {
+      const domain = query.domain ?? "";
+      await requirePageDomain(ctx, domain);
+      return ok({ domain });
+    },
+  }),
+];
+
+async function badge(ctx: Visit, component: string | undefined): Promise<string> {
+  const { branding } = await service.servedStatus(ctx);
+  return component === undefined
+    ? pageBadge(await service.publicStatus(ctx))
+    : componentBadge(await service.publicComponent(ctx, component), branding.language);
+}
+
+/** Address of the page that is asked for. */
+async function pageAddress(visit: Visit): Promise<string> {
+  const { config, pageSlug, pageId } = visit;
+  if (pageId !== undefined) return `${hostUrl((await service.servedStatus(visit)).domain ?? "", config)}/status`;
+  return `${typeof pageSlug === "string" ? pageUrl(pageSlug, config) : config.server.public_url}/status`;
+}

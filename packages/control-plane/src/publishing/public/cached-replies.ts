@@ -1,0 +1,107 @@
+import type { Context, Middleware } from "koa";
+import { LRUCache } from "lru-cache";
+import type { Visit } from "../../platform/context.ts";
+import { namesTag } from "../../platform/http/etag.ts";
+import { atRoute, routeOf } from "../../platform/http/exchange.ts";
+import type { ServedStatus } from "./compute.ts";
+import { freshStatus, keyOf } from "./service.ts";
+
+/** Bytes of all stored replies of a process. */
+const maxBytes = 33_554_432;
+/** Size of a stored reply beside its body, roughly. */
+const overheadBytes = 2048;
+const maxUrlLength = 200;
+
+/** Replies that depend on the page and the URL alone. Pages and routes with a token are not among them. */
+const data = "status|maintenance|badge\\.svg|incidents(?:\\.rss|/[\\w-]+)?|components/[\\w-]+/history";
+const cacheable = new RegExp(`^/(?:status(?:/incidents/[\\w-]+)?|llms\\.txt|api/public/v1/(?:${data}))(?:\\?|$)`);
+
+/** Headers of the body, which a 304 does not have. */
+const ofBody: ReadonlySet<string> = new Set(["content-type", "content-encoding"]);
+/** Koa sets it with the body. */
+const ofTransfer = "content-length";
+
+type Headers = readonly (readonly [name: string, value: string])[];
+
+/** A reply as the routes and pages made it. */
+interface StoredReply {
+  /** The computation that it shows. Weak, because a reply must not keep a replaced computation in memory. */
+  readonly served: WeakRef<ServedStatus>;
+  readonly route: string | null;
+  readonly headers: Headers;
+  readonly notModified: Headers;
+  readonly etag: string;
+  readonly body: Buffer;
+}
+
+/**
+ * Answers reads of public pages and their data from complete replies, headers included, as long as the computation of
+ * the page is fresh. Replies are recorded from the routes and pages behind this middleware.
+ */
+export function cachedReplies(visitOf: (http: Context) => Visit): Middleware {
+  const stored = new LRUCache<string, StoredReply>({
+    maxSize: maxBytes,
+    sizeCalculation: ({ body }) => body.length + overheadBytes,
+  });
+  const takesGzip = gzipCheck();
+  return (http, next) => {
+    const { method, url } = http;
+    if ((method !== "GET" && method !== "HEAD") || url.length > maxUrlLength || !cacheable.test(url)) return next();
+    const visit = visitOf(http);
+    const served = freshStatus(visit);
+    if (served === null) return next();
+    const key = `${takesGzip(http) ? "gzip" : "plain"} ${keyOf(visit)} ${url}`;
+    const reply = stored.get(key);
+    if (reply?.served.deref() === served) {
+      answer(http, reply);
+      return undefined;
+    }
+    const before = http.res.getHeaders();
+    return next().then(() => {
+      if (method !== "GET" || http.status !== 200 || freshStatus(visit) !== served) return;
+      const made = recorded(http, served, before);
+      if (made !== null) stored.set(key, made);
+    });
+  };
+}
+
+/** Tells whether the client takes gzip. Visitors mostly send the same header, so the last one is not parsed again. */
+function gzipCheck(): (http: Context) => boolean {
+  let header: string | null = null;
+  let takes = false;
+  return (http) => {
+    const sent = http.get("accept-encoding");
+    if (sent !== header) {
+      header = sent;
+      takes = http.acceptsEncodings("gzip") === "gzip";
+    }
+    return takes;
+  };
+}
+
+function answer(http: Context, { route, headers, notModified, etag, body }: StoredReply): void {
+  if (route !== null) atRoute(http, route);
+  const current = namesTag(http.get("if-none-match"), etag);
+  http.status = current ? 304 : 200;
+  for (const [name, value] of current ? notModified : headers) http.res.setHeader(name, value);
+  if (!current) http.body = body;
+}
+
+/** The reply with the headers that were not there `before`; null for one without an entity tag. */
+function recorded(http: Context, served: ServedStatus, before: NodeJS.Dict<number | string | string[]>) {
+  const { body } = http;
+  const etag = http.response.get("ETag").replace(/^W\//, "");
+  if (etag === "" || !(typeof body === "string" || Buffer.isBuffer(body))) return null;
+  const headers = http.res
+    .getHeaderNames()
+    .filter((name) => name !== ofTransfer && http.res.getHeader(name) !== before[name])
+    .map((name) => [name, String(http.res.getHeader(name))] as const);
+  return {
+    served: new WeakRef(served),
+    route: routeOf(http),
+    headers,
+    notModified: headers.filter(([name]) => !ofBody.has(name)),
+    etag,
+    body: Buffer.isBuffer(body) ? body : Buffer.from(body),
+  };
+}

@@ -1,0 +1,281 @@
+import type { System } from "../../platform/context.ts";
+import { mapInTurns } from "../../platform/http/turns.ts";
+import { iso, isoOrNull } from "../../platform/http/wire.ts";
+import { outageSecs, outageState } from "../../alerting/incidents/service.ts";
+import { dailyCounts, probedSpans } from "../../monitoring/results/service.ts";
+import { type PageWindowRow, windowsOf } from "../../alerting/maintenance/service.ts";
+import { logoPath, type PageRow, publicComponents, type PublicComponentRow } from "../status-pages/service.ts";
+import type { Branding } from "../status-pages/schema.ts";
+import { daysUntil } from "./days.ts";
+import { union } from "./intervals.ts";
+import * as queries from "./queries.ts";
+import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
+import { componentState, dayCells, type History, uptimesOf, worst } from "./states.ts";
+import { type Texts, textsOf } from "./texts.ts";
+
+const dayMs = 86_400_000;
+export const historyDays = 90;
+const recentDays = 30;
+const upcomingDays = 7;
+/** Limits the page of a flapping monitor. Open incidents come first. */
+const maxIncidents = 500;
+
+/** Bytes of a page without components, and of a component: cells of its days, JSON and HTML. */
+const pageBytes = 40_000;
+const componentBytes = 15_000;
+
+/** Everything that one page shows. */
+export interface ServedStatus {
+  orgId: string;
+  pageId: string;
+  branding: Branding;
+  /** Path of the logo on every host; null for none. */
+  logo: string | null;
+  /** Whether visitors can subscribe. */
+  subscribe: boolean;
+  domain: string | null;
+  /** Bytes that it holds with the replies made from it, roughly. */
+  bytes: number;
+  /** Time of the newest result of any component; null before the first. */
+  checkedAt: Date | null;
+  /** Uptime of a component over the last days, 0 to 100; null without checks. */
+  uptime(componentId: string, days: number): number | null;
+  status: PublicStatus;
+}
+
+/** Computes a page with six queries. */
+export async function computeStatus(system: System, page: PageRow): Promise<ServedStatus> {
+  const now = system.clock.now();
+  const rows = await publicComponents(system, page);
+  const days = daysUntil(now, historyDays, page.branding.timezone);
+  const since = new Date(days[0]!.start);
+  const ids = rows.map((row) => row.target_id);
+  const [probed, spans, incidents, windows] = await Promise.all([
+    probedTime(system, page.org_id, rows),
+    queries.selectIncidentSpans(system.sql, page.org_id, page.id, since),
+    queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
+    windowsOf(system, page.org_id, ids, { from: since, to: new Date(now + upcomingDays * dayMs) }),
+  ]);
+  const historyOf = historiesOf({ now, spans, windows, probed });
+  const past = new Map(
+    await mapInTurns(ids, (id) => {
+      const history = historyOf(id);
+      return [id, { uptimes: uptimesOf(days, history).map(shownPct), cells: dayCells(days, history) }] as const;
+    }),
+  );
+  const logo = page.logo_hash === null ? null : logoPath(page.logo_hash);
+
+  return {
+    orgId: page.org_id,
+    pageId: page.id,
+    bytes: pageBytes + rows.length * componentBytes + bytesOf(incidents) + bytesOfPlans(windows, now),
+    branding: page.branding,
+    logo,
+    subscribe: page.subscriptions_enabled,
+    domain: page.custom_domain,
+    checkedAt: newestResult(rows),
+    uptime: (id, count) => past.get(id)!.uptimes[count]!,
+    status: presentStatus(page, {
+      now,
+      rows,
+      incidents,
+      windows,
+      logoUrl: logo && `${system.config.server.public_url}${logo}`,
+      history: (id) => ({ uptime_pct: past.get(id)!.uptimes[historyDays]!, history: past.get(id)!.cells }),
+    }),
+  };
+}
+
+/** Bytes of incidents with their texts, in memory and in replies, roughly. */
+const bytesOf = (incidents: readonly queries.PublicIncidentRow[]): number =>
+  incidents.reduce(
+    (sum, { updates }) => updates.reduce((own, { message }) => own + 500 + 10 * message.length, sum + 20_000),
+    0,
+  );
+
+/** Bytes of the windows that a page lists, with their components, in replies, roughly. */
+const bytesOfPlans = (windows: readonly PageWindowRow[], now: number): number =>
+  windows.reduce((sum, one) => sum + (one.ends_at.getTime() > now ? 1000 + 100 * one.target_ids.length : 0), 0);
+
+/** The public data of a page. `history` returns the cells and the uptime of a component over all days. */
+function presentStatus(
+  page: PageRow,
+  read: {
+    now: number;
+    rows: readonly PublicComponentRow[];
+    incidents: readonly queries.PublicIncidentRow[];
+    windows: readonly PageWindowRow[];
+    logoUrl: string | null;
+    history: (id: string) => Pick<PublicComponent, "uptime_pct" | "history">;
+  },
+): PublicStatus {
+  const { now, rows, windows, logoUrl, history } = read;
+  const texts = textsOf(page.branding.language);
+  const windowOf = presentWindows(new Map(rows.map((row) => [row.target_id, row.name])));
+  const active = windows.filter((window) => window.starts_at.getTime() <= now && window.ends_at.getTime() > now);
+  const inMaintenance = new Set(active.flatMap((window) => window.target_ids));
+  const upcoming = windows.filter((window) => window.starts_at.getTime() > now);
+  const openIncidents = read.incidents.filter((incident) => incident.ended_at === null);
+  const ended = read.incidents.filter((incident) => incident.ended_at !== null);
+  const open = new Map(openIncidents.map((incident) => [incident.target_id, incident]));
+  const components = rows.map((row) => {
+    const component: PublicComponent = {
+      id: row.target_id,
+      name: row.name,
+      description: row.description,
+      status: componentState({
+        inMaintenance: inMaintenance.has(row.target_id),
+        incident: open.get(row.target_id) ?? null,
+        status: row.status,
+      }),
+      ...history(row.target_id),
+    };
+    return { group: row.group, component };
+  });
+  const overall = worst(components.map(({ component }) => component.status));
+  return {
+    overall: { state: overall, label: texts.banner[overall] },
+    generated_at: new Date(now).toISOString(),
+    page: { name: page.branding.display_name ?? page.name, about: page.branding.about, logo_url: logoUrl },
+    groups: grouped(components),
+    active_incidents: openIncidents.map((row) => presentIncident(row, texts)),
+    recent_incidents: ended.map((row) => presentIncident(row, texts)),
+    active_maintenance: active.map(windowOf),
+    upcoming_maintenance: upcoming.map(windowOf),
+  };
+}
+
+/** Merged maintenance of this many sets of windows is kept during a computation. */
+const keptSets = 50;
+
+/**
+ * Answers what a component went through: its confirmed incidents, its maintenance and the time in which it was checked.
+ * Components in the same windows share their merged maintenance.
+ */
+function historiesOf(read: {
+  now: number;
+  spans: readonly queries.IncidentSpanRow[];
+  windows: readonly PageWindowRow[];
+  probed: ReadonlyMap<string, History["probed"]>;
+}): (id: string) => History {
+  const spans = grouping(read.spans, (span) => span.target_id);
+  // Occurrences of a window share their list of targets.
+  const series = [...grouping(read.windows, (window) => window.target_ids)].map(([ids, windows]) => ({
+    ids,
+    spans: windows.map((window) => ({ start: window.starts_at.getTime(), end: window.ends_at.getTime() })),
+  }));
+  const seriesOf = new Map<string, number[]>();
+  for (const [at, { ids }] of series.entries())
+    for (const id of ids) {
+      const own = seriesOf.get(id);
+      if (own === undefined) seriesOf.set(id, [at]);
+      else own.push(at);
+    }
+  const merged = new Map<string, History["maintenance"]>();
+  const maintenanceOf = (id: string): History["maintenance"] => {
+    const own = seriesOf.get(id) ?? [];
+    const key = own.join();
+    const known = merged.get(key);
+    if (known !== undefined) return known;
+    const maintenance = union(own.flatMap((at) => series[at]!.spans));
+    if (merged.size >= keptSets) merged.clear();
+    merged.set(key, maintenance);
+    return maintenance;
+  };
+  return (id) => ({
+    incidents: (spans.get(id) ?? []).map((span) => ({
+      start: span.started_at.getTime(),
+      end: span.ended_at?.getTime() ?? read.now,
+      state: outageState(span.pinned_severity, span.impact),
+    })),
+    maintenance: maintenanceOf(id),
+    probed: read.probed.get(id) ?? [],
+  });
+}
+
+/** Time of the newest result of any component; null before the first. */
+function newestResult(rows: readonly PublicComponentRow[]): Date | null {
+  const times = rows.flatMap((row) => row.last_result_at?.getTime() ?? []);
+  return times.length === 0 ? null : new Date(Math.max(...times));
+}
+
+/** Time in which each component was checked. A monitor with live votes is checked until now. */
+async function probedTime(system: System, orgId: string, rows: readonly PublicComponentRow[]) {
+  const now = system.clock.now();
+  const ids = rows.map((row) => row.target_id);
+  const counts = await dailyCounts(system, orgId, ids, historyDays);
+  const limits = new Map(
+    rows.map((row) => [
+      row.target_id,
+      {
+        created: row.created_at.getTime(),
+        lastRun: row.status === "unknown" ? (row.last_result_at?.getTime() ?? 0) : now,
+      },
+    ]),
+  );
+  return await probedSpans(system, orgId, counts, (id) => limits.get(id)!);
+}
+
+/** Items by key, in the order of their first item. */
+function grouping<K, T>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) {
+    const own = groups.get(keyOf(item));
+    if (own === undefined) groups.set(keyOf(item), [item]);
+    else own.push(item);
+  }
+  return groups;
+}
+
+/** Groups components: groups in the order of their first component, ungrouped components last. */
+function grouped(components: readonly { group: string | null; component: PublicComponent }[]): PublicStatus["groups"] {
+  const groups = grouping(components, ({ group }) => group);
+  const rest = groups.get(null);
+  groups.delete(null);
+  return [...groups, ...(rest === undefined ? [] : [[null, rest] as const])].map(([name, own]) => ({
+    name,
+    components: own.map(({ component }) => component),
+  }));
+}
+
+/** Presents windows. Occurrences of a window share the list of their components. */
+function presentWindows(names: ReadonlyMap<string, string>): (window: PageWindowRow) => PublicMaintenance {
+  const lists = new Map<readonly string[], PublicMaintenance["components"]>();
+  return ({ id, title, description, starts_at, ends_at, target_ids: ids }) => {
+    let components = lists.get(ids);
+    if (components === undefined) lists.set(ids, (components = ids.map((one) => ({ id: one, name: names.get(one)! }))));
+    return { id, title, description, starts_at: iso(starts_at), ends_at: iso(ends_at), components };
+  };
+}
+
+/** Four decimals, rounded down: 100 means no failure. */
+const shownPct = (pct: number | null): number | null =>
+  pct === null ? null : Math.floor(pct * 10_000 + 1e-6) / 10_000;
+
+/** The public view of an incident. */
+export function presentIncident(row: queries.PublicIncidentRow, texts: Texts): PublicIncident {
+  const pinned = row.severity_pinned ? row.severity : null;
+  const peak = outageState(pinned, row.peak_impact);
+  const status = row.ended_at === null ? outageState(pinned, row.impact) : peak;
+  return {
+    id: row.id,
+    title: row.public_title ?? texts.outage[status](row.component_name),
+    description: row.public_description,
+    state: row.ended_at === null ? "open" : "closed",
+    status,
+    peak_status: peak,
+    severity: row.severity,
+    component: { id: row.target_id, name: row.component_name },
+    started_at: iso(row.started_at),
+    ended_at: isoOrNull(row.ended_at),
+    duration_secs: row.ended_at === null ? null : outageSecs(row),
+    outage_since: isoOrNull(row.outage_since),
+    past_outage_secs: outageSecs(row),
+    updates_total: row.updates_total,
+    updates: row.updates.map((update) => ({
+      phase: update.phase,
+      message: update.message,
+      created_at: new Date(update.created_at).toISOString(),
+    })),
+  };
+}

@@ -1,0 +1,532 @@
+import { gzipSync } from "node:zlib";
+import t from "tap";
+import { newId } from "@statusmesh/shared/ids";
+import type { Config } from "../../config/config.ts";
+import type { System } from "../../platform/context.ts";
+import { ensurePartitions } from "../../platform/db/partitions.ts";
+import { loadAssets } from "../../platform/html/assets.ts";
+import { mountPages } from "../../platform/html/pages.ts";
+import { openViews } from "../../platform/html/views.ts";
+import type { Branding } from "../status-pages/schema.ts";
+import { publicRoutes } from "./api.ts";
+import { publicPages } from "./pages.ts";
+import { serve } from "../../testing/app.ts";
+import { day, hour, minute, noon } from "../../testing/clock.ts";
+import { addIncident, addResults, addUpdate, newTarget, setStatus } from "../../testing/scene.ts";
+import { newOrg, openWorld } from "../../testing/world.ts";
+
+const { sql, pool, clock, system } = await openWorld(t);
+await ensurePartitions(sql, new Date(noon - 91 * day), new Date(noon + 7 * day));
+const ctx = await newOrg(system);
+const stranger = await newOrg(system);
+let visited: System = system;
+const views = openViews({ assets: loadAssets() });
+const pages = mountPages(publicPages, { public: async () => visited, tenant: async () => ctx }, views);
+const ask = await serve(t, system, publicRoutes, {
+  public: () => visited,
+  page: pages,
+});
+const iso = (at: number) => new Date(at).toISOString();
+
+/** A process that has no copy yet: the cache goes by the pool. */
+const forget = () => {
+  visited = { ...system, sql: new Proxy(sql, {}) };
+};
+
+async function publish(orgId: string, branding: Partial<Branding> = {}, enabled = true): Promise<string> {
+  const id = newId();
+  const at = new Date(clock.at);
+  const whole: Branding = {
+    display_name: null,
+    about: null,
+    brand_color: null,
+    style: "auto",
+    show_powered_by: true,
+    website_url: null,
+    hide_from_search: false,
+    timezone: "UTC",
+    language: "en",
+    ...branding,
+  };
+  await sql`
+    insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
+    values (${id}, ${orgId}, ${`s-${id.slice(-12)}`}, 'Acme status', ${enabled}, ${sql.json(whole)}, ${at}, ${at})`;
+  return id;
+}
+
+/** Adds a component. Its monitor is older than all of its results. */
+async function show(
+  pageId: string,
+  targetId: string,
+  binding: { name?: string; group?: string; description?: string; created?: number } = {},
+): Promise<void> {
+  await sql`update targets set created_at = ${new Date(binding.created ?? noon - 100 * day)} where id = ${targetId}`;
+  await sql`
+    insert into status_page_components
+      (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
+    select ${pageId}, id, org_id, ${binding.name ?? null}, ${binding.description ?? null}, ${binding.group ?? null},
+      (select count(*) from status_page_components) from targets where id = ${targetId}`;
+}
+
+t.beforeEach(async () => {
+  clock.at = noon;
+  await sql`truncate status_pages, incidents, results, results_daily, rollup_progress cascade`;
+  forget();
+});
+
+t.test("the JSON of a page has its public fields and no others", async (t) => {
+  const pageId = await publish(ctx.orgId, { display_name: "Acme", about: "Hello" });
+  const [web, api, search, hidden] = [
+    await newTarget(ctx, "web-prod-3"),
+    await newTarget(ctx, "API"),
+    await newTarget(ctx, "Search"),
+    await newTarget(ctx, "Secret"),
+  ];
+  await show(pageId, search);
+  await show(pageId, web, { name: "Website", group: "Core", description: "The shop" });
+  await show(pageId, api, { group: "Core" });
+  for (const id of [web, api]) await setStatus(system, id, "up");
+  await setStatus(system, search, "up", false);
+  await addResults(ctx, web, [{ at: noon - hour }, { at: noon - 2 * hour }, { at: noon - 3 * hour, status: "down" }]);
+  await sql`insert into results_daily values (${web}, '2026-11-19', 5, 0, 0, 0), (${web}, '2026-08-22', 0, 1000, 0, 0)`;
+  const open = await addIncident(ctx, api, {
+    started: noon - 38 * minute,
+    impact: "partial_outage",
+    peak: "major_outage",
+    description: "Being looked at",
+  });
+  await addUpdate(ctx, open, noon - 30 * minute, "investigating", "We see errors.");
+  await addUpdate(ctx, open, noon - 10 * minute, "identified", "It is the database.");
+  const past = await addIncident(ctx, web, {
+    started: noon - 26 * hour,
+    ended: noon - 25 * hour,
+    impact: "degraded",
+    severity: "minor",
+  });
+  await addIncident(ctx, web, { started: noon - 3 * hour, ended: noon - 2 * hour, retracted: true });
+  await addIncident(ctx, web, { started: noon - 40 * day, ended: noon - 39 * day });
+  await addIncident(ctx, hidden, { started: noon - hour });
+
+  const { status, body, headers } = await ask("GET", "/api/public/v1/status");
+  t.equal(status, 200);
+  t.equal(headers.get("cache-control"), "public, max-age=10, stale-while-revalidate=30");
+  t.strictSame(Object.keys(body).sort(), [
+    "active_incidents",
+    "active_maintenance",
+    "generated_at",
+    "groups",
+    "overall",
+    "page",
+    "recent_incidents",
+    "upcoming_maintenance",
+  ]);
+  t.strictSame(body.overall, { state: "partial_outage", label: "Partial System Outage" });
+  t.strictSame(body.page, { name: "Acme", about: "Hello", logo_url: null });
+  t.equal(body.generated_at, iso(noon));
+  t.strictSame(
+    body.groups.map((group: { name: string | null; components: { name: string; status: string }[] }) => [
+      group.name,
+      ...group.components.map((component) => `${component.name}: ${component.status}`),
+    ]),
+    [
+      ["Core", "Website: operational", "API: partial_outage"],
+      [null, "Search: no_data"],
+    ],
+    "groups stay together, the rest comes last",
+  );
+  const website = body.groups[0].components[0];
+  t.strictSame(Object.keys(website).sort(), ["description", "history", "id", "name", "status", "uptime_pct"]);
+  t.match(
+    website,
+    { id: web, description: "The shop", uptime_pct: 100 },
+    "a failing run is no confirmed outage, and a minor incident counts as up",
+  );
+  t.equal(website.history.length, 90);
+  t.strictSame(website.history.slice(-3), [
+    { date: "2026-11-18", state: "no_data", downtime_secs: 0 },
+    { date: "2026-11-19", state: "degraded", downtime_secs: 0 },
+    { date: "2026-11-20", state: "operational", downtime_secs: 0 },
+  ]);
+  t.strictSame(body.groups[1].components[0].uptime_pct, null);
+  t.strictSame(body.active_incidents, [
+    {
+      id: open,
+      title: "API partial outage",
+      description: "Being looked at",
+      state: "open",
+      status: "partial_outage",
+      peak_status: "major_outage",
+      severity: "major",
+      component: { id: api, name: "API" },
+      started_at: iso(noon - 38 * minute),
+      ended_at: null,
+      duration_secs: null,
+      outage_since: iso(noon - 38 * minute),
+      past_outage_secs: 0,
+      updates_total: 2,
+      updates: [
+        { phase: "identified", message: "It is the database.", created_at: iso(noon - 10 * minute) },
+        { phase: "investigating", message: "We see errors.", created_at: iso(noon - 30 * minute) },
+      ],
+    },
+  ]);
+  t.match(body.recent_incidents, [{ id: past, title: "Website degraded", duration_secs: 3600, updates: [] }]);
+  t.equal(body.recent_incidents.length, 1, "30 days, and nothing that proved to be no outage");
+  t.strictSame([body.active_maintenance, body.upcoming_maintenance], [[], []]);
+  t.notMatch(
+    JSON.stringify(body),
+    /secret\.test|bearer|sealed|ECONNREFUSED|10\.1\.2\.3|web-prod/,
+    "neither what is checked nor what it answered",
+  );
+
+  const history = await ask("GET", `/api/public/v1/components/${web}/history?days=2`);
+  t.match(history, {
+    status: 200,
+    body: { id: web, name: "Website", days: 2, uptime_pct: 100, history: website.history.slice(-2) },
+  });
+  t.equal((await ask("GET", `/api/public/v1/components/${web}/history`)).body.history.length, 90);
+  t.equal((await ask("GET", `/api/public/v1/components/${web}/history?days=400`)).body.history.length, 90);
+  t.match(await ask("GET", `/api/public/v1/components/${web}/history?days=0`), {
+    status: 400,
+    body: { error: { code: "INVALID_QUERY", field: "/query/days" } },
+  });
+  t.match((await ask("GET", "/api/public/v1/incidents?limit=1&offset=1")).body, {
+    total: 2,
+    limit: 1,
+    offset: 1,
+    items: [{ id: past }],
+  });
+  t.strictSame((await ask("GET", `/api/public/v1/incidents/${open}`)).body, body.active_incidents[0]);
+});
+
+t.test("uptime of a new monitor counts from its creation, not from midnight", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  const id = await newTarget(ctx, "New");
+  await show(pageId, id, { created: noon - 4 * minute });
+  await setStatus(system, id, "up");
+  await addResults(ctx, id, [{ at: noon - 3 * minute, status: "down" }, { at: noon - minute }]);
+  await addIncident(ctx, id, { started: noon - 3 * minute, ended: noon - 2 * minute });
+  const { body } = await ask("GET", "/api/public/v1/status");
+  t.equal(body.groups[0].components[0].uptime_pct, 75);
+});
+
+t.test("components and incidents of other pages are not found", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  const [shown, hidden, foreign] = [await newTarget(ctx), await newTarget(ctx), await newTarget(stranger)];
+  await show(pageId, shown);
+  await show(await publish(stranger.orgId), foreign);
+  await show(await publish(ctx.orgId), hidden);
+  const old = await addIncident(ctx, shown, { started: noon - 60 * day, ended: noon - 59 * day, title: "An old one" });
+  const wrong = await addIncident(ctx, shown, { started: noon - 2 * hour, ended: noon - hour, retracted: true });
+  const [a, b] = [
+    await addIncident(ctx, hidden, { started: noon - hour }),
+    await addIncident(stranger, foreign, { started: noon - hour }),
+  ];
+  t.match(
+    await ask("GET", `/api/public/v1/incidents/${old}`),
+    { status: 200, body: { title: "An old one" } },
+    "a link to an incident lives longer than the list",
+  );
+  for (const id of [wrong, a, b, newId(), "nonsense"]) {
+    t.match(await ask("GET", `/api/public/v1/incidents/${id}`), {
+      status: 404,
+      body: { error: { code: "INCIDENT_NOT_FOUND" } },
+    });
+    t.match(await ask("GET", `/status/incidents/${id}`), { status: 404, text: /Incident not found/ });
+  }
+  for (const id of [hidden, foreign, newId(), "nonsense"])
+    t.match(await ask("GET", `/api/public/v1/components/${id}/history`), {
+      status: 404,
+      body: { error: { code: "COMPONENT_NOT_FOUND" } },
+    });
+  t.match((await ask("GET", "/api/public/v1/incidents")).body, { total: 0, items: [] });
+});
+
+t.test("without a published page every public path is 404", async (t) => {
+  const check = async (why: string) => {
+    forget();
+    for (const path of ["status", "incidents", `incidents/${newId()}`, `components/${newId()}/history`]) {
+      t.match(
+        await ask("GET", `/api/public/v1/${path}`),
+        { status: 404, body: { error: { code: "STATUS_PAGE_NOT_FOUND" } } },
+        `${why}: ${path}`,
+      );
+    }
+    const page = await ask("GET", "/status");
+    t.match(page, { status: 404, text: /No status page is published at this address\./ }, why);
+    t.equal(page.headers.get("cache-control"), "no-store");
+  };
+  await check("no page at all");
+  await publish(ctx.orgId, {}, false);
+  await check("one that is not enabled");
+  await publish(stranger.orgId);
+  await check("one of another organisation");
+  await publish(ctx.orgId);
+  visited = {
+    ...system,
+    sql: new Proxy(sql, {}),
+    config: { ...system.config, tenancy: { ...system.config.tenancy, path_based_public_routes: false } } as Config,
+  };
+  t.equal((await ask("GET", "/status")).status, 404, "one that has no path");
+});
+
+t.test(
+  "concurrent visitors share one computation in ten seconds; a failed one serves the last good copy",
+  async (t) => {
+    let computed = 0;
+    let fail = false;
+    const pageId = await publish(ctx.orgId);
+    await show(pageId, await newTarget(ctx));
+    // Each computation begins with the page: counting those statements counts computations.
+    const watched = new Proxy(sql, {
+      apply(target, self, args: unknown[]) {
+        const statement = String((args[0] as string[]).join(""));
+        if (statement.includes("from status_pages p")) computed++;
+        if (fail && /from status_page(?:s p|_components c)/.test(statement))
+          return Promise.reject(Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" }));
+        return Reflect.apply(target as never, self, args);
+      },
+    });
+    visited = { ...system, sql: watched };
+    const crowd = async (size: number) =>
+      (await Promise.all(Array.from({ length: size }, () => ask("GET", "/api/public/v1/status")))).map(
+        (answer) => answer.status,
+      );
+
+    fail = true;
+    t.match(await ask("GET", "/api/public/v1/status"), {
+      status: 503,
+      body: { error: { code: "STATUS_DATA_UNAVAILABLE" } },
+    });
+    const page = await ask("GET", "/status");
+    t.match(page, { status: 503, text: /Status not available/ });
+    t.equal(page.headers.get("retry-after"), "10");
+    fail = false;
+    computed = 0;
+    t.ok((await crowd(60)).every((status) => status === 200));
+    t.equal(computed, 1);
+    clock.at += 10_000;
+    await crowd(5);
+    t.equal(computed, 1);
+    clock.at += 1;
+    await crowd(5);
+    t.equal(computed, 2);
+
+    fail = true;
+    clock.at += 3_600_000 - 1;
+    const stale = await ask("GET", "/api/public/v1/status");
+    t.match(
+      stale,
+      { status: 200, body: { generated_at: iso(noon + 10_001) } },
+      "the last good copy, with its own time",
+    );
+    clock.at += 3_600_000 + 10_000;
+    t.equal((await ask("GET", "/api/public/v1/status")).status, 503, "an unused copy is dropped after an hour");
+    fail = false;
+    t.equal((await ask("GET", "/api/public/v1/status")).status, 200, "a failure is not kept");
+  },
+);
+
+t.test("lists show the newest 20 updates of an incident, with a link to the rest", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  const web = await newTarget(ctx);
+  await show(pageId, web);
+  const incident = await addIncident(ctx, web, { started: noon - hour });
+  for (let n = 1; n <= 30; n++) await addUpdate(ctx, incident, noon - hour + n * 1000, "monitoring", `Update ${n}.`);
+  const { body } = await ask("GET", "/api/public/v1/status");
+  const [listed] = body.active_incidents;
+  t.equal(listed.updates_total, 30);
+  t.strictSame(
+    listed.updates.map(({ message }: { message: string }) => message),
+    Array.from({ length: 20 }, (_, at) => `Update ${30 - at}.`),
+  );
+  t.equal((await ask("GET", `/api/public/v1/incidents/${incident}`)).body.updates.length, 30);
+  const shown = async (path: string) => (await ask("GET", path)).text.match(/Update \d+\./g)?.length;
+  const link = `/status/incidents/${incident}?updates=all`;
+  t.equal(await shown("/status"), 20);
+  t.equal(await shown(`/status/incidents/${incident}`), 20);
+  t.equal(await shown(link), 30);
+  for (const path of ["/status", `/status/incidents/${incident}`])
+    t.match((await ask("GET", path)).text, new RegExp(`href="${link.replace("?", "\\?")}">10 earlier updates<`), path);
+});
+
+t.test("two processes compute the same page", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  await show(pageId, await newTarget(ctx));
+  const own = await ask("GET", "/api/public/v1/status");
+  visited = { ...system, sql: pool() };
+  t.strictSame((await ask("GET", "/api/public/v1/status")).body, own.body);
+});
+
+t.test("the page as HTML", async (t) => {
+  const pageId = await publish(ctx.orgId, {
+    about: "We **care**. <script>x</script>",
+    brand_color: "#7a3cff",
+    style: "dark",
+    website_url: "https://acme.example/",
+    hide_from_search: true,
+  });
+  const empty = await ask("GET", "/status");
+  t.match(empty, { status: 200, text: /No components yet/ });
+
+  const id = await newTarget(ctx);
+  await show(pageId, id, { name: "<b>Shop</b>", group: "Core & more" });
+  await setStatus(system, id, "down");
+  await addResults(ctx, id, [{ at: noon - minute, status: "down" }]);
+  const incident = await addIncident(ctx, id, { started: noon - 38 * minute, title: "Payments <fail>" });
+  await addUpdate(ctx, incident, noon - 5 * minute, "identified", "Line one\n<img src=x>");
+  forget();
+  const { status, headers, text } = await ask("GET", "/status");
+  t.equal(status, 200);
+  t.equal(headers.get("cache-control"), "public, max-age=10, stale-while-revalidate=30");
+  t.equal(headers.get("x-robots-tag"), "noindex");
+  t.match(headers.get("content-security-policy"), /^default-src 'self'; /);
+  t.notMatch(headers.get("content-security-policy"), /unsafe|nonce/);
+  t.notMatch(text, /<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=/, "nothing inline that the policy forbids");
+  t.match(text, /<html lang="en" data-theme="dark">/);
+  t.match(text, /<meta name="robots" content="noindex">/);
+  t.match(text, /We <strong>care<\/strong>\. &lt;script&gt;x&lt;\/script&gt;/);
+  t.match(text, /Major System Outage/);
+  t.match(
+    text,
+    new RegExp(
+      "1 of 1 component affected: &lt;b&gt;Shop&lt;/b&gt;, since " +
+        '<time datetime="2026-11-20T12:22:00.000Z" data-as="clock" title="2026-11-20 12:22:00 UTC">12:22 UTC</time>',
+    ),
+  );
+  t.match(text, /Checked <time [^>]*data-as="ago"[^>]*>12:59 UTC<\/time>/);
+  t.match(text, /Payments &lt;fail&gt;/);
+  t.match(text, /Line one\n&lt;img src=x&gt;/);
+  t.match(text, `data-from="2026-08-23" data-days="${"n".repeat(89)}m2280"`, "a letter a day, and the downtime");
+  t.match(text, /aria-label="Last 90 days: Major outage on 1 day, No data on 89 days; 20 Nov 2026: down 38 min"/);
+  t.equal(text.match(/<path class="c-/g)?.length, 2, "a path per state");
+  t.notMatch(text, /secret\.test|ECONNREFUSED/);
+  t.ok(gzipSync(text).length < 10_000);
+
+  const fragment = await ask("GET", "/status?fragment=1");
+  t.match(fragment, { status: 200, text: /Major System Outage/ });
+  t.notMatch(fragment.text, /<html|<header|<footer|Powered by/);
+  t.match(await ask("GET", `/status/incidents/${incident}`), {
+    status: 200,
+    text: /Payments &lt;fail&gt;[\s\S]*Identified/,
+  });
+});
+
+t.test("replies have entity tags; a matching If-None-Match gets 304", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  await show(pageId, await newTarget(ctx));
+  for (const path of ["/status", "/status?fragment=1", "/api/public/v1/status", "/api/public/v1/badge.svg"]) {
+    const first = await ask("GET", path);
+    const tag = first.headers.get("etag");
+    t.match(tag, /^(?:W\/)?"[\w-]{22}"$/, path);
+    const again = await ask("GET", path, undefined, { "if-none-match": tag! });
+    t.match([again.status, again.text], [304, ""], path);
+    t.equal(again.headers.get("cache-control"), "public, max-age=10, stale-while-revalidate=30", path);
+    t.equal((await ask("GET", path, undefined, { "if-none-match": '"other"' })).status, 200, path);
+  }
+});
+
+t.test("a page in German, with days of its own time zone", async (t) => {
+  const pageId = await publish(ctx.orgId, { language: "de", timezone: "Europe/Berlin" });
+  const id = await newTarget(ctx, "Kasse");
+  await show(pageId, id);
+  await setStatus(system, id, "down");
+  await sql`insert into results_daily values (${id}, '2026-11-19', 5, 0, 0, 0)`;
+  const midnight = Date.UTC(2026, 10, 19, 23);
+  await sql`insert into results_hourly values (${id}, ${new Date(midnight - hour)}, 'eu', 5, 0, 0, 0)`;
+  await addResults(ctx, id, [{ at: noon - minute, status: "down" }]);
+  await addIncident(ctx, id, { started: midnight - 10 * minute, ended: midnight + 5 * minute });
+  await addIncident(ctx, id, { started: noon - minute });
+  const page = await ask("GET", "/status");
+  t.match(page.text, /<html lang="de">/);
+  t.match(page.text, "1 von 1 Komponente betroffen: Kasse, seit");
+  t.match(page.text, "Zeiten in Europe/Berlin");
+  t.match(page.text, />13:59 MEZ<\/time>/);
+  const { body } = await ask("GET", "/api/public/v1/status");
+  t.strictSame(body.overall, { state: "major_outage", label: "Schwerer Systemausfall" });
+  t.match(body.active_incidents, [{ title: "Kasse: Ausfall" }]);
+  const [component] = body.groups[0].components;
+  t.strictSame(component.history.slice(-3), [
+    { date: "2026-11-18", state: "no_data", downtime_secs: 0 },
+    { date: "2026-11-19", state: "major_outage", downtime_secs: 600 },
+    { date: "2026-11-20", state: "major_outage", downtime_secs: 360 },
+  ]);
+  t.match((await ask("GET", "/api/public/v1/incidents.rss")).text, "<language>de</language>");
+});
+
+t.test("a draft is previewed by its own organisation only", async (t) => {
+  const pageId = await publish(ctx.orgId, { brand_color: "#FFDD00" }, false);
+  await show(pageId, await newTarget(ctx), { name: "Till" });
+  const preview = await ask("GET", `/status-pages/${pageId}/preview`);
+  t.match(preview, { status: 200, text: /Till/ });
+  t.match(preview.text, /\/status-ffdd00\.css"/);
+  t.match(preview.headers.get("content-security-policy"), /frame-ancestors 'self'$/);
+  t.equal(preview.headers.get("cache-control"), "no-store");
+  t.match((await ask("GET", "/status")).headers.get("content-security-policy"), /frame-ancestors 'none'/);
+  for (const id of [await publish(stranger.orgId), newId(), "nonsense"])
+    t.equal((await ask("GET", `/status-pages/${id}/preview`)).status, 404, id);
+});
+
+t.test("operator texts are escaped in HTML, feed, badge and llms.txt", async (t) => {
+  const evil = '</script></title><img src=x onerror=alert(1)> ]]> "quotes" \u202e 😀 &amp;';
+  const pageId = await publish(ctx.orgId, { display_name: evil, about: evil });
+  const id = await newTarget(ctx, evil);
+  await show(pageId, id, { group: evil, description: evil });
+  const incident = await addIncident(ctx, id, { started: noon - hour, title: evil, description: evil });
+  await addUpdate(ctx, incident, noon - minute, "identified", evil);
+  for (const path of [
+    "/status",
+    "/status?fragment=1",
+    `/status/incidents/${incident}`,
+    `/status-pages/${pageId}/preview`,
+  ]) {
+    const { status, text } = await ask("GET", path);
+    t.equal(status, 200, path);
+    t.notMatch(text, /<img|<\/script><\/title>/, path);
+    t.match(text, "&lt;/script&gt;", path);
+  }
+  const llms = (await ask("GET", "/llms.txt")).text;
+  t.notMatch(llms, /<img|\u202e/);
+  t.match(llms, /^# &lt;\/script&gt;/);
+  t.match(llms, /\/api\/public\/v1\/status\): the whole page as JSON/);
+  const feed = (await ask("GET", "/api/public/v1/incidents.rss")).text;
+  t.notMatch(feed, /<img|]]>/);
+  for (const [query, status] of [
+    ["days=91", 200],
+    ["days=-1", 400],
+    ["days=x", 400],
+    ["days=1.5", 400],
+  ] as const)
+    t.equal((await ask("GET", `/api/public/v1/components/${id}/history?${query}`)).status, status, query);
+});
+
+t.test("feed and badges have the state of the page, with special characters in its texts", async (t) => {
+  const pageId = await publish(ctx.orgId, { display_name: "A <b> & ]]> co" });
+  const web = await newTarget(ctx, "Shop </svg> ]]>\u202e");
+  await show(pageId, web);
+  await setStatus(system, web, "up");
+  const feed = await ask("GET", "/api/public/v1/incidents.rss");
+  t.match(feed, { status: 200, text: /<title>A &lt;b&gt; &amp; \]\]&gt; co status<\/title>/ });
+  t.equal(feed.headers.get("content-type"), "application/rss+xml; charset=utf-8");
+  t.equal(feed.headers.get("cache-control"), "public, max-age=10, stale-while-revalidate=30");
+  t.notMatch(feed.text, "<item>");
+  const badge = async (query = "") => await ask("GET", `/api/public/v1/badge.svg${query}`);
+  t.match(await badge(), { status: 200, text: /<title>status: All Systems Operational<\/title>/ });
+  t.equal((await badge()).headers.get("content-type"), "image/svg+xml; charset=utf-8");
+
+  const id = await addIncident(ctx, web, { started: noon - hour, title: "Payments fail", impact: "major_outage" });
+  await addUpdate(ctx, id, noon - minute, "identified", "Cause \u0007 <found> & fixed");
+  forget();
+  const { text } = await ask("GET", "/api/public/v1/incidents.rss");
+  t.match(text, "<title>Payments fail</title>");
+  t.match(text, `<link>https://status.example.org/status/incidents/${id}</link>`);
+  t.match(text, `<guid isPermaLink="false">${id}</guid>`);
+  t.match(text, `<pubDate>${new Date(noon - hour).toUTCString()}</pubDate>`);
+  t.match(text, "<description>Cause  &lt;found&gt; &amp; fixed</description>");
+  const own = await badge(`?component=${web}&style=flat`);
+  t.match(own.text, /<title>Shop &lt;\/svg&gt; \]\]&gt;: major outage<\/title>/);
+  t.match(await badge("?style=plastic"), { status: 400, body: { error: { field: "/query/style" } } });
+  t.match(await badge(`?component=${newId()}`), { status: 404, body: { error: { code: "COMPONENT_NOT_FOUND" } } });
+  t.match(await badge("?component=shop"), { status: 400, body: { error: { field: "/query/component" } } });
+  t.strictSame((await ask("GET", "/api/public/v1/maintenance")).body, { active: [], upcoming: [] });
+});

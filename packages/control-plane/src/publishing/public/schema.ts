@@ -1,0 +1,190 @@
+import Type, { type Static } from "typebox";
+import { severities } from "../../alerting/incidents/schema.ts";
+import { Id, nullable, PageOf, Timestamp } from "../../platform/http/wire.ts";
+import { componentStates } from "./states.ts";
+
+/*
+ * Public shapes. Every type lists its fields: addresses and credentials of a check have no field to leak through.
+ */
+
+const ComponentStateSchema = Type.Enum([...componentStates], {
+  description: "Public state; maintenance takes precedence over an outage",
+  examples: ["operational"],
+});
+
+const exact = { additionalProperties: false };
+
+const DayCell = Type.Object(
+  {
+    date: Type.String({ description: "Day in the page's time zone", examples: ["2026-11-20"] }),
+    state: ComponentStateSchema,
+    downtime_secs: Type.Integer({
+      description: "Seconds of outage that was more than degraded, outside maintenance windows",
+      examples: [0],
+    }),
+  },
+  exact,
+);
+
+export const PublicComponent = Type.Object(
+  {
+    id: Id,
+    name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }),
+    description: nullable(Type.String({ description: "A line below the name", examples: ["Cart and payment"] })),
+    status: ComponentStateSchema,
+    uptime_pct: nullable(
+      Type.Number({
+        description:
+          "Share of the checked time of the days shown without a confirmed outage, in percent; degraded time counts " +
+          "as up, maintenance windows are left out; null without checks",
+        examples: [99.98],
+      }),
+    ),
+    history: Type.Array(DayCell, { description: "90 days, oldest first" }),
+  },
+  exact,
+);
+export type PublicComponent = Static<typeof PublicComponent>;
+
+const PublicUpdate = Type.Object(
+  {
+    phase: Type.Enum(["investigating", "identified", "monitoring", "resolved", "postmortem"], {
+      description: "How far the operators are",
+    }),
+    message: Type.String({ description: "Message of the operators", examples: ["We have found the cause."] }),
+    created_at: Timestamp,
+  },
+  exact,
+);
+
+export const PublicIncident = Type.Object(
+  {
+    id: Id,
+    title: Type.String({
+      description: "Title set by the operators, or the component and its state",
+      examples: ["Checkout unavailable"],
+    }),
+    description: nullable(Type.String()),
+    state: Type.Enum(["open", "closed"], { description: "Open while the outage lasts" }),
+    status: Type.Enum(["degraded", "partial_outage", "major_outage"], {
+      description: "How the component reads because of it now; at its worst once it has ended",
+    }),
+    peak_status: Type.Enum(["degraded", "partial_outage", "major_outage"], { description: "How it read at its worst" }),
+    severity: Type.Enum([...severities], { description: "Severity", examples: ["major"] }),
+    component: Type.Object(
+      { id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) },
+      { ...exact, description: "The affected component" },
+    ),
+    started_at: Timestamp,
+    ended_at: nullable(Timestamp),
+    duration_secs: nullable(
+      Type.Integer({ description: "Seconds of outage, without healthy time before a reopening; null while it lasts" }),
+    ),
+    outage_since: nullable(
+      Type.Unsafe<string>({ ...Timestamp, description: "Start of the current outage; null once it has ended" }),
+    ),
+    past_outage_secs: Type.Integer({ description: "Seconds of its outages that are over" }),
+    updates_total: Type.Integer({ description: "How many updates the incident has", examples: [1] }),
+    updates: Type.Array(PublicUpdate, {
+      description: "Newest first: all of them where the incident is read by itself, the newest 20 in lists",
+    }),
+  },
+  { ...exact, title: "PublicIncident" },
+);
+export type PublicIncident = Static<typeof PublicIncident>;
+
+export const PublicIncidentPage = PageOf(PublicIncident);
+
+/** The public view of a maintenance window. */
+const PublicMaintenance = Type.Object(
+  {
+    id: Id,
+    title: Type.String({ description: "Title of the planned work", examples: ["Database upgrade"] }),
+    description: nullable(Type.String({ description: "More about it", examples: ["The shop is read-only."] })),
+    starts_at: Timestamp,
+    ends_at: Timestamp,
+    components: Type.Array(
+      Type.Object({ id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) }, exact),
+      { description: "Affected components" },
+    ),
+  },
+  exact,
+);
+
+export type PublicMaintenance = Static<typeof PublicMaintenance>;
+
+export const PublicMaintenanceList = Type.Object(
+  {
+    active: Type.Array(PublicMaintenance, { description: "Windows that are open now" }),
+    upcoming: Type.Array(PublicMaintenance, { description: "Windows of the next 7 days" }),
+  },
+  { ...exact, title: "PublicMaintenanceList" },
+);
+
+export const PublicStatus = Type.Object(
+  {
+    overall: Type.Object(
+      {
+        state: ComponentStateSchema,
+        label: Type.String({
+          description: "The banner, in the language of the page",
+          examples: ["All Systems Operational"],
+        }),
+      },
+      { ...exact, description: "The worst of all components" },
+    ),
+    generated_at: Timestamp,
+    page: Type.Object(
+      {
+        name: Type.String({ description: "Heading of the page", examples: ["Acme"] }),
+        about: nullable(Type.String({ description: "Markdown", examples: ["How **Acme** is doing."] })),
+        logo_url: nullable(Type.String({ description: "Address of the logo; null without one", examples: [null] })),
+      },
+      { ...exact, description: "Publisher of the page" },
+    ),
+    groups: Type.Array(
+      Type.Object(
+        {
+          name: nullable(
+            Type.String({
+              description: "Null for the components without a group, which come last",
+              examples: ["Shop"],
+            }),
+          ),
+          components: Type.Array(PublicComponent, { description: "In their order" }),
+        },
+        exact,
+      ),
+      { description: "In the order of the page" },
+    ),
+    active_incidents: Type.Array(PublicIncident, { description: "Open incidents, newest first" }),
+    recent_incidents: Type.Array(PublicIncident, { description: "Ended within the last 30 days, newest first" }),
+    active_maintenance: Type.Array(PublicMaintenance, { description: "Windows that are open now" }),
+    upcoming_maintenance: Type.Array(PublicMaintenance, { description: "Windows of the next 7 days" }),
+  },
+  { ...exact, title: "PublicStatus", description: "The whole page as data" },
+);
+export type PublicStatus = Static<typeof PublicStatus>;
+
+export const ComponentHistory = Type.Object(
+  {
+    id: Id,
+    name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }),
+    status: ComponentStateSchema,
+    days: Type.Integer({ description: "How many days the history has", examples: [90] }),
+    uptime_pct: nullable(
+      Type.Number({
+        description: "As on the page, for these days; null without checks",
+        examples: [99.98],
+      }),
+    ),
+    history: Type.Array(DayCell, { description: "Oldest first" }),
+  },
+  { ...exact, title: "ComponentHistory", description: "How a component was, day by day" },
+);
+export type ComponentHistory = Static<typeof ComponentHistory>;
+
+export const PageDomain = Type.Object(
+  { domain: Type.String({ description: "The domain of the request", examples: ["status.acme.example"] }) },
+  { ...exact, title: "PageDomain", description: "A domain with a published status page" },
+);

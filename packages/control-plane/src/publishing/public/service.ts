@@ -1,0 +1,168 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import type { System, Visit } from "../../platform/context.ts";
+import { failureOf } from "../../platform/db/failures.ts";
+import { stringified } from "../../platform/http/reply.ts";
+import type { Page } from "../../platform/http/wire.ts";
+import type { Hub } from "../../platform/db/notify.ts";
+import { pagesChannel, type PageRow, servedPage } from "../status-pages/service.ts";
+import { LastGoodCache } from "./cache.ts";
+import { computeStatus, presentIncident, type ServedStatus } from "./compute.ts";
+import * as queries from "./queries.ts";
+import type { ComponentHistory, PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
+import { textsOf } from "./texts.ts";
+import { dropNames } from "./tls-ask.ts";
+
+/** Bytes of the computed pages of a process, fresh ones and last good ones each. */
+const statusBytes = 67_108_864;
+/** Bytes of the answers to "which page is at this address". */
+const addressBytes = 4_194_304;
+
+interface Caches {
+  /** The page at each address: a host or /status. */
+  readonly addresses: LastGoodCache<{ page: PageRow | null }>;
+  /** Computed pages by id. Their version is the revision of the page. */
+  readonly statuses: LastGoodCache<ServedStatus>;
+}
+
+/** One pair of caches per database pool. */
+const caches = new WeakMap<object, Caches>();
+
+function cachesOf(system: System): Caches {
+  let found = caches.get(system.sql);
+  if (found === undefined) {
+    const shared = {
+      freshMs: 10_000,
+      lastGoodMs: system.config.public_status.last_good_ttl_secs * 1000,
+      clock: system.clock,
+      isOutage: (error: unknown) => failureOf(error) === "away",
+    };
+    found = {
+      addresses: new LastGoodCache<{ page: PageRow | null }>({
+        ...shared,
+        patienceMs: 2000,
+        maxBytes: addressBytes,
+        bytesOf: ({ page }) => (page === null ? 0 : 2 * JSON.stringify(page).length),
+        onFallback: () => undefined,
+      }),
+      statuses: new LastGoodCache<ServedStatus>({
+        ...shared,
+        patienceMs: 5000,
+        maxBytes: statusBytes,
+        bytesOf: ({ bytes }) => bytes,
+        onFallback: (error) =>
+          system.log.warn(
+            { reason: error instanceof Error ? error.message : String(error) },
+            "the status page is served from its last good copy",
+          ),
+      }),
+    };
+    caches.set(system.sql, found);
+  }
+  return found;
+}
+
+/** Drops what is known about the addresses of a page, of the pages of an organisation, and about free ones. */
+export function followPageWrites(system: System, hub: Hub): void {
+  const { addresses } = cachesOf(system);
+  hub.on(pagesChannel, (id) => {
+    dropNames(system);
+    // Without an id, notifications may have been missed.
+    if (id === "") addresses.drop();
+    else addresses.drop(({ page }) => page === null || page.id === id || page.org_id === id);
+  });
+}
+
+/**
+ * The published page, at most 10 s old, or its last good copy while it cannot be computed. Throws STATUS_PAGE_NOT_FOUND
+ * when none is published, STATUS_DATA_UNAVAILABLE when there is no copy.
+ */
+export async function servedStatus(system: Visit): Promise<ServedStatus> {
+  const { page } = await cachesOf(system).addresses.get(keyOf(system), async () => ({
+    page: await servedPage(system),
+  }));
+  if (page === null) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
+  return await statusOf(system, page);
+}
+
+/** A page that was read from the database, published or not: computed at most every 10 s, and after each change of it. */
+export const statusOf = async (system: System, page: PageRow): Promise<ServedStatus> =>
+  await cachesOf(system).statuses.get(page.id, () => computeStatus(system, page), page.revision);
+
+/** The served copy of {@link servedStatus} while it is fresh, without waiting; null otherwise. */
+export function freshStatus(system: Visit): ServedStatus | null {
+  const { addresses, statuses } = cachesOf(system);
+  const page = addresses.peek(keyOf(system))?.page ?? null;
+  return page === null ? null : (statuses.peek(page.id, page.revision) ?? null);
+}
+
+/** Cache key of the requested address. Slugs and ids have no colon. */
+export const keyOf = ({ pageId, pageSlug }: Visit): string => {
+  if (pageId !== undefined) return `id:${pageId}`;
+  if (pageSlug === undefined) return "path:";
+  return pageSlug === null ? "none:" : `slug:${pageSlug}`;
+};
+
+const texts = new WeakMap<PublicStatus, Promise<Buffer>>();
+
+/** The data of /status as JSON: one buffer for all readers of a computation, because a large page has megabytes. */
+export async function publicStatusJson(system: Visit): Promise<Buffer> {
+  const { status } = await servedStatus(system);
+  let text = texts.get(status);
+  if (text === undefined) texts.set(status, (text = stringified(status).then((made) => Buffer.from(made as string))));
+  return await text;
+}
+
+/** The data of /status. */
+export async function publicStatus(system: Visit): Promise<PublicStatus> {
+  return (await servedStatus(system)).status;
+}
+
+/** A component of the page. COMPONENT_NOT_FOUND for a monitor that is not on it. */
+export async function publicComponent(system: Visit, id: string): Promise<PublicComponent> {
+  return componentIn(await publicStatus(system), id);
+}
+
+function componentIn(status: PublicStatus, id: string): PublicComponent {
+  const component = componentsOf(status).find((candidate) => candidate.id === id);
+  if (component === undefined) throw new AppError("COMPONENT_NOT_FOUND", "Component not found on this page.");
+  return component;
+}
+
+/** The last `days` days (1 to 90) of a component. COMPONENT_NOT_FOUND for a monitor that is not on the page. */
+export async function componentHistory(system: Visit, id: string, days: number): Promise<ComponentHistory> {
+  const { status, uptime } = await servedStatus(system);
+  const component = componentIn(status, id);
+  return {
+    id: component.id,
+    name: component.name,
+    status: component.status,
+    days,
+    uptime_pct: uptime(id, days),
+    history: component.history.slice(-days),
+  };
+}
+
+/** Open incidents and those of the last 30 days, open ones first, newest first. */
+export async function listPublicIncidents(
+  system: Visit,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<PublicIncident>> {
+  const { status } = await servedStatus(system);
+  const all = [...status.active_incidents, ...status.recent_incidents];
+  return { items: all.slice(offset, offset + limit), total: all.length, limit, offset };
+}
+
+/** One incident of a component of the page, of any age. INCIDENT_NOT_FOUND for every other id. */
+export async function publicIncident(system: Visit, id: string): Promise<PublicIncident> {
+  const { status, orgId, pageId, branding } = await servedStatus(system);
+  const known = [...status.active_incidents, ...status.recent_incidents].find((incident) => incident.id === id);
+  if (known !== undefined && known.updates.length === known.updates_total) return known;
+  const row = isId(id) ? await queries.selectPublicIncident(system.sql, orgId, pageId, id) : null;
+  if (row === null) throw new AppError("INCIDENT_NOT_FOUND", "Incident not found on this page.");
+  return presentIncident(row, textsOf(branding.language));
+}
+
+/** The components of all groups in order. */
+export const componentsOf = (status: PublicStatus): PublicComponent[] =>
+  status.groups.flatMap((group) => group.components);

@@ -1,0 +1,98 @@
+import Type from "typebox";
+import { AppError } from "@statusmesh/shared/errors";
+import { ok, route, type Route } from "../../platform/http/route.ts";
+import { paging } from "../../platform/http/wire.ts";
+
+import type { OrgReader, System } from "../../platform/context.ts";
+import { CheckResultPage, IncidentPeriodPage, LatencySeries, rangeQuery } from "../../monitoring/results/schema.ts";
+import { parseRange, readLatency, readPeriods, readResults } from "../../monitoring/results/service.ts";
+import { openShare, type SharedMonitor } from "../shares/service.ts";
+import { publicPeriod, publicResult } from "./share-redaction.ts";
+import { SharedStatus } from "./share-schema.ts";
+import { readForVisitors } from "./share-reads.ts";
+import { sharedStatus } from "./share-view.ts";
+
+/** A visitor may not make the service read more than this at a time. */
+const maxRangeDays = 90;
+const region = Type.Optional(Type.String({ maxLength: 40, description: "Only this region", examples: ["frankfurt"] }));
+const shared = {
+  auth: "public",
+  method: "GET",
+  tag: "Share links",
+  // Nothing on the way may keep a copy: a revoked link ends with its next request.
+  cache: "no-store",
+  params: Type.Object({ token: Type.String({ description: "Token of the link" }) }),
+} as const;
+
+/** The data of a shared monitor, for anyone with the link. */
+export const shareViewRoutes: Route[] = [
+  route({
+    ...shared,
+    path: "/m/{token}/live",
+    summary: "State of a shared monitor",
+    replies: { 200: SharedStatus },
+    errors: ["SHARE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"],
+    handle: async ({ ctx, params }) => ok(await sharedStatus(ctx, params.token)),
+  }),
+  route({
+    ...shared,
+    path: "/m/{token}/results",
+    summary: "Results of a shared monitor",
+    description: "Newest first. Errors that name a host read as `check failed`.",
+    query: Type.Object({ ...rangeQuery, region, ...paging(100, 1000) }),
+    replies: { 200: CheckResultPage },
+    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE", "STATUS_DATA_UNAVAILABLE"],
+    async handle({ ctx, params, query }) {
+      const share = await openShare(ctx, params.token);
+      const page = await readRange(ctx, share, "results", query, (reader) =>
+        readResults(reader, share.targetId, query),
+      );
+      return ok({ ...page, items: page.items.map(publicResult) });
+    },
+  }),
+  route({
+    ...shared,
+    path: "/m/{token}/latency",
+    summary: "Latency of a shared monitor",
+    query: Type.Object({ ...rangeQuery, region }),
+    replies: { 200: LatencySeries },
+    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE", "STATUS_DATA_UNAVAILABLE"],
+    async handle({ ctx, params, query }) {
+      const share = await openShare(ctx, params.token);
+      return ok(await readRange(ctx, share, "latency", query, (reader) => readLatency(reader, share.targetId, query)));
+    },
+  }),
+  route({
+    ...shared,
+    path: "/m/{token}/incidents",
+    summary: "Incident periods of a shared monitor",
+    query: Type.Object({ ...rangeQuery, ...paging(100, 1000) }),
+    replies: { 200: IncidentPeriodPage },
+    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE", "STATUS_DATA_UNAVAILABLE"],
+    async handle({ ctx, params, query }) {
+      const share = await openShare(ctx, params.token);
+      const page = await readRange(ctx, share, "incidents", query, (reader) =>
+        readPeriods(reader, share.targetId, { ...query, ongoing_only: false }),
+      );
+      return ok({ ...page, items: page.items.map(publicPeriod) });
+    },
+  }),
+];
+
+/**
+ * Reads a range for visitors, by {@link readForVisitors}. Throws BAD_TIME_RANGE for one that is longer than 90 days.
+ */
+async function readRange<T extends object>(
+  visit: System,
+  share: SharedMonitor,
+  name: string,
+  query: { from?: string | undefined; to?: string | undefined },
+  work: (reader: OrgReader) => Promise<T>,
+): Promise<T> {
+  const { from, to } = parseRange(query, visit.clock.now());
+  if (to.getTime() - from.getTime() > maxRangeDays * 86_400_000)
+    throw new AppError("BAD_TIME_RANGE", `A shared monitor is read in ranges of up to ${maxRangeDays} days.`, {
+      field: "/query/from",
+    });
+  return await readForVisitors(visit, share, `${name} ${JSON.stringify(query)}`, work);
+}

@@ -1,0 +1,67 @@
+import { inTransaction, type OrgReader, type System } from "../../platform/context.ts";
+import { allowTime } from "../../platform/db/connect.ts";
+import { type Lanes, openLanes } from "../../platform/http/lanes.ts";
+import type { SharedMonitor } from "../shares/service.ts";
+import { LastGoodCache } from "./cache.ts";
+
+/** Age of a reply, ms. */
+const freshMs = 10_000;
+/** Bytes of the replies that a process keeps. */
+const cacheBytes = 33_554_432;
+/** Time limit of a statement for a visitor, ms. */
+const statementMs = 5_000;
+/** Concurrent reads of a link, and of the links of an organisation. */
+const atOnce = 2;
+/** Concurrent reads of all visitors: the pool has 14 connections by default. */
+const allAtOnce = 3;
+/** Different reads that wait for their turn, per link and per organisation; more are refused. */
+const queue = { link: 8, org: 32 };
+
+interface VisitorReads {
+  replies: LastGoodCache<object>;
+  ofLink: Lanes;
+  ofOrg: Lanes;
+  all: Lanes;
+}
+
+/** By database pool. */
+const readsOfPool = new WeakMap<object, VisitorReads>();
+
+/**
+ * What `work` reads for visitors of a link, at most 10 s old: visitors who ask for the same `key` share one read.
+ * Different reads wait for each other, take one connection each and three together, and a statement has 5 s. Throws
+ * STATUS_DATA_UNAVAILABLE when too many wait or the time is over.
+ */
+export async function readForVisitors<T extends object>(
+  system: System,
+  { shareId, orgId }: SharedMonitor,
+  key: string,
+  work: (reader: OrgReader) => Promise<T>,
+): Promise<T> {
+  const { replies, ofLink, ofOrg, all } = readsOf(system);
+  const read = async (): Promise<T> =>
+    await inTransaction(system, async (tx) => {
+      await allowTime(tx.sql, statementMs);
+      return await work({ ...tx, orgId });
+    });
+  return (await replies.get(`${shareId} ${key}`, () => ofLink(shareId, () => ofOrg(orgId, () => all("", read))))) as T;
+}
+
+function readsOf({ sql, clock }: System): VisitorReads {
+  let reads = readsOfPool.get(sql);
+  if (reads === undefined) {
+    const options = { freshMs, lastGoodMs: 0, patienceMs: 0, maxBytes: cacheBytes, clock };
+    reads = {
+      replies: new LastGoodCache<object>({
+        ...options,
+        bytesOf: (value) => 3 * JSON.stringify(value).length,
+        onFallback: () => undefined,
+      }),
+      ofLink: openLanes(atOnce, queue.link),
+      ofOrg: openLanes(atOnce, queue.org),
+      all: openLanes(allAtOnce),
+    };
+    readsOfPool.set(sql, reads);
+  }
+  return reads;
+}

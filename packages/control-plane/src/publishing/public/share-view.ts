@@ -1,0 +1,101 @@
+import type { OrgReader, System } from "../../platform/context.ts";
+import {
+  latestBucket,
+  phasesOf,
+  readLatency,
+  readLatencyByRegion,
+  readPeriods,
+  readResults,
+  readUptime,
+} from "../../monitoring/results/service.ts";
+import { openShare } from "../shares/service.ts";
+import { type MonitorRow, readMonitor } from "../../monitoring/targets/service.ts";
+import { readForVisitors } from "./share-reads.ts";
+import { publicError, publicPeriod, publicResult } from "./share-redaction.ts";
+import type { SharedStatus } from "./share-schema.ts";
+
+const dayMs = 86_400_000;
+const shownPeriods = 10;
+const shownResults = 20;
+
+/** The time ranges of the page, shortest first. */
+export const shareRanges = [
+  { key: "24h", label: "24 h", words: "last 24 hours", ms: dayMs },
+  { key: "7d", label: "7 d", words: "last 7 days", ms: 7 * dayMs },
+  { key: "30d", label: "30 d", words: "last 30 days", ms: 30 * dayMs },
+  { key: "90d", label: "90 d", words: "last 90 days", ms: 90 * dayMs },
+] as const;
+export type ShareRange = (typeof shareRanges)[number];
+
+/** State, uptime and regions of a shared monitor, at most 10 s old. */
+export async function sharedStatus(system: System, token: string): Promise<SharedStatus> {
+  const share = await openShare(system, token);
+  return await readForVisitors(system, share, "status", (reader) => readStatus(reader, share.targetId));
+}
+
+async function readStatus(reader: OrgReader, targetId: string): Promise<SharedStatus> {
+  const now = reader.clock.now();
+  const since = (days: number) => ({
+    from: new Date(now - days * dayMs).toISOString(),
+    to: new Date(now).toISOString(),
+  });
+  const [monitor, day, month] = await Promise.all([
+    readMonitor(reader, targetId),
+    readUptime(reader, targetId, since(1)),
+    readUptime(reader, targetId, since(30)),
+  ]);
+  return {
+    name: monitor.target.name,
+    type: monitor.target.check.type,
+    state: monitor.paused ? "paused" : monitor.status,
+    since: (monitor.open_incident?.outage_since ?? monitor.status_since)?.toISOString() ?? null,
+    last_checked_at: monitor.last_result_at?.toISOString() ?? null,
+    interval: monitor.target.interval,
+    reason: reasonOf(monitor),
+    uptime_24h_pct: day.total === 0 ? null : day.uptime_pct,
+    uptime_30d_pct: month.total === 0 ? null : month.uptime_pct,
+    regions: monitor.regions.map(({ region, status, last_slot }) => ({
+      region,
+      status,
+      last_checked_at: last_slot?.toISOString() ?? null,
+    })),
+  };
+}
+
+function reasonOf({ paused, status, open_incident, last_error }: MonitorRow): string | null {
+  if (paused || status === "up" || status === "unknown") return null;
+  return publicError(open_incident?.error_sample ?? last_error);
+}
+
+/** Everything that the page of a shared monitor shows for a range, at most 10 s old. */
+export async function sharedPage(system: System, token: string, range: ShareRange) {
+  const share = await openShare(system, token);
+  return await readForVisitors(system, share, range.key, (reader) => readPage(reader, share.targetId, range));
+}
+
+async function readPage(reader: OrgReader, targetId: string, range: ShareRange) {
+  const now = reader.clock.now();
+  const span = { from: new Date(now - range.ms).toISOString(), to: new Date(now).toISOString() };
+  const [status, series, byRegion, uptime, periods, results] = await Promise.all([
+    readStatus(reader, targetId),
+    readLatency(reader, targetId, span),
+    readLatencyByRegion(reader, targetId, span),
+    readUptime(reader, targetId, span),
+    readPeriods(reader, targetId, { ...span, ongoing_only: false, limit: shownPeriods, offset: 0 }),
+    readResults(reader, targetId, { ...span, limit: shownResults, offset: 0 }),
+  ]);
+  return {
+    status,
+    points: series.buckets,
+    latest: latestBucket(series.buckets),
+    phases: phasesOf(series.buckets),
+    chartRange: { from: now - range.ms, to: now },
+    regions: status.regions.map((own) => ({
+      ...own,
+      p95: latestBucket(byRegion.regions.find((it) => it.region === own.region)?.buckets ?? [])?.p95 ?? null,
+    })),
+    uptime,
+    periods: { ...periods, items: periods.items.map(publicPeriod) },
+    results: { ...results, items: results.items.map(publicResult) },
+  };
+}

@@ -1,0 +1,142 @@
+import type { Impact, Severity } from "../../alerting/incidents/schema.ts";
+import { outageState } from "../../alerting/incidents/service.ts";
+import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
+import type { Day } from "./days.ts";
+import { difference, intersection, type Interval, length, union } from "./intervals.ts";
+
+/** Public state of a component. */
+export const componentStates = [
+  "operational",
+  "degraded",
+  "partial_outage",
+  "major_outage",
+  "maintenance",
+  "no_data",
+] as const;
+export type ComponentState = (typeof componentStates)[number];
+
+/** Worst last. On one component maintenance replaces an outage; across components an outage outranks maintenance. */
+const ranking: readonly ComponentState[] = [
+  "no_data",
+  "operational",
+  "maintenance",
+  "degraded",
+  "partial_outage",
+  "major_outage",
+];
+const rank = (state: ComponentState): number => ranking.indexOf(state);
+
+/** The worst of the states; `no_data` for an empty list. */
+export function worst(states: Iterable<ComponentState>): ComponentState {
+  let found: ComponentState = "no_data";
+  for (const state of states) if (rank(state) > rank(found)) found = state;
+  return found;
+}
+
+/** Current state of a component: maintenance first, then its open incident, then whether there is live data. */
+export function componentState(now: {
+  inMaintenance: boolean;
+  incident: { severity: Severity; impact: Impact } | null;
+  status: MonitorStatus;
+}): ComponentState {
+  if (now.inMaintenance) return "maintenance";
+  if (now.incident !== null) return outageState(now.incident.severity, now.incident.impact);
+  return now.status === "unknown" ? "no_data" : "operational";
+}
+
+/** A stretch of an outage of a component. */
+export interface IncidentSpan extends Interval {
+  state: Impact;
+}
+
+/** One day of a component. */
+export interface DayCell {
+  /** `2026-11-20` */
+  date: string;
+  state: ComponentState;
+  /** Seconds of the day with an outage that was more than degraded, outside maintenance windows. */
+  downtime_secs: number;
+}
+
+/** The past of a component. Ranges that last end at the time of the computation. */
+export interface History {
+  incidents: readonly IncidentSpan[];
+  /** Maintenance windows, a union. */
+  maintenance: readonly Interval[];
+  /** Time in which the monitor was checked, a union. */
+  probed: readonly Interval[];
+}
+
+/**
+ * A cell for each day. A day has the worst state of its outages; a maintenance window replaces it; a day without
+ * checks has no data.
+ */
+export function dayCells(days: readonly Day[], { incidents, maintenance, probed }: History): DayCell[] {
+  const [incidentsOf, windowsOf, probedOf] = [byDay(days, incidents), byDay(days, maintenance), byDay(days, probed)];
+  return days.map((day, at) => {
+    const own = incidentsOf[at]!;
+    const down = difference(union(own.filter(isDown)), windowsOf[at]!);
+    return {
+      date: day.date,
+      state:
+        windowsOf[at]!.length > 0
+          ? "maintenance"
+          : probedOf[at]!.length > 0
+            ? worst(["operational", ...own.map(({ state }) => state)])
+            : "no_data",
+      downtime_secs: down.length === 0 ? 0 : Math.round(length(intersection(down, [day])) / 1000),
+    };
+  });
+}
+
+/**
+ * Share of the checked time of the last days without a confirmed outage, 0 to 100, by the number of days: degraded
+ * time counts as up, planned maintenance is left out. Null without checked time.
+ */
+export function uptimesOf(days: readonly Day[], { incidents, maintenance, probed }: History): (number | null)[] {
+  const counted = difference(intersection(probed, [{ start: days[0]!.start, end: days.at(-1)!.end }]), maintenance);
+  const down = intersection(counted, union(incidents.filter(isDown)));
+  const [countedMs, downMs] = [msByDay(days, counted), msByDay(days, down)];
+  const uptimes: (number | null)[] = [null];
+  let [total, failed] = [0, 0];
+  for (let at = days.length - 1; at >= 0; at--) {
+    total += countedMs[at]!;
+    failed += downMs[at]!;
+    uptimes.push(total === 0 ? null : 100 - (100 * failed) / total);
+  }
+  return uptimes;
+}
+
+/** The spans that touch each day, in their order. */
+function byDay<S extends Interval>(days: readonly Day[], spans: readonly S[]): S[][] {
+  const found: S[][] = days.map(() => []);
+  for (const span of spans)
+    for (let at = dayAt(days, span.start); at < days.length && touches(span, days[at]!); at++) found[at]!.push(span);
+  return found;
+}
+
+/** Milliseconds of a union in each day. */
+function msByDay(days: readonly Day[], ranges: readonly Interval[]): number[] {
+  const ms = days.map(() => 0);
+  for (const { start, end } of ranges)
+    for (let at = dayAt(days, start); at < days.length && days[at]!.start < end; at++)
+      ms[at]! += Math.min(end, days[at]!.end) - Math.max(start, days[at]!.start);
+  return ms;
+}
+
+/** Index of the first day that ends after a time. */
+function dayAt(days: readonly Day[], time: number): number {
+  let [low, high] = [0, days.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (days[middle]!.end > time) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+const isDown = ({ state }: IncidentSpan): boolean => state !== "degraded";
+
+/** A range without duration still counts for its day. */
+const touches = (span: Interval, day: Day): boolean =>
+  span.start < day.end && (span.end > day.start || span.start >= day.start);

@@ -1,0 +1,60 @@
+import { page } from "../../platform/html/pages.ts";
+import { secretAddress } from "../../platform/http/security-headers.ts";
+import { subscribablePage, subscriptionOf } from "../subscribers/service.ts";
+import { frameOf } from "./pages.ts";
+import { servedStatus } from "./service.ts";
+import { subscriptionTexts } from "./subscription-texts.ts";
+
+/** Pages of visitors who subscribe. A GET changes nothing, because scanners of mails open links. */
+export const subscriptionPages = [
+  page({
+    path: "/status/subscribe",
+    auth: "public",
+    async handle({ ctx, query }) {
+      const [served, { components }] = await Promise.all([servedStatus(ctx), subscribablePage(ctx)]);
+      return {
+        view: "public/subscribe",
+        data: {
+          ...frameOf(served),
+          components,
+          texts: subscriptionTexts(served.branding.language),
+          mails: ctx.config.email.smtp_url !== "",
+          done: query["done"] === "1",
+          problem: query["error"] === "limit" ? "limit" : query["error"] === undefined ? null : "input",
+        },
+        headers: { "Cache-Control": "no-store" },
+      };
+    },
+  }),
+  page({
+    // Programs without RFC 8058 open the address of List-Unsubscribe, and so do link scanners.
+    path: "/status/subscriptions/{token}/unsubscribe",
+    auth: "public",
+    handle: async ({ params }) => ({
+      redirect: `/status/subscriptions/${params["token"]!}`,
+      headers: { ...secretAddress, "Cache-Control": "no-store" },
+    }),
+  }),
+  page({
+    path: "/status/subscriptions/{token}",
+    auth: "public",
+    async handle({ ctx, params, query }) {
+      const token = params["token"]!;
+      const [served, subscription] = await Promise.all([servedStatus(ctx), subscriptionOf(ctx, token)]);
+      const ended = query["ended"] === "1";
+      return {
+        view: "public/subscription",
+        data: {
+          ...frameOf(served),
+          texts: subscriptionTexts(served.branding.language),
+          token,
+          subscription,
+          ended,
+          saved: query["saved"] === "1",
+        },
+        status: subscription === null && !ended ? 404 : 200,
+        headers: { ...secretAddress, "Cache-Control": "no-store" },
+      };
+    },
+  }),
+];

@@ -1,0 +1,169 @@
+import { LRUCache } from "lru-cache";
+import { absolute, duration, outageSecs, percent } from "../../platform/html/format.ts";
+import { html, type Markup } from "../../platform/html/markup.ts";
+import { state } from "../../platform/html/views.ts";
+import type { PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
+import type { ComponentState } from "./states.ts";
+import { type Language, type Texts, textsOf } from "./texts.ts";
+
+/** Colour family, cell and letter of each state; the letter stands for the state in `data-days` of a strip. */
+const looks: Record<ComponentState, { tone: string; cell: string; letter: string }> = {
+  operational: { tone: "up", cell: "up", letter: "o" },
+  degraded: { tone: "degraded", cell: "degraded", letter: "d" },
+  partial_outage: { tone: "down", cell: "partial", letter: "p" },
+  major_outage: { tone: "down", cell: "down", letter: "m" },
+  maintenance: { tone: "maintenance", cell: "maintenance", letter: "w" },
+  no_data: { tone: "unknown", cell: "none", letter: "n" },
+};
+
+/** The colour family of a state: up, degraded, down, maintenance or unknown. */
+const tone = (of: ComponentState): string => looks[of].tone;
+
+/** Cell width and distance of the strip, in its own units. */
+const cell = { step: 8, width: 6, height: 28 };
+
+/** Names of a list in a sentence: a maintenance window may have 1,000 components. */
+const mostListed = 20;
+
+/** What the views of a page print: its texts, and times in its time zone. */
+export class PageWords {
+  readonly t: Texts;
+  readonly language: Language;
+  readonly #timeZone: string;
+  readonly #strips = new WeakMap<PublicComponent, Markup>();
+  readonly #clock: Intl.DateTimeFormat;
+  readonly #date: Intl.DateTimeFormat;
+  readonly #day: Intl.DateTimeFormat;
+
+  constructor(language: Language, timeZone: string) {
+    this.t = textsOf(language);
+    this.language = language;
+    this.#timeZone = timeZone;
+    const format = (options: Intl.DateTimeFormatOptions, zone = timeZone) =>
+      new Intl.DateTimeFormat(this.t.locale, { ...options, timeZone: zone });
+    const minutes = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" } as const;
+    this.#clock = format(minutes);
+    this.#date = format({ day: "numeric", month: "short", ...minutes });
+    this.#day = format({ day: "numeric", month: "short", year: "numeric" }, "UTC");
+  }
+
+  readonly tone = tone;
+
+  /** The name of the page's time zone. */
+  get zone(): string {
+    return this.#timeZone;
+  }
+
+  /** A state as icon and word. */
+  mark = (of: ComponentState): Markup => state(looks[of].tone, this.t.state[of]);
+
+  resolved = (): Markup => state("up", this.t.resolved);
+
+  /**
+   * A time in the page's zone that the visitor's browser rewrites for the visitor's zone; UTC is its title. `ago` is
+   * for the recent past. `now`: Unix ms.
+   */
+  time(at: string | Date, now: number, style: "clock" | "ago" = "clock"): Markup {
+    const date = new Date(at);
+    const near = Math.abs(now - date.getTime()) < 43_200_000;
+    const text = (near ? this.#clock : this.#date).format(date);
+    return html`<time datetime="${date.toISOString()}" data-as="${style}" title="${absolute(date)}">${text}</time>`;
+  }
+
+  /** `2 h 5 min`. */
+  duration = (seconds: number): string => duration(seconds).replace(/ d\b/, ` ${this.t.day}`);
+
+  /** How long something has lasted, in seconds of `now` (Unix ms). */
+  lasted = (from: string, now: number): string => this.duration((now - Date.parse(from)) / 1000);
+
+  /** How long an incident has failed until `now` (Unix ms). */
+  outage = (incident: PublicIncident, now: number): string => this.duration(outageSecs(incident, now));
+
+  uptime = ({ uptime_pct: pct }: PublicComponent): string =>
+    pct === null ? this.t.noDataYet : this.t.uptime(percent(pct).replace(".", this.language === "de" ? "," : "."));
+
+  /** `a, b and c`; of many items the first, and how many more there are. */
+  list = (all: readonly string[]): string => {
+    const items = all.length <= mostListed ? all : [...all.slice(0, mostListed), this.t.more(all.length - mostListed)];
+    return items.length < 2 ? (items[0] ?? "") : `${items.slice(0, -1).join(", ")} ${this.t.and} ${items.at(-1)!}`;
+  };
+
+  /**
+   * The days of a component as one drawing, oldest first: one path per state, because 90 elements for each of 25
+   * components are slow on a phone. `data-days` has a letter per day, and the seconds of downtime behind it.
+   */
+  strip(component: PublicComponent): Markup {
+    let strip = this.#strips.get(component);
+    if (strip === undefined) this.#strips.set(component, (strip = this.#drawn(component)));
+    return strip;
+  }
+
+  #drawn(component: PublicComponent): Markup {
+    const { history } = component;
+    const paths = Object.entries(looks).flatMap(([of, { cell: name }]) => {
+      const d = history
+        .map((day, at) => (day.state === of ? `M${at * cell.step} 0h${cell.width}v${cell.height}h-${cell.width}z` : ""))
+        .join("");
+      return d === "" ? [] : [html`<path class="c-${name}" d="${d}"/>`];
+    });
+    const days = history.map((day) => looks[day.state].letter + (day.downtime_secs || "")).join("");
+    const box = html`viewBox="0 0 ${history.length * cell.step - 2} ${cell.height}" preserveAspectRatio="none"`;
+    const data = html`data-from="${history[0]?.date}" data-days="${days}"`;
+    const label = `${this.t.lastDays(history.length)}: ${this.#summary(component)}`;
+    const drawing = html`<svg class="strip" ${box} aria-hidden="true">${paths}</svg>`;
+    return html`<div class="days" ${data} role="img" aria-label="${label}">${drawing}</div>`;
+  }
+
+  /** Text alternative of a strip: which states on how many days, and the days with an outage. */
+  #summary({ history }: PublicComponent): string {
+    const counted = (["major_outage", "partial_outage", "degraded", "maintenance", "no_data"] as const).flatMap(
+      (of) => {
+        const days = history.filter((day) => day.state === of).length;
+        return days === 0 ? [] : [this.t.onDays(this.t.state[of], days)];
+      },
+    );
+    const outages = history
+      .filter((day) => day.downtime_secs > 0)
+      .slice(-10)
+      .map((day) => `${this.#day.format(new Date(day.date))}: ${this.t.down} ${this.duration(day.downtime_secs)}`);
+    return [counted.join(", ") || this.t.state.operational, ...outages].join("; ");
+  }
+
+  /** Texts that the script needs, by letter of the state. */
+  scriptWords(): string {
+    const states = Object.entries(looks).map(([of, { letter }]) => [letter, this.t.state[of as ComponentState]]);
+    const { down, stale, refreshed, yourZone, keys, day } = this.t;
+    return JSON.stringify({ ...Object.fromEntries(states), down, stale, refreshed, yourZone, keys, day });
+  }
+}
+
+const pages = new LRUCache<string, PageWords>({ max: 100 });
+
+/** The words of a language in a time zone. Formats of dates are expensive to make, so they are kept. */
+export function wordsOf({ language, timezone }: { language: Language; timezone: string }): PageWords {
+  const key = `${language} ${timezone}`;
+  let words = pages.get(key);
+  if (words === undefined) pages.set(key, (words = new PageWords(language, timezone)));
+  return words;
+}
+
+/** Components that are not as they should be, worst share first: "3 of 12 components affected: a, b and c". */
+export function affectedSentence(components: readonly PublicComponent[], words: PageWords): string | null {
+  const hit = components.filter(({ status }) => !["operational", "no_data", "maintenance"].includes(status));
+  if (hit.length === 0) return null;
+  const share = words.t.affected(hit.length, components.length);
+  return hit.length > 3 ? share : `${share}: ${words.list(hit.map(({ name }) => name))}`;
+}
+
+/** Start of the oldest open incident of the page. Null without one. */
+export const affectedSince = (incidents: readonly PublicIncident[]): string | null =>
+  incidents.map((incident) => incident.started_at).sort()[0] ?? null;
+
+/** The line under the banner while no component is affected. */
+export function calmSentence(status: PublicStatus, components: readonly PublicComponent[], { t }: PageWords): string {
+  if (status.overall.state === "no_data") return t.noData;
+  const silent = components.filter((component) => component.status === "no_data").length;
+  const working = components.filter((component) => component.status === "operational").length;
+  const found = t.working(working);
+  return silent === 0 ? `${found}.` : `${found}, ${t.silent(silent)}.`;
+}

@@ -1,0 +1,52 @@
+import Type from "typebox";
+import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
+import { Share, ShareCreate, ShareListQuery, SharePage } from "./schema.ts";
+import { createShare, listShares, revokeShare } from "./service.ts";
+
+const path = "/api/v1/targets/{id}/shares";
+const shared = { auth: "tenant", scope: "targets:write", tag: "Share links" } as const;
+
+/** Share links of a monitor. Their public view: public/share-api.ts. */
+export const shareRoutes: Route[] = [
+  route({
+    ...shared,
+    method: "POST",
+    path,
+    summary: "Create a share link",
+    params: IdParam,
+    body: ShareCreate,
+    replies: { 201: Share },
+    errors: ["TARGET_NOT_FOUND", "SHARE_LABEL_INVALID", "INVALID_EXPIRY", "QUOTA_EXCEEDED"],
+    async handle({ ctx, params, body }) {
+      const share = await createShare(ctx, params.id, body);
+      return created(`${path.replace("{id}", params.id)}#${share.id}`, share);
+    },
+  }),
+  route({
+    ...shared,
+    method: "GET",
+    path,
+    summary: "List share links",
+    description: "With their tokens. A link that expired is listed for 30 more days.",
+    params: IdParam,
+    query: ShareListQuery,
+    replies: { 200: SharePage },
+    errors: ["TARGET_NOT_FOUND"],
+    handle: async ({ ctx, params, query }) => ok(await listShares(ctx, params.id, query)),
+  }),
+  route({
+    ...shared,
+    method: "DELETE",
+    path: `${path}/{share_id}`,
+    summary: "Revoke a share link",
+    description: "Takes effect at once.",
+    params: Type.Object({ id: Type.String(), share_id: Type.String() }),
+    replies: { 204: null },
+    errors: ["TARGET_NOT_FOUND", "SHARE_NOT_FOUND"],
+    async handle({ ctx, params }) {
+      await revokeShare(ctx, params.id, params.share_id);
+      return noContent();
+    },
+  }),
+];

@@ -1,0 +1,57 @@
+import Type, { type Static } from "typebox";
+import { Line } from "@statusmesh/shared/text";
+import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+
+const fields = {
+  label: nullable(
+    Line({
+      maxLength: 80,
+      errorCode: "SHARE_LABEL_INVALID",
+      description: "Name of the link, up to 80 characters, for its owners",
+      examples: ["For Acme"],
+    }),
+  ),
+  expires_at: nullable(
+    Type.Unsafe<string>({ ...Timestamp, description: "The link ends then; null: never", examples: [null] }),
+  ),
+};
+
+export const ShareCreate = Type.Object(
+  { label: Type.Optional(fields.label), expires_at: Type.Optional(fields.expires_at) },
+  { additionalProperties: false, title: "ShareCreate", description: "A new share link" },
+);
+export type ShareCreate = Static<typeof ShareCreate>;
+
+export const Share = Type.Object(
+  {
+    id: Id,
+    target_id: Id,
+    ...fields,
+    token: nullable(
+      Type.String({
+        description: "Secret part of the link; null when it is sealed under a key that is not configured",
+        examples: ["Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gAKp3vX9dQ2mZ"],
+      }),
+    ),
+    url: nullable(
+      Type.String({
+        description: "The link; null without the token",
+        examples: ["https://status.example.org/m/Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gAKp3vX9dQ2mZ"],
+      }),
+    ),
+    created_at: Timestamp,
+    created_by: nullable(Type.String({ format: "uuid", description: "Id of the user; null when the user is gone" })),
+    last_viewed_at: nullable(Type.String({ format: "date-time", description: "To the minute; null when never" })),
+  },
+  {
+    additionalProperties: false,
+    title: "Share",
+    description: "A link that shows one monitor, read-only and without credentials",
+  },
+);
+export type Share = Static<typeof Share>;
+
+export const SharePage = PageOf(Share);
+
+export const ShareListQuery = Type.Object(paging(50, 1000));
+export type ShareListQuery = Static<typeof ShareListQuery>;

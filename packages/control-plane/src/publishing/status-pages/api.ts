@@ -1,0 +1,210 @@
+import Type from "typebox";
+import type { Ctx } from "../../platform/context.ts";
+import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam, paging } from "../../platform/http/wire.ts";
+import {
+  Component,
+  ComponentBulk,
+  ComponentCreate,
+  ComponentOrder,
+  ComponentPage,
+  ComponentPatch,
+  LogoUpload,
+  StatusPage,
+  StatusPageCreate,
+  StatusPagePage,
+  StatusPagePatch,
+} from "./schema.ts";
+import * as service from "./service.ts";
+
+const ComponentParam = Type.Object({ id: Type.String(), target_id: Type.String() });
+const read = { auth: "tenant", scope: "status_page:read", tag: "Status pages" } as const;
+const write = { auth: "tenant", scope: "status_page:write", role: "owner", tag: "Status pages" } as const;
+
+/** POST and PUT are the same: forms of browsers send POST, files are put. */
+const setLogo = {
+  ...write,
+  path: "/api/v1/status-pages/{id}/logo",
+  summary: "Set the logo of a page",
+  description:
+    "Takes a form with one file, the bytes of the image, or base64 in JSON. The image is encoded again " +
+    "and scaled down.",
+  params: IdParam,
+  body: LogoUpload,
+  upload: { field: "image", limit: 4_194_304 },
+  replies: { 200: StatusPage },
+  errors: ["STATUS_PAGE_NOT_FOUND", "LOGO_FORMAT_UNSUPPORTED", "LOGO_TOO_MANY_PIXELS", "LOGO_UNREADABLE"],
+  async handle({ ctx, params, body }: { ctx: Ctx; params: { id: string }; body: { image: string } }) {
+    await service.setLogo(ctx, params.id, body.image);
+    return ok(await service.getPage(ctx, params.id));
+  },
+} as const;
+
+/** Status pages and components. Every member reads them, owners change them. */
+export const statusPageRoutes: Route[] = [
+  route({
+    ...read,
+    method: "GET",
+    path: "/api/v1/status-pages",
+    summary: "List status pages",
+    query: Type.Object(paging(50, 1000)),
+    replies: { 200: StatusPagePage },
+    handle: async ({ ctx, query }) => ok(await service.listPages(ctx, query)),
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path: "/api/v1/status-pages",
+    summary: "Create a status page",
+    body: StatusPageCreate,
+    replies: { 201: StatusPage },
+    errors: ["INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, body }) => {
+      const page = await service.createPage(ctx, body);
+      return created(`/api/v1/status-pages/${page.id}`, page);
+    },
+  }),
+  route({
+    ...read,
+    method: "GET",
+    path: "/api/v1/status-pages/{id}",
+    summary: "Read a status page",
+    params: IdParam,
+    replies: { 200: StatusPage },
+    errors: ["STATUS_PAGE_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await service.getPage(ctx, params.id)),
+  }),
+  route({
+    ...write,
+    method: "PATCH",
+    path: "/api/v1/status-pages/{id}",
+    summary: "Change a status page",
+    params: IdParam,
+    body: StatusPagePatch,
+    replies: { 200: StatusPage },
+    errors: [
+      "STATUS_PAGE_NOT_FOUND",
+      "INVALID_SLUG",
+      "SLUG_TAKEN",
+      "INVALID_TIME_ZONE",
+      "INVALID_CUSTOM_DOMAIN",
+      "CUSTOM_DOMAIN_TAKEN",
+    ],
+    handle: async ({ ctx, params, body }) => ok(await service.updatePage(ctx, params.id, body)),
+  }),
+  route({
+    ...write,
+    method: "DELETE",
+    path: "/api/v1/status-pages/{id}",
+    summary: "Delete a status page",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["STATUS_PAGE_NOT_FOUND"],
+    handle: async ({ ctx, params }) => {
+      await service.deletePage(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path: "/api/v1/status-pages/{id}/custom-domain/check",
+    summary: "Check the DNS record of a custom domain",
+    description: "Records are checked every 10 minutes until they prove the domain, then daily.",
+    params: IdParam,
+    replies: { 200: StatusPage },
+    errors: ["STATUS_PAGE_NOT_FOUND"],
+    async handle({ ctx, params }) {
+      await service.checkDomain(ctx, params.id);
+      return ok(await service.getPage(ctx, params.id));
+    },
+  }),
+  route({ ...setLogo, method: "POST" }),
+  route({ ...setLogo, method: "PUT" }),
+  route({
+    ...write,
+    method: "DELETE",
+    path: "/api/v1/status-pages/{id}/logo",
+    summary: "Remove the logo of a page",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["STATUS_PAGE_NOT_FOUND"],
+    handle: async ({ ctx, params }) => {
+      await service.removeLogo(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({
+    ...read,
+    method: "GET",
+    path: "/api/v1/status-pages/{id}/components",
+    summary: "List the components of a page",
+    params: IdParam,
+    query: Type.Object(paging(1000, 1000)),
+    replies: { 200: ComponentPage },
+    errors: ["STATUS_PAGE_NOT_FOUND"],
+    handle: async ({ ctx, params, query }) => ok(await service.listComponents(ctx, params.id, query)),
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path: "/api/v1/status-pages/{id}/components",
+    summary: "Put a monitor on a page",
+    params: IdParam,
+    body: ComponentCreate,
+    replies: { 201: Component },
+    errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "COMPONENT_ALREADY_ON_PAGE", "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, params, body }) => {
+      const component = await service.addComponent(ctx, params.id, body);
+      return created(`/api/v1/status-pages/${params.id}/components#${component.target_id}`, component);
+    },
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path: "/api/v1/status-pages/{id}/components/bulk",
+    summary: "Put several monitors on a page",
+    description: "All or nothing. Answers all components of the page in their order.",
+    params: IdParam,
+    body: ComponentBulk,
+    replies: { 200: ComponentPage },
+    errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, params, body }) => ok(await service.addComponents(ctx, params.id, body)),
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path: "/api/v1/status-pages/{id}/components/reorder",
+    summary: "Order the components of a page",
+    description: "Answers the components in their new order.",
+    params: IdParam,
+    body: ComponentOrder,
+    replies: { 200: ComponentPage },
+    errors: ["STATUS_PAGE_NOT_FOUND", "INVALID_COMPONENT_ID"],
+    handle: async ({ ctx, params, body }) => ok(await service.reorderComponents(ctx, params.id, body.target_ids)),
+  }),
+  route({
+    ...write,
+    method: "PATCH",
+    path: "/api/v1/status-pages/{id}/components/{target_id}",
+    summary: "Change a component",
+    params: ComponentParam,
+    body: ComponentPatch,
+    replies: { 200: Component },
+    errors: ["STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
+    handle: async ({ ctx, params, body }) => ok(await service.updateComponent(ctx, params.id, params.target_id, body)),
+  }),
+  route({
+    ...write,
+    method: "DELETE",
+    path: "/api/v1/status-pages/{id}/components/{target_id}",
+    summary: "Take a monitor off a page",
+    params: ComponentParam,
+    replies: { 204: null },
+    errors: ["STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
+    handle: async ({ ctx, params }) => {
+      await service.removeComponent(ctx, params.id, params.target_id);
+      return noContent();
+    },
+  }),
+];

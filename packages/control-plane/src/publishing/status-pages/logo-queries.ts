@@ -1,0 +1,37 @@
+import type { Db } from "../../platform/db/sql.ts";
+import type { LogoImage } from "./logo-image.ts";
+
+/** Stores the logo of a page of the organisation in place of its last one. */
+export async function storeLogo(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  { hash, mediaType, width, height, bytes }: LogoImage,
+  now: Date,
+): Promise<void> {
+  await sql`
+    insert into status_page_logos (page_id, org_id, hash, media_type, width, height, bytes, created_at)
+    select p.id, p.org_id, ${hash}, ${mediaType}, ${width}, ${height}, ${bytes}, ${now}
+    from status_pages p where p.org_id = ${orgId} and p.id = ${pageId}
+    on conflict (page_id) do update set hash = excluded.hash, media_type = excluded.media_type,
+      width = excluded.width, height = excluded.height, bytes = excluded.bytes, created_at = excluded.created_at`;
+}
+
+/** Removes the logo of a page. False when it has none. */
+export async function deleteLogo(sql: Db, orgId: string, pageId: string): Promise<boolean> {
+  return (await sql`delete from status_page_logos where org_id = ${orgId} and page_id = ${pageId}`).count > 0;
+}
+
+export interface LogoFileRow {
+  media_type: string;
+  bytes: Buffer;
+}
+
+/** The logo with that hash, of any page of an organisation that is not deleted. */
+export async function selectLogoFile(sql: Db, hash: string): Promise<LogoFileRow | null> {
+  const [row] = await sql<LogoFileRow[]>`
+    select l.media_type, l.bytes from status_page_logos l
+    join orgs o on o.id = l.org_id and o.deleted_at is null
+    where l.hash = ${hash} limit 1`;
+  return row ?? null;
+}

@@ -1,0 +1,84 @@
+import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { listTags, listTargets } from "../../monitoring/targets/service.ts";
+import { getPage, listComponents, listPages } from "./service.ts";
+
+const pageSize = 50;
+/** Monitors that the builder offers at once; a search narrows them. */
+const offered = 30;
+const offeredOfTag = 100;
+
+export const statusPagesPages = [
+  page({
+    path: "/status-pages",
+    auth: "tenant",
+    async handle({ ctx, query }) {
+      const list = await listPages(ctx, { limit: pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) });
+      return {
+        view: "status-pages/list",
+        data: { list, owner: ctx.role === "owner", origin: ctx.config.server.public_url },
+      };
+    },
+  }),
+  page({
+    path: "/status-pages/new",
+    auth: "tenant",
+    handle: async ({ ctx }) => ({
+      view: "status-pages/form",
+      data: { page: null, owner: ctx.role === "owner", zones },
+    }),
+  }),
+  page({
+    path: "/status-pages/{id}/edit",
+    auth: "tenant",
+    handle: async ({ ctx, params }) => ({
+      view: "status-pages/form",
+      data: { page: await getPage(ctx, params["id"]!), owner: ctx.role === "owner", zones },
+    }),
+  }),
+  page({
+    path: "/status-pages/{id}",
+    auth: "tenant",
+    async handle({ ctx, params, query }) {
+      const id = params["id"]!;
+      const owner = ctx.role === "owner";
+      const q = (query["q"] ?? "").slice(0, 200);
+      const tag = (query["tag"] ?? "").slice(0, 50);
+      const most = tag === "" ? offered : offeredOfTag;
+      const [own, components, tags] = await Promise.all([
+        getPage(ctx, id),
+        listComponents(ctx, id, { limit: 1000, offset: 0 }),
+        listTags(ctx, { limit: 50, offset: 0 }),
+      ]);
+      const there = new Set(components.items.map((component) => component.target_id));
+      const found = owner
+        ? await listTargets(ctx, {
+            limit: Math.min(1000, most + there.size),
+            offset: 0,
+            ...(q === "" ? {} : { q }),
+            ...(tag === "" ? {} : { tag }),
+          })
+        : { items: [], total: 0 };
+      const addable = found.items.filter((target) => !there.has(target.id));
+      return {
+        view: "status-pages/show",
+        fragment: "status-pages/components",
+        data: {
+          page: own,
+          components: components.items,
+          groups: [...new Set(components.items.flatMap((component) => component.public_group ?? []))],
+          edited: query["edit"] ?? null,
+          search: { q, tag, tags: tags.items.map(({ name }) => name) },
+          addable: addable.slice(0, most),
+          /** Matching monitors that are not offered, besides those on the page. */
+          more: Math.max(0, found.total - found.items.length + Math.max(0, addable.length - most)),
+          owner,
+          origin: ctx.config.server.public_url,
+          ownHosts: ctx.config.tenancy.subdomain_public_routes,
+        },
+      };
+    },
+  }),
+];
+
+/** Names of time zones to choose from. */
+const zones = ["UTC", ...Intl.supportedValuesOf("timeZone")];

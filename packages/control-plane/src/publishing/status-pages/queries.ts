@@ -1,0 +1,295 @@
+import { arrayOf } from "../../platform/db/array.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
+import type { Branding } from "./schema.ts";
+
+export interface StatusPageRow {
+  id: string;
+  org_id: string;
+  slug: string;
+  name: string;
+  enabled: boolean;
+  /** Whether visitors can subscribe. */
+  subscriptions_enabled: boolean;
+  branding: Branding;
+  /** Null without a logo. */
+  logo_hash: string | null;
+  custom_domain: string | null;
+  /** Differs after each change of the page, its components, its logo or its domain. */
+  revision: string;
+  created_at: Date;
+  updated_at: Date;
+}
+
+/** Notifies with the id of a changed page, or of an organisation whose pages appear or disappear. */
+export const pagesChannel = "sm_pages";
+
+const columns = (sql: Db) => sql`
+  p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
+  p.revision::text as revision,
+  (select l.hash from status_page_logos l where l.page_id = p.id) as logo_hash,
+  (select d.domain from status_page_domains d where d.page_id = p.id) as custom_domain`;
+
+/** False when the slug is taken, in any organisation. */
+export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> {
+  const rows = await sql`
+    insert into status_pages
+      (id, org_id, slug, name, enabled, subscriptions_enabled, branding, created_at, updated_at)
+    values (${row.id}, ${row.org_id}, ${row.slug}, ${row.name}, ${row.enabled}, ${row.subscriptions_enabled},
+      ${sql.json(row.branding)}, ${row.created_at}, ${row.updated_at})
+    on conflict (slug) do nothing returning id`;
+  return rows.length === 1;
+}
+
+/** Writes every mutable field. A taken slug raises a unique violation. */
+export async function updatePage(sql: Db, row: StatusPageRow): Promise<void> {
+  await sql`
+    update status_pages set slug = ${row.slug}, name = ${row.name}, enabled = ${row.enabled},
+      subscriptions_enabled = ${row.subscriptions_enabled}, branding = ${sql.json(row.branding)},
+      updated_at = ${row.updated_at}
+    where org_id = ${row.org_id} and id = ${row.id}`;
+}
+
+export async function deletePage(sql: Db, orgId: string, id: string): Promise<void> {
+  await sql`delete from status_pages where org_id = ${orgId} and id = ${id}`;
+}
+
+export async function selectPage(sql: Db, orgId: string, id: string): Promise<StatusPageRow | null> {
+  const [row] = await sql<
+    StatusPageRow[]
+  >`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id}`;
+  return row ?? null;
+}
+
+/** Locks the page against concurrent edits of it and its components, and announces its change. */
+export async function lockPage(sql: Db, orgId: string, id: string): Promise<StatusPageRow | null> {
+  const [row] = await sql<StatusPageRow[]>`
+    update status_pages p set revision = p.revision + 1 where p.org_id = ${orgId} and p.id = ${id}
+    returning ${columns(sql)}`;
+  if (row === undefined) return null;
+  await notifyPages(sql, id);
+  return row;
+}
+
+/** Drops what replicas have cached of the page, or of all pages of the organisation, when the transaction commits. */
+export async function notifyPages(sql: Db, id: string): Promise<void> {
+  await sql`select pg_notify(${pagesChannel}, ${id})`;
+}
+
+export async function selectPages(sql: Db, orgId: string, limit: number, offset: number): Promise<StatusPageRow[]> {
+  return await sql<StatusPageRow[]>`
+    select ${columns(sql)} from status_pages p where p.org_id = ${orgId} order by p.created_at, p.id
+    limit ${limit} offset ${offset}`;
+}
+
+export async function countPages(sql: Db, orgId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from status_pages where org_id = ${orgId}`;
+  return row!.count;
+}
+
+/** The page at /status: the oldest enabled one of the oldest live organisation. */
+export async function selectServedPage(sql: Db): Promise<StatusPageRow | null> {
+  const [row] = await sql<StatusPageRow[]>`
+    select ${columns(sql)} from status_pages p
+    where p.org_id = (select o.id from orgs o where o.deleted_at is null order by o.created_at, o.id limit 1)
+      and p.enabled
+    order by p.created_at, p.id limit 1`;
+  return row ?? null;
+}
+
+/** The published page with the slug. */
+export async function selectPublishedPage(sql: Db, slug: string): Promise<StatusPageRow | null> {
+  const [row] = await sql<StatusPageRow[]>`
+    select ${columns(sql)} from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null
+    where p.slug = ${slug} and p.enabled`;
+  return row ?? null;
+}
+
+/** The published page with the id. */
+export async function selectPublishedById(sql: Db, id: string): Promise<StatusPageRow | null> {
+  const [row] = await sql<StatusPageRow[]>`
+    select ${columns(sql)} from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null
+    where p.id = ${id} and p.enabled`;
+  return row ?? null;
+}
+
+export interface ComponentRow {
+  target_id: string;
+  monitor_name: string;
+  public_name: string | null;
+  public_description: string | null;
+  public_group: string | null;
+  sort_order: number;
+}
+
+const componentColumns = (sql: Db) =>
+  sql`c.target_id, t.name as monitor_name, c.public_name, c.public_description, c.public_group, c.sort_order`;
+
+export async function selectComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  limit: number,
+  offset: number,
+): Promise<ComponentRow[]> {
+  return await sql<ComponentRow[]>`
+    select ${componentColumns(sql)} from status_page_components c join targets t on t.id = c.target_id
+    where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.target_id
+    limit ${limit} offset ${offset}`;
+}
+
+export async function countComponents(sql: Db, orgId: string, pageId: string): Promise<number> {
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
+  return row!.count;
+}
+
+export async function selectComponent(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  targetId: string,
+): Promise<ComponentRow | null> {
+  const [row] = await sql<ComponentRow[]>`
+    select ${componentColumns(sql)} from status_page_components c join targets t on t.id = c.target_id
+    where c.org_id = ${orgId} and c.page_id = ${pageId} and c.target_id = ${targetId}`;
+  return row ?? null;
+}
+
+/** The number of other public monitors of the organisation, and whether this one is on another page than `pageId`. */
+export async function countOtherPublicTargets(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  targetId: string,
+): Promise<{ others: number; elsewhere: boolean }> {
+  const [row] = await sql<{ others: number; elsewhere: boolean }[]>`
+    select count(distinct target_id) filter (where target_id <> ${targetId})::int as others,
+      coalesce(bool_or(target_id = ${targetId} and page_id <> ${pageId}), false) as elsewhere
+    from status_page_components where org_id = ${orgId}`;
+  return row!;
+}
+
+/** Adds a monitor of the organisation at the end of the page. False when the monitor does not exist. */
+export async function insertComponent(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  row: Pick<ComponentRow, "target_id" | "public_name" | "public_description" | "public_group">,
+): Promise<boolean> {
+  const rows = await sql`
+    insert into status_page_components
+      (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
+    select ${pageId}, t.id, t.org_id, ${row.public_name}, ${row.public_description}, ${row.public_group},
+      (select coalesce(max(c.sort_order) + 1, 0) from status_page_components c where c.page_id = ${pageId})
+    from targets t where t.org_id = ${orgId} and t.id = ${row.target_id}
+    returning target_id`;
+  return rows.length === 1;
+}
+
+/** Those of the monitors that the organisation has; they are not deleted before the transaction ends. */
+export async function keepTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for key share`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Components of the page, and how many of the given monitors are not on it yet. */
+export async function countOnPage(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  ids: readonly string[],
+): Promise<{ current: number; adding: number }> {
+  const [row] = await sql<{ current: number; adding: number }[]>`
+    select count(*)::int as current,
+      (${ids.length} - count(*) filter (where target_id = any(${arrayOf(ids)}::uuid[])))::int as adding
+    from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
+  return row!;
+}
+
+/** Public monitors of the organisation, and how many of the given ones are not public yet. */
+export async function countPublicTargets(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+): Promise<{ current: number; adding: number }> {
+  const [row] = await sql<{ current: number; adding: number }[]>`
+    select count(distinct target_id)::int as current,
+      (select count(*) from unnest(${arrayOf(ids)}::uuid[]) as u (id) where not exists (
+        select from status_page_components c where c.org_id = ${orgId} and c.target_id = u.id))::int as adding
+    from status_page_components where org_id = ${orgId}`;
+  return row!;
+}
+
+/** Adds monitors at the end of the page in the given order; those on it already stay as they are. */
+export async function insertComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  ids: readonly string[],
+  group: string | null,
+): Promise<void> {
+  await sql`
+    insert into status_page_components (page_id, target_id, org_id, public_group, sort_order)
+    select ${pageId}, t.id, t.org_id, ${group}, u.position
+      + (select coalesce(max(c.sort_order), -1) from status_page_components c where c.page_id = ${pageId})
+    from unnest(${arrayOf(ids)}::uuid[]) with ordinality as u (id, position)
+    join targets t on t.org_id = ${orgId} and t.id = u.id
+    on conflict (page_id, target_id) do nothing`;
+}
+
+export async function updateComponent(sql: Db, orgId: string, pageId: string, row: ComponentRow): Promise<void> {
+  await sql`
+    update status_page_components
+    set public_name = ${row.public_name}, public_description = ${row.public_description},
+      public_group = ${row.public_group}
+    where org_id = ${orgId} and page_id = ${pageId} and target_id = ${row.target_id}`;
+}
+
+export async function deleteComponent(sql: Db, orgId: string, pageId: string, targetId: string): Promise<void> {
+  await sql`
+    delete from status_page_components where org_id = ${orgId} and page_id = ${pageId} and target_id = ${targetId}`;
+}
+
+/** Numbers the components of a page in the order of the ids. */
+export async function orderComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  targetIds: readonly string[],
+): Promise<void> {
+  await sql`
+    update status_page_components c set sort_order = o.position - 1
+    from unnest(${targetIds as string[]}::uuid[]) with ordinality as o (target_id, position)
+    where c.org_id = ${orgId} and c.page_id = ${pageId} and c.target_id = o.target_id`;
+}
+
+/** A public component with the state of its monitor. */
+export interface PublicComponentRow {
+  target_id: string;
+  name: string;
+  description: string | null;
+  group: string | null;
+  /** Creation of the monitor. */
+  created_at: Date;
+  status: MonitorStatus;
+  last_result_at: Date | null;
+}
+
+/** Components of a page in order. A monitor with stale votes at `now`, or a paused one, is unknown. */
+export async function selectPublicComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  now: Date,
+): Promise<PublicComponentRow[]> {
+  return await sql<PublicComponentRow[]>`
+    select c.target_id, coalesce(c.public_name, t.name) as name, c.public_description as description,
+      c.public_group as "group", t.created_at,
+      case when t.enabled and s.status_until >= ${now} then s.status else 'unknown' end as status, s.last_result_at
+    from status_page_components c
+    join targets t on t.id = c.target_id left join target_states s on s.target_id = c.target_id
+    where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.target_id`;
+}

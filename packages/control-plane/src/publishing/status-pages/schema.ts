@@ -1,0 +1,285 @@
+import Type, { type Static, type TSchema } from "typebox";
+import { Line, Lines } from "@statusmesh/shared/text";
+import { Id, nullable, PageOf, Timestamp } from "../../platform/http/wire.ts";
+
+const WebAddress = Type.String({
+  maxLength: 500,
+  pattern: '^https?://[^\\s/?#@:%<>^`{|}"\\[\\]\\\\]+(:\\d{1,4})?([/?#][^\\s\\\\]*)?$',
+  expects: "Enter a URL that begins with https:// or http://, like https://example.org/",
+  description: "An http or https address",
+  examples: ["https://example.org/"],
+});
+
+const brandingFields = {
+  display_name: nullable(
+    Line({
+      maxLength: 80,
+      description: "Heading of the page; null shows the page's name",
+      examples: ["Acme status"],
+    }),
+  ),
+  about: nullable(
+    Lines({
+      maxLength: 500,
+      description: "A few words for visitors, in Markdown: paragraphs, lists, emphasis, code and links",
+      examples: ["How **Acme** is doing."],
+    }),
+  ),
+  brand_color: nullable(
+    Type.String({
+      pattern: "^#[0-9A-Fa-f]{6}$",
+      expects: "Use # and six hexadecimal digits, like #2557D6",
+      description: "#RRGGBB",
+      examples: ["#2557D6"],
+    }),
+  ),
+  style: Type.Enum(["light", "dark", "auto"], { description: "auto follows the visitor's system", examples: ["auto"] }),
+  show_powered_by: Type.Boolean({ description: 'Shows "Powered by StatusMesh" at the end of the page' }),
+  website_url: nullable(WebAddress),
+  hide_from_search: Type.Boolean({ description: "Asks search engines not to list the page", examples: [false] }),
+  timezone: Type.String({
+    pattern: "^[A-Za-z][A-Za-z0-9_+/-]*$",
+    maxLength: 64,
+    errorCode: "INVALID_TIME_ZONE",
+    expects: "Use the name of an IANA time zone, like Europe/Berlin or UTC",
+    description: "IANA time zone in which a day of the history begins",
+    examples: ["Europe/Berlin"],
+  }),
+  language: Type.Enum(["en", "de"], { description: "Language of the page's own texts", examples: ["en"] }),
+};
+
+export const Branding = Type.Object(brandingFields, {
+  additionalProperties: false,
+  title: "Branding",
+  description: "Appearance and texts of the page",
+});
+export type Branding = Static<typeof Branding>;
+
+const withDefault = <S extends TSchema>(schema: S, value: Static<S>) =>
+  Type.Optional(Type.Unsafe<Static<S>>({ ...schema, default: value }));
+
+/** Branding in a request: omitted fields take their default. */
+const BrandingInput = Type.Object(
+  {
+    display_name: withDefault(brandingFields.display_name, null),
+    about: withDefault(brandingFields.about, null),
+    brand_color: withDefault(brandingFields.brand_color, null),
+    style: withDefault(brandingFields.style, "auto"),
+    show_powered_by: withDefault(brandingFields.show_powered_by, true),
+    website_url: withDefault(brandingFields.website_url, null),
+    hide_from_search: withDefault(brandingFields.hide_from_search, false),
+    timezone: withDefault(brandingFields.timezone, "UTC"),
+    language: withDefault(brandingFields.language, "en"),
+  },
+  {
+    additionalProperties: false,
+    title: "BrandingInput",
+    description: "Replaces the whole branding: omitted fields take their default",
+  },
+);
+export type BrandingInput = Static<typeof BrandingInput>;
+
+const pageFields = {
+  slug: Type.String({
+    pattern: "^[a-z][a-z0-9-]{2,29}$",
+    expects: "Use 3 to 30 letters, digits or hyphens, starting with a letter",
+    errorCode: "INVALID_SLUG",
+    description: "3 to 30 of a-z, 0-9 and -, starting with a letter; no other page has it",
+    examples: ["acme"],
+  }),
+  name: Line({ maxLength: 80, emptyCode: "EMPTY_NAME", description: "1 to 80 characters", examples: ["Acme"] }),
+  enabled: Type.Boolean({ description: "Whether visitors see the page" }),
+  subscriptions_enabled: Type.Boolean({ description: "Whether visitors can subscribe to updates" }),
+};
+
+export const StatusPageCreate = Type.Object(
+  {
+    slug: pageFields.slug,
+    name: pageFields.name,
+    enabled: withDefault(pageFields.enabled, true),
+    subscriptions_enabled: withDefault(pageFields.subscriptions_enabled, true),
+    branding: Type.Optional(BrandingInput),
+  },
+  { additionalProperties: false, title: "StatusPageCreate", description: "A new page" },
+);
+export type StatusPageCreate = Static<typeof StatusPageCreate>;
+
+export const StatusPagePatch = Type.Object(
+  {
+    custom_domain: Type.Optional(
+      nullable(
+        Type.String({
+          maxLength: 253,
+          minLength: 1,
+          description: "Host name of the page; it serves the page once its TXT record proves it. Null removes it",
+          examples: ["status.acme.dev"],
+        }),
+      ),
+    ),
+    slug: Type.Optional(pageFields.slug),
+    name: Type.Optional(pageFields.name),
+    enabled: Type.Optional(pageFields.enabled),
+    subscriptions_enabled: Type.Optional(pageFields.subscriptions_enabled),
+    branding: Type.Optional(BrandingInput),
+  },
+  {
+    additionalProperties: false,
+    title: "StatusPagePatch",
+    description: "Fields to change; branding is replaced as a whole when present",
+    examples: [{ enabled: true, branding: { display_name: "Acme status", brand_color: "#2557D6" } }],
+  },
+);
+export type StatusPagePatch = Static<typeof StatusPagePatch>;
+
+const CustomDomain = Type.Object(
+  {
+    verified: Type.Boolean({ description: "Whether the domain is proved and serves the page", examples: [false] }),
+    record: Type.Object(
+      {
+        type: Type.Enum(["TXT"], { description: "Type of the record" }),
+        name: Type.String({ description: "Name of the record", examples: ["_statusmesh.status.acme.dev"] }),
+        value: Type.String({ description: "Value of the record", examples: ["statusmesh-verify=Kp3vX9dQ2mZ7rT1s"] }),
+      },
+      { additionalProperties: false, description: "The DNS record that proves the domain" },
+    ),
+    checked_at: nullable(Type.String({ format: "date-time", description: "Last look at the record; null before it" })),
+    error: nullable(
+      Type.String({
+        description: "What was wrong then; null for nothing",
+        examples: ["There is no TXT record at _statusmesh.status.acme.dev."],
+      }),
+    ),
+  },
+  { additionalProperties: false, title: "CustomDomain", description: "How a custom domain is proved" },
+);
+export type CustomDomain = Static<typeof CustomDomain>;
+
+export const StatusPage = Type.Object(
+  {
+    id: Id,
+    ...pageFields,
+    branding: Branding,
+    status_url: nullable(
+      Type.String({
+        description: "Where visitors find the page; null while no address serves it",
+        examples: ["https://status.example.org/status"],
+      }),
+    ),
+    logo_url: nullable(Type.String({ description: "Address of the logo; null without one", examples: [null] })),
+    custom_domain: nullable(Type.String({ description: "Host name of the page; null for none", examples: [null] })),
+    custom_domain_proof: nullable(CustomDomain),
+    created_at: Timestamp,
+    updated_at: Timestamp,
+  },
+  { additionalProperties: false, title: "StatusPage", description: "A page for visitors, as its operators see it" },
+);
+export type StatusPage = Static<typeof StatusPage>;
+
+export const StatusPagePage = PageOf(StatusPage);
+
+export const LogoUpload = Type.Object(
+  {
+    image: Type.String({
+      maxLength: 1_000_000,
+      pattern: "^[A-Za-z0-9+/]+={0,2}$",
+      expects: "Send the file as base64, or its bytes as the body with their content type",
+      description: "PNG, JPEG or WebP, base64. A larger file is sent as multipart/form-data or as it is",
+      examples: ["iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="],
+    }),
+  },
+  { additionalProperties: false, title: "LogoUpload", description: "A logo for the page" },
+);
+
+const bindingFields = {
+  public_name: nullable(
+    Line({
+      maxLength: 200,
+      description: "Null shows the monitor's name",
+      examples: ["Checkout"],
+    }),
+  ),
+  public_description: nullable(
+    Line({
+      maxLength: 500,
+      description: "A line below the name; null shows none",
+      examples: ["Cart and payment"],
+    }),
+  ),
+  public_group: nullable(
+    Line({
+      maxLength: 80,
+      description: "Components with the same group are shown together; ungrouped components come last",
+      examples: ["Shop"],
+    }),
+  ),
+};
+
+export const ComponentCreate = Type.Object(
+  {
+    target_id: Id,
+    public_name: withDefault(bindingFields.public_name, null),
+    public_description: withDefault(bindingFields.public_description, null),
+    public_group: withDefault(bindingFields.public_group, null),
+  },
+  {
+    additionalProperties: false,
+    title: "ComponentCreate",
+    description: "A monitor to add to the page, with its public texts",
+  },
+);
+export type ComponentCreate = Static<typeof ComponentCreate>;
+
+export const ComponentBulk = Type.Object(
+  {
+    target_ids: Type.Array(Id, {
+      minItems: 1,
+      maxItems: 1000,
+      description: "Monitors in the order wanted; those on the page already stay as they are",
+    }),
+    public_group: withDefault(bindingFields.public_group, null),
+  },
+  {
+    additionalProperties: false,
+    title: "ComponentBulk",
+    description: "Monitors to add to the page, in one group",
+  },
+);
+export type ComponentBulk = Static<typeof ComponentBulk>;
+
+export const ComponentPatch = Type.Object(
+  {
+    public_name: Type.Optional(bindingFields.public_name),
+    public_description: Type.Optional(bindingFields.public_description),
+    public_group: Type.Optional(bindingFields.public_group),
+  },
+  {
+    additionalProperties: false,
+    title: "ComponentPatch",
+    description: "Omitted fields stay unchanged; null restores the default",
+    examples: [{ public_name: "Checkout", public_group: null }],
+  },
+);
+export type ComponentPatch = Static<typeof ComponentPatch>;
+
+export const ComponentOrder = Type.Object(
+  {
+    target_ids: Type.Array(Type.Unsafe<string>({ ...Id, errorCode: "INVALID_COMPONENT_ID" }), {
+      maxItems: 10_000,
+      description: "Every component of the page, once, in the order wanted",
+    }),
+  },
+  { additionalProperties: false, title: "ComponentOrder", description: "The order of the components" },
+);
+
+export const Component = Type.Object(
+  {
+    target_id: Id,
+    monitor_name: Type.String({ description: "Name of the target", examples: ["Shop"] }),
+    ...bindingFields,
+    sort_order: Type.Integer({ description: "Place on the page, ascending", examples: [0] }),
+  },
+  { additionalProperties: false, title: "Component", description: "A monitor on a page" },
+);
+export type Component = Static<typeof Component>;
+
+export const ComponentPage = PageOf(Component);

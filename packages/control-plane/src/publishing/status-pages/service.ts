@@ -1,0 +1,234 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { urlProblem } from "@statusmesh/shared/url";
+import { newId } from "@statusmesh/shared/ids";
+import { differences, record } from "../../access/audit/service.ts";
+import { type Ctx, inTransaction, requireOwner, requireScope, type System, type Visit } from "../../platform/context.ts";
+import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
+import { iso, type Page } from "../../platform/http/wire.ts";
+import { zoneName } from "../../alerting/maintenance/service.ts";
+import { takeQuota } from "../../access/plans/service.ts";
+import { domainOf, setDomain } from "./domains.ts";
+import { findPage, lockedPage } from "./find.ts";
+import { logoPath } from "./logos.ts";
+import * as queries from "./queries.ts";
+import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPagePatch } from "./schema.ts";
+
+export {
+  addComponent,
+  addComponents,
+  listComponents,
+  removeComponent,
+  reorderComponents,
+  updateComponent,
+} from "./components.ts";
+export { checkDomain, type PublishedNames, publishedNames, recheckDomains, verifiedDomains } from "./domains.ts";
+export { logoFile, logoPath, removeLogo, setLogo } from "./logos.ts";
+
+interface Paging {
+  limit: number;
+  offset: number;
+}
+
+const defaultBranding: Branding = {
+  display_name: null,
+  about: null,
+  brand_color: null,
+  style: "auto",
+  show_powered_by: true,
+  website_url: null,
+  hide_from_search: false,
+  timezone: "UTC",
+  language: "en",
+};
+
+/** The organisation's pages, oldest first. */
+export async function listPages(ctx: Ctx, { limit, offset }: Paging): Promise<Page<StatusPage>> {
+  requireScope(ctx, "status_page:read");
+  const [rows, total] = await Promise.all([
+    queries.selectPages(ctx.sql, ctx.orgId, limit, offset),
+    queries.countPages(ctx.sql, ctx.orgId),
+  ]);
+  return { items: await present(ctx, rows), total, limit, offset };
+}
+
+/** One page. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */
+export async function getPage(ctx: Ctx, id: string): Promise<StatusPage> {
+  requireScope(ctx, "status_page:read");
+  return presentOne(ctx, await findPage(ctx, id));
+}
+
+/** Creates a page. Throws SLUG_TAKEN, and QUOTA_EXCEEDED at the plan's limit. */
+export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<StatusPage> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  const now = new Date(ctx.clock.now());
+  const row: queries.StatusPageRow = {
+    id: newId(),
+    org_id: ctx.orgId,
+    slug: input.slug,
+    name: input.name,
+    enabled: input.enabled ?? true,
+    subscriptions_enabled: input.subscriptions_enabled ?? true,
+    branding: checkedBranding(input.branding),
+    logo_hash: null,
+    custom_domain: null,
+    revision: "0",
+    created_at: now,
+    updated_at: now,
+  };
+  return await inTransaction(ctx, async (tx) => {
+    await takeQuota(tx, "max_status_pages", async () => ({
+      current: await queries.countPages(tx.sql, ctx.orgId),
+      adding: 1,
+    }));
+    if (!(await queries.insertPage(tx.sql, row))) throw slugTaken(row.slug);
+    await queries.notifyPages(tx.sql, row.id);
+    await record(tx, { resourceId: row.id, after: auditable(row) });
+    return await presentOne(tx, row);
+  });
+}
+
+/**
+ * Changes the given fields; `branding` is replaced as a whole. A new slug is effective at once, and the old one is
+ * free.
+ */
+export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): Promise<StatusPage> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  return await inTransaction(ctx, async (own) => {
+    const before = await lockedPage(own, id);
+    const after: queries.StatusPageRow = {
+      ...before,
+      slug: patch.slug ?? before.slug,
+      name: patch.name ?? before.name,
+      enabled: patch.enabled ?? before.enabled,
+      subscriptions_enabled: patch.subscriptions_enabled ?? before.subscriptions_enabled,
+      branding: patch.branding === undefined ? before.branding : checkedBranding(patch.branding),
+      updated_at: new Date(ctx.clock.now()),
+    };
+    if (patch.custom_domain !== undefined) {
+      await setDomain(own, id, patch.custom_domain);
+      after.custom_domain = (await queries.selectPage(own.sql, ctx.orgId, id))!.custom_domain;
+    }
+    try {
+      await queries.updatePage(own.sql, after);
+    } catch (cause) {
+      // 23505, unique_violation: the slug is the only unique column that changes here.
+      if ((cause as { code?: unknown }).code === "23505") throw slugTaken(after.slug, cause);
+      throw cause;
+    }
+    await record(own, { resourceId: id, ...differences({ before: auditable(before), after: auditable(after) }) });
+    return await presentOne(own, after);
+  });
+}
+
+/** Deletes a page; its monitors stay. */
+export async function deletePage(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  await inTransaction(ctx, async (own) => {
+    const before = await lockedPage(own, id);
+    await queries.deletePage(own.sql, ctx.orgId, id);
+    await record(own, { resourceId: id, before: auditable(before) });
+  });
+}
+
+/** A page with every field of the branding. */
+export type PageRow = queries.StatusPageRow;
+export { notifyPages, pagesChannel, type PublicComponentRow } from "./queries.ts";
+
+/** The published page of the requested host, else of /status; null for none. Public, without scopes. */
+export async function servedPage(system: Visit): Promise<PageRow | null> {
+  if (system.pageId !== undefined) return complete(await queries.selectPublishedById(system.sql, system.pageId));
+  if (system.pageSlug === null) return null;
+  if (system.pageSlug !== undefined) return complete(await queries.selectPublishedPage(system.sql, system.pageSlug));
+  if (!system.config.tenancy.path_based_public_routes) return null;
+  return complete(await queries.selectServedPage(system.sql));
+}
+
+/** A page of the organisation, published or not. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */
+export async function pageToPreview(ctx: Ctx, id: string): Promise<PageRow> {
+  requireScope(ctx, "status_page:read");
+  return complete(await findPage(ctx, id))!;
+}
+
+/** Rows of earlier versions lack newer fields of the branding. */
+const complete = (row: queries.StatusPageRow | null): PageRow | null =>
+  row === null ? null : { ...row, branding: branding(row.branding) };
+
+/** Public components of a page, in order. */
+export async function publicComponents(system: System, page: PageRow): Promise<queries.PublicComponentRow[]> {
+  return await queries.selectPublicComponents(system.sql, page.org_id, page.id, new Date(system.clock.now()));
+}
+
+const slugTaken = (slug: string, cause?: unknown) =>
+  new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another status page. Choose a different one.`, {
+    field: "/slug",
+    cause,
+  });
+
+const auditable = (row: queries.StatusPageRow) => ({
+  slug: row.slug,
+  name: row.name,
+  enabled: row.enabled,
+  subscriptions_enabled: row.subscriptions_enabled,
+  custom_domain: row.custom_domain,
+  branding: branding(row.branding),
+});
+
+const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBranding, ...input });
+
+/** The branding for the database. A pattern cannot detect every address that browsers refuse. */
+function checkedBranding(input: BrandingInput | undefined): Branding {
+  const checked = branding(input);
+  const problem = checked.website_url === null ? null : urlProblem(checked.website_url);
+  if (problem !== null) throw new AppError("INVALID_BODY", problem, { field: "/branding/website_url" });
+  const timezone = zoneName(checked.timezone);
+  if (timezone === null)
+    throw new AppError(
+      "INVALID_TIME_ZONE",
+      `${checked.timezone} is no IANA time zone. Use a name like Europe/Berlin or UTC.`,
+      { field: "/branding/timezone" },
+    );
+  return { ...checked, timezone };
+}
+
+/** Public URL of the page: its proved domain, its own host, else /status if it is the page there. */
+function urlOf(
+  { config }: System,
+  row: queries.StatusPageRow,
+  isProved: boolean,
+  atPath: string | null,
+): string | null {
+  if (row.enabled && row.custom_domain !== null && isProved) return hostUrl(row.custom_domain, config);
+  if (config.tenancy.subdomain_public_routes && row.enabled) return pageUrl(row.slug, config);
+  return row.id === atPath ? `${config.server.public_url}/status` : null;
+}
+
+async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promise<StatusPage[]> {
+  const atPath = (await servedPage(ctx))?.id ?? null;
+  return await Promise.all(
+    rows.map(async (row) => {
+      const proof = row.custom_domain === null ? null : await domainOf(ctx, row.id);
+      return {
+        id: row.id,
+        slug: row.slug,
+        name: row.name,
+        enabled: row.enabled,
+        subscriptions_enabled: row.subscriptions_enabled,
+        branding: branding(row.branding),
+        status_url: urlOf(ctx, row, proof?.verified === true, atPath),
+        logo_url: row.logo_hash === null ? null : `${ctx.config.server.public_url}${logoPath(row.logo_hash)}`,
+        custom_domain: row.custom_domain,
+        custom_domain_proof: proof,
+        created_at: iso(row.created_at),
+        updated_at: iso(row.updated_at),
+      };
+    }),
+  );
+}
+
+async function presentOne(ctx: Ctx, row: queries.StatusPageRow): Promise<StatusPage> {
+  const [page] = await present(ctx, [row]);
+  return page!;
+}

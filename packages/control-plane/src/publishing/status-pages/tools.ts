@@ -1,0 +1,117 @@
+import Type from "typebox";
+import { IdText } from "@statusmesh/shared/text";
+import { tool, type Tool } from "../../platform/http/tool.ts";
+import { absent, clipped, ConsoleUrl, consoleUrl, customerText, fitting } from "../../platform/http/tool-texts.ts";
+import { monitorStates as states } from "../../monitoring/targets/schema.ts";
+import { monitorStates } from "../../monitoring/targets/service.ts";
+import type { StatusPage } from "./schema.ts";
+import { getPage, listComponents, listPages } from "./service.ts";
+
+/** Components of a page that are read; more do not fit into a result. */
+const maxComponents = 500;
+/** Longest name, characters. */
+const shortText = 200;
+
+const closed = { additionalProperties: false } as const;
+const page = {
+  page_id: Type.String(),
+  slug: Type.String({ description: "Its name in addresses" }),
+  name: customerText("name of the page"),
+  url: absent(Type.String({ description: "Public address" })),
+  enabled: Type.Boolean({ description: "Published" }),
+};
+
+const rowOf = ({ id, slug, name, status_url, enabled }: StatusPage) => ({
+  page_id: id,
+  slug,
+  name: clipped(name, shortText),
+  url: status_url,
+  enabled,
+});
+
+export const statusPageTools: Tool[] = [
+  tool({
+    name: "list_status_pages",
+    title: "List status pages",
+    description: "The public status pages of the organisation with their ids and addresses.",
+    scope: "status_page:read",
+    input: Type.Object(
+      {
+        limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: "Rows per page" }),
+        cursor: Type.Optional(Type.String({ maxLength: 500, description: "next_cursor of the page before" })),
+      },
+      closed,
+    ),
+    output: Type.Object(
+      {
+        status_pages: Type.Array(Type.Object(page, closed), { description: "Oldest first" }),
+        total: Type.Integer(),
+        left_out: Type.Integer({ description: "Rows that did not fit; next_cursor begins with them" }),
+        next_cursor: absent(Type.String({ description: "For the next page" })),
+      },
+      closed,
+    ),
+    async handle({ ctx, args: { limit }, cursor }) {
+      const offset = Number(cursor.after ?? 0);
+      const { items, total } = await listPages(ctx, { limit, offset });
+      const { rows, leftOut } = fitting(items.map(rowOf));
+      const next = offset + rows.length;
+      return {
+        status_pages: rows,
+        total,
+        left_out: leftOut,
+        next_cursor: next < total && rows.length > 0 ? cursor.next(String(next)) : null,
+      };
+    },
+  }),
+  tool({
+    name: "get_status_page",
+    title: "One status page",
+    description: "One status page with its monitors and their states: what visitors see.",
+    scope: "status_page:read",
+    input: Type.Object(
+      { page_id: IdText({ maxLength: 100, description: "Id of the status page, from list_status_pages" }) },
+      closed,
+    ),
+    output: Type.Object(
+      {
+        ...page,
+        components: Type.Array(
+          Type.Object(
+            {
+              monitor_id: Type.String(),
+              name: customerText("name of the monitor on the page"),
+              state: Type.Enum([...states], { type: "string" }),
+            },
+            closed,
+          ),
+          { description: "In the order of the page" },
+        ),
+        left_out: Type.Integer({ description: "Components that did not fit" }),
+        console_url: ConsoleUrl,
+      },
+      closed,
+    ),
+    async handle({ ctx, args: { page_id } }) {
+      const found = await getPage(ctx, page_id);
+      const { items, total } = await listComponents(ctx, page_id, { limit: maxComponents, offset: 0 });
+      const now = await monitorStates(
+        ctx,
+        items.map(({ target_id }) => target_id),
+      );
+      const { rows } = fitting(
+        items.map(({ target_id, public_name, monitor_name }) => ({
+          monitor_id: target_id,
+          name: clipped(public_name ?? monitor_name, shortText),
+          state: now.get(target_id) ?? ("unknown" as const),
+        })),
+      );
+      return {
+        ...rowOf(found),
+        components: rows,
+        left_out: total - rows.length,
+        console_url: consoleUrl(ctx, `/status-pages/${page_id}`),
+      };
+    },
+  }),
+];

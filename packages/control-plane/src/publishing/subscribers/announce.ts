@@ -1,0 +1,46 @@
+import { newId } from "@statusmesh/shared/ids";
+import type { System } from "../../platform/context.ts";
+import { pageUrl } from "../../platform/http/page-host.ts";
+import { contentOf, type Source } from "./content.ts";
+import { mayHaveNews, queueMessages, selectIncidentNews, selectMaintenanceNews } from "./delivery-queries.ts";
+
+/** Events older than this are not announced: after an outage of StatusMesh, late messages mislead. */
+const lookBackMs = 3_600_000;
+const batch = 200;
+
+/** False when {@link announce} would find nothing. Planning its statements costs far more than this one. */
+export const isNewsDue = async ({ sql, clock }: System): Promise<boolean> =>
+  await mayHaveNews(sql, new Date(clock.now() - lookBackMs), new Date(clock.now()));
+
+/**
+ * Queues messages to subscribers: opened incidents, updates and ends, and maintenance that is scheduled, starts and
+ * ends. Returns the number of deliveries. Each event is queued once, on any number of replicas.
+ */
+export async function announce(system: System): Promise<number> {
+  const now = new Date(system.clock.now());
+  const since = new Date(now.getTime() - lookBackMs);
+  const queue = async (sources: Source[]) =>
+    await queueMessages(
+      system.sql,
+      sources.map((source) => ({
+        id: newId(),
+        orgId: source.org_id,
+        pageId: source.page_id,
+        key: source.key,
+        incidentId: source.incident_id,
+        targetIds: source.target_ids,
+        content: contentOf(source, originOf(system, source.slug)),
+        at: source.at,
+      })),
+      now,
+    );
+  const begun = await queue(await selectIncidentNews(system.sql, since, false, batch));
+  // Ends after openings: an incident may open and end between two runs.
+  const ended = await queue(await selectIncidentNews(system.sql, since, true, batch));
+  const planned = await queue(await selectMaintenanceNews(system.sql, since, now, batch));
+  return begun + ended + planned;
+}
+
+/** Address of a status page, without a path. */
+export const originOf = ({ config }: System, slug: string): string =>
+  config.tenancy.subdomain_public_routes ? pageUrl(slug, config) : config.server.public_url;

@@ -1,0 +1,168 @@
+import type { Context } from "koa";
+import Type from "typebox";
+import { AppError } from "@statusmesh/shared/errors";
+import { validate } from "@statusmesh/shared/validate";
+import { readForm, readJson } from "../../platform/http/body.ts";
+import { csvReply } from "../../platform/http/csv.ts";
+import { visitorAddress } from "../../platform/http/per-ip.ts";
+import { noContent, ok, type Reply, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
+import {
+  Accepted,
+  SubscriberPage,
+  SubscriberParams,
+  SubscriberQuery,
+  SubscriptionChange,
+  SubscriptionRequest,
+  TokenParam,
+} from "./schema.ts";
+import * as service from "./service.ts";
+
+const tag = "Subscribers";
+const maxBytes = 65_536;
+const base = "/api/v1/status-pages/{id}/subscribers";
+const badBodies = [
+  "INVALID_JSON",
+  "INVALID_BODY",
+  "UNKNOWN_FIELD",
+  "UNSUPPORTED_MEDIA_TYPE",
+  "PAYLOAD_TOO_LARGE",
+] as const;
+const message = "If the address is not subscribed yet, a confirmation link is sent to it.";
+
+/** The body of a request, JSON or a form. `scope=all` of a form means every component. */
+async function bodyOf(http: Context): Promise<Record<string, unknown>> {
+  if (http.is("application/x-www-form-urlencoded") !== "application/x-www-form-urlencoded") {
+    const body = await readJson(http, maxBytes);
+    if (typeof body === "object" && body !== null && !Array.isArray(body)) return body as Record<string, unknown>;
+    throw new AppError("INVALID_BODY", "The body must be an object.");
+  }
+  const form = await readForm(http, maxBytes);
+  const ids = form.getAll("component_ids");
+  const texts = Object.fromEntries(
+    ["email", "webhook_url"].flatMap((name) => (form.get(name) ? [[name, form.get(name)!.trim()]] : [])),
+  );
+  const all = form.get("scope") === "all" || ids.length === 0;
+  return {
+    ...texts,
+    ...(all ? {} : { component_ids: ids }),
+    ...(form.has("confirm") ? { confirm: true } : {}),
+    ...(form.has("scope") && all && !texts["email"] && !texts["webhook_url"] ? { component_ids: null } : {}),
+  };
+}
+
+const isBrowser = (http: Context): boolean => http.get("accept").includes("text/html");
+const seeOther = (to: string): Reply => ({ status: 303, headers: { Location: to } });
+
+export const subscriberRoutes: Route[] = [
+  route({
+    method: "POST",
+    path: "/status/subscriptions",
+    auth: "public",
+    tag,
+    summary: "Subscribe to a status page",
+    description:
+      "JSON or a form with `email` or `webhook_url`, and optional `component_ids`. An address gets a confirmation " +
+      "link, a webhook a challenge that its reply must repeat.",
+    replies: { 202: Accepted, 303: null },
+    errors: [
+      ...badBodies,
+      "STATUS_PAGE_NOT_FOUND",
+      "NOT_FOUND",
+      "INVALID_COMPONENT_ID",
+      "INVALID_CHANNEL_CONFIG",
+      "SSRF_BLOCKED",
+      "DOMAIN_DENYLISTED",
+      "RATE_LIMITED",
+    ],
+    handle: async ({ ctx, http }) => {
+      const browser = isBrowser(http);
+      try {
+        const input = validate(SubscriptionRequest, await bodyOf(http)) as SubscriptionRequest;
+        await service.subscribe(ctx, input, visitorAddress(http, ctx.config));
+      } catch (error) {
+        if (!browser || !(error instanceof AppError) || error.status === 404 || error.status >= 500) throw error;
+        return seeOther(`/status/subscribe?error=${error.code === "RATE_LIMITED" ? "limit" : "input"}`);
+      }
+      return browser ? seeOther("/status/subscribe?done=1") : { status: 202, body: { message } };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/status/subscriptions/{token}",
+    auth: "public",
+    tag,
+    summary: "Confirm a subscription or choose its components",
+    description: "JSON or a form with `confirm` and `component_ids` (null: all).",
+    params: TokenParam,
+    replies: { 204: null, 303: null },
+    errors: [...badBodies, "SUBSCRIPTION_NOT_FOUND", "INVALID_COMPONENT_ID"],
+    handle: async ({ ctx, params, http }) => {
+      const change = validate(SubscriptionChange, await bodyOf(http)) as SubscriptionChange;
+      await service.changeSubscription(ctx, params.token, change);
+      return isBrowser(http) ? seeOther(`/status/subscriptions/${params.token}?saved=1`) : noContent();
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/status/subscriptions/{token}/unsubscribe",
+    auth: "public",
+    tag,
+    summary: "End a subscription",
+    description: "The one-click unsubscription of RFC 8058. The address is deleted; a repetition changes nothing.",
+    params: TokenParam,
+    replies: { 204: null, 303: null },
+    handle: async ({ ctx, params, http }) => {
+      await service.unsubscribe(ctx, params.token);
+      return isBrowser(http) ? seeOther(`/status/subscriptions/${params.token}?ended=1`) : noContent();
+    },
+  }),
+  route({
+    method: "GET",
+    path: base,
+    auth: "tenant",
+    scope: "status_page:read",
+    role: "owner",
+    tag,
+    summary: "List the subscribers of a status page",
+    description: "Newest first. Addresses are masked.",
+    params: IdParam,
+    query: SubscriberQuery,
+    replies: { 200: SubscriberPage },
+    errors: ["STATUS_PAGE_NOT_FOUND"],
+    cache: "no-store",
+    handle: async ({ ctx, params, query }) => ok(await service.listSubscribers(ctx, params.id, query)),
+  }),
+  route({
+    method: "GET",
+    path: `${base}/export`,
+    auth: "tenant",
+    scope: "status_page:read",
+    role: "owner",
+    tag,
+    summary: "Export the confirmed subscribers of a status page",
+    description: "CSV (RFC 4180) with full addresses, by kind and address. Sent while it is read.",
+    params: IdParam,
+    replies: { 200: Type.String({ description: "CSV", examples: ["kind,address,created_at,confirmed_at"] }) },
+    errors: ["STATUS_PAGE_NOT_FOUND"],
+    mediaType: "text/csv",
+    cache: "no-store",
+    handle: async ({ ctx, params }) => csvReply("subscribers.csv", await service.exportSubscribers(ctx, params.id)),
+  }),
+  route({
+    method: "DELETE",
+    path: `${base}/{subscriber_id}`,
+    auth: "tenant",
+    scope: "status_page:write",
+    role: "owner",
+    tag,
+    summary: "Remove a subscriber",
+    params: SubscriberParams,
+    replies: { 204: null },
+    errors: ["STATUS_PAGE_NOT_FOUND", "SUBSCRIBER_NOT_FOUND"],
+    handle: async ({ ctx, params }) => {
+      await service.removeSubscriber(ctx, params.id, params.subscriber_id);
+      return noContent();
+    },
+  }),
+];

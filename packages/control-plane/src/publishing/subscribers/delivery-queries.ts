@@ -1,0 +1,286 @@
+import { freePlaces } from "../../platform/db/free-places.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import type { FreePlaces } from "../../platform/outbound/lanes.ts";
+import type { Content, Source } from "./content.ts";
+import type { SubscriberRow } from "./queries.ts";
+import type { Kind } from "./schema.ts";
+
+/** A message to queue. */
+export interface NewMessage {
+  id: string;
+  orgId: string;
+  pageId: string;
+  key: string;
+  incidentId: string | null;
+  targetIds: string[];
+  content: Content;
+  /** Time of the event; later subscribers do not get the message. */
+  at: Date;
+}
+
+/**
+ * Stores messages and queues each for the active subscribers of its page and components, in one statement. A message
+ * with a stored key is skipped. Returns the number of deliveries.
+ */
+export async function queueMessages(sql: Db, messages: readonly NewMessage[], now: Date): Promise<number> {
+  if (messages.length === 0) return 0;
+  const rows = messages.map(({ id, orgId, pageId, key, incidentId, targetIds, content, at }) => ({
+    id,
+    org_id: orgId,
+    page_id: pageId,
+    key,
+    incident_id: incidentId,
+    target_ids: targetIds,
+    content,
+    at: at.toISOString(),
+  }));
+  const { count } = await sql`
+    with news as (
+      insert into subscriber_messages (id, org_id, page_id, key, incident_id, target_ids, content, at, created_at)
+      select n.id, n.org_id, n.page_id, n.key, n.incident_id,
+        array(select jsonb_array_elements_text(n.target_ids)::uuid), n.content, n.at, ${now}
+      from jsonb_to_recordset(${sql.json(rows as never)}) as n (id uuid, org_id uuid, page_id uuid, key text,
+        incident_id uuid, target_ids jsonb, content jsonb, at timestamptz)
+      on conflict (page_id, key) do nothing
+      returning id, page_id, target_ids, at
+    )
+    insert into subscriber_deliveries (message_id, subscriber_id, kind, page_id, host, due_at)
+    select n.id, s.id, s.kind, s.page_id, s.host, ${now} from news n join subscribers s on s.page_id = n.page_id
+    where s.state = 'active' and s.confirmed_at <= n.at
+      and (s.component_ids is null or s.component_ids && n.target_ids)`;
+  return count;
+}
+
+const published = (sql: Db) => sql`
+  p.enabled and p.subscriptions_enabled
+  and exists (select from subscribers s where s.page_id = p.id and s.state = 'active')`;
+
+const pageColumns = (sql: Db) => sql`p.id as page_id, p.org_id, p.slug, p.name as page_name, p.branding`;
+
+/**
+ * Public events of incidents since `since` that are not queued. An end is
+ * announced only after its opening, and nothing under maintenance.
+ */
+export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, limit: number): Promise<Source[]> {
+  return await sql<Source[]>`
+    select ${pageColumns(sql)}, 'event:' || e.id as key, e.at, i.id as incident_id, array[i.target_id] as target_ids,
+      array[coalesce(c.public_name, t.name)] as components, i.public_title as title, i.severity,
+      case when e.kind = 'updated' then e.detail ->> 'phase' else e.kind end as kind,
+      e.detail ->> 'message' as message, null::timestamptz as starts_at, null::timestamptz as ends_at
+    from incident_events e
+    join incidents i on i.id = e.incident_id and not i.retracted and not i.in_maintenance
+    join targets t on t.id = i.target_id
+    join status_page_components c on c.target_id = i.target_id
+    join status_pages p on p.id = c.page_id and ${published(sql)}
+    where e.at > ${since} and ${
+      ends
+        ? sql`e.kind = 'resolved'
+            and exists (select from subscriber_messages m where m.page_id = p.id and m.incident_id = i.id)`
+        : sql`(e.kind = 'reopened' or (e.kind = 'opened' and i.opened_by = 'engine')
+            or (e.kind = 'updated' and exists (
+              select from incident_updates u where u.id = (e.detail ->> 'update_id')::uuid and u.notify_subscribers)))`
+    } and not exists (select from subscriber_messages m where m.page_id = p.id and m.key = 'event:' || e.id)
+    order by e.at, e.id limit ${limit}`;
+}
+
+/** Maintenance that was announced, started or ended since `since` and is not queued. */
+export async function selectMaintenanceNews(sql: Db, since: Date, now: Date, limit: number): Promise<Source[]> {
+  return await sql<Source[]>`
+    select ${pageColumns(sql)}, n.kind || ':' || o.id as key, n.at, null::uuid as incident_id,
+      array_agg(c.target_id) as target_ids, array_agg(coalesce(c.public_name, t.name)
+        order by wt.position) as components,
+      w.title, null as severity, n.kind, w.description as message, o.starts_at, o.ends_at
+    from maintenance_occurrences o
+    join maintenance_windows w on w.id = o.window_id
+    join maintenance_window_targets wt on wt.window_id = w.id
+    join targets t on t.id = wt.target_id
+    join status_page_components c on c.target_id = wt.target_id
+    join status_pages p on p.id = c.page_id and ${published(sql)}
+    cross join lateral (values ('scheduled', w.created_at), ('started', o.starts_at), ('completed', o.ends_at))
+      as n (kind, at)
+    where not o.cancelled and n.at > ${since} and n.at <= ${now}
+      and (n.kind <> 'scheduled' or (o.starts_at > ${now} and o.id = (
+        select f.id from maintenance_occurrences f where f.window_id = w.id and not f.cancelled
+        order by f.starts_at limit 1)))
+      and not exists (select from subscriber_messages m where m.page_id = p.id and m.key = n.kind || ':' || o.id)
+    group by p.id, n.kind, n.at, o.id, w.id order by n.at limit ${limit}`;
+}
+
+/**
+ * True when there may be something to announce: an active subscriber, and since `since` an event of an incident or of
+ * maintenance.
+ */
+export async function mayHaveNews(sql: Db, since: Date, now: Date): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from subscribers where state = 'active') and (
+      exists (select from incident_events where at > ${since})
+      or exists (select from maintenance_windows where created_at > ${since})
+      or exists (select from maintenance_occurrences
+                 where not cancelled and starts_at > ${since} and starts_at <= ${now})
+      or exists (select from maintenance_occurrences
+                 where not cancelled and ends_at > ${since} and ends_at <= ${now})) as found`;
+  return row?.found === true;
+}
+
+/** True when a confirmation or a message is due. */
+export async function isAnyDue(sql: Db, now: Date): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from subscribers where confirm_due_at <= ${now} and state = 'pending')
+      or exists (select from subscriber_deliveries where due_at <= ${now}) as found`;
+  return row?.found === true;
+}
+
+/**
+ * Organisations whose alerts could be sent now and have waited since `before`. Alerts that wait for an older one of
+ * their incident, for a pause, for a delivery in flight or for a channel that fails or is disabled do not count.
+ */
+const alerting = (sql: Db, { now, alertsSince }: Pick<Claim, "now" | "alertsSince">) => sql`
+  select distinct d.org_id
+  from deliveries d
+  join channels c on c.id = d.channel_id and c.enabled
+  left join channel_health h on h.channel_id = c.id
+  where d.state = 'pending' and d.attempt_count = 0 and d.next_attempt_at < ${alertsSince}
+    and h.failing_since is null and coalesce(h.paused_until <= ${now}, true)
+    and not exists (select from deliveries busy
+                    where busy.channel_id = d.channel_id and busy.state = 'pending' and busy.leased_until > ${now})
+    and not exists (select from deliveries older
+                    where older.incident_id = d.incident_id and older.channel_id = d.channel_id
+                      and older.state = 'pending' and (older.created_at, older.id) < (d.created_at, d.id))`;
+
+export interface Claim {
+  kind: Kind;
+  now: Date;
+  /** Organisations whose alerts wait since before this are left out; see {@link alerting}. */
+  alertsSince: Date;
+  /** Maximum number of rows. */
+  room: number;
+  pages: FreePlaces;
+  hosts: FreePlaces;
+  orgs: FreePlaces;
+}
+
+/**
+ * Common table expressions up to `chosen`: of `groups` (page_id, host) and the due rows of each (`dueOf`: ids, due_at),
+ * as many as page, host and organisation have places. Places go to pages in turn, and within a page to its hosts.
+ */
+const chosen = (sql: Db, claim: Claim, dueOf: ReturnType<typeof sql>) => sql`
+  alerting as materialized (${alerting(sql, claim)}),
+  pages_free as (${freePlaces(sql, claim.pages)}),
+  hosts_free as (${freePlaces(sql, claim.hosts)}),
+  orgs_free as (${freePlaces(sql, claim.orgs)}),
+  open_groups as (
+    select g.page_id, g.host, p.org_id,
+           coalesce(pages_free.free, ${claim.pages.limit}) as page_free,
+           coalesce(hosts_free.free, ${claim.hosts.limit}) as host_free,
+           coalesce(orgs_free.free, ${claim.orgs.limit}) as org_free
+    from groups g
+    join status_pages p on p.id = g.page_id and p.org_id not in (select org_id from alerting)
+    left join pages_free on pages_free.key = g.page_id::text
+    left join hosts_free on hosts_free.key = g.host
+    left join orgs_free on orgs_free.key = p.org_id::text
+  ), candidates as (
+    select g.*, next.ids, next.due_at,
+           row_number() over (partition by g.page_id order by next.host_turn, next.due_at) as page_turn
+    from open_groups g
+    cross join lateral (
+      select due.*, row_number() over (order by due.due_at) as host_turn from (${dueOf}) due
+      order by due.due_at limit least(g.page_free, g.host_free, g.org_free)
+    ) next
+  ), by_host as (
+    select *, row_number() over (partition by host order by page_turn, due_at) as host_place
+    from candidates where page_turn <= page_free
+  ), by_org as (
+    select *, row_number() over (partition by org_id order by page_turn, due_at) as org_place
+    from by_host where host_place <= host_free
+  ), chosen as (
+    select ids, page_turn, due_at from by_org where org_place <= org_free
+    order by page_turn, due_at limit ${claim.room}
+  )`;
+
+export interface DueDelivery extends SubscriberRow {
+  message_id: string;
+  content: Content;
+  /** Including this one. */
+  attempts: number;
+}
+
+/** Takes deliveries that are due and dates each to its next attempt. */
+export async function takeDue(sql: Db, claim: Claim): Promise<DueDelivery[]> {
+  const { kind, now } = claim;
+  return await sql<DueDelivery[]>`
+    with recursive groups as (
+      (select page_id, host from subscriber_deliveries where kind = ${kind} and due_at is not null
+       order by page_id, host limit 1)
+      union all
+      select next.page_id, next.host
+      from groups g
+      cross join lateral (
+        select d.page_id, d.host from subscriber_deliveries d
+        where d.kind = ${kind} and d.due_at is not null and (d.page_id, d.host) > (g.page_id, g.host)
+        order by d.page_id, d.host limit 1) next
+    ), ${chosen(
+      sql,
+      claim,
+      sql`
+        select array[d.message_id, d.subscriber_id] as ids, d.due_at from subscriber_deliveries d
+        where d.kind = ${kind} and d.page_id = g.page_id and d.host = g.host and d.due_at <= ${now}`,
+    )}, due as (
+      select d.message_id, d.subscriber_id
+      from chosen join subscriber_deliveries d on d.message_id = ids[1] and d.subscriber_id = ids[2]
+      where d.due_at <= ${now}
+      for update of d skip locked
+    ), taken as (
+      update subscriber_deliveries d set attempts = d.attempts + 1,
+        due_at = case when d.attempts >= 4 then null
+          else ${now}::timestamptz + make_interval(secs => 30 * (4 ^ d.attempts)) end
+      from due where d.message_id = due.message_id and d.subscriber_id = due.subscriber_id
+      returning d.message_id, d.subscriber_id, d.attempts
+    )
+    select s.*, taken.message_id, taken.attempts, m.content
+    from taken join subscribers s on s.id = taken.subscriber_id join subscriber_messages m on m.id = taken.message_id`;
+}
+
+export async function markDelivered(sql: Db, messageId: string, subscriberId: string, at: Date): Promise<void> {
+  await sql`
+    update subscriber_deliveries set due_at = null, delivered_at = ${at}
+    where message_id = ${messageId} and subscriber_id = ${subscriberId}`;
+}
+
+/** Gives up deliveries that are due since before `before`: their receivers had no place, or nothing ran. */
+export async function giveUp(sql: Db, before: Date): Promise<void> {
+  await sql`update subscriber_deliveries set due_at = null where due_at < ${before}`;
+}
+
+export interface DueConfirmation extends SubscriberRow {
+  page_name: string;
+  slug: string;
+  language: string | null;
+}
+
+/** Takes subscribers whose confirmation is due; three attempts each. */
+export async function takeConfirmations(sql: Db, claim: Claim): Promise<DueConfirmation[]> {
+  const { kind, now } = claim;
+  const isDue = sql`s.state = 'pending' and s.confirm_due_at <= ${now}`;
+  return await sql<DueConfirmation[]>`
+    with waiting as materialized (
+      select s.id, s.page_id, s.host, s.confirm_due_at as due_at from subscribers s
+      where ${isDue} and s.kind = ${kind}
+    ), groups as (
+      select distinct page_id, host from waiting
+    ), ${chosen(
+      sql,
+      claim,
+      sql`
+        select array[w.id] as ids, w.due_at from waiting w where w.page_id = g.page_id and w.host = g.host`,
+    )}, due as (
+      select s.id from chosen join subscribers s on s.id = ids[1] where ${isDue} for update of s skip locked
+    )
+    update subscribers s set attempts = s.attempts + 1,
+      confirm_due_at = case when s.attempts >= 2 then null else ${now}::timestamptz + interval '1 minute' end
+    from due, status_pages p where s.id = due.id and p.id = s.page_id
+    returning s.*, p.name as page_name, p.slug, p.branding ->> 'language' as language`;
+}
+
+export async function confirmationSent(sql: Db, id: string): Promise<void> {
+  await sql`update subscribers set confirm_due_at = null where id = ${id}`;
+}

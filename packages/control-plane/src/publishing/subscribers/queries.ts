@@ -1,0 +1,148 @@
+import type { Db } from "../../platform/db/sql.ts";
+import type { Kind } from "./schema.ts";
+
+export interface SubscriberRow {
+  id: string;
+  org_id: string;
+  page_id: string;
+  kind: Kind;
+  address: string;
+  /** Host of a webhook; empty for an email address. */
+  host: string;
+  token: string;
+  secret: string | null;
+  state: "pending" | "active";
+  component_ids: string[] | null;
+  asked_at: Date;
+  asked_count: number;
+  created_at: Date;
+  confirmed_at: Date | null;
+}
+
+const columns = (sql: Db) => sql`
+  s.id, s.org_id, s.page_id, s.kind, s.address, s.host, s.token, s.secret, s.state, s.component_ids,
+  s.asked_at, s.asked_count, s.created_at, s.confirmed_at`;
+
+/**
+ * Adds a pending subscriber that is due for its confirmation. A pending one is asked again, at most
+ * `maxAsked` times and not before `askedBefore`. An active one does not change.
+ */
+export async function upsertPending(
+  sql: Db,
+  row: Omit<SubscriberRow, "state" | "asked_count" | "confirmed_at" | "created_at">,
+  { askedBefore, maxAsked }: { askedBefore: Date; maxAsked: number },
+): Promise<void> {
+  await sql`
+    insert into subscribers
+      (id, org_id, page_id, kind, address, host, token, secret, state, component_ids, asked_at,
+      confirm_due_at, created_at)
+    values (${row.id}, ${row.org_id}, ${row.page_id}, ${row.kind}, ${row.address}, ${row.host}, ${row.token},
+      ${row.secret}, 'pending', ${row.component_ids}, ${row.asked_at}, ${row.asked_at}, ${row.asked_at})
+    on conflict (page_id, kind, address) do update set asked_at = excluded.asked_at,
+      asked_count = subscribers.asked_count + 1, confirm_due_at = excluded.asked_at, attempts = 0,
+      component_ids = excluded.component_ids
+    where subscribers.state = 'pending' and subscribers.asked_at < ${askedBefore}
+      and subscribers.asked_count < ${maxAsked}`;
+}
+
+/** True when the page has at least `most` subscribers, confirmed or not. */
+export async function isFull(sql: Db, pageId: string, most: number): Promise<boolean> {
+  const rows = await sql`select 1 from subscribers where page_id = ${pageId} offset ${most - 1} limit 1`;
+  return rows.length > 0;
+}
+
+export async function selectByToken(sql: Db, token: string): Promise<SubscriberRow | null> {
+  const [row] = await sql<SubscriberRow[]>`select ${columns(sql)} from subscribers s where s.token = ${token}`;
+  return row ?? null;
+}
+
+export async function updateSubscription(
+  sql: Db,
+  token: string,
+  { confirmAt, componentIds }: { confirmAt: Date | null; componentIds: string[] | null | undefined },
+): Promise<void> {
+  await sql`
+    update subscribers set
+      state = case when ${confirmAt}::timestamptz is null then state else 'active' end,
+      confirmed_at = coalesce(confirmed_at, ${confirmAt}::timestamptz),
+      confirm_due_at = case when ${confirmAt}::timestamptz is null then confirm_due_at end
+      ${componentIds === undefined ? sql`` : sql`, component_ids = ${componentIds}`}
+    where token = ${token}`;
+}
+
+export async function deleteByToken(sql: Db, token: string): Promise<void> {
+  await sql`delete from subscribers where token = ${token}`;
+}
+
+/** Ends the email subscriptions of an address on every page. Returns how many. */
+export async function deleteByAddress(sql: Db, address: string): Promise<number> {
+  const { count } = await sql`delete from subscribers where kind = 'email' and address = ${address}`;
+  return count;
+}
+
+export async function selectSubscribers(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  limit: number,
+  offset: number,
+): Promise<SubscriberRow[]> {
+  return await sql<SubscriberRow[]>`
+    select ${columns(sql)} from subscribers s where s.org_id = ${orgId} and s.page_id = ${pageId}
+    order by s.created_at desc, s.id limit ${limit} offset ${offset}`;
+}
+
+export type ConfirmedRow = Pick<SubscriberRow, "kind" | "address" | "created_at" | "confirmed_at">;
+
+/** Confirmed subscribers by kind and address, after `after`: the order of an index. */
+export async function selectConfirmed(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  after: Pick<SubscriberRow, "kind" | "address"> | null,
+  limit: number,
+): Promise<ConfirmedRow[]> {
+  return await sql<ConfirmedRow[]>`
+    select s.kind, s.address, s.created_at, s.confirmed_at from subscribers s
+    where s.org_id = ${orgId} and s.page_id = ${pageId} and s.state = 'active'
+      ${after === null ? sql`` : sql`and (s.kind, s.address) > (${after.kind}, ${after.address})`}
+    order by s.kind, s.address limit ${limit}`;
+}
+
+export async function countSubscribers(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+): Promise<{ total: number; active: number }> {
+  const [row] = await sql<{ total: number; active: number }[]>`
+    select count(*)::integer as total, count(*) filter (where state = 'active')::integer as active
+    from subscribers where org_id = ${orgId} and page_id = ${pageId}`;
+  return row!;
+}
+
+/** Deletes a subscriber; null for an absent one. */
+export async function deleteSubscriber(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  id: string,
+): Promise<SubscriberRow | null> {
+  const [row] = await sql<SubscriberRow[]>`
+    delete from subscribers s where s.org_id = ${orgId} and s.page_id = ${pageId} and s.id = ${id}
+    returning ${columns(sql)}`;
+  return row ?? null;
+}
+
+/** Components of the page, in the order of the page. */
+export async function selectComponentsOf(sql: Db, pageId: string): Promise<{ id: string; name: string }[]> {
+  return await sql<{ id: string; name: string }[]>`
+    select c.target_id as id, coalesce(c.public_name, t.name) as name
+    from status_page_components c join targets t on t.id = c.target_id
+    where c.page_id = ${pageId} order by c.public_group nulls last, c.sort_order, t.name`;
+}
+
+/** Deletes subscriptions that were not confirmed, and old messages. */
+export async function purge(sql: Db, { pendingBefore, messagesBefore }: Record<string, Date>): Promise<void> {
+  await sql`delete from subscribers where state = 'pending' and asked_at < ${pendingBefore!}`;
+  await sql`delete from subscriber_messages where created_at < ${messagesBefore!}`;
+}

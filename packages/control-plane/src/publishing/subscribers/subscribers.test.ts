@@ -1,0 +1,328 @@
+import t from "tap";
+import { newId } from "@statusmesh/shared/ids";
+import { webhookSignature } from "../../alerting/channels/service.ts";
+import { makeSealer } from "../../platform/crypto/seal.ts";
+import { loadAssets } from "../../platform/html/assets.ts";
+import { mountPages } from "../../platform/html/pages.ts";
+import { openViews } from "../../platform/html/views.ts";
+import { postUpdate, reportIncident, resolveIncident } from "../../alerting/incidents/service.ts";
+import { createWindow } from "../../alerting/maintenance/service.ts";
+
+import { subscriptionPages } from "../public/subscription-pages.ts";
+import { addComponent, createPage, updatePage } from "../status-pages/service.ts";
+import { createTarget } from "../../monitoring/targets/service.ts";
+import { serve } from "../../testing/app.ts";
+import { day, hour, minute, noon } from "../../testing/clock.ts";
+import { startMailbox } from "../../testing/mailbox.ts";
+import { startSink } from "../../testing/sink.ts";
+import { allowPrivate, newOrg, openWorld } from "../../testing/world.ts";
+import { subscriberRoutes } from "./api.ts";
+import { announce, areMessagesDue, isNewsDue, openWebhookSender, sendMails, sweepSubscribers } from "./engine.ts";
+import { openSecret } from "./sealing.ts";
+import type { SecretRow } from "./sealing-queries.ts";
+import { endSubscriptions } from "./service.ts";
+
+const mailbox = await startMailbox(t);
+const world = await openWorld(t, { env: { SM_EMAIL__SMTP_URL: mailbox.url } });
+const { sql, clock, log } = world;
+clock.at = noon;
+const system = allowPrivate(world.system);
+const owner = { ...(await newOrg(system)), ...allowPrivate(world.system) };
+const newTarget = async (name: string) =>
+  (await createTarget(owner, { name, check: { type: "tcp", host: "shop.example.org", port: 443, timeout: 1000 } })).id;
+const [web, api] = [await newTarget("Web"), await newTarget("API")];
+const page = await createPage(owner, { slug: "acme", name: "Acme status" });
+for (const target_id of [web, api]) await addComponent(owner, page.id, { target_id });
+const sink = await startSink(t, (request, reply) => {
+  const body = JSON.parse(request.body.toString()) as { challenge?: string };
+  reply.writeHead(200).end(body.challenge ?? "ok");
+});
+const webhooks = openWebhookSender(system, { ca: sink.ca });
+const sendWebhooks = async (sender = webhooks) => {
+  const started = await sender.start();
+  await sender.ended();
+  return started;
+};
+const views = openViews({ assets: loadAssets() });
+const pages = mountPages(subscriptionPages, { public: async () => system, tenant: async () => owner }, views);
+const ask = await serve(t, system, subscriberRoutes, {
+  public: () => system,
+  tenant: () => owner,
+  page: pages,
+});
+const path = "/status/subscriptions";
+/** As the jobs do: only what is due is run. */
+const run = async () => {
+  if (await isNewsDue(system)) await announce(system);
+  return (await areMessagesDue(system)) ? (await sendMails(system)) + (await sendWebhooks()) : 0;
+};
+const tokenIn = (text: string) => /subscriptions\/([\w-]{43})/.exec(text)![1]!;
+const lastTo = (to: string) => mailbox.mails.findLast((mail) => mail.to.includes(to))!;
+const subscribe = async (email: string, more: object = {}) => {
+  await ask("POST", path, { email, ...more });
+  await run();
+  const token = tokenIn(lastTo(email).text);
+  await ask("POST", `${path}/${token}`, { confirm: true });
+  return token;
+};
+const mailsTo = (to: string) =>
+  mailbox.mails
+    .filter((mail) => mail.to.includes(to))
+    .map(({ text }) => /^Subject: (.*)$/m.exec(text)![1]!)
+    .filter((subject) => !subject.startsWith("Confirm"));
+
+t.beforeEach(async () => {
+  clock.advance(2 * hour);
+  await sql`delete from subscribers`;
+  await sql`delete from subscriber_messages`;
+});
+
+t.test("an address is confirmed by a button, chooses components and ends the subscription", async (t) => {
+  const accepted = await ask("POST", path, { email: "Ann@Example.org" });
+  t.equal(accepted.status, 202);
+  await run();
+  const first = lastTo("ann@example.org");
+  const token = tokenIn(first.text);
+  t.match(first.text, /List-Unsubscribe-Post: List-Unsubscribe=One-Click/i);
+  const own = `${path}/${token}`;
+  for (const _ of [1, 2]) t.match((await ask("GET", own)).text, /Confirm subscription/);
+  t.match(await sql`select state from subscribers`, [{ state: "pending" }], "a GET confirms nothing");
+  t.equal((await ask("POST", own, { confirm: true })).status, 204);
+  t.match(await sql`select state, component_ids from subscribers`, [{ state: "active", component_ids: null }]);
+  t.same(
+    (await ask("POST", path, { email: "ann@example.org" })).body,
+    accepted.body,
+    "the same reply for known and new addresses",
+  );
+  t.equal(await run(), 0, "no second confirmation");
+  t.match(await ask("POST", own, { component_ids: [newId()] }), { body: { error: { code: "INVALID_COMPONENT_ID" } } });
+  t.equal((await ask("POST", own, { component_ids: [api] })).status, 204);
+  t.match((await ask("GET", own)).text, /Unsubscribe/);
+  const [unsubscribe] = /(?<=List-Unsubscribe:\s*<)[^>]+/i.exec(first.text) ?? [];
+  t.equal(unsubscribe, `https://status.example.org${own}/unsubscribe`);
+  for (const method of ["GET", "HEAD"]) {
+    const scanned = await fetch(`${ask.origin}${own}/unsubscribe`, { method, redirect: "manual" });
+    t.equal(scanned.headers.get("location"), own, `${method} leads to the page of the subscription`);
+    t.equal(scanned.headers.get("referrer-policy"), "no-referrer");
+  }
+  t.equal((await sql`select from subscribers`).length, 1, "a GET ends nothing");
+  for (const _ of [1, 2]) t.equal((await ask("POST", `${own}/unsubscribe`, {})).status, 204);
+  t.equal((await sql`select from subscribers`).length, 0);
+  t.match((await ask("GET", own)).status, 404);
+  t.notOk(
+    log.lines.some((line) => JSON.stringify(line).includes("ann@")),
+    "no address in the log",
+  );
+});
+
+t.test("the form works without JavaScript", async (t) => {
+  t.match((await ask("GET", "/status/subscribe")).text, /<form method="post" action="\/status\/subscriptions">/);
+  const send = async (body: string) =>
+    await fetch(`${ask.origin}${path}`, {
+      method: "POST",
+      redirect: "manual",
+      headers: { accept: "text/html", "content-type": "application/x-www-form-urlencoded" },
+      body,
+    });
+  t.equal(
+    (await send(`email=bob%40example.org&scope=some&component_ids=${web}`)).headers.get("location"),
+    "/status/subscribe?done=1",
+  );
+  t.match(await sql`select address, component_ids from subscribers`, [
+    { address: "bob@example.org", component_ids: [web] },
+  ]);
+  t.equal((await send("email=nobody")).headers.get("location"), "/status/subscribe?error=input");
+});
+
+t.test("subscribers are sent incidents, updates and ends of their components, each once", async (t) => {
+  await subscribe("all@example.org");
+  await subscribe("api@example.org", { component_ids: [api] });
+  clock.advance(minute);
+  const incident = await reportIncident(owner, {
+    target_id: web,
+    severity: "major",
+    public_title: "Payments fail",
+    message: "We look into it.",
+  });
+  await Promise.all([announce(system), announce(system)]);
+  await run();
+  clock.advance(minute);
+  await postUpdate(owner, incident.id, { phase: "identified", message: "A disk is full." });
+  await postUpdate(owner, incident.id, { phase: "monitoring", message: "Quiet." }, { notify: false });
+  await run();
+  clock.advance(minute);
+  await resolveIncident(owner, incident.id);
+  await run();
+  await run();
+  t.strictSame(mailsTo("all@example.org"), [
+    "Investigating: Payments fail",
+    "Identified: Payments fail",
+    "Resolved: Payments fail",
+  ]);
+  t.match(lastTo("all@example.org").text, /https:\/\/status\.example\.org\/status\/incidents\//);
+  t.strictSame(mailsTo("api@example.org"), []);
+});
+
+t.test("subscribers are notified when maintenance is scheduled, starts and ends", async (t) => {
+  await subscribe("plan@example.org");
+  clock.advance(minute);
+  const at = (ms: number) => new Date(clock.at + ms).toISOString();
+  await createWindow(owner, {
+    title: "Upgrade",
+    starts_at: at(30 * minute),
+    ends_at: at(hour),
+    component_ids: [web],
+    recurrence: { rule: "FREQ=DAILY;COUNT=2", time_zone: "UTC" },
+  });
+  for (const _ of [1, 2, 3, 4]) {
+    await run();
+    clock.advance(20 * minute);
+  }
+  t.strictSame(mailsTo("plan@example.org"), [
+    "Maintenance scheduled: Upgrade",
+    "Maintenance started: Upgrade",
+    "Maintenance completed: Upgrade",
+  ]);
+});
+
+t.test("a webhook answers a challenge, and its messages are signed; private addresses are refused", async (t) => {
+  t.equal((await ask("POST", path, { webhook_url: `${sink.url}/hook` })).status, 202);
+  await run();
+  const challenge = JSON.parse(sink.received.at(-1)!.body.toString());
+  t.match(challenge, { type: "verification", challenge: String, secret: String, manage_url: String });
+  t.match(await sql`select state from subscribers`, [{ state: "active" }]);
+  clock.advance(minute);
+  await reportIncident(owner, { target_id: api, severity: "minor", public_title: "Slow", message: "We look." });
+  await run();
+  const sent = sink.received.at(-1)!;
+  const sentAt = Number(sent.headers["x-service-timestamp"]) * 1000;
+  t.match(sent.headers, webhookSignature(challenge.secret, sentAt, sent.body.toString()), "signed with the secret");
+  t.match(JSON.parse(sent.body.toString()), {
+    type: "update",
+    kind: "investigating",
+    title: "Slow",
+    components: ["API"],
+  });
+  const guarded = await serve(t, world.system, subscriberRoutes, { public: () => world.system });
+  t.match(await guarded("POST", path, { webhook_url: "https://127.0.0.1/hook" }), {
+    status: 400,
+    body: { error: { code: "SSRF_BLOCKED", field: "/webhook_url" } },
+  });
+});
+
+t.test("a webhook secret is sealed; one of an earlier release once the update is over", async (t) => {
+  const sealing = { ...system, sealer: makeSealer(Buffer.alloc(32, 7)) };
+  const stored = async () => (await sql<{ secret: string }[]>`select secret from subscribers`)[0]!.secret;
+  const add = async (hook: string) => {
+    await sql`delete from subscribers`;
+    const request = await serve(t, sealing, subscriberRoutes, { public: () => sealing });
+    t.equal((await request("POST", path, { webhook_url: `${sink.url}/${hook}` })).status, 202);
+    await sendWebhooks(openWebhookSender(sealing, { ca: sink.ca }));
+    const { secret } = JSON.parse(sink.received.at(-1)!.body.toString()) as { secret: string };
+    t.match(secret, /^[\w-]{43}$/);
+    return secret;
+  };
+  const fresh = await add("fresh");
+  t.match(await stored(), /^sealed:1:/);
+  t.notOk((await stored()).includes(fresh));
+  const migratedAt = async (name: string, at: string) =>
+    await sql`update schema_migrations set ran_at = now() - ${at}::interval where name = ${name}`;
+  await migratedAt("0001_foundation", "1 day");
+  await migratedAt("0047_sealed_subscribers", "5 minutes");
+  const early = await add("early");
+  await sweepSubscribers(sealing);
+  t.equal(await stored(), early, "replicas of the earlier release may still run");
+  await migratedAt("0047_sealed_subscribers", "2 hours");
+  await sweepSubscribers(sealing);
+  t.match(await stored(), /^sealed:1:/);
+  const [row] = await sql<SecretRow[]>`select id, org_id, secret from subscribers`;
+  t.equal(openSecret(sealing, row!), early);
+});
+
+t.test("caps per visitor, address and page; the configured pace", async (t) => {
+  const before = mailbox.mails.length;
+  for (let times = 0; times < 6; times++) {
+    await ask("POST", path, { email: "victim@example.org" });
+    clock.advance(11 * minute);
+    await run();
+  }
+  t.equal(mailbox.mails.length - before, 3, "confirmations to one address");
+  const outcomes = await Promise.all(
+    Array.from({ length: 30 }, async (_, n) => (await ask("POST", path, { email: `u${n}@example.org` })).status),
+  );
+  t.equal(outcomes.filter((status) => status === 202).length, 10, "concurrent requests of a visitor");
+  clock.advance(2 * hour);
+  await sql`delete from subscribers`;
+  await subscribe("known@example.org");
+  const answers = async (email: string) => {
+    clock.advance(2 * hour);
+    const seen = [];
+    for (let n = 0; n < 12; n++) seen.push((await ask("POST", path, { email })).status);
+    return seen;
+  };
+  t.strictSame(await answers("known@example.org"), await answers("new@example.org"), "known and new count alike");
+  await sql`delete from subscribers`;
+  const at = new Date(clock.at - minute);
+  await sql`
+    insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_at, created_at,
+      confirmed_at)
+    select gen_random_uuid(), ${owner.orgId}, ${page.id}, 'email', n || '@example.org', 'token-' || n, 'active',
+      ${at}, ${at}, ${at} from generate_series(1, 10000) n`;
+  await reportIncident(owner, {
+    target_id: web,
+    severity: "major",
+    public_title: "Everything",
+    message: "We look.",
+  });
+  t.equal(await announce(system), 10_000, "one statement");
+  t.equal(await sendMails(system), 20, "600 a minute in runs of two seconds");
+});
+
+t.test(
+  "a refused mail is retried; a bounce ends the subscription; a page without subscriptions refuses them",
+  async (t) => {
+    await subscribe("late@example.org");
+    clock.advance(minute);
+    const open = await sql<{ id: string }[]>`select id from incidents where ended_at is null`;
+    for (const { id } of open) await resolveIncident(owner, id);
+    await reportIncident(owner, { target_id: web, severity: "major", public_title: "Late", message: "We look." });
+    mailbox.refusal = "busy";
+    await run();
+    mailbox.refusal = null;
+    t.notOk(mailsTo("late@example.org").includes("Investigating: Late"));
+    clock.advance(minute);
+    await run();
+    t.ok(mailsTo("late@example.org").includes("Investigating: Late"));
+    t.equal(await endSubscriptions(system, "Late@example.org"), 1);
+    await updatePage(owner, page.id, { subscriptions_enabled: false });
+    t.equal((await ask("POST", path, { email: "off@example.org" })).status, 404);
+    await updatePage(owner, page.id, { subscriptions_enabled: true });
+  },
+);
+
+t.test("owners list masked addresses, export and remove them; a member does not", async (t) => {
+  await subscribe("carol@example.org");
+  const base = `/api/v1/status-pages/${page.id}/subscribers`;
+  const [one] = (await ask("GET", base)).body.items;
+  t.match(one, { address: "c…@example.org", state: "active", kind: "email" });
+  t.match((await ask("GET", `${base}/export`)).text, /\r\nemail,carol@example.org,/);
+  await sql`
+    insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_by, asked_at, created_at)
+    select gen_random_uuid(), ${owner.orgId}, ${page.id}, 'email', '=n' || n || '@example.org', 'export ' || n, state,
+      'x', now(), now()
+    from generate_series(1, 2500) n, unnest(array['active', 'pending']) state where (n % 10 = 0) = (state = 'pending')`;
+  const lines = (await ask("GET", `${base}/export`)).text.split("\r\n");
+  t.equal(lines[0], "kind,address,created_at,confirmed_at");
+  t.equal(
+    new Set(lines.filter((line) => /^email,"'=n\d+@example\.org",/.test(line))).size,
+    2250,
+    "confirmed ones, once",
+  );
+  t.equal(lines.length, 2250 + 3);
+  await sql`delete from subscribers where token like 'export %'`;
+  t.equal((await ask("DELETE", `${base}/${one.id}`)).status, 204);
+  t.match(await ask("DELETE", `${base}/${one.id}`), { status: 404, body: { error: { code: "SUBSCRIBER_NOT_FOUND" } } });
+  const asMember = await serve(t, system, subscriberRoutes, { tenant: () => ({ ...owner, role: "member" as const }) });
+  t.equal((await asMember("GET", base)).status, 403);
+  clock.advance(3 * day);
+});

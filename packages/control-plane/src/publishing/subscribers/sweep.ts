@@ -1,0 +1,24 @@
+import type { System } from "../../platform/context.ts";
+import { giveUp } from "./delivery-queries.ts";
+import { purge } from "./queries.ts";
+import { sealStoredSecrets } from "./sealing.ts";
+
+const dayMs = 86_400_000;
+const keepMessagesMs = 30 * dayMs;
+const keepPendingMs = 2 * dayMs;
+/** Later messages would mislead. */
+const keepTryingMs = dayMs;
+
+/**
+ * Removes subscriptions that were not confirmed and old messages, gives up deliveries that wait for a day, and seals
+ * the secrets that an earlier release stored.
+ */
+export async function sweepSubscribers(system: System): Promise<void> {
+  const now = system.clock.now();
+  await purge(system.sql, {
+    pendingBefore: new Date(now - keepPendingMs),
+    messagesBefore: new Date(now - keepMessagesMs),
+  });
+  await giveUp(system.sql, new Date(now - keepTryingMs));
+  await sealStoredSecrets(system);
+}
