@@ -1,19 +1,22 @@
 // The rules of the house about who may import whom; ARCHITECTURE.md says why. Run by npm run verify.
+
 const fs = require("node:fs");
 const path = require("node:path");
 
 const sources = path.join(__dirname, "../packages/control-plane/src");
-/** Folders that import no domain. */
-const mechanisms = ["crypto", "db", "email", "html", "http", "outbound"];
-/** Folders that use every domain and that no domain imports. */
-const entries = ["commands", "jobs", "mcp", "metrics", "openapi", "pipeline", "public"];
-/** Every other folder is a domain, so that a new one is guarded from its first file. */
-const folders = fs
-  .readdirSync(sources, { withFileTypes: true })
-  .filter((entry) => entry.isDirectory() && ![...mechanisms, ...entries, "testing"].includes(entry.name))
-  .map((entry) => entry.name);
-const domains = `(?:${folders.join("|")})`;
 const src = "^packages/control-plane/src";
+/** The rooms of the control plane from the lowest to the highest. Interfaces and operator stand beside each other. */
+const rooms = [["platform"], ["access"], ["alerting"], ["monitoring"], ["publishing"], ["interfaces", "operator"]];
+/** Every folder of these rooms is a domain, so that a new one is guarded from its first file. */
+const domains = ["access", "alerting", "monitoring", "publishing", "interfaces"].flatMap((room) =>
+  fs
+    .readdirSync(path.join(sources, room), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => `${room}/${entry.name}`),
+);
+const anyDomain = `(?:${domains.join("|")})`;
+/** Work that is periodic or done per batch of results enters a domain by its engine.ts too. */
+const engines = ["alerting/deliveries", "alerting/incidents", "monitoring/pipeline", "operator"];
 /** Tests and their helpers reach behind doors on purpose. */
 const tests = "\\.test\\.ts$|\\.test\\.[a-z-]+\\.ts$|^packages/control-plane/src/testing/";
 
@@ -62,50 +65,63 @@ module.exports = {
       to: { path: `^test/|${tests}` },
     },
     {
-      name: "mechanisms-know-no-domain",
+      name: "config-stands-alone",
       severity: "error",
-      comment: "Mechanisms serve every domain and import none.",
-      from: { path: `${src}/(?:${mechanisms.join("|")})/`, pathNot: tests },
-      to: { path: `${src}/(?:${domains}|pipeline|public|mcp|jobs)/` },
+      comment: "Rooms read the configuration; it knows none of them.",
+      from: { path: `${src}/config/`, pathNot: tests },
+      to: { path: `${src}/(?!config/)` },
     },
+    ...rooms.map((names, index) => ({
+      name: `${names.join("-and-")}-import${names.length > 1 ? "" : "s"}-no-higher-room`,
+      severity: "error",
+      comment: "No import climbs, types included: app.ts and serve.ts hand a room what it needs from a higher one.",
+      from: { path: `${src}/(?:${names.join("|")})/`, pathNot: tests },
+      to: {
+        path: [
+          `${src}/[a-z-]+\\.ts$`,
+          ...rooms
+            .slice(index + 1)
+            .flat()
+            .map((higher) => `${src}/${higher}/`),
+        ],
+      },
+    })),
     {
-      name: "one-door-per-domain",
+      name: "interfaces-and-operator-are-apart",
       severity: "error",
-      comment: "A domain is entered by its service.ts or its schema.ts.",
-      from: { path: `${src}/(${domains}|public|mcp)/`, pathNot: tests },
-      to: { path: `${src}/${domains}/`, pathNot: [`${src}/$1/`, `${src}/${domains}/(?:service|schema)\\.ts$`] },
+      comment: "They stand beside each other on top of all domains.",
+      from: { path: `${src}/(interfaces|operator)/`, pathNot: tests },
+      to: { path: `${src}/(?:interfaces|operator)/`, pathNot: `${src}/$1/` },
     },
-    {
-      name: "pipeline-enters-by-the-engine-door",
+    ...domains
+      .filter((domain) => !engines.includes(domain))
+      .map((domain) => ({
+        name: `one-door-from-${domain.replace("/", "-")}`,
+        severity: "error",
+        comment: "A domain is entered by its service.ts or its schema.ts.",
+        from: { path: `${src}/${domain}/`, pathNot: tests },
+        to: {
+          path: `${src}/${anyDomain}/`,
+          pathNot: [`${src}/${domain}/`, `${src}/${anyDomain}/(?:service|schema)\\.ts$`],
+        },
+      })),
+    ...engines.map((folder) => ({
+      name: `engine-door-from-${folder.replace("/", "-")}`,
       severity: "error",
-      comment: "pipeline, jobs and commands also use a domain's engine.ts, which is made for them.",
-      from: { path: `${src}/(?:commands|metrics|pipeline|jobs)/`, pathNot: tests },
-      to: { path: `${src}/${domains}/`, pathNot: `${src}/${domains}/(?:service|schema|engine)\\.ts$` },
-    },
+      comment: "Periodic work and work per batch of results also uses a domain's engine.ts, which is made for it.",
+      from: { path: `${src}/${folder}/`, pathNot: tests },
+      to: {
+        path: `${src}/${anyDomain}/`,
+        pathNot: [`${src}/${folder}/`, `${src}/${anyDomain}/(?:service|schema|engine)\\.ts$`],
+      },
+    })),
     {
       name: "one-evidence-path",
       severity: "error",
       comment:
-        "Only changeEvidence (incidents/evidence.ts) locks and writes evidence and records what follows from it.",
-      from: { path: `${src}/`, pathNot: [`${src}/incidents/evidence\\.ts$`, tests] },
-      to: { path: `${src}/incidents/(?:evidence-queries|record)\\.ts$` },
-    },
-    {
-      name: "pipeline-and-doors-are-on-top",
-      severity: "error",
-      comment: "Only app.ts, main.ts, commands and what starts the program import pipeline, public, mcp and jobs.",
-      from: {
-        path: `${src}/`,
-        pathNot: [`${src}/(?:app|main|serve)\\.ts$`, `${src}/(?:commands|metrics|pipeline|public|mcp|jobs)/`, tests],
-      },
-      to: { path: `${src}/(?:metrics|pipeline|public|mcp|jobs)/` },
-    },
-    {
-      name: "top-folders-are-apart",
-      severity: "error",
-      comment: "pipeline, public, mcp and jobs meet in services, not in each other.",
-      from: { path: `${src}/(pipeline|public|mcp|jobs)/`, pathNot: tests },
-      to: { path: `${src}/(?:pipeline|public|mcp|jobs)/`, pathNot: `${src}/$1/` },
+        "Only changeEvidence (alerting/incidents/evidence.ts) locks and writes evidence and records what follows from it.",
+      from: { path: `${src}/`, pathNot: [`${src}/alerting/incidents/evidence\\.ts$`, tests] },
+      to: { path: `${src}/alerting/incidents/(?:evidence-queries|record)\\.ts$` },
     },
     {
       name: "app-is-the-top",

@@ -1,16 +1,16 @@
-// The owner of each table among the folders of packages/control-plane/src. infra/scripts/sql-rules.mjs enforces it.
+// The owner of each table among the domains of packages/control-plane/src. infra/scripts/sql-rules.mjs enforces it.
 
 /**
  * owns: only this folder writes these tables. joins: tables of other owners that its statements read, with the reason:
  * a list of 50 rows without a join would take 50 statements. writes: exceptions, with the reason.
  */
 export const folders = {
-  agents: {
+  "monitoring/agents": {
     owns: ["agents"],
     joins: { "number of targets per region that wait for an agent": ["orgs", "regions", "target_regions", "targets"] },
   },
-  audit: { owns: ["audit_log"], joins: { "email of the actor": ["users"] } },
-  auth: {
+  "access/audit": { owns: ["audit_log"], joins: { "email of the actor": ["users"] } },
+  "access/auth": {
     owns: [
       "api_tokens",
       "login_attempts",
@@ -27,18 +27,18 @@ export const folders = {
     },
     writes: { "a new user gets an organisation in the same transaction": ["memberships", "orgs"] },
   },
-  "channel-links": { owns: ["channel_links"], joins: { "a code of a deleted organisation": ["orgs"] } },
-  channels: {
+  "alerting/channel-links": { owns: ["channel_links"], joins: { "a code of a deleted organisation": ["orgs"] } },
+  "alerting/channels": {
     owns: ["channel_verifications", "channels"],
     joins: { "organisation of a verification mail": ["orgs"] },
     writes: { "a new config ends a failing spell": ["channel_health"] },
   },
-  db: {
+  "platform/db": {
     owns: ["counters", "write_probe"],
     joins: { "a restore asks whether the database is empty": ["orgs", "targets", "users"] },
   },
-  hooks: { owns: ["hook_events"] },
-  incidents: {
+  "interfaces/hooks": { owns: ["hook_events"] },
+  "alerting/incidents": {
     owns: [
       "failure_snapshots",
       "incident_events",
@@ -51,41 +51,29 @@ export const folders = {
       "name of the actor of an event": ["api_tokens", "users"],
       "held notices of a deleted organisation stay held": ["orgs"],
       "disabled regions have no vote": ["regions"],
+      "whether a notice was written": ["deliveries"],
       "active maintenance windows": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
       "name of the monitor, and whether it keeps failed responses": ["targets"],
       "incidents on status pages": ["status_page_components"],
-      "notification log of an incident": ["deliveries", "delivery_attempts"],
-      "channels that an outbox row is for": ["channels", "target_alerts"],
-    },
-    writes: {
-      "outbox rows are written by the transaction that changes the incident": ["deliveries", "delivery_attempts"],
     },
   },
-  jobs: {
-    owns: [
-      "changes_hourly",
-      "heartbeat",
-      "latency_hourly",
-      "nightly_runs",
-      "operator_notices",
-      "results_daily",
-      "results_hourly",
-      "rollup_progress",
-    ],
+  operator: {
+    owns: ["heartbeat", "nightly_runs", "operator_notices"],
     joins: {
-      "source of the rollups": ["deleted_targets", "results", "rollup_dirty", "targets"],
-      "incidents that are due for a reminder": ["incidents", "orgs", "targets"],
       "conditions of the heartbeat": ["channel_health", "deliveries", "orgs", "target_states", "targets"],
-      "owners of a failing channel": ["channels", "memberships", "orgs", "users"],
     },
-    writes: {
-      "a rollup takes the days that late results marked": ["rollup_dirty"],
-      "the claim of a reminder": ["incidents"],
-      "one mail for a failing spell": ["channel_health"],
-      "one sweep for tables of expiring rows": ["deleted_targets", "on_demand_runs"],
+    writes: { "one sweep for tables of expiring rows": ["deleted_targets", "on_demand_runs"] },
+  },
+  "alerting/deliveries": {
+    owns: ["channel_health", "deliveries", "delivery_attempts"],
+    joins: {
+      "a claimed delivery with its channel": ["channels", "orgs"],
+      "a digest with its monitors": ["incidents", "targets"],
+      "channels that a notice is for": ["target_alerts"],
+      "owners of a failing channel": ["memberships", "users"],
     },
   },
-  subscribers: {
+  "publishing/subscribers": {
     owns: ["subscriber_deliveries", "subscriber_messages", "subscribers"],
     joins: {
       "messages of pages, from the timeline of incidents": [
@@ -100,18 +88,18 @@ export const folders = {
       "alerts go first, unless their channel fails": ["channel_health", "channels", "deliveries"],
     },
   },
-  maintenance: {
+  "alerting/maintenance": {
     owns: ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
     joins: {
       "the targets of a new window, locked, and their names": ["targets"],
       "status pages that show a window": ["status_page_components", "status_pages"],
     },
   },
-  mcp: {
+  "interfaces/mcp": {
     owns: ["mcp_audit", "mcp_elicitations", "mcp_keys", "mcp_sessions"],
     joins: { "email of the user of a call": ["users"] },
   },
-  metrics: {
+  "operator/metrics": {
     owns: [],
     joins: {
       "counts of the whole instance": [
@@ -126,14 +114,14 @@ export const folders = {
       ],
     },
   },
-  oauth: {
+  "access/oauth": {
     owns: ["oauth_clients", "oauth_codes", "oauth_connections", "oauth_consents", "oauth_refresh_tokens"],
     joins: {
       "a grant needs a member of an organisation that is not deleted": ["memberships", "orgs"],
       "last use of the access tokens of a connection": ["api_tokens"],
     },
   },
-  orgs: {
+  "access/orgs": {
     owns: ["invitations", "memberships", "orgs"],
     joins: {
       "the token's organisation": ["api_tokens"],
@@ -152,18 +140,16 @@ export const folders = {
     },
     writes: { "deletion and restoration reach the agents": ["deleted_targets", "targets"] },
   },
-  pipeline: {
-    owns: ["channel_health", "deliveries", "delivery_attempts", "on_demand_runs"],
+  "monitoring/pipeline": {
+    owns: ["on_demand_runs"],
     joins: {
       "checks of an agent": ["deleted_targets", "orgs", "target_regions", "target_states", "targets"],
-      "target, region and organisation of a result": ["orgs", "regions", "target_regions", "targets"],
-      "a claimed delivery with its channel": ["channels", "orgs"],
-      "a digest with its monitors": ["incidents", "targets"],
+      "target, region and organisation of a result": ["regions"],
     },
     writes: { "one statement per batch inserts the results": ["results"] },
   },
-  plans: { owns: ["plans", "quota_events"], joins: { "plan of the organisation": ["orgs"] } },
-  public: {
+  "access/plans": { owns: ["plans", "quota_events"], joins: { "plan of the organisation": ["orgs"] } },
+  "publishing/public": {
     owns: [],
     joins: {
       "a page in one statement": [
@@ -175,32 +161,37 @@ export const folders = {
       ],
     },
   },
-  regions: { owns: ["regions"] },
-  results: {
-    owns: ["issued_slots", "org_hours", "org_hours_new", "org_seconds", "results", "rollup_dirty"],
+  "monitoring/regions": { owns: ["regions"] },
+  "monitoring/results": {
+    owns: [
+      "changes_hourly",
+      "issued_slots",
+      "latency_hourly",
+      "org_hours",
+      "org_hours_new",
+      "org_seconds",
+      "results",
+      "results_daily",
+      "results_hourly",
+      "rollup_dirty",
+      "rollup_progress",
+    ],
     joins: {
       "organisation and interval of the target": ["deleted_targets", "target_regions", "targets"],
-      "days, hours and percentiles": [
-        "changes_hourly",
-        "latency_hourly",
-        "results_daily",
-        "results_hourly",
-        "rollup_progress",
-      ],
       "newest result of a target": ["target_states"],
     },
     writes: { "details of the newest result": ["target_states"], "counts of deleted targets": ["deleted_targets"] },
   },
-  shares: {
+  "publishing/shares": {
     owns: ["shares"],
     joins: { "a link of a deleted organisation is not found": ["orgs"], "the shared monitor, locked": ["targets"] },
   },
-  "sign-in": { owns: ["sign_in_flows"] },
-  "status-pages": {
+  "access/sign-in": { owns: ["sign_in_flows"] },
+  "publishing/status-pages": {
     owns: ["status_page_components", "status_page_domains", "status_page_logos", "status_pages"],
     joins: { "name, state and organisation of a component": ["orgs", "target_states", "targets"] },
   },
-  targets: {
+  "monitoring/targets": {
     owns: ["deleted_targets", "target_alerts", "target_regions", "targets"],
     joins: {
       "state, open incident and regions in a list": ["incidents", "regions", "target_states"],

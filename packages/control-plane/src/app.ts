@@ -38,7 +38,8 @@ import { whatsappHandshake } from "./interfaces/hooks/handshake.ts";
 import { hookLimits } from "./interfaces/hooks/limits.ts";
 import { incidentRoutes } from "./alerting/incidents/api.ts";
 import { incidentsPages } from "./alerting/incidents/pages.ts";
-import { dropHeldNotices, listIncidents } from "./alerting/incidents/service.ts";
+import { dropHeldNotices } from "./alerting/deliveries/service.ts";
+import { listIncidents } from "./alerting/incidents/service.ts";
 import { incidentTools } from "./alerting/incidents/tools.ts";
 import { tenancyRoutes } from "./access/orgs/api.ts";
 import { operatorOrgRoutes } from "./access/orgs/operator-api.ts";
@@ -84,12 +85,13 @@ import { subscriptionPages } from "./publishing/public/subscription-pages.ts";
 import { statusPageRoutes } from "./publishing/status-pages/api.ts";
 import { statusPageTools } from "./publishing/status-pages/tools.ts";
 import { statusPagesPages } from "./publishing/status-pages/pages.ts";
+import { notifyPages } from "./publishing/status-pages/service.ts";
 import { targetRoutes } from "./monitoring/targets/api.ts";
 import { expirationRoutes } from "./monitoring/targets/expiring-api.ts";
 import { expiringPages } from "./monitoring/targets/expiring-pages.ts";
 import { targetBulkRoutes } from "./monitoring/targets/bulk-api.ts";
 import { targetsPages } from "./monitoring/targets/pages.ts";
-import { listTags } from "./monitoring/targets/service.ts";
+import { causesOf, listTags, monitorStates } from "./monitoring/targets/service.ts";
 import { targetTools } from "./monitoring/targets/tools.ts";
 
 export interface AppOptions {
@@ -133,7 +135,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...shareViewRoutes,
     ...authRoutes,
     ...oauthRoutes,
-    ...tenancyRoutes({ dropHeldNotices }),
+    ...tenancyRoutes({ dropHeldNotices, refreshPages: (tx, orgId) => notifyPages(tx.sql, orgId) }),
     ...mcpRoutes,
     ...operatorOrgRoutes,
     ...regionRoutes,
@@ -146,7 +148,7 @@ function allTools({ hub }: Pick<AppOptions, "hub">): Tool[] {
   return [
     ...targetTools,
     ...resultTools,
-    ...incidentTools,
+    ...incidentTools({ causesOf, monitorStates }),
     ...maintenanceTools,
     ...statusPageTools,
     ...orgTools,

@@ -7,11 +7,6 @@ import { asOwner } from "./access.ts";
 import * as schema from "./schema.ts";
 import * as orgs from "./service.ts";
 
-/** What a change of an organisation does in other domains, handed over where the app is put together. */
-interface TenancyParts {
-  readonly dropHeldNotices: Parameters<typeof orgs.restoreOrg>[2];
-}
-
 const tag = "Organisations";
 const absent = ["ORG_NOT_FOUND"] as const;
 /** For the owners of the organisation that the path names. */
@@ -24,7 +19,7 @@ const ownerOfDeletedToo = {
   requireRole: ({ ctx, params }) => asOwner(ctx, params["id"]!, true),
 } as const satisfies Pick<Route, "role" | "requireRole">;
 
-const orgRoutes = ({ dropHeldNotices }: TenancyParts): Route[] => [
+const orgRoutes = (effects: orgs.OrgEffects): Route[] => [
   route({
     method: "GET",
     path: "/api/v1/orgs",
@@ -92,7 +87,7 @@ const orgRoutes = ({ dropHeldNotices }: TenancyParts): Route[] => [
     replies: { 204: null },
     errors: absent,
     handle: async ({ ctx, params }) => {
-      await orgs.deleteOrg(ctx, params.id);
+      await orgs.deleteOrg(ctx, params.id, effects);
       return noContent();
     },
   }),
@@ -107,7 +102,7 @@ const orgRoutes = ({ dropHeldNotices }: TenancyParts): Route[] => [
     params: IdParam,
     replies: { 200: schema.Org },
     errors: [...absent, "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, params }) => ok(await orgs.restoreOrg(ctx, params.id, dropHeldNotices)),
+    handle: async ({ ctx, params }) => ok(await orgs.restoreOrg(ctx, params.id, effects)),
   }),
   route({
     method: "POST",
@@ -288,8 +283,8 @@ const invitationRoutes: Route[] = [
   }),
 ];
 
-export const tenancyRoutes = (parts: TenancyParts): Route[] => [
-  ...orgRoutes(parts),
+export const tenancyRoutes = (effects: orgs.OrgEffects): Route[] => [
+  ...orgRoutes(effects),
   ...memberRoutes,
   ...invitationRoutes,
 ];

@@ -7,7 +7,6 @@ import { moveSession, slugOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { PlanRefusal, refusalsOf } from "../plans/service.ts";
-import { notifyPages } from "../../publishing/status-pages/service.ts";
 import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
 import { insertMembership } from "./member-queries.ts";
 import * as queries from "./queries.ts";
@@ -102,36 +101,37 @@ export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch): Promise<
   }));
 }
 
+/** What deleting and restoring an organisation do in other domains, in the same transaction. */
+export interface OrgEffects {
+  /** Drops cached status pages on every replica. */
+  refreshPages(tx: System, orgId: string): Promise<unknown>;
+  /** Notices that waited while the organisation was deleted are out of date. */
+  dropHeldNotices(tx: System, orgId: string): Promise<unknown>;
+}
+
 /**
  * Soft-deletes an organisation for the grace period: members and tokens are refused, checks stop, pages are gone,
  * deliveries are held, late results are dropped. No data is deleted yet. For owners.
  */
-export async function deleteOrg(ctx: Ctx, id: string): Promise<void> {
+export async function deleteOrg(ctx: Ctx, id: string, effects: Pick<OrgEffects, "refreshPages">): Promise<void> {
   requireScope(ctx, "org:write");
   await change(ctx, id, false, async (own, before) => {
     await queries.touchTargets(own.sql, id);
-    await notifyPages(own.sql, id);
+    await effects.refreshPages(own, id);
     return { ...before, deleted_at: new Date(own.clock.now()) };
   });
 }
 
-/**
- * Restores a deleted organisation. For owners; ORG_NOT_FOUND after the grace period. `dropHeldNotices` runs in its
- * transaction: notices that waited meanwhile are out of date.
- */
-export async function restoreOrg(
-  ctx: Ctx,
-  id: string,
-  dropHeldNotices: (tx: System, orgId: string) => Promise<unknown>,
-): Promise<Org> {
+/** Restores a deleted organisation. For owners; ORG_NOT_FOUND after the grace period. */
+export async function restoreOrg(ctx: Ctx, id: string, effects: OrgEffects): Promise<Org> {
   requireScope(ctx, "org:write");
   return await change(ctx, id, true, async (own, before) => {
     if (before.deleted_at === null) return before;
     if (before.deleted_at.getTime() + graceMs(own) <= own.clock.now()) throw notFound();
     await withinOwnerLimit(own);
     await queries.touchTargets(own.sql, id);
-    await notifyPages(own.sql, id);
-    await dropHeldNotices(own, id);
+    await effects.refreshPages(own, id);
+    await effects.dropHeldNotices(own, id);
     return { ...before, deleted_at: null };
   });
 }

@@ -2,7 +2,7 @@ import t from "tap";
 import { updateChannel, deleteChannel } from "../channels/service.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { writeDeliveries } from "./outbox.ts";
-import { dropHeldNotices } from "../incidents/service.ts";
+import { dropHeldNotices } from "./service.ts";
 import { deleteOrg, restoreOrg } from "../../access/orgs/service.ts";
 import { until } from "../../testing/clock.ts";
 import { deliveryScene } from "../../testing/deliveries.ts";
@@ -260,7 +260,8 @@ t.test("notices of a deleted organisation are held, and dropped when it is resto
   const [channel, other] = [await webhookTo(gone, sink.url), await webhookTo(w.owner, sink.url)];
   const incident = await openIncident(gone, [channel]);
   await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "opened")]);
-  await deleteOrg(gone, gone.orgId);
+  const effects = { dropHeldNotices, refreshPages: async () => {} };
+  await deleteOrg(gone, gone.orgId, effects);
   await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "escalated")]);
   const mine = await openIncident(w.owner, [other]);
   await write(w, [outboxNotice(w.owner, mine, "opened")]);
@@ -285,7 +286,7 @@ t.test("notices of a deleted organisation are held, and dropped when it is resto
     { state: "pending", reason: "escalated", attempt_count: 0 },
   ]);
 
-  await restoreOrg(gone, gone.orgId, dropHeldNotices);
+  await restoreOrg(gone, gone.orgId, effects);
   t.match(await held(), [{ state: "dead" }, { state: "dead" }]);
   t.strictSame(
     (await attempts(w)).filter(({ ok }) => !ok).map(({ error }) => error),

@@ -4,7 +4,7 @@ import { channelOutbound } from "../channels/service.ts";
 import type { System } from "../../platform/context.ts";
 import { failureOf } from "../../platform/db/failures.ts";
 import type { Hub } from "../../platform/db/notify.ts";
-import { deliveriesChannel } from "../incidents/engine.ts";
+import { deliveriesChannel } from "./outbox-queries.ts";
 import { type AttemptWatch, openAttempts } from "./attempt.ts";
 import { gatherDigests, stormRules } from "./digest.ts";
 import { openInFlight } from "./in-flight.ts";

@@ -2,11 +2,10 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { differences, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
-import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
+import type { Page } from "../../platform/http/wire.ts";
 import * as queries from "./log-queries.ts";
-import { appendEvents } from "../incidents/events.ts";
-import { lockEvidence } from "../incidents/evidence.ts";
-import { findIncident } from "../incidents/find.ts";
+import { deliveriesOf, presentDelivery } from "./present.ts";
+import { appendEvents, findIncident, lockEvidence } from "../incidents/engine.ts";
 import type { Delivery } from "../incidents/schema.ts";
 
 /** The notification log of an incident, oldest first, with every attempt. Throws INCIDENT_NOT_FOUND. */
@@ -18,36 +17,6 @@ export async function listDeliveries(
   requireScope(ctx, "incidents:read");
   await findIncident(ctx, incidentId);
   return await deliveriesOf(ctx, incidentId, limit, offset);
-}
-
-/** Like {@link listDeliveries}, of an incident that is known to be the organisation's. */
-export async function deliveriesOf(
-  ctx: Ctx,
-  incidentId: string,
-  limit: number,
-  offset: number,
-): Promise<Page<Delivery>> {
-  const [rows, total] = await Promise.all([
-    queries.selectDeliveries(ctx.sql, ctx.orgId, incidentId, limit, offset),
-    queries.countDeliveries(ctx.sql, ctx.orgId, incidentId),
-  ]);
-  return { items: rows.map(present), total, limit, offset };
-}
-
-function present(row: queries.DeliveryRow): Delivery {
-  return {
-    id: row.id,
-    channel_id: row.channel_id,
-    channel_name: row.channel_name,
-    channel_type: row.channel_kind,
-    reason: row.reason,
-    state: row.state,
-    attempts: row.attempts.map((attempt) => ({ ...attempt, at: new Date(attempt.at).toISOString() })),
-    next_attempt_at: isoOrNull(row.next_attempt_at),
-    created_at: iso(row.created_at),
-    delivered_at: isoOrNull(row.delivered_at),
-    digest_id: row.digest_id,
-  };
 }
 
 /**
@@ -71,7 +40,7 @@ export async function retryDelivery(ctx: Ctx, incidentId: string, deliveryId: st
             "DELIVERY_NOT_DEAD",
             `Only a failed notification can be sent again; this one is ${before.state}.`,
           );
-    const after = present((await find())!);
+    const after = presentDelivery((await find())!);
     const { channel_id, channel_name, reason } = after;
     await appendEvents(tx, [incidentId], "notification_retried", {
       delivery_id: deliveryId,
@@ -79,7 +48,7 @@ export async function retryDelivery(ctx: Ctx, incidentId: string, deliveryId: st
       channel_name,
       reason,
     });
-    await record(tx, { resourceId: incidentId, ...differences({ before: present(before), after }) });
+    await record(tx, { resourceId: incidentId, ...differences({ before: presentDelivery(before), after }) });
     return after;
   });
 }

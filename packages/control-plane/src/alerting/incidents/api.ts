@@ -15,6 +15,7 @@ import {
   IncidentPage,
   IncidentQuery,
 } from "./schema.ts";
+import { listDeliveries, retryDelivery } from "../deliveries/service.ts";
 import * as service from "./service.ts";
 import { IncidentSnapshots } from "./snapshot-schema.ts";
 
@@ -202,7 +203,7 @@ export const incidentRoutes: Route[] = [
     summary: "Notification log of the incident",
     query: page,
     replies: { 200: DeliveryPage },
-    handle: async ({ ctx, params, query }) => ok(await service.listDeliveries(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await listDeliveries(ctx, params.id, query)),
   }),
   route({
     ...one,
@@ -214,7 +215,7 @@ export const incidentRoutes: Route[] = [
     params: Type.Object({ id: Type.String(), delivery_id: Type.String() }),
     replies: { 200: Delivery },
     errors: ["INCIDENT_NOT_FOUND", "DELIVERY_NOT_FOUND", "DELIVERY_NOT_DEAD", "DELIVERY_SUPERSEDED"],
-    handle: async ({ ctx, params }) => ok(await service.retryDelivery(ctx, params.id, params.delivery_id)),
+    handle: async ({ ctx, params }) => ok(await retryDelivery(ctx, params.id, params.delivery_id)),
   }),
   route({
     ...one,

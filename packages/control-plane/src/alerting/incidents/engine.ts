@@ -1,17 +1,17 @@
 /*
- * Entry for ingest, delivery and jobs.
+ * Entry for ingest, deliveries and jobs.
  */
 export {
   changeEvidence,
   type EvidenceChange,
   type EvidenceTarget,
   foldRuns,
+  lockEvidence,
   type LockedEvidence,
   selectRechecks,
   wantsRecheck,
 } from "./evidence.ts";
+export { appendEvents } from "./events.ts";
+export { findIncident } from "./find.ts";
 export { followMaintenance, isMaintenanceDue } from "./maintenance.ts";
-export { inActiveWindow } from "./maintenance-queries.ts";
 export { type CapturedFailure, keepSnapshots } from "./snapshots.ts";
-export { noticeOf, type NoticeSubject, writeDeliveries } from "../deliveries/outbox.ts";
-export { deliveriesChannel } from "../deliveries/outbox-queries.ts";

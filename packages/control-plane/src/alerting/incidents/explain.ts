@@ -1,6 +1,6 @@
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { iso } from "../../platform/http/wire.ts";
-import { deliveriesOf } from "../deliveries/log.ts";
+import { deliveriesOf } from "../deliveries/engine.ts";
 import { current } from "./evaluate.ts";
 import { inWords } from "./explain-words.ts";
 import { findIncident } from "./find.ts";

@@ -12,7 +12,8 @@ import {
   takeLeft,
   writeHeld,
 } from "./maintenance-queries.ts";
-import { noticeOf, type OutboxNotice, writeDeliveries } from "../deliveries/outbox.ts";
+import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
+import { noticeOf } from "./notice.ts";
 import type { Reason } from "./schema.ts";
 
 type Sql = System["sql"];

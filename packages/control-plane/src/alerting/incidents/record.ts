@@ -4,7 +4,8 @@ import type { Evaluation } from "./evaluate.ts";
 import { insertEvents, type NewEvent } from "./event-queries.ts";
 import { type Actor, engineActor, type EventKind } from "./event-schema.ts";
 import { passGate } from "./maintenance.ts";
-import { noticeOf, type NoticeSubject, type OutboxNotice, writeDeliveries } from "../deliveries/outbox.ts";
+import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
+import { noticeOf, type NoticeSubject } from "./notice.ts";
 import {
   type IncidentBefore,
   type IncidentFacts,

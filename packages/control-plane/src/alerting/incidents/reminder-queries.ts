@@ -1,5 +1,6 @@
 import type { Db } from "../../platform/db/sql.ts";
-import { inActiveWindow, type NoticeSubject } from "./engine.ts";
+import type { NoticeSubject } from "./notice.ts";
+import { inActiveWindow } from "./maintenance-queries.ts";
 
 export interface DueIncident extends NoticeSubject {
   org_id: string;

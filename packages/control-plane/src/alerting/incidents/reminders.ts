@@ -1,5 +1,6 @@
 import { inTransaction, type System } from "../../platform/context.ts";
-import { noticeOf, writeDeliveries } from "./engine.ts";
+import { writeDeliveries } from "../deliveries/engine.ts";
+import { noticeOf } from "./notice.ts";
 import { isReminderDue, takeDueReminders } from "./reminder-queries.ts";
 
 /** Few enough that one transaction is short. */

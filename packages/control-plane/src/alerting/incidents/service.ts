@@ -8,7 +8,6 @@ import * as queries from "./queries.ts";
 import { filterOf } from "./filter.ts";
 import type { Incident, IncidentQuery } from "./schema.ts";
 
-export { dropHeldNotices, listDeliveries, retryDelivery } from "../deliveries/log.ts";
 export { closeSilently, type PolicyEdit, reevaluate, rescheduleReminders } from "./evidence-decisions.ts";
 export { incidentsCsv } from "./export.ts";
 export { listEvents } from "./events.ts";

@@ -6,7 +6,6 @@ import type { Ctx } from "../../platform/context.ts";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { clipped, clippedOrNull, consoleUrl, fitting, quoted, quotedWhole } from "../../platform/http/tool-texts.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
-import { causesOf, monitorStates } from "../../monitoring/targets/service.ts";
 import { outageSecs, peakSeverity } from "./outages.ts";
 import type { PageIncidentRow } from "./report-queries.ts";
 import {
@@ -34,8 +33,19 @@ const rowOf = (row: PageIncidentRow) => ({
   latest_phase: row.latest_phase,
 });
 
+/** What these tools read of monitors, handed over where the app is put together. */
+interface MonitorReads {
+  /** Cause that a monitor shares with others, by its id. */
+  causesOf(ctx: Ctx, ids: readonly string[]): Promise<ReadonlyMap<string, { key: string; count: number }>>;
+  monitorStates(ctx: Ctx, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
+}
+
 /** The incident of the arguments. Throws INVALID_BODY, and TARGET_NOT_FOUND for the monitor. */
-async function incidentIdOf(ctx: Ctx, { id, monitor_id }: Static<typeof schema.ExplainInput>): Promise<string> {
+async function incidentIdOf(
+  ctx: Ctx,
+  { id, monitor_id }: Static<typeof schema.ExplainInput>,
+  { monitorStates }: MonitorReads,
+): Promise<string> {
   if ((id === undefined) === (monitor_id === undefined))
     throw new AppError("INVALID_BODY", "Send id or monitor_id, one of them.");
   if (id !== undefined) return id;
@@ -52,7 +62,7 @@ async function incidentIdOf(ctx: Ctx, { id, monitor_id }: Static<typeof schema.E
 
 const wholeOrNull = (secs: number | null): number | null => (secs === null ? null : Math.round(secs));
 
-export const incidentTools: Tool[] = [
+export const incidentTools = (monitors: MonitorReads): Tool[] => [
   tool({
     name: "list_incidents",
     title: "List open incidents",
@@ -117,11 +127,11 @@ export const incidentTools: Tool[] = [
     input: schema.ExplainInput,
     output: schema.ExplainOutput,
     async handle({ ctx, args }) {
-      const incident = await getIncident(ctx, await incidentIdOf(ctx, args));
+      const incident = await getIncident(ctx, await incidentIdOf(ctx, args, monitors));
       const isOpen = incident.ended_at === null;
       const [{ in_words }, causes] = await Promise.all([
         explainIncident(ctx, incident.id),
-        isOpen ? causesOf(ctx, [incident.target_id]) : null,
+        isOpen ? monitors.causesOf(ctx, [incident.target_id]) : null,
       ]);
       const cause = causes?.get(incident.target_id);
       const { rows, leftOut } = fitting(

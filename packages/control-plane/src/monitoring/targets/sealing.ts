@@ -1,6 +1,12 @@
 import { type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
-import { countUnreadable, openPartly, type PartlyOpened, type ReadBatch, unreadable } from "../../platform/crypto/opening.ts";
+import {
+  countUnreadable,
+  openPartly,
+  type PartlyOpened,
+  type ReadBatch,
+  unreadable,
+} from "../../platform/crypto/opening.ts";
 import { inPlain, isStoredForm, UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
 import * as queries from "./sealing-queries.ts";

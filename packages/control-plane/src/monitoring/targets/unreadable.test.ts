@@ -1,5 +1,11 @@
 import t from "tap";
-import { createChannel, getChannel, listChannels, testChannel, updateChannel } from "../../alerting/channels/service.ts";
+import {
+  createChannel,
+  getChannel,
+  listChannels,
+  testChannel,
+  updateChannel,
+} from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { openHub } from "../../platform/db/notify.ts";

@@ -5,7 +5,7 @@ import type { ResealedBatch } from "../../platform/crypto/reseal.ts";
 import { pendingMigrations } from "../../platform/db/migrate.ts";
 import { resealSnapshots } from "../../alerting/incidents/service.ts";
 import { silentLog } from "../../platform/log.ts";
-import { resealWaitingRuns } from "../../monitoring/pipeline/on-demand.ts";
+import { resealWaitingRuns } from "../../monitoring/pipeline/engine.ts";
 import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { ownCommand } from "../../platform/own-command.ts";
 import { resealShares } from "../../publishing/shares/service.ts";

@@ -13,7 +13,15 @@ import { startDeliverer } from "../../alerting/deliveries/deliverer.ts";
 import { makeGate, openIngest } from "../../monitoring/pipeline/ingest.ts";
 import { deleteOrg } from "../../access/orgs/service.ts";
 import { hour, minute, noon, until } from "../../testing/clock.ts";
-import { addIncident, admit, agentResult, newTarget, openIncident, outboxNotice, webhookTo } from "../../testing/scene.ts";
+import {
+  addIncident,
+  admit,
+  agentResult,
+  newTarget,
+  openIncident,
+  outboxNotice,
+  webhookTo,
+} from "../../testing/scene.ts";
 import { startSink } from "../../testing/sink.ts";
 import { serveWhole, withToken } from "../../testing/whole-app.ts";
 import { allowPrivate, newAgent, newOrg, openWorld } from "../../testing/world.ts";
@@ -255,7 +263,7 @@ t.test("metrics of the instance: outbox, incidents, agents; absent while the dat
   });
   const held = await openIncident(gone, [await webhookTo(gone, "https://hooks.example.org/")]);
   await writeDeliveries(sql, noon - 5 * hour, [outboxNotice(gone, held, "opened")]);
-  await deleteOrg(gone, gone.orgId);
+  await deleteOrg(gone, gone.orgId, { refreshPages: async () => {} });
   // The second waits for the first, which is tried again in an hour: neither is overdue.
   await writeDeliveries(sql, noon - 10 * minute, [outboxNotice(ctx, incident, "opened")]);
   await sql`update deliveries set next_attempt_at = ${new Date(noon + hour)} where org_id = ${ctx.orgId}`;

@@ -2,8 +2,8 @@ import { collectDefaultMetrics } from "prom-client";
 import type { System } from "../../platform/context.ts";
 import type { RequestSeen } from "../../platform/http/exchange.ts";
 import type { JobWatch } from "../../platform/jobs/runner.ts";
-import type { AttemptWatch } from "../../alerting/deliveries/attempt.ts";
-import type { BatchWatch, IngestLoad } from "../../monitoring/pipeline/load.ts";
+import type { AttemptWatch } from "../../alerting/deliveries/engine.ts";
+import type { BatchWatch, IngestLoad } from "../../monitoring/pipeline/engine.ts";
 import { MetricFactory } from "./factory.ts";
 import { instanceGauges } from "./instance.ts";
 

@@ -8,7 +8,13 @@ import { loadAssets } from "../../platform/html/assets.ts";
 import { duration } from "../../platform/html/format.ts";
 import { mountPages } from "../../platform/html/pages.ts";
 import { openViews } from "../../platform/html/views.ts";
-import { getIncident, incidentMetrics, incidentReport, incidentsCsv, listOutages } from "../../alerting/incidents/service.ts";
+import {
+  getIncident,
+  incidentMetrics,
+  incidentReport,
+  incidentsCsv,
+  listOutages,
+} from "../../alerting/incidents/service.ts";
 import type { Notice } from "../../alerting/incidents/schema.ts";
 import { getMonitor } from "../../monitoring/targets/service.ts";
 import { serve } from "../../testing/app.ts";

@@ -2,7 +2,14 @@ import { AppError } from "@statusmesh/shared/errors";
 import { urlProblem } from "@statusmesh/shared/url";
 import { newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../../access/audit/service.ts";
-import { type Ctx, inTransaction, requireOwner, requireScope, type System, type Visit } from "../../platform/context.ts";
+import {
+  type Ctx,
+  inTransaction,
+  requireOwner,
+  requireScope,
+  type System,
+  type Visit,
+} from "../../platform/context.ts";
 import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { zoneName } from "../../alerting/maintenance/service.ts";

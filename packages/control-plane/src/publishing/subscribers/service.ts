@@ -3,7 +3,14 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../../access/audit/service.ts";
 import { checkWebhookUrl } from "../../alerting/channels/service.ts";
-import { type Ctx, inTransaction, requireOwner, requireScope, type System, type Visit } from "../../platform/context.ts";
+import {
+  type Ctx,
+  inTransaction,
+  requireOwner,
+  requireScope,
+  type System,
+  type Visit,
+} from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { countEvent } from "../../platform/db/counters.ts";
 import { addressKey } from "../../platform/http/address.ts";

@@ -2,7 +2,12 @@ import type { Static, TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import type { SecretsDestination } from "@statusmesh/shared/secrets";
 import { urlProblem } from "@statusmesh/shared/url";
-import { type Outbound, OutboundError, type OutboundReply, type OutboundRequest } from "../../../platform/outbound/client.ts";
+import {
+  type Outbound,
+  OutboundError,
+  type OutboundReply,
+  type OutboundRequest,
+} from "../../../platform/outbound/client.ts";
 import type { Content } from "../message.ts";
 import { mapSecretsOf } from "./secrets.ts";
 

@@ -1,4 +1,9 @@
-import { type Outbound, OutboundError, type OutboundReply, type OutboundRequest } from "../../../platform/outbound/client.ts";
+import {
+  type Outbound,
+  OutboundError,
+  type OutboundReply,
+  type OutboundRequest,
+} from "../../../platform/outbound/client.ts";
 import { answered, DeliveryError, isPermanent } from "./kind.ts";
 
 /** Why a vendor did not accept a message, read from its reply. */

@@ -1,0 +1,1 @@
+export { dropHeldNotices, listDeliveries, retryDelivery } from "./log.ts";

@@ -1,0 +1,5 @@
+/*
+ * Entry for metrics and commands.
+ */
+export type { BatchWatch, IngestLoad } from "./load.ts";
+export { resealWaitingRuns } from "./on-demand.ts";
