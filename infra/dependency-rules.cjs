@@ -119,7 +119,7 @@ module.exports = {
       name: "one-evidence-path",
       severity: "error",
       comment:
-        "Only changeEvidence (alerting/incidents/evidence.ts) locks and writes evidence and records what follows from it.",
+        "Only changeEvidence (alerting/incidents/evidence.ts) locks and writes evidence and records what follows.",
       from: { path: `${src}/`, pathNot: [`${src}/alerting/incidents/evidence\\.ts$`, tests] },
       to: { path: `${src}/alerting/incidents/(?:evidence-queries|record)\\.ts$` },
     },

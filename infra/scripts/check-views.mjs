@@ -52,8 +52,8 @@ function types() {
   );
   const map = names.map((name) => `  "${name}": It_${identifier(name)};`);
   return `import type { AppViews } from "#src/app";
-import type { Markup } from "#src/html/markup";
-export type { Helpers } from "#src/html/views";
+import type { Markup } from "#src/platform/html/markup";
+export type { Helpers } from "#src/platform/html/views";
 type DataOf<V, N> = V extends { view: infer W; data: infer D } ? (N extends W ? D : never) : never;
 type PageData<N> = DataOf<AppViews, N>;
 ${its.join("\n")}

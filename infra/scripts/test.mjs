@@ -1,5 +1,5 @@
-// npm test: the tests of the packages and of the contracts; with --all (npm run test:all) also journeys and faults; with
-// words after -- the files whose path contains one of them, of every tier. --watch runs them again after every change.
+// npm test: the tests of the packages and of the contracts; --all (npm run test:all) adds journeys and faults; with
+// words after -- the files of every tier whose path contains one of them. --watch runs them after every change.
 // A program of SM_TEST_REQUIRE (redis,chromium,pgbouncer,mount) that is missing is a failure; otherwise its tests are
 // skipped.
 import { spawnSync } from "node:child_process";

@@ -48,7 +48,8 @@ const sharedParameters: Json = {
     required: false,
     description:
       "Slug or id of the organisation, for a session or an unbound token. Default: the session's current " +
-      "organisation, or the token's own. An unbound token of a user with several organisations needs it, except for /me and /orgs.",
+      "organisation, or the token's own. An unbound token of a user with several organisations needs it, except for " +
+      "/me and /orgs.",
     schema: { type: "string" },
     examples: unfilled("acme"),
   },

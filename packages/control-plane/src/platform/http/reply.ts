@@ -53,7 +53,7 @@ export async function stringified(body: unknown): Promise<string | Buffer> {
 const isLong = (body: unknown): boolean =>
   itemsIn(body, 1) > manyItems || itemsIn(body, listDepth) > listDepth * manyItems;
 
-/** Number of list items of a value itself and of its fields, down to `depth` lists; above the limit it stops counting. */
+/** Number of list items of a value and of its fields, down to `depth` lists; above the limit it stops counting. */
 function itemsIn(value: unknown, depth: number): number {
   if (typeof value !== "object" || value === null || depth === 0) return 0;
   const isList = Array.isArray(value);

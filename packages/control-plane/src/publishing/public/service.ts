@@ -85,7 +85,7 @@ export async function servedStatus(system: Visit): Promise<ServedStatus> {
   return await statusOf(system, page);
 }
 
-/** A page that was read from the database, published or not: computed at most every 10 s, and after each change of it. */
+/** A page as read from the database, published or not: computed at most every 10 s, and after each change of it. */
 export const statusOf = async (system: System, page: PageRow): Promise<ServedStatus> =>
   await cachesOf(system).statuses.get(page.id, () => computeStatus(system, page), page.revision);
 
