@@ -3,16 +3,23 @@
  * and not from the code: no replay, no database, one step after another. Times are Unix ms.
  */
 
-export type Grade = "P" | "D" | "F";
+export type Grade = "passed" | "degraded" | "failed";
+
+/** Tests write runs as text: P passed, D degraded, F failed. */
+export function gradeOfLetter(letter: string): Grade {
+  if (letter === "P") return "passed";
+  return letter === "D" ? "degraded" : "failed";
+}
+
 type Reason = "opened" | "reminder" | "escalated" | "reopened" | "resolved";
 
 interface Region {
   vote: "failing" | "passing" | null;
-  kind: "P" | "F";
+  kind: "passing" | "failing";
   streak: number;
-  hard: boolean;
+  major: boolean;
   /** Degraded runs in a row. */
-  eased: number;
+  degraded: number;
   last: number;
 }
 
@@ -53,23 +60,22 @@ export class ReferenceModel {
     return this.incidents.at(-1);
   }
 
-  run(region: string, verdict: Grade, slot: number, now: number): void {
-    const kind = verdict === "P" ? "P" : "F";
-    const before = this.regions.get(region) ?? { vote: null, kind, streak: 0, hard: false, eased: 0, last: slot };
+  run(region: string, grade: Grade, slot: number, now: number): void {
+    const kind = grade === "passed" ? "passing" : "failing";
+    const before = this.regions.get(region) ?? { vote: null, kind, streak: 0, major: false, degraded: 0, last: slot };
     const goesOn = before.kind === kind && before.streak > 0;
     const streak = goesOn ? before.streak + 1 : 1;
-    const vote = streak >= this.confirmations ? (kind === "P" ? "passing" : "failing") : before.vote;
-    const eased = verdict === "D" ? 1 + (goesOn ? before.eased : 0) : 0;
-    const over = (vote === "passing" && kind === "P") || eased >= this.confirmations;
-    const hard = verdict === "F" || (before.hard && (goesOn || before.vote === "failing") && !over);
-    this.regions.set(region, { vote, kind, streak, hard, eased, last: slot });
-    this.decide(slot, now, kind === "F");
+    const vote = streak >= this.confirmations ? kind : before.vote;
+    const degraded = grade === "degraded" ? 1 + (goesOn ? before.degraded : 0) : 0;
+    const over = (vote === "passing" && kind === "passing") || degraded >= this.confirmations;
+    const major = grade === "failed" || (before.major && (goesOn || before.vote === "failing") && !over);
+    this.regions.set(region, { vote, kind, streak, major, degraded, last: slot });
+    this.decide(slot, now, kind === "failing");
   }
 
   edit(confirmations: number, policy: "any" | "all", now: number): void {
     Object.assign(this, { confirmations, policy });
-    for (const region of this.regions.values())
-      if (region.streak >= confirmations) region.vote = region.kind === "P" ? "passing" : "failing";
+    for (const region of this.regions.values()) if (region.streak >= confirmations) region.vote = region.kind;
     this.decide(now, now, true);
   }
 
@@ -84,27 +90,27 @@ export class ReferenceModel {
     const incident = this.last;
     if (incident === undefined || !incident.open) {
       if (!mayOpen || failingLive.length === 0 || failingLive.length < needed(live)) return;
-      const hard = failingLive.some((region) => region.hard);
-      if (incident !== undefined && at - incident.closedAt < reopenMs) this.reopen(incident, hard, now);
-      else this.open(hard, now);
+      const major = failingLive.some((region) => region.major);
+      if (incident !== undefined && at - incident.closedAt < reopenMs) this.reopen(incident, major, now);
+      else this.open(major, now);
     } else if (passing.length > 0 && failing.length < needed(live + failing.length - failingLive.length))
       this.close(incident, at, now, true);
     else {
-      incident.severity = failing.some((region) => region.hard) ? "major" : "minor";
+      incident.severity = failing.some((region) => region.major) ? "major" : "minor";
       if (incident.severity === "minor" || incident.notified === "major") return;
       Object.assign(incident, { notified: "major", peak: "major" });
       if (incident.pinned === null) this.notify(incident, "escalated", now);
     }
   }
 
-  private open(hard: boolean, now: number): void {
+  private open(major: boolean, now: number): void {
     const incident: ModelIncident = {
       open: true,
       closedAt: 0,
       createdAt: now,
-      severity: hard ? "major" : "minor",
-      notified: hard ? "major" : "minor",
-      peak: hard ? "major" : "minor",
+      severity: major ? "major" : "minor",
+      notified: major ? "major" : "minor",
+      peak: major ? "major" : "minor",
       pinned: null,
       reopened: 0,
       acknowledged: false,
@@ -116,11 +122,11 @@ export class ReferenceModel {
     this.notify(incident, "opened", now);
   }
 
-  private reopen(incident: ModelIncident, hard: boolean, now: number): void {
+  private reopen(incident: ModelIncident, major: boolean, now: number): void {
     Object.assign(incident, { open: true, acknowledged: false, reminderDue: now + renotifyMs });
     incident.reopened++;
-    incident.severity = incident.notified = hard ? "major" : "minor";
-    if (hard) incident.peak = "major";
+    incident.severity = incident.notified = major ? "major" : "minor";
+    if (major) incident.peak = "major";
     this.notify(incident, "reopened", now);
   }
 
@@ -129,7 +135,7 @@ export class ReferenceModel {
     if (notify) this.notify(incident, "resolved", now);
   }
 
-  /** By hand, or by a pause, which notifies nobody: streaks start anew. */
+  /** By hand, or by a pause, which sends no notice: streaks start anew. */
   closeByHand(now: number, notify: boolean): void {
     for (const region of this.regions.values()) Object.assign(region, { vote: null, streak: 0 });
     if (this.last?.open === true) this.close(this.last, now, now, notify);

@@ -4,7 +4,7 @@ import type { Sql } from "postgres";
 import { createChannel } from "../alerting/channels/service.ts";
 import type { Ctx, System } from "../platform/context.ts";
 import type { OutboxNotice } from "../alerting/deliveries/outbox.ts";
-import { noticeOf } from "../alerting/incidents/notice.ts";
+import { noticeOf } from "../alerting/incidents/notices.ts";
 import type { Reason } from "../alerting/incidents/schema.ts";
 import { minute } from "./clock.ts";
 

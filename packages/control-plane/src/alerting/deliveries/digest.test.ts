@@ -2,7 +2,7 @@ import t from "tap";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
 import { createChannel, updateChannel } from "../channels/service.ts";
-import { noticeOf } from "../incidents/notice.ts";
+import { noticeOf } from "../incidents/notices.ts";
 import { writeDeliveries } from "./outbox.ts";
 import type { Notice, Reason } from "../incidents/schema.ts";
 import { until } from "../../testing/clock.ts";

@@ -2,14 +2,14 @@
  * Entry for ingest, deliveries and jobs.
  */
 export {
+  addRuns,
   changeEvidence,
   type EvidenceChange,
   type EvidenceTarget,
-  foldRuns,
   lockEvidence,
   type LockedEvidence,
   selectRechecks,
-  wantsRecheck,
+  needsRecheck,
 } from "./evidence.ts";
 export { appendEvents } from "./events.ts";
 export { findIncident } from "./find.ts";

@@ -1,9 +1,9 @@
 import { isId, newId } from "@statusmesh/shared/ids";
+import { incidentNotFound } from "./find.ts";
 import { type ActorCtx, type Ctx, requireScope } from "../../platform/context.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { type EventRow, countEvents, insertEvents, selectActorName, selectEvents } from "./event-queries.ts";
 import { type Actor, engineActor, type EventKind, type IncidentEvent } from "./event-schema.ts";
-import { incidentNotFound } from "./refusals.ts";
 import { selectIncident } from "./queries.ts";
 
 /** The caller as the timeline names them. */

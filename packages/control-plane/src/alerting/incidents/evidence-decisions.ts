@@ -1,6 +1,6 @@
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
-import { current } from "./evaluate.ts";
+import { current } from "./replay.ts";
 import type { Actor } from "./event-schema.ts";
 import { actorOf } from "./events.ts";
 import { changeEvidence, type EvidenceChange, type LockedEvidence, type Reevaluated } from "./evidence.ts";
@@ -8,7 +8,7 @@ import { closeByHand, openByHand, reconsider } from "./overrides.ts";
 import type { ManualFacts } from "./record-queries.ts";
 import * as lifecycleQueries from "./lifecycle-queries.ts";
 import { type PolicyRow, selectPolicies } from "./queries.ts";
-import { policyOf, type PolicyFields } from "./target-state.ts";
+import { policyOf, type PolicyFields } from "./policy.ts";
 
 /** Targets whose evidence is changed at once. */
 const portion = 500;
@@ -18,7 +18,10 @@ export async function closeAsPerson(ctx: Ctx, targetId: string, incidentId: stri
   await decideOn(ctx, [targetId], { closedBy: "person", actor: await actorOf(ctx) }, ({ policy, state }) => {
     const { incident } = current(policy, state.evaluation);
     if (incident?.id !== incidentId || incident.closedAt !== null) return null;
-    return { evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), false), latest: state.latest };
+    return {
+      evaluation: closeByHand(policy, state.evaluation, { at: ctx.clock.now(), notify: true }),
+      latest: state.latest,
+    };
   });
 }
 
@@ -42,7 +45,7 @@ export async function closeSilently(ctx: Ctx, targetIds: readonly string[]): Pro
   // In portions, so that thousands do not hold the event loop; locks are taken in id order all the same.
   for (let at = 0; at < sorted.length; at += portion)
     await decideOn(ctx, sorted.slice(at, at + portion), cause, ({ policy, state }) => ({
-      evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), true),
+      evaluation: closeByHand(policy, state.evaluation, { at: ctx.clock.now(), notify: false }),
       latest: state.latest,
     }));
 }
@@ -63,7 +66,11 @@ export async function reevaluate(ctx: Ctx, edits: ReadonlyMap<string, PolicyEdit
       const edit = edits.get(id)!;
       const { regions } = edit;
       return {
-        evaluation: reconsider(policyOf(edit), policy, state.evaluation, regions, ctx.clock.now(), newId),
+        evaluation: reconsider(
+          state.evaluation,
+          { before: policyOf(edit), after: policy, regions, at: ctx.clock.now() },
+          newId,
+        ),
         latest: Object.fromEntries(Object.entries(state.latest).filter(([region]) => regions.includes(region))),
       };
     });

@@ -2,7 +2,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { type Cause, circuitOpen, type CheckStatus } from "@statusmesh/shared/result";
 import { inTransaction, type System } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
-import { evaluate, type Evaluation } from "./evaluate.ts";
+import { evaluate, type Evaluation } from "./replay.ts";
 import {
   lockStates,
   type LockedState,
@@ -24,8 +24,9 @@ import {
   passesOn,
   type TargetState,
 } from "./stored-state.ts";
-import { freshnessMs, policyOf, type PolicyFields, gradeOf, read, type Reading } from "./target-state.ts";
-import { type Checkpoint, isUnsettled, type Policy } from "./votes.ts";
+import { type Checkpoint, gradeOf, isUnsettled } from "./machine.ts";
+import { freshnessMs, type Policy, policyOf, type PolicyFields } from "./policy.ts";
+import { type Reading, statusOf } from "./target-status.ts";
 
 export { selectRechecks } from "./evidence-queries.ts";
 
@@ -84,7 +85,7 @@ export type EvidenceChange = (Reevaluated | Unchanged) & {
   readonly actor?: Actor;
   /** Facts that a person states of the incident that the change opens. */
   readonly manual?: ManualFacts;
-  /** Unix ms of the newest run; null for a change that is no result. */
+  /** Unix ms of the newest run; null when the change is not caused by a result. */
   readonly lastResultAt: number | null;
 };
 
@@ -139,7 +140,7 @@ async function writeChanges(
     }
     const { evaluation, latest, closedBy, actor, manual, lastResultAt } = change;
     const after: TargetState = { evaluation: evaluation.state, latest };
-    const reading = read(policy, after, evaluation.checkpoint);
+    const reading = statusOf(policy, after, evaluation.checkpoint);
     const update = {
       targetId: target.id,
       state: formatState(policy, after, reading.newest),
@@ -200,7 +201,7 @@ const unsettledRegions = ({ regions }: Checkpoint): string[] =>
     .sort();
 
 /** True when the region should run the check once more soon: its last run contradicts its vote. */
-export function wantsRecheck(
+export function needsRecheck(
   { stored }: LockedEvidence<EvidenceTarget>,
   change: EvidenceChange | undefined,
   region: string,
@@ -219,8 +220,8 @@ export interface RunEvidence {
   readonly cause: Cause | null;
 }
 
-/** Folds the runs of one region into the evidence, at `now` (Unix ms). */
-export function foldRuns(
+/** Adds the runs of one region to the evidence, at `now` (Unix ms). */
+export function addRuns(
   locked: LockedEvidence<EvidenceTarget>,
   region: string,
   runs: readonly RunEvidence[],
@@ -231,8 +232,11 @@ export function foldRuns(
   const { policy, state } = locked;
   const latest = { ...state.latest };
   for (const run of runs) if (run.slot > (latest[region]?.slot ?? 0)) latest[region] = latestOf(run, latest[region]);
-  const votes = runs.map(({ slot, status }) => ({ slot, region, grade: gradeOf(status) }));
-  return { evaluation: evaluate(policy, state.evaluation, votes, now - freshnessMs(policy), newId), latest };
+  const graded = runs.map(({ slot, status }) => ({ slot, region, grade: gradeOf(status) }));
+  return {
+    evaluation: evaluate(policy, state.evaluation, graded, { freshAfter: now - freshnessMs(policy), newId }),
+    latest,
+  };
 }
 
 /** The newest slot, where the run is one more pass of a target that is up and stays up; else null. */

@@ -1,16 +1,14 @@
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { iso } from "../../platform/http/wire.ts";
 import { deliveriesOf } from "../deliveries/engine.ts";
-import { current } from "./evaluate.ts";
+import { current } from "./replay.ts";
 import { inWords } from "./explain-words.ts";
-import { findIncident } from "./find.ts";
+import { findIncident, incidentNotFound } from "./find.ts";
 import { selectActiveWindow } from "./maintenance-queries.ts";
 import * as queries from "./queries.ts";
-import { incidentNotFound } from "./refusals.ts";
 import type { Explanation } from "./schema.ts";
 import { parseState } from "./stored-state.ts";
-import { policyOf, type PolicyFields } from "./target-state.ts";
-import { isLive, quorum } from "./votes.ts";
+import { isLive, policyOf, type PolicyFields, quorum } from "./policy.ts";
 
 /** Deliveries that an explanation shows; the others are a list of their own. */
 const explainedDeliveries = 100;
@@ -66,7 +64,7 @@ export function explainVotes(
       vote: it.vote ?? ("none" as const),
       live: isLive(policy, it.last, now),
       consecutive: it.streak,
-      consecutive_kind: it.kind === "P" ? ("passing" as const) : ("failing" as const),
+      consecutive_kind: it.kind,
       consecutive_since: new Date(it.since).toISOString(),
       last_slot: new Date(it.last).toISOString(),
       last_status: state.latest[region]?.status ?? null,

@@ -1,10 +1,12 @@
+import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, peakSeverity } from "./outages.ts";
 import { type IncidentRow, selectIncident } from "./queries.ts";
-import { incidentNotFound } from "./refusals.ts";
 import type { Incident } from "./schema.ts";
+
+export const incidentNotFound = (): AppError => new AppError("INCIDENT_NOT_FOUND", "Incident not found.");
 
 /** The row of an incident of the organisation. Throws INCIDENT_NOT_FOUND, also for a foreign or a retracted one. */
 export async function findIncident(ctx: Ctx, id: string): Promise<IncidentRow> {

@@ -5,10 +5,9 @@ import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts
 import { appendEvents } from "./events.ts";
 import { lockEvidence } from "./evidence.ts";
 import { closeAsPerson, rescheduleReminders } from "./evidence-decisions.ts";
-import { findIncident, presentIncident } from "./find.ts";
+import { findIncident, incidentNotFound, presentIncident } from "./find.ts";
 import * as queries from "./lifecycle-queries.ts";
 import { type IncidentRow, selectPolicies } from "./queries.ts";
-import { incidentNotFound } from "./refusals.ts";
 import type { BulkIncidentAction, BulkIncidentOutcome, Incident } from "./schema.ts";
 
 /** Acknowledges an open incident, which stops its reminders. Does nothing when it is acknowledged or closed. */

@@ -1,5 +1,5 @@
 import type { Db } from "../../platform/db/sql.ts";
-import type { NoticeSubject } from "./notice.ts";
+import type { NoticeSubject } from "./notices.ts";
 import type { Severity } from "./schema.ts";
 
 export type HeldReason = "opened" | "escalated" | "reopened" | "resolved";

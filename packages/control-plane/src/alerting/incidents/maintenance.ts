@@ -13,7 +13,7 @@ import {
   writeHeld,
 } from "./maintenance-queries.ts";
 import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
-import { noticeOf } from "./notice.ts";
+import { noticeOf } from "./notices.ts";
 import type { Reason } from "./schema.ts";
 
 type Sql = System["sql"];

@@ -52,7 +52,7 @@ function step(title: string, act: (model: Model, real: Real) => Promise<unknown>
 
 interface Batch {
   region: "eu" | "us";
-  verdicts: readonly Grade[];
+  grades: readonly Grade[];
   /** Ranks that shuffle the batch. */
   order: readonly number[];
   copies: number;
@@ -60,16 +60,16 @@ interface Batch {
   both: boolean;
 }
 
-function report({ region, verdicts, order, copies, both }: Batch): fc.AsyncCommand<Model, Real> {
-  const title = `${region} ${verdicts.join("")}${copies > 1 ? " twice" : ""}${both ? " to both" : ""}`;
+function report({ region, grades, order, copies, both }: Batch): fc.AsyncCommand<Model, Real> {
+  const title = `${region} ${grades.join(" ")}${copies > 1 ? " twice" : ""}${both ? " to both" : ""}`;
   return step(title, async (model, real) => {
     const agent = world[region];
-    const results = verdicts.map((verdict) => {
+    const results = grades.map((grade) => {
       clock.advance(second);
-      const status = verdict === "P" ? "up" : verdict === "D" ? "degraded" : "down";
+      const status = grade === "passed" ? "up" : grade === "degraded" ? "degraded" : "down";
       return agentResult(real.target, clock.now(), { status });
     });
-    for (const [at, verdict] of verdicts.entries()) model.run(region, verdict, results[at]!.scheduled_at, clock.now());
+    for (const [at, grade] of grades.entries()) model.run(region, grade, results[at]!.scheduled_at, clock.now());
     const ranks = new Map(results.map((result, at) => [result, order[at]!]));
     const shuffled = Array.from({ length: copies }, () => results).flat();
     shuffled.sort((a, b) => ranks.get(a)! - ranks.get(b)!);
@@ -206,11 +206,14 @@ async function holdTimeline(id: string, open: boolean, step: string): Promise<vo
     throw new Error(`after "${step}" the timeline ends ${is ? "open" : "closed"}, the incident does not`);
 }
 
-const verdicts = fc.array(fc.constantFrom<Grade>("P", "P", "F", "F", "D"), { minLength: 1, maxLength: 6 });
+const grades = fc.array(fc.constantFrom<Grade>("passed", "passed", "failed", "failed", "degraded"), {
+  minLength: 1,
+  maxLength: 6,
+});
 const order = fc.array(fc.nat(9), { minLength: 6, maxLength: 6 });
 const region = fc.constantFrom("eu" as const, "us" as const);
 const copies = fc.constantFrom(1, 2);
-const reports = fc.record({ region, verdicts, order, copies, both: fc.boolean() }).map(report);
+const reports = fc.record({ region, grades, order, copies, both: fc.boolean() }).map(report);
 const steps = [
   reports,
   reports,

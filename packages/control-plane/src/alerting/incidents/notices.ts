@@ -1,4 +1,7 @@
-import { copyIncident, type EngineSeverity, type IncidentState, type Transition } from "./votes.ts";
+import { errorInWords } from "@statusmesh/shared/checks";
+import { copyIncident, type EngineSeverity, type IncidentState, type Transition } from "./machine.ts";
+import { type OutageTimes, outageSecs } from "./outages.ts";
+import type { Notice, Reason, Severity } from "./schema.ts";
 
 /** The last notice of an incident, and the number of notices. */
 export interface Notified {
@@ -26,31 +29,38 @@ export interface PlayedTransition {
   snapshot: IncidentState;
 }
 
+/** What an evaluation has changed. */
+export interface IncidentChanges {
+  readonly incidents: readonly IncidentState[];
+  readonly retracted?: readonly IncidentState[];
+  /** Of new runs, in slot order. */
+  readonly transitions?: readonly PlayedTransition[];
+  /** Whether an open incident without a notice gets one that is not caused by a transition. */
+  readonly mayOpen: boolean;
+}
+
 /**
- * The notices of an evaluation: first of the new transitions, in order, then corrections where an incident differs from
- * its last notice. `mayOpen` allows a correction to notify of an incident that is open. Returns the last notices, too.
+ * The notices of an evaluation: first those of the transitions, in order, then corrections where an incident differs
+ * from its last notice. `before` is the last notice of each incident, and `notified` the same afterwards.
  */
 export function planNotices(
   before: Readonly<Record<string, Notified>>,
-  incidents: readonly IncidentState[],
-  retracted: readonly IncidentState[],
-  newTransitions: readonly PlayedTransition[],
-  mayOpen: boolean,
+  { incidents, retracted = [], transitions = [], mayOpen }: IncidentChanges,
 ): { notices: NoticeToSend[]; notified: Record<string, Notified> } {
   const notified: Record<string, Notified> = {};
   const notices: NoticeToSend[] = [];
   for (const { id } of [...incidents, ...retracted]) if (before[id] !== undefined) notified[id] = { ...before[id] };
 
   const notify = (reason: Transition, incident: IncidentState) => {
-    const sent = notified[incident.id] ?? { reopened: 0, escalated: 0, resolved: 0 };
-    const seq = reason === "opened" ? 0 : sent[reason];
+    const counts = notified[incident.id] ?? { reopened: 0, escalated: 0, resolved: 0 };
+    const seq = reason === "opened" ? 0 : counts[reason];
     notices.push({ reason, seq, incident: copyIncident(incident) });
     notified[incident.id] = {
       state: reason === "resolved" ? "closed" : "open",
       severity: incident.severity,
-      reopened: sent.reopened + (reason === "reopened" ? 1 : 0),
-      escalated: sent.escalated + (reason === "escalated" ? 1 : 0),
-      resolved: sent.resolved + (reason === "resolved" ? 1 : 0),
+      reopened: counts.reopened + (reason === "reopened" ? 1 : 0),
+      escalated: counts.escalated + (reason === "escalated" ? 1 : 0),
+      resolved: counts.resolved + (reason === "resolved" ? 1 : 0),
     };
   };
   const correct = (incident: IncidentState, opens: boolean) => {
@@ -62,7 +72,7 @@ export function planNotices(
     } else if (last.severity === "minor" && incident.severity === "major") notify("escalated", incident);
   };
 
-  for (const { index, snapshot } of newTransitions) correct({ ...snapshot, id: incidents[index]!.id }, true);
+  for (const { index, snapshot } of transitions) correct({ ...snapshot, id: incidents[index]!.id }, true);
   for (const incident of incidents) correct(incident, mayOpen);
   for (const incident of retracted) {
     const { openedAt, closedAt, endedAt } = incident;
@@ -85,4 +95,36 @@ export function keepNotified(
 export function closedSilently(notified: Readonly<Record<string, Notified>>, id: string): Record<string, Notified> {
   const last = notified[id];
   return last === undefined ? { ...notified } : { ...notified, [id]: { ...last, state: "closed" } };
+}
+
+/** The part of an incident that a notice shows. */
+export interface NoticeSubject extends OutageTimes {
+  id: string;
+  target_id: string;
+  severity: Severity;
+  started_at: Date;
+  ended_at: Date | null;
+  error_sample: string | null;
+  regions_down: string[];
+  regions_up: string[];
+}
+
+/** The notice of an incident as it is now. `publicUrl` is `server.public_url`. */
+export function noticeOf(incident: NoticeSubject, monitorName: string, reason: Reason, publicUrl: string): Notice {
+  return {
+    incident_id: incident.id,
+    target_id: incident.target_id,
+    monitor_name: monitorName,
+    reason,
+    severity: incident.severity,
+    urgency: incident.severity === "minor" ? "low" : "high",
+    started_at: incident.started_at.toISOString(),
+    ended_at: incident.ended_at?.toISOString() ?? null,
+    outage_since: incident.outage_since?.toISOString() ?? null,
+    duration_secs: incident.ended_at === null ? null : outageSecs(incident),
+    error_sample: incident.error_sample === null ? null : errorInWords(incident.error_sample),
+    regions_down: incident.regions_down,
+    regions_up: incident.regions_up,
+    url: `${publicUrl}/incidents/${incident.id}`,
+  };
 }

@@ -1,6 +1,6 @@
 import type { Db } from "../../platform/db/sql.ts";
 import type { Impact, Severity } from "./schema.ts";
-import type { IncidentState } from "./votes.ts";
+import type { IncidentState } from "./machine.ts";
 
 const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 

@@ -1,6 +1,7 @@
-import { copyCheckpoint, current, type Evaluation, type EvaluationState } from "./evaluate.ts";
+import { copyCheckpoint, current, type Evaluation, type EvaluationState } from "./replay.ts";
 import { closedSilently, keepNotified, planNotices } from "./notices.ts";
-import { close, decide, type EngineSeverity, manualIncident, type Policy } from "./votes.ts";
+import { close, decide, type EngineSeverity, manualIncident } from "./machine.ts";
+import type { Policy } from "./policy.ts";
 
 /*
  * Changes of the evidence that are no runs: a person opens or closes the incident, or edits the policy.
@@ -16,15 +17,19 @@ export function foldAll(policy: Policy, state: EvaluationState): EvaluationState
     horizon: newest === undefined ? state.horizon : [newest[0], newest[1]],
     recent: [],
     incidents,
-    told: keepNotified(state.told, incidents),
+    notified: keepNotified(state.notified, incidents),
   };
 }
 
 /**
  * Closes the open incident as a person's decision at `at`, or does nothing. All streaks restart: opening it again
- * takes as many failing runs as any outage. `silent` (a pause) sends no notice.
+ * takes as many failing runs as any outage. `notify` is false for a pause.
  */
-export function closeByHand(policy: Policy, state: EvaluationState, at: number, silent: boolean): Evaluation {
+export function closeByHand(
+  policy: Policy,
+  state: EvaluationState,
+  { at, notify }: { at: number; notify: boolean },
+): Evaluation {
   const folded = foldAll(policy, state);
   const checkpoint = folded.base;
   const incident = checkpoint.incident;
@@ -35,10 +40,10 @@ export function closeByHand(policy: Policy, state: EvaluationState, at: number, 
   if (incident === null || incident.closedAt !== null) return { ...unchanged, state: folded, checkpoint };
   delete incident.manual;
   close(incident, at, at);
-  const { notices, notified } = silent
-    ? { notices: [], notified: closedSilently(folded.told, incident.id) }
-    : planNotices(folded.told, [incident], [], [], false);
-  const closed = { ...folded, incidents: [incident], told: notified };
+  const { notices, notified } = notify
+    ? planNotices(folded.notified, { incidents: [incident], mayOpen: false })
+    : { notices: [], notified: closedSilently(folded.notified, incident.id) };
+  const closed = { ...folded, incidents: [incident], notified };
   return { ...unchanged, state: closed, checkpoint, updated: [incident], notices };
 }
 
@@ -53,25 +58,31 @@ export function openByHand(
   if (before !== null && before.closedAt === null) return null;
   const incident = manualIncident(policy, folded.base, opening);
   const base = { ...folded.base, incident };
-  const { notices, notified } = planNotices(folded.told, [incident], [], [], true);
-  const opened = { ...folded, base, incidents: [incident], told: notified };
+  const { notices, notified } = planNotices(folded.notified, { incidents: [incident], mayOpen: true });
+  const opened = { ...folded, base, incidents: [incident], notified };
   return { ...unchanged, state: opened, checkpoint: base, inserted: [incident], notices };
 }
 
-/** Evaluates the evidence so far by an edited policy. `regions` are those that probe the target from now on. */
+export interface PolicyChange {
+  readonly before: Policy;
+  readonly after: Policy;
+  /** The regions that run the check from now on. */
+  readonly regions: readonly string[];
+  /** Unix ms. */
+  readonly at: number;
+}
+
+/** Evaluates the evidence so far by an edited policy. `newId` makes the id of an incident that it opens. */
 export function reconsider(
-  before: Policy,
-  after: Policy,
   state: EvaluationState,
-  regions: readonly string[],
-  at: number,
+  { before, after, regions, at }: PolicyChange,
   newId: () => string,
 ): Evaluation {
   const folded = foldAll(before, state);
   const base = copyCheckpoint(folded.base);
   for (const [name, region] of Object.entries(base.regions)) {
     if (!regions.includes(name)) delete base.regions[name];
-    else if (region.streak >= after.confirmations) region.vote = region.kind === "P" ? "passing" : "failing";
+    else if (region.streak >= after.confirmations) region.vote = region.kind;
   }
   const wasOpen = base.incident !== null && base.incident.closedAt === null;
   const transition = decide(after, base, at, { since: at, mayOpen: true });
@@ -83,9 +94,9 @@ export function reconsider(
   }
   const isNew = incident.id === "";
   if (isNew) incident.id = newId();
-  const { notices, notified } = planNotices(folded.told, [incident], [], [], true);
+  const { notices, notified } = planNotices(folded.notified, { incidents: [incident], mayOpen: true });
   return {
-    state: { ...folded, base, incidents: [incident], told: notified },
+    state: { ...folded, base, incidents: [incident], notified },
     checkpoint: base,
     inserted: isNew ? [incident] : [],
     updated: isNew ? [] : [incident],

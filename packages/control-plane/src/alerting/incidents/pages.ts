@@ -6,7 +6,7 @@ import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
 import { numbered, plural } from "../../platform/html/format.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { readTimeRange, type TimeRange } from "../../platform/html/time-range.ts";
-import type { RegionPolicy } from "./votes.ts";
+import type { RegionPolicy } from "./policy.ts";
 import { severities } from "./schema.ts";
 import * as service from "./service.ts";
 import { timelineOf } from "./timeline.ts";

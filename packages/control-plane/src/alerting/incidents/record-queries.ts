@@ -1,6 +1,6 @@
 import type { Db } from "../../platform/db/sql.ts";
 import type { Incident, Severity } from "./schema.ts";
-import { type IncidentState, severityOf } from "./votes.ts";
+import { type IncidentState, severityOf } from "./machine.ts";
 
 /** What a person states of an incident: the severity is pinned. */
 export interface ManualFacts {

@@ -1,11 +1,11 @@
 import type { Db } from "../../platform/db/sql.ts";
 import { newId } from "@statusmesh/shared/ids";
-import type { Evaluation } from "./evaluate.ts";
+import type { Evaluation } from "./replay.ts";
 import { insertEvents, type NewEvent } from "./event-queries.ts";
 import { type Actor, engineActor, type EventKind } from "./event-schema.ts";
 import { passGate } from "./maintenance.ts";
 import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
-import { noticeOf, type NoticeSubject } from "./notice.ts";
+import { noticeOf, type NoticeSubject } from "./notices.ts";
 import {
   type IncidentBefore,
   type IncidentFacts,
@@ -16,9 +16,9 @@ import {
   updateIncident,
 } from "./record-queries.ts";
 import { writeOutages } from "./outage-queries.ts";
-import { type IncidentState, severityOf } from "./votes.ts";
+import { type IncidentState, severityOf } from "./machine.ts";
 
-/** The outcome of an evaluation and the target it belongs to. */
+/** An evaluation and its target. */
 export interface EvaluatedTarget {
   orgId: string;
   targetId: string;
@@ -35,7 +35,7 @@ export interface EvaluatedTarget {
 }
 
 /**
- * Writes the outcome of evaluations: incidents first closed, then opened (a target never has two open ones), then the
+ * Writes evaluations: incidents first closed, then opened (a target never has two open ones), then the
  * events in one statement, then the notices into the outbox. Runs in the caller's transaction, which holds the state
  * rows of the targets.
  */
@@ -68,11 +68,11 @@ export async function recordEvaluations(
   const written = [...updated, ...inserted].map(({ target, incident }) => ({ orgId: target.orgId, incident }));
   if (written.length > 0) await writeOutages(sql, written);
   if (events.length > 0) await insertEvents(sql, events, now);
-  await writeDeliveries(sql, now.getTime(), await passGate(sql, planNotices(evaluated, publicUrl), now));
+  await writeDeliveries(sql, now.getTime(), await passGate(sql, outboxNotices(evaluated, publicUrl), now));
 }
 
 /** The notices of evaluations: a recovery only where the target wants it. */
-function planNotices(evaluated: readonly EvaluatedTarget[], publicUrl: string): OutboxNotice[] {
+function outboxNotices(evaluated: readonly EvaluatedTarget[], publicUrl: string): OutboxNotice[] {
   return evaluated.flatMap((target) =>
     target.evaluation.notices
       .filter(({ reason }) => reason !== "resolved" || target.notifyRecovery)

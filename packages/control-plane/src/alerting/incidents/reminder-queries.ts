@@ -1,5 +1,5 @@
 import type { Db } from "../../platform/db/sql.ts";
-import type { NoticeSubject } from "./notice.ts";
+import type { NoticeSubject } from "./notices.ts";
 import { inActiveWindow } from "./maintenance-queries.ts";
 
 export interface DueIncident extends NoticeSubject {

@@ -1,6 +1,6 @@
 import { inTransaction, type System } from "../../platform/context.ts";
 import { writeDeliveries } from "../deliveries/engine.ts";
-import { noticeOf } from "./notice.ts";
+import { noticeOf } from "./notices.ts";
 import { isReminderDue, takeDueReminders } from "./reminder-queries.ts";
 
 /** Few enough that one transaction is short. */

@@ -1,10 +1,11 @@
 import fc from "fast-check";
 import t from "tap";
-import { emptyState, evaluate } from "./evaluate.ts";
+import { emptyState, evaluate } from "./replay.ts";
 import { closeByHand, reconsider } from "./overrides.ts";
 import { formatState, parsePassing, parseState, passesOn, type TargetState } from "./stored-state.ts";
-import { policyOf, read, gradeOf } from "./target-state.ts";
-import type { Policy } from "./votes.ts";
+import { gradeOf } from "./machine.ts";
+import { type Policy, policyOf } from "./policy.ts";
+import { statusOf } from "./target-status.ts";
 
 const start = 1_800_000_000_000;
 const policy = policyOf({ timeout: 10_000, interval_secs: 60, alert_confirmations: 2, region_policy: "majority" });
@@ -23,13 +24,13 @@ function after(rules: Policy, state: TargetState, runs: readonly TestRun[]): Tar
   for (const { slot, region, status } of runs)
     if (slot > (latest[region]?.slot ?? 0))
       latest[region] = { slot, status, error: status === "up" ? null : "connection refused" };
-  const votes = runs.map(({ slot, region, status }) => ({ slot, region, grade: gradeOf(status) }));
-  return { evaluation: evaluate(rules, state.evaluation, votes, 0, newId).state, latest };
+  const graded = runs.map(({ slot, region, status }) => ({ slot, region, grade: gradeOf(status) }));
+  return { evaluation: evaluate(rules, state.evaluation, graded, { freshAfter: 0, newId }).state, latest };
 }
 
 /** The state as it is stored, and as it is read again. */
 function stored(rules: Policy, state: TargetState): { text: string; again: TargetState } {
-  const { newest, until } = read(rules, state);
+  const { newest, until } = statusOf(rules, state);
   const text = formatState(rules, state, newest);
   return { text, again: parseState(text, until === null ? null : new Date(until)) };
 }
@@ -41,13 +42,13 @@ function afterPass(
   region: string,
   slot: number,
 ): { state: TargetState; quick: boolean } {
-  const { newest, until } = read(rules, state);
+  const { newest, until } = statusOf(rules, state);
   const text = formatState(rules, state, newest);
   const passing = parsePassing(text);
   const quick = passing === null ? null : passesOn(rules, passing, new Date(until!), region, slot);
   const made = after(rules, state, [{ slot, region, status: "up" }]);
   if (quick !== null) {
-    const reading = read(rules, made);
+    const reading = statusOf(rules, made);
     t.strictSame([formatState(rules, made, reading.newest), reading.newest, reading.status], [text, quick, "up"]);
   }
   return { state: made, quick: quick !== null };
@@ -173,7 +174,8 @@ t.test("property: a stored state is read as it was, after any runs", (t) => {
         t.strictSame(again, state, text);
       };
       for (const one of steps) {
-        if (one === "close") keep({ ...state, evaluation: closeByHand(rules, state.evaluation, next, true).state });
+        if (one === "close")
+          keep({ ...state, evaluation: closeByHand(rules, state.evaluation, { at: next, notify: false }).state });
         else if ("passes" in one)
           for (let n = 0; n < one.passes; n++) {
             next += rules.intervalMs;
@@ -203,7 +205,8 @@ t.test("property: a stored state is read as it was, after any runs", (t) => {
             alert_confirmations: one.confirmations,
             region_policy: "any",
           });
-          keep({ ...state, evaluation: reconsider(before, rules, state.evaluation, ["a", "b"], next, newId).state });
+          const change = { before, after: rules, regions: ["a", "b"], at: next };
+          keep({ ...state, evaluation: reconsider(state.evaluation, change, newId).state });
         }
       }
     }),

@@ -1,6 +1,7 @@
 import type { CheckStatus } from "@statusmesh/shared/result";
-import { bySlot, emptyState, type EvaluationState, window } from "./evaluate.ts";
-import { maxStreak, type Policy, type RegionState } from "./votes.ts";
+import { type Checkpoint, type Grade, maxStreak, type RegionState, type Vote } from "./machine.ts";
+import type { Policy } from "./policy.ts";
+import { bySlot, emptyState, type EvaluationState, window } from "./replay.ts";
 
 /** The last run of a region that was evidence, for people to read. */
 export interface Latest {
@@ -19,18 +20,33 @@ export interface TargetState {
 }
 
 /*
- * `target_states.state` is an empty text for a target without results, the JSON of a TargetState, or a short form for a
- * target whose recent runs have all passed, one interval apart. The text stays the same while runs pass, because all
- * slots follow from the newest one, which `status_until` contains:
+ * `target_states.state` is rewritten at every result that changes it, so it is compact: an empty text for a target
+ * without results, JSON for most others (see {@link encode}), or a short form for a target whose recent runs have all
+ * passed, one interval apart. The short form stays the same while runs pass, because all slots follow from the newest
+ * one, which `status_until` contains:
  *
- *   { fold count ":" region ":" since ":" missed ":" phase ":" lag " " } interval " " liveness
+ *   { folded count ":" region ":" since ":" missed ":" phase ":" lag " " } interval " " liveness
  *
  * Numbers are in base 36, times in ms. `status_until` is the newest slot and the liveness. `phase` and `lag` make a
  * region's newest slot of it: the last one of that phase of the interval, less `lag` intervals. `count` runs of the
- * region are kept as they are. `fold` is the part of the region in the checkpoint: nothing (n), its first run (f, F
- * where the region votes), or more (m, M). `since` is the slot of the first pass in a row, and `missed` the number of
- * later slots without a run.
+ * region are kept as they are. `folded` is a letter of {@link foldedLetters}, a capital where the region votes. `since`
+ * is the slot of the first pass in a row, and `missed` the number of later slots without a run.
  */
+
+/** How many runs of a region the checkpoint contains. */
+type Folded = "none" | "first" | "several";
+const foldedLetters: Readonly<Record<Folded, string>> = { none: "n", first: "f", several: "m" };
+const gradeLetters: Readonly<Record<Grade, string>> = { passed: "P", degraded: "D", failed: "F" };
+const voteLetters: Readonly<Record<Vote, string>> = { passing: "P", failing: "F" };
+
+/** The value whose code a record of codes has. */
+function decoderOf<T extends string>(codes: Readonly<Record<T, string>>): (code: string) => T {
+  const values = new Map((Object.keys(codes) as T[]).map((value) => [codes[value], value]));
+  return (code) => values.get(code)!;
+}
+const foldedOf = decoderOf(foldedLetters);
+const gradeOfLetter = decoderOf(gradeLetters);
+const voteOf = decoderOf(voteLetters);
 
 /** The short form. */
 export interface Passing {
@@ -41,7 +57,7 @@ export interface Passing {
 
 interface PassingRegion {
   readonly name: string;
-  readonly fold: "n" | "f" | "m";
+  readonly folded: Folded;
   readonly votes: boolean;
   readonly count: number;
   readonly since: number;
@@ -57,11 +73,12 @@ export function parsePassing(text: string): Passing | null {
   const liveness = long(parts.pop());
   const interval = long(parts.pop());
   const regions = parts.map((part): PassingRegion => {
-    const [folded = "", name = "", since, missed, phase, lag] = part.split(":");
-    const fold = folded[0]!.toLowerCase() as PassingRegion["fold"];
-    const count = long(folded.slice(1));
-    const votes = folded[0] !== fold;
-    return { name, fold, votes, count, since: long(since), missed: long(missed), phase: long(phase), lag: long(lag) };
+    const [head = "", name = "", since, missed, phase, lag] = part.split(":");
+    const letter = head[0]!.toLowerCase();
+    const folded = foldedOf(letter);
+    const count = long(head.slice(1));
+    const votes = head[0] !== letter;
+    return { name, folded, votes, count, since: long(since), missed: long(missed), phase: long(phase), lag: long(lag) };
   });
   return { interval, liveness, regions };
 }
@@ -95,7 +112,7 @@ export function passesOn(
   for (const one of regions) {
     const own = slotOf(one, interval, before);
     const now = one.name === region ? slot : own;
-    if (one.fold !== "m" || !one.votes || Math.floor((newest - now) / interval) !== one.lag) return null;
+    if (one.folded !== "several" || !one.votes || Math.floor((newest - now) / interval) !== one.lag) return null;
     kept += one.count;
     const first = [own - (one.count - 1) * interval, one.name] as const;
     if (oldest === null || bySlot(first, oldest) < 0) oldest = first;
@@ -112,7 +129,7 @@ export function passesOn(
 export function parseState(text: string, until: Date | null): TargetState {
   if (text === "") return { evaluation: emptyState, latest: {} };
   const passing = parsePassing(text);
-  return passing === null ? (JSON.parse(text) as TargetState) : expand(passing, until?.getTime() ?? 0);
+  return passing === null ? decode(JSON.parse(text) as StoredState) : expand(passing, until?.getTime() ?? 0);
 }
 
 /**
@@ -123,7 +140,68 @@ export function formatState(policy: Policy, state: TargetState, newest: number |
     const passing = shorten(policy, state, newest);
     if (isSame(expand(passing, newest + policy.livenessMs), state)) return formatPassing(passing);
   }
-  return JSON.stringify(state);
+  return JSON.stringify(encode(state));
+}
+
+/** A region of the checkpoint as JSON: {@link RegionState} in the order of its fields, with codes for the votes. */
+type StoredRegion = [
+  vote: string | null,
+  kind: string,
+  streak: number,
+  since: number,
+  major: boolean,
+  degradedStreak: number,
+  degradedSince: number,
+  last: number,
+];
+
+/** A {@link TargetState} as JSON, with codes in place of words where there are many. */
+interface StoredState extends Pick<TargetState, "latest">, Pick<EvaluationState, "horizon" | "incidents" | "notified"> {
+  regions: Record<string, StoredRegion>;
+  incident: Checkpoint["incident"];
+  recent: [slot: number, region: string, grade: string][];
+}
+
+function encode({ evaluation: { base, horizon, recent, incidents, notified }, latest }: TargetState): StoredState {
+  const regions: StoredState["regions"] = {};
+  for (const [name, region] of Object.entries(base.regions)) {
+    const { vote, kind, streak, since, major, degradedStreak, degradedSince, last } = region;
+    regions[name] = [
+      vote === null ? null : voteLetters[vote],
+      voteLetters[kind],
+      streak,
+      since,
+      major,
+      degradedStreak,
+      degradedSince,
+      last,
+    ];
+  }
+  const graded = recent.map(([slot, region, grade]): StoredState["recent"][number] => [
+    slot,
+    region,
+    gradeLetters[grade],
+  ]);
+  return { regions, incident: base.incident, horizon, recent: graded, incidents, notified, latest };
+}
+
+function decode({ regions, incident, horizon, recent, incidents, notified, latest }: StoredState): TargetState {
+  const base: Checkpoint = { regions: {}, incident };
+  for (const [name, stored] of Object.entries(regions)) {
+    const [vote, kind, streak, since, major, degradedStreak, degradedSince, last] = stored;
+    base.regions[name] = {
+      vote: vote === null ? null : voteOf(vote),
+      kind: voteOf(kind),
+      streak,
+      since,
+      major,
+      degradedStreak,
+      degradedSince,
+      last,
+    };
+  }
+  const graded = recent.map(([slot, region, letter]) => [slot, region, gradeOfLetter(letter)] as const);
+  return { evaluation: { base, horizon, recent: graded, incidents, notified }, latest };
 }
 
 /** Region ids of this form divide a text in the short form where they should. */
@@ -132,14 +210,19 @@ const plainId = /^[a-z0-9-]+$/;
 const hasOnlyPasses = ({ evaluation: { base, incidents, recent }, latest }: TargetState): boolean =>
   base.incident === null &&
   incidents.length === 0 &&
-  recent.every(([, , grade]) => grade === "P") &&
+  recent.every(([, , grade]) => grade === "passed") &&
   Object.keys(latest).every((name) => plainId.test(name));
 
 const formatPassing = ({ interval, liveness, regions }: Passing): string =>
   [
-    ...regions.map(({ name, fold, votes, count, since, missed, phase, lag }) =>
-      [(votes ? fold.toUpperCase() : fold) + short(count), name, ...[since, missed, phase, lag].map(short)].join(":"),
-    ),
+    ...regions.map(({ name, folded, votes, count, since, missed, phase, lag }) => {
+      const letter = foldedLetters[folded];
+      return [
+        (votes ? letter.toUpperCase() : letter) + short(count),
+        name,
+        ...[since, missed, phase, lag].map(short),
+      ].join(":");
+    }),
     short(interval),
     short(liveness),
   ].join(" ");
@@ -150,14 +233,14 @@ function shorten(policy: Policy, { evaluation: { base, recent }, latest }: Targe
   const regions = Object.entries(latest).map(([name, { slot }]): PassingRegion => {
     const own = recent.filter(([, region]) => region === name);
     const known = base.regions[name];
-    const fold = known === undefined ? "n" : known.streak === 1 ? "f" : "m";
+    const folded = known === undefined ? "none" : known.streak === 1 ? "first" : "several";
     return {
       name,
-      fold,
+      folded,
       votes: known?.vote === "passing",
       count: own.length,
       since: known?.since ?? own[0]?.[0] ?? slot,
-      missed: fold === "m" ? missedOf(known!, interval) : 0,
+      missed: folded === "several" ? missedOf(known!, interval) : 0,
       phase: slot % interval,
       lag: Math.floor((newest - slot) / interval),
     };
@@ -178,31 +261,31 @@ function expand({ interval, liveness, regions: parts }: Passing, until: number):
   const newest = until - liveness;
   const regions: Record<string, RegionState> = {};
   const latest: TargetState["latest"] = {};
-  const recent: [number, string, "P"][] = [];
+  const recent: [number, string, "passed"][] = [];
   let horizon: readonly [number, string] = [0, ""];
   for (const part of parts) {
-    const { name, fold, votes, count, since, missed } = part;
+    const { name, folded, votes, count, since, missed } = part;
     const slot = slotOf(part, interval, newest);
     for (let back = count - 1; back >= 0; back--)
-      recent.push([fold === "n" && back === count - 1 ? since : slot - back * interval, name, "P"]);
+      recent.push([folded === "none" && back === count - 1 ? since : slot - back * interval, name, "passed"]);
     latest[name] = { slot, status: "up", error: null };
-    if (fold === "n") continue;
-    const last = fold === "f" ? since : slot - count * interval;
-    const streak = fold === "f" ? 1 : Math.min(maxStreak, Math.floor((last - since) / interval) + 1 - missed);
+    if (folded === "none") continue;
+    const last = folded === "first" ? since : slot - count * interval;
+    const streak = folded === "first" ? 1 : Math.min(maxStreak, Math.floor((last - since) / interval) + 1 - missed);
     regions[name] = {
       vote: votes ? "passing" : null,
-      kind: "P",
+      kind: "passing",
       streak,
       since,
-      hard: false,
-      eased: 0,
-      easedSince: 0,
+      major: false,
+      degradedStreak: 0,
+      degradedSince: 0,
       last,
     };
     if (bySlot([last, name], horizon) > 0) horizon = [last, name];
   }
   recent.sort(bySlot);
-  return { evaluation: { base: { regions, incident: null }, horizon, recent, incidents: [], told: {} }, latest };
+  return { evaluation: { base: { regions, incident: null }, horizon, recent, incidents: [], notified: {} }, latest };
 }
 
 const short = (number: number): string => number.toString(36);
@@ -218,7 +301,7 @@ function isSame(made: TargetState, given: TargetState): boolean {
     a.horizon[1] === b.horizon[1] &&
     a.recent.length === b.recent.length &&
     a.recent.every(([slot, region], at) => slot === b.recent[at]![0] && region === b.recent[at]![1]) &&
-    Object.keys(b.told).length === 0 &&
+    Object.keys(b.notified).length === 0 &&
     regions.length === Object.keys(b.base.regions).length &&
     regions.every(([name, region]) => isSameRegion(region, b.base.regions[name])) &&
     latest.length === Object.keys(given.latest).length &&
@@ -235,6 +318,6 @@ const isSameRegion = (a: RegionState, b: RegionState | undefined): boolean =>
   a.kind === b.kind &&
   a.streak === b.streak &&
   a.since === b.since &&
-  a.hard === b.hard &&
-  a.eased === b.eased &&
+  a.major === b.major &&
+  a.degradedStreak === b.degradedStreak &&
   a.last === b.last;

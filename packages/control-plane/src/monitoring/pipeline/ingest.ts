@@ -4,12 +4,12 @@ import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statu
 import { type AgentCtx, inTransaction } from "../../platform/context.ts";
 import {
   type CapturedFailure,
+  addRuns,
   changeEvidence,
   type EvidenceChange,
-  foldRuns,
   keepSnapshots,
   type LockedEvidence,
-  wantsRecheck,
+  needsRecheck,
 } from "../../alerting/incidents/engine.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { countForOrgs, keepCertificates, keepDetails, withOwnDetails } from "../results/engine.ts";
@@ -164,14 +164,14 @@ async function ingestResults(
       mayExist || mayHaveDuplicates(evidence, ctx.region, mine),
     );
     if (stored.length > 0) await writeDerived(sql, ctx.clock.now(), (id) => evidence.get(id)!.target, stored);
-    const changes = fold(ctx, evidence, stored);
+    const changes = addToEvidence(ctx, evidence, stored);
     const reply = {
       stored: stored.length,
       duplicates: mine.length - stored.length,
       dropped_unassigned: unassigned,
       dropped_off_schedule: batch.length - unassigned - mine.length,
       rechecks: [...evidence.values()]
-        .filter((locked) => locked.target.enabled && wantsRecheck(locked, changes.get(locked.target.id), ctx.region))
+        .filter((locked) => locked.target.enabled && needsRecheck(locked, changes.get(locked.target.id), ctx.region))
         .map((locked) => locked.target.id),
     };
     return { changes, result: { reply, captured: capturedOf(ctx.region, evidence, stored, changes) } };
@@ -189,7 +189,7 @@ function capturedOf(
     if (snapshot === undefined || skip || status === "up") return [];
     const change = changes.get(targetId);
     const state = change === undefined || "newest" in change ? undefined : change.evaluation.checkpoint.regions[region];
-    const since = state?.kind === "F" && state.streak > 0 ? state.since : null;
+    const since = state?.kind === "failing" && state.streak > 0 ? state.since : null;
     return [{ orgId: evidence.get(targetId)!.target.org_id, targetId, slot, since, snapshot }];
   });
 }
@@ -244,8 +244,8 @@ function mayHaveDuplicates(
   return false;
 }
 
-/** Folds results into the evidence of their targets. Those of a paused target or a disabled region are history only. */
-function fold(
+/** Adds results to the evidence of their targets. Those of a paused target or a disabled region are history only. */
+function addToEvidence(
   ctx: AgentCtx,
   evidence: ReadonlyMap<string, LockedEvidence<ProbedTarget>>,
   stored: readonly AdmittedResult[],
@@ -266,7 +266,7 @@ function fold(
           .map(({ scheduled_at, status, error, cause = null }) => ({ slot: scheduled_at, status, error, cause }))
       : [];
     changes.set(id, {
-      ...foldRuns(locked, ctx.region, runs, now),
+      ...addRuns(locked, ctx.region, runs, now),
       closedBy: "engine",
       // The agent reports the time of a run; a time in the future would remain the last check.
       lastResultAt: Math.min(now, Math.max(...results.map((result) => result.timestamp))),

@@ -1,18 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import t from "tap";
-import { current, emptyState, evaluate, type EvaluationState, window } from "./evaluate.ts";
+import { current, emptyState, evaluate, type EvaluationState, window } from "./replay.ts";
 import type { NoticeToSend } from "./notices.ts";
 import { closeByHand, foldAll, reconsider } from "./overrides.ts";
-import {
-  type IncidentState,
-  isUnsettled,
-  quorum,
-  type Policy,
-  type RegionPolicy,
-  type Run,
-  type Grade,
-} from "./votes.ts";
+import { type IncidentState, isUnsettled, type Run, type Vote } from "./machine.ts";
+import { type Policy, quorum, type RegionPolicy } from "./policy.ts";
+import { gradeOfLetter } from "../../testing/reference-model.ts";
 
 const interval = 60_000;
 const start = 1_800_000_000_000;
@@ -30,8 +24,8 @@ function policy(changes: Partial<Policy> = {}): Policy {
 
 /** `runs("FFP")` is three runs of one region, a minute apart; a dot is a slot without a run. */
 function runs(text: string, region = "a", from = 0): Run[] {
-  return [...text].flatMap((grade, at) =>
-    grade === "." ? [] : [{ slot: start + (from + at) * interval, region, grade: grade as Grade }],
+  return [...text].flatMap((letter, at) =>
+    letter === "." ? [] : [{ slot: start + (from + at) * interval, region, grade: gradeOfLetter(letter) }],
   );
 }
 
@@ -58,7 +52,7 @@ function play(
   let state = emptyState;
   for (const batch of batches) {
     // The database stores text, so nothing may depend on object identity.
-    const outcome = evaluate(rules, JSON.parse(JSON.stringify(state)) as EvaluationState, batch, freshAfter, newId);
+    const outcome = evaluate(rules, JSON.parse(JSON.stringify(state)) as EvaluationState, batch, { freshAfter, newId });
     if (
       !isDeepStrictEqual(
         structuredClone(outcome.checkpoint),
@@ -266,25 +260,25 @@ t.test("new and old results", (t) => {
 t.test("decisions of people", (t) => {
   const opened = play([runs("FF")], policy()).state;
   t.test("resolving closes with a notice, and opening again takes a whole streak", (t) => {
-    const closed = closeByHand(policy(), opened, start + 90_000, false);
+    const closed = closeByHand(policy(), opened, { at: start + 90_000, notify: true });
     t.equal(said(closed.notices), "resolved");
     t.not(closed.updated[0]?.closedAt, null);
-    const next = evaluate(policy(), closed.state, runs("F", "a", 2), 0, ids());
+    const next = evaluate(policy(), closed.state, runs("F", "a", 2), { freshAfter: 0, newId: ids() });
     t.same(next.updated, []);
-    const again = evaluate(policy(), next.state, runs("F", "a", 3), 0, ids());
+    const again = evaluate(policy(), next.state, runs("F", "a", 3), { freshAfter: 0, newId: ids() });
     t.equal(said(again.notices), "reopened");
     t.equal(again.updated[0]?.id, "incident-1");
     t.end();
   });
   t.test("pausing closes without a notice", (t) => {
-    const closed = closeByHand(policy(), opened, start + 90_000, true);
+    const closed = closeByHand(policy(), opened, { at: start + 90_000, notify: false });
     t.equal(closed.updated.length, 1);
     t.equal(said(closed.notices), "");
     t.equal(current(policy(), closed.state).incident?.closedAt, start + 90_000);
     t.end();
   });
   t.test("closing a closed incident does nothing", (t) => {
-    t.same(closeByHand(policy(), emptyState, start, false).updated, []);
+    t.same(closeByHand(policy(), emptyState, { at: start, notify: true }).updated, []);
     t.end();
   });
   t.end();
@@ -293,14 +287,18 @@ t.test("decisions of people", (t) => {
 t.test("an edited policy is applied to the evidence at once", (t) => {
   const three = policy({ confirmations: 3 });
   const { state } = play([runs("FF")], three);
-  const outcome = reconsider(three, policy(), state, ["a"], start + 2 * interval, ids());
+  const outcome = reconsider(
+    state,
+    { before: three, after: policy(), regions: ["a"], at: start + 2 * interval },
+    ids(),
+  );
   t.same(
     outcome.inserted.map((it) => it.id),
     ["incident-1"],
     "two failures are enough now",
   );
   t.equal(said(outcome.notices), "opened");
-  const removed = reconsider(policy(), policy(), state, ["b"], start, ids());
+  const removed = reconsider(state, { before: policy(), after: policy(), regions: ["b"], at: start }, ids());
   t.same(Object.keys(removed.state.base.regions), [], "a region that is no longer probed has no vote");
   t.end();
 });
@@ -324,18 +322,18 @@ const anyRun = fc.record({
   /** Rechecks between two slots. */
   recheck: fc.constantFrom(0, 0, 0, 1, 2, 5),
   region: fc.constantFrom(...regionNames),
-  grade: fc.constantFrom<Grade>("P", "P", "D", "F", "F"),
+  letter: fc.constantFrom("P", "P", "D", "F", "F"),
 });
 interface AnyRun {
   at: number;
   recheck: number;
   region: string;
-  grade: Grade;
+  letter: string;
 }
-const toRun = ({ at, recheck, region, grade }: AnyRun): Run => ({
+const toRun = ({ at, recheck, region, letter }: AnyRun): Run => ({
   slot: start + at * interval + recheck * 10_000 + regionNames.indexOf(region) * 7,
   region,
-  grade,
+  grade: gradeOfLetter(letter),
 });
 const distinct = (list: readonly Run[]): Run[] =>
   [...new Map(list.map((run) => [`${run.slot}/${run.region}`, run])).values()].sort((x, y) => x.slot - y.slot);
@@ -455,16 +453,20 @@ t.test("property: so does a long history in which the window overtakes no run", 
 });
 
 t.test("a recheck confirms an outage or a recovery as any other run does", (t) => {
-  const at = (secs: number, grade: Grade): Run => ({ slot: start + secs * 1000, region: "a", grade });
+  const at = (secs: number, letter: string): Run => ({
+    slot: start + secs * 1000,
+    region: "a",
+    grade: gradeOfLetter(letter),
+  });
   const list = [at(0, "P"), at(60, "F"), at(70, "P"), at(120, "F"), at(130, "F"), at(180, "P"), at(190, "P")];
-  const asked: number[] = [];
+  const rechecks: number[] = [];
   let state = emptyState;
   for (const run of list) {
-    const outcome = evaluate(policy(), state, [run], 0, ids());
+    const outcome = evaluate(policy(), state, [run], { freshAfter: 0, newId: ids() });
     state = outcome.state;
-    if (isUnsettled(outcome.checkpoint.regions["a"]!)) asked.push((run.slot - start) / 1000);
+    if (isUnsettled(outcome.checkpoint.regions["a"]!)) rechecks.push((run.slot - start) / 1000);
   }
-  t.strictSame(asked, [60, 120, 180], "asked for after the runs that contradict the vote");
+  t.strictSame(rechecks, [60, 120, 180], "requested after the runs that contradict the vote");
   t.strictSame(
     play([list], policy()).incidents.map((it) =>
       [it.startedAt, it.openedAt, it.endedAt, it.closedAt].map((ms) => (ms! - start) / 1000),
@@ -477,26 +479,28 @@ t.test("a recheck confirms an outage or a recovery as any other run does", (t) =
     "a first pass confirms nothing",
   );
   t.ok(isUnsettled(current(policy(), play([runs("F")], policy()).state).regions["a"]!));
-  const closed = closeByHand(policy(), play([runs("FF")], policy()).state, start, false).state;
+  const closed = closeByHand(policy(), play([runs("FF")], policy()).state, { at: start, notify: true }).state;
   t.notOk(isUnsettled(current(policy(), closed).regions["a"]!));
   t.end();
 });
 
-t.test("property: rechecks are asked for until one status has as many runs in a row as it needs", (t) => {
+t.test("property: rechecks are requested until one status has as many runs in a row as it needs", (t) => {
   fc.assert(
     fc.property(anyPolicy, fc.array(anyRun, { maxLength: 40 }), (rules, list) => {
       // The reference: votes of one region, counted by hand.
-      let [vote, last, streak]: [Grade | null, Grade | null, number] = [null, null, 0];
+      let [vote, last, streak]: [Vote | null, Vote | null, number] = [null, null, 0];
       let state = emptyState;
       const own = distinct(list.map(toRun)).filter(({ region }) => region === "a");
       return own.every((run) => {
-        const kind = run.grade === "P" ? "P" : "F";
+        const kind = run.grade === "passed" ? "passing" : "failing";
         streak = kind === last ? streak + 1 : 1;
         last = kind;
         if (streak >= rules.confirmations) vote = kind;
-        const outcome = evaluate(policy(rules), state, [run], 0, ids());
+        const outcome = evaluate(policy(rules), state, [run], { freshAfter: 0, newId: ids() });
         state = outcome.state;
-        return isUnsettled(outcome.checkpoint.regions["a"]!) === (kind !== vote && !(kind === "P" && vote === null));
+        return (
+          isUnsettled(outcome.checkpoint.regions["a"]!) === (kind !== vote && !(kind === "passing" && vote === null))
+        );
       });
     }),
     { numRuns: 300 },
@@ -511,15 +515,15 @@ t.test("property: every notice of an opening is followed by one of the recovery"
         list.map((run) => [toRun(run)]),
         policy(rules),
       );
-      const toldOpen = new Map<string, boolean>();
+      const notifiedOpen = new Map<string, boolean>();
       for (const { reason, incident } of outcome.notices) {
-        const was = toldOpen.get(incident.id) ?? false;
+        const was = notifiedOpen.get(incident.id) ?? false;
         if (reason === "resolved" ? !was : reason === "escalated" ? !was : was)
           throw new Error(`${reason} does not follow for ${incident.id}`);
-        toldOpen.set(incident.id, reason !== "resolved");
+        notifiedOpen.set(incident.id, reason !== "resolved");
       }
       const open = new Set(outcome.incidents.filter((it) => it.closedAt === null).map((it) => it.id));
-      return [...toldOpen].every(([id, isOpen]) => isOpen === open.has(id));
+      return [...notifiedOpen].every(([id, isOpen]) => isOpen === open.has(id));
     }),
     { numRuns: 500 },
   );

@@ -1,5 +1,6 @@
 import { keepNotified, type Notified, type NoticeToSend, planNotices, type PlayedTransition } from "./notices.ts";
-import { type Checkpoint, copyIncident, type Grade, type IncidentState, type Policy, type Run, step } from "./votes.ts";
+import { type Checkpoint, copyIncident, type Grade, type IncidentState, type Run, step } from "./machine.ts";
+import type { Policy } from "./policy.ts";
 
 /**
  * From results to incidents, as a pure function: (policy, state, new runs) → (state, incidents to store, notices).
@@ -19,8 +20,8 @@ export interface EvaluationState {
   readonly recent: readonly (readonly [number, string, Grade])[];
   /** The incidents of the last replay, oldest first, as they are stored. */
   readonly incidents: readonly IncidentState[];
-  /** The last notice of each incident, by its id. Databases hold it under this name. */
-  readonly told: Readonly<Record<string, Notified>>;
+  /** The last notice of each incident, by its id. */
+  readonly notified: Readonly<Record<string, Notified>>;
 }
 
 export interface Evaluation {
@@ -39,7 +40,7 @@ export const emptyState: EvaluationState = {
   horizon: [0, ""],
   recent: [],
   incidents: [],
-  told: {},
+  notified: {},
 };
 
 /** How many of the newest runs are kept for reordering. */
@@ -79,18 +80,19 @@ function replay(policy: Policy, base: Checkpoint, runs: EvaluationState["recent"
   return { checkpoint, incidents, transitions };
 }
 
-/**
- * Folds `runs` into `state`.
- *
- * `freshAfter` (Unix ms): transitions of older slots correct the record without a notice, unless the incident still
- * lasts. `newId` makes the ids of incidents to insert.
- */
+export interface EvaluateOptions {
+  /** Unix ms: transitions of older slots correct the record without a notice, unless the incident is still open. */
+  readonly freshAfter: number;
+  /** Makes the ids of incidents to insert. */
+  readonly newId: () => string;
+}
+
+/** Adds `runs` to `state` and replays it. */
 export function evaluate(
   policy: Policy,
   state: EvaluationState,
   runs: readonly Run[],
-  freshAfter: number,
-  newId: () => string,
+  { freshAfter, newId }: EvaluateOptions,
 ): Evaluation {
   const known = new Set(state.recent.map(([slot, region]) => `${slot}/${region}`));
   const added: [number, string, Grade][] = [];
@@ -109,7 +111,12 @@ export function evaluate(
   const stored = match(state.incidents, played.incidents, newId);
   const newTransitions = played.transitions.filter((it) => it.slot > frontier[0] && it.slot >= freshAfter);
   const mayOpen = recent.at(-1)![0] >= freshAfter;
-  const { notices, notified } = planNotices(state.told, played.incidents, stored.retracted, newTransitions, mayOpen);
+  const { notices, notified } = planNotices(state.notified, {
+    incidents: played.incidents,
+    retracted: stored.retracted,
+    transitions: newTransitions,
+    mayOpen,
+  });
 
   const { inserted, updated, retracted } = stored;
   return {
@@ -172,7 +179,7 @@ function compact(
 ): EvaluationState {
   const keep = window(policy.confirmations, Object.keys(played.checkpoint.regions).length);
   if (recent.length <= keep)
-    return { base: state.base, horizon: state.horizon, recent, incidents: played.incidents, told: notified };
+    return { base: state.base, horizon: state.horizon, recent, incidents: played.incidents, notified };
   const old = recent.slice(0, recent.length - keep);
   const folded = replay(policy, state.base, old);
   // The replay of a prefix opens the same incidents in the same order, so its last one is the one at the same place.
@@ -199,7 +206,7 @@ function compact(
     horizon: [slot, region],
     recent: recent.slice(old.length),
     incidents,
-    told: keepNotified(notified, incidents),
+    notified: keepNotified(notified, incidents),
   };
 }
 

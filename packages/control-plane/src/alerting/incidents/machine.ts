@@ -1,13 +1,16 @@
+import type { CheckStatus } from "@statusmesh/shared/result";
+import { isLive, type Policy, quorum } from "./policy.ts";
+
 /**
  * One step of the evaluation: a run arrives in slot order, its region's vote may change, and with it the incident.
  * Everything here is a pure function of its arguments; times are slots in Unix ms, never a clock.
  */
 
-/**
- * The grade of a run: passed, degraded (a failure of minor severity), failed. A skipped run is no evidence and has
- * none.
- */
-export type Grade = "P" | "D" | "F";
+/** The grade of a run; a degraded run is a failure of minor severity. A skipped run is not evidence and has none. */
+export type Grade = "passed" | "degraded" | "failed";
+
+export const gradeOf = (status: CheckStatus): Grade =>
+  status === "up" ? "passed" : status === "degraded" ? "degraded" : "failed";
 
 /** One run of one region, by its slot. */
 export interface Run {
@@ -16,33 +19,22 @@ export interface Run {
   readonly grade: Grade;
 }
 
-export type RegionPolicy = "any" | "majority" | "all" | { readonly count: number };
-
-/** The settings of a target that decide about its incidents. */
-export interface Policy {
-  readonly confirmations: number;
-  readonly intervalMs: number;
-  readonly regionPolicy: RegionPolicy;
-  /** How long a vote stays live after the region's last run, ms. */
-  readonly livenessMs: number;
-  /** An incident that closed less than this long ago reopens instead of a new one opening, ms. */
-  readonly reopenMs: number;
-}
-
 /** Streaks are counted up to here. */
 export const maxStreak = 1000;
 
+export type Vote = "failing" | "passing";
+
 export interface RegionState {
-  vote: "failing" | "passing" | null;
+  vote: Vote | null;
   /** The current streak: its kind, length and first slot. */
-  kind: "P" | "F";
+  kind: Vote;
   streak: number;
   since: number;
   /** True from a failed run until the vote is passing, or as many degraded runs in a row as confirm a vote. */
-  hard: boolean;
+  major: boolean;
   /** The degraded runs in a row at the end of a failing streak: number and first slot. Else 0. */
-  eased: number;
-  easedSince: number;
+  degradedStreak: number;
+  degradedSince: number;
   last: number;
 }
 
@@ -100,65 +92,52 @@ export type Transition = "opened" | "reopened" | "resolved" | "escalated";
 
 const impacts: readonly Impact[] = ["degraded", "partial_outage", "major_outage"];
 
-/** How many of `voters` regions must fail. At least 1. */
-export function quorum(policy: RegionPolicy, voters: number): number {
-  if (policy === "any") return 1;
-  if (policy === "majority") return Math.floor(voters / 2) + 1;
-  if (policy === "all") return Math.max(1, voters);
-  return Math.max(1, Math.min(policy.count, voters));
-}
-
-/** True while a vote given by a run at `last` counts at time `at`. */
-export function isLive(policy: Policy, last: number, at: number): boolean {
-  return last > at - policy.livenessMs;
-}
-
 /**
  * True while the last run of a region contradicts its vote: a failure is not yet confirmed, or a recovery. A region
  * without a vote that passes confirms nothing.
  */
 export const isUnsettled = ({ streak, kind, vote }: RegionState): boolean =>
-  streak > 0 && (kind === "F" ? vote !== "failing" : vote === "failing");
+  streak > 0 && (kind === "failing" ? vote !== "failing" : vote === "failing");
 
 /** Folds one run into the checkpoint, in place; returns what happened to the incident, or null. */
 export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transition | null {
   const region = (checkpoint.regions[run.region] ??= {
     vote: null,
-    kind: "P",
+    kind: "passing",
     streak: 0,
     since: run.slot,
-    hard: false,
-    eased: 0,
-    easedSince: 0,
+    major: false,
+    degradedStreak: 0,
+    degradedSince: 0,
     last: run.slot,
   });
   const before = region.vote;
-  const kind = run.grade === "P" ? "P" : "F";
+  const kind = run.grade === "passed" ? "passing" : "failing";
   if (region.streak === 0 || region.kind !== kind) {
     region.kind = kind;
     region.streak = 0;
     region.since = run.slot;
     // A pass that is not confirmed does not make the outage lighter.
-    region.hard &&= region.vote === "failing";
-    region.eased = 0;
-    region.easedSince = 0;
+    region.major &&= region.vote === "failing";
+    region.degradedStreak = 0;
+    region.degradedSince = 0;
   }
   region.streak = Math.min(region.streak + 1, maxStreak);
   region.last = run.slot;
-  if (run.grade === "F") {
-    region.hard = true;
-    region.eased = 0;
-  } else if (run.grade === "D") {
-    if (region.eased === 0) region.easedSince = run.slot;
-    region.eased = Math.min(region.eased + 1, maxStreak);
-    if (region.eased >= policy.confirmations) region.hard = false;
+  if (run.grade === "failed") {
+    region.major = true;
+    region.degradedStreak = 0;
+  } else if (run.grade === "degraded") {
+    if (region.degradedStreak === 0) region.degradedSince = run.slot;
+    region.degradedStreak = Math.min(region.degradedStreak + 1, maxStreak);
+    if (region.degradedStreak >= policy.confirmations) region.major = false;
   }
-  if (region.streak >= policy.confirmations) region.vote = kind === "P" ? "passing" : "failing";
-  if (region.vote === "passing" && kind === "P") region.hard = false;
+  if (region.streak >= policy.confirmations) region.vote = kind;
+  if (region.vote === "passing" && kind === "passing") region.major = false;
   // A passing run confirms no outage, even when other votes have gone stale since.
-  const isStreak = kind === "P" || region.vote !== before;
-  const since = isStreak ? region.since : run.grade === "D" && !region.hard ? region.easedSince : run.slot;
-  return decide(policy, checkpoint, run.slot, { since, mayOpen: kind === "F" });
+  const isStreak = kind === "passing" || region.vote !== before;
+  const since = isStreak ? region.since : run.grade === "degraded" && !region.major ? region.degradedSince : run.slot;
+  return decide(policy, checkpoint, run.slot, { since, mayOpen: kind === "failing" });
 }
 
 /**
@@ -175,14 +154,14 @@ export function decide(
   const failingLive: RegionState[] = [];
   const passing: string[] = [];
   let live = 0;
-  let hard = false;
+  let major = false;
   for (const [name, region] of Object.entries(checkpoint.regions)) {
     const counts = isLive(policy, region.last, at);
     if (counts) live++;
     if (region.vote === "failing") {
       failing.push(name);
       if (counts) failingLive.push(region);
-      hard ||= region.hard;
+      major ||= region.major;
     } else if (region.vote === "passing" && counts) passing.push(name);
   }
 
@@ -200,10 +179,10 @@ export function decide(
     incident.regionsUp = passing.sort();
     return "resolved";
   }
-  const escalates = hard && incident.severity === "minor";
+  const escalates = major && incident.severity === "minor";
   if (escalates) incident.severity = "major";
   // A person said how severe it is: runs raise that and do not lower it.
-  const now = incident.manual ? incident.severity : hard ? "major" : "minor";
+  const now = incident.manual ? incident.severity : major ? "major" : "minor";
   describe(incident, now, failing, passing);
   continueOutage(incident, Math.min(since, at));
   return escalates ? "escalated" : null;
@@ -217,7 +196,7 @@ function open(
   failing: string[],
   passing: string[],
 ): Transition {
-  const severity: EngineSeverity = failingLive.some((region) => region.hard) ? "major" : "minor";
+  const severity: EngineSeverity = failingLive.some((region) => region.major) ? "major" : "minor";
   const startedAt = Math.min(...failingLive.map((region) => region.since));
   const last = checkpoint.incident;
   if (last?.closedAt != null && at - last.closedAt < policy.reopenMs) {
