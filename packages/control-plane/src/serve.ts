@@ -124,6 +124,8 @@ async function run(
   await requireDefaultPlan(system);
   await keepPartitions(system);
   await ensureRegion(system, config.scheduler.region);
+  // Before requests are served: on-demand runs wait for a registered agent.
+  const agentToken = config.scheduler.builtin_agent ? await registerOwnAgent(system) : null;
   const owner = await bootstrap(system);
 
   const draining = new AbortController();
@@ -150,7 +152,7 @@ async function run(
   const deliverer = startDeliverer(system, hub, { watch: metrics?.seen.attempt });
   const webhooks = openWebhookSender(system);
   const jobs = startJobs(system, periodicJobs(deliverer, webhooks), metrics?.seen.job);
-  const agent = config.scheduler.builtin_agent ? await startOwnAgent(system, url) : null;
+  const agent = agentToken === null ? null : startOwnAgent(system, url, agentToken);
 
   let stopped: Promise<void> | null = null;
   const stop = async () => {
@@ -173,11 +175,15 @@ async function run(
   return { url, owner, reload: () => system.abuse.reload(), stop: () => (stopped ??= stop()) };
 }
 
-/** Registers the built-in agent of this data folder and starts it. */
-async function startOwnAgent(system: System, url: string): Promise<BuiltInAgent> {
-  const { config, log } = system;
-  const token = builtInAgentToken(config.data.dir);
+/** Registers the built-in agent of this data folder. Returns its token. */
+async function registerOwnAgent(system: System): Promise<string> {
+  const token = builtInAgentToken(system.config.data.dir);
   await ensureBuiltInAgent(system, token, `built-in on ${hostname()}`);
+  return token;
+}
+
+function startOwnAgent(system: System, url: string, token: string): BuiltInAgent {
+  const { config, log } = system;
   return startBuiltInAgent({
     url,
     token,

@@ -203,7 +203,10 @@ export const errorCodes = {
   REGION_ID_TAKEN: { status: 409, when: "another region has this id" },
   RESOURCE_IN_USE: { status: 409, when: "something still depends on the resource" },
   AGENT_PROTOCOL_MISMATCH: { status: 409, when: "the agent speaks another version of the protocol" },
-  PROBE_UNAVAILABLE: { status: 503, when: "no agent serves the region" },
+  PROBE_UNAVAILABLE: {
+    status: 503,
+    when: "no agent serves the region, and none that starts or restarts has connected within 10 s",
+  },
   PROBE_BUSY: { status: 503, when: "the agents of the region had no place for the run, or did not answer, in time" },
   INGEST_BUSY: { status: 503, when: "the ingest queue is full" },
   // The service itself

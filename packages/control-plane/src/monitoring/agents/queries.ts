@@ -44,9 +44,10 @@ export async function upsertBuiltInAgent(
   row: { id: string; regionId: string; name: string; hash: Buffer; now: Date },
 ): Promise<void> {
   await sql`
-    insert into agents (id, region_id, name, token_hash, built_in, created_at)
-    values (${row.id}, ${row.regionId}, ${row.name}, ${row.hash}, true, ${row.now})
-    on conflict (token_hash) do update set region_id = excluded.region_id, name = excluded.name`;
+    insert into agents (id, region_id, name, token_hash, built_in, created_at, started_at)
+    values (${row.id}, ${row.regionId}, ${row.name}, ${row.hash}, true, ${row.now}, ${row.now})
+    on conflict (token_hash)
+    do update set region_id = excluded.region_id, name = excluded.name, started_at = excluded.started_at`;
 }
 
 /** Built-in agents of vanished control planes: not seen for a week. */
@@ -118,6 +119,19 @@ export async function markAgentLeft(sql: Db, id: string, now: Date): Promise<voi
 /** Wakes held pulls, which then recompute who shares their region. */
 export async function wakePulls(sql: Db): Promise<void> {
   await sql`select pg_notify('sm_targets', '')`;
+}
+
+/** Wakes the callers of on-demand runs that wait for an agent of the region. */
+export async function wakeCallers(sql: Db, regionId: string): Promise<void> {
+  await sql`select pg_notify('sm_agents', ${regionId})`;
+}
+
+/** True when an agent of the regions was seen, left or was started by its control plane since then. */
+export async function hasExpectedAgent(sql: Db, regionIds: readonly string[], since: Date): Promise<boolean> {
+  const rows = await sql`
+    select 1 from agents
+    where region_id = any(${regionIds as string[]}) and greatest(last_seen_at, left_at, started_at) > ${since} limit 1`;
+  return rows.length === 1;
 }
 
 /** Agents of a region that have pulled since then and have not left, in a stable order. */

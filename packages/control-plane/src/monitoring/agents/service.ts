@@ -49,7 +49,8 @@ export async function agentSeen(ctx: AgentCtx): Promise<void> {
 
 /**
  * Stores the state that an agent reports. `impairedSince` (Unix ms) is null while its own network works. An agent that
- * joins, or whose state changes the assignment, wakes the other agents of its region, to keep double runs short.
+ * joins, or whose state changes the assignment, wakes the other agents of its region, to keep double runs short; one
+ * that joins wakes the callers that wait for an agent.
  */
 export async function agentPulls(
   ctx: AgentCtx,
@@ -64,7 +65,9 @@ export async function agentPulls(
   });
   if (before === null) return;
   const turned = (before.impaired_since === null) !== (impairedSince === null);
-  if (turned || !isLive(before, ctx.clock.now())) await queries.wakePulls(ctx.sql);
+  const joins = !isLive(before, ctx.clock.now());
+  if (turned || joins) await queries.wakePulls(ctx.sql);
+  if (joins) await queries.wakeCallers(ctx.sql, ctx.region);
   if (!turned) return;
   const about = { agent: ctx.agentId, region: ctx.region };
   if (impairedSince !== null)
@@ -87,6 +90,17 @@ export async function liveAgents(system: Pick<System, "sql" | "clock">, region: 
   const live = await queries.selectLiveAgents(system.sql, region, liveSince(system));
   const able = live.filter(({ impaired }) => !impaired);
   return (able.length > 0 ? able : live).map(({ id }) => id);
+}
+
+/**
+ * True when an agent of one of the regions is likely to connect soon: the built-in agent of a control plane that
+ * started within the last minute, or an agent that was connected within it.
+ */
+export async function isAgentExpected(
+  system: Pick<System, "sql" | "clock">,
+  regions: readonly string[],
+): Promise<boolean> {
+  return await queries.hasExpectedAgent(system.sql, regions, new Date(system.clock.now() - patienceMs));
 }
 
 const isLive = (row: Pick<queries.AgentRow, "last_seen_at" | "left_at">, now: number): boolean =>
@@ -284,7 +298,7 @@ export async function deleteAgent(system: System, id: string, { force }: { force
   await queries.wakePulls(system.sql);
 }
 
-/** Registers the built-in agent of this control plane with `token`. */
+/** Registers the built-in agent of this control plane with `token`; it is expected to connect from now on. */
 export async function ensureBuiltInAgent(system: System, token: string, name: string): Promise<void> {
   const now = new Date(system.clock.now());
   await queries.upsertBuiltInAgent(system.sql, {

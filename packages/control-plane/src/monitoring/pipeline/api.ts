@@ -94,6 +94,11 @@ function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
   ];
 }
 
+const expectedAgent =
+  "A region whose agent starts or restarts (the built-in one after a start of the control plane, or one that was " +
+  "connected within the last minute) is waited for, up to 10 s; 503 PROBE_UNAVAILABLE after that, or at once " +
+  "where no agent is expected.";
+
 function onDemandRoutes(hub: Hub): Route[] {
   return [
     route({
@@ -107,7 +112,7 @@ function onDemandRoutes(hub: Hub): Route[] {
       description:
         "The run waits for a place at the host (checker.per_host_max_inflight) for as long as the timeout of " +
         "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when it found no " +
-        "place.",
+        `place. ${expectedAgent}`,
       body: Check,
       replies: { 200: TestResult },
       errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", ...checkErrors],
@@ -134,7 +139,7 @@ function onDemandRoutes(hub: Hub): Route[] {
       description:
         "The run waits for a place at the host (checker.per_host_max_inflight) for as long as the timeout of " +
         "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when it found no " +
-        "place.",
+        `place. ${expectedAgent}`,
       params: IdParam,
       replies: { 200: CheckResult },
       errors: ["TARGET_NOT_FOUND", "SECRET_UNREADABLE", "PROBE_UNAVAILABLE", "PROBE_BUSY"],

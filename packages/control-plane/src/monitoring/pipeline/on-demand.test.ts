@@ -2,10 +2,10 @@ import t from "tap";
 import { protocolVersion, type RunReply } from "@statusmesh/shared/agent-protocol";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
-import { agentLiveMs, agentSeen } from "../agents/service.ts";
-import type { Ctx } from "../../platform/context.ts";
+import { agentLeaves, agentPulls, agentSeen, ensureBuiltInAgent } from "../agents/service.ts";
+import type { AgentCtx, Ctx } from "../../platform/context.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
-import { openHub } from "../../platform/db/notify.ts";
+import { type Hub, openHub } from "../../platform/db/notify.ts";
 import { isOnGrid } from "@statusmesh/shared/schedule";
 import { createTarget } from "../targets/service.ts";
 import { serve } from "../../testing/app.ts";
@@ -63,7 +63,8 @@ const waiting = async () => [
   >`select id, spec::text as spec, claimed_by from on_demand_runs order by requested_at, id`),
 ];
 const waits = (count = 1) => until(async () => (await waiting()).length === count, "the run in the table");
-const awake = () => Promise.all([eu, twin, us].map((agent) => agentSeen(agent)));
+const pulls = (agent: AgentCtx) => agentPulls(agent, { version: "1.0.0", impairedSince: null });
+const awake = () => Promise.all([eu, twin, us].map((agent) => pulls(agent)));
 
 t.beforeEach(awake);
 
@@ -120,7 +121,7 @@ t.test("the oldest runs are claimed first, up to the capacity of the agent, and 
 t.test(
   "the first region with an agent runs it; PROBE_UNAVAILABLE without one, PROBE_BUSY without a reply",
   async (t) => {
-    clock.advance(agentLiveMs);
+    clock.advance(minute);
     await agentSeen(us);
     const asked = run(["eu", "us"]);
     await waits();
@@ -155,6 +156,67 @@ t.test(
       "a run that found no place is not a verdict",
     );
     t.strictSame(await waiting(), [], "nothing is left in the table");
+  },
+);
+
+/** A hub, and the number of times that a caller has waited for an agent on it. */
+function watched(hub: Hub): Hub & { waits: number } {
+  const watching = {
+    ...hub,
+    waits: 0,
+    wait(...[channel, ...rest]: Parameters<Hub["wait"]>) {
+      if (channel === "sm_agents") watching.waits++;
+      return hub.wait(channel, ...rest);
+    },
+  };
+  return watching;
+}
+
+t.test("runs wait for an agent that restarts, on any replica and without a database connection", async (t) => {
+  await Promise.all([agentLeaves(eu), agentLeaves(twin)]);
+  const callers = { ...ctx, sql: pool(1) };
+  const hubs = [watched(hub), watched(elsewhere)];
+  let settled = 0;
+  const asked = Array.from({ length: 20 }, (_, n) =>
+    runOnDemand(callers, hubs[n % 2]!, { spec, targetId: null, regions: ["eu"] }).finally(() => settled++),
+  );
+  await until(() => hubs[0]!.waits + hubs[1]!.waits >= 20, "the callers");
+  await callers.sql`select 1`;
+  t.equal(settled, 0);
+  t.strictSame(await waiting(), [], "nothing is stored meanwhile");
+  await pulls(eu);
+  await waits(20);
+  t.ok(hubs[0]!.waits + hubs[1]!.waits <= 20 * 3, "a caller looks again when it is notified only");
+  for (const { run_id } of await claimRuns(eu, 100)) await recordRunReplies(eu, [replyTo(run_id)]);
+  t.equal(new Set((await Promise.all(asked)).map(({ run_id }) => run_id)).size, 20);
+});
+
+t.test(
+  "the built-in agent of a control plane that has started is expected for a minute, callers wait 10 s",
+  async (t) => {
+    const unavailable = { code: "PROBE_UNAVAILABLE", retryAfterSecs: 10 };
+    clock.advance(minute);
+    t.match(await refusal(t, () => run(["eu"])), { ...unavailable, message: /^No agent serves eu\. Start sm-agent/ });
+    const local = { ...system, config: { ...system.config, scheduler: { ...system.config.scheduler, region: "eu" } } };
+    await ensureBuiltInAgent(local, "sm_agent_built_in", "built-in");
+    const watching = watched(hub);
+    const late = refusal(t, () => run(["eu"], {}, watching));
+    const looksAgain = async (times: number) => {
+      await sql.notify("sm_agents", "");
+      await until(() => watching.waits >= times, "a look after the notification");
+    };
+    await until(() => watching.waits > 0, "the caller");
+    clock.advance(10 * second - 1);
+    await looksAgain(watching.waits + 1);
+    clock.advance(1);
+    await sql.notify("sm_agents", "");
+    t.match(await late, { ...unavailable, message: /^The agent of eu has not connected yet\./ });
+
+    await ensureBuiltInAgent(local, "sm_agent_built_in", "built-in");
+    t.match(await refusal(t, () => run(["us"])), unavailable, "the agent of another region is not waited for");
+    clock.advance(minute);
+    t.match(await refusal(t, () => run(["eu"])), { ...unavailable, message: /Start sm-agent/ });
+    await sql`delete from agents where built_in`;
   },
 );
 

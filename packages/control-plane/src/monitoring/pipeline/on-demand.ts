@@ -3,7 +3,7 @@ import { kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import type { OnDemandRun, RunReply, WithheldCheck } from "@statusmesh/shared/agent-protocol";
-import { liveAgents } from "../agents/service.ts";
+import { isAgentExpected, liveAgents } from "../agents/service.ts";
 import { type AgentCtx, type Ctx, inTransaction, type System } from "../../platform/context.ts";
 import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
@@ -18,20 +18,22 @@ const graceMs = 5_000;
 /** Maximum wait of a caller: the check's timeout to find a place for the run, and once more to run it. */
 const waitMs = (timeoutMs: number): number => 2 * timeoutMs + graceMs;
 const longestMs = waitMs(60_000);
+/** Maximum wait for an agent that starts or restarts. */
+const joinMs = 10_000;
 
 const place = (runId: string, pointer: string) => `runs/${runId}${pointer}`;
 
 /**
  * Runs `spec` now on an agent of one of `regions` and waits for the reply. PROBE_UNAVAILABLE when no agent serves
- * them, PROBE_BUSY when none had a place for the run within the timeout, or none replied within twice that time and 5
- * s.
+ * them and none is expected, or the expected one does not join within 10 s. PROBE_BUSY when none had a place for the
+ * run within the timeout, or none replied within twice that time and 5 s.
  */
 export async function runOnDemand(
   ctx: Ctx,
   hub: Hub,
   input: { spec: CheckSpec; targetId: string | null; regions: readonly string[] },
 ): Promise<RunReply & { region: string }> {
-  const region = await firstServed(ctx, input.regions);
+  const region = await servedRegion(ctx, hub, input.regions);
   const id = newId();
   const sealed = kindOf(input.spec).mapSecrets(input.spec, (secret, pointer) =>
     ctx.sealer.seal(secret, place(id, pointer)),
@@ -88,15 +90,36 @@ const busy = (reason: string): AppError =>
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string> {
-  for (const region of regions) if ((await liveAgents(ctx, region)).length > 0) return region;
-  throw new AppError(
-    "PROBE_UNAVAILABLE",
+/** The first of `regions` with a live agent. Waits for one that is expected, on a notification that it has joined. */
+async function servedRegion(ctx: Ctx, hub: Hub, regions: readonly string[]): Promise<string> {
+  const deadline = ctx.clock.now() + joinMs;
+  const over = new AbortController();
+  try {
+    for (;;) {
+      const left = deadline - ctx.clock.now();
+      // Before the queries, so that an agent that joins between them is not missed.
+      const joined = hub.wait("sm_agents", Math.max(0, left), {
+        predicate: (region) => regions.includes(region),
+        signal: over.signal,
+      });
+      for (const region of regions) if ((await liveAgents(ctx, region)).length > 0) return region;
+      const isExpected = await isAgentExpected(ctx, regions);
+      if (!isExpected || left <= 0) throw unavailable(regions, isExpected);
+      await joined;
+    }
+  } finally {
+    over.abort();
+  }
+}
+
+function unavailable(regions: readonly string[], isExpected: boolean): AppError {
+  const reason =
     regions.length === 0
       ? "The monitor is probed from no enabled region. Choose one that is enabled, or ask the operator to enable one."
-      : `No agent serves ${regions.join(", ")}. Start sm-agent there, or enable the built-in one.`,
-    { retryAfterSecs: 10 },
-  );
+      : isExpected
+        ? `The agent of ${regions.join(", ")} has not connected yet. Try again in a moment.`
+        : `No agent serves ${regions.join(", ")}. Start sm-agent there, or enable the built-in one.`;
+  return new AppError("PROBE_UNAVAILABLE", reason, { retryAfterSecs: 10 });
 }
 
 /** Number of unanswered runs of the organisation, without those of a killed process. */
