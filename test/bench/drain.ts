@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { newId } from "@statusmesh/shared/ids";
-import { connectApi } from "sm-agent/api";
+import { connectApi } from "sm-agent/protocol/api";
 import { correctedClock } from "sm-agent/clock";
-import { Reporter } from "sm-agent/report";
+import { Reporter } from "sm-agent/protocol/report";
 import { openDiskSpool } from "sm-agent/spool/disk";
 import { folderFiles } from "sm-agent/spool/files";
-import { Stats } from "sm-agent/stats";
+import { Stats } from "sm-agent/telemetry/stats";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { startControlPlane } from "../harness/processes.ts";

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { connectApi } from "sm-agent/api";
+import { connectApi } from "sm-agent/protocol/api";
 import { correctedClock } from "sm-agent/clock";
-import { Reporter } from "sm-agent/report";
+import { Reporter } from "sm-agent/protocol/report";
 import { openDiskSpool } from "sm-agent/spool/disk";
 import { folderFiles } from "sm-agent/spool/files";
 import { lockFolder } from "sm-agent/spool/lock";
-import { Stats } from "sm-agent/stats";
+import { Stats } from "sm-agent/telemetry/stats";
 import { runOf, slotIn } from "./results.ts";
 
 /*

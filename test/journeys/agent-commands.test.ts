@@ -12,7 +12,7 @@ import { correctedClock } from "sm-agent/clock";
 import { stateOf } from "sm-agent/commands/status";
 import { openDiskSpool } from "sm-agent/spool/disk";
 import { folderFiles } from "sm-agent/spool/files";
-import type { AgentStatus } from "sm-agent/status-file";
+import type { AgentStatus } from "sm-agent/telemetry/status-file";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";

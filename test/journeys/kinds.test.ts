@@ -2,7 +2,7 @@ import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { createServer } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
-import { nameServer } from "sm-agent/testing-dns";
+import { nameServer } from "sm-agent/probes/testing-dns";
 import { connect, type Json } from "../harness/api.ts";
 import { openBrowser } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";

@@ -8,21 +8,54 @@ import {
 } from "@statusmesh/shared/agent-protocol";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { Measurement } from "@statusmesh/shared/result";
-import { type Api, connectApi } from "./api.ts";
-import { type AgentSettings, openMemoryLimit, openNetwork, openRdap } from "./agent-parts.ts";
-import { Contact } from "./contact.ts";
-import type { MemoryLimit } from "./memory.ts";
-import type { AgentNumbers } from "./metrics/metrics.ts";
-import type { NetworkGuard } from "./network.ts";
-import { Puller } from "./pull.ts";
+import { dial } from "@statusmesh/shared/net/dial";
+import { resolve } from "@statusmesh/shared/net/resolve";
+import type { CorrectedClock } from "./clock.ts";
+import { type Api, connectApi, Contact } from "./protocol/api.ts";
+import { Puller } from "./protocol/pull.ts";
+import { Repetition } from "./protocol/repetition.ts";
+import { Reporter } from "./protocol/report.ts";
 import { type RdapCache, rdapCache } from "./rdap/cache.ts";
-import type { RdapLookups } from "./rdap/lookups.ts";
-import { Repetition } from "./repetition.ts";
-import { Reporter } from "./report.ts";
-import { type Outcome, type Run, Runner } from "./run.ts";
-import { Schedule, type Started } from "./schedule.ts";
-import { Stats } from "./stats.ts";
-import { type AgentStatus, keepStatus } from "./status-file.ts";
+import { RdapLookups } from "./rdap/lookups.ts";
+import { MemoryLimit } from "./run/memory.ts";
+import { NetworkGuard, type Place, placeOf } from "./run/network.ts";
+import { type Outcome, type Run, Runner } from "./run/run.ts";
+import { Schedule, type Started } from "./schedule/schedule.ts";
+import type { Spool } from "./spool/spool.ts";
+import type { Log } from "./telemetry/log.ts";
+import type { AgentMetrics, AgentNumbers } from "./telemetry/metrics.ts";
+import { Stats } from "./telemetry/stats.ts";
+import { type AgentStatus, keepStatus } from "./telemetry/status-file.ts";
+
+export interface AgentSettings {
+  /** URL of the control plane; may have a path. */
+  url: string;
+  token: string;
+  /** Reads the current token after a refusal; null when there is none. */
+  newToken?: () => string | null;
+  clock: CorrectedClock;
+  version: string;
+  allowPrivateTargets: boolean;
+  /** Folder for data that survives a restart; null keeps it in memory. */
+  stateDir: string | null;
+  /** URL of the list of RDAP registries; IANA's by default. */
+  rdapBootstrapUrl: string | undefined;
+  /** The spool of results; closed by {@link Agent.stop}. */
+  spool: Spool;
+  /** Canaries: addresses that always answer; see {@link NetworkGuard}. */
+  canaries: readonly Place[];
+  /** Size of the spool on disk, bytes; null without one. */
+  spoolBytes: (() => Promise<number>) | null;
+  /** Maximum number of concurrent runs. */
+  maxConcurrency: number;
+  /** Memory limit above which no run starts, and what to do when that does not help. */
+  memory: { limitBytes: number; collect: () => void; hopeless: () => void } | null;
+  /** Called for every run; null for none. */
+  metrics: AgentMetrics | null;
+  /** Interval of the statistics in the log, ms. */
+  statsMs: number;
+  log: Log;
+}
 
 /** Maximum number of concurrent on-demand runs. */
 const onDemandCapacity = 100;
@@ -337,3 +370,32 @@ function wire(measured: Measurement): Omit<Measurement, "details"> & Pick<AgentR
 }
 
 const said = ({ succeededAt, failure }: Contact): AgentStatus["pull"] => ({ succeeded_at: succeededAt, failure });
+
+/** The memory limit; null without one. */
+function openMemoryLimit({ memory, clock, log }: AgentSettings): MemoryLimit | null {
+  return memory === null ? null : new MemoryLimit({ ...memory, clock, log, rss: () => process.memoryUsage.rss() });
+}
+
+/** Lookups at registries. */
+function openRdap(settings: AgentSettings, cache: RdapCache, userAgent: string): RdapLookups {
+  const { clock, log, allowPrivateTargets: allowPrivate, rdapBootstrapUrl: registriesUrl } = settings;
+  return new RdapLookups({ cache, clock, log, userAgent, allowPrivate, registriesUrl });
+}
+
+/** The network guard, which dials as probes do. `changed` is called when the own network goes down or comes back. */
+function openNetwork(settings: AgentSettings, changed: () => void): NetworkGuard {
+  const { clock, log, url, canaries, allowPrivateTargets } = settings;
+  return new NetworkGuard({
+    clock,
+    log,
+    controlPlane: placeOf(url),
+    canaries,
+    connect: async ({ host, port }, named, signal) => {
+      const { socket, address } = await dial({ host, port, allowPrivate: named || allowPrivateTargets, signal });
+      socket.destroy();
+      return address;
+    },
+    lookUp: (name) => resolve(name),
+    changed,
+  });
+}

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import type { PullReply, PullRequest, ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { nextRecheck, phaseMs } from "@statusmesh/shared/schedule";
-import { completeSwitches } from "./switches.ts";
+import { completeSwitches } from "./shell/options.ts";
 import { httpCheck } from "./testing.ts";
 
 const cli = fileURLToPath(new URL("cli.js", import.meta.url));

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
-import { exits } from "./exit.ts";
-import { completeSwitches } from "./switches.ts";
+import { exits } from "./shell/exit.ts";
+import { completeSwitches } from "./shell/options.ts";
 import { version } from "./version.ts";
 
 /** Each command is a separate module, loaded on demand. */

@@ -2,12 +2,12 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import type { Test } from "tap";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { type Clock, correctedClock } from "./clock.ts";
-import type { NetworkGuard } from "./network.ts";
+import type { NetworkGuard } from "./run/network.ts";
 import { rdapCache } from "./rdap/cache.ts";
 import { type LookupsOptions, RdapLookups } from "./rdap/lookups.ts";
 import { type Files, folderFiles, type SegmentFile } from "./spool/files.ts";
-import { Runner, type Outcome } from "./run.ts";
-import { Stats } from "./stats.ts";
+import { Runner, type Outcome } from "./run/run.ts";
+import { Stats } from "./telemetry/stats.ts";
 
 /** A clock that a test advances. */
 export class FakeClock implements Clock {

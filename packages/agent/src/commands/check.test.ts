@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
-import { phaseBar, screenOf, shares } from "../output.ts";
+import { phaseBar, screenOf, shares } from "../shell/output.ts";
 import { tcpServer } from "../testing.ts";
 import { inWords } from "./check.ts";
 

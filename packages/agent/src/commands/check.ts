@@ -3,12 +3,22 @@ import { checkTypes, detailsOf, errorInWords, kindOf, type CheckSpec } from "@st
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { suggestion } from "@statusmesh/shared/suggestion";
-import { CheckUsage, optionsOf, specFrom, specFromFile } from "../check-options.ts";
+import { CheckUsage, optionsOf, specFrom, specFromFile } from "../shell/check-options.ts";
 import { correctedClock } from "../clock.ts";
-import { exits, fail } from "../exit.ts";
-import * as options from "../options.ts";
-import { badge, bytes, milliseconds, paint, phaseBar, type Screen, screenOf, tame, type Tone } from "../output.ts";
-import type { Outcome } from "../run.ts";
+import { exits, fail } from "../shell/exit.ts";
+import * as options from "../shell/options.ts";
+import {
+  badge,
+  bytes,
+  milliseconds,
+  paint,
+  phaseBar,
+  type Screen,
+  screenOf,
+  tame,
+  type Tone,
+} from "../shell/output.ts";
+import type { Outcome } from "../run/run.ts";
 import { version } from "../version.ts";
 
 interface RunOptions {
@@ -107,10 +117,10 @@ const exitOf: Record<CheckStatus, number> = {
 
 async function runOnce(spec: CheckSpec, given: RunOptions): Promise<Outcome> {
   const [{ Runner }, { RdapLookups }, { rdapCache }, { Stats }] = await Promise.all([
-    import("../run.ts"),
+    import("../run/run.ts"),
     import("../rdap/lookups.ts"),
     import("../rdap/cache.ts"),
-    import("../stats.ts"),
+    import("../telemetry/stats.ts"),
   ]);
   const clock = correctedClock();
   const log = (_level: string, msg: string): void => void process.stderr.write(`sm-agent: ${msg}\n`);

@@ -5,12 +5,12 @@ import type { Command } from "commander";
 import { isLoopback } from "@statusmesh/shared/net/bind";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import { type Clock, correctedClock } from "../clock.ts";
-import { exits, fail } from "../exit.ts";
-import { jsonLog, type Log } from "../log.ts";
-import type { AgentMetrics } from "../metrics/metrics.ts";
-import type { Place } from "../network.ts";
-import * as options from "../options.ts";
-import type { Spool } from "../spool.ts";
+import { exits, fail } from "../shell/exit.ts";
+import { jsonLog, type Log } from "../telemetry/log.ts";
+import type { AgentMetrics } from "../telemetry/metrics.ts";
+import type { Place } from "../run/network.ts";
+import * as options from "../shell/options.ts";
+import type { Spool } from "../spool/spool.ts";
 import { FolderError, lockFolder } from "../spool/lock.ts";
 import { version } from "../version.ts";
 
@@ -118,7 +118,7 @@ async function openSpool(
   const folder = spoolFolderOf(given);
   if (folder === null) {
     log("info", "results wait in memory; with --spool-dir they would survive a restart");
-    const { MemorySpool } = await import("../spool.ts");
+    const { MemorySpool } = await import("../spool/spool.ts");
     return { spool: new MemorySpool(), release: () => undefined };
   }
   try {
@@ -170,7 +170,7 @@ async function openMetrics(
 ): Promise<{ metrics: AgentMetrics; port: MetricsPort } | null> {
   if (metricsBind === undefined) return null;
   const [{ AgentMetrics }, { expositionType, openMetricsPort }] = await Promise.all([
-    import("../metrics/metrics.ts"),
+    import("../telemetry/metrics.ts"),
     import("@statusmesh/shared/net/metrics-port"),
   ]);
   const metrics = new AgentMetrics();

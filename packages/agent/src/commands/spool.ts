@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import { exits, fail } from "../exit.ts";
-import * as options from "../options.ts";
-import { bytes, paint, screenOf, table } from "../output.ts";
+import { exits, fail } from "../shell/exit.ts";
+import * as options from "../shell/options.ts";
+import { bytes, paint, screenOf, table } from "../shell/output.ts";
 import { inspect, type SpoolReport } from "../spool/inspect.ts";
 import { folderHolder } from "../spool/lock.ts";
 import { messageOf } from "../spool/segment.ts";

@@ -1,9 +1,9 @@
 import { type Command, Option } from "commander";
-import { exits } from "../exit.ts";
-import type { Place } from "../network.ts";
-import * as options from "../options.ts";
-import { badge, screenOf, tame, type Tone } from "../output.ts";
-import { type PreflightResult, preflight } from "../preflight.ts";
+import { exits } from "../shell/exit.ts";
+import type { Place } from "../run/network.ts";
+import * as options from "../shell/options.ts";
+import { badge, screenOf, tame, type Tone } from "../shell/output.ts";
+import { type PreflightResult, preflight } from "./preflight.ts";
 import { version } from "../version.ts";
 
 interface Given {

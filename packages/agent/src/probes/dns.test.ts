@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import type { DnsCheck, RecordType } from "@statusmesh/shared/checks/dns";
 import { judgeAtHome } from "./dns.ts";
-import { nameServer, type Reply } from "../testing-dns.ts";
+import { nameServer, type Reply } from "./testing-dns.ts";
 import { outcomeOf, testRunner } from "../testing.ts";
 
 const runner = testRunner();

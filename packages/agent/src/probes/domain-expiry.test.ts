@@ -11,7 +11,7 @@ import {
   startOfTime,
   startRegistry,
 } from "../rdap/testing.ts";
-import type { Outcome } from "../run.ts";
+import type { Outcome } from "../run/run.ts";
 import { FakeClock, outcomeOf, testLookups, testRunner } from "../testing.ts";
 import { judge } from "./domain-expiry.ts";
 

@@ -6,7 +6,7 @@ import { checkTypes, type CheckType, type SpecOf } from "@statusmesh/shared/chec
 import { httpCheck, outcomeOf, testLookups, testRunner } from "../testing.ts";
 import { http } from "./http.ts";
 import type { ProbeContext } from "./probe.ts";
-import { newTrace } from "../verdicts.ts";
+import { newTrace } from "../run/verdicts.ts";
 
 /*
  * The guard against requests forged through a monitor, for whatever kinds there are. A kind that is added does not

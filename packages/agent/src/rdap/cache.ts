@@ -4,7 +4,7 @@ import { join } from "node:path";
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import type { Clock } from "../clock.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../telemetry/log.ts";
 import type { Registration } from "./registration.ts";
 
 /** Cached data on domains and registries, persistent where a folder is given. */

@@ -1,6 +1,6 @@
 import type { RegistrableDomain } from "@statusmesh/shared/net/registrable-domain";
 import type { Clock } from "../clock.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../telemetry/log.ts";
 import type { RdapCache } from "./cache.ts";
 import { GetError } from "./get.ts";
 import { Line } from "./line.ts";

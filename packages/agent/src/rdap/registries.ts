@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../telemetry/log.ts";
 import type { RdapCache, SavedRegistries } from "./cache.ts";
 import { get, GetError } from "./get.ts";
 import { mayAsk } from "./may-ask.ts";

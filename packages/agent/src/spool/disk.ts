@@ -1,7 +1,7 @@
 import type { RunReply } from "@statusmesh/shared/agent-protocol";
 import type { Clock } from "../clock.ts";
-import { type Log, Once } from "../log.ts";
-import { type Batch, freshWindow, type Lane, type Spool, type SpoolRecord } from "../spool.ts";
+import { type Log, Once } from "../telemetry/log.ts";
+import { type Batch, freshWindow, type Lane, type Spool, type SpoolRecord } from "./spool.ts";
 import { Alarm } from "./alarm.ts";
 import { Durability, syncMs } from "./durability.ts";
 import type { Files } from "./files.ts";

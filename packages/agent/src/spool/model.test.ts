@@ -3,7 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import t from "tap";
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
-import type { Batch, Lane } from "../spool.ts";
+import type { Batch, Lane } from "./spool.ts";
 import { FakeClock, mortalFiles } from "../testing.ts";
 import { type DiskSpool, openDiskSpool } from "./disk.ts";
 

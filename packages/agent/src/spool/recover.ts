@@ -1,4 +1,4 @@
-import type { Log } from "../log.ts";
+import type { Log } from "../telemetry/log.ts";
 import type { Files } from "./files.ts";
 import { decodeHeader, decodeState, frameAt, isSegmentName, type State } from "./format.ts";
 import { Ranges } from "./ranges.ts";

@@ -2,12 +2,12 @@ import type { Cause, Measurement } from "@statusmesh/shared/result";
 import { Cancellation } from "@statusmesh/shared/net/cancellation";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import { type Lookup, resolve } from "@statusmesh/shared/net/resolve";
-import type { Clock } from "./clock.ts";
-import type { Log } from "./log.ts";
+import type { Clock } from "../clock.ts";
+import type { Log } from "../telemetry/log.ts";
 import type { NetworkGuard } from "./network.ts";
-import type { Probe, Trace, Verdict } from "./probes/probe.ts";
-import type { RdapLookups } from "./rdap/lookups.ts";
-import type { Stats } from "./stats.ts";
+import type { Probe, Trace, Verdict } from "../probes/probe.ts";
+import type { RdapLookups } from "../rdap/lookups.ts";
+import type { Stats } from "../telemetry/stats.ts";
 import { clean, measurementOf, newTrace, ownNetworkDown, stalled, timedOut, verdictOf } from "./verdicts.ts";
 
 /** A deadline that fires this much too late means that the agent itself stood still, ms. */

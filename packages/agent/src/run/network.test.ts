@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import t from "tap";
 import { NetworkGuard, type Place } from "./network.ts";
-import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "./testing.ts";
+import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
 const controlPlane = { host: "status.example.org", port: 443 };
 

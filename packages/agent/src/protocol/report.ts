@@ -9,12 +9,11 @@ import {
   type ResultsRequest,
   type RunReply,
 } from "@statusmesh/shared/agent-protocol";
-import { type Api, ApiError, backoffMs } from "./api.ts";
-import type { Clock } from "./clock.ts";
-import type { Contact } from "./contact.ts";
-import { type Log, Once } from "./log.ts";
-import type { Lane, Spool, SpoolRecord } from "./spool.ts";
-import type { Stats } from "./stats.ts";
+import { type Api, ApiError, backoffMs, type Contact } from "./api.ts";
+import type { Clock } from "../clock.ts";
+import { type Log, Once } from "../telemetry/log.ts";
+import type { Lane, Spool, SpoolRecord } from "../spool/spool.ts";
+import type { Stats } from "../telemetry/stats.ts";
 
 const requestTimeoutMs = 15_000;
 /** Longest wait of a routine result, ms. A request costs both sides as much as twenty results. */

@@ -1,4 +1,4 @@
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** Interval of looking for places released by other means than the end of a run (memory, sockets), ms. */
 const lookMs = 50;

@@ -1,5 +1,5 @@
 import type { CheckStatus } from "@statusmesh/shared/result";
-import type { StatsTotals, StatsWatch } from "../stats.ts";
+import type { StatsTotals, StatsWatch } from "./stats.ts";
 import { family, Histogram, type Sample } from "./exposition.ts";
 
 /** Values that a scrape reads from the agent. Times are Unix ms, null for never. */

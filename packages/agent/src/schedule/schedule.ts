@@ -1,8 +1,8 @@
 import type { AssignedCheck, PullReply } from "@statusmesh/shared/agent-protocol";
 import { jitterMs, nextRecheck, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../clock.ts";
 import { Heap } from "./heap.ts";
-import type { Stats } from "./stats.ts";
+import type { Stats } from "../telemetry/stats.ts";
 
 /** A scheduled run. */
 export interface Started {

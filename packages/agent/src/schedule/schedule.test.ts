@@ -2,11 +2,11 @@ import fc from "fast-check";
 import t from "tap";
 import type { AssignedCheck } from "@statusmesh/shared/agent-protocol";
 import { jitterMs, scheduleViolation, nextSlot, phaseMs, recheckMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
-import { correctedClock } from "./clock.ts";
+import { correctedClock } from "../clock.ts";
 import { Heap } from "./heap.ts";
 import { Schedule } from "./schedule.ts";
-import { Stats } from "./stats.ts";
-import { FakeClock } from "./testing.ts";
+import { Stats } from "../telemetry/stats.ts";
+import { FakeClock } from "../testing.ts";
 
 const region = "default";
 const intervalMs = 60_000;

@@ -1,5 +1,5 @@
-import type { Clock } from "./clock.ts";
-import type { Log } from "./log.ts";
+import type { Clock } from "../clock.ts";
+import type { Log } from "../telemetry/log.ts";
 
 const lookMs = 1000;
 /** Minimum time between garbage collections, ms: each stops the process for a time that grows with the heap. */

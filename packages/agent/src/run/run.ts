@@ -4,8 +4,8 @@ import { type Cause, circuitOpen, throttledByCap } from "@statusmesh/shared/resu
 import { CircuitBreakers, type Failure, InflightCap } from "./limits.ts";
 import { OnDemandQueue } from "./on-demand-queue.ts";
 import { type Outcome, type Prepared, type ProbingOptions, type Run, startProbe, type WireCheck } from "./probing.ts";
-import { probeOf } from "./probes/index.ts";
-import type { Verdict } from "./probes/probe.ts";
+import { probeOf } from "../probes/index.ts";
+import type { Verdict } from "../probes/probe.ts";
 import { clean, measurementOf, newTrace } from "./verdicts.ts";
 
 export type { Outcome, Run, WireCheck } from "./probing.ts";

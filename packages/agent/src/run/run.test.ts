@@ -1,7 +1,7 @@
 import t from "tap";
 import { CircuitBreakers, InflightCap } from "./limits.ts";
-import { Stats } from "./stats.ts";
-import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "./testing.ts";
+import { Stats } from "../telemetry/stats.ts";
+import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
 const tcp = (port: number, host = "127.0.0.1", timeout = 5000) => ({ type: "tcp", host, port, timeout });
 

@@ -3,12 +3,12 @@ import type { AddressInfo } from "node:net";
 import t, { type Test } from "tap";
 import type { AgentResult, PullReply, PullRequest, ResultsRequest, RunReply } from "@statusmesh/shared/agent-protocol";
 import { backoffMs, connectApi } from "./api.ts";
-import { correctedClock } from "./clock.ts";
+import { correctedClock } from "../clock.ts";
 import { Puller } from "./pull.ts";
 import { Repetition } from "./repetition.ts";
 import { Reporter } from "./report.ts";
-import { MemorySpool } from "./spool.ts";
-import { Stats } from "./stats.ts";
+import { MemorySpool } from "../spool/spool.ts";
+import { Stats } from "../telemetry/stats.ts";
 
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
 const measurement = {

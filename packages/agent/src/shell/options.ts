@@ -2,9 +2,29 @@ import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { exits, fail } from "./exit.ts";
 import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/bind";
-import type { Place } from "./network.ts";
-import { mayAsk } from "./rdap/may-ask.ts";
-import { yesAndNo } from "./switches.ts";
+import type { Place } from "../run/network.ts";
+import { mayAsk } from "../rdap/may-ask.ts";
+
+/** Switches that accept a boolean value and mean true without one. Their environment variables always have a value. */
+const switches = new Set(["--allow-private-targets", "--insecure-http"]);
+/** Texts for true and false. */
+const yesAndNo: ReadonlyMap<string, boolean> = new Map([
+  ["true", true],
+  ["1", true],
+  ["yes", true],
+  ["false", false],
+  ["0", false],
+  ["no", false],
+]);
+
+/** Adds `=true` to each switch without a boolean: commander would take the next argument as its value. */
+export function completeSwitches(args: readonly string[]): string[] {
+  const end = args.indexOf("--");
+  return args.map((arg, at) => {
+    const bare = switches.has(arg) && (end < 0 || at < end) && !yesAndNo.has(args[at + 1] ?? "");
+    return bare ? `${arg}=true` : arg;
+  });
+}
 
 /** Options shared by several commands. Each call creates a new one. */
 export const controlPlane = (): Option =>

@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
 import { checkTypes, type CheckType } from "@statusmesh/shared/checks";
-import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "./testing.ts";
+import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
 /*
  * The cap per host and the circuit breaker, as every kind meets them. A kind that is added does not compile until it is
@@ -21,14 +21,17 @@ const expired = await generate([{ name: "commonName", value: "x" }], {
 const answering = (text: string) => (socket: Socket) => void socket.once("data", () => socket.end(text));
 const timeout = 5000;
 
+type Check = { type: CheckType; timeout: number };
+
 interface Kind {
-  check: (host: string, port: number) => { type: CheckType; timeout: number };
+  /** Two checks of one destination that answers nothing, and one of another destination. */
+  silent(t: Test): Promise<{ same: [Check, Check]; other: Check }>;
   /**
-   * Answers at a port in a way that leaves the check failing: a wrong status, an expired certificate, no such name.
-   * Null where a connection is all that is asked for.
+   * A check of a destination that cannot be reached, and the error. `repair` makes the destination answer, and returns
+   * a part of the error from then on: a wrong status, an expired certificate, no such name. Null where every answer is
+   * welcome.
    */
-  unwelcome: ((t: Test, port: number) => Promise<number>) | null;
-  failing: string;
+  unreachable(t: Test): Promise<{ check: Check; error: RegExp; repair(): Promise<string | null> }>;
 }
 
 async function listen(t: Test, server: ReturnType<typeof createServer>, port: number): Promise<number> {
@@ -37,14 +40,41 @@ async function listen(t: Test, server: ReturnType<typeof createServer>, port: nu
   return (server.address() as AddressInfo).port;
 }
 
+/** A kind that sends to a port. `answer` listens there; `error` is part of what a check says about it. */
+function toPort(kind: {
+  check: (host: string, port: number) => Check;
+  answer: (t: Test, port: number) => Promise<unknown>;
+  error: string | null;
+  /** A destination that answers nothing, in two spellings. */
+  silent?: (t: Test) => Promise<{ hosts: [string, string]; port: number }>;
+}): Kind {
+  const { check, answer, error } = kind;
+  const silent = kind.silent ?? (async () => ({ hosts: ["Slow.example.org", "slow.example.org."], port: 8080 }));
+  return {
+    async silent(t) {
+      const { hosts, port } = await silent(t);
+      return { same: [check(hosts[0]!, port), check(hosts[1]!, port)], other: check(hosts[0]!, port + 1) };
+    },
+    async unreachable(t) {
+      const port = await closedPort(t);
+      const repair = async () => (await answer(t, port), error);
+      return { check: check("127.0.0.1", port), error: /connection refused$/, repair };
+    },
+  };
+}
+
 const kinds: { readonly [T in CheckType]: Kind | { none: string } } = {
-  http: {
+  http: toPort({
     check: (host, port) => httpCheck(`http://${host}:${port}/`, { timeout }),
-    unwelcome: (t, port) => listen(t, createServer(answering("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")), port),
-    failing: "expected status 200-299, got 500",
-  },
-  tcp: { check: (host, port) => ({ type: "tcp", host, port, timeout }), unwelcome: null, failing: "" },
-  tls_cert: {
+    answer: (t, port) => listen(t, createServer(answering("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")), port),
+    error: "expected status 200-299, got 500",
+  }),
+  tcp: toPort({
+    check: (host, port) => ({ type: "tcp", host, port, timeout }),
+    answer: (t, port) => listen(t, createServer(), port),
+    error: null,
+  }),
+  tls_cert: toPort({
     check: (host, port) => ({
       type: "tls_cert",
       host,
@@ -54,10 +84,10 @@ const kinds: { readonly [T in CheckType]: Kind | { none: string } } = {
       critical_days: 7,
       timeout,
     }),
-    unwelcome: (t, port) => listen(t, createTlsServer({ key: expired.private, cert: expired.cert }), port),
-    failing: '"days_remaining":-',
-  },
-  dns: {
+    answer: (t, port) => listen(t, createTlsServer({ key: expired.private, cert: expired.cert }), port),
+    error: '"days_remaining":-',
+  }),
+  dns: toPort({
     check: (host, port) => ({
       type: "dns",
       domain: "x.example.org",
@@ -66,7 +96,7 @@ const kinds: { readonly [T in CheckType]: Kind | { none: string } } = {
       expected_contains: null,
       timeout,
     }),
-    async unwelcome(t, port) {
+    async answer(t, port) {
       const socket = createSocket("udp4");
       socket.on("message", (message, from) => {
         message.writeUInt16BE(0x8183, 2);
@@ -74,10 +104,16 @@ const kinds: { readonly [T in CheckType]: Kind | { none: string } } = {
       });
       await new Promise<void>((settle) => socket.bind(port, "127.0.0.1", settle));
       t.teardown(() => socket.close());
-      return socket.address().port;
     },
-    failing: "x.example.org does not exist (NXDOMAIN)",
-  },
+    error: "x.example.org does not exist (NXDOMAIN)",
+    // A name server is given by its address.
+    async silent(t) {
+      const socket = createSocket("udp4");
+      await new Promise<void>((settle) => socket.bind(0, "127.0.0.1", settle));
+      t.teardown(() => socket.close());
+      return { hosts: ["127.0.0.1", "127.0.0.1"], port: socket.address().port };
+    },
+  }),
   domain_expiry: { none: "it talks to registries, and keeps its own peace with them" },
 };
 
@@ -102,15 +138,9 @@ for (const type of checkTypes) {
 
     await t.test("the cap", async (t) => {
       runner.cap.max = 2;
-      const silent = createSocket("udp4");
-      await new Promise<void>((settle) => silent.bind(0, "127.0.0.1", settle));
-      t.teardown(() => silent.close());
-      const [host, port] = type === "dns" ? ["127.0.0.1", silent.address().port] : ["Slow.example.org", 8080];
-      const running = [
-        runner.run("org", { ...kind.check(host, port) }),
-        runner.run("org", { ...kind.check(type === "dns" ? host : `${host.toLowerCase()}.`, port) }),
-      ];
-      const throttled = await outcomeOf(runner.run("org", { ...kind.check(host, port) }));
+      const { same, other } = await kind.silent(t);
+      const running = same.map((check) => runner.run("org", { ...check }));
+      const throttled = await outcomeOf(runner.run("org", { ...same[0] }));
       t.match(
         throttled,
         {
@@ -119,31 +149,27 @@ for (const type of checkTypes) {
         },
         "no evidence",
       );
-      const others = [
-        runner.run("org", { ...kind.check(host, port + 1) }),
-        runner.run("another-org", { ...kind.check(host, port) }),
-      ];
+      const others = [runner.run("org", { ...other }), runner.run("another-org", { ...same[0] })];
       for (const run of others)
         t.equal(
           await Promise.race([run.done, "running"]),
           "running",
-          "another port and another organisation have places of their own",
+          "another destination and another organisation have places of their own",
         );
-      t.equal(runner.recheck("org", { ...kind.check(host, port) }), null, "a recheck without a place leaves no result");
+      t.equal(runner.recheck("org", { ...same[0] }), null, "a recheck without a place leaves no result");
       for (const run of [...running, ...others]) run.abandon();
       t.equal(runner.breakers.open(clock.monotonic()), 0, "and none of this opens a breaker");
       runner.cap.max = 1000;
     });
 
-    const error = async (port: number) =>
-      (await outcomeOf(runner.run("org", { ...kind.check("127.0.0.1", port) }))).measurement.error;
     await t.test("the breaker", async (t) => {
-      const port = await closedPort(t);
-      const refused = /connection refused$/;
-      const first = (await outcomeOf(runner.run("org", { ...kind.check("127.0.0.1", port) }))).measurement;
+      const { check, error: refused, repair } = await kind.unreachable(t);
+      const run = async () => (await outcomeOf(runner.run("org", { ...check }))).measurement;
+      const error = async () => (await run()).error;
+      const first = await run();
       t.match(first.error, refused);
-      for (let i = 0; i < 4; i++) t.match(await error(port), refused);
-      const open = await outcomeOf(runner.run("org", { ...kind.check("127.0.0.1", port) }));
+      for (let i = 0; i < 4; i++) t.match(await error(), refused);
+      const open = await outcomeOf(runner.run("org", { ...check }));
       t.match(
         open,
         {
@@ -154,23 +180,22 @@ for (const type of checkTypes) {
         "open, and evidence, with the failure that opened it",
       );
       t.equal(runner.breakers.open(clock.monotonic()), 1);
-      const recheck = () => runner.recheck("org", { ...kind.check("127.0.0.1", port) });
+      const recheck = () => runner.recheck("org", { ...check });
       t.equal(recheck(), null, "it refuses rechecks: as failures they would confirm what lasted a second");
       await clock.pass(29_999);
-      t.equal(await error(port), "circuit_open");
+      t.equal(await error(), "circuit_open");
       t.equal(recheck(), null);
       await clock.pass(1);
-      const [trial, beside] = await Promise.all([error(port), error(port)]);
+      const [trial, beside] = await Promise.all([error(), error()]);
       t.match(trial, refused, "one trial");
       t.equal(beside, "circuit_open", "and not a second one beside it");
-      t.equal(await error(port), "circuit_open", "that failed: open for as long again");
+      t.equal(await error(), "circuit_open", "that failed: open for as long again");
       await clock.pass(30_000);
-      const back = kind.unwelcome === null ? await listen(t, createServer(), port) : await kind.unwelcome(t, port);
-      t.equal(back, port);
+      const unwelcome = await repair();
       for (let i = 0; i < 7; i++) {
-        const answer = await error(port);
-        if (kind.unwelcome === null) t.equal(answer, null);
-        else t.ok(answer?.includes(kind.failing), `an answer closes it, whatever it says: ${answer}`);
+        const answer = await error();
+        if (unwelcome === null) t.equal(answer, null);
+        else t.ok(answer?.includes(unwelcome), `an answer closes it, whatever it says: ${answer}`);
       }
       t.equal(runner.breakers.open(clock.monotonic()), 0);
     });

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { blockedRange } from "@statusmesh/shared/net/address";
-import type { Clock } from "./clock.ts";
-import type { Log } from "./log.ts";
+import type { Clock } from "../clock.ts";
+import type { Log } from "../telemetry/log.ts";
 
 /** A destination whose reply shows that the agent's own network works. */
 export interface Place {
@@ -283,4 +283,13 @@ function networkOf(address: string): string {
   if (isIP(address) === 4) return address.split(".").slice(0, 2).join(".");
   // The canonical form of a URL has no leading zeros, and global addresses have no relevant gap in their first 32 bits.
   return new URL(`http://[${address}]/`).hostname.slice(1, -1).split(":").slice(0, 2).join(":");
+}
+
+/** Host and port of a URL. */
+export function placeOf(url: string): Place {
+  const { protocol, hostname, port } = new URL(url);
+  return {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port),
+  };
 }

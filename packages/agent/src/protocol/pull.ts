@@ -1,9 +1,8 @@
 import { Compile } from "typebox/compile";
 import { loadFeature, type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
-import { type Api, ApiError, backoffMs, type Trouble } from "./api.ts";
-import type { CorrectedClock } from "./clock.ts";
-import type { Contact } from "./contact.ts";
-import { type Log, Once } from "./log.ts";
+import { type Api, ApiError, backoffMs, type Contact, type Trouble } from "./api.ts";
+import type { CorrectedClock } from "../clock.ts";
+import { type Log, Once } from "../telemetry/log.ts";
 
 /** The control plane holds a poll for up to 25 s; after this time the connection is dead. */
 const pollTimeoutMs = 40_000;

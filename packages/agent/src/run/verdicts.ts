@@ -2,7 +2,7 @@ import { isCheckType, type ResultDetails } from "@statusmesh/shared/checks";
 import { areDetailsOf } from "@statusmesh/shared/checks/own-details";
 import { DialError, overdue } from "@statusmesh/shared/net/dial-error";
 import type { Measurement } from "@statusmesh/shared/result";
-import type { Probe, Trace, Verdict } from "./probes/probe.ts";
+import type { Probe, Trace, Verdict } from "../probes/probe.ts";
 
 /** A trace before anything was measured. */
 export function newTrace(): Trace {

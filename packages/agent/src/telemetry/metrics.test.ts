@@ -1,6 +1,6 @@
 import t from "tap";
-import { MemoryLimit } from "../memory.ts";
-import { Stats } from "../stats.ts";
+import { MemoryLimit } from "../run/memory.ts";
+import { Stats } from "./stats.ts";
 import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 import { family, Histogram } from "./exposition.ts";
 import { AgentMetrics, type AgentNumbers } from "./metrics.ts";

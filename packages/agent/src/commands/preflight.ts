@@ -8,14 +8,13 @@ import { protocolVersion, WhoAmIReply } from "@statusmesh/shared/agent-protocol"
 import { dial } from "@statusmesh/shared/net/dial";
 import { secure } from "@statusmesh/shared/net/tls";
 import { within } from "@statusmesh/shared/within";
-import { placeOf } from "./agent-parts.ts";
-import { ApiError, connectApi } from "./api.ts";
-import { exits } from "./exit.ts";
-import type { Place } from "./network.ts";
-import { findToken, tokenInTheClear } from "./options.ts";
-import { bytes, milliseconds } from "./output.ts";
-import { folderHolder, lockFolder } from "./spool/lock.ts";
-import { messageOf } from "./spool/segment.ts";
+import { ApiError, connectApi } from "../protocol/api.ts";
+import { exits } from "../shell/exit.ts";
+import { type Place, placeOf } from "../run/network.ts";
+import { findToken, tokenInTheClear } from "../shell/options.ts";
+import { bytes, milliseconds } from "../shell/output.ts";
+import { folderHolder, lockFolder } from "../spool/lock.ts";
+import { messageOf } from "../spool/segment.ts";
 
 /** One requirement of `run`. A `warn` does not prevent it from running. */
 export interface PreflightResult {

@@ -1,5 +1,5 @@
 import type { AgentResult, RunReply } from "@statusmesh/shared/agent-protocol";
-import { Queue } from "./spool/queue.ts";
+import { Queue } from "./queue.ts";
 
 /** A record that waits to be reported. */
 export type SpoolRecord = { result: AgentResult } | { run: RunReply };
