@@ -44,8 +44,9 @@ const noop = (): void => undefined;
  */
 export async function dial(options: DialOptions): Promise<Dialled> {
   const { port, allowPrivate, signal, trace } = options;
-  if (signal.aborted) throw abortError(signal, "connect");
   const { addresses, dnsMs } = await resolveGuarded(options);
+  // Also for an abort while this function waited: the attempts below are told of later ones only.
+  if (signal.aborted) throw abortError(signal, "connect");
   const first = trace?.connect_ms === null;
   if (trace !== undefined) trace.overdue = `${overdue.connect} after`;
   if (trace !== undefined && first) trace.address = addresses[0]!;

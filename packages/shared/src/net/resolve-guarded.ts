@@ -42,10 +42,10 @@ const quietMs = 100;
  */
 export async function resolveGuarded(options: ResolveOptions): Promise<{ addresses: string[]; dnsMs: number | null }> {
   const { host, allowPrivate, signal, trace } = options;
-  if (signal.aborted) throw abortError(signal, "dns");
   const range = allowPrivate ? null : blockedHost(host);
   if (range !== null) throw blocked(host, range);
   if (isIP(host) !== 0) return { addresses: [host], dnsMs: null };
+  if (signal.aborted) throw abortError(signal, "dns");
   if (trace !== undefined) trace.overdue = `${overdue.dns} after`;
   const started = performance.now();
   const found = await unlessAborted(addressesOf(host, options.lookup ?? resolve), signal);
