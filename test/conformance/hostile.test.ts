@@ -41,7 +41,7 @@ const loop = connect(t, `http://127.0.0.1:${loopPort}`, null);
 const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret, public: null };
 
 /** Longest event-loop delay since the last call, ms. */
-const longestDelay = async (): Promise<number> => Number((await loop.get("/")).text);
+const longestDelay = async (): Promise<number> => (await loop.get("/")).body.holdMs as number;
 
 const repeated = (text: string, size: number): string => text.repeat(Math.max(1, Math.floor(size / text.length)));
 const list = (item: string, size: number): string => `[${repeated(`${item},`, size - item.length - 2)}${item}]`;

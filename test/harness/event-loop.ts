@@ -1,14 +1,28 @@
 import { createServer } from "node:http";
 
 /*
- * Loaded into a program with --import: measures how long its event loop is blocked, and serves that on a port
- * (SM_TEST_LOOP_PORT). Each reply begins a new measurement.
+ * Loaded into a program with --import: measures how long its event loop is blocked and how far its memory grows, and
+ * serves both on a port (SM_TEST_LOOP_PORT) as {@link Loop}. Each reply begins a new measurement.
  */
 
+/** What a program did since the last measurement. */
+export interface Loop {
+  /** The longest time for which the event loop was blocked, ms. */
+  holdMs: number;
+  /** Growth of the heap and of what it holds outside, bytes; with --expose-gc since a full collection. */
+  grown: number;
+}
+
 const everyMs = 2;
+const memory = () => {
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+};
 let longest = 0;
 let lastAt = performance.now();
 let lastCpu = process.cpuUsage();
+let least = memory();
+let most = least;
 
 /**
  * The time for which the loop is blocked is at most the elapsed time and at most the CPU time of the process: on a busy
@@ -18,13 +32,20 @@ setInterval(() => {
   const now = performance.now();
   const { user, system } = process.cpuUsage(lastCpu);
   longest = Math.max(longest, Math.min(now - lastAt - everyMs, (user + system) / 1000));
-  lastAt = now;
+  most = Math.max(most, memory());
+  lastAt = performance.now();
   lastCpu = process.cpuUsage();
 }, everyMs).unref();
 
 createServer((_, response) => {
-  response.end(String(longest));
+  response.setHeader("Content-Type", "application/json");
+  const seen: Loop = { holdMs: longest, grown: most - least };
+  globalThis.gc?.();
+  response.end(JSON.stringify(seen));
   longest = 0;
+  least = most = memory();
+  lastAt = performance.now();
+  lastCpu = process.cpuUsage();
 })
   .listen(Number(process.env["SM_TEST_LOOP_PORT"]), "127.0.0.1")
   .unref();

@@ -93,9 +93,15 @@ const bytesOf = (incidents: readonly queries.PublicIncidentRow[]): number =>
     0,
   );
 
-/** Bytes of the windows that a page lists, with their components, in replies, roughly. */
-const bytesOfPlans = (windows: readonly PageWindowRow[], now: number): number =>
-  windows.reduce((sum, one) => sum + (one.ends_at.getTime() > now ? 1000 + 100 * one.target_ids.length : 0), 0);
+/**
+ * Bytes of the windows that a page lists, with their components, in replies, roughly. Occurrences of a window share
+ * the list of its components.
+ */
+function bytesOfPlans(windows: readonly PageWindowRow[], now: number): number {
+  const listed = windows.filter(({ ends_at }) => ends_at.getTime() > now);
+  const lists = new Set(listed.map((one) => one.target_ids));
+  return [...lists].reduce((sum, ids) => sum + 200 * ids.length, 200 * listed.length + 6000 * lists.size);
+}
 
 /** The public data of a page. `history` returns the cells and the uptime of a component over all days. */
 function presentStatus(
@@ -140,8 +146,11 @@ function presentStatus(
     groups: grouped(components),
     active_incidents: openIncidents.map((row) => presentIncident(row, texts)),
     recent_incidents: ended.map((row) => presentIncident(row, texts)),
-    active_maintenance: active.map(windowOf),
-    upcoming_maintenance: upcoming.map(windowOf),
+    active_maintenance: active.map((window) => ({ ...windowOf(window), later: [] })),
+    upcoming_maintenance: [...grouping(upcoming, ({ id }) => id).values()].map(([next, ...later]) => ({
+      ...windowOf(next!),
+      later: later.map(timesOf),
+    })),
   };
 }
 
@@ -239,14 +248,19 @@ function grouped(components: readonly { group: string | null; component: PublicC
 }
 
 /** Presents windows. Occurrences of a window share the list of their components. */
-function presentWindows(names: ReadonlyMap<string, string>): (window: PageWindowRow) => PublicMaintenance {
+function presentWindows(
+  names: ReadonlyMap<string, string>,
+): (window: PageWindowRow) => Omit<PublicMaintenance, "later"> {
   const lists = new Map<readonly string[], PublicMaintenance["components"]>();
-  return ({ id, title, description, starts_at, ends_at, target_ids: ids }) => {
+  return (window) => {
+    const { id, title, description, target_ids: ids } = window;
     let components = lists.get(ids);
     if (components === undefined) lists.set(ids, (components = ids.map((one) => ({ id: one, name: names.get(one)! }))));
-    return { id, title, description, starts_at: iso(starts_at), ends_at: iso(ends_at), components };
+    return { id, title, description, ...timesOf(window), components };
   };
 }
+
+const timesOf = ({ starts_at, ends_at }: PageWindowRow) => ({ starts_at: iso(starts_at), ends_at: iso(ends_at) });
 
 /** Four decimals, rounded down: 100 means no failure. */
 const shownPct = (pct: number | null): number | null =>

@@ -34,7 +34,9 @@ export function llmsText(status: PublicStatus, pageUrl: string): string {
     ),
     ...section(
       "Scheduled maintenance",
-      upcoming_maintenance.map(({ title, starts_at, ends_at }) => `- ${line(title)}: ${starts_at} to ${ends_at}`),
+      upcoming_maintenance.map(
+        ({ title, later, ...next }) => `- ${line(title)}: ${[next, ...later].map(timesText).join(", ")}`,
+      ),
     ),
     "## Data",
     "",
@@ -55,3 +57,6 @@ const line = (text: string): string =>
     .replaceAll("<", "&lt;")
     .replaceAll(">", "&gt;")
     .trim();
+
+const timesText = ({ starts_at, ends_at }: { starts_at: string; ends_at: string }): string =>
+  `${starts_at} to ${ends_at}`;

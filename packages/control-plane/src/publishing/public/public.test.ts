@@ -7,6 +7,7 @@ import { ensurePartitions } from "../../platform/db/partitions.ts";
 import { loadAssets } from "../../platform/html/assets.ts";
 import { mountPages } from "../../platform/html/pages.ts";
 import { openViews } from "../../platform/html/views.ts";
+import { createWindow } from "../../alerting/maintenance/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
 import { publicRoutes } from "./api.ts";
 import { publicPages } from "./pages.ts";
@@ -529,4 +530,36 @@ t.test("feed and badges have the state of the page, with special characters in i
   t.match(await badge(`?component=${newId()}`), { status: 404, body: { error: { code: "COMPONENT_NOT_FOUND" } } });
   t.match(await badge("?component=shop"), { status: 400, body: { error: { field: "/query/component" } } });
   t.strictSame((await ask("GET", "/api/public/v1/maintenance")).body, { active: [], upcoming: [] });
+});
+
+t.test("a recurring window is listed once, with its later times of the week", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  const web = await newTarget(ctx, "Shop");
+  await show(pageId, web);
+  const [start, end] = [clock.at + hour, clock.at + 2 * hour];
+  await createWindow(ctx, {
+    title: "Backup",
+    description: null,
+    starts_at: iso(start),
+    ends_at: iso(end),
+    component_ids: [web],
+    recurrence: { rule: "FREQ=DAILY", time_zone: "UTC" },
+  });
+  forget();
+  const times = (n: number) => ({ starts_at: iso(start + n * day), ends_at: iso(end + n * day) });
+  const later = [1, 2, 3, 4, 5, 6].map(times);
+  const planned = { title: "Backup", ...times(0), later, components: [{ id: web, name: "Shop" }] };
+  const { body } = await ask("GET", "/api/public/v1/maintenance");
+  t.match(body, { active: [], upcoming: [planned] });
+  t.equal(body.upcoming.length, 1);
+  const { text } = await ask("GET", "/status");
+  for (const { starts_at, ends_at } of [times(0), ...later])
+    t.ok(text.includes(`datetime="${starts_at}"`) && text.includes(`datetime="${ends_at}"`), starts_at);
+
+  clock.at = start;
+  forget();
+  t.match((await ask("GET", "/api/public/v1/maintenance")).body, {
+    active: [{ title: "Backup", ...times(0), later: [] }],
+    upcoming: [{ ...times(1), later: later.slice(1) }],
+  });
 });

@@ -95,7 +95,9 @@ export type PublicIncident = Static<typeof PublicIncident>;
 
 export const PublicIncidentPage = PageOf(PublicIncident);
 
-/** The public view of a maintenance window. */
+const MaintenanceTimes = Type.Object({ starts_at: Timestamp, ends_at: Timestamp }, exact);
+
+/** The public view of a maintenance window: one entry, however often it recurs. */
 const PublicMaintenance = Type.Object(
   {
     id: Id,
@@ -107,6 +109,9 @@ const PublicMaintenance = Type.Object(
       Type.Object({ id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) }, exact),
       { description: "Affected components" },
     ),
+    later: Type.Array(MaintenanceTimes, {
+      description: "Further times of a recurring window within the next 7 days, oldest first; empty while it is open",
+    }),
   },
   exact,
 );
