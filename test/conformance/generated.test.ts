@@ -146,7 +146,8 @@ function broken(operation: Operation, answer: Answer, body: Json): string | null
   if (answer.headers["content-type"] !== `${type}; charset=utf-8`) return `the type ${answer.headers["content-type"]}`;
   const validator = validatorOf(media["schema"]);
   if (!validator(type === "application/json" ? answer.body : answer.text)) return ajv.errorsText(validator.errors);
-  return answer.status < 400 ? null : brokenError(answer, media, body);
+  // Public pages answer a visitor's error as a page.
+  return answer.status < 400 || type !== "application/json" ? null : brokenError(answer, media, body);
 }
 
 function brokenError(answer: Answer, media: Node, body: Json): string | null {
