@@ -155,7 +155,8 @@ async function authorization({ app, resource, ask }) {
     const form = `request=${field}&days=30&decision=approve`;
     const back = await ask("POST", pathname, { form, headers: { cookie, "sec-fetch-site": "same-origin" } });
     const target = /^0; url=(\S+)$/.exec(back.headers.refresh ?? "")?.[1];
-    if (target === undefined) throw new Error(`the consent form was answered ${back.status} ${back.text.slice(0, 300)}`);
+    if (target === undefined)
+      throw new Error(`the consent form was answered ${back.status} ${back.text.slice(0, 300)}`);
     const to = new URL(target);
     // The suite may end with the code in its hands, before it has answered; its checks decide.
     await send(Number(to.port), "GET", to.pathname + to.search, { headers: { host: to.host } }).catch(() => {});
