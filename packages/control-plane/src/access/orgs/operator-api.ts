@@ -1,5 +1,5 @@
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
+import { IdParam, slicePage } from "../../platform/http/wire.ts";
 import { PlanPage } from "../plans/schema.ts";
 import { listPlans } from "../plans/service.ts";
 import { changePlan, getAnyOrg, listAllOrgs } from "./operator.ts";
@@ -46,9 +46,6 @@ export const operatorOrgRoutes: Route[] = [
     summary: "List the plans",
     query: schema.ListQuery,
     replies: { 200: PlanPage },
-    async handle({ ctx, query: { limit, offset } }) {
-      const plans = await listPlans(ctx);
-      return ok({ items: plans.slice(offset, offset + limit), total: plans.length, limit, offset });
-    },
+    handle: async ({ ctx, query }) => ok(slicePage(await listPlans(ctx), query)),
   }),
 ];

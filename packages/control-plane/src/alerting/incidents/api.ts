@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { IdParam, paging } from "../../platform/http/wire.ts";
+import { IdParam, paging, slicePage } from "../../platform/http/wire.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
 import { IncidentEventPage } from "./event-schema.ts";
@@ -17,7 +17,7 @@ import {
 } from "./schema.ts";
 import { listDeliveries, retryDelivery } from "../deliveries/service.ts";
 import * as service from "./service.ts";
-import { IncidentSnapshots } from "./snapshot-schema.ts";
+import { IncidentSnapshotPage } from "./snapshot-schema.ts";
 
 const one = { auth: "tenant", tag: "Incidents", params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
 const page = Type.Object(paging(100, 1000), { additionalProperties: false });
@@ -133,9 +133,10 @@ export const incidentRoutes: Route[] = [
     summary: "Response of the first failed HTTP run in each region",
     description:
       "Status line, headers and beginning of the body, with secrets masked. Kept 30 days, and only where " +
-      "`capture_failures` of the check is true. Empty where no failing run received a response.",
-    replies: { 200: IncidentSnapshots },
-    handle: async ({ ctx, params }) => ok(await service.listSnapshots(ctx, params.id)),
+      "`capture_failures` of the check is true. Empty where no failing run received a response. By region.",
+    query: page,
+    replies: { 200: IncidentSnapshotPage },
+    handle: async ({ ctx, params, query }) => ok(slicePage(await service.listSnapshots(ctx, params.id), query)),
   }),
   route({
     ...one,

@@ -122,7 +122,7 @@ export const incidentsPages = [
       return {
         view: "incidents/show",
         fragment: "incidents/show-live",
-        data: { title, incident, votes, deliveries, timeline, outages, snapshots: snapshots.items },
+        data: { title, incident, votes, deliveries, timeline, outages, snapshots },
       };
     },
   }),

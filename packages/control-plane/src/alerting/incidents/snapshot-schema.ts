@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
-import { Timestamp } from "../../platform/http/wire.ts";
+import { PageOf, Timestamp } from "../../platform/http/wire.ts";
 
 const IncidentSnapshot = Type.Object(
   {
@@ -12,13 +12,4 @@ const IncidentSnapshot = Type.Object(
 );
 export type IncidentSnapshot = Static<typeof IncidentSnapshot>;
 
-export const IncidentSnapshots = Type.Object(
-  {
-    items: Type.Array(IncidentSnapshot, { description: "One for each region that has one, ordered by region" }),
-  },
-  {
-    additionalProperties: false,
-    title: "FailureSnapshots",
-    description: "Responses of the first failed runs of the incident",
-  },
-);
+export const IncidentSnapshotPage = PageOf(IncidentSnapshot);

@@ -43,13 +43,13 @@ export async function keepSnapshots(
   await queries.pruneSnapshots(sql, region, [...new Map(rows.map((row) => [row.targetId, row])).values()]);
 }
 
-/** The first failed response of an incident in each region. Throws INCIDENT_NOT_FOUND. */
-export async function listSnapshots(ctx: Ctx, id: string): Promise<{ items: IncidentSnapshot[] }> {
+/** The first failed response of an incident in each region, by region. Throws INCIDENT_NOT_FOUND. */
+export async function listSnapshots(ctx: Ctx, id: string): Promise<IncidentSnapshot[]> {
   requireScope(ctx, "incidents:read");
   const incident = await findIncident(ctx, id);
   const from = new Date(ctx.clock.now() - keptMs);
   const rows = await queries.selectSnapshots(ctx.sql, ctx.orgId, incident.id, from);
-  return { items: rows.flatMap((row) => present(ctx, row) ?? []) };
+  return rows.flatMap((row) => present(ctx, row) ?? []);
 }
 
 /** Null for a snapshot that cannot be opened, which is logged. */

@@ -1,5 +1,6 @@
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { SearchQuery, SearchResults } from "./schema.ts";
+import { slicePage } from "../../platform/http/wire.ts";
+import { SearchQuery, SearchResultPage } from "./schema.ts";
 import { search } from "./service.ts";
 
 export const searchRoutes: Route[] = [
@@ -11,10 +12,11 @@ export const searchRoutes: Route[] = [
     summary: "Search monitors, incidents, status pages and channels",
     description:
       "A result has every word of `q` in its name, address, tags or error. Incidents: open ones and those of the " +
-      "last 90 days. Types that the token has no read scope for are left out.",
+      "last 90 days. Types that the token has no read scope for are left out. By type, the best match of each " +
+      "first; `total` counts at most `per_type` of each.",
     query: SearchQuery,
-    replies: { 200: SearchResults },
+    replies: { 200: SearchResultPage },
     cache: "no-store",
-    handle: async ({ ctx, query }) => ok({ items: await search(ctx, query) }),
+    handle: async ({ ctx, query }) => ok(slicePage(await search(ctx, query), query)),
   }),
 ];

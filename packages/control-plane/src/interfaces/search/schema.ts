@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { nullable } from "../../platform/http/wire.ts";
+import { nullable, PageOf, paging } from "../../platform/http/wire.ts";
 
 const searchTypes = ["monitor", "incident", "status_page", "channel", "page"] as const;
 
@@ -20,6 +20,7 @@ export const SearchQuery = Type.Object(
       default: 10,
       description: `Results of each type. Larger values are silently capped at ${most}`,
     }),
+    ...paging(250, 250),
   },
   { additionalProperties: false },
 );
@@ -49,7 +50,5 @@ const SearchResult = Type.Object(
 );
 export type SearchResult = Static<typeof SearchResult>;
 
-export const SearchResults = Type.Object(
-  { items: Type.Array(SearchResult, { description: "By type; the best match of each type first" }) },
-  { additionalProperties: false, title: "SearchResults", description: "Results of a search" },
-);
+/** By type; the best match of each type first. */
+export const SearchResultPage = PageOf(SearchResult);

@@ -39,7 +39,10 @@ const consolePages: readonly ConsolePage[] = [
  * Monitors, incidents, status pages, channels and pages of the console that have every word of `q`. Types that the
  * caller has no scope for are left out. Without words: the pages of the console and open incidents.
  */
-export async function search(ctx: Ctx, { q, per_type: limit }: SearchQuery): Promise<SearchResult[]> {
+export async function search(
+  ctx: Ctx,
+  { q, per_type: limit }: Pick<SearchQuery, "q" | "per_type">,
+): Promise<SearchResult[]> {
   const text = normaliseText(q);
   const words = wordsOf(text);
   const may = (scope: Scope): boolean => ctx.unnamedOrg !== true && ctx.scopes.has(scope);

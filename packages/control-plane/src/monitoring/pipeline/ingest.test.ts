@@ -229,7 +229,7 @@ t.test(
       ).map(({ region, ago }) => `${region} ${ago}`);
     const shown = async (id: string) => {
       const [incident] = await incidentsOf(id);
-      return (await listSnapshots(ctx, incident!.id)).items.map(({ region, body }) => `${region} ${body}`);
+      return (await listSnapshots(ctx, incident!.id)).map(({ region, body }) => `${region} ${body}`);
     };
 
     await t.test("the first of the incident stays; a duplicate batch and later runs change nothing", async (t) => {
@@ -316,7 +316,7 @@ t.test(
       const { results } = validate(ResultsRequest, request(large));
       await send(eu, [...results, failed(id, 20)]);
       const [incident] = await incidentsOf(id);
-      const [kept] = (await listSnapshots(ctx, incident!.id)).items;
+      const [kept] = await listSnapshots(ctx, incident!.id);
       t.equal(kept!.headers.length, 6);
       t.equal(kept!.headers_omitted, 34);
       t.equal(kept!.body_state, "truncated");
@@ -329,7 +329,7 @@ t.test(
         const id = await website();
         await send(eu, [failed(id, 40), failed(id, 30)]);
         const [incident] = await incidentsOf(id);
-        t.equal((await listSnapshots({ ...ctx, role: "member" }, incident!.id)).items.length, 1);
+        t.equal((await listSnapshots({ ...ctx, role: "member" }, incident!.id)).length, 1);
         t.match(await refusal(t, () => listSnapshots({ ...ctx, scopes: new Set() }, incident!.id)), {
           code: "INSUFFICIENT_SCOPE",
         });
@@ -365,7 +365,7 @@ t.test(
       t.equal(result.changed, 0);
       t.strictSame(await shown(id), ["eu busy"]);
       const [incident] = await incidentsOf(id);
-      t.strictSame((await listSnapshots({ ...ctx, sealer: moved.sealer }, incident!.id)).items, []);
+      t.strictSame(await listSnapshots({ ...ctx, sealer: moved.sealer }, incident!.id), []);
     });
   },
 );

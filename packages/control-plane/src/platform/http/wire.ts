@@ -56,6 +56,14 @@ export interface Page<T> {
   offset: number;
 }
 
+/** A page of a list that is read as a whole. */
+export const slicePage = <T>(all: readonly T[], { limit, offset }: { limit: number; offset: number }): Page<T> => ({
+  items: all.slice(offset, offset + limit),
+  total: all.length,
+  limit,
+  offset,
+});
+
 /** `limit` and `offset` of a list. A limit above `cap` is lowered to it silently. */
 export const paging = (defaultLimit: number, cap: number) => ({
   limit: Type.Integer({

@@ -3,7 +3,7 @@ import { isId } from "@statusmesh/shared/ids";
 import type { System, Visit } from "../../platform/context.ts";
 import { failureOf } from "../../platform/db/failures.ts";
 import { stringified } from "../../platform/http/reply.ts";
-import type { Page } from "../../platform/http/wire.ts";
+import { type Page, slicePage } from "../../platform/http/wire.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { pagesChannel, type PageRow, servedPage } from "../status-pages/service.ts";
 import { LastGoodCache } from "./cache.ts";
@@ -146,11 +146,10 @@ export async function componentHistory(system: Visit, id: string, days: number):
 /** Open incidents and those of the last 30 days, open ones first, newest first. */
 export async function listPublicIncidents(
   system: Visit,
-  { limit, offset }: { limit: number; offset: number },
+  page: { limit: number; offset: number },
 ): Promise<Page<PublicIncident>> {
   const { status } = await servedStatus(system);
-  const all = [...status.active_incidents, ...status.recent_incidents];
-  return { items: all.slice(offset, offset + limit), total: all.length, limit, offset };
+  return slicePage([...status.active_incidents, ...status.recent_incidents], page);
 }
 
 /** One incident of a component of the page, of any age. INCIDENT_NOT_FOUND for every other id. */
