@@ -21,7 +21,7 @@ COPY packages packages
 RUN node_modules/.bin/tsc -b packages/control-plane packages/agent \
   && rm -rf node_modules packages/*/node_modules packages/*/src \
   && pnpm install --prod --frozen-lockfile --offline --filter "@statusmesh/control-plane..." \
-  && node --input-type=module -e "(await import('/src/packages/control-plane/dist/db/embedded-binaries.js')).findBinaries()"
+  && node --input-type=module -e "(await import('/src/packages/control-plane/dist/platform/db/embedded-binaries.js')).findBinaries()"
 
 FROM node:24.21.0-bookworm-slim
 COPY --from=build /src /opt/statusmesh

@@ -86,6 +86,8 @@ for (const file of ["infra/docker/agent.Dockerfile", "infra/docker/control-plane
         t.notOk(isIgnored(source), `${source} is not in .dockerignore`);
       }
     }
+    for (const [, path] of read(file).matchAll(/\/(packages\/[\w/-]+\/dist\/[\w/-]+\.js)/g))
+      t.ok(existsSync(join(root, path!)), `${path} exists`);
     const at = (of: Instruction[], fits: (instruction: Instruction) => boolean) => of.findIndex(fits);
     const installs = at(build, ({ rest }) => rest.startsWith("pnpm install"));
     t.ok(installs > 0);

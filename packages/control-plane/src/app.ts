@@ -196,7 +196,7 @@ export function createApp(options: AppOptions): Koa {
   const document = Buffer.from(
     JSON.stringify(openApiDocument(routes, system.config.server.public_url, sessionCookieName(system.config))),
   );
-  const viewer = Buffer.from(docsPage(assets.url("vendor/rapidoc-min.js"), assets.url("favicon.svg")));
+  const viewer = Buffer.from(docsPage(assets.url("rapidoc-min.js"), assets.url("favicon.svg")));
 
   const app = new Koa();
   app.on("error", (error: unknown) => system.log.warn({ err: String(error) }, "a response could not be sent"));

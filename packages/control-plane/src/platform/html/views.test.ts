@@ -388,7 +388,11 @@ t.test("assets", async (t) => {
     "no-cache",
     "without the hash it is asked for again",
   );
-  t.equal((await ask(assets.url("vendor/rapidoc-min.js"))).headers["content-type"], "text/javascript; charset=utf-8");
+  for (const [file, type] of [
+    ["rapidoc-min.js", "text/javascript; charset=utf-8"],
+    ["rapidoc-min.js.LICENSE.txt", "text/plain; charset=utf-8"],
+  ] as const)
+    t.match(await ask(assets.url(file)), { status: 200, headers: { "content-type": type } }, file);
   const head = await ask(url, {}, "HEAD");
   t.equal(head.status, 200);
   t.equal(head.body.length, 0);
@@ -403,7 +407,7 @@ t.test("assets", async (t) => {
     `/assets/${hash}/../../package.json`,
     "/assets//etc/passwd",
     "/assets/%00",
-    "/assets/vendor",
+    "/assets/dist",
     `/assets/${"0".repeat(12)}/tokens.css`,
   ]) {
     const reply = await ask(path);
