@@ -112,6 +112,54 @@ t.test("the first hour", async (t) => {
     t.equal((await api.get("/api/v1/regions")).body.total, 2);
   });
 
+  await t.test("organisations, their plans and overrides", async (t) => {
+    await page.goto("/settings/installation");
+    await page.locator("#organisations tbody tr").first().waitFor();
+    t.same(await findings(page), []);
+    // Without the secret of the tab the session lists nothing.
+    await page.evaluate("sessionStorage.clear()");
+    await page.reload();
+    t.equal(await page.locator("#organisations tbody tr").count(), 0);
+    await page.getByLabel("Operator secret").first().fill("not the secret of this one");
+    await page.getByRole("button", { name: "Show organisations" }).click();
+    await page.getByText("The operator secret is wrong").waitFor();
+    t.equal(await page.locator("#organisations tbody tr").count(), 0);
+    t.same(await findings(page), [], "the wrong secret");
+    await page.getByLabel("Operator secret").first().fill(operatorSecret);
+    await page.getByRole("button", { name: "Show organisations" }).click();
+
+    const row = page.locator("#organisations tbody tr").first();
+    await row.getByRole("button", { name: "Change plan" }).click();
+    const dialog = page.getByRole("dialog", { name: /^Plan of/ });
+    await dialog.getByLabel("Plan", { exact: true }).selectOption("free");
+    await dialog.getByLabel("Monitors", { exact: true }).selectOption("number");
+    const limit = dialog.getByLabel("Monitors: limit");
+    await limit.fill("2000000");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.getByText("Enter a whole number from 0 to 1000000.").waitFor();
+    t.same(await findings(page), [], "the dialog with its error");
+    await limit.fill("50");
+    await dialog.getByLabel("Members", { exact: true }).selectOption("unlimited");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await row.getByText("of 50").waitFor();
+    t.match(await row.textContent(), /free.*of 50.*of unlimited/s);
+    const org = async () => (await operator.get("/operator/orgs")).body.items[0];
+    t.match(await org(), { plan: "free", overrides: { max_targets: 50, max_members: null } });
+
+    await row.getByRole("button", { name: "Change plan" }).click();
+    t.equal(await limit.inputValue(), "50");
+    await dialog.getByLabel("Monitors", { exact: true }).selectOption("plan");
+    await dialog.getByLabel("Members", { exact: true }).selectOption("plan");
+    await dialog.getByLabel("Plan", { exact: true }).selectOption("selfhost");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "hidden" });
+    await row.getByText("selfhost", { exact: true }).waitFor();
+    t.match(await org(), { plan: "selfhost", overrides: {} });
+    await page.getByLabel("Search organisations").fill("nothing has this");
+    await page.getByText("No organisation matches nothing has this.").waitFor();
+    t.same(await findings(page), [], "without a result");
+  });
+
   await t.test("search by keyboard, by its button on a phone, and without JavaScript", async (t) => {
     await page.goto("/incidents");
     await page.keyboard.press("Control+k");

@@ -3,13 +3,13 @@ import { announce, say } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 import { refresh } from "./live.js";
 
-// Regions and agents belong to the installation: their requests carry the operator secret instead of the session.
+// What belongs to the installation and to no organisation: its requests carry the operator secret instead of the session.
 
 const kept = "operator-secret";
 let typed = "";
 
 /** The secret of this tab; empty when there is none yet. */
-function secretOf() {
+export function secretOf() {
   try {
     return sessionStorage.getItem(kept) ?? typed;
   } catch {
@@ -17,7 +17,7 @@ function secretOf() {
   }
 }
 
-function keep(secret) {
+export function keep(secret) {
   typed = secret;
   try {
     if (secret === "") sessionStorage.removeItem(kept);
@@ -27,7 +27,8 @@ function keep(secret) {
   }
 }
 
-async function request(method, path, body, secret) {
+/** A request to the operator API; answers like `call`. */
+export async function ask(method, path, body, secret) {
   let reply;
   try {
     reply = await fetch(path, {
@@ -59,7 +60,7 @@ function prepare(dialog) {
   clearErrors(dialog.querySelector("form"));
 }
 
-function refuseSecret(form, message) {
+export function refuseSecret(form, message) {
   keep("");
   const field = form.querySelector("[data-secret]");
   field.hidden = false;
@@ -84,7 +85,7 @@ async function submit(form) {
   if (read === null) return;
   const button = form.querySelector("[type=submit]");
   button.disabled = true;
-  const answer = await request(method, path, read.body, secret);
+  const answer = await ask(method, path, read.body, secret);
   button.disabled = false;
   if (answer.status === 401) return refuseSecret(form, "The operator secret is wrong. Enter operator.admin_token.");
   if (!answer.ok) return showError(form, answer.error);
@@ -123,7 +124,7 @@ function forget(box) {
   box.hidden = true;
 }
 
-/** Lets the buttons and dialogs of the page "Regions and agents" work. */
+/** Lets the buttons and dialogs of pages for operators work. */
 export function operator() {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");

@@ -1,8 +1,10 @@
 #!/usr/bin/env node
 import { Command, InvalidArgumentError } from "commander";
+import { AppError } from "@statusmesh/shared/errors";
 import { backup, restore } from "./operator/commands/backup.ts";
 import { giveAccess } from "./operator/commands/bootstrap-owner.ts";
 import { doctor } from "./operator/commands/doctor.ts";
+import { printOrgs, setPlan } from "./operator/commands/orgs.ts";
 import { rotateKek } from "./operator/commands/rotate-kek.ts";
 import { registerTelegramWebhook } from "./operator/commands/telegram-webhook.ts";
 import { endpointNames } from "./alerting/channels/kinds/index.ts";
@@ -13,7 +15,7 @@ import { migrate } from "./platform/db/migrate.ts";
 import { type Log, openLog, silentLog } from "./platform/log.ts";
 import { ownCommandHere } from "./platform/own-command.ts";
 import { version } from "./platform/version.ts";
-import { openConfiguredDatabase } from "./operator/open-system.ts";
+import { openConfiguredDatabase, withSystem } from "./operator/open-system.ts";
 import { serve } from "./serve.ts";
 import { StartupError } from "./config/startup-error.ts";
 
@@ -57,46 +59,66 @@ program
   .action(async ({ email, token, expiresInDays }: { email?: string; token?: boolean; expiresInDays: number }) => {
     const config = configuration();
     const access = { email: email ?? null, tokenDays: token === true ? expiresInDays : null };
-    await giveAccess(config, clock, access, (line) => process.stdout.write(`${line}\n`));
+    await giveAccess(config, clock, access, print);
   });
+
+program
+  .command("orgs")
+  .description("List the organisations with their plans, usage and overrides; also beside a running service")
+  .option("--search <text>", "only those with this text in the name or slug", "")
+  .option("--json", "print all fields as JSON")
+  .action(
+    async ({ search, json }: { search: string; json?: boolean }) =>
+      await withSystem(
+        configuration(),
+        clock,
+        "orgs",
+        async (system) => await printOrgs(system, { q: search, json: json ?? false }, print),
+      ),
+  );
+
+program
+  .command("set-plan")
+  .argument("<org>", "id or slug of the organisation")
+  .argument("<plan>", "id of the plan")
+  .option(
+    "--override <limit=value>",
+    "override a limit with a number or unlimited, or end that with plan; may be repeated, others stay",
+    (text: string, before: string[]) => [...before, text],
+    [],
+  )
+  .description("Move an organisation to a plan, and override single limits of it; also beside a running service")
+  .action(
+    async (org: string, plan: string, { override: overrides }: { override: string[] }) =>
+      await withSystem(
+        configuration(),
+        clock,
+        "set-plan",
+        async (system) => await setPlan(system, { org, plan, overrides }, print),
+      ),
+  );
 
 program
   .command("rotate-kek")
   .description("Encrypt all stored secrets with the new key; beside a running service that has both keys")
-  .action(
-    async () =>
-      void (process.exitCode = await rotateKek(configuration(), clock, (line) => process.stdout.write(`${line}\n`))),
-  );
+  .action(async () => void (process.exitCode = await rotateKek(configuration(), clock, print)));
 
 program
   .command("backup")
   .argument("<file>", "the file to write; it must not exist")
   .description("Write the whole database to one file; also beside a running service")
-  .action(
-    async (file: string) =>
-      void (process.exitCode = await backup(configuration(), clock, file, (line) => process.stdout.write(`${line}\n`))),
-  );
+  .action(async (file: string) => void (process.exitCode = await backup(configuration(), clock, file, print)));
 
 program
   .command("restore")
   .argument("<file>", "a file that statusmesh backup wrote")
   .description("Restore a backup into the configured database, which must be empty")
-  .action(
-    async (file: string) =>
-      void (process.exitCode = await restore(configuration(), clock, file, (line) =>
-        process.stdout.write(`${line}\n`),
-      )),
-  );
+  .action(async (file: string) => void (process.exitCode = await restore(configuration(), clock, file, print)));
 
 program
   .command("telegram-webhook")
   .description("Register /hooks/telegram at Telegram for the configured bot")
-  .action(
-    async () =>
-      void (process.exitCode = await registerTelegramWebhook(configuration(), clock, (line) =>
-        process.stdout.write(`${line}\n`),
-      )),
-  );
+  .action(async () => void (process.exitCode = await registerTelegramWebhook(configuration(), clock, print)));
 
 program
   .command("doctor")
@@ -104,13 +126,12 @@ program
   .option("--json", "print the findings as JSON")
   .action(
     async ({ json }: { json?: boolean }) =>
-      void (process.exitCode = await doctor(
-        configuration,
-        clock,
-        (line) => process.stdout.write(`${line}\n`),
-        json ?? false,
-      )),
+      void (process.exitCode = await doctor(configuration, clock, print, json ?? false)),
   );
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
 
 function wholeDays(text: string): number {
   const days = /^\d{1,3}$/.test(text) ? Number(text) : 0;
@@ -181,7 +202,7 @@ try {
   await program.parseAsync();
 } catch (thrown) {
   const error = asStartupError(thrown);
-  if (!(error instanceof StartupError)) throw error;
+  if (!(error instanceof StartupError || error instanceof AppError)) throw error;
   process.stderr.write(`statusmesh: ${error.message.replaceAll("\n", "\nstatusmesh: ")}\n`);
-  process.exitCode = error.exitCode;
+  process.exitCode = error instanceof StartupError ? error.exitCode : 1;
 }

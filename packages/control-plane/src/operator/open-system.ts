@@ -1,11 +1,16 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { Sql } from "postgres";
 import { openAbuseLists } from "../access/abuse/service.ts";
 import type { Config } from "../config/config.ts";
+import { StartupError } from "../config/startup-error.ts";
 import type { Clock, System } from "../platform/context.ts";
 import { makeSealer } from "../platform/crypto/seal.ts";
 import { startEmbedded } from "../platform/db/embedded.ts";
+import { migrate } from "../platform/db/migrate.ts";
 import { closeDatabase, type OpenDatabase, openConfigured, openDatabase } from "../platform/db/open-database.ts";
-import type { Log } from "../platform/log.ts";
+import { type Log, silentLog } from "../platform/log.ts";
+import { ownCommand } from "../platform/own-command.ts";
 import { trustedAuthorities } from "../platform/outbound/authorities.ts";
 
 export interface Database extends OpenDatabase {
@@ -33,6 +38,36 @@ export async function openConfiguredDatabase(config: Config, log: Log, join = fa
     await embedded.stop();
     throw error;
   }
+}
+
+/**
+ * Runs `work` on the database of this installation, also beside a running service. Throws StartupError where there is no
+ * database yet: a command of its own would find an empty one.
+ */
+export async function withSystem(
+  config: Config,
+  clock: Clock,
+  command: string,
+  work: (system: System) => Promise<void>,
+): Promise<void> {
+  requireDatabase(config, command);
+  const database = await openConfiguredDatabase(config, silentLog, true);
+  try {
+    await migrate(database.direct);
+    await work(makeSystem(config, database.sql, clock, silentLog));
+  } finally {
+    await database.stop();
+  }
+}
+
+function requireDatabase({ database, data }: Config, command: string): void {
+  if (database.url !== "" || existsSync(join(data.dir, "postgres", "PG_VERSION"))) return;
+  throw new StartupError(
+    `There is no database in ${data.dir}, the data folder that this command looks at, and it creates none. ` +
+      "If StatusMesh keeps its data elsewhere, name that folder: set SM_DATA__DIR (data.dir), or " +
+      "SM_DATABASE__URL for a database of its own. Otherwise start StatusMesh first; its first start prints a " +
+      `sign-in link. Then: ${ownCommand(command)}`,
+  );
 }
 
 /** The dependencies of services, over an open database. */

@@ -18,7 +18,13 @@ t.test("an organisation moves to another plan; its audit log says so, others sta
   const api = asking(ask, await signedIn(owner));
   t.match(await change(owner, { plan: "free" }), {
     status: 200,
-    body: { id: owner.orgId, plan: "free", overrides: {}, limits: { max_targets: 20 }, members: 1, targets: 0 },
+    body: {
+      id: owner.orgId,
+      plan: "free",
+      overrides: {},
+      limits: { max_targets: 20 },
+      usage: { max_members: 1, max_targets: 0 },
+    },
   });
   t.match((await api("GET", `/api/v1/orgs/${owner.orgId}/usage`)).body, { plan: "free" });
   t.match((await operator("GET", `/operator/orgs/${other.orgId}`)).body, { plan: "selfhost" });

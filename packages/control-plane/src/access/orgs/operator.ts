@@ -3,39 +3,50 @@ import { suggestion } from "@statusmesh/shared/suggestion";
 import { record } from "../audit/service.ts";
 import { asSystem, inTransaction, type System } from "../../platform/context.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
+import type { PlanOverrides } from "../plans/schema.ts";
 import { listPlans } from "../plans/service.ts";
 import * as queries from "./operator-queries.ts";
 import type { OperatorOrg, OperatorOrgPatch, OperatorOrgQuery } from "./schema.ts";
 
 /** Organisations of the installation, oldest first, deleted ones too. For operators. */
 export async function listAllOrgs(
-  { sql }: Pick<System, "sql">,
-  { q = "", limit, offset }: OperatorOrgQuery,
+  { sql, clock }: Pick<System, "sql" | "clock">,
+  { q: text = "", limit, offset }: OperatorOrgQuery,
 ): Promise<Page<OperatorOrg>> {
-  const [rows, total] = await Promise.all([queries.selectOrgs(sql, q, limit, offset), queries.countOrgs(sql, q)]);
+  const [rows, total] = await Promise.all([
+    queries.selectOrgs(sql, { text, limit, offset, now: new Date(clock.now()) }),
+    queries.countOrgs(sql, text),
+  ]);
   return { items: rows.map(present), total, limit, offset };
 }
 
 /** One organisation, by its id or its slug. For operators. Throws ORG_NOT_FOUND. */
-export async function getAnyOrg({ sql }: Pick<System, "sql">, org: string): Promise<OperatorOrg> {
-  const row = await queries.selectOrg(sql, org.toLowerCase());
+export async function getAnyOrg({ sql, clock }: Pick<System, "sql" | "clock">, org: string): Promise<OperatorOrg> {
+  const row = await queries.selectOrg(sql, org.toLowerCase(), new Date(clock.now()));
   if (row === null) throw noOrg();
   return present(row);
 }
 
+interface OrgPlanPatch extends Omit<OperatorOrgPatch, "overrides"> {
+  overrides?: PlanOverrides | ((before: PlanOverrides) => PlanOverrides);
+}
+
 /**
- * Moves an organisation to another plan, or replaces its overrides. What it has beyond a lower limit stays; only
+ * Moves an organisation to another plan, or replaces its overrides; `overrides` may be a function of those before. What it has beyond a lower limit stays; only
  * additions are refused. Its owners see the change in their audit log. For operators. Throws ORG_NOT_FOUND,
  * INVALID_BODY for an unknown plan.
  */
-export async function changePlan(system: System, id: string, patch: OperatorOrgPatch): Promise<OperatorOrg> {
+export async function changePlan(system: System, id: string, patch: OrgPlanPatch): Promise<OperatorOrg> {
   return await inTransaction(system, async (tx) => {
     const { id: orgId } = await getAnyOrg(tx, id);
     const before = await queries.lockOrgPlan(tx.sql, orgId);
     if (before === null) throw noOrg();
     const after = {
       plan_id: patch.plan ?? before.plan_id,
-      plan_overrides: patch.overrides ?? before.plan_overrides,
+      plan_overrides:
+        typeof patch.overrides === "function"
+          ? patch.overrides(before.plan_overrides)
+          : (patch.overrides ?? before.plan_overrides),
     };
     const known = (await listPlans(tx)).map((plan) => plan.id);
     if (!known.includes(after.plan_id))
@@ -70,8 +81,7 @@ function present(row: queries.OperatorOrgRow): OperatorOrg {
     overrides: row.plan_overrides,
     limits,
     owners: row.owners,
-    targets: row.targets,
-    members: row.members,
+    usage: row.counts,
     created_at: iso(row.created_at),
     deleted_at: isoOrNull(row.deleted_at),
   };

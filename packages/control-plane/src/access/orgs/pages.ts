@@ -3,6 +3,8 @@ import { normaliseId } from "@statusmesh/shared/ids";
 import { signedInAs } from "../auth/service.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
+import { boundsOf, limitNames } from "../plans/schema.ts";
+import { limitWords } from "../plans/words.ts";
 import { changesOf } from "./changes.ts";
 import {
   getInvitation,
@@ -64,9 +66,25 @@ export const tenancyPages = [
           org,
           orgs,
           usage: used,
+          words: limitWords,
           owner: ctx.role === "owner",
           bySession: ctx.actor.type === "session",
           graceDays,
+        },
+      };
+    },
+  }),
+  page({
+    // Only the frame: the browser asks for the organisations with the operator secret.
+    path: "/settings/installation",
+    auth: "tenant",
+    async handle({ ctx }) {
+      if (ctx.role !== "owner") throw notHere();
+      return {
+        view: "orgs/installation",
+        data: {
+          manages: ctx.config.operator.admin_token !== "",
+          limits: limitNames.map((name) => ({ name, label: limitWords[name], ...boundsOf(name) })),
         },
       };
     },

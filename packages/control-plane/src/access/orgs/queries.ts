@@ -134,6 +134,29 @@ export async function purgeOrg(sql: Db, orgId: string, deletedBefore: Date, now:
   return true;
 }
 
+/** What the organisation `o` has of everything that quotas count, by quota. Over the tables of all domains. */
+export const countsOf = (sql: Db, now: Date) => sql`
+  jsonb_build_object(
+    'max_targets', (select count(*) from targets t where t.org_id = o.id),
+    'max_members', (select count(*) from memberships m where m.org_id = o.id),
+    'max_pending_invitations', (select count(*) from invitations i
+      where i.org_id = o.id and i.accepted_at is null and i.revoked_at is null and i.expires_at > ${now}),
+    'max_status_pages', (select count(*) from status_pages s where s.org_id = o.id),
+    'max_public_components', (select count(distinct c.target_id) from status_page_components c
+      where c.org_id = o.id),
+    'max_components_per_page', (select coalesce(max(shown), 0) from (select count(*) as shown
+      from status_page_components c where c.org_id = o.id group by c.page_id) by_page),
+    'max_updates_per_incident', (select coalesce(max(updates), 0) from (select count(*) as updates
+      from incident_updates u join incidents i on i.id = u.incident_id
+      where u.org_id = o.id and i.ended_at is null group by u.incident_id) by_incident),
+    'max_notification_channels', (select count(*) from channels c where c.org_id = o.id),
+    'max_maintenance_windows', (select count(*) from maintenance_windows w
+      where w.org_id = o.id and (w.over_at is null or w.over_at > ${now})),
+    'max_share_links_per_monitor', (select coalesce(max(links), 0) from (select count(*) as links from shares s
+      where s.org_id = o.id and (s.expires_at is null or s.expires_at > ${now}) group by s.target_id) by_monitor),
+    'max_shared_monitors', (select count(distinct s.target_id) from shares s
+      where s.org_id = o.id and (s.expires_at is null or s.expires_at > ${now})))`;
+
 export interface UsageRow {
   plan: string;
   min_check_interval_secs: number;
@@ -141,30 +164,11 @@ export interface UsageRow {
   counts: Record<Quota, number>;
 }
 
-/** Plan limits, with overrides, and current counts. One statement over the tables of all domains. */
+/** Plan limits, with overrides, and current counts, in one statement. */
 export async function selectUsage(sql: Db, orgId: string, now: Date): Promise<UsageRow> {
   const [row] = await sql<UsageRow[]>`
     select p.id as plan, p.min_check_interval_secs, to_jsonb(p) as limits,
-      jsonb_build_object(
-        'max_targets', (select count(*) from targets t where t.org_id = o.id),
-        'max_members', (select count(*) from memberships m where m.org_id = o.id),
-        'max_pending_invitations', (select count(*) from invitations i
-          where i.org_id = o.id and i.accepted_at is null and i.revoked_at is null and i.expires_at > ${now}),
-        'max_status_pages', (select count(*) from status_pages s where s.org_id = o.id),
-        'max_public_components', (select count(distinct c.target_id) from status_page_components c
-          where c.org_id = o.id),
-        'max_components_per_page', (select coalesce(max(shown), 0) from (select count(*) as shown
-          from status_page_components c where c.org_id = o.id group by c.page_id) by_page),
-        'max_updates_per_incident', (select coalesce(max(updates), 0) from (select count(*) as updates
-          from incident_updates u join incidents i on i.id = u.incident_id
-          where u.org_id = o.id and i.ended_at is null group by u.incident_id) by_incident),
-        'max_notification_channels', (select count(*) from channels c where c.org_id = o.id),
-        'max_maintenance_windows', (select count(*) from maintenance_windows w
-          where w.org_id = o.id and (w.over_at is null or w.over_at > ${now})),
-        'max_share_links_per_monitor', (select coalesce(max(links), 0) from (select count(*) as links from shares s
-          where s.org_id = o.id and (s.expires_at is null or s.expires_at > ${now}) group by s.target_id) by_monitor),
-        'max_shared_monitors', (select count(distinct s.target_id) from shares s
-          where s.org_id = o.id and (s.expires_at is null or s.expires_at > ${now}))) as counts
+      ${countsOf(sql, now)} as counts
     from orgs o cross join lateral plan_of(o) p where o.id = ${orgId}`;
   return row!;
 }

@@ -199,8 +199,10 @@ export const OperatorOrg = Type.Object(
       description: "Email addresses of its owners, at most 10, oldest first",
       examples: [["olga@example.org"]],
     }),
-    targets: Type.Integer({ description: "Number of its targets", examples: [12] }),
-    members: Type.Integer({ description: "Number of its members", examples: [3] }),
+    usage: Type.Object(perQuota(Type.Integer({ description: "Current number", examples: [12] })), {
+      additionalProperties: false,
+      description: "What it has, by the name of the quota",
+    }),
     created_at: Timestamp,
     deleted_at: orgShown.deleted_at,
   },

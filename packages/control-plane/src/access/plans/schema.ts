@@ -1,4 +1,5 @@
 import Type, { type Static, type TProperties } from "typebox";
+import type { SchemaNode } from "@statusmesh/shared/validate";
 import { nullable, PageOf } from "../../platform/http/wire.ts";
 
 const unlimited = "; null is unlimited";
@@ -45,6 +46,13 @@ export const quotas = limitNames.filter((name): name is Quota => name.startsWith
 /** One schema per quota. */
 export const perQuota = <S>(schema: S): Record<Quota, S> =>
   Object.fromEntries(quotas.map((name) => [name, schema])) as Record<Quota, S>;
+
+/** Bounds of a limit; one that is `nullable` may be unlimited. */
+export function boundsOf(limit: Limit): { min: number; max: number; nullable: boolean } {
+  const schema = limits[limit] as SchemaNode;
+  const { minimum, maximum } = schema.anyOf?.[0] ?? schema;
+  return { min: minimum!, max: maximum!, nullable: schema.anyOf !== undefined };
+}
 
 const Limits = Type.Object(limits, { additionalProperties: false, description: "Every limit" });
 

@@ -31,6 +31,12 @@ const consolePages: readonly ConsolePage[] = [
   { href: "/settings/organisation", title: "Organisation", words: "settings plan usage quotas switch" },
   { href: "/settings/tokens", title: "API tokens", words: "settings programs" },
   { href: "/settings/regions", title: "Regions and agents", words: "settings sm-agent" },
+  {
+    href: "/settings/installation",
+    title: "Installation",
+    words: "settings operator organisations plans limits overrides",
+    ownersOnly: true,
+  },
   { href: "/settings/audit", title: "Audit log", words: "settings changes history", ownersOnly: true },
   { href: "/docs", title: "API reference", words: "documentation openapi" },
 ];
