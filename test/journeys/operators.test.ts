@@ -122,7 +122,7 @@ t.test("the first hour", async (t) => {
     t.equal(await page.locator("#organisations tbody tr").count(), 0);
     await page.getByLabel("Operator secret").first().fill("not the secret of this one");
     await page.getByRole("button", { name: "Show organisations" }).click();
-    await page.getByText("The operator secret is wrong").waitFor();
+    await page.locator("#unlock .error-note").getByText("The operator secret is wrong").waitFor();
     t.equal(await page.locator("#organisations tbody tr").count(), 0);
     t.same(await findings(page), [], "the wrong secret");
     await page.getByLabel("Operator secret").first().fill(operatorSecret);

@@ -136,7 +136,7 @@ t.test("people of an organisation", async (t) => {
     t.same(await monitorsOf(second.id), []);
 
     await other.getByText("This page saves to Second.").waitFor();
-    await other.getByRole("button", { name: "Continue in Second" }).click();
+    await other.getByRole("button", { name: "Switch back" }).click();
     await other.locator("#elsewhere").waitFor({ state: "detached" });
     await other.goto("/monitors/new");
     await fill(other, "Refused");

@@ -86,8 +86,8 @@ function tableOf(items) {
   const heads = columns.map((word, at) => el("th", { scope: "col", class: at > 1 ? "num" : null }, word));
   const action = el("th", { scope: "col" }, el("span", { class: "sr" }, "Action"));
   return el(
-    "section",
-    { class: "panel table", "aria-label": "Organisations" },
+    "div",
+    { class: "panel table" },
     el(
       "table",
       { class: "plain wide stackable organisations" },
@@ -119,7 +119,7 @@ function rowOf(org) {
       el("span", { class: "sub" }, org.slug, org.deleted_at === null ? "" : ", deleted"),
       org.owners.length > 0 ? el("span", { class: "sub" }, org.owners.join(", ")) : null,
     ),
-    el("td", { "data-label": "Plan" }, org.plan),
+    el("td", { class: "nowrap", "data-label": "Plan" }, org.plan),
     cell("max_targets", "Monitors"),
     cell("max_members", "Members"),
     el("td", { class: "num", "data-label": "Overrides" }, number(Object.keys(org.overrides).length)),

@@ -34,7 +34,7 @@ function show(now) {
   elsewhere = now;
   document.getElementById("elsewhere")?.remove();
   if (!now) return;
-  const back = el("button", { class: "btn", type: "button" }, `Continue in ${orgName}`);
+  const back = el("button", { class: "btn", type: "button" }, "Switch back");
   back.addEventListener("click", async () => {
     await stay();
     show(false);
