@@ -3,8 +3,7 @@ import { normaliseId } from "@statusmesh/shared/ids";
 import { signedInAs } from "../auth/service.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
-import { boundsOf, limitNames } from "../plans/schema.ts";
-import { limitWords } from "../plans/words.ts";
+import { boundsOf, limitNames, limitWords } from "../plans/schema.ts";
 import { changesOf } from "./changes.ts";
 import {
   getInvitation,

@@ -176,6 +176,7 @@ export async function listAudit(ctx: Ctx, id: string, query: AuditQuery): Promis
   return await listEntries(await asOwner(ctx, id), query);
 }
 
+export { changePlan, getAnyOrg, listAllOrgs } from "./operator.ts";
 export { recordedNames };
 
 /** One audit entry, with every id of a bulk request. For owners. */

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { suggestion } from "@statusmesh/shared/suggestion";
 import { validate } from "@statusmesh/shared/validate";
-import { changePlan, getAnyOrg, listAllOrgs } from "../../access/orgs/operator.ts";
+import { changePlan, getAnyOrg, listAllOrgs } from "../../access/orgs/service.ts";
 import type { OperatorOrg } from "../../access/orgs/schema.ts";
 import { boundsOf, type Limit, limitNames, PlanOverrides } from "../../access/plans/schema.ts";
 import type { System } from "../../platform/context.ts";

@@ -40,13 +40,16 @@ export interface Assets {
   readonly serve: Middleware;
 }
 
-const { resolve } = createRequire(import.meta.url);
+const require = createRequire(import.meta.url);
 
 /** Folder of the assets, relative to the compiled file. */
 const assetsFolder = fileURLToPath(new URL("../../../assets", import.meta.url));
 
 /** Files of packages that are served beside our own. The banner of the bundle names its licenses as a neighbour. */
-const packaged: readonly string[] = ["rapidoc/dist/rapidoc-min.js", "rapidoc/dist/rapidoc-min.js.LICENSE.txt"];
+const packaged: readonly string[] = [
+  require.resolve("rapidoc/dist/rapidoc-min.js"),
+  require.resolve("rapidoc/dist/rapidoc-min.js.LICENSE.txt"),
+];
 
 /** Sheets of the public pages, made of other sheets and of sections: one request each, without comments. */
 const composed: Readonly<Record<string, readonly string[]>> = {
@@ -65,7 +68,7 @@ const keptBrands = 100;
 export function loadAssets(folder: string = assetsFolder): Assets {
   const files = new Map<string, Asset>();
   for (const [name, parts] of partsOf(folder)) files.set(name, read(name, parts));
-  for (const path of packaged) files.set(basename(path), read(basename(path), [resolve(path)]));
+  for (const path of packaged) files.set(basename(path), read(basename(path), [path]));
   const bodyOf = (part: string): Buffer | null => {
     const section = join(folder, part);
     return files.get(part)?.body ?? (existsSync(section) ? readFileSync(section) : null);
