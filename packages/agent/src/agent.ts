@@ -124,7 +124,7 @@ class RunningAgent implements Agent {
       rdap: this.#rdap,
       network: this.#network,
       maxInflight: settings.maxConcurrency,
-      mayNot: () => (this.#memory?.over === true ? "the agent is over its memory limit" : null),
+      refusalReason: () => (this.#memory?.over === true ? "the agent is over its memory limit" : null),
     });
     this.#schedule = new Schedule(clock, stats, (check, slot, isRecheck) => this.#runSlot(check, slot, isRecheck));
     this.#reporter = new Reporter({

@@ -122,7 +122,7 @@ export function testRunner(
     rdap?: RdapLookups;
     network?: NetworkGuard;
     maxInflight?: number;
-    mayNot?: () => string | null;
+    refusalReason?: () => string | null;
   } = {},
 ): Runner {
   const rdap = options.rdap ?? testLookups({ registriesUrl: "http://127.0.0.1:1/" });

@@ -81,8 +81,8 @@ export function fits(schema: TSchema, value: unknown): boolean {
 }
 
 /**
- * The first list or object that is none by its schema, or has more in it than that allows; found without looking at
- * what is beyond the limit.
+ * The first value that should be a list or an object and is not, or has more entries than its schema allows. Entries
+ * beyond the limit are not read.
  */
 function sizeProblem(node: SchemaNode, value: unknown, pointer: string, outer: ErrorCode): Problem | null {
   if (typeof value !== "object" || value === null) return null;

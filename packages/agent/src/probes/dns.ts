@@ -30,7 +30,7 @@ export const dns: Probe<DnsCheck> = {
       return guardedAtHome ? judgeAtHome(spec, answers) : judge(spec, name, answers);
     } catch (error) {
       if (signal.aborted) throw error;
-      // An answer that is no good is an answer all the same, and took its time.
+      // A reply with an error code is a reply: its time counts.
       if (answered.has(codeOf(error))) trace.dns_ms = performance.now() - started;
       if (codeOf(error) === "ENODATA") {
         trace.verdict = failure(spec, name, error);
@@ -45,8 +45,8 @@ export const dns: Probe<DnsCheck> = {
 const answered = new Set(["ENOTFOUND", "ENODATA", "ESERVFAIL", "EREFUSED", "EFORMERR", "ENOTIMP", "EBADRESP"]);
 
 /**
- * The verdict where strangers have the operator's own name server asked. Judged as it is shown: what an expected text
- * finds would tell as much as what is listed.
+ * The verdict of a query that the operator's own resolver answers for another tenant. Internal addresses are removed
+ * before the expected text is compared: a match would disclose as much as the listed answer.
  */
 export const judgeAtHome = (spec: DnsCheck, answers: readonly string[]): Verdict =>
   judge(

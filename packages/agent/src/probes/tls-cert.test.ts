@@ -261,8 +261,7 @@ function withoutRenegotiationInfo(bytes: Buffer): Buffer {
 }
 
 t.test(
-  "a certificate that was shown is read, also by who wants one of the client and gets none, or cannot " +
-    "renegotiate safely",
+  "the certificate is read also where the server requires a client certificate, or cannot " + "renegotiate safely",
   async (t) => {
     const { private: key, cert } = await certificate(99 * dayMs);
     const { port } = await serve(t, { key, cert, requestCert: true, rejectUnauthorized: true, maxVersion: "TLSv1.2" });

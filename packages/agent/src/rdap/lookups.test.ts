@@ -126,7 +126,7 @@ t.test("an aborted caller leaves the others waiting; the last one aborts the que
   t.equal(registry.mostOpen.get("org"), 1, "the place was given back when the connection was gone");
   answer();
   t.equal(days(await anew), 90);
-  t.strictSame(registry.asked, ["example.org", "example.org"], "who left the line was not asked about");
+  t.strictSame(registry.asked, ["example.org", "example.org"], "a lookup that left the queue is not requested");
   await t.rejects(ask("late.org", first.signal), { message: "the first has enough" });
 });
 
@@ -362,7 +362,7 @@ t.test("the cache on disk is bounded and ignores foreign files", async (t) => {
   t.strictSame(
     (JSON.parse(whole) as { domains: [string][] }).domains.map(([domain]) => domain),
     ["d4.org", "d5.org", "d3.org"],
-    "who was looked up longest ago goes first",
+    "the oldest lookup is refreshed first",
   );
   for (const [what, content] of [
     ["torn", whole.slice(0, -10)],

@@ -32,7 +32,7 @@ export class Registries {
   readonly #options: RegistriesOptions;
   readonly #flight = new SingleFlight<SavedRegistries>();
   #notBefore = Number.NEGATIVE_INFINITY;
-  #failure = new GetError("nobody has asked yet");
+  #failure = new GetError("the list of registries has not been requested yet");
 
   constructor(options: RegistriesOptions) {
     this.#options = options;

@@ -42,7 +42,7 @@ function scene(options: { canaries?: Place[]; addresses?: Record<string, string>
   };
   /** A run of ten seconds that fails now; the time that canaries take passes. */
   const fails = async (host: string, address: string | null = addresses[host] ?? null): Promise<boolean> => {
-    const believed = network.believes({ host, port: 443, address, began: clock.monotonic() - 10_000 });
+    const believed = network.isEvidence({ host, port: 443, address, began: clock.monotonic() - 10_000 });
     await clock.pass(3_000);
     return await believed;
   };
@@ -78,7 +78,7 @@ t.test("without any answer the agent is impaired, once, until a destination answ
   t.ok(network.impairedSince !== null && network.impairedSince >= since && network.impairedSince <= since + 3_000);
   t.equal(lines.length, 1, "one line, however many runs fail");
   await clock.pass(24 * 3_600_000);
-  t.equal(await fails("a.example.org"), false, "a day later those who answered last still show it");
+  t.equal(await fails("a.example.org"), false, "a day later the destinations that answered last still show it");
   world.cut = false;
   await clock.pass(15_000);
   t.equal(network.impairedSince, null, "noticed without any run");
@@ -125,7 +125,7 @@ t.test("with too few destinations a failure is evidence", async (t) => {
   await few.clock.pass(60_000);
   few.world.cut = true;
   t.equal(await few.fails("a.example.org"), true, "the target and the control plane may be down");
-  t.strictSame(few.asked, [], "whatever they would say, so nobody is asked");
+  t.strictSame(few.asked, [], "with too few destinations to decide, none is probed");
 
   const neighbours = scene({ addresses: { "b.example.org": "20.1.7.1", "c.example.org": "20.1.9.9" } });
   neighbours.up("a.example.org", "b.example.org", "c.example.org");
@@ -210,7 +210,7 @@ t.test("a late resolver is evidence only while it answers for other names", asyn
     const began = clock.monotonic() - 10_000;
     const believed = Promise.all(
       ["a.example", "b.example"].map((host) =>
-        network.believes({ host, port: 80, address: null, began, unresolved: true }),
+        network.isEvidence({ host, port: 80, address: null, began, unresolved: true }),
       ),
     );
     await clock.pass(3_000);
@@ -246,7 +246,7 @@ t.test("a hundred concurrent failures probe the canaries once", async (t) => {
   await clock.pass(60_000);
   world.cut = true;
   const all = Array.from({ length: 100 }, (_, n) =>
-    network.believes({ host: `t${n}.example.org`, port: 443, address: null, began: clock.monotonic() }),
+    network.isEvidence({ host: `t${n}.example.org`, port: 443, address: null, began: clock.monotonic() }),
   );
   await clock.pass(3_000);
   t.ok((await Promise.all(all)).every((believed) => !believed));
@@ -266,7 +266,7 @@ t.test("a run on an impaired network is skipped with a reason and opens no break
     connect: () => Promise.reject(new Error("silent")),
   });
   network.reached = (place, address) => void seen.push(`${place.host}:${place.port} ${address}`);
-  network.believes = (failure) => {
+  network.isEvidence = (failure) => {
     seen.push(`failed ${failure.host}:${failure.port} ${failure.address}`);
     return Promise.resolve(believed);
   };

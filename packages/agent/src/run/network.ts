@@ -126,8 +126,8 @@ export class NetworkGuard {
     this.#works(landmark.side);
   }
 
-  /** False when a failed run is no evidence, because the agent's own network was down. */
-  async believes(failure: Failure): Promise<boolean> {
+  /** False when a failed run is not evidence, because the agent's own network was down. */
+  async isEvidence(failure: Failure): Promise<boolean> {
     const key = keyOf(failure);
     const known = this.#landmarks.get(key);
     if (failure.unresolved === true) {
@@ -138,15 +138,15 @@ export class NetworkGuard {
     if (address !== null && isLoopback(address)) return true;
     const side = address === null ? (known?.side ?? "public") : sideOf(address);
     const network = address === null ? known?.network : networkOf(address);
-    // With too few destinations even if all were silent, none is asked and the run need not wait.
-    if (!this.#answeredElsewhere(side, failure) && convicts(this.#canaries(side), network)) {
+    // With too few destinations to decide, none is probed and the run does not wait.
+    if (!this.#answeredElsewhere(side, failure) && isOwnNetworkDown(this.#canaries(side), network)) {
       const round = await (this.#rounds[side] ??= this.#ask(side));
-      if (!round.answered && !this.#answeredElsewhere(side, failure) && convicts(round.silent, network)) {
+      if (!round.answered && !this.#answeredElsewhere(side, failure) && isOwnNetworkDown(round.silent, network)) {
         this.#fails(side);
         return false;
       }
     }
-    // It fails by itself, so its silence is no evidence from now on.
+    // It fails by itself, so its silence is not evidence from now on.
     this.#landmarks.delete(key);
     return true;
   }
@@ -259,7 +259,7 @@ export class NetworkGuard {
 }
 
 /** True when the silence of these canaries and of the destination in `failed` has a common cause: this agent. */
-function convicts(silent: readonly Canary[], failed: string | undefined): boolean {
+function isOwnNetworkDown(silent: readonly Canary[], failed: string | undefined): boolean {
   if (silent.some(({ chosen }) => chosen)) return true;
   const networks = new Set(silent.map(({ network }) => network));
   if (failed !== undefined) networks.add(failed);

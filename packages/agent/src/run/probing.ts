@@ -168,7 +168,7 @@ class Probing implements Run {
     const unresolved = verdict.unresolved === true;
     const failure = { host, port, address: address ?? null, began: this.#started, unresolved };
     void network
-      .believes(failure)
+      .isEvidence(failure)
       .then((believed) => this.#conclude(believed ? verdict : ownNetworkDown(verdict), endedAt));
   }
 

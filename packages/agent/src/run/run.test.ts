@@ -114,7 +114,7 @@ t.test("an on-demand run waits for a place and is answered as busy without one, 
   );
 
   let reason: string | null = "the agent is over its memory limit";
-  const limited = testRunner({ clock, mayNot: () => reason });
+  const limited = testRunner({ clock, refusalReason: () => reason });
   const patient = limited.run("org", check(), true);
   t.match(await outcomeOf(limited.run("org", check())), { skip: true, throttled: true });
   mute = false;

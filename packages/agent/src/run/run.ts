@@ -20,8 +20,8 @@ const withheldType: WithheldCheck["type"] = "withheld";
 export interface RunnerOptions extends ProbingOptions {
   /** Maximum number of concurrent runs. */
   maxInflight?: number;
-  /** Why no run may start now; null when it may. */
-  mayNot?: () => string | null;
+  /** Reason to refuse new runs, such as a full memory; null when runs may start. */
+  refusalReason?: () => string | null;
 }
 
 /** Runs single checks: limits, then the probe under one deadline, then the outcome for the report. */
@@ -72,11 +72,11 @@ export class Runner {
 
   /** Takes a place for a run, or returns why there is none. */
   #enter(key: string | null, onDemand: boolean): Verdict | null {
-    const { stats, maxInflight = defaultMaxInflight, mayNot } = this.#options;
+    const { stats, maxInflight = defaultMaxInflight, refusalReason } = this.#options;
     const error =
       stats.inFlight >= maxInflight
         ? `the agent is overloaded: ${maxInflight} checks are running`
-        : (mayNot?.() ?? null);
+        : (refusalReason?.() ?? null);
     if (error !== null) return { status: "error", error, skip: true, throttled: true };
     if (key === null || this.cap.enter(key, onDemand)) return null;
     return { status: "degraded", error: throttledByCap, skip: true, throttled: true };

@@ -198,7 +198,7 @@ t.test("a recheck costs no run of the schedule", async (t) => {
   t.equal(stats.skipped, 0);
   schedule.recheck(id(1));
   await clock.pass(15_000);
-  t.equal(starts.length, 3, "while a run of the schedule is under way it waits for what that finds");
+  t.equal(starts.length, 3, "while a scheduled run is in flight it waits for its result");
 });
 
 t.test("dropped checks stop; a full reply drops checks that it does not list", async (t) => {

@@ -130,7 +130,7 @@ t.test("concurrency limit, and no runs while a reason forbids them", async (t) =
   const stats = new Stats();
   const { port } = await tcpServer(t, () => undefined);
   let reason: string | null = null;
-  const runner = testRunner({ stats, maxInflight: 2, mayNot: () => reason });
+  const runner = testRunner({ stats, maxInflight: 2, refusalReason: () => reason });
   const check = { ...httpCheck(`http://127.0.0.1:${port}/`) };
   const held = [runner.run("org", check), runner.run("org", check)];
   t.match(await outcomeOf(runner.run("org", check)), {

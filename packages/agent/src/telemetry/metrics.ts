@@ -55,11 +55,15 @@ export class AgentMetrics implements StatsWatch {
 
   async text(): Promise<string> {
     return [
-      family("counter", "sm_agent_checks_total", "Runs by kind of check and status, those that were skipped included", [
+      family("counter", "sm_agent_checks_total", "Runs by kind of check and status, including skipped runs", [
         ...this.#checks.values(),
       ]),
-      this.#durations.text("sm_agent_probe_duration_seconds", "How long runs took that came to probe", "kind"),
-      this.#lag.text("sm_agent_start_lag_seconds", "How much later than planned runs started"),
+      this.#durations.text(
+        "sm_agent_probe_duration_seconds",
+        "Duration of runs, without those that were refused before the probe",
+        "kind",
+      ),
+      this.#lag.text("sm_agent_start_lag_seconds", "Delay between the planned and the actual start of a run"),
       ...(this.#read === null ? [] : numbersText(await this.#read())),
       ...processText(),
     ].join("");
@@ -77,25 +81,25 @@ function numbersText(now: AgentNumbers): string[] {
     family("gauge", "sm_agent_build_info", "1; version and Node.js are its labels", [
       { labels: { version: now.version, node: process.version }, value: 1 },
     ]),
-    gauge("in_flight", "Runs under way", now.inFlight),
-    gauge("assigned", "Checks that this agent has to run", now.assigned),
+    gauge("in_flight", "Runs in flight", now.inFlight),
+    gauge("assigned", "Checks assigned to this agent", now.assigned),
     counter("throttled", "Runs that were refused: the limit per host, --max-concurrency or --max-memory-mb", {
       value: totals.throttled,
     }),
     counter(
       "slots_skipped",
-      "Slots without a run, because the last one was still going, or because the agent stood still",
+      "Slots without a run, because the previous run was in flight, or because the agent was suspended",
       { labels: { why: "running" }, value: totals.skipped },
       { labels: { why: "late" }, value: totals.missed },
     ),
-    gauge("breakers_open", "Hosts that are not asked for the moment, after five failures in a row", now.breakersOpen),
-    gauge("spool_waiting", "Results that wait to be reported", now.spoolWaiting),
-    gauge("spool_backlog", "Those of them that are older than the newest 2,000", now.spoolBacklog),
+    gauge("breakers_open", "Destinations with an open circuit breaker, after five failures in a row", now.breakersOpen),
+    gauge("spool_waiting", "Results in the spool, not yet reported", now.spoolWaiting),
+    gauge("spool_backlog", "Results in the spool that are older than the newest 2,000", now.spoolBacklog),
     gauge("spool_bytes", "Size of the spool's segments on disk", now.spoolBytes),
     counter("results_reported", "Results that the control plane has acknowledged", { value: totals.reported }),
     counter(
       "results_dropped",
-      "Results that were given up: the spool was full, or the control plane rejects them for good",
+      "Results discarded: the spool was full, or the control plane rejected them permanently",
       { labels: { why: "spool" }, value: now.spoolDropped },
       { labels: { why: "rejected" }, value: totals.dropped },
     ),

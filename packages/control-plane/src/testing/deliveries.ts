@@ -66,7 +66,8 @@ export async function deliveryScene(t: Teardown) {
     ],
 
     /** Reasons of the notices that the sink got, in order. */
-    told: (): string[] => sink.received.map(({ body }) => (JSON.parse(body.toString()) as { reason: string }).reason),
+    receivedReasons: (): string[] =>
+      sink.received.map(({ body }) => (JSON.parse(body.toString()) as { reason: string }).reason),
   };
 }
 

@@ -122,7 +122,7 @@ export const dns: CheckKind<typeof DnsCheck> = {
     return server === null ? null : { host: server.address, port: server.port, pointer: "/resolver" };
   },
   subject: (spec) => ({ name: isIP(spec.domain) === 0 ? askedName(spec) : spec.domain, pointer: "/domain" }),
-  asksAtHome: (spec) => (spec.resolver === null ? { name: askedName(spec), pointer: "/domain" } : null),
+  systemResolverName: (spec) => (spec.resolver === null ? { name: askedName(spec), pointer: "/domain" } : null),
   mapSecrets: (spec) => spec,
   secretsGoTo: () => null,
   shell: {

@@ -38,7 +38,7 @@ export interface CheckKind<S extends TSchema = TSchema, D = never> {
   /** A name that the check looks up without connecting to it: the deny-lists apply to it too. */
   subject?(spec: Static<S>): { name: string; pointer: string } | null;
   /** A name that the system resolver looks up: with the guard on it must be a public name. */
-  asksAtHome?(spec: Static<S>): { name: string; pointer: string } | null;
+  systemResolverName?(spec: Static<S>): { name: string; pointer: string } | null;
   /** The URL of the check, where the kind has one. Its field is `/url`. */
   url?(spec: Static<S>): URL;
   /** Returns a copy with `change` applied to every secret. `pointer` names the field. */

@@ -139,7 +139,7 @@ t.test("channels: refused at create, at update and at both tests", async (t) => 
     permanent: true,
     message: /does not allow later\.example/,
   });
-  t.strictSame(calls, ["https://hooks.later.example/"], "nothing was sent to who is listed");
+  t.strictSame(calls, ["https://hooks.later.example/"], "nothing was sent to a listed host");
 });
 
 t.test("files are YAML or TOML; an invalid one prevents the start", async (t) => {

@@ -87,7 +87,7 @@ t.test("an authorization request: pages for people, errors for clients", async (
   });
   t.notMatch(open.text, "evil.example");
   const byToken = await send(authorizePath(flow), { headers: await withToken(owner) });
-  t.equal(byToken.status, 302, "a token is nobody who can approve");
+  t.equal(byToken.status, 302, "a token cannot approve");
 
   for (const same of [null, resource, `${resource}/`, `${resource}/mcp`, `${resource}/mcp/`])
     t.equal((await send(authorizePath(flow, { resource: same }), { headers: flow.browser })).status, 200, `${same}`);

@@ -170,7 +170,7 @@ t.test("caps of pending invitations and of members hold for concurrent requests"
     code: "QUOTA_EXCEEDED",
     details: { quota: "max_members", current: 3, limit: 3, plan: "free" },
   });
-  t.match(await ask("GET", path), { body: { total: 2 } }, "who found no room is still invited");
+  t.match(await ask("GET", path), { body: { total: 2 } }, "an invitation refused by the quota stays valid");
   t.match(await ask("POST", path, { email: "d@example.org" }), refused(422, "QUOTA_EXCEEDED"));
   t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}/members`), { body: { total: 3 } });
 });

@@ -89,7 +89,7 @@ t.test("every refusal by a plan is recorded, other refusals are not", async (t) 
   const asMember = asking(served, await signedIn(member));
   await asMember("POST", "/api/v1/targets", target("x"));
   t.match((await ask("GET", `${path}/usage`)).body.refused_30d, { max_targets: 1, max_members: 1, owned_orgs: 1 });
-  t.equal((await sql`select 1 from quota_events where user_id = ${member.userId}`).length, 1, "who was refused");
+  t.equal((await sql`select 1 from quota_events where user_id = ${member.userId}`).length, 1, "the refused user");
   clock.advance(31 * day);
   const later = asking(served, await signedIn(owner));
   t.strictSame((await later("GET", `${path}/usage`)).body.refused_30d, {}, "only of the last 30 days");

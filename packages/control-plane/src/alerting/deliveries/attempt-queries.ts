@@ -1,5 +1,5 @@
 import type { Db } from "../../platform/db/sql.ts";
-import type { ClaimedDelivery } from "./queries.ts";
+import type { ClaimedDelivery } from "./claim-queries.ts";
 
 /** One attempt and what follows from it. Times are Unix ms. */
 export interface AttemptRow {

@@ -9,12 +9,12 @@ import { deliveryScene } from "../../testing/deliveries.ts";
 import { openIncident, outboxNotice, webhookTo } from "../../testing/scene.ts";
 import { newOrg } from "../../testing/world.ts";
 import { recordAttempts } from "./attempt-queries.ts";
-import { claimDeliveries, releaseDelivery } from "./queries.ts";
+import { claimDeliveries, releaseDelivery } from "./claim-queries.ts";
 import { stormRules } from "./digest.ts";
 import { channelLimit, openPlaces } from "./limits.ts";
 import { maxAttempts } from "./retry.ts";
 
-const { sink, world, deliverer, write, later, rows, attempts, row, told } = await deliveryScene(t);
+const { sink, world, deliverer, write, later, rows, attempts, row, receivedReasons } = await deliveryScene(t);
 
 t.test("the outbox: one row for each enabled channel bound to the target, once", async (t) => {
   const w = await world(t);
@@ -119,7 +119,7 @@ t.test("the recovery never overtakes the opening", async (t) => {
   ]);
   await later(w, 40_000);
   await until(async () => (await rows(w)).every(({ state }) => state === "delivered"), "all");
-  t.strictSame(told(), ["opened", "opened", "opened", "resolved"]);
+  t.strictSame(receivedReasons(), ["opened", "opened", "opened", "resolved"]);
 });
 
 t.test("a receiver that fails: eight attempts with growing pauses, then dead", async (t) => {
@@ -251,7 +251,7 @@ t.test("a channel whose secrets cannot be opened: each attempt fails with the re
     new Set((await attempts(w)).filter(({ ok }) => !ok).map(({ error }) => error)),
     new Set(["the secrets of the channel were sealed under a key that is not configured here"]),
   );
-  t.strictSame(told(), ["opened"], "the other channel was notified at once");
+  t.strictSame(receivedReasons(), ["opened"], "the other channel was notified at once");
 });
 
 t.test("notices of a deleted organisation are held, and dropped when it is restored", async (t) => {
@@ -295,7 +295,7 @@ t.test("notices of a deleted organisation are held, and dropped when it is resto
   await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "reminder")]);
   await w.sql.notify("sm_deliveries", "");
   await delivered(3);
-  t.strictSame(told(), ["opened", "escalated", "reminder"]);
+  t.strictSame(receivedReasons(), ["opened", "escalated", "reminder"]);
   t.equal(
     await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "resolved")]),
     0,

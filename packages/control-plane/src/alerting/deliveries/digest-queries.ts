@@ -1,7 +1,7 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import type { Db } from "../../platform/db/sql.ts";
 import type { Notice } from "../incidents/schema.ts";
-import { isDue, isFresh, isNext, type StormRules, waitingAndStorms } from "./queries.ts";
+import { isDue, isFresh, isNext, type StormRules, waitingAndStorms } from "./claim-queries.ts";
 
 /** Notices of one channel that wait for a digest. */
 export interface HeldGroup {

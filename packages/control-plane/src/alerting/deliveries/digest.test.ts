@@ -8,7 +8,7 @@ import type { Notice, Reason } from "../incidents/schema.ts";
 import { until } from "../../testing/clock.ts";
 import { deliveryScene, type OwnedWorld } from "../../testing/deliveries.ts";
 import { webhookTo } from "../../testing/scene.ts";
-import { claimDeliveries } from "./queries.ts";
+import { claimDeliveries } from "./claim-queries.ts";
 import { digestOf, gatherDigests, stormRules } from "./digest.ts";
 import type { DigestMember } from "./digest-queries.ts";
 import { openPlaces } from "./limits.ts";

@@ -4,7 +4,7 @@ import { digestingKinds } from "../channels/service.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
 import type { Notice } from "../incidents/schema.ts";
 import { type DigestMember, formDigests, type HeldGroup, heldGroups } from "./digest-queries.ts";
-import type { StormRules } from "./queries.ts";
+import type { StormRules } from "./claim-queries.ts";
 
 /** How long notices wait when a storm is near, and how long without another one a storm counts as over. */
 const holdMs = 2_000;

@@ -15,7 +15,7 @@ const refusedPerMinute = 60;
 const atOnce = 4;
 const maxAddresses = 50_000;
 
-/** Limits what strangers can cost at the hooks of vendors. A body that declares too many bytes is not read. */
+/** Limits unauthenticated requests to the hooks of vendors. A body that declares too many bytes is not read. */
 export function hookLimits({ config, clock }: Pick<System, "config" | "clock">, counter: Counter): Middleware {
   const blockedUntil = new LRUCache<string, number>({ max: maxAddresses });
   const lanes = openLanes(atOnce);

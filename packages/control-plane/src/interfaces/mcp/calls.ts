@@ -34,7 +34,7 @@ interface Call {
   readonly requestId: RpcId;
 }
 
-/** A call that nobody confirmed. `detail` is for the audit. */
+/** A call without confirmation. `detail` is for the audit. */
 class Denied extends Error {
   readonly reason: NoConfirmation;
   readonly detail: string;

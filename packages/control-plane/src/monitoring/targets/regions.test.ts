@@ -196,7 +196,7 @@ t.test(
 
     clock.advance(second);
     await send(eu, [agentResult(id, clock.now(), { status: "down" }), agentResult(failing, clock.now())]);
-    t.equal(await openIncidents(id), 0, "what was still under way opens nothing");
+    t.equal(await openIncidents(id), 0, "results of runs in flight open nothing");
     t.equal(await openIncidents(failing), 1, "and closes nothing");
     t.equal((await sql`select 1 from results where target_id = ${id}`).length, 2, "it is stored all the same");
 

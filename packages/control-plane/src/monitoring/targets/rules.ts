@@ -117,13 +117,13 @@ function maskRule(spec: CheckSpec): void {
 function addressRules(system: Pick<System, "config" | "abuse">, spec: CheckSpec): void {
   const kind = kindOf(spec);
   const destination = kind.destination(spec);
-  const asked = kind.asksAtHome?.(spec) ?? null;
+  const internal = kind.systemResolverName?.(spec) ?? null;
   const subject = kind.subject?.(spec) ?? null;
   const url = kind.url?.(spec);
   checkAll(
     () => destination && refusePrivateHost(system, destination.host, destination.pointer),
     () => destination && refuseDeniedHost(system, destination.host, destination.pointer),
-    () => asked && refuseInsideName(system, asked.name, asked.pointer),
+    () => internal && refuseInsideName(system, internal.name, internal.pointer),
     () => subject && refuseDeniedHost(system, subject.name, subject.pointer),
     () => url && refuseAbusiveUrl(system, url, "/url"),
   );

@@ -83,7 +83,7 @@ t.test("a target is made with defaults, read, listed, changed and deleted", asyn
   t.match(
     tcp,
     { write_source: "terraform", check: { type: "tcp", timeout: 10_000 }, region_policy: { count: 2 } },
-    "who wrote it is not for the body to say",
+    "the body cannot set the author",
   );
   const all = await listTargets(ctx, page);
   const unchecked = { status: "unknown", status_since: null, last_checked_at: null };

@@ -20,7 +20,7 @@ export interface ToolCall<A> {
 export interface Confirmation<A> {
   /**
    * The question: what happens to which thing. Throws the AppError of invalid arguments or of an absent id, so that
-   * nobody is asked about those. Names are {@link quoted}, texts that a yes publishes {@link quotedWhole}.
+   * they are refused without a question. Names are {@link quoted}, texts that a yes publishes {@link quotedWhole}.
    */
   ask(call: { ctx: Ctx; args: A }): Promise<string>;
   /** True when a repeated call changes nothing more. */

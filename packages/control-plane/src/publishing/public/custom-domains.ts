@@ -8,7 +8,7 @@ const freshMs = 10_000;
 
 /**
  * Answers the id of the page of a verified custom domain. All of them are read at once, at most every 10 s and after a
- * change of a page: a lookup per unknown Host header would let strangers cause queries.
+ * change of a page: a lookup per unknown Host header would let any visitor cause queries.
  */
 export function customDomains(system: System, hub: Hub): (host: string) => Promise<string | null> {
   const cache = new LastGoodCache<ReadonlyMap<string, string>>({
