@@ -261,7 +261,7 @@ function withoutRenegotiationInfo(bytes: Buffer): Buffer {
 }
 
 t.test(
-  "the certificate is read also where the server requires a client certificate, or cannot " + "renegotiate safely",
+  "the certificate is read where the server requires a client certificate, or cannot renegotiate safely",
   async (t) => {
     const { private: key, cert } = await certificate(99 * dayMs);
     const { port } = await serve(t, { key, cert, requestCert: true, rejectUnauthorized: true, maxVersion: "TLSv1.2" });
