@@ -1,8 +1,6 @@
 import {
   type AgentResult,
   type AssignedCheck,
-  busyFeature,
-  features,
   type OnDemandRun,
   type PullReply,
 } from "@statusmesh/shared/agent-protocol";
@@ -94,8 +92,6 @@ class RunningAgent implements Agent {
   readonly #startedAt: number;
   /** Running and queued on-demand runs. */
   #onDemand = 0;
-  /** A control plane of an earlier release refuses the reply `busy`, and tells its caller about the timeout itself. */
-  #saysBusy = false;
   #region = "";
   #clockWarned = false;
   #stoppedAt: number | null = null;
@@ -204,14 +200,11 @@ class RunningAgent implements Agent {
       log("info", "serving a region", { region: reply.region, clock_offset_ms: Math.round(clock.offsetMs()) });
     this.#region = reply.region;
     this.#warnOfClock();
-    this.#reporter.takes = new Set(features.filter((feature) => reply.features?.includes(feature) === true));
-    this.#saysBusy = reply.features?.includes(busyFeature) === true;
     this.#reporter.serve(reply.region);
     this.#runner.cap.max = reply.per_host_max_inflight;
-    // A control plane of an earlier release does not send it.
-    this.#rdap.line.max = reply.rdap_max_inflight ?? 1;
+    this.#rdap.line.max = reply.rdap_max_inflight;
     this.#schedule.apply(reply);
-    for (const id of reply.rechecks ?? []) this.#schedule.recheck(id);
+    for (const id of reply.rechecks) this.#schedule.recheck(id);
     for (const asked of reply.runs) this.#runOnDemand(asked);
   }
 
@@ -243,7 +236,6 @@ class RunningAgent implements Agent {
       this.#onDemand--;
       if (outcome === null) return;
       const { measurement, timestamp, warnings, throttled } = outcome;
-      if (throttled === true && !this.#saysBusy) return;
       if (asked.target_id !== null && throttled !== true)
         this.#record(asked.target_id, asked.scheduled_at, outcome, false);
       this.#reporter.add({

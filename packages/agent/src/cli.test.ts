@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
-import type { PullReply, PullRequest, ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import type { PullReply, PullRequest, ResultsReply, ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { nextRecheck, phaseMs } from "@statusmesh/shared/schedule";
 import { completeSwitches } from "./shell/options.ts";
 import { httpCheck } from "./testing.ts";
@@ -187,8 +187,15 @@ async function controlPlane(
       if (request.url === "/api/agent/results") {
         const report = body as ResultsRequest;
         reports.push(report);
-        const counts = { stored: report.results.length, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 };
-        return response.end(JSON.stringify({ ...counts, rechecks: rechecksOf(report) }));
+        const receipt: ResultsReply = {
+          stored: report.results.length,
+          duplicates: 0,
+          dropped_future: 0,
+          dropped_unassigned: 0,
+          dropped_off_schedule: 0,
+          rechecks: rechecksOf(report),
+        };
+        return response.end(JSON.stringify(receipt));
       }
       pulls.push(body as PullRequest);
       if ((body as PullRequest).cursor !== null) return held.add(response);
@@ -198,6 +205,7 @@ async function controlPlane(
         version: "1",
         interval_ms: 1000,
         next_due_at: Date.now(),
+        recheck_ms: 1000,
         check: httpCheck(targetUrl + path, { bearer_token: "also-a-secret", timeout: 30_000 }),
       });
       const portCheck = { type: "tcp", host: "127.0.0.1", port: Number(new URL(targetUrl).port), timeout: 1000 };
@@ -208,6 +216,7 @@ async function controlPlane(
         cursor: "1",
         jitter_pct: 0,
         per_host_max_inflight: 2,
+        rdap_max_inflight: 1,
         full: true,
         checks: [assigned(1, "/"), assigned(2, "/hangs")],
         drop: [],
@@ -221,6 +230,7 @@ async function controlPlane(
           },
           { run_id: id(51), org_id: id(92), target_id: id(3), scheduled_at: 1234, check: portCheck },
         ],
+        rechecks: [],
         ...change(targetUrl),
       };
       response.end(JSON.stringify(reply));
@@ -276,40 +286,37 @@ t.test("the agent pulls, checks, reports and stops on a signal", async (t) => {
   for (const secret of [token, "also-a-secret"]) t.notOk(stdout.includes(secret), "no secret is in the log");
 });
 
-t.test(
-  "an on-demand run without a place is answered as busy where the control plane supports it, else not at all",
-  async (t) => {
-    const reported = async (features: string[] | undefined) => {
-      const { url, reports } = await controlPlane(t, (targetUrl) => ({
-        checks: [],
-        ...(features === undefined ? {} : { features }),
-        runs: [1, 2, 3].map((n) => ({
-          run_id: id(50 + n),
-          org_id: id(93),
-          target_id: id(n),
-          scheduled_at: n,
-          check: httpCheck(`${targetUrl}/hangs`, { timeout: 300 }),
-        })),
-      }));
-      const agent = start(["run", "--url", url, "--allow-private-targets"], { SM_AGENT_TOKEN: token });
-      const results = () => reports.flatMap((report) => report.results);
-      await until(() => results().length >= 2, "the results of those that had a place");
-      agent.child.kill("SIGTERM");
-      t.equal((await agent.ended).code, 0);
-      t.strictSame(
-        results().map((one) => one.status),
-        ["down", "down"],
-        "one after the other, and nothing of the third",
-      );
-      const runs = reports.flatMap((report) => report.runs).sort((a, b) => a.run_id.localeCompare(b.run_id));
-      return runs.map(({ run_id, busy, status }) => [run_id, busy, status]);
-    };
-    const [older, newer] = await Promise.all([reported(undefined), reported(["busy"])]);
-    const answered = [51, 52].map((n) => [id(n), undefined, "down"]);
-    t.strictSame(older, answered);
-    t.strictSame(newer, [...answered, [id(53), true, "error"]]);
-  },
-);
+t.test("an on-demand run without a place is answered as busy", async (t) => {
+  const { url, reports } = await controlPlane(t, (targetUrl) => ({
+    checks: [],
+    runs: [1, 2, 3].map((n) => ({
+      run_id: id(50 + n),
+      org_id: id(93),
+      target_id: id(n),
+      scheduled_at: n,
+      check: httpCheck(`${targetUrl}/hangs`, { timeout: 300 }),
+    })),
+  }));
+  const agent = start(["run", "--url", url, "--allow-private-targets"], { SM_AGENT_TOKEN: token });
+  const results = () => reports.flatMap((report) => report.results);
+  await until(() => results().length >= 2, "the results of those that had a place");
+  agent.child.kill("SIGTERM");
+  t.equal((await agent.ended).code, 0);
+  t.strictSame(
+    results().map((one) => one.status),
+    ["down", "down"],
+    "one after the other, and nothing of the third",
+  );
+  const runs = reports.flatMap((report) => report.runs).sort((a, b) => a.run_id.localeCompare(b.run_id));
+  t.strictSame(
+    runs.map(({ run_id, busy, status }) => [run_id, busy, status]),
+    [
+      [id(51), undefined, "down"],
+      [id(52), undefined, "down"],
+      [id(53), true, "error"],
+    ],
+  );
+});
 
 t.test("rechecks run between two slots until the control plane stops requesting them", async (t) => {
   const [daily, other] = [id(1), id(2)];

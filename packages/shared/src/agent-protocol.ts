@@ -11,22 +11,6 @@ import { Cause, Details, measurementFields } from "./result.ts";
  */
 export const protocolVersion = 1;
 
-/**
- * Optional fields of results, added after the first release of this version. A control plane lists in its
- * pull replies those that it supports; it refuses results with others.
- */
-export const features = ["details", "cause", "http", "snapshot"] as const;
-export type Feature = (typeof features)[number];
-
-/**
- * A control plane that names it takes the answer `busy`; to one that does not, a run that found no place is not
- * answered.
- */
-export const busyFeature = "busy";
-
-/** Feature name: the control plane accepts `load` in pulls; without it a pull with `load` is refused. */
-export const loadFeature = "load";
-
 const Id = Type.String({
   pattern: idPattern,
   description: "UUIDv7",
@@ -98,7 +82,6 @@ export const PullRequest = Type.Object(
         { additionalProperties: false, description: "Load of the agent, shown to operators" },
       ),
     ),
-    /** Optional: an agent of an earlier release expires instead, and its targets move half a minute later. */
     leaving: Type.Optional(
       Type.Literal(true, {
         description: "The agent stops: its targets move to the others of its region. Answered at once, with no checks",
@@ -122,14 +105,11 @@ export const AssignedCheck = Type.Object({
   interval_ms: Type.Integer({ minimum: 1000, description: "Time between two runs, milliseconds", examples: [60_000] }),
   /** When to run next. Off the target's grid only for a target without any result yet, which runs at once. */
   next_due_at: UnixMs,
-  /** Optional: a control plane of an earlier release has no rechecks. */
-  recheck_ms: Type.Optional(
-    Type.Integer({
-      minimum: 1000,
-      description: "Time between rechecks, milliseconds: they run at `slot + j × recheck_ms` until the next slot",
-      examples: [10_000],
-    }),
-  ),
+  recheck_ms: Type.Integer({
+    minimum: 1000,
+    description: "Time between rechecks, milliseconds: they run at `slot + j × recheck_ms` until the next slot",
+    examples: [10_000],
+  }),
   check: AnyCheck,
 });
 export type AssignedCheck = Static<typeof AssignedCheck>;
@@ -170,36 +150,21 @@ export const PullReply = Type.Object(
       description: "Checks at a time per host and port",
       examples: [2],
     }),
-    /** Optional: 1 where an earlier control plane leaves it out. */
-    rdap_max_inflight: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        description: "Concurrent queries to the registry of one top-level domain",
-        examples: [1],
-      }),
-    ),
-    /** Optional: absent in the first release of this version. */
-    features: Type.Optional(
-      Type.Array(Type.String({ maxLength: 40 }), {
-        description: "Optional features of the protocol that this control plane supports",
-        examples: [[...features, busyFeature, loadFeature]],
-      }),
-    ),
+    rdap_max_inflight: Type.Integer({
+      minimum: 1,
+      description: "Concurrent queries to the registry of one top-level domain",
+      examples: [1],
+    }),
     /** True: `checks` is the complete list, and the agent drops all others. */
     full: Type.Boolean({ description: "True: `checks` is the complete list of this agent" }),
     checks: Type.Array(AssignedCheck, { description: "Checks to run from now on" }),
     /** Targets to run no longer. Empty when `full`. */
     drop: Type.Array(Id, { description: "Targets to run no longer" }),
     runs: Type.Array(OnDemandRun, { description: "On-demand runs" }),
-    /**
-     * Those of all targets of the agent, so that an agent that restarts or takes targets over knows them. Optional: an
-     * agent or control plane of an earlier release does without.
-     */
-    rechecks: Type.Optional(
-      Type.Array(Id, {
-        description: "Targets whose last run contradicts the vote of the region: to run once more soon",
-      }),
-    ),
+    /** Those of all targets of the agent, so that an agent that restarts or takes targets over knows them. */
+    rechecks: Type.Array(Id, {
+      description: "Targets whose last run contradicts the vote of the region: to run once more soon",
+    }),
   },
   { title: "PullReply", description: "Changes of the checks of the agent" },
 );
@@ -221,9 +186,7 @@ export const WhoAmIReply = Type.Object(
 );
 export type WhoAmIReply = Static<typeof WhoAmIReply>;
 
-/**
- * Left out where there are none, by agents of earlier releases, and to a control plane that does not name the feature.
- */
+/** Left out where there are none. */
 const optionalDetails = { details: Type.Optional(Details) } as const;
 
 /** Result of one slot. The region follows from the token. */
@@ -308,27 +271,19 @@ export const ResultsReply = Type.Object(
       description: "Results of targets that the region does not probe",
       examples: [0],
     }),
-    /** Optional: a control plane of an earlier release stores what fits no schedule. */
-    dropped_off_schedule: Type.Optional(
-      Type.Integer({
-        description:
-          "Results that fit no schedule: of a slot that the target does not have, of before it existed, or of a" +
-          " run that did not start near its slot",
-        examples: [0],
-      }),
-    ),
-    /**
-     * Also for duplicates: the reply to the first attempt may have been lost. Optional like that of {@link
-     * PullReply}.
-     */
-    rechecks: Type.Optional(
-      Type.Array(Id, {
-        description:
-          "Those targets of the batch whose last run contradicts the vote of the region: to run once more in " +
-          "their next recheck slot",
-        examples: [[]],
-      }),
-    ),
+    dropped_off_schedule: Type.Integer({
+      description:
+        "Results that fit no schedule: of a slot that the target does not have, of before it existed, or of a" +
+        " run that did not start near its slot",
+      examples: [0],
+    }),
+    /** Also for duplicates: the reply to the first attempt may have been lost. */
+    rechecks: Type.Array(Id, {
+      description:
+        "Those targets of the batch whose last run contradicts the vote of the region: to run once more in " +
+        "their next recheck slot",
+      examples: [[]],
+    }),
   },
   { title: "ResultsReply", description: "Every result sent is in exactly one of the counts" },
 );

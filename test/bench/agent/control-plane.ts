@@ -10,7 +10,7 @@ import {
 } from "@statusmesh/shared/agent-protocol";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
-import { phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
+import { phaseMs, recheckMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import type { Teardown } from "../../harness/folder.ts";
 
 const region = "bench";
@@ -55,7 +55,14 @@ export async function stubControlPlane(t: Teardown): Promise<StubControlPlane> {
       if (request.url?.endsWith("/results") === true) {
         const { results } = body as ResultsRequest;
         note(results);
-        return answer({ stored: results.length, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 });
+        return answer({
+          stored: results.length,
+          duplicates: 0,
+          dropped_future: 0,
+          dropped_unassigned: 0,
+          dropped_off_schedule: 0,
+          rechecks: [],
+        });
       }
       const known = (body as { cursor: string | null }).cursor;
       if (known === String(cursor)) {
@@ -72,10 +79,12 @@ export async function stubControlPlane(t: Teardown): Promise<StubControlPlane> {
         cursor: String(cursor),
         jitter_pct: 10,
         per_host_max_inflight: 2,
+        rdap_max_inflight: 1,
         full,
         checks: full ? assigned : [],
         drop: [],
         runs: [],
+        rechecks: [],
       });
     });
   });
@@ -97,7 +106,15 @@ export async function stubControlPlane(t: Teardown): Promise<StubControlPlane> {
         const id = newId();
         const next_due_at =
           when === "together" ? soon : slotAtOrAfter(soon, phaseMs(id, region, intervalMs), intervalMs);
-        return { target_id: id, org_id: newId(), version: "1", interval_ms: intervalMs, next_due_at, check };
+        return {
+          target_id: id,
+          org_id: newId(),
+          version: "1",
+          interval_ms: intervalMs,
+          next_due_at,
+          recheck_ms: recheckMs(intervalMs),
+          check,
+        };
       });
       cursor++;
       wake();

@@ -68,8 +68,7 @@ export async function loadReads(t: Teardown, targetCount: number, more: Record<s
   const begin = hour - dayMs;
   await sql`
     update rollup_progress
-    set next_hour = ${new Date(begin)}, latency_from = ${new Date(hour - busyDays * dayMs)},
-      latency_to = ${new Date(begin)}`;
+    set next_hour = ${new Date(begin)}`;
   await sql`
     insert into rollup_dirty (target_id, hour)
     select id, at from unnest(${busy}::uuid[]) as t (id) cross

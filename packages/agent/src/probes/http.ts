@@ -163,8 +163,7 @@ function receive(
   const { trace, warn } = context;
   const status = response.statusCode ?? 0;
   trace.http_status = status;
-  // A control plane of an earlier release does not send the field.
-  const captures = spec.capture_failures !== false;
+  const captures = spec.capture_failures;
   const location = response.headers.location;
   if (spec.follow_redirects && isRedirect(status) && location !== undefined) {
     if (captures) trace.snapshot = () => snapshotOf(spec, response, null);

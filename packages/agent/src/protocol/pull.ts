@@ -1,5 +1,5 @@
 import { Compile } from "typebox/compile";
-import { loadFeature, type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { type Api, ApiError, backoffMs, type Contact, type Trouble } from "./api.ts";
 import type { CorrectedClock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";
@@ -32,7 +32,7 @@ export interface PullerOptions {
   renewed?: (token: string) => void;
   /** Start of the outage of the agent's own network, Unix ms; null while it works. */
   impairedSince?: () => number | null;
-  /** Load of the agent, sent to a control plane that supports it. */
+  /** Load of the agent. */
   load?: () => NonNullable<PullRequest["load"]>;
   /** Updated by every poll, for `status` and metrics. */
   contact?: Contact;
@@ -50,7 +50,6 @@ export class Puller {
   /** The token of the last pull was refused: look for another one. */
   #refused = false;
   #lastToken: string | null;
-  #takesLoad = false;
   /** Aborts the held poll. */
   #again = new AbortController();
 
@@ -84,7 +83,7 @@ export class Puller {
       capacity: 0,
       leaving: true,
     };
-    // Away, refused, or an earlier release without deregistration: the agent expires.
+    // Away or refused: the agent expires.
     await api.post("/api/agent/pull", request, { timeoutMs: deregisterMs, signal: over.signal }).catch(() => null);
     cancel();
   }
@@ -107,7 +106,6 @@ export class Puller {
       if (token !== null) this.#options.renewed?.(token);
       this.#options.contact?.succeeded(clock.now());
       this.#cursor = reply.cursor;
-      this.#takesLoad = reply.features?.includes(loadFeature) === true;
       this.#failures = 0;
       this.#refused = false;
       if (this.#condition.clear()) log("info", "the control plane answers again");
@@ -115,11 +113,6 @@ export class Puller {
       return empty && clock.monotonic() - started < emptyPauseMs ? emptyPauseMs : 0;
     } catch (error) {
       if (this.#stop.signal.aborted || this.#again.signal.aborted) return 0;
-      // Another replica, or the same one after a downgrade, may be of a release that refuses the field.
-      if (this.#takesLoad && error instanceof ApiError && error.trouble === "rejected") {
-        this.#takesLoad = false;
-        return emptyPauseMs;
-      }
       return this.#failed(
         error instanceof ApiError
           ? error
@@ -138,7 +131,7 @@ export class Puller {
       cursor: this.#cursor,
       capacity: capacity(),
       ...(since === null ? {} : { impaired_since: since }),
-      ...(this.#takesLoad && load !== undefined ? { load: load() } : {}),
+      ...(load !== undefined ? { load: load() } : {}),
     };
     let arrived = 0;
     const signal = AbortSignal.any([this.#stop.signal, this.#again.signal]);

@@ -1,7 +1,14 @@
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import t, { type Test } from "tap";
-import type { AgentResult, PullReply, PullRequest, ResultsRequest, RunReply } from "@statusmesh/shared/agent-protocol";
+import type {
+  AgentResult,
+  PullReply,
+  PullRequest,
+  ResultsReply,
+  ResultsRequest,
+  RunReply,
+} from "@statusmesh/shared/agent-protocol";
 import { backoffMs, connectApi } from "./api.ts";
 import { correctedClock } from "../clock.ts";
 import { Puller } from "./pull.ts";
@@ -25,7 +32,14 @@ const measurement = {
 const result = (n: number): { result: AgentResult } => ({
   result: { target_id: id(n), scheduled_at: n, timestamp: n, skip: false, ...measurement },
 });
-const receipt = { stored: 1, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 };
+const receipt: ResultsReply = {
+  stored: 1,
+  duplicates: 0,
+  dropped_future: 0,
+  dropped_unassigned: 0,
+  dropped_off_schedule: 0,
+  rechecks: [],
+};
 
 interface Answer {
   status?: number;
@@ -179,51 +193,6 @@ t.test("a revoked token keeps the spool and is logged once", async (t) => {
   t.match(logged, [
     { level: "error", msg: /^results cannot be reported and are kept \(status 401: The token is not valid/ },
   ]);
-});
-
-const details = {
-  domain: "example.org",
-  days_remaining: 74,
-  expiration_date: "2027-02-04T12:00:00.000Z",
-  registrar: null,
-};
-
-t.test("optional fields are sent only to a control plane that supports them", async (t) => {
-  const unknown = { status: 400, body: { error: { code: "UNKNOWN_FIELD", message: "no details here" } } };
-  const older = ({ results, runs }: ResultsRequest): Answer =>
-    [...results, ...runs].some((one) => "details" in one) ? unknown : { body: receipt };
-  const first = await reporting(t, older);
-  first.reporter.add({ result: { ...result(1).result, details } });
-  await until(() => first.stats.reported === 1, "the older control plane takes it");
-  t.equal(first.requests.length, 1, "and was not asked to take details");
-
-  // During an update an older replica may answer after a newer one has been asked what it takes.
-  const mixed = await reporting(t, older);
-  mixed.reporter.takes = new Set(["details"]);
-  mixed.reporter.add({ result: { ...result(2).result, details } });
-  mixed.reporter.add({
-    run: { run_id: id(3), timestamp: 3, matched_expectations: true, warnings: [], ...measurement, details },
-  });
-  await until(() => mixed.stats.reported === 2, "the older replica takes them");
-  t.equal(mixed.stats.dropped, 0);
-  t.notOk(mixed.logged.some(({ level }) => level === "error"));
-
-  const newer = await reporting(t, () => ({ body: receipt }));
-  newer.reporter.takes = new Set(["details"]);
-  newer.reporter.add({ result: { ...result(4).result, details } });
-  await until(() => newer.stats.reported === 1, "the newer control plane takes it");
-  const cause = { status: "down" as const, error: "connection refused" };
-  newer.reporter.add({ result: { ...result(5).result, details, cause } });
-  await until(() => newer.stats.reported === 2, "nor does it refuse a result with a field that it does not name");
-  const sent = newer.bodies().flatMap((body) => body.results);
-  t.strictSame(sent, [
-    { ...result(4).result, details },
-    { ...result(5).result, details },
-  ]);
-  newer.reporter.takes = new Set(["cause"]);
-  newer.reporter.add({ result: { ...result(6).result, details, cause } });
-  await until(() => newer.stats.reported === 3, "the cause alone");
-  t.strictSame(newer.bodies().at(-1)?.results, [{ ...result(6).result, cause }]);
 });
 
 t.test("routine results wait up to a second, or until an urgent one", async (t) => {
@@ -390,10 +359,12 @@ const reply = (change: Partial<PullReply> = {}): PullReply => ({
   cursor: "c",
   jitter_pct: 10,
   per_host_max_inflight: 2,
+  rdap_max_inflight: 1,
   full: false,
   checks: [],
   drop: [],
   runs: [],
+  rechecks: [],
   ...change,
 });
 
@@ -450,28 +421,15 @@ t.test("pulls send the cursor of the last applied reply", async (t) => {
   t.pass("a stop ends the poll that is held");
 });
 
-t.test("the load is sent only to a control plane that supports it", async (t) => {
-  const { applied, requests } = await pulling(
+t.test("each pull reports the load", async (t) => {
+  const { requests } = await pulling(
     t,
-    (body, n) => {
-      if (n >= 4) return new Promise(() => undefined);
-      if (n === 2 && body.load !== undefined) return { status: 400, body: { error: { code: "UNKNOWN_FIELD" } } };
-      return { body: reply({ full: true, cursor: `${n}`, ...(n < 2 ? { features: ["load"] } : {}) }) };
-    },
+    (_body, n) => (n >= 1 ? new Promise(() => undefined) : { body: reply({ full: true }) }),
     undefined,
     () => ({ waiting: 3, lag_ms: 4 }),
   );
-  await until(() => requests.length >= 5, "five polls");
-  t.strictSame(
-    requests.map(({ body }) => (body as PullRequest).load ?? null),
-    [null, { waiting: 3, lag_ms: 4 }, { waiting: 3, lag_ms: 4 }, null, null],
-  );
-  t.strictSame(
-    requests.map(({ body }) => (body as PullRequest).cursor),
-    [null, "0", "1", "1", "3"],
-    "the cursor stays",
-  );
-  t.equal(applied.length, 3);
+  await until(() => requests.length >= 2, "two polls");
+  for (const { body } of requests) t.match(body, { load: { waiting: 3, lag_ms: 4 } });
 });
 
 t.test("recovery after an outage of the control plane", async (t) => {

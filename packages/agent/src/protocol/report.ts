@@ -3,8 +3,6 @@ import {
   maxBatch,
   protocolVersion,
   type AgentResult,
-  type Feature,
-  features,
   ResultsReply,
   type ResultsRequest,
   type RunReply,
@@ -61,8 +59,6 @@ export class Reporter {
   readonly #condition: Once;
   readonly #abort = new AbortController();
   readonly #lanes: Record<Lane, LaneState> = { fresh: newLane(), backlog: newLane() };
-  /** Set by each pull: a control plane of an earlier release refuses results with other optional fields. */
-  takes: ReadonlySet<Feature> = new Set();
   #notBefore = -Infinity;
   #failures = 0;
   #draining: (() => void) | null = null;
@@ -205,25 +201,12 @@ export class Reporter {
     return refused.length;
   }
 
-  /**
-   * A replica of an earlier release behind the same address refuses optional fields, and gets the results without them.
-   */
   async #post(records: readonly SpoolRecord[]): Promise<void> {
-    if (!records.some(hasExtras)) return await this.#postAs(records, none);
-    try {
-      await this.#postAs(records, this.takes);
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.trouble !== "rejected" || this.takes.size === 0) throw error;
-      await this.#postAs(records, none);
-    }
-  }
-
-  async #postAs(records: readonly SpoolRecord[], takes: ReadonlySet<Feature>): Promise<void> {
     const results: AgentResult[] = [];
     const runs: RunReply[] = [];
     for (const record of records) {
-      if ("result" in record) results.push(withOnly(takes, record.result));
-      else runs.push(withOnly(takes, record.run));
+      if ("result" in record) results.push(record.result);
+      else runs.push(record.run);
     }
     const request: ResultsRequest = { protocol: protocolVersion, results, runs };
     const reply = await this.#options.api.post("/api/agent/results", request, {
@@ -232,15 +215,14 @@ export class Reporter {
     });
     // Any server may answer 200, for example a captive portal; only an acknowledgement counts.
     if (!validReply.Check(reply)) throw new ApiError("unexpected", "the answer is not a receipt for results");
-    if (reply.rechecks !== undefined)
-      this.#options.onReceipt?.(
-        results.map((result) => result.target_id),
-        new Set(reply.rechecks),
-      );
+    this.#options.onReceipt?.(
+      results.map((result) => result.target_id),
+      new Set(reply.rechecks),
+    );
     if (reply.dropped_future > 0) {
       this.#options.log("warn", "the control plane dropped results from the future", { count: reply.dropped_future });
     }
-    const { dropped_off_schedule: violations = 0 } = reply;
+    const { dropped_off_schedule: violations } = reply;
     if (violations > 0) {
       this.#options.log("warn", "the control plane dropped results that fit no schedule; its log says why", {
         count: violations,
@@ -271,21 +253,6 @@ export class Reporter {
       trouble === "away" ? (retryAfterMs ?? backoffMs(attempt, 250, 30_000)) : backoffMs(0, slowRetryMs, slowRetryMs);
     this.#notBefore = Math.max(this.#notBefore, clock.monotonic() + wait);
   }
-}
-
-const none: ReadonlySet<Feature> = new Set();
-
-const hasExtras = (record: SpoolRecord): boolean => {
-  const sent: Partial<Record<Feature, unknown>> = "result" in record ? record.result : record.run;
-  return features.some((feature) => feature in sent);
-};
-
-/** The result without optional fields that the control plane does not accept. */
-function withOnly<T extends Partial<Record<Feature, unknown>>>(takes: ReadonlySet<Feature>, sent: T): T {
-  if (!features.some((feature) => feature in sent && !takes.has(feature))) return sent;
-  const plain = { ...sent };
-  for (const feature of features) if (!takes.has(feature)) delete plain[feature];
-  return plain;
 }
 
 function nameOf(record: SpoolRecord): Record<string, string | number> {

@@ -33,6 +33,7 @@ function setup() {
     version: "1",
     interval_ms: intervalMs,
     next_due_at: slotAtOrAfter(clock.now(), phaseMs(id(n), region, intervalMs), intervalMs),
+    recheck_ms: 10_000,
     check: { type: "tcp" },
     ...change,
   });
@@ -139,12 +140,6 @@ t.test("a recheck runs once, in the next slot of its grid", async (t) => {
   await clock.pass(20_000);
   t.strictSame(rechecks(), [10_000], "none when the vote is settled");
   schedule.recheck(id(2));
-  apply([assigned(3)]);
-  await clock.pass(intervalMs);
-  starts.length = 0;
-  schedule.recheck(id(3));
-  await clock.pass(intervalMs);
-  t.strictSame(rechecks(), [], "none without their distance: the control plane is of an earlier release");
 });
 
 t.test("a recheck keeps its distance to the start of a late run", async (t) => {

@@ -192,7 +192,7 @@ export class Schedule {
     // The reply to the run in flight decides.
     if (entry.running !== null) return false;
     entry.rechecks++;
-    const late = now - due.startAt > entry.check.recheck_ms! / 2;
+    const late = now - due.startAt > entry.check.recheck_ms / 2;
     if (!late && this.#begin(due, now)) return true;
     this.#planRecheck(entry, late ? now : due.slot + 1);
     return false;
@@ -239,7 +239,6 @@ export class Schedule {
   #planRecheck(entry: Entry, fromMs: number): void {
     const { check, phase, next, startedAt, rechecks } = entry;
     const { target_id: id, interval_ms: intervalMs, recheck_ms: usual } = check;
-    if (usual === undefined) return;
     const recheckMs = rechecks < closeRechecks ? usual : closeRechecks * usual;
     const slot = nextRecheck({ phase, intervalMs, recheckMs }, Math.max(fromMs, startedAt + usual / 3));
     if (slot === null) return;

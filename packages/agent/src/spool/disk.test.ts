@@ -106,20 +106,6 @@ t.test("flushed results survive a crash, complete and in order", async (t) => {
   t.equal(fs.statSync(join(folder, segments()[0]!)).mode & 0o777, 0o600);
 });
 
-/** Two results as the release before details wrote them. */
-const olderSegment = Buffer.from(
-  [
-    "U01TUE9PTAoAAAABAAAAORyOOfl7ImJhc2UiOjEsInJlZ2lvbiI6ImZyYSIs",
-    "InN0YXRlIjp7ImRvbmUiOltdLCJkcm9wcGVkIjowfX0AAABcfFitgX",
-    "JbIjAwMDAwMDAwLTAwMDAtNzAwMC04MDAwLTAwMDAwMDAwMDAwMSIsMSw0LD",
-    "AsInVwIixudWxsLDIwMCw1MTIsMC4yLDAuNDEzLG51bGwsMTIuNSwx",
-    "My4yMDhdAAAAcNcGfNZyWyIwMDAwMDAwMC0wMDAwLTcwMDAtODAwMC0wMDAw",
-    "MDAwMDAwMDIiLDIsNSwwLCJ1cCIsIntcImRheXNfcmVtYWluaW5nXC",
-    "I6NX0iLDIwMCw1MTIsMC4yLDAuNDEzLG51bGwsMTIuNSwxMy4yMDhd",
-  ].join(""),
-  "base64",
-);
-
 const largestSnapshot = boundedSnapshot({
   status_line: "€".repeat(200),
   headers: Array.from({ length: 40 }, () => ({ name: '"'.repeat(50), value: "€".repeat(52) })),
@@ -128,25 +114,20 @@ const largestSnapshot = boundedSnapshot({
   body_state: "truncated",
 });
 
-t.test("optional fields survive a restart, and segments of the first release are read", async (t) => {
+t.test("optional fields survive a restart", async (t) => {
   const details = {
     days_remaining: 74,
     not_after: "2027-02-04T12:00:00.000Z",
     subject_common_name: "shop.example.org",
     issuer_common_name: null,
   };
-  const { open, path } = place(t);
-  fs.writeFileSync(path(segmentName(1)), olderSegment);
+  const { open } = place(t);
   const spool = await open();
-  spool.append({ result: { ...result(3), details } });
+  const records = [{ result: result(1) }, { result: { ...result(3), details } }];
+  for (const record of records) spool.append(record);
   await spool.flush();
   const again = await open();
-  const batch = await again.take(10, "backlog");
-  t.strictSame(batch?.records, [
-    { result: result(1) },
-    { result: result(2, '{"days_remaining":5}') },
-    { result: { ...result(3), details } },
-  ]);
+  t.strictSame((await again.take(10, "backlog"))?.records, records);
   const into = Buffer.alloc(maxFrame);
   const sizeOf = (one: AgentResult): number => writeResult(into, 0, one);
   t.equal(sizeOf({ ...result(1), details: null }), sizeOf(result(1)), "no details take no room");

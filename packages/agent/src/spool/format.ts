@@ -1,7 +1,7 @@
 import { crc32 } from "node:zlib";
 import Type from "typebox";
 import { Compile } from "typebox/compile";
-import { AgentResult, type Feature } from "@statusmesh/shared/agent-protocol";
+import { AgentResult } from "@statusmesh/shared/agent-protocol";
 
 /*
  * A segment is a header followed by frames; all numbers are big-endian:
@@ -127,10 +127,11 @@ function encodeResult(r: AgentResult): string {
     r.tls_ms,
     r.ttfb_ms,
     r.total_ms,
-    // The first release has the places above, and ignores further ones.
     ...optionalPlaces(r),
   ]);
 }
+
+type OptionalField = "details" | "cause" | "http" | "snapshot";
 
 /** Optional fields, by position; null in place of an absent one before a present one. */
 function optionalPlaces({ details, cause, http, snapshot }: AgentResult): unknown[] {
@@ -162,7 +163,7 @@ export function decodeResult(text: string): AgentResult | null {
     http,
     snapshot,
   ] = row as unknown[];
-  const result: Record<Exclude<keyof AgentResult, Feature>, unknown> & Partial<Record<Feature, unknown>> = {
+  const result: Record<Exclude<keyof AgentResult, OptionalField>, unknown> & Partial<Record<OptionalField, unknown>> = {
     target_id,
     scheduled_at,
     timestamp,

@@ -5,9 +5,6 @@ import { HttpCheck } from "./http-spec.ts";
 
 export { type ExpectedStatus, HttpCheck } from "./http-spec.ts";
 
-/** Names that versions up to 0.1 recognised as secrets; other values they stored unsealed. */
-const sealedBefore = /authorization|cookie|token|secret|password|api-?key|signature|credential/i;
-
 export const http: CheckKind<typeof HttpCheck> = {
   type: "http",
   label: "HTTP",
@@ -44,8 +41,6 @@ export const http: CheckKind<typeof HttpCheck> = {
       bearer_token: spec.bearer_token === null ? null : change(spec.bearer_token, "/bearer_token"),
     };
   },
-
-  formerlyPlain: (pointer) => pointer.startsWith("/headers/") && !sealedBefore.test(pointer.slice("/headers/".length)),
 
   secretsGoTo(spec) {
     const url = new URL(spec.url);

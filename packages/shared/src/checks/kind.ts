@@ -43,8 +43,6 @@ export interface CheckKind<S extends TSchema = TSchema, D = never> {
   url?(spec: Static<S>): URL;
   /** Returns a copy with `change` applied to every secret. `pointer` names the field. */
   mapSecrets(spec: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
-  /** True for a secret that earlier versions stored unsealed; it is sealed at the next write. */
-  formerlyPlain?(pointer: string): boolean;
   /**
    * The server that gets the secrets; null for a kind without secrets. An edit that changes it must send every stored
    * secret again. Called after {@link rules}.
@@ -111,7 +109,7 @@ export function hostOrThrow(host: string, pointer: string): string {
 
 /**
  * Refuses a host with an invisible character: resolvers and URL parsers drop some of them, and the monitor would show
- * another name than it checks. Applies to input; stored rows of earlier versions keep running.
+ * another name than it checks. Applies to input only.
  */
 export function refuseUnseen(text: string, code: ErrorCode, pointer: string): void {
   const found = unseenIn(text);

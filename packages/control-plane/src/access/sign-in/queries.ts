@@ -5,14 +5,13 @@ export interface FlowRow {
   browserHash: Buffer;
   provider: string;
   returnTo: string;
-  now: Date;
   expiresAt: Date;
 }
 
 export async function insertFlow(sql: Db, row: FlowRow): Promise<void> {
   await sql`
-    insert into sign_in_flows (state_hash, browser_hash, provider, return_to, created_at, expires_at)
-    values (${row.stateHash}, ${row.browserHash}, ${row.provider}, ${row.returnTo}, ${row.now}, ${row.expiresAt})`;
+    insert into sign_in_flows (state_hash, browser_hash, provider, return_to, expires_at)
+    values (${row.stateHash}, ${row.browserHash}, ${row.provider}, ${row.returnTo}, ${row.expiresAt})`;
 }
 
 /**

@@ -80,14 +80,12 @@ export interface Begun {
 export async function beginSignIn(system: System, provider: Provider, returnTo: string): Promise<Begun> {
   const flow: Flow = { redirectUri: redirectUri(system, provider), state: newToken(""), browser: newToken("") };
   const url = await provider.authorizationUrl(flow);
-  const now = new Date(system.clock.now());
   await queries.insertFlow(system.sql, {
     stateHash: hashToken(flow.state),
     browserHash: hashToken(flow.browser),
     provider: provider.name,
     returnTo,
-    now,
-    expiresAt: new Date(now.getTime() + flowMs),
+    expiresAt: new Date(system.clock.now() + flowMs),
   });
   return { url, browser: flow.browser };
 }

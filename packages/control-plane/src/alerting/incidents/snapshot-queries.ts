@@ -39,8 +39,8 @@ export async function insertSnapshots(sql: Db, region: string, snapshots: readon
     on conflict (target_id, region, slot) do nothing`;
 }
 
-/** SQL condition on `t`: the target keeps responses. A check of an earlier release has no such field. */
-const isCapturing = (sql: Db) => sql`(t.kind = 'http' and coalesce((t.spec ->> 'capture_failures')::boolean, true))`;
+/** SQL condition on `t`: the target keeps responses. */
+const isCapturing = (sql: Db) => sql`(t.kind = 'http' and (t.spec ->> 'capture_failures')::boolean)`;
 
 /**
  * Deletes superfluous snapshots of the targets in a region. The first one within each incident stays, and of those

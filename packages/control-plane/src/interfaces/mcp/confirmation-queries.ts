@@ -15,8 +15,8 @@ export async function insertConfirmation(
   max: number,
 ): Promise<boolean> {
   const { count } = await sql`
-    insert into mcp_elicitations (id, session_id, request_id, created_at, expires_at)
-    select ${row.id}, ${row.sessionId}, ${row.requestId}, ${row.now}, ${row.expiresAt}
+    insert into mcp_elicitations (id, session_id, request_id, expires_at)
+    select ${row.id}, ${row.sessionId}, ${row.requestId}, ${row.expiresAt}
     where (select count(*) from mcp_elicitations
       where session_id = ${row.sessionId} and answer is null and expires_at > ${row.now}) < ${max}`;
   return count > 0;

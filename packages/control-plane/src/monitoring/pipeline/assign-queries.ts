@@ -50,7 +50,7 @@ export async function selectChangedTargets(
         or exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}))`;
   const deleted = await sql<{ target_id: string }[]>`
     select target_id from deleted_targets
-    where ${isNew(sql`changed_xid`)} and (regions is null or ${region} = any(regions))`;
+    where ${isNew(sql`changed_xid`)} and ${region} = any(regions)`;
   return { rows, deleted: deleted.map((row) => row.target_id) };
 }
 

@@ -196,8 +196,8 @@ t.test("after a restore into another cluster agents get everything once, then ch
   // Rows of a cluster with higher transaction ids: a dump contains them as they are.
   await sql`update targets set changed_xid = '900000000'`;
   await sql`
-    insert into deleted_targets (target_id, org_id, deleted_at, changed_xid)
-    values (${newId()}, ${ctx.orgId}, now(), '900000000')`;
+    insert into deleted_targets (target_id, org_id, deleted_at, regions, changed_xid)
+    values (${newId()}, ${ctx.orgId}, now(), '{eu}', '900000000')`;
   t.match(
     await glance(mesh, agent, cursor),
     { full: false, checks: [], drop: [] },

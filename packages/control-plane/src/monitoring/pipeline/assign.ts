@@ -3,9 +3,6 @@ import type { CheckSpec } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import {
   type AssignedCheck,
-  busyFeature,
-  features,
-  loadFeature,
   protocolVersion,
   type PullReply,
   type PullRequest,
@@ -51,8 +48,8 @@ interface Cursor {
    */
   history: string;
   agents: string;
-  /** Digest of the targets to recheck; absent in cursors of an earlier release. */
-  rechecks?: string;
+  /** Digest of the targets to recheck. */
+  rechecks: string;
   at: number;
 }
 
@@ -118,7 +115,6 @@ const setting = (ctx: AgentCtx) => ({
   jitter_pct: ctx.config.scheduler.jitter_pct,
   per_host_max_inflight: ctx.config.checker.per_host_max_inflight,
   rdap_max_inflight: ctx.config.checker.rdap_max_inflight,
-  features: [...features, busyFeature, loadFeature],
 });
 
 interface Look {

@@ -923,7 +923,7 @@ t.test(
     const given = async (agent: AgentCtx) => {
       const request = { protocol: protocolVersion, agent_version: "1.0.0", cursor: null, capacity: 0 };
       const { rechecks, checks } = await pull(agent, hub, request, AbortSignal.abort());
-      return [rechecks!.includes(id), checks.find((check) => check.target_id === id)?.recheck_ms];
+      return [rechecks.includes(id), checks.find((check) => check.target_id === id)?.recheck_ms];
     };
     clock.advance(10 * minute);
     const slot = gridSlot(id, "eu", minute, noon + 5 * minute);

@@ -63,10 +63,10 @@ export async function claimRuns(sql: Db, { agentId, region, limit, now, requeste
 }
 
 /** Stores the first reply of the agent that claimed the run, and wakes the caller. */
-export async function storeReply(sql: Db, agentId: string, reply: RunReply, now: Date): Promise<void> {
+export async function storeReply(sql: Db, agentId: string, reply: RunReply): Promise<void> {
   await sql`
     with answered as (
-      update on_demand_runs set reply = ${sql.json(reply as never)}, replied_at = ${now}
+      update on_demand_runs set reply = ${sql.json(reply as never)}
       where id = ${reply.run_id} and claimed_by = ${agentId} and reply is null returning id)
     select pg_notify('sm_runs_done', id::text) from answered`;
 }

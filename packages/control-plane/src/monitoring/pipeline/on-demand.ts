@@ -161,7 +161,7 @@ function openRun({ sealer }: AgentCtx, { id, spec }: queries.RunRow): CheckSpec 
 
 /** Stores an agent's replies to its runs and wakes the callers. */
 export async function recordRunReplies(ctx: AgentCtx, replies: readonly RunReply[]): Promise<void> {
-  for (const reply of replies) await queries.storeReply(ctx.sql, ctx.agentId, reply, new Date(ctx.clock.now()));
+  for (const reply of replies) await queries.storeReply(ctx.sql, ctx.agentId, reply);
 }
 
 /** Seals up to `limit` waiting runs after `after`, by id, under the current key. For rotate-kek. */

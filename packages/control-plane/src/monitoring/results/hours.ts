@@ -23,12 +23,12 @@ export interface Sources {
 
 /**
  * Splits a range into whole hours with sums and the rest: partial hours at both ends and hours that are not rolled up
- * yet. `summed` are the hours with sums; null for none.
+ * yet. Hours before `countedTo` have sums; null: none has.
  */
-export function sourcesOf(range: Range, summed: Range | null): Sources {
-  if (summed === null) return { hours: null, runs: [range] };
-  const first = Math.max(Math.ceil(range.from.getTime() / hourMs) * hourMs, summed.from.getTime());
-  const end = Math.min(Math.floor(range.to.getTime() / hourMs) * hourMs, summed.to.getTime());
+export function sourcesOf(range: Range, countedTo: Date | null): Sources {
+  if (countedTo === null) return { hours: null, runs: [range] };
+  const first = Math.ceil(range.from.getTime() / hourMs) * hourMs;
+  const end = Math.min(Math.floor(range.to.getTime() / hourMs) * hourMs, countedTo.getTime());
   if (end <= first) return { hours: null, runs: [range] };
   const hours = { from: new Date(first), to: new Date(end) };
   return {

@@ -75,8 +75,7 @@ async function latencyRows(
     };
   // Without raw results nothing is finer than an hour.
   const width = Math.max(bucketSecs, hourSecs);
-  const { latency_from: from, latency_to: to } = target;
-  const sources = sourcesOf(range, from === null || to === null ? null : { from, to });
+  const sources = sourcesOf(range, target.counted_to);
   return {
     target,
     range,

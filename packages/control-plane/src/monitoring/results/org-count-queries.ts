@@ -41,7 +41,7 @@ export async function gatherOrgCounts(sql: Db): Promise<void> {
     with taken as (delete from org_hours_new returning org_id, hour, at, up, down, degraded, error),
       by_second as (
         insert into org_seconds as s (org_id, at, up, down, degraded, error)
-        select org_id, coalesce(at, hour), sum(up), sum(down), sum(degraded), sum(error)
+        select org_id, at, sum(up), sum(down), sum(degraded), sum(error)
         from taken group by 1, 2 order by 1, 2
         on conflict (org_id, at) do update set up = s.up + excluded.up, down = s.down + excluded.down,
           degraded = s.degraded + excluded.degraded, error = s.error + excluded.error)
@@ -107,7 +107,7 @@ export async function selectOrgCounts(sql: Db, orgId: string, nowMs: number): Pr
       select up, down, degraded, error from org_seconds
       where org_id = ${orgId} and at >= ${from} and at < ${firstHour}
       union all
-      select up, down, degraded, error from org_hours_new where org_id = ${orgId} and coalesce(at, hour) >= ${from}
+      select up, down, degraded, error from org_hours_new where org_id = ${orgId} and at >= ${from}
       union all
       select -n.up, -n.down, -n.degraded, -n.error
       from (select target_id from deleted_targets where org_id = ${orgId} and not uncounted limit ${deletedAtOnce}) d

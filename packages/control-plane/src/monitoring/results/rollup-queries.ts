@@ -5,33 +5,20 @@ import { changeColumns, changesOfRuns, latencyColumns, latencyOfRuns } from "./e
 /** Writes where the rollup begins, unless it has begun. */
 export async function startProgress(sql: Db, hour: Date): Promise<void> {
   await sql`
-    insert into rollup_progress (next_hour, latency_from, latency_to) values (${hour}, ${hour}, ${hour})
-    on conflict do nothing`;
-}
-
-/** How far the rollup is. */
-export interface Progress {
-  /** The next hour to count for everybody. */
-  next_hour: Date;
-  /** The hours whose latency is summed up: from the first, up to the second. */
-  latency_from: Date;
-  latency_to: Date;
+    insert into rollup_progress (next_hour) values (${hour}) on conflict do nothing`;
 }
 
 /**
- * Null before it began. Its lock makes rollups wait for each other: a day is the sum of hours, and two sums at once
+ * The next hour to count for everybody; null before the rollup began. Its lock makes rollups wait for each other: a day is the sum of hours, and two sums at once
  * would miss each other's.
  */
-export async function lockProgress(sql: Db): Promise<Progress | null> {
-  const [row] = await sql<Progress[]>`
-    select next_hour, coalesce(latency_from, next_hour) as latency_from,
-      coalesce(latency_to, next_hour) as latency_to from rollup_progress for update`;
-  return row ?? null;
+export async function lockProgress(sql: Db): Promise<Date | null> {
+  const [row] = await sql<{ next_hour: Date }[]>`select next_hour from rollup_progress for update`;
+  return row?.next_hour ?? null;
 }
 
-export async function writeProgress(sql: Db, { next_hour, latency_from, latency_to }: Progress): Promise<void> {
-  await sql`
-    update rollup_progress set next_hour = ${next_hour}, latency_from = ${latency_from}, latency_to = ${latency_to}`;
+export async function writeProgress(sql: Db, nextHour: Date): Promise<void> {
+  await sql`update rollup_progress set next_hour = ${nextHour}`;
 }
 
 /** The runs of one target in one hour by region; for a lateral join. Only runs that are evidence count. */

@@ -12,12 +12,6 @@ const marksAtOnce = 500;
 const statementMs = 600_000;
 
 /**
- * Hours from before latency sketches that one run sums up: 2 to 4 s each with 10,000 targets and a check per minute,
- * 90 days within four hours.
- */
-const backfillAtOnce = 12;
-
-/**
  * Brings the hourly and daily sums up to date: every hour that ended more than two minutes ago, and the hours that
  * late results have marked. Each step is one idempotent transaction, so the next run completes the work of a killed
  * process. `signal` ends the work between two steps.
@@ -30,63 +24,37 @@ export async function rollUp(system: System, signal?: AbortSignal): Promise<void
   for (let left = await queries.countDirty(system.sql); left > 0 && !signal?.aborted; left -= marksAtOnce) {
     if ((await repairMarked(system)) === 0) break;
   }
-  for (let left = backfillAtOnce; left > 0 && !signal?.aborted; left--) {
-    if (!(await rollEarlierLatency(system))) break;
-  }
 }
 
 /** True when an hour was due. */
 async function rollNextHour(system: System): Promise<boolean> {
   return await inTransaction(system, async ({ sql, clock }) => {
-    const progress = (await queries.lockProgress(sql)) ?? (await begin({ ...system, sql }));
-    if (progress === null) return false;
-    const { next_hour, latency_from, latency_to } = progress;
-    // During an update, a replica of the previous version counts an hour without its latency.
-    const caughtUp = latency_to.getTime() >= next_hour.getTime();
-    const hour = caughtUp ? next_hour : latency_to;
-    if (hour.getTime() + hourMs + settleMs > clock.now()) return false;
+    const hour = (await queries.lockProgress(sql)) ?? (await begin({ ...system, sql }));
+    if (hour === null || hour.getTime() + hourMs + settleMs > clock.now()) return false;
     await allowTime(sql, statementMs);
-    if (caughtUp) {
-      await queries.rollHour(sql, hour);
-      await queries.rollChanges(sql, hour);
-      await queries.rollDay(sql, hour.toISOString().slice(0, 10));
-    }
+    await queries.rollHour(sql, hour);
+    await queries.rollChanges(sql, hour);
+    await queries.rollDay(sql, hour.toISOString().slice(0, 10));
     await queries.rollLatency(sql, hour);
-    const end = new Date(hour.getTime() + hourMs);
-    await queries.writeProgress(sql, { next_hour: caughtUp ? end : next_hour, latency_from, latency_to: end });
+    await queries.writeProgress(sql, new Date(hour.getTime() + hourMs));
     return true;
   });
 }
 
 /** The first rollup begins with the oldest day that can hold a result. */
-async function begin(system: System): Promise<queries.Progress | null> {
+async function begin(system: System): Promise<Date | null> {
   const oldest = await oldestAcceptable(system.sql);
   await queries.startProgress(system.sql, new Date(hourOf((oldest ?? new Date(system.clock.now())).getTime())));
   return await queries.lockProgress(system.sql);
 }
 
-/** Sums up the latency of the hour before those that have it, as long as there are results: true when there was one. */
-async function rollEarlierLatency(system: System): Promise<boolean> {
-  return await inTransaction(system, async ({ sql }) => {
-    const progress = await queries.lockProgress(sql);
-    const oldest = await oldestAcceptable(sql);
-    if (progress === null || oldest === null) return false;
-    const hour = new Date(progress.latency_from.getTime() - hourMs);
-    if (hour < oldest) return false;
-    await allowTime(sql, statementMs);
-    await queries.rollLatency(sql, hour);
-    await queries.writeProgress(sql, { ...progress, latency_from: hour });
-    return true;
-  });
-}
-
 /** Works off marks and returns their number. Hours that are not rolled up yet keep theirs. */
 async function repairMarked(system: System): Promise<number> {
   return await inTransaction(system, async ({ sql }) => {
-    const progress = await queries.lockProgress(sql);
-    if (progress === null) return 0;
+    const nextHour = await queries.lockProgress(sql);
+    if (nextHour === null) return 0;
     // Marks are consumed without waiting for locks, and before the counting, which therefore sees their rows.
-    const marks = await queries.takeDirty(sql, progress.next_hour, marksAtOnce);
+    const marks = await queries.takeDirty(sql, nextHour, marksAtOnce);
     if (marks.length === 0) return 0;
     await queries.rollMarked(sql, marks);
     await queries.rollMarkedLatency(sql, marks);

@@ -54,8 +54,7 @@ export async function readResults(
 /** Number of results in the range; long ranges take stored whole hours. */
 async function countAll({ sql, orgId, clock }: OrgReader, target: ResultTarget, range: Range, region: string | null) {
   const inner = surelyIn(target, range);
-  const counted = target.counted_to === null ? null : { from: new Date(0), to: target.counted_to };
-  const { hours } = isByHour(range, clock.now()) ? sourcesOf(inner, counted) : { hours: null };
+  const { hours } = isByHour(range, clock.now()) ? sourcesOf(inner, target.counted_to) : { hours: null };
   if (hours === null) return await queries.countResults(sql, orgId, target, range, region, inner);
   const rest = await queries.countResults(sql, orgId, target, range, region, inner, hours);
   return rest + (await countByHour(sql, orgId, target, hours, region));
@@ -71,9 +70,8 @@ export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Pro
 export async function readUptime(reader: OrgReader, targetId: string, input: RangeInput): Promise<Uptime> {
   const { target, range, region } = await resolve(reader, targetId, input);
   const { sql, orgId } = reader;
-  const counted = target.counted_to === null ? null : { from: new Date(0), to: target.counted_to };
   const counts = isByHour(range, reader.clock.now())
-    ? await queries.countStatusesByHour(sql, orgId, target, sourcesOf(range, counted), region)
+    ? await queries.countStatusesByHour(sql, orgId, target, sourcesOf(range, target.counted_to), region)
     : await queries.countStatuses(sql, orgId, target, range, region);
   const { up, down, degraded, error } = counts;
   return { total: up + down + degraded + error, up, down, degraded, error, uptime_pct: uptimePct(counts) ?? 100 };
@@ -102,8 +100,7 @@ export async function readPeriods(
   const { limit, offset, ongoing_only: ongoing } = input;
   const { sql, orgId, clock } = reader;
   const changesIn = async (part: Range, withFailing: boolean) => {
-    const counted = target.counted_to === null ? null : { from: new Date(0), to: target.counted_to };
-    return await selectChanges(sql, orgId, target, sourcesOf(part, counted), withFailing);
+    return await selectChanges(sql, orgId, target, sourcesOf(part, target.counted_to), withFailing);
   };
   // All of the history, so that a period is the same one in every range.
   const end = new Date(hourOf(clock.now()) + dayMs);

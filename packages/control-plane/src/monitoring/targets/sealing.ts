@@ -7,25 +7,13 @@ import {
   type ReadBatch,
   unreadable,
 } from "../../platform/crypto/opening.ts";
-import { inPlain, isStoredForm, UnreadableSecret } from "../../platform/crypto/seal.ts";
+import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
 import * as queries from "./sealing-queries.ts";
 
 /** Additional data of the seal. The field's name is not escaped as in a pointer, because stored rows have it so. */
 const placeOf = (targetId: string, pointer: string): string =>
   `targets/${targetId}${pointer.replaceAll("~1", "/").replaceAll("~0", "~")}`;
-
-/**
- * The stored check with every secret in a form that a sealer recognises, also where an earlier version stored it as
- * plain text.
- */
-function stored(spec: CheckSpec): CheckSpec {
-  const kind = kindOf(spec);
-  if (kind.formerlyPlain === undefined) return spec;
-  return kind.mapSecrets(spec, (value, pointer) =>
-    kind.formerlyPlain?.(pointer) === true && !isStoredForm(value) ? inPlain(value) : value,
-  ) as CheckSpec;
-}
 
 /** The check as it is stored: every secret sealed for its place. */
 export function sealSpec({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
@@ -39,7 +27,7 @@ export function sealSpec({ sealer }: Pick<System, "sealer">, targetId: string, s
  * SECRET_UNREADABLE.
  */
 export function openSpec({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
-  return kindOf(spec).mapSecrets(stored(spec), (secret, pointer) => {
+  return kindOf(spec).mapSecrets(spec, (secret, pointer) => {
     try {
       return sealer.open(secret, placeOf(targetId, pointer));
     } catch (error) {
@@ -57,7 +45,7 @@ export function openSpecPartly(
 ): PartlyOpened<CheckSpec> {
   return openPartly(
     sealer,
-    stored(spec),
+    spec,
     (value, change) => kindOf(value).mapSecrets(value, change) as CheckSpec,
     (pointer) => placeOf(targetId, pointer),
   );
@@ -89,9 +77,7 @@ export async function resealTargets(system: System, after: string | null, limit:
       rows: await queries.lockSpecs(sql, after, limit),
       map({ id, spec }, change) {
         if (!isCheckType(spec.type)) throw new Error("this version of StatusMesh does not know its kind");
-        return kindOf(spec).mapSecrets(stored(spec), (sealed, pointer) =>
-          change(sealed, placeOf(id, pointer)),
-        ) as CheckSpec;
+        return kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, placeOf(id, pointer))) as CheckSpec;
       },
       store: async (id, spec) => await queries.storeSpec(sql, id, spec),
     }),

@@ -107,9 +107,9 @@ async function scene() {
       insert into subscribers (id, org_id, page_id, kind, address, token, secret, state, asked_at, created_at)
       values (${id}, ${ctx.orgId}, ${page.id}, 'webhook', ${`https://hooks.example.org/${id}`}, ${id}, ${secret},
         'active', now(), now())`;
-  await hook(sealed, await sealSecret(ctx, { id: sealed, org_id: ctx.orgId }, "hook-0"));
+  await hook(sealed, sealSecret(ctx, { id: sealed, org_id: ctx.orgId }, "hook-0"));
   await hook(newId(), "plain:hook-1");
-  await hook(newId(), "hook-2-of-an-earlier-release");
+  await hook(newId(), "plain:hook-2");
   return { ctx, targets, channel, run };
 }
 
@@ -132,7 +132,7 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
   const text = await stored();
   t.notMatch(text, idOf(makeSealer(oldKey)), "the old key's id is nowhere");
   t.notMatch(text, /plain:|hook-/, "and what was plain is sealed");
-  t.strictSame(await hookSecrets(newOnly), ["hook-0", "hook-1", "hook-2-of-an-earlier-release"]);
+  t.strictSame(await hookSecrets(newOnly), ["hook-0", "hook-1", "hook-2"]);
   const after = under(ctx, newOnly);
   for (const [n, id] of targets.entries())
     t.match(await tokenOf(after, id), {
@@ -179,7 +179,7 @@ t.test(
   "an interrupted rotation of webhook secrets; replicas with the old key, both keys and the new key",
   async (t) => {
     const { ctx } = await scene();
-    const secrets = ["hook-0", "hook-1", "hook-2-of-an-earlier-release"];
+    const secrets = ["hook-0", "hook-1", "hook-2"];
     const oldOnly = makeSealer(oldKey);
     t.strictSame(await hookSecrets(oldOnly), secrets, "before");
     t.match(await resealSubscribers(under(system, both), null, 2), { seen: 2, changed: 2, failed: [] });

@@ -100,7 +100,7 @@ function ingestMetrics(make: MetricFactory) {
     results.inc({ outcome: "duplicate" }, seen.duplicates);
     results.inc({ outcome: "unassigned" }, seen.dropped_unassigned);
     results.inc({ outcome: "untimely" }, seen.dropped_future);
-    results.inc({ outcome: "off_schedule" }, seen.dropped_off_schedule ?? 0);
+    results.inc({ outcome: "off_schedule" }, seen.dropped_off_schedule);
   };
   return {
     batch,

@@ -22,9 +22,6 @@ const prefix = "sealed:1:";
 /** Prefix of secrets stored without a key. They are sealed at their next write once a key is configured. */
 const plain = "plain:";
 
-/** True for a value in a form that a {@link Sealer} stores, under whatever key. */
-export const isStoredForm = (text: string): boolean => text.startsWith(prefix) || text.startsWith(plain);
-
 /** The value as a {@link Sealer} without a key stores it. */
 export const inPlain = (secret: string): string => plain + secret;
 

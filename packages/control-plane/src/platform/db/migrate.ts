@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { ISql, Sql, TransactionSql } from "postgres";
+import type { Sql, TransactionSql } from "postgres";
 import { StartupError } from "../../config/startup-error.ts";
 import { allowTime } from "./connect.ts";
 import { failureOf } from "./failures.ts";
@@ -64,18 +64,6 @@ export async function pendingMigrations(sql: Sql, folder: string = migrationsFol
     table?.there === true ? await sql<Recorded[]>`select name, sha256 from schema_migrations order by name` : [];
   firstPending(migrations, done);
   return migrations.slice(done.length).map(({ name }) => name);
-}
-
-/**
- * True when every replica supports the format of `migration`: an hour after it ran, or at once in a database
- * that was new then. A replica of an earlier release does not start again once the migration has run.
- */
-export async function isUpdateOver(sql: ISql, migration: string): Promise<boolean> {
-  const [row] = await sql<{ over: boolean }[]>`
-    select m.ran_at < now() - interval '1 hour'
-      or m.ran_at < (select min(ran_at) from schema_migrations) + interval '1 hour' as over
-    from schema_migrations m where m.name = ${migration}`;
-  return row?.over === true;
 }
 
 async function runNext(tx: TransactionSql, migrations: readonly Migration[], last?: string): Promise<string | null> {

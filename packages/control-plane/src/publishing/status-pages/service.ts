@@ -159,7 +159,7 @@ export async function pageToPreview(ctx: Ctx, id: string): Promise<PageRow> {
   return complete(await findPage(ctx, id))!;
 }
 
-/** Rows of earlier versions lack newer fields of the branding. */
+/** Fields that the stored branding lacks take their default. */
 const complete = (row: queries.StatusPageRow | null): PageRow | null =>
   row === null ? null : { ...row, branding: branding(row.branding) };
 

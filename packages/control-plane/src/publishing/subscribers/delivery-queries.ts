@@ -240,9 +240,9 @@ export async function takeDue(sql: Db, claim: Claim): Promise<DueDelivery[]> {
     from taken join subscribers s on s.id = taken.subscriber_id join subscriber_messages m on m.id = taken.message_id`;
 }
 
-export async function markDelivered(sql: Db, messageId: string, subscriberId: string, at: Date): Promise<void> {
+export async function markDelivered(sql: Db, messageId: string, subscriberId: string): Promise<void> {
   await sql`
-    update subscriber_deliveries set due_at = null, delivered_at = ${at}
+    update subscriber_deliveries set due_at = null
     where message_id = ${messageId} and subscriber_id = ${subscriberId}`;
 }
 

@@ -93,7 +93,7 @@ export async function deliverToWebhook(
 }
 
 const delivered = async (system: System, row: queries.DueDelivery): Promise<void> =>
-  await queries.markDelivered(system.sql, row.message_id, row.id, new Date(system.clock.now()));
+  await queries.markDelivered(system.sql, row.message_id, row.id);
 
 async function mail(
   { config }: System,

@@ -63,7 +63,7 @@ export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: st
   const exceeded = await countEvent(visit.sql, [perHour], now);
   if (exceeded !== null) throw rateLimited(perHour.scope, exceeded.leftMs, { limit: perVisitor });
   const row = { id: newId(), org_id: page.org_id };
-  const secret = input.webhook_url === undefined ? null : await sealSecret(visit, row, newToken(""));
+  const secret = input.webhook_url === undefined ? null : sealSecret(visit, row, newToken(""));
   // Without an error: the reply does not reveal whether the address is known.
   const perDay = { scope: "per_address_subscriptions", key: address, limit: perAddress, windowMs: 24 * hourMs };
   if ((await countEvent(visit.sql, [perDay], now)) !== null) return;

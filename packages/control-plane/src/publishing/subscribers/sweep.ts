@@ -1,7 +1,6 @@
 import type { System } from "../../platform/context.ts";
 import { giveUp } from "./delivery-queries.ts";
 import { purge } from "./queries.ts";
-import { sealStoredSecrets } from "./sealing.ts";
 
 const dayMs = 86_400_000;
 const keepMessagesMs = 30 * dayMs;
@@ -9,10 +8,7 @@ const keepPendingMs = 2 * dayMs;
 /** Later messages would mislead. */
 const keepTryingMs = dayMs;
 
-/**
- * Removes subscriptions that were not confirmed and old messages, gives up deliveries that wait for a day, and seals
- * the secrets that an earlier release stored.
- */
+/** Removes subscriptions that were not confirmed and old messages, and gives up deliveries that wait for a day. */
 export async function sweepSubscribers(system: System): Promise<void> {
   const now = system.clock.now();
   await purge(system.sql, {
@@ -20,5 +16,4 @@ export async function sweepSubscribers(system: System): Promise<void> {
     messagesBefore: new Date(now - keepMessagesMs),
   });
   await giveUp(system.sql, new Date(now - keepTryingMs));
-  await sealStoredSecrets(system);
 }
