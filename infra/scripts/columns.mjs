@@ -8,8 +8,8 @@ const limit = 120;
 const folders = ["infra", "packages", "test"];
 const generated = ["dist", "node_modules"];
 const endings = [".ts", ".mjs", ".cjs", ".sql", ".css", ".js", ".eta"];
-/** Starts of paths that are not held to the limit: migrations, whose hash databases record. */
-const exempt = ["packages/control-plane/migrations/000", "packages/control-plane/migrations/001"];
+/** Starts of paths that are not held to the limit: generated ones. */
+const exempt = ["packages/control-plane/schema.sql"];
 
 /** Paths of the sources, from the root. */
 function sources() {

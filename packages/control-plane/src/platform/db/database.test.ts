@@ -12,7 +12,7 @@ import { type DatabaseAddress, openPool } from "./connect.ts";
 import { openDatabase } from "./open-database.ts";
 import { startEmbedded } from "./embedded.ts";
 import { asStartupError } from "./failures.ts";
-import { migrate, migrationsFolder } from "./migrate.ts";
+import { migrate } from "./migrate.ts";
 import { openHub } from "./notify.ts";
 import { dropOldPartitions, ensurePartitions } from "./partitions.ts";
 
@@ -145,76 +145,6 @@ t.test("migrations run once, in order, also when several processes start at once
   t.strictSame(await migrate(sql, folder), ["0004_four"]);
   fs.writeFileSync(join(folder, "0004_four.sql"), "create table four (n int);\n");
   t.strictSame(await migrate(sql, folder), [], "line ends do not count as a change");
-});
-
-t.test("what earlier versions stored is found, spelled and masked as of today", async (t) => {
-  const { sql } = await emptyDatabase(t);
-  const all = Object.fromEntries(
-    fs.readdirSync(migrationsFolder).map((name) => [name, fs.readFileSync(join(migrationsFolder, name), "utf8")]),
-  );
-  const before = Object.fromEntries(Object.entries(all).filter(([name]) => name < "0011"));
-  await migrate(sql, migrationFolder(before));
-  const id = (n: number) => `00000000-0000-7000-8000-00000000000${n}`;
-  await sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at)
-    values (${id(0)}, 'acme', ${"Acme\u0301"}, 'selfhost', now(), now())`;
-  const specs = [
-    { type: "http", url: "https://Shop.example/" },
-    { type: "tcp", host: "db.example", port: 5432 },
-    { type: "dns", domain: "Zone.example" },
-    { type: "domain_expiry", domain: "registered.example" },
-    { type: "tls_cert", host: "lb.example", server_name: "sni.example" },
-  ];
-  for (const [n, spec] of specs.entries()) {
-    await sql`
-      insert into targets
-        (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery,
-        renotify_interval_secs, region_policy, write_source, created_at, updated_at)
-      values (${id(n)}, ${id(0)}, ${"Su\u0308d"}, ${spec.type}, ${sql.json(spec)}, 60, true,
-        ${["z", "e\u0301", "a", "\u00e9"]}, 2, true, 3600, '"any"', 'api', now(), now())`;
-  }
-  const headers = { "X-Auth-Key": "SECRET", Authorization: "***", Accept: "text/html" };
-  const masked = { "X-Auth-Key": "***", Authorization: "***", Accept: "text/html" };
-  const entries = [
-    [null, { name: "made", check: { type: "http", headers } }],
-    [{ check: { headers } }, { check: { headers: {} } }],
-    [{ name: "renamed" }, null],
-  ] as const;
-  for (const [n, [was, is]] of entries.entries()) {
-    await sql`
-      insert into audit_log (id, org_id, at, actor_type, action, before, after, write_source)
-      values (${id(n)}, ${id(0)}, now(), 'token', 'x', ${was === null ? null : sql.json(was)},
-        ${is === null ? null : sql.json(is)}, 'api')`;
-  }
-  const channels = ["Te\u0301l", "Cafe\u0301", "Caf\u00e9", "a\u0308\u0323", "a\u0323\u0308"];
-  for (const [n, name] of channels.entries())
-    await sql`
-      insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
-      values (${id(n)}, ${id(0)}, ${name}, 'webhook', '{}', true, 'api', now(), now())`;
-  await migrate(sql);
-  t.strictSame(
-    (await sql<{ name: string }[]>`select name from channels order by id`).map(({ name }) => name),
-    ["T\u00e9l", ...channels.slice(1)],
-    "channels whose names differ in the spelling only keep them",
-  );
-  t.strictSame((await sql<{ name: string }[]>`select name from orgs`)[0]!.name, "Acm\u00e9");
-  t.strictSame(
-    (await sql`select search, name, tags from targets order by id`).map((row) => ({ ...row })),
-    ["https://shop.example/", "db.example", "zone.example", "registered.example", "lb.example\nsni.example"].map(
-      (text) => ({
-        search: `s\u00fcd\n${text}`,
-        name: "S\u00fcd",
-        tags: ["z", "\u00e9", "a"],
-      }),
-    ),
-  );
-  t.strictSame(
-    (await sql`select before, after from audit_log order by id`).map((row) => ({ ...row })),
-    [
-      { before: null, after: { name: "made", check: { type: "http", headers: masked } } },
-      { before: { check: { headers: masked } }, after: { check: { headers: {} } } },
-      { before: { name: "renamed" }, after: null },
-    ],
-  );
 });
 
 t.test("a history that does not fit is refused, and a failing migration leaves nothing", async (t) => {

@@ -9,7 +9,7 @@ import { failureOf } from "./failures.ts";
 import { lockKeys } from "./locks.ts";
 
 export interface Migration {
-  /** The file name without its ending: `0001_foundation`. */
+  /** The file name without its ending: `0001_initial`. */
   readonly name: string;
   readonly text: string;
   /** SHA-256 of the text, hex. */

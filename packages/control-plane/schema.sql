@@ -1,0 +1,1110 @@
+-- The schema after all migrations, generated from the database: the place to look a table up. What its columns mean
+-- stands in migrations/. SM_TEST_SNAPSHOT=write npm test -- operator/upgrade
+
+-- access --------------------------------------------------------------------------------------------------------------
+
+create table api_tokens (
+  id uuid not null,
+  user_id uuid not null,
+  org_id uuid,
+  name text not null,
+  token_hash bytea not null,
+  scopes text[] not null,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone,
+  last_used_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  made_by uuid,
+  audience text,
+  connection_id uuid,
+  PRIMARY KEY (id),
+  UNIQUE (token_hash),
+  FOREIGN KEY (connection_id) REFERENCES oauth_connections(id) ON DELETE CASCADE,
+  FOREIGN KEY (made_by) REFERENCES api_tokens(id) ON DELETE SET NULL,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX api_tokens_by_connection ON api_tokens USING btree (connection_id) WHERE (connection_id IS NOT NULL);
+CREATE INDEX api_tokens_by_maker ON api_tokens USING btree (made_by) WHERE (made_by IS NOT NULL);
+CREATE INDEX api_tokens_by_user ON api_tokens USING btree (user_id);
+
+create table audit_log (
+  id uuid not null,
+  org_id uuid not null,
+  at timestamp with time zone not null,
+  user_id uuid,
+  user_email text,
+  actor_type text not null,
+  actor_id uuid,
+  action text not null,
+  resource_id text,
+  before jsonb,
+  after jsonb,
+  write_source text not null,
+  ip text,
+  user_agent text,
+  trace_id text,
+  PRIMARY KEY (id),
+  CHECK ((actor_type = ANY (ARRAY['session'::text, 'token'::text, 'system'::text, 'mcp'::text]))),
+  CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text])))
+);
+CREATE INDEX audit_log_by_age ON audit_log USING btree (at);
+CREATE INDEX audit_log_by_bulk_id ON audit_log USING gin (((after -> 'ids'::text))) WHERE (resource_id IS NULL);
+CREATE INDEX audit_log_by_org ON audit_log USING btree (org_id, id);
+
+create table invitations (
+  id uuid not null,
+  org_id uuid not null,
+  email text not null,
+  role text not null,
+  code_hash bytea not null,
+  invited_by uuid,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  accepted_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (code_hash),
+  CHECK ((email = lower(email))),
+  CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text]))),
+  FOREIGN KEY (invited_by) REFERENCES users(id) ON DELETE SET NULL,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX invitations_by_email ON invitations USING btree (email) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
+CREATE INDEX invitations_by_org ON invitations USING btree (org_id) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
+
+create table login_attempts (
+  id uuid not null,
+  at timestamp with time zone not null,
+  method text not null,
+  email text,
+  user_id uuid,
+  outcome text not null,
+  ip text,
+  user_agent text,
+  PRIMARY KEY (id),
+  CHECK ((method = ANY (ARRAY['magic_link'::text, 'bootstrap_link'::text, 'invitation'::text, 'github'::text, 'google'::text, 'unknown'::text])))
+);
+CREATE INDEX login_attempts_by_age ON login_attempts USING btree (at);
+
+create table magic_link_requests (
+  email_hash bytea not null,
+  asked_at timestamp with time zone not null,
+  PRIMARY KEY (email_hash)
+);
+
+create table memberships (
+  org_id uuid not null,
+  user_id uuid not null,
+  role text not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (org_id, user_id),
+  CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text]))),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX memberships_by_user ON memberships USING btree (user_id);
+
+create table oauth_clients (
+  id uuid not null,
+  name text,
+  redirect_uris text[] not null,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (id)
+);
+CREATE INDEX oauth_clients_by_expiry ON oauth_clients USING btree (expires_at);
+CREATE INDEX oauth_clients_unused ON oauth_clients USING btree (created_at) WHERE ((expires_at - created_at) <= '1 day'::interval);
+
+create table oauth_codes (
+  code_hash bytea not null,
+  client_id uuid not null,
+  user_id uuid not null,
+  org_id uuid not null,
+  connection_id uuid not null,
+  redirect_uri text not null,
+  challenge text not null,
+  scopes text[] not null,
+  audience text not null,
+  lifetime_days integer not null,
+  created_at timestamp with time zone not null,
+  used_at timestamp with time zone,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (code_hash),
+  FOREIGN KEY (client_id) REFERENCES oauth_clients(id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX oauth_codes_by_client ON oauth_codes USING btree (client_id);
+CREATE INDEX oauth_codes_by_expiry ON oauth_codes USING btree (expires_at);
+
+create table oauth_connections (
+  id uuid not null,
+  client_id uuid not null,
+  user_id uuid not null,
+  org_id uuid not null,
+  redirect_host text not null,
+  scopes text[] not null,
+  audience text not null,
+  created_at timestamp with time zone not null,
+  last_used_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  FOREIGN KEY (client_id) REFERENCES oauth_clients(id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX oauth_connections_by_client ON oauth_connections USING btree (client_id);
+CREATE INDEX oauth_connections_by_expiry ON oauth_connections USING btree (expires_at);
+CREATE INDEX oauth_connections_by_org ON oauth_connections USING btree (org_id);
+CREATE INDEX oauth_connections_by_user ON oauth_connections USING btree (user_id, org_id);
+
+create table oauth_consents (
+  id uuid not null,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (id)
+);
+CREATE INDEX oauth_consents_by_expiry ON oauth_consents USING btree (expires_at);
+
+create table oauth_refresh_tokens (
+  token_hash bytea not null,
+  connection_id uuid not null,
+  created_at timestamp with time zone not null,
+  used_at timestamp with time zone,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (token_hash),
+  FOREIGN KEY (connection_id) REFERENCES oauth_connections(id) ON DELETE CASCADE
+);
+CREATE INDEX oauth_refresh_tokens_by_connection ON oauth_refresh_tokens USING btree (connection_id);
+CREATE INDEX oauth_refresh_tokens_by_expiry ON oauth_refresh_tokens USING btree (expires_at);
+
+create table orgs (
+  id uuid not null,
+  slug text not null,
+  name text not null,
+  plan_id text not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  deleted_at timestamp with time zone,
+  setup_dismissed_at timestamp with time zone,
+  plan_overrides jsonb not null default '{}'::jsonb,
+  PRIMARY KEY (id),
+  UNIQUE (slug),
+  FOREIGN KEY (plan_id) REFERENCES plans(id)
+);
+
+create table plans (
+  id text not null,
+  name text not null,
+  min_check_interval_secs integer not null,
+  max_targets integer,
+  max_members integer,
+  max_pending_invitations integer,
+  max_status_pages integer,
+  max_public_components integer,
+  max_notification_channels integer,
+  max_maintenance_windows integer,
+  max_share_links_per_monitor integer,
+  max_shared_monitors integer,
+  api_writes_per_min integer,
+  api_reads_per_min integer,
+  bulk_ops_per_min integer,
+  test_now_per_min integer,
+  check_now_per_min integer,
+  max_components_per_page integer default 1000,
+  max_updates_per_incident integer default 100,
+  PRIMARY KEY (id)
+);
+
+create table quota_events (
+  id uuid not null,
+  org_id uuid not null,
+  user_id uuid,
+  quota text not null,
+  minute timestamp with time zone not null,
+  at timestamp with time zone not null,
+  refusals integer not null,
+  current integer not null,
+  "limit" integer not null,
+  plan text not null,
+  PRIMARY KEY (id),
+  UNIQUE NULLS NOT DISTINCT (org_id, minute, quota, user_id),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX quota_events_by_age ON quota_events USING btree (at);
+
+create table sessions (
+  id uuid not null,
+  user_id uuid not null,
+  org_id uuid not null,
+  secret_hash bytea not null,
+  user_agent text,
+  ip text,
+  created_at timestamp with time zone not null,
+  last_used_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (secret_hash),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX sessions_by_user ON sessions USING btree (user_id);
+
+create table sign_in_flows (
+  state_hash bytea not null,
+  browser_hash bytea not null,
+  provider text not null,
+  return_to text not null,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (state_hash)
+);
+
+create table sign_in_links (
+  id uuid not null,
+  user_id uuid not null,
+  code_hash bytea not null,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  consumed_at timestamp with time zone,
+  method text not null default 'bootstrap_link'::text,
+  PRIMARY KEY (id),
+  UNIQUE (code_hash),
+  CHECK ((method = ANY (ARRAY['bootstrap_link'::text, 'magic_link'::text]))),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table user_identities (
+  id uuid not null,
+  user_id uuid not null,
+  provider text not null,
+  subject text not null,
+  email text not null,
+  created_at timestamp with time zone not null,
+  last_used_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (provider, subject),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX user_identities_by_user ON user_identities USING btree (user_id);
+
+create table users (
+  id uuid not null,
+  email text not null,
+  name text,
+  email_verified_at timestamp with time zone,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (email),
+  CHECK ((email = lower(email)))
+);
+
+-- alerting ------------------------------------------------------------------------------------------------------------
+
+create table channel_health (
+  channel_id uuid not null,
+  last_at timestamp with time zone,
+  last_state text,
+  last_error text,
+  failing_since timestamp with time zone,
+  failing_mailed_at timestamp with time zone,
+  paused_until timestamp with time zone,
+  host_key text,
+  PRIMARY KEY (channel_id),
+  CHECK ((last_state = ANY (ARRAY['pending'::text, 'delivered'::text, 'dead'::text]))),
+  FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE CASCADE
+);
+CREATE INDEX channel_health_failing ON channel_health USING btree (failing_since) WHERE (failing_since IS NOT NULL);
+
+create table channel_links (
+  id uuid not null,
+  org_id uuid not null,
+  purpose text not null,
+  code_hash bytea not null,
+  name text,
+  channel_kind text,
+  created_by uuid,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  revoked_at timestamp with time zone,
+  consumed_at timestamp with time zone,
+  channel_id uuid,
+  PRIMARY KEY (id),
+  UNIQUE (code_hash),
+  CHECK ((purpose = ANY (ARRAY['telegram'::text, 'whatsapp'::text, 'delegation'::text]))),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX channel_links_by_org ON channel_links USING btree (org_id, purpose, created_at);
+
+create table channel_verifications (
+  id uuid not null,
+  org_id uuid not null,
+  channel_id uuid not null,
+  address text not null,
+  code_hash bytea not null,
+  resent boolean not null,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  confirmed_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (code_hash),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX channel_verifications_by_channel ON channel_verifications USING btree (channel_id, created_at);
+CREATE INDEX channel_verifications_by_org ON channel_verifications USING btree (org_id, created_at);
+
+create table channels (
+  id uuid not null,
+  org_id uuid not null,
+  name text not null,
+  kind text not null,
+  config jsonb not null,
+  enabled boolean not null,
+  disabled_reason text,
+  write_source text not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  verified_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (org_id, name),
+  CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX channels_by_address ON channels USING btree (((config ->> 'to'::text))) WHERE (kind = 'email'::text);
+CREATE INDEX channels_by_chat ON channels USING btree (((config ->> 'chat_id'::text))) WHERE (kind = 'telegram_app'::text);
+CREATE INDEX channels_by_phone ON channels USING btree (((config ->> 'phone'::text))) WHERE (kind = 'whatsapp_app'::text);
+
+create table deliveries (
+  id uuid not null,
+  org_id uuid not null,
+  incident_id uuid not null,
+  channel_id uuid,
+  channel_name text not null,
+  channel_kind text not null,
+  reason text not null,
+  seq integer not null,
+  notice jsonb not null,
+  state text not null,
+  attempt_count integer not null default 0,
+  next_attempt_at timestamp with time zone,
+  leased_until timestamp with time zone,
+  created_at timestamp with time zone not null,
+  delivered_at timestamp with time zone,
+  attempts_before integer not null default 0,
+  digest_id uuid,
+  PRIMARY KEY (id),
+  UNIQUE (incident_id, channel_id, reason, seq),
+  CHECK ((reason = ANY (ARRAY['opened'::text, 'reminder'::text, 'escalated'::text, 'reopened'::text, 'resolved'::text]))),
+  CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'dead'::text]))),
+  FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE SET NULL,
+  FOREIGN KEY (digest_id) REFERENCES deliveries(id) ON DELETE SET NULL,
+  FOREIGN KEY (incident_id) REFERENCES incidents(id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX deliveries_by_channel ON deliveries USING btree (channel_id);
+CREATE INDEX deliveries_by_digest ON deliveries USING btree (digest_id) WHERE (digest_id IS NOT NULL);
+CREATE INDEX deliveries_due ON deliveries USING btree (next_attempt_at) WHERE (state = 'pending'::text);
+CREATE INDEX deliveries_pending ON deliveries USING btree (channel_id, next_attempt_at, id) WHERE (state = 'pending'::text);
+CREATE INDEX deliveries_recent ON deliveries USING btree (org_id, created_at) WHERE (reason = ANY (ARRAY['opened'::text, 'reopened'::text, 'resolved'::text]));
+
+create table delivery_attempts (
+  delivery_id uuid not null,
+  number integer not null,
+  at timestamp with time zone not null,
+  ok boolean not null,
+  status integer,
+  error text,
+  PRIMARY KEY (delivery_id, number),
+  FOREIGN KEY (delivery_id) REFERENCES deliveries(id) ON DELETE CASCADE
+);
+
+create table failure_snapshots (
+  id uuid not null,
+  org_id uuid not null,
+  target_id uuid not null,
+  region text not null,
+  slot timestamp with time zone not null,
+  content text not null,
+  PRIMARY KEY (id),
+  UNIQUE (target_id, region, slot),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+CREATE INDEX failure_snapshots_by_org ON failure_snapshots USING btree (org_id);
+CREATE INDEX failure_snapshots_by_slot ON failure_snapshots USING btree (slot);
+
+create table incident_events (
+  id uuid not null,
+  org_id uuid not null,
+  incident_id uuid not null,
+  at timestamp with time zone not null,
+  kind text not null,
+  actor_type text not null,
+  actor_id uuid,
+  actor_name text,
+  detail jsonb not null,
+  PRIMARY KEY (id),
+  CHECK ((actor_type = ANY (ARRAY['engine'::text, 'user'::text, 'token'::text, 'mcp'::text]))),
+  FOREIGN KEY (incident_id) REFERENCES incidents(id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX incident_events_by_incident ON incident_events USING btree (incident_id, at, id);
+CREATE INDEX incident_events_by_org ON incident_events USING btree (org_id);
+CREATE INDEX incident_events_by_time ON incident_events USING btree (at);
+
+create table incident_outages (
+  incident_id uuid not null,
+  org_id uuid not null,
+  started_at timestamp with time zone not null,
+  ended_at timestamp with time zone,
+  impact text not null,
+  PRIMARY KEY (incident_id, started_at),
+  CHECK ((impact = ANY (ARRAY['degraded'::text, 'partial_outage'::text, 'major_outage'::text]))),
+  FOREIGN KEY (incident_id) REFERENCES incidents(id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX incident_outages_by_org ON incident_outages USING btree (org_id);
+
+create table incident_updates (
+  id uuid not null,
+  org_id uuid not null,
+  incident_id uuid not null,
+  phase text not null,
+  message text not null,
+  created_at timestamp with time zone not null,
+  author_type text not null default 'user'::text,
+  author_id uuid,
+  author_name text,
+  notify_subscribers boolean not null default true,
+  PRIMARY KEY (id),
+  CHECK ((author_type = ANY (ARRAY['user'::text, 'token'::text, 'mcp'::text]))),
+  CHECK ((phase = ANY (ARRAY['investigating'::text, 'identified'::text, 'monitoring'::text, 'resolved'::text, 'postmortem'::text]))),
+  FOREIGN KEY (incident_id) REFERENCES incidents(id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX incident_updates_by_incident ON incident_updates USING btree (incident_id, created_at);
+
+create table incidents (
+  id uuid not null,
+  org_id uuid not null,
+  target_id uuid not null,
+  started_at timestamp with time zone not null,
+  opened_at timestamp with time zone not null,
+  ended_at timestamp with time zone,
+  severity text not null,
+  severity_pinned boolean not null default false,
+  impact text not null,
+  peak_impact text not null,
+  error_sample text,
+  regions_down text[] not null,
+  regions_up text[] not null,
+  reopened_count integer not null default 0,
+  retracted boolean not null default false,
+  closed_by text,
+  acknowledged_at timestamp with time zone,
+  acknowledged_by uuid,
+  reminder_due_at timestamp with time zone,
+  reminders_sent integer not null default 0,
+  public_title text,
+  public_description text,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  engine_severity text,
+  held_reason text,
+  held_seq integer,
+  in_maintenance boolean not null default false,
+  opened_by text not null default 'engine'::text,
+  outage_since timestamp with time zone,
+  past_outage_ms bigint not null default 0,
+  PRIMARY KEY (id),
+  CHECK ((closed_by = ANY (ARRAY['engine'::text, 'person'::text, 'pause'::text]))),
+  CHECK ((engine_severity = ANY (ARRAY['minor'::text, 'major'::text]))),
+  CHECK ((held_reason = ANY (ARRAY['opened'::text, 'escalated'::text, 'reopened'::text, 'resolved'::text]))),
+  CHECK ((impact = ANY (ARRAY['degraded'::text, 'partial_outage'::text, 'major_outage'::text]))),
+  CHECK ((opened_by = ANY (ARRAY['engine'::text, 'person'::text]))),
+  CHECK (((ended_at IS NULL) = (outage_since IS NOT NULL))),
+  CHECK ((peak_impact = ANY (ARRAY['degraded'::text, 'partial_outage'::text, 'major_outage'::text]))),
+  CHECK ((severity = ANY (ARRAY['minor'::text, 'major'::text, 'critical'::text]))),
+  FOREIGN KEY (acknowledged_by) REFERENCES users(id) ON DELETE SET NULL,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+CREATE INDEX incidents_by_org ON incidents USING btree (org_id, started_at DESC);
+CREATE INDEX incidents_by_target ON incidents USING btree (target_id, started_at DESC);
+CREATE INDEX incidents_in_maintenance ON incidents USING btree (id) WHERE (in_maintenance OR (held_reason IS NOT NULL));
+CREATE UNIQUE INDEX incidents_one_open ON incidents USING btree (target_id) WHERE (ended_at IS NULL);
+CREATE INDEX incidents_reminders ON incidents USING btree (reminder_due_at) WHERE (reminder_due_at IS NOT NULL);
+
+create table maintenance_occurrences (
+  id uuid not null,
+  window_id uuid not null,
+  org_id uuid not null,
+  starts_at timestamp with time zone not null,
+  ends_at timestamp with time zone not null,
+  cancelled boolean not null default false,
+  PRIMARY KEY (id),
+  UNIQUE (window_id, starts_at),
+  CHECK ((ends_at >= starts_at)),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (window_id) REFERENCES maintenance_windows(id) ON DELETE CASCADE
+);
+CREATE INDEX maintenance_occurrences_by_end ON maintenance_occurrences USING btree (ends_at) WHERE (NOT cancelled);
+CREATE INDEX maintenance_occurrences_by_org ON maintenance_occurrences USING btree (org_id, starts_at);
+CREATE INDEX maintenance_occurrences_by_start ON maintenance_occurrences USING btree (starts_at) WHERE (NOT cancelled);
+
+create table maintenance_window_targets (
+  window_id uuid not null,
+  target_id uuid not null,
+  "position" integer not null,
+  PRIMARY KEY (window_id, target_id),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE,
+  FOREIGN KEY (window_id) REFERENCES maintenance_windows(id) ON DELETE CASCADE
+);
+CREATE INDEX maintenance_window_targets_by_target ON maintenance_window_targets USING btree (target_id);
+
+create table maintenance_windows (
+  id uuid not null,
+  org_id uuid not null,
+  title text not null,
+  description text,
+  starts_at timestamp with time zone not null,
+  ends_at timestamp with time zone not null,
+  write_source text not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  recurrence_rule text,
+  recurrence_time_zone text,
+  over_at timestamp with time zone,
+  generated_until timestamp with time zone,
+  PRIMARY KEY (id),
+  CHECK ((ends_at > starts_at)),
+  CHECK (((recurrence_rule IS NULL) = (recurrence_time_zone IS NULL))),
+  CHECK (((recurrence_rule IS NULL) = (generated_until IS NULL))),
+  CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX maintenance_windows_by_org ON maintenance_windows USING btree (org_id, starts_at DESC);
+CREATE INDEX maintenance_windows_to_generate ON maintenance_windows USING btree (generated_until) WHERE (generated_until IS NOT NULL);
+
+create table target_states (
+  target_id uuid not null,
+  status text not null,
+  status_since timestamp with time zone,
+  last_error text,
+  details jsonb,
+  details_slot timestamp with time zone,
+  expires_at timestamp with time zone,
+  circuit_open boolean not null default false,
+  status_until timestamp with time zone,
+  last_result_at timestamp with time zone,
+  state text not null,
+  recheck_regions text[],
+  PRIMARY KEY (target_id),
+  CHECK ((status = ANY (ARRAY['up'::text, 'down'::text, 'degraded'::text, 'error'::text, 'unknown'::text]))),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+) with (fillfactor=60);
+CREATE INDEX target_states_circuit_open ON target_states USING btree (target_id) WHERE circuit_open;
+CREATE INDEX target_states_rechecks ON target_states USING btree (target_id) WHERE (recheck_regions IS NOT NULL);
+
+-- interfaces ----------------------------------------------------------------------------------------------------------
+
+create table hook_events (
+  source text not null,
+  id text not null,
+  received_at timestamp with time zone not null,
+  PRIMARY KEY (source, id),
+  CHECK ((source = ANY (ARRAY['telegram'::text, 'whatsapp'::text, 'resend'::text])))
+);
+CREATE INDEX hook_events_by_time ON hook_events USING btree (received_at);
+
+create table mcp_audit (
+  id uuid not null,
+  at timestamp with time zone not null,
+  actor_type text not null,
+  token_id uuid not null,
+  user_id uuid not null,
+  org_id uuid not null,
+  tool text not null,
+  arguments jsonb not null,
+  outcome text not null,
+  detail text,
+  app text not null default ''::text,
+  monitor text,
+  PRIMARY KEY (id),
+  CHECK ((actor_type = 'mcp'::text)),
+  CHECK ((detail ~ '^[a-z_]+$'::text)),
+  CHECK ((outcome = ANY (ARRAY['success'::text, 'denied'::text, 'error'::text])))
+);
+CREATE INDEX mcp_audit_by_age ON mcp_audit USING btree (at);
+CREATE INDEX mcp_audit_by_org ON mcp_audit USING btree (org_id, id);
+
+create table mcp_elicitations (
+  id uuid not null,
+  session_id uuid not null,
+  request_id text not null,
+  expires_at timestamp with time zone not null,
+  answer text,
+  PRIMARY KEY (id),
+  CHECK ((answer = ANY (ARRAY['accepted'::text, 'declined'::text, 'dismissed'::text, 'failed'::text, 'withdrawn'::text]))),
+  FOREIGN KEY (session_id) REFERENCES mcp_sessions(id) ON DELETE CASCADE
+);
+CREATE INDEX mcp_elicitations_by_end ON mcp_elicitations USING btree (expires_at);
+CREATE INDEX mcp_elicitations_by_session ON mcp_elicitations USING btree (session_id);
+
+create table mcp_keys (
+  name text not null,
+  secret text not null,
+  PRIMARY KEY (name)
+);
+
+create table mcp_sessions (
+  id uuid not null,
+  user_id uuid not null,
+  org_id uuid not null,
+  client text not null,
+  can_confirm boolean not null,
+  client_name text not null,
+  protocol text not null,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX mcp_sessions_by_end ON mcp_sessions USING btree (expires_at);
+CREATE INDEX mcp_sessions_by_org ON mcp_sessions USING btree (org_id);
+CREATE INDEX mcp_sessions_by_owner ON mcp_sessions USING btree (user_id, org_id, client, created_at);
+
+-- monitoring ----------------------------------------------------------------------------------------------------------
+
+create table agents (
+  id uuid not null,
+  region_id text not null,
+  name text not null,
+  token_hash bytea not null,
+  built_in boolean not null default false,
+  version text,
+  created_at timestamp with time zone not null,
+  last_seen_at timestamp with time zone,
+  impaired_since timestamp with time zone,
+  left_at timestamp with time zone,
+  waiting integer,
+  lag_ms integer,
+  started_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (token_hash),
+  FOREIGN KEY (region_id) REFERENCES regions(id)
+);
+CREATE INDEX agents_by_region ON agents USING btree (region_id);
+
+create table changes_hourly (
+  target_id uuid not null,
+  hour timestamp with time zone not null,
+  region text not null,
+  results integer not null,
+  changes bytea not null,
+  failing bytea not null,
+  PRIMARY KEY (target_id, hour, region)
+);
+
+create table deleted_targets (
+  target_id uuid not null,
+  org_id uuid not null,
+  deleted_at timestamp with time zone not null,
+  changed_xid xid8 not null default pg_current_xact_id(),
+  regions text[] not null,
+  uncounted boolean not null default false,
+  PRIMARY KEY (target_id)
+);
+CREATE INDEX deleted_targets_by_change ON deleted_targets USING btree (changed_xid);
+CREATE INDEX deleted_targets_counted ON deleted_targets USING btree (org_id) WHERE (NOT uncounted);
+
+create table issued_slots (
+  target_id uuid not null,
+  region text not null,
+  scheduled_at timestamp with time zone not null,
+  PRIMARY KEY (target_id, region, scheduled_at)
+);
+CREATE INDEX issued_slots_by_time ON issued_slots USING brin (scheduled_at);
+
+create table latency_hourly (
+  target_id uuid not null,
+  hour timestamp with time zone not null,
+  region text not null,
+  samples integer not null,
+  total_sum real not null,
+  dns_sum real not null,
+  connect_sum real not null,
+  tls_sum real not null,
+  ttfb_sum real not null,
+  dns_n integer not null,
+  connect_n integer not null,
+  tls_n integer not null,
+  ttfb_n integer not null,
+  sketch bytea not null,
+  PRIMARY KEY (target_id, hour, region)
+);
+
+create table on_demand_runs (
+  id uuid not null,
+  org_id uuid not null,
+  region_id text not null,
+  target_id uuid,
+  spec jsonb not null,
+  requested_at timestamp with time zone not null,
+  claimed_by uuid,
+  claimed_at timestamp with time zone,
+  reply jsonb,
+  scheduled_at timestamp with time zone,
+  PRIMARY KEY (id),
+  FOREIGN KEY (claimed_by) REFERENCES agents(id) ON DELETE SET NULL,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (region_id) REFERENCES regions(id),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+CREATE INDEX on_demand_runs_waiting ON on_demand_runs USING btree (region_id, requested_at) WHERE (claimed_at IS NULL);
+
+create table org_hours (
+  org_id uuid not null,
+  hour timestamp with time zone not null,
+  up integer not null,
+  down integer not null,
+  degraded integer not null,
+  error integer not null,
+  PRIMARY KEY (org_id, hour)
+);
+
+create table org_hours_new (
+  org_id uuid not null,
+  hour timestamp with time zone not null,
+  up integer not null,
+  down integer not null,
+  degraded integer not null,
+  error integer not null,
+  at timestamp with time zone not null
+);
+CREATE INDEX org_hours_new_by_org ON org_hours_new USING btree (org_id);
+
+create table org_seconds (
+  org_id uuid not null,
+  at timestamp with time zone not null,
+  up integer not null,
+  down integer not null,
+  degraded integer not null,
+  error integer not null,
+  PRIMARY KEY (org_id, at)
+);
+
+create table regions (
+  id text not null,
+  name text not null,
+  location text,
+  enabled boolean not null default true,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  CHECK ((id ~ '^[a-z0-9-]{1,40}$'::text))
+);
+
+create table results (
+  target_id uuid not null,
+  scheduled_at timestamp with time zone not null,
+  region text not null,
+  "timestamp" timestamp with time zone not null,
+  status text not null,
+  skip boolean not null,
+  error text,
+  http_status smallint,
+  response_size integer,
+  dns_ms real,
+  connect_ms real,
+  tls_ms real,
+  ttfb_ms real,
+  total_ms real,
+  details jsonb,
+  cause text,
+  recheck boolean not null default false,
+  PRIMARY KEY (target_id, scheduled_at, region)
+) partition by RANGE (scheduled_at);
+
+create table results_daily (
+  target_id uuid not null,
+  day date not null,
+  up integer not null,
+  down integer not null,
+  degraded integer not null,
+  error integer not null,
+  PRIMARY KEY (target_id, day)
+);
+
+create table results_hourly (
+  target_id uuid not null,
+  hour timestamp with time zone not null,
+  region text not null,
+  up integer not null,
+  down integer not null,
+  degraded integer not null,
+  error integer not null,
+  PRIMARY KEY (target_id, hour, region)
+);
+CREATE INDEX results_hourly_by_hour ON results_hourly USING brin (hour) WITH (pages_per_range='32');
+
+create table rollup_dirty (
+  target_id uuid not null,
+  hour timestamp with time zone not null,
+  PRIMARY KEY (target_id, hour)
+);
+
+create table rollup_progress (
+  only_row boolean not null default true,
+  next_hour timestamp with time zone not null,
+  PRIMARY KEY (only_row),
+  CHECK (only_row)
+);
+
+create table target_alerts (
+  target_id uuid not null,
+  channel_id uuid not null,
+  "position" integer not null,
+  PRIMARY KEY (target_id, channel_id),
+  FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE CASCADE,
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+CREATE INDEX target_alerts_by_channel ON target_alerts USING btree (channel_id);
+
+create table target_regions (
+  target_id uuid not null,
+  region_id text not null,
+  PRIMARY KEY (target_id, region_id),
+  FOREIGN KEY (region_id) REFERENCES regions(id),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+CREATE INDEX target_regions_by_region ON target_regions USING btree (region_id, target_id);
+
+create table targets (
+  id uuid not null,
+  org_id uuid not null,
+  name text not null,
+  kind text not null,
+  spec jsonb not null,
+  interval_secs integer not null,
+  enabled boolean not null,
+  tags text[] not null,
+  alert_confirmations integer not null,
+  notify_recovery boolean not null,
+  renotify_interval_secs integer not null,
+  region_policy jsonb not null,
+  write_source text not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  changed_xid xid8 not null default pg_current_xact_id(),
+  version bigint not null default 1,
+  former_regions text[] not null default '{}'::text[],
+  past_intervals jsonb not null default '{}'::jsonb,
+  search_text text not null default ''::text,
+  search text not null generated always as (lower(((name || '
+'::text) || search_text))) stored,
+  host text,
+  PRIMARY KEY (id),
+  CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX targets_by_age ON targets USING btree (org_id, created_at DESC, id DESC);
+CREATE INDEX targets_by_change ON targets USING btree (changed_xid);
+CREATE INDEX targets_by_org ON targets USING btree (org_id, id);
+CREATE INDEX targets_by_tag ON targets USING gin (tags);
+
+-- operator ------------------------------------------------------------------------------------------------------------
+
+create table heartbeat (
+  only_row boolean not null default true,
+  sent_at timestamp with time zone not null,
+  PRIMARY KEY (only_row),
+  CHECK (only_row)
+);
+
+create table nightly_runs (
+  name text not null,
+  day date not null,
+  PRIMARY KEY (name)
+);
+
+create table operator_notices (
+  key text not null,
+  about text not null,
+  noticed_at timestamp with time zone not null,
+  seen_at timestamp with time zone not null,
+  told_at timestamp with time zone,
+  PRIMARY KEY (key)
+);
+
+-- platform ------------------------------------------------------------------------------------------------------------
+
+create table counters (
+  key text not null,
+  count integer not null,
+  ends_at timestamp with time zone not null,
+  PRIMARY KEY (key)
+);
+CREATE INDEX counters_by_end ON counters USING btree (ends_at);
+
+create unlogged table write_probe (
+  filler text not null
+);
+
+-- publishing ----------------------------------------------------------------------------------------------------------
+
+create table shares (
+  id uuid not null,
+  org_id uuid not null,
+  target_id uuid not null,
+  label text,
+  token_hash bytea not null,
+  token_sealed text not null,
+  created_by uuid,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone,
+  last_viewed_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (token_hash),
+  FOREIGN KEY (created_by) REFERENCES users(id) ON DELETE SET NULL,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+CREATE INDEX shares_by_org ON shares USING btree (org_id);
+CREATE INDEX shares_by_target ON shares USING btree (target_id, created_at);
+
+create table status_page_components (
+  page_id uuid not null,
+  target_id uuid not null,
+  org_id uuid not null,
+  public_name text,
+  public_description text,
+  public_group text,
+  sort_order integer not null,
+  PRIMARY KEY (page_id, target_id),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE,
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+CREATE INDEX status_page_components_by_target ON status_page_components USING btree (target_id);
+
+create table status_page_domains (
+  page_id uuid not null,
+  org_id uuid not null,
+  domain text not null,
+  token text not null,
+  verified_at timestamp with time zone,
+  checked_at timestamp with time zone,
+  error text,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (page_id),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE
+);
+CREATE INDEX status_page_domains_by_org ON status_page_domains USING btree (org_id);
+CREATE UNIQUE INDEX status_page_domains_verified ON status_page_domains USING btree (domain) WHERE (verified_at IS NOT NULL);
+
+create table status_page_logos (
+  page_id uuid not null,
+  org_id uuid not null,
+  hash text not null,
+  media_type text not null,
+  width integer not null,
+  height integer not null,
+  bytes bytea not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (page_id),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE
+);
+CREATE INDEX status_page_logos_by_hash ON status_page_logos USING btree (hash);
+CREATE INDEX status_page_logos_by_org ON status_page_logos USING btree (org_id);
+
+create table status_pages (
+  id uuid not null,
+  org_id uuid not null,
+  slug text not null,
+  name text not null,
+  enabled boolean not null,
+  branding jsonb not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  subscriptions_enabled boolean not null default true,
+  revision bigint not null default 0,
+  PRIMARY KEY (id),
+  UNIQUE (slug),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX status_pages_by_org ON status_pages USING btree (org_id, created_at);
+
+create table subscriber_deliveries (
+  message_id uuid not null,
+  subscriber_id uuid not null,
+  attempts integer not null default 0,
+  due_at timestamp with time zone,
+  kind text not null,
+  page_id uuid not null,
+  host text not null,
+  PRIMARY KEY (message_id, subscriber_id),
+  CHECK ((kind = ANY (ARRAY['email'::text, 'webhook'::text]))),
+  FOREIGN KEY (message_id) REFERENCES subscriber_messages(id) ON DELETE CASCADE,
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE,
+  FOREIGN KEY (subscriber_id) REFERENCES subscribers(id) ON DELETE CASCADE
+);
+CREATE INDEX subscriber_deliveries_by_subscriber ON subscriber_deliveries USING btree (subscriber_id);
+CREATE INDEX subscriber_deliveries_due ON subscriber_deliveries USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX subscriber_deliveries_queues ON subscriber_deliveries USING btree (kind, page_id, host, due_at) WHERE (due_at IS NOT NULL);
+
+create table subscriber_messages (
+  id uuid not null,
+  org_id uuid not null,
+  page_id uuid not null,
+  key text not null,
+  incident_id uuid,
+  target_ids uuid[] not null,
+  content jsonb not null,
+  at timestamp with time zone not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (page_id, key),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE
+);
+CREATE INDEX subscriber_messages_by_time ON subscriber_messages USING btree (created_at);
+
+create table subscribers (
+  id uuid not null,
+  org_id uuid not null,
+  page_id uuid not null,
+  kind text not null,
+  address text not null,
+  token text not null,
+  secret text,
+  state text not null,
+  component_ids uuid[],
+  asked_at timestamp with time zone not null,
+  asked_count integer not null default 1,
+  confirm_due_at timestamp with time zone,
+  attempts integer not null default 0,
+  created_at timestamp with time zone not null,
+  confirmed_at timestamp with time zone,
+  host text not null default ''::text,
+  PRIMARY KEY (id),
+  UNIQUE (page_id, kind, address),
+  UNIQUE (token),
+  CHECK ((kind = ANY (ARRAY['email'::text, 'webhook'::text]))),
+  CHECK ((state = ANY (ARRAY['pending'::text, 'active'::text]))),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE
+);
+CREATE INDEX subscribers_by_address ON subscribers USING btree (address);
+CREATE INDEX subscribers_to_confirm ON subscribers USING btree (confirm_due_at) WHERE (confirm_due_at IS NOT NULL);
+
+CREATE OR REPLACE FUNCTION plan_of(org orgs)
+ RETURNS plans
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select jsonb_populate_record(p, org.plan_overrides) from plans p where p.id = org.plan_id
+$function$;
