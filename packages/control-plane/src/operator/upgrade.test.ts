@@ -99,7 +99,7 @@ t.test(
       total: 1,
       items: [{ name: "channels-name", config: { type: "webhook" } }],
     });
-    t.match(await listIncidents(ctx, page), { total: 1, items: [{ target_id: items[0]!.id }] });
+    t.match(await listIncidents(ctx, { ...page, state: "all" }), { total: 1, items: [{ target_id: items[0]!.id }] });
     t.match(await listPages(ctx, page), { total: 1, items: [{ branding: { style: "auto", language: "en" } }] });
     t.match(await listWindows(ctx, page), { total: 1, items: [{ title: "maintenance-windows-title" }] });
     t.match(await listAudit(ctx, page), { total: 1 });

@@ -21,7 +21,8 @@ export async function schemaText(sql: Sql, roomOf: (table: string) => string): P
         || coalesce(' with (' || array_to_string(c.reloptions, ', ') || ')', '') as storage,
       (select array_agg(quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod)
           || case when a.attnotnull then ' not null' else '' end
-          || case when a.attgenerated = 's' then ' generated always as (' || pg_get_expr(d.adbin, d.adrelid) || ') stored'
+          || case when a.attgenerated = 's'
+            then ' generated always as (' || pg_get_expr(d.adbin, d.adrelid) || ') stored'
             else coalesce(' default ' || pg_get_expr(d.adbin, d.adrelid), '') end order by a.attnum)
         from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)
@@ -40,8 +41,8 @@ export async function schemaText(sql: Sql, roomOf: (table: string) => string): P
   const functions = await sql<{ text: string }[]>`
     select pg_get_functiondef(oid) as text from pg_proc where pronamespace = 'public'::regnamespace order by proname`;
   const parts = [
-    "-- The schema after all migrations, generated from the database: the place to look a table up. What its columns mean\n" +
-      "-- stands in migrations/. SM_TEST_SNAPSHOT=write npm test -- operator/upgrade",
+    "-- The schema after all migrations, generated from the database: the place to look a table up. What its columns\n" +
+      "-- mean stands in migrations/. SM_TEST_SNAPSHOT=write npm test -- operator/upgrade",
   ];
   for (const room of [...new Set(tables.map(({ name }) => roomOf(name)))].toSorted()) {
     parts.push(`-- ${room} ${"-".repeat(116 - room.length)}`);

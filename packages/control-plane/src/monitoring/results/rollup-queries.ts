@@ -9,8 +9,8 @@ export async function startProgress(sql: Db, hour: Date): Promise<void> {
 }
 
 /**
- * The next hour to count for everybody; null before the rollup began. Its lock makes rollups wait for each other: a day is the sum of hours, and two sums at once
- * would miss each other's.
+ * The next hour to count for everybody; null before the rollup began. Its lock makes rollups wait for each other: a
+ * day is the sum of hours, and two sums at once would miss each other's.
  */
 export async function lockProgress(sql: Db): Promise<Date | null> {
   const [row] = await sql<{ next_hour: Date }[]>`select next_hour from rollup_progress for update`;

@@ -229,7 +229,9 @@ t.test("hours go after 13 months, and all sums of a deleted monitor at once", as
     await sql`insert into results_daily values (${id}, '2025-10-20', 2, 0, 0, 0)`;
   }
   await sql`delete from targets where id = ${gone}`;
-  await sql`insert into deleted_targets (target_id, org_id, deleted_at, regions) values (${gone}, ${ctx.orgId}, now(), '{}')`;
+  await sql`
+    insert into deleted_targets (target_id, org_id, deleted_at, regions)
+    values (${gone}, ${ctx.orgId}, now(), '{}')`;
   await dropOldRollups(system);
   t.equal((await hours(kept)).length, 1);
   t.strictSame(
