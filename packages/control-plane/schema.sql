@@ -1,5 +1,5 @@
--- The schema after all migrations, generated from the database: the place to look a table up. What its columns
--- mean stands in migrations/. SM_TEST_SNAPSHOT=write npm test -- operator/upgrade
+-- The schema after all migrations, generated from the database, to look a table up. The comments are in
+-- migrations/. SM_TEST_SNAPSHOT=write npm test -- operator/upgrade
 
 -- access --------------------------------------------------------------------------------------------------------------
 

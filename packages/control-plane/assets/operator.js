@@ -3,7 +3,7 @@ import { announce, say } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 import { refresh } from "./live.js";
 
-// What belongs to the installation and to no organisation: its requests carry the operator secret instead of the session.
+// What belongs to the installation, not to an organisation: its requests carry the operator secret, not the session.
 
 const kept = "operator-secret";
 let typed = "";

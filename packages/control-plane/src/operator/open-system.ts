@@ -41,8 +41,8 @@ export async function openConfiguredDatabase(config: Config, log: Log, join = fa
 }
 
 /**
- * Runs `work` on the database of this installation, also beside a running service. Throws StartupError where there is no
- * database yet: a command of its own would find an empty one.
+ * Runs `work` on the database of this installation, also beside a running service. Throws StartupError where there is
+ * no database yet: the command would start an empty one.
  */
 export async function withSystem(
   config: Config,

@@ -41,8 +41,8 @@ export async function schemaText(sql: Sql, roomOf: (table: string) => string): P
   const functions = await sql<{ text: string }[]>`
     select pg_get_functiondef(oid) as text from pg_proc where pronamespace = 'public'::regnamespace order by proname`;
   const parts = [
-    "-- The schema after all migrations, generated from the database: the place to look a table up. What its columns\n" +
-      "-- mean stands in migrations/. SM_TEST_SNAPSHOT=write npm test -- operator/upgrade",
+    "-- The schema after all migrations, generated from the database, to look a table up. The comments are in\n" +
+      "-- migrations/. SM_TEST_SNAPSHOT=write npm test -- operator/upgrade",
   ];
   for (const room of [...new Set(tables.map(({ name }) => roomOf(name)))].toSorted()) {
     parts.push(`-- ${room} ${"-".repeat(116 - room.length)}`);

@@ -171,9 +171,9 @@ const candidates = (sql: Db, at: Date, { hosts, orgs, storms, now }: ClaimLimits
  * are held, and those of a receiver that has asked for a pause. Free places of a host go to its organisations in turn,
  * and so do those of the process.
  *
- * Strategy before: the oldest due rows of all channels, with 5 sends per channel and 50 in all. Ten channels of a vendor
- * that hung took all 50, and the notices of everybody else waited. So channels are found first, by one index probe each,
- * and each contributes at most as many rows as it has places: a backlog behind one channel is not read.
+ * Limits of 5 sends per channel and 50 in all were tried before: ten channels of a vendor that hung took all 50, and
+ * all other notices waited. So hosts and organisations have places, too. Channels are found first, by one index probe
+ * each, and each contributes at most as many rows as it has places: a backlog behind one channel is not read.
  *
  * The conditions are repeated: the ranking reads a snapshot, and a row that another process has finished since is
  * checked again when it is locked.

@@ -10,8 +10,8 @@ export type Budgets = Readonly<Record<RateCategory, number | null>>;
 export type Throttle = (ctx: Ctx, category: RateCategory) => Promise<void>;
 
 /**
- * Charges each request to its organisation and to its user, because a user may act in several. Both have the budget of the
- * organisation's plan for the category.
+ * Charges each request to its organisation and to its user, because a user may act in several. Both have the budget of
+ * the organisation's plan for the category.
  */
 export function openThrottle(counter: Counter, budgetsOf: (ctx: Ctx) => Promise<Budgets>): Throttle {
   return async (ctx, category) => {
