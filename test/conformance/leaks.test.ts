@@ -163,7 +163,7 @@ t.test(
         const at = (id: string) => path.replace("{id}", id);
         for (const query of ["", "?fragment=1"]) {
           const own = await browser.get(at(thing === null ? "" : await make[thing](sql, caller.home, "")) + query);
-          const closed = path.startsWith("/settings/audit") && caller.role !== "owner";
+          const closed = /^\/settings\/(?:audit|installation)/.test(path) && caller.role !== "owner";
           // The request itself contains the words of the run.
           const status = closed ? 403 : path === "/monitors/finding" ? 400 : 200;
           t.equal(own.status, status, `${path}${query} for ${caller.title}`);

@@ -33,8 +33,8 @@ interface OrgPlanPatch extends Omit<OperatorOrgPatch, "overrides"> {
 
 /**
  * Moves an organisation to another plan, or replaces its overrides; `overrides` may be a function of those before. What
- * it has beyond a lower limit stays; only additions are refused. Its owners see the change in their audit log. For operators. Throws ORG_NOT_FOUND,
- * INVALID_BODY for an unknown plan.
+ * it has beyond a lower limit stays; only additions are refused. Its owners see the change in their audit log. For
+ * operators. Throws ORG_NOT_FOUND, INVALID_BODY for an unknown plan.
  */
 export async function changePlan(system: System, id: string, patch: OrgPlanPatch): Promise<OperatorOrg> {
   return await inTransaction(system, async (tx) => {
