@@ -131,12 +131,13 @@ t.test("an app opens its consent page in a popup, is listed and disconnected", a
   t.match(await link.getAttribute("href"), `${client.origin}/to-scheme?error=access_denied`);
   await looksRight(t, consent, "the answer");
 
-  await consent.goto("/settings/connected-apps");
-  await consent.getByRole("row", { name: /Helper.*Pause and resume monitors/ }).waitFor();
-  await looksRight(t, consent, "connected apps");
-  await consent.getByRole("button", { name: "Disconnect “Helper”" }).click();
-  await consent.getByRole("dialog").getByRole("button", { name: "Disconnect" }).click();
-  await consent.getByText("No connected apps in this organisation").waitFor();
+  const apps = await openPage(t, own);
+  await apps.goto("/settings/connected-apps");
+  await apps.getByRole("row", { name: /Helper.*Pause and resume monitors/ }).waitFor();
+  await looksRight(t, apps, "connected apps");
+  await apps.getByRole("button", { name: "Disconnect “Helper”" }).click();
+  await apps.getByRole("dialog").getByRole("button", { name: "Disconnect" }).click();
+  await apps.getByText("No connected apps in this organisation").waitFor();
   const refused = await send("/oauth/token", {
     form: { grant_type: "refresh_token", client_id: clientId, refresh_token: tokens.body["refresh_token"]! },
   });
