@@ -81,7 +81,7 @@ export interface RegionChanges {
   failing: Buffer;
 }
 
-/** State changes of the target by region, in whole hours. */
+/** State changes of the target by region, in whole hours. One row a day: a message of 1 MB holds the event loop. */
 export async function selectChanges(
   sql: Db,
   orgId: string,
@@ -89,13 +89,21 @@ export async function selectChanges(
   sources: Sources,
   withFailing: boolean,
 ): Promise<RegionChanges[]> {
-  return await sql<RegionChanges[]>`
-    select h.region, string_agg(h.changes, ''::bytea order by h.hour) as changes,
-      ${withFailing ? sql`string_agg(h.failing, ''::bytea order by h.hour)` : sql`''::bytea`} as failing,
+  const rows = await sql<RegionChanges[]>`
+    select d.region, d.changes, d.failing,
       exists (select from target_regions p join targets t on t.id = p.target_id
-        where p.target_id = ${target.id} and p.region_id = h.region and t.enabled) as probed
-    from (${hoursOf(sql, orgId, target, sources)}) h
-    group by h.region order by h.region`;
+        where p.target_id = ${target.id} and p.region_id = d.region and t.enabled) as probed
+    from (
+      select h.region, string_agg(h.changes, ''::bytea order by h.hour) as changes,
+        ${withFailing ? sql`string_agg(h.failing, ''::bytea order by h.hour)` : sql`''::bytea`} as failing
+      from (${hoursOf(sql, orgId, target, sources)}) h
+      group by h.region, date_trunc('day', h.hour) order by h.region, date_trunc('day', h.hour)
+    ) d`;
+  return [...new Set(rows.map(({ region }) => region))].map((region) => {
+    const own = rows.filter((row) => row.region === region);
+    const joined = (column: "changes" | "failing") => Buffer.concat(own.map((row) => row[column]));
+    return { region, probed: own[0]!.probed, changes: joined("changes"), failing: joined("failing") };
+  });
 }
 
 /** Cause, or else error, of the given runs of the target, by position; null without one. */

@@ -1,4 +1,5 @@
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
+import { mapInTurns } from "../../platform/http/turns.ts";
 import { isByHour, type Sources, sourcesOf } from "./hours.ts";
 import {
   type LatencyHourRow,
@@ -81,7 +82,7 @@ async function latencyRows(
     range,
     sources,
     bucketSecs: width,
-    rows: gather(range, width, await selectLatencyHours(ctx.sql, ctx.orgId, target, sources, region), byRegion),
+    rows: await gather(range, width, await selectLatencyHours(ctx.sql, ctx.orgId, target, sources, region), byRegion),
   };
 }
 
@@ -104,10 +105,15 @@ interface Slice extends Omit<LatencyHourRow, "hour" | "sketch"> {
  * Adds hours to slices. A slice takes the hours that start in it; the first slice also the hour in which the range
  * starts.
  */
-function gather(range: Range, bucketSecs: number, hours: readonly LatencyHourRow[], byRegion: boolean): LatencyRow[] {
+async function gather(
+  range: Range,
+  bucketSecs: number,
+  hours: readonly LatencyHourRow[],
+  byRegion: boolean,
+): Promise<LatencyRow[]> {
   const first = sliceOf(range.from.getTime(), bucketSecs);
   const slices = new Map<string, Slice>();
-  for (const { hour, sketch, ...sums } of hours) {
+  await mapInTurns(hours, ({ hour, sketch, ...sums }) => {
     const t = Math.max(first, sliceOf(hour.getTime(), bucketSecs));
     const region = byRegion ? sums.region : "";
     const slice = slices.get(`${t} ${region}`);
@@ -115,12 +121,12 @@ function gather(range: Range, bucketSecs: number, hours: readonly LatencyHourRow
       const histogram = emptyHistogram();
       addSketch(histogram, sketch);
       slices.set(`${t} ${region}`, { ...sums, t, region, histogram });
-      continue;
+      return;
     }
     addSketch(slice.histogram, sketch);
     for (const name of sumNames) slice[name] += sums[name];
-  }
-  return [...slices.values()].map((slice) => {
+  });
+  return await mapInTurns([...slices.values()], (slice) => {
     const [p50, p95, p99] = percentiles(slice.histogram, shares);
     const mean = (phase: "dns" | "connect" | "tls" | "ttfb") =>
       slice[`${phase}_n`] === 0 ? null : slice[`${phase}_sum`] / slice[`${phase}_n`];

@@ -2,13 +2,13 @@ import type { Ctx } from "../../platform/context.ts";
 import { type Lanes, openLanes } from "../../platform/http/lanes.ts";
 
 /** Concurrent reads of an organisation, and of all of them: the pool has 14 connections by default. */
-const atOnce = { org: 2, all: 6 };
+const atOnce = { org: 2, all: 5 };
 
 /** By database pool. */
 const lanesOfPool = new WeakMap<object, { ofOrg: Lanes; all: Lanes }>();
 
 /**
- * Runs a read over a range when fewer than two of the organisation run, and fewer than six in all: slow reads delay
+ * Runs a read over a range when fewer than two of the organisation run, and fewer than five in all: slow reads delay
  * their organisation, and connections are left for ingest and sign-in. `work` holds one connection at a time.
  */
 export async function inTurn<T>({ sql, orgId }: Ctx, work: () => Promise<T>): Promise<T> {

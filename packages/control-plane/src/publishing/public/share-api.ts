@@ -94,5 +94,5 @@ async function readRange<T extends object>(
     throw new AppError("BAD_TIME_RANGE", `A shared monitor is read in ranges of up to ${maxRangeDays} days.`, {
       field: "/query/from",
     });
-  return await readForVisitors(visit, share, `${name} ${JSON.stringify(query)}`, work);
+  return await readForVisitors(visit, share, "ranges", `${name} ${JSON.stringify(query)}`, work);
 }

@@ -10,15 +10,23 @@ const freshMs = 10_000;
 const cacheBytes = 33_554_432;
 /** Time limit of a statement for a visitor, ms. */
 const statementMs = 5_000;
-/** Concurrent reads of a link, and of the links of an organisation. */
+/** Concurrent reads of a link. */
 const atOnce = 2;
-/** Concurrent reads of all visitors: the pool has 14 connections by default. */
-const allAtOnce = 3;
+/**
+ * Concurrent reads of all visitors: the pool has 14 connections by default. The page and the state of a link have their
+ * own, so that they do not wait for ranges that somebody asks for.
+ */
+const allAtOnce = { ranges: 3, pages: 2 };
 /** Different reads that wait for their turn, per link and per organisation; more are refused. */
 const queue = { link: 8, org: 32 };
 
 interface VisitorReads {
   replies: LastGoodCache<object>;
+  ranges: VisitorLanes;
+  pages: VisitorLanes;
+}
+
+interface VisitorLanes {
   ofLink: Lanes;
   ofOrg: Lanes;
   all: Lanes;
@@ -29,16 +37,19 @@ const readsOfPool = new WeakMap<object, VisitorReads>();
 
 /**
  * What `work` reads for visitors of a link, at most 10 s old: visitors who ask for the same `key` share one read.
- * Different reads wait for each other, take one connection each and three together, and a statement has 5 s. Throws
- * STATUS_DATA_UNAVAILABLE when too many wait or the time is over.
+ * Different reads wait for each other, take one connection each and five together, and a statement has 5 s. `kind` is
+ * `pages` for the few keys of a link that nobody chooses. Throws STATUS_DATA_UNAVAILABLE when too many wait or the time
+ * is over.
  */
 export async function readForVisitors<T extends object>(
   system: System,
   { shareId, orgId }: SharedMonitor,
+  kind: "ranges" | "pages",
   key: string,
   work: (reader: OrgReader) => Promise<T>,
 ): Promise<T> {
-  const { replies, ofLink, ofOrg, all } = readsOf(system);
+  const { replies, [kind]: lanes } = readsOf(system);
+  const { ofLink, ofOrg, all } = lanes;
   const read = async (): Promise<T> =>
     await inTransaction(system, async (tx) => {
       await allowTime(tx.sql, statementMs);
@@ -57,11 +68,17 @@ function readsOf({ sql, clock }: System): VisitorReads {
         bytesOf: (value) => 3 * JSON.stringify(value).length,
         onFallback: () => undefined,
       }),
-      ofLink: openLanes(atOnce, queue.link),
-      ofOrg: openLanes(atOnce, queue.org),
-      all: openLanes(allAtOnce),
+      ranges: lanesOf(allAtOnce.ranges),
+      pages: lanesOf(allAtOnce.pages),
     };
     readsOfPool.set(sql, reads);
   }
   return reads;
 }
+
+/** One of `most` lanes is left for other organisations. */
+const lanesOf = (most: number): VisitorLanes => ({
+  ofLink: openLanes(atOnce, queue.link),
+  ofOrg: openLanes(most - 1, queue.org),
+  all: openLanes(most),
+});

@@ -30,7 +30,7 @@ export type ShareRange = (typeof shareRanges)[number];
 /** State, uptime and regions of a shared monitor, at most 10 s old. */
 export async function sharedStatus(system: System, token: string): Promise<SharedStatus> {
   const share = await openShare(system, token);
-  return await readForVisitors(system, share, "status", (reader) => readStatus(reader, share.targetId));
+  return await readForVisitors(system, share, "pages", "status", (reader) => readStatus(reader, share.targetId));
 }
 
 async function readStatus(reader: OrgReader, targetId: string): Promise<SharedStatus> {
@@ -70,7 +70,7 @@ function reasonOf({ paused, status, open_incident, last_error }: MonitorRow): st
 /** Everything that the page of a shared monitor shows for a range, at most 10 s old. */
 export async function sharedPage(system: System, token: string, range: ShareRange) {
   const share = await openShare(system, token);
-  return await readForVisitors(system, share, range.key, (reader) => readPage(reader, share.targetId, range));
+  return await readForVisitors(system, share, "pages", range.key, (reader) => readPage(reader, share.targetId, range));
 }
 
 async function readPage(reader: OrgReader, targetId: string, range: ShareRange) {

@@ -76,17 +76,27 @@ t.test("visitors share one read, and different reads of a link run two at a time
     running--;
     return { at: reads };
   };
-  await Promise.all(Array.from({ length: 20 }, () => readForVisitors(system, share, "same", read)));
+  await Promise.all(Array.from({ length: 20 }, () => readForVisitors(system, share, "ranges", "same", read)));
   t.equal(reads, 1, "twenty callers of one key");
-  await Promise.all(Array.from({ length: 10 }, (_, n) => readForVisitors(system, share, `key ${n}`, read)));
+  await Promise.all(Array.from({ length: 10 }, (_, n) => readForVisitors(system, share, "ranges", `key ${n}`, read)));
   t.strictSame([reads, most, [...limits]], [11, 2, ["5s"]]);
 
   most = 0;
+  let end = (): void => {};
+  const over = new Promise<void>((resolve) => (end = resolve));
   const flood = Promise.allSettled(
-    Array.from({ length: 30 }, (_, n) => readForVisitors(system, share, `flood ${n}`, read)),
+    Array.from({ length: 30 }, (_, n) =>
+      readForVisitors(system, share, "ranges", `flood ${n}`, async (reader) => {
+        await over;
+        return await read(reader);
+      }),
+    ),
   );
   const foreign = { ...share, shareId: other.orgId, orgId: other.orgId };
-  await readForVisitors(system, foreign, "mine", async () => ({}));
+  await readForVisitors(system, foreign, "ranges", "mine", async () => ({}));
+  t.match(await visit("GET", `/m/${link.token}/live`), { status: 200 }, "its state does not wait for the ranges");
+  t.match(await visit("GET", `/m/${link.token}`), { status: 200 }, "nor does its page");
+  end();
   const outcomes = await flood;
   const refused = outcomes.flatMap((it) => (it.status === "rejected" ? [it.reason as AppError] : []));
   t.equal(refused.length, 20, "two run, eight wait");
