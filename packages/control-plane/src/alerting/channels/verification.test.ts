@@ -247,10 +247,9 @@ t.test("a loop of creations cannot flood a mailbox", async (t) => {
   t.equal(mailbox.mails.length, before);
 });
 
-t.test("addresses that are not one lower-case address are refused", async (t) => {
+t.test("texts that are not one address are refused", async (t) => {
   const owner = await newOrg(system);
   for (const to of [
-    "Ops@example.org",
     "a@b@c",
     "a@example.org, b@example.org",
     "ops",

@@ -34,7 +34,7 @@ t.test("a link is created, listed, opened and revoked", async (t) => {
   const { id, token, url } = made.body;
   t.match(token, /^[\w-]{43}$/);
   t.equal(url, `https://status.example.org/m/${token}`);
-  t.equal(made.headers.get("location"), `${path}/${id}`);
+  t.equal(made.headers.get("location"), `${path}#${id}`);
   t.match((await owner("GET", path)).body, { items: [{ id, token }], total: 1 });
   const [row] = await sql`select token_sealed, token_hash from shares where id = ${id}`;
   t.notMatch(JSON.stringify(row), token, "the token is not stored as it is");
