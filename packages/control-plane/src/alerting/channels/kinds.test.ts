@@ -262,7 +262,7 @@ t.test("hostile texts neither mention nor format, and stay within the vendor's l
 
 t.test("every message of every kind is the one of its snapshot", async (t) => {
   for (const type of types) {
-    const file = new URL(`../../src/channels/messages/${type}.txt`, import.meta.url);
+    const file = new URL(`../../../src/alerting/channels/messages/${type}.txt`, import.meta.url);
     const parts: string[] = [];
     for (const [name, content] of Object.entries(contentsOf(type)))
       parts.push(`## ${name}\n\n${(await sentFor(type, content)).map(readable).join("\n")}`);
