@@ -61,7 +61,7 @@ function tell() {
   }
 }
 
-/** Tells the other tabs which organisation is shown, and hears of theirs. */
+/** Announces the organisation of this page to other tabs, and follows theirs. */
 export function organisation() {
   if (!org) return;
   tell();

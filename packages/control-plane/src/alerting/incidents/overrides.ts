@@ -23,7 +23,7 @@ export function foldAll(policy: Policy, state: EvaluationState): EvaluationState
 
 /**
  * Closes the open incident as a person's decision at `at`, or does nothing. All streaks restart: opening it again
- * takes as many failing runs as any outage. `notify` is false for a pause.
+ * needs the configured number of failing runs. `notify` is false for a pause.
  */
 export function closeByHand(
   policy: Policy,
