@@ -1,4 +1,4 @@
-// Local times of a time zone, as the server computes them (maintenance/zoned.ts).
+// Local times of a time zone, as the server computes them (platform/zoned.ts).
 
 const formats = new Map();
 const dayMs = 86_400_000;

@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
+import { hourMs, minuteMs } from "@statusmesh/shared/time";
 import type { Sql } from "postgres";
 import { ensureBuiltInAgent } from "./monitoring/agents/service.ts";
 import { createApp } from "./app.ts";
@@ -98,13 +99,13 @@ const periodicJobs = (deliverer: Deliverer, webhooks: WebhookSender): Job[] => [
   { name: "subscriber-mails", everyMs: subscribersEveryMs, isDue: areMessagesDue, run: sendMails },
   { name: "subscriber-webhooks", everyMs: subscribersEveryMs, isDue: areMessagesDue, run: () => webhooks.start() },
   { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
-  { name: "channel-failures", everyMs: 60_000, run: mailChannelFailures },
+  { name: "channel-failures", everyMs: minuteMs, run: mailChannelFailures },
   { name: "operator-notices", everyMs: 15_000, run: notifyOperator },
-  { name: "rollup", everyMs: 60_000, run: rollUp },
-  { name: "partitions", everyMs: 3_600_000, run: keepPartitions },
-  { name: "retention", everyMs: 3_600_000, run: dropOldRollups },
+  { name: "rollup", everyMs: minuteMs, run: rollUp },
+  { name: "partitions", everyMs: hourMs, run: keepPartitions },
+  { name: "retention", everyMs: hourMs, run: dropOldRollups },
   { name: "custom-domains", everyMs: 600_000, run: recheckDomains },
-  { name: "nightly", everyMs: 60_000, run: nightly },
+  { name: "nightly", everyMs: minuteMs, run: nightly },
   { name: "sweep", everyMs: 600_000, run: sweep },
   { name: "mcp", everyMs: 600_000, run: sweepMcp },
 ];

@@ -8,13 +8,14 @@ import { protocolVersion, WhoAmIReply } from "@statusmesh/shared/agent-protocol"
 import { dial } from "@statusmesh/shared/net/dial";
 import { secure } from "@statusmesh/shared/net/tls";
 import { within } from "@statusmesh/shared/within";
+import { dayMs } from "@statusmesh/shared/time";
+import { messageOf } from "@statusmesh/shared/thrown";
 import { ApiError, connectApi } from "../protocol/api.ts";
 import { exits } from "../shell/exit.ts";
 import { type Place, placeOf } from "../run/network.ts";
 import { findToken, tokenInTheClear } from "../shell/options.ts";
 import { bytes, milliseconds } from "../shell/output.ts";
 import { folderHolder, lockFolder } from "../spool/lock.ts";
-import { messageOf } from "../spool/segment.ts";
 
 /** One requirement of `run`. A `warn` does not prevent it from running. */
 export interface PreflightResult {
@@ -48,7 +49,6 @@ const validReply = Compile(WhoAmIReply);
 /** Clocks synchronised over the network differ by some milliseconds. */
 const clockWarningMs = 2000;
 const certificateWarningDays = 14;
-const dayMs = 86_400_000;
 
 /** Verifies everything that `run` needs. Changes nothing, except that it locks and unlocks the spool folder. */
 export async function* preflight(options: PreflightOptions): AsyncGenerator<PreflightResult> {

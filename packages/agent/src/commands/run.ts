@@ -4,6 +4,7 @@ import { runInNewContext } from "node:vm";
 import type { Command } from "commander";
 import { isLoopback } from "@statusmesh/shared/net/bind";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
+import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { type Clock, correctedClock } from "../clock.ts";
 import { exits, fail } from "../shell/exit.ts";
 import { jsonLog, type Log } from "../telemetry/log.ts";
@@ -191,8 +192,7 @@ async function openMetrics(
     return fail(
       command,
       exits.config,
-      `--metrics-bind ${metricsBind.host}:${metricsBind.port} cannot be listened on ` +
-        `(${(error as NodeJS.ErrnoException).code ?? String(error)}).`,
+      `--metrics-bind ${metricsBind.host}:${metricsBind.port} cannot be listened on (${codeOrMessage(error)}).`,
     );
   }
 }

@@ -1,10 +1,10 @@
 import type { Command } from "commander";
+import { messageOf } from "@statusmesh/shared/thrown";
 import { exits, fail } from "../shell/exit.ts";
 import * as options from "../shell/options.ts";
 import { bytes, paint, screenOf, table } from "../shell/output.ts";
 import { inspect, type SpoolReport } from "../spool/inspect.ts";
 import { folderHolder } from "../spool/lock.ts";
-import { messageOf } from "../spool/segment.ts";
 
 export function define(command: Command): void {
   command

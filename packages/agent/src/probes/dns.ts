@@ -1,7 +1,8 @@
 import { askedName, type DnsCheck, nameServer, type RecordType } from "@statusmesh/shared/checks/dns";
 import { blockedRange } from "@statusmesh/shared/net/address";
 import { insideName, withoutInside } from "@statusmesh/shared/net/inside-name";
-import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
+import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
+import { codeOf } from "@statusmesh/shared/thrown";
 import { ask } from "./dns-query.ts";
 import { rareReturnCode } from "./dns-return-code.ts";
 import { oncePer } from "./once-per.ts";

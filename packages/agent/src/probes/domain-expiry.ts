@@ -7,11 +7,11 @@ import {
   servedStale,
 } from "@statusmesh/shared/checks/domain-expiry";
 import { abortSignalOf } from "@statusmesh/shared/net/cancellation";
+import { dayMs } from "@statusmesh/shared/time";
 import type { Stage } from "../rdap/lookups.ts";
 import type { LookupFailure, Registration } from "../rdap/registration.ts";
 import type { Probe, Verdict } from "./probe.ts";
 
-const dayMs = 86_400_000;
 /** How long a cached answer replaces a failed lookup, ms. */
 const staleMs = 7 * dayMs;
 

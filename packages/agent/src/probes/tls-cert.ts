@@ -4,8 +4,9 @@ import { daysLeft } from "@statusmesh/shared/checks/details";
 import { canonicalHost } from "@statusmesh/shared/checks/kind";
 import { type CertificateDetails, serverName, type TlsCertCheck } from "@statusmesh/shared/checks/tls-cert";
 import { dial } from "@statusmesh/shared/net/dial";
-import { codeOf, DialError } from "@statusmesh/shared/net/dial-error";
+import { DialError } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
+import { codeOf } from "@statusmesh/shared/thrown";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 
 /** How long to wait for the server's close_notify, ms. */

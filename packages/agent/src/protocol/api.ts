@@ -1,4 +1,5 @@
 import { Pool } from "undici";
+import { messageOf } from "@statusmesh/shared/thrown";
 
 /** Errors of the control plane, by the reaction of the agent. */
 export type Trouble =
@@ -157,7 +158,7 @@ function secondsToMs(header: string | string[] | undefined): number | null {
 
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 /** Backoff before attempt `n` (from 0): doubled, capped, with jitter so that a fleet does not return at once. */

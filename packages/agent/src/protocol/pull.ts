@@ -1,5 +1,6 @@
 import { Compile } from "typebox/compile";
 import { type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { messageOf } from "@statusmesh/shared/thrown";
 import { type Api, ApiError, backoffMs, type Contact, type Trouble } from "./api.ts";
 import type { CorrectedClock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";
@@ -113,11 +114,7 @@ export class Puller {
       return empty && clock.monotonic() - started < emptyPauseMs ? emptyPauseMs : 0;
     } catch (error) {
       if (this.#stop.signal.aborted || this.#again.signal.aborted) return 0;
-      return this.#failed(
-        error instanceof ApiError
-          ? error
-          : new ApiError("unexpected", error instanceof Error ? error.message : String(error)),
-      );
+      return this.#failed(error instanceof ApiError ? error : new ApiError("unexpected", messageOf(error)));
     }
   }
 

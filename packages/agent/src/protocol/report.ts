@@ -7,6 +7,7 @@ import {
   type ResultsRequest,
   type RunReply,
 } from "@statusmesh/shared/agent-protocol";
+import { messageOf } from "@statusmesh/shared/thrown";
 import { type Api, ApiError, backoffMs, type Contact } from "./api.ts";
 import type { Clock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";
@@ -242,9 +243,7 @@ export class Reporter {
     if (this.#abort.signal.aborted) return;
     const { clock, stats } = this.#options;
     const { trouble, message, retryAfterMs } =
-      error instanceof ApiError
-        ? error
-        : new ApiError("unexpected", error instanceof Error ? error.message : String(error));
+      error instanceof ApiError ? error : new ApiError("unexpected", messageOf(error));
     stats.reportFailures++;
     this.#options.contact?.failed(clock.now(), message);
     this.#condition.say(trouble === "away" ? "warn" : "error", `results cannot be reported and are kept (${message})`);

@@ -3,6 +3,7 @@ import { open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
+import { codeOf, messageOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { Registration } from "./registration.ts";
@@ -73,7 +74,7 @@ export function rdapCache(folder: string | null, options: { clock: Clock; log: L
       } catch (error) {
         log("warn", "what is known about domains could not be written to disk; it is kept in memory", {
           file,
-          reason: error instanceof Error ? error.message : String(error),
+          reason: messageOf(error),
         });
       }
     });
@@ -125,10 +126,10 @@ function load(file: string | null, log: Log): Loaded {
     );
     return { registries: content.registries, domains: new Map(domains) };
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return nothing;
+    if (codeOf(error) === "ENOENT") return nothing;
     log("warn", "what was known about domains cannot be read, starting without", {
       file,
-      reason: error instanceof Error ? error.message : String(error),
+      reason: messageOf(error),
     });
     return nothing;
   }

@@ -1,7 +1,8 @@
 import type { Socket } from "node:net";
 import { dial } from "@statusmesh/shared/net/dial";
-import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
+import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
+import { codeOf } from "@statusmesh/shared/thrown";
 import { Agent, type buildConnector, type Dispatcher, request } from "undici";
 import { mayAsk } from "./may-ask.ts";
 

@@ -5,7 +5,6 @@ import { registrableDomain } from "@statusmesh/shared/net/registrable-domain";
 import { correctedClock } from "../clock.ts";
 import { FakeClock, testLookups } from "../testing.ts";
 import { type RdapCache, rdapCache } from "./cache.ts";
-import { Line } from "./line.ts";
 import { mayAsk } from "./may-ask.ts";
 import type { Answer } from "./registration.ts";
 import { SingleFlight } from "./single-flight.ts";
@@ -414,24 +413,4 @@ t.test("units: single-flight", async (t) => {
   finish("done");
   t.equal(await second, "done");
   t.equal(await flight.join("a", new AbortController().signal, () => Promise.resolve("anew")), "anew");
-});
-
-t.test("units: queue", async (t) => {
-  const line = new Line();
-  const leave = await line.enter("a", ever());
-  const order: string[] = [];
-  const waiting = ["first", "second", "third"].map(async (name) => {
-    const done = await line.enter("a", ever());
-    order.push(name);
-    done();
-  });
-  (await line.enter("b", ever()))();
-  leave();
-  await Promise.all(waiting);
-  t.strictSame(order, ["first", "second", "third"]);
-  (await line.enter("a", ever()))();
-  const gone = new AbortController();
-  gone.abort(new Error("gone"));
-  await t.rejects(line.enter("a", gone.signal), { message: "gone" });
-  (await line.enter("a", ever()))();
 });

@@ -1,9 +1,9 @@
 import type { RegistrableDomain } from "@statusmesh/shared/net/registrable-domain";
+import { Semaphore } from "@statusmesh/shared/semaphore";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { RdapCache } from "./cache.ts";
 import { GetError } from "./get.ts";
-import { Line } from "./line.ts";
 import { query } from "./query.ts";
 import { ianaRegistriesUrl, Registries } from "./registries.ts";
 import type { Answer, Registration } from "./registration.ts";
@@ -36,7 +36,7 @@ export type Stage = "list" | "line" | "registry";
  */
 export class RdapLookups {
   /** Concurrent requests to the registry of one top-level domain. */
-  readonly line = new Line();
+  readonly line = new Semaphore(1);
   readonly #options: LookupsOptions;
   readonly #registries: Registries;
   readonly #flights = new SingleFlight<Answer>();

@@ -2,6 +2,7 @@ import type { Cause, Measurement } from "@statusmesh/shared/result";
 import { Cancellation } from "@statusmesh/shared/net/cancellation";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import { type Lookup, resolve } from "@statusmesh/shared/net/resolve";
+import { stackOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { NetworkGuard } from "./network.ts";
@@ -129,7 +130,7 @@ class Probing implements Run {
         if (!(error instanceof DialError) && !this.#cancellation.aborted)
           log("error", "a probe failed unexpectedly", {
             kind,
-            error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+            error: stackOf(error),
           });
         this.#finish(verdictOf(error));
       },

@@ -1,6 +1,7 @@
 import type { WithheldCheck } from "@statusmesh/shared/agent-protocol";
 import { checkKinds, isCheckType, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
 import { type Cause, circuitOpen, throttledByCap } from "@statusmesh/shared/result";
+import { messageOf } from "@statusmesh/shared/thrown";
 import { CircuitBreakers, type Failure, InflightCap } from "./limits.ts";
 import { OnDemandQueue } from "./on-demand-queue.ts";
 import { type Outcome, type Prepared, type ProbingOptions, type Run, startProbe, type WireCheck } from "./probing.ts";
@@ -186,7 +187,7 @@ function prepare(check: WireCheck): Prepared | Verdict {
     const destination = kindOf(spec).destination(spec);
     return { kind: spec.type, probe: probeOf(spec.type), timeoutMs: spec.timeout, destination };
   } catch (error) {
-    return { status: "error", error: error instanceof Error ? error.message : String(error) };
+    return { status: "error", error: messageOf(error) };
   }
 }
 

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { exits, fail } from "./exit.ts";
 import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/bind";
+import { codeOrMessage } from "@statusmesh/shared/thrown";
 import type { Place } from "../run/network.ts";
 import { mayAsk } from "../rdap/may-ask.ts";
 
@@ -169,9 +170,7 @@ export function findToken(file: string | undefined): { token: string } | { probl
       token = readFileSync(file, "utf8");
     } catch (error) {
       return {
-        problem:
-          `the token file ${file} cannot be read ` +
-          `(${error instanceof Error && "code" in error ? String(error.code) : String(error)}).`,
+        problem: `the token file ${file} cannot be read (${codeOrMessage(error)}).`,
       };
     }
   }

@@ -1,4 +1,5 @@
 import type { RunReply } from "@statusmesh/shared/agent-protocol";
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";
 import { type Batch, freshWindow, type Lane, type Spool, type SpoolRecord } from "./spool.ts";
@@ -10,7 +11,7 @@ import { PendingFrames } from "./pending.ts";
 import { Queue } from "./queue.ts";
 import { type Entry, Reader } from "./reader.ts";
 import { type Recovered, recover } from "./recover.ts";
-import { messageOf, type Segment } from "./segment.ts";
+import { type Segment } from "./segment.ts";
 import { Writer } from "./writer.ts";
 
 /** Appended results are written after this time, ms: they survive the end of the process, not of the machine. */

@@ -1,3 +1,4 @@
+import { codeOf } from "@statusmesh/shared/thrown";
 import { type Files, folderFiles } from "./files.ts";
 import { decodeResult, frameAt, isSegmentName } from "./format.ts";
 import { Ledger } from "./ledger.ts";
@@ -46,7 +47,7 @@ export async function inspect(
       const after = (await files.list()).filter(isSegmentName).sort().join();
       if (before === after || look === looks) return report;
     } catch (error) {
-      if (look === looks || !(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error;
+      if (look === looks || codeOf(error) !== "ENOENT") throw error;
     }
   }
 }

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { messageOf } from "./segment.ts";
+import { codeOf, messageOf } from "@statusmesh/shared/thrown";
 
 /** The folder cannot be used: it is not writable, or another agent has locked it. */
 export class FolderError extends Error {
@@ -95,7 +95,7 @@ function tryLink(from: string, to: string): boolean {
     linkSync(from, to);
     return true;
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "EEXIST") return false;
+    if (codeOf(error) === "EEXIST") return false;
     throw error;
   }
 }
@@ -125,7 +125,7 @@ function isHeld(file: string, holder: Holder, now: number): boolean {
   try {
     process.kill(holder.pid, 0);
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EPERM")) return false;
+    if (codeOf(error) !== "EPERM") return false;
   }
   return beganAt(holder.pid) === holder.began;
 }

@@ -1,7 +1,8 @@
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { Files } from "./files.ts";
 import { decodeResult, frameAt } from "./format.ts";
-import { messageOf, type Segment } from "./segment.ts";
+import { type Segment } from "./segment.ts";
 
 /** A result and its frame number. */
 export interface Entry {

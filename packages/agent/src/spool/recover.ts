@@ -1,8 +1,9 @@
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { Log } from "../telemetry/log.ts";
 import type { Files } from "./files.ts";
 import { decodeHeader, decodeState, frameAt, isSegmentName, type State } from "./format.ts";
 import { Ranges } from "./ranges.ts";
-import { messageOf, type Segment } from "./segment.ts";
+import { type Segment } from "./segment.ts";
 
 export interface Recovered {
   /** In order, including segments without waiting results. */

@@ -8,5 +8,3 @@ export interface Segment {
   readonly start: number;
   size: number;
 }
-
-export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

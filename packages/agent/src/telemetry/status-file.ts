@@ -3,6 +3,7 @@ import { rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
+import { codeOf, messageOf } from "@statusmesh/shared/thrown";
 import { type Log, Once } from "./log.ts";
 
 const name = "status.json";
@@ -56,10 +57,7 @@ export function keepStatus(folder: string, read: () => AgentStatus, log: Log): (
         await rename(draft, file);
         condition.clear();
       } catch (error) {
-        condition.say(
-          "warn",
-          `sm-agent status will show an old state: ${error instanceof Error ? error.message : String(error)}`,
-        );
+        condition.say("warn", `sm-agent status will show an old state: ${messageOf(error)}`);
       }
     });
     return writing;
@@ -78,7 +76,7 @@ export function readStatus(folder: string): AgentStatus | null {
   try {
     text = readFileSync(join(folder, name), "utf8");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
+    if (codeOf(error) === "ENOENT") return null;
     throw error;
   }
   try {

@@ -8,6 +8,7 @@ import { mcp, mcpProblems, settleMcp } from "./mcp-keys.ts";
 import * as service from "./service-keys.ts";
 import * as tenancy from "./tenancy-keys.ts";
 import { addressList } from "@statusmesh/shared/net/address-list";
+import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
 import { StartupError } from "./startup-error.ts";
 
 /** Every key but those of `channels.endpoints`, with its default. */
@@ -117,7 +118,7 @@ function serverProblems({ server }: Config): string[] {
   try {
     addressList(server.trusted_proxies);
   } catch (error) {
-    problems.push(`server.trusted_proxies: ${(error as Error).message}; write 127.0.0.1, 10.0.0.0/8 or the like`);
+    problems.push(`server.trusted_proxies: ${messageOf(error)}; write 127.0.0.1, 10.0.0.0/8 or the like`);
   }
   return problems;
 }
@@ -212,10 +213,9 @@ function readBaseFile({ path, env, cwd }: ConfigSources): { name: string; values
   try {
     source = readFileSync(file, "utf8");
   } catch (error) {
-    throw new StartupError(
-      `The configuration file ${name} cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)}).`,
-      { cause: error },
-    );
+    throw new StartupError(`The configuration file ${name} cannot be read (${codeOrMessage(error)}).`, {
+      cause: error,
+    });
   }
   try {
     return { name, values: parse(source) };

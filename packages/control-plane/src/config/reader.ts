@@ -1,5 +1,6 @@
 import type { TObject, TSchema } from "typebox";
 import { Value } from "typebox/value";
+import { codeOrMessage } from "@statusmesh/shared/thrown";
 
 /**
  * Reads the settings of a nested TypeBox schema from a parsed file and the environment, and reports every error at
@@ -115,10 +116,7 @@ function readVariables(
       try {
         keep(setting, coerce(setting.schema, readText(text).trim()), `the file named by ${variable}`, values, problems);
       } catch (error) {
-        problems.push(
-          `${variable} names ${text}, which cannot be read ` +
-            `(${error instanceof Error && "code" in error ? String(error.code) : String(error)})`,
-        );
+        problems.push(`${variable} names ${text}, which cannot be read (${codeOrMessage(error)})`);
       }
     }
   }

@@ -1,4 +1,5 @@
 import { dial } from "@statusmesh/shared/net/dial";
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { System } from "../platform/context.ts";
 import { createOutbound } from "../platform/outbound/client.ts";
 import { lastHeartbeat, type Liveness, readLiveness, returnHeartbeat, takeHeartbeat } from "./heartbeat-queries.ts";
@@ -41,7 +42,7 @@ export function heartbeatJob(claimedAt: () => number | null) {
       if (status >= 200 && status < 300) return "sent";
       throw new Error(`the receiver answered ${status}`);
     } catch (error) {
-      log.warn({ reason: error instanceof Error ? error.message : String(error) }, "the heartbeat could not be sent");
+      log.warn({ reason: messageOf(error) }, "the heartbeat could not be sent");
       await returnHeartbeat(sql);
       return "failed";
     }

@@ -1,3 +1,4 @@
+import { hourMs } from "@statusmesh/shared/time";
 import { purgeAudit } from "../access/audit/service.ts";
 import { purgeAttempts } from "../access/auth/service.ts";
 import { purgeVerifications } from "../alerting/channels/service.ts";
@@ -19,7 +20,7 @@ const name = "purge";
  */
 export async function nightly(system: System): Promise<boolean> {
   // The day that began at 03:00 UTC last.
-  const today = new Date(system.clock.now() - startsAtHour * 3_600_000).toISOString().slice(0, 10);
+  const today = new Date(system.clock.now() - startsAtHour * hourMs).toISOString().slice(0, 10);
   if (await isDoneForDay(system.sql, name, today)) return false;
   const orgs = await purgeDeletedOrgs(system);
   const entries = await purgeAudit(system);

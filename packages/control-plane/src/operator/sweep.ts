@@ -1,3 +1,4 @@
+import { dayMs } from "@statusmesh/shared/time";
 import { sweepSignIn } from "../access/auth/service.ts";
 import type { System } from "../platform/context.ts";
 import { deleteEndedCounters } from "../platform/db/counters.ts";
@@ -5,8 +6,6 @@ import { sweepOAuth } from "../access/oauth/service.ts";
 import { sweepFlows } from "../access/sign-in/service.ts";
 import { sweepSubscribers } from "../publishing/subscribers/engine.ts";
 import { deleteRunsBefore, deleteTombstonesBefore } from "./queries.ts";
-
-const day = 86_400_000;
 
 /**
  * Removes expired rows: used links, ended sessions, answered runs, subscriptions without confirmation, ended counters,
@@ -21,5 +20,5 @@ export async function sweep(system: System): Promise<void> {
   await deleteEndedCounters(system.sql, new Date(now));
   await deleteRunsBefore(system.sql, new Date(now - 600_000));
   // An agent with an older cursor gets everything, so a day is enough.
-  await deleteTombstonesBefore(system.sql, new Date(now - day));
+  await deleteTombstonesBefore(system.sql, new Date(now - dayMs));
 }

@@ -1,7 +1,6 @@
 import Type from "typebox";
+import { dayMs } from "../time.ts";
 import { daysAgo, inDays } from "./kind.ts";
-
-const dayMs = 86_400_000;
 
 /** Days to the end as a run counted them. */
 export const DaysRemaining = Type.Integer({

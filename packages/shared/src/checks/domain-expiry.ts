@@ -1,4 +1,5 @@
 import Type, { type Static } from "typebox";
+import { messageOf } from "../thrown.ts";
 import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
@@ -100,7 +101,7 @@ export function lookedUpDomain({ domain }: Pick<DomainExpiryCheck, "domain">): R
   try {
     return registrableDomain(host);
   } catch (cause) {
-    return refuse((cause as Error).message, cause);
+    return refuse(messageOf(cause), cause);
   }
 }
 

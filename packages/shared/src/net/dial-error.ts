@@ -1,3 +1,4 @@
+import { codeOf, messageOf } from "../thrown.ts";
 import type { CancelSignal } from "./cancellation.ts";
 
 /**
@@ -66,15 +67,9 @@ const words: Record<string, string> = {
   EFORMERR: "the name server did not understand the question",
 };
 
-/** The code of a system error, or `UNKNOWN`. */
-export function codeOf(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return typeof code === "string" ? code : "UNKNOWN";
-}
-
 /** A system or resolver error in an operator's words; what has none keeps its own message. */
 export function wordsFor(error: unknown): string {
-  return words[codeOf(error)] ?? (error instanceof Error ? error.message : String(error));
+  return words[codeOf(error)] ?? messageOf(error);
 }
 
 /** What a deadline makes of each phase. */

@@ -1,7 +1,8 @@
 import { connect, type Socket } from "node:net";
+import { codeOf } from "../thrown.ts";
 import { blockedRange } from "./address.ts";
 import type { CancelSignal } from "./cancellation.ts";
-import { abortError, codeOf, DialError, overdue, wordsFor } from "./dial-error.ts";
+import { abortError, DialError, overdue, wordsFor } from "./dial-error.ts";
 import { blocked, resolveGuarded, type ResolveOptions, type ResolveTrace } from "./resolve-guarded.ts";
 
 /**

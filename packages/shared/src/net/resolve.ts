@@ -1,6 +1,7 @@
 import { Resolver } from "node:dns";
 import { lookup as systemLookup } from "node:dns/promises";
-import { DialError, codeOf, wordsFor } from "./dial-error.ts";
+import { codeOf } from "../thrown.ts";
+import { DialError, wordsFor } from "./dial-error.ts";
 import { insideName } from "./inside-name.ts";
 import { hostsFile, hostsIn, resolverFile, searchDomainsIn } from "./local-names.ts";
 import { absentCodes, type Lookup, type LookupClock, SystemLookup } from "./system-lookup.ts";

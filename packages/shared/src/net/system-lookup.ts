@@ -1,4 +1,5 @@
-import { codeOf, DialError } from "./dial-error.ts";
+import { codeOf } from "../thrown.ts";
+import { DialError } from "./dial-error.ts";
 
 /** Addresses of a name, both families, in the order in which to try them. Rejects with a DialError of phase `dns`. */
 export type Lookup = (name: string, owner?: string) => Promise<string[]>;

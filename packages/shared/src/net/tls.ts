@@ -1,9 +1,11 @@
 import { constants, type X509Certificate } from "node:crypto";
 import { isIP, type Socket } from "node:net";
 import { connect, createSecureContext, type SecureContext, type TLSSocket } from "node:tls";
+import { codeOf } from "../thrown.ts";
+import { dayMs } from "../time.ts";
 import type { CancelSignal } from "./cancellation.ts";
 import type { DialTrace } from "./dial.ts";
-import { abortError, codeOf, DialError, overdue, wordsFor } from "./dial-error.ts";
+import { abortError, DialError, overdue, wordsFor } from "./dial-error.ts";
 
 export interface SecureOptions {
   /** A connected socket. The TLS socket owns it and destroys it when the handshake fails. */
@@ -113,7 +115,6 @@ function handshakeWords(error: Error): string {
   return `TLS handshake failed: ${reason ?? wordsFor(error)}`;
 }
 
-const dayMs = 86_400_000;
 const days = (ms: number): string => {
   const count = Math.floor(ms / dayMs);
   return count === 0 ? "less than a day" : count === 1 ? "1 day" : `${count} days`;

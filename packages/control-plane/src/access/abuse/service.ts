@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { Config } from "../../config/config.ts";
 import type { AbuseLists, System } from "../../platform/context.ts";
 import type { Log } from "../../platform/log.ts";
@@ -25,7 +26,7 @@ export function openAbuseLists(config: Config["abuse"], log: Log): AbuseLists {
           "abuse lists read again",
         );
       } catch (error) {
-        log.error({ reason: (error as Error).message }, "abuse lists could not be read again: the old ones stay");
+        log.error({ reason: messageOf(error) }, "abuse lists could not be read again: the old ones stay");
       }
     },
   };
@@ -36,7 +37,7 @@ function readLists({ url_patterns_file, domain_denylist_file }: Config["abuse"])
     try {
       return read();
     } catch (error) {
-      throw new StartupError(`abuse.${key}: ${file} cannot be used: ${(error as Error).message}`, { cause: error });
+      throw new StartupError(`abuse.${key}: ${file} cannot be used: ${messageOf(error)}`, { cause: error });
     }
   };
   return {

@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { type ActorCtx, type Ctx, requireOwner, requireScope, type System } from "../../platform/context.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
@@ -7,7 +8,6 @@ import type { AuditEntry, AuditQuery } from "./schema.ts";
 
 export { differences } from "./changes.ts";
 
-const day = 86_400_000;
 /** Limit of a stored User-Agent, characters. */
 const maxAgentLength = 300;
 
@@ -114,6 +114,6 @@ const present = (row: queries.AuditRow): AuditEntry => ({
 export async function purgeAudit(system: System): Promise<number> {
   return await queries.deleteEntriesBefore(
     system.sql,
-    new Date(system.clock.now() - system.config.retention.audit_days * day),
+    new Date(system.clock.now() - system.config.retention.audit_days * dayMs),
   );
 }

@@ -1,10 +1,10 @@
 import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import * as queries from "./attempt-queries.ts";
 import type { Caller, OpenedSession } from "./sessions.ts";
 
-const day = 86_400_000;
 /** User-Agent headers are cut to this length. */
 const maxAgentLength = 300;
 
@@ -77,6 +77,6 @@ export async function withAttemptRecorded<T extends OpenedSession>(
 export async function purgeAttempts(system: System): Promise<number> {
   return await queries.deleteAttemptsBefore(
     system.sql,
-    new Date(system.clock.now() - system.config.retention.login_attempts_days * day),
+    new Date(system.clock.now() - system.config.retention.login_attempts_days * dayMs),
   );
 }

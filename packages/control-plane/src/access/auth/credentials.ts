@@ -1,3 +1,4 @@
+import { minuteMs } from "@statusmesh/shared/time";
 import { grantedBy, scopes, type System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
 import { type SharedReads, sharedReads } from "../../platform/db/shared-reads.ts";
@@ -36,7 +37,7 @@ export type Found = Credential | { readonly refused: "unknown" | "org_required" 
 
 export const allScopes: ReadonlySet<string> = new Set(scopes);
 /** A use is recorded at most this often: a busy caller costs no write per request. */
-const recordIntervalMs = 60_000;
+const recordIntervalMs = minuteMs;
 
 /**
  * Lookups in flight per database pool (single-flight). Nothing is cached: each request looks its credential up, so that

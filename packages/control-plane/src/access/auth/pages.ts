@@ -1,3 +1,4 @@
+import { dayMs } from "@statusmesh/shared/time";
 import { mcpAddress } from "../../config/mcp-keys.ts";
 import { localPath, page, wholeNumber } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
@@ -7,10 +8,7 @@ import { listIdentities, listSessions, listTokens, me } from "./service.ts";
 /** Options of the field "Expires" of a token. */
 const expiryOptions = (now: number): [value: string, label: string][] => [
   ["", "Never"],
-  ...[30, 90, 365].map((days): [string, string] => [
-    new Date(now + days * 86_400_000).toISOString(),
-    `In ${days} days`,
-  ]),
+  ...[30, 90, 365].map((days): [string, string] => [new Date(now + days * dayMs).toISOString(), `In ${days} days`]),
 ];
 
 export const authPages = [

@@ -1,11 +1,12 @@
 import { newId } from "@statusmesh/shared/ids";
+import { minuteMs } from "@statusmesh/shared/time";
 import { grantedBy, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import * as queries from "./resource-token-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 
 /** A use is recorded at most this often. */
-const recordIntervalMs = 60_000;
+const recordIntervalMs = minuteMs;
 /** Live access tokens of one connection: a client that renews while requests are in flight has two. */
 const maxLiveTokens = 3;
 

@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { type Ctx, inTransaction, scopes, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { ownCommand } from "../../platform/own-command.ts";
@@ -10,8 +11,6 @@ import * as tokenQueries from "./token-queries.ts";
 import type { Me } from "./schema.ts";
 import { idleSince } from "./session-times.ts";
 import { makeSignInLink } from "./sessions.ts";
-
-const day = 86_400_000;
 
 export { type Attempt, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
 export { bearerOf, type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";
@@ -47,11 +46,11 @@ export { createToken, listTokens, revokeToken } from "./tokens.ts";
 export async function sweepSignIn({ sql, clock }: System): Promise<void> {
   const now = clock.now();
   await sessionQueries.deleteExpired(sql, {
-    links: new Date(now - day),
+    links: new Date(now - dayMs),
     sessions: new Date(now),
     idle: idleSince(new Date(now)),
     // Longer than the longest throttle.
-    requests: new Date(now - 2 * day),
+    requests: new Date(now - 2 * dayMs),
   });
 }
 
@@ -159,7 +158,7 @@ async function makeOwnerToken(
 ): Promise<{ secret: string; expiresAt: Date }> {
   const secret = newToken("sm_live_");
   const now = new Date(tx.clock.now());
-  const expiresAt = new Date(now.getTime() + days * 86_400_000);
+  const expiresAt = new Date(now.getTime() + days * dayMs);
   await tokenQueries.insertToken(tx.sql, {
     id: newId(),
     userId: owner.user_id,

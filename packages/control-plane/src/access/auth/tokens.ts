@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
@@ -8,7 +9,7 @@ import * as queries from "./queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 import type { ApiToken, ApiTokenCreate, NewApiToken } from "./schema.ts";
 
-const maxMcpLifetimeMs = 365 * 86_400_000;
+const maxMcpLifetimeMs = 365 * dayMs;
 
 /**
  * Creates an API token for the caller and returns its secret, once. The token has at most the caller's scopes; created

@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../audit/service.ts";
 import { accessTokenOf, purgeAccessTokens, revokeAccessToken, revokeAccessTokens } from "../auth/service.ts";
 import { asSystem, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
@@ -7,8 +8,6 @@ import { hashToken } from "../../platform/crypto/token.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { ConnectedApp } from "./schema.ts";
-
-const day = 86_400_000;
 
 /** The caller's live connections in the organisation, newest first. */
 export async function listConnectedApps(
@@ -92,7 +91,7 @@ export async function endConnectionsOf(tx: System, userId: string, orgId: string
 /** Deletes expired clients, forms, codes, tokens and connections. For the sweep. */
 export async function sweepOAuth(system: System): Promise<void> {
   const now = new Date(system.clock.now());
-  const dayAgo = new Date(now.getTime() - day);
+  const dayAgo = new Date(now.getTime() - dayMs);
   await purgeAccessTokens(system, dayAgo);
   await queries.deleteExpired(system.sql, now, dayAgo);
 }

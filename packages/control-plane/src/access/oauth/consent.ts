@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import { newId } from "@statusmesh/shared/ids";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { record } from "../audit/service.ts";
 import type { BrowserSession } from "../auth/service.ts";
 import { type Ctx, inTransaction } from "../../platform/context.ts";
@@ -15,10 +16,9 @@ import { isReadScope } from "./scopes.ts";
 export const lifetimes = [30, 60, 90, 365] as const;
 export const usualLifetime = 90;
 /** A form is answered within this time. */
-const formMs = 30 * 60_000;
+const formMs = 30 * minuteMs;
 /** OAuth 2.1 draft, section 4.1.2: a short lifetime; a client redeems its code at once. */
-const codeMs = 60_000;
-const day = 86_400_000;
+const codeMs = minuteMs;
 
 /** The signed field of a consent form. */
 interface Form {
@@ -129,7 +129,7 @@ export async function answerForm(ctx: Ctx, form: Form, choice: Choice): Promise<
 async function issueCode(tx: Ctx, form: Form, scopes: readonly string[], days: number): Promise<string> {
   const now = tx.clock.now();
   // A client about to expire has a day to redeem the code.
-  if (!(await queries.keepClient(tx.sql, form.client, new Date(now + day))))
+  if (!(await queries.keepClient(tx.sql, form.client, new Date(now + dayMs))))
     throw new ConsentProblem(400, "Unknown app", "The registration of the app has expired. Start again in the app.");
   const code = newToken("");
   const connectionId = newId();

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { dayMs } from "@statusmesh/shared/time";
 import { makeAccessToken } from "../auth/service.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
 import type { Counter } from "../../platform/http/counter.ts";
@@ -12,9 +13,8 @@ import * as queries from "./queries.ts";
 import { hostOf } from "./redirects.ts";
 import { narrowedScopes } from "./scopes.ts";
 
-const day = 86_400_000;
 /** A client is known for this time after its last connection: apps keep their client_id. */
-const knownMs = 365 * day;
+const knownMs = 365 * dayMs;
 /** Live connections of one user, client and organisation; the next one ends the oldest. */
 const maxConnections = 2;
 /** Attempts to refresh of one connection. */
@@ -69,7 +69,7 @@ export async function exchangeCode(system: System, client: queries.ClientRow, se
       redirect_host: hostOf(code.redirect_uri),
       scopes: code.scopes,
       audience: code.audience,
-      expires_at: new Date(now.getTime() + code.lifetime_days * day),
+      expires_at: new Date(now.getTime() + code.lifetime_days * dayMs),
     };
     await queries.keepClient(tx.sql, client.id, new Date(connection.expires_at.getTime() + knownMs));
     await queries.insertConnection(tx.sql, connection, now);

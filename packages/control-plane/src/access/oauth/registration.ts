@@ -1,4 +1,5 @@
 import { newId } from "@statusmesh/shared/ids";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import { OAuthProblem } from "./problem.ts";
@@ -6,9 +7,9 @@ import * as queries from "./queries.ts";
 import { checkRedirects } from "./redirects.ts";
 
 /** Lifetime of a client that gets no grant. */
-const unusedMs = 86_400_000;
+const unusedMs = dayMs;
 /** Clients without a grant, of all visitors together. The oldest make room, but none while its user may be deciding. */
-const unusedClients = { max: 10_000, keptMs: 10 * 60_000 };
+const unusedClients = { max: 10_000, keptMs: 10 * minuteMs };
 const maxNameLength = 80;
 
 /** Control and format characters (bidi marks among them), private ones, unassigned ones, line and paragraph breaks. */

@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
+import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { record } from "../audit/service.ts";
 import {
   asSignedIn,
@@ -25,8 +26,7 @@ import { lockOrg, selectOrg } from "./queries.ts";
 import type { Invitation, InvitationCreate, NewInvitation } from "./schema.ts";
 
 /** Lifetime of an invitation: one week. */
-const lifetimeMs = 168 * 3_600_000;
-const dayMs = 86_400_000;
+const lifetimeMs = 168 * hourMs;
 /** Mails to one address within a day, of all organisations. */
 const perAddress = 5;
 

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { differences, getEntry, listAudit as listEntries, record, recordedNames } from "../audit/service.ts";
 import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
 import { moveSession, slugOf } from "../auth/service.ts";
@@ -29,8 +30,7 @@ interface Paging {
   offset: number;
 }
 
-const day = 86_400_000;
-const graceMs = (system: System): number => system.config.tenancy.deletion_grace_period_days * day;
+const graceMs = (system: System): number => system.config.tenancy.deletion_grace_period_days * dayMs;
 
 /** The caller's organisations, oldest first. Owners also see those that they can restore. */
 export async function listOrgs(ctx: Ctx, { limit, offset }: Paging): Promise<Page<Org>> {

@@ -1,10 +1,9 @@
 import { AppError, type ErrorCode, type ErrorExtras } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import type { Ctx, System } from "../../platform/context.ts";
 import * as queries from "./queries.ts";
 
-const day = 86_400_000;
-const minute = 60_000;
 /** Period of the refusals in usage, days. */
 const usageDays = 30;
 
@@ -56,7 +55,7 @@ export async function recordRefusal(ctx: System | Ctx, error: unknown): Promise<
       current,
       limit,
       plan,
-      minute: new Date(now - (now % minute)),
+      minute: new Date(now - (now % minuteMs)),
       at: new Date(now),
     });
   } catch (cause) {
@@ -67,7 +66,7 @@ export async function recordRefusal(ctx: System | Ctx, error: unknown): Promise<
 /** Refusals per quota in the last 30 days, without zeros. The caller has checked its scope. */
 export async function refusalsOf(ctx: Ctx): Promise<Record<string, number>> {
   return Object.fromEntries(
-    (await queries.countRefusals(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - usageDays * day))).map(
+    (await queries.countRefusals(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - usageDays * dayMs))).map(
       ({ quota, refusals }) => [quota, refusals],
     ),
   );
@@ -77,6 +76,6 @@ export async function refusalsOf(ctx: Ctx): Promise<Record<string, number>> {
 export async function purgeRefusals(system: System): Promise<number> {
   return await queries.deleteRefusalsBefore(
     system.sql,
-    new Date(system.clock.now() - system.config.retention.quota_events_days * day),
+    new Date(system.clock.now() - system.config.retention.quota_events_days * dayMs),
   );
 }

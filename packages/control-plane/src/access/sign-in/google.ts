@@ -1,4 +1,5 @@
 import * as openid from "openid-client";
+import { hourMs } from "@statusmesh/shared/time";
 import type { Clock } from "../../platform/context.ts";
 import { SignInProblem } from "./problem.ts";
 import {
@@ -16,7 +17,7 @@ import {
 
 const usualIssuer = "https://accounts.google.com";
 /** Time to live of the discovery document, ms. */
-const knownForMs = 3_600_000;
+const knownForMs = hourMs;
 
 /**
  * Google, or the OpenID Connect provider of `issuer` (OpenID Connect Core 1.0 section 3.1, Discovery 1.0 section 4).

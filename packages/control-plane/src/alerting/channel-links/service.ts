@@ -1,5 +1,6 @@
 import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import type { ChannelConfig } from "../channels/schema.ts";
 import { connectChannel, sendVerificationMail } from "../channels/service.ts";
@@ -11,13 +12,11 @@ import { delegableKinds, isDelegable } from "./kinds.ts";
 import * as queries from "./queries.ts";
 import type { CodeCreate, DelegateCreate, DelegationLink } from "./schema.ts";
 
-const minute = 60_000;
-const day = 86_400_000;
 /** Per purpose: lifetime, pending codes of an organisation, and the codes of refusals. */
 const purposes = {
-  telegram: { lifetimeMs: 15 * minute, most: 20, limit: "TELEGRAM_LINK_LIMIT", absent: "TELEGRAM_LINK_NOT_FOUND" },
-  whatsapp: { lifetimeMs: 15 * minute, most: 20, limit: "WHATSAPP_LINK_LIMIT", absent: "WHATSAPP_LINK_NOT_FOUND" },
-  delegation: { lifetimeMs: 7 * day, most: 50, limit: "DELEGATE_LINK_LIMIT", absent: "DELEGATE_LINK_NOT_FOUND" },
+  telegram: { lifetimeMs: 15 * minuteMs, most: 20, limit: "TELEGRAM_LINK_LIMIT", absent: "TELEGRAM_LINK_NOT_FOUND" },
+  whatsapp: { lifetimeMs: 15 * minuteMs, most: 20, limit: "WHATSAPP_LINK_LIMIT", absent: "WHATSAPP_LINK_NOT_FOUND" },
+  delegation: { lifetimeMs: 7 * dayMs, most: 50, limit: "DELEGATE_LINK_LIMIT", absent: "DELEGATE_LINK_NOT_FOUND" },
 } as const satisfies Record<queries.Purpose, { lifetimeMs: number; most: number; limit: ErrorCode; absent: ErrorCode }>;
 
 /** True when the installation has a bot or number for this kind. */
@@ -52,7 +51,7 @@ async function issue(
     channel_id: null,
   };
   await inTransaction(ctx, async (tx) => {
-    await queries.deleteOldCodes(tx.sql, tx.orgId, new Date(now - day));
+    await queries.deleteOldCodes(tx.sql, tx.orgId, new Date(now - dayMs));
     if (!(await queries.insertLink(tx.sql, { ...row, code_hash: hashToken(code) }, most)))
       throw new AppError(limit, `${most} codes are pending. Use or revoke one, or wait until one expires.`, {
         details: { limit: most },

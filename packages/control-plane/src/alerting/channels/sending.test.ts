@@ -9,7 +9,7 @@ import { createOutbound, OutboundError, retryAfter, userAgent } from "../../plat
 import { validate } from "@statusmesh/shared/validate";
 import { type Ctx } from "../../platform/context.ts";
 import { trustedAuthorities } from "../../platform/outbound/authorities.ts";
-import { isPermanent } from "./kinds/kind.ts";
+import { isPermanent } from "./kinds/deliver.ts";
 import { signature } from "./kinds/webhook.ts";
 import { ChannelCreate, ChannelPatch } from "./schema.ts";
 import { createChannel, getChannel, testChannel, testConfig, updateChannel } from "./service.ts";

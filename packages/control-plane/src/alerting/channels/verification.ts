@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { differences, record } from "../../access/audit/service.ts";
 import { asSystem, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { hashToken, newToken, sameSecret } from "../../platform/crypto/token.ts";
@@ -11,9 +12,8 @@ import { present } from "./presenting.ts";
 import * as channels from "./queries.ts";
 import * as queries from "./verification-queries.ts";
 
-const day = 86_400_000;
 /** A link is valid for a day. */
-const lifetimeMs = day;
+const lifetimeMs = dayMs;
 /** Mails that are sent again within a day, per channel and per organisation. */
 const maxAgain = { channel: 5, org: 20 };
 /** Mails for new and replaced configs of an organisation within a day: a loop of creations must not flood mailboxes. */
@@ -54,7 +54,7 @@ async function issue(
 ): Promise<VerificationMail> {
   const now = tx.clock.now();
   const orgName = await queries.lockOrg(tx.sql, orgId);
-  const sent = await queries.countVerifications(tx.sql, orgId, id, new Date(now - day));
+  const sent = await queries.countVerifications(tx.sql, orgId, id, new Date(now - dayMs));
   if (resent && sent.channel >= maxAgain.channel) throw overLimit("channel", maxAgain.channel);
   if (resent && sent.again >= maxAgain.org) throw overLimit("organisation", maxAgain.org);
   if (!resent && sent.first >= maxFirst) throw overLimit("organisation", maxFirst);
@@ -175,7 +175,7 @@ export async function confirmedMailHeaders(
 /** Deletes mails older than a week with unusable links, for the nightly purge. Returns their number. */
 export async function purgeVerifications({ sql, clock }: System): Promise<number> {
   const now = clock.now();
-  return await queries.deleteUselessVerifications(sql, new Date(now), new Date(now - 7 * day));
+  return await queries.deleteUselessVerifications(sql, new Date(now), new Date(now - 7 * dayMs));
 }
 
 /** Capability to unsubscribe: only mails to the confirmed address contain it, and it is not stored. */

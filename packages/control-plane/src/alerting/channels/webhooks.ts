@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { System } from "../../platform/context.ts";
 import { checkConfig } from "./config-rules.ts";
-import { isPermanent } from "./kinds/kind.ts";
+import { isPermanent } from "./kinds/deliver.ts";
 import { signature } from "./kinds/webhook.ts";
 
 /**

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
+import { minuteMs } from "@statusmesh/shared/time";
+import { messageOf, stackOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
 import { failureOf } from "../../platform/db/failures.ts";
 import type { Hub } from "../../platform/db/notify.ts";
@@ -38,7 +40,7 @@ import { afterAttempt, type Outcome, pauseOf } from "./retry.ts";
  */
 
 /** Six times the deadline of a send, so that clocks of replicas may differ by most of a minute. */
-const leaseMs = 60_000;
+const leaseMs = minuteMs;
 /** With more due than places, the next claim waits for this many free places: few large claims, not many small ones. */
 const portion = 20;
 const stopTimeoutMs = 3_000;
@@ -110,7 +112,7 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
       return Math.min(dueAt, gatherAt ?? dueAt) - now;
     },
     failed: (error) =>
-      log[failureOf(error) === null ? "warn" : "debug"]({ reason: reasonOf(error) }, "deliveries cannot be read"),
+      log[failureOf(error) === null ? "warn" : "debug"]({ reason: messageOf(error) }, "deliveries cannot be read"),
   });
 
   // 2. Claim.
@@ -134,7 +136,7 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
       await deliverInPlace(delivery);
     } catch (error) {
       log.warn(
-        { delivery: delivery.id, reason: reasonOf(error) },
+        { delivery: delivery.id, reason: messageOf(error) },
         "an attempt could not be recorded; it is repeated when its lease expires",
       );
     }
@@ -193,10 +195,7 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
         const { status, permanent, retryAfterSecs } = error;
         return { ok: false, error: storable(error.message), status, permanent, retryAfterSecs };
       }
-      log.error(
-        { delivery: id, err: error instanceof Error ? error.stack : String(error) },
-        "a channel kind has failed with an unexpected error",
-      );
+      log.error({ delivery: id, err: stackOf(error) }, "a channel kind has failed with an unexpected error");
       return { ok: false, error: "internal error", status: null, permanent: false, retryAfterSecs: null };
     }
   }
@@ -277,8 +276,6 @@ const notSent = (error: string): Pick<Attempt, "outcome" | "sent"> => ({
 
 /** PostgreSQL stores neither NUL nor a lone surrogate; one such text would fail the whole batch of attempts. */
 const storable = (text: string): string => text.replaceAll("\0", "").toWellFormed().slice(0, 1000).toWellFormed();
-
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 async function waitAtMost(ms: number, work: Promise<void>): Promise<void> {
   const timer = new AbortController();

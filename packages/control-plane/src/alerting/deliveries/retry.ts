@@ -1,3 +1,5 @@
+import { dayMs, hourMs } from "@statusmesh/shared/time";
+
 /** Outcome of one attempt. */
 export type Outcome =
   | { ok: true; status: number | null }
@@ -10,9 +12,9 @@ export type RetryDecision =
 
 export const maxAttempts = 8;
 const firstDelayMs = 30_000;
-const maxDelayMs = 3_600_000;
+const maxDelayMs = hourMs;
 /** Limit of Retry-After: a notice older than a day is useless. */
-const maxRetryAfterMs = 86_400_000;
+const maxRetryAfterMs = dayMs;
 /** From this attempt on the backoff is a minimum, because a receiver that asks for 1 s would use up all attempts. */
 const patientAttempts = 3;
 

@@ -1,5 +1,6 @@
 import { normaliseId } from "@statusmesh/shared/ids";
 import { normaliseText } from "@statusmesh/shared/text";
+import { hourMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
 import { readCause } from "../../platform/db/causes.ts";
 import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
@@ -57,7 +58,7 @@ async function listOf(ctx: Ctx, asked: ListQuery) {
     ...(asked.range === null
       ? {}
       : { from: new Date(asked.range.from).toISOString(), to: new Date(asked.range.to).toISOString() }),
-    ...(hours === undefined ? {} : { from: new Date(ctx.clock.now() - hours * 3_600_000).toISOString() }),
+    ...(hours === undefined ? {} : { from: new Date(ctx.clock.now() - hours * hourMs).toISOString() }),
   };
   const page = { state, ...filter, limit: pageSize, offset };
   const [list, open, monitors] = await Promise.all([

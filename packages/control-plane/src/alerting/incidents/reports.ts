@@ -1,4 +1,5 @@
 import { isId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { findIncident } from "./find.ts";
 import { acknowledgeIncident } from "./lifecycle.ts";
@@ -11,7 +12,6 @@ import type { Incident } from "./schema.ts";
 
 export type { IncidentSpan } from "./report-queries.ts";
 
-const dayMs = 86_400_000;
 const noisiestMonitors = 10;
 const maxUpdates = 100;
 const updateAction = "POST /api/v1/incidents/{id}/updates";

@@ -1,3 +1,4 @@
+import { dayMs } from "@statusmesh/shared/time";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import * as queries from "./search-queries.ts";
 
@@ -11,6 +12,6 @@ export async function searchIncidents(
   limit: number,
 ): Promise<queries.FoundIncident[]> {
   requireScope(ctx, "incidents:read");
-  const from = new Date(ctx.clock.now() - searchedDays * 86_400_000);
+  const from = new Date(ctx.clock.now() - searchedDays * dayMs);
   return await queries.searchIncidents(ctx.sql, ctx.orgId, words, from, limit);
 }

@@ -1,5 +1,6 @@
 import { boundedSnapshot, type FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import { newId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
@@ -9,7 +10,7 @@ import type { IncidentSnapshot } from "./snapshot-schema.ts";
 import * as queries from "./snapshot-queries.ts";
 
 /** Retention, from the slot of the run. */
-const keptMs = 30 * 86_400_000;
+const keptMs = 30 * dayMs;
 
 /** The response of a failed run, as an agent reported it. `slot` and `since` are Unix ms. */
 export interface CapturedFailure {

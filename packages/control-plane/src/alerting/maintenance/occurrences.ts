@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
@@ -9,7 +10,6 @@ import { checkStart, lastStart, parseRule, type Series, starts } from "./recurre
 import { checkDuration, notFound, stateOf } from "./rules.ts";
 import type { Occurrence, OccurrenceListQuery, OccurrencePatch } from "./schema.ts";
 
-const dayMs = 86_400_000;
 /** Occurrences are stored this far ahead, so that a month without the job loses none. */
 const aheadMs = 62 * dayMs;
 /** The job extends windows whose stored occurrences end earlier than this. */

@@ -1,3 +1,4 @@
+import { dayMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import type { Maintenance } from "./schema.ts";
@@ -5,7 +6,6 @@ import * as service from "./service.ts";
 import { recurrenceWords, ruleParts } from "./words.ts";
 
 const pageSize = 50;
-const dayMs = 86_400_000;
 /** Occurrences that a month shows. */
 const maxCalendar = 500;
 /** Tags that the form offers. */

@@ -1,8 +1,9 @@
+import { dayMs } from "@statusmesh/shared/time";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import * as queries from "./occurrence-queries.ts";
 
 /** Soon enough to be named on the page of a monitor, ms. */
-const soonMs = 86_400_000;
+const soonMs = dayMs;
 
 /** Occurrences of the organisation that overlap a time range, by start; at most `limit`. */
 export async function calendar(

@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { instantOf, localOf, zoneName } from "./zoned.ts";
+import { dayMs } from "@statusmesh/shared/time";
+import { instantOf, localOf, zoneName } from "../../platform/zoned.ts";
 
 export const frequencies = ["DAILY", "WEEKLY", "MONTHLY"] as const;
 export type Frequency = (typeof frequencies)[number];
@@ -33,7 +34,6 @@ export interface Series {
   zone: string;
 }
 
-const dayMs = 86_400_000;
 const maxInterval = 99;
 const maxCount = 1000;
 /** Ends of rules are looked for this far ahead, years. */

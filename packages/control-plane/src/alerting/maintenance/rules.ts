@@ -1,8 +1,8 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { dayMs } from "@statusmesh/shared/time";
 import type { WindowRow } from "./queries.ts";
 import { maxDays, type WindowState } from "./schema.ts";
 
-const dayMs = 86_400_000;
 /** A recurring window may begin this far in the past, days: its past occurrences are stored too. */
 const maxPastDays = 31;
 

@@ -14,7 +14,6 @@ import type { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenanceP
 export type { PageWindowRow } from "./occurrence-queries.ts";
 export { activeWindows, calendar, targetWindow, windowScope } from "./reads.ts";
 export { listOccurrences, updateOccurrence } from "./occurrences.ts";
-export { zoneName } from "./zoned.ts";
 
 /**
  * Creates a maintenance window. Throws INVALID_TIME_RANGE, INVALID_DURATION, INVALID_RECURRENCE, INVALID_COMPONENT_ID,

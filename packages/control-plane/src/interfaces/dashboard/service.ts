@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { dayMs } from "@statusmesh/shared/time";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { incidentsSince } from "../../alerting/incidents/service.ts";
 import { lastDayCounts, uptimePct } from "../../monitoring/results/service.ts";
@@ -6,7 +7,6 @@ import { monitorCounts, openCircuits } from "../../monitoring/targets/service.ts
 import type { DashboardSummary } from "./schema.ts";
 
 const freshMs = 5_000;
-const dayMs = 86_400_000;
 /** Maximum number of cached summaries; each is a dozen numbers. */
 const maxOrgs = 10_000;
 

@@ -1,10 +1,10 @@
 import { LRUCache } from "lru-cache";
 import type { Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
+import { Semaphore } from "@statusmesh/shared/semaphore";
 import type { System } from "../../platform/context.ts";
 import { addressKey } from "../../platform/http/address.ts";
 import type { Counter } from "../../platform/http/counter.ts";
-import { openLanes } from "../../platform/http/lanes.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import { maxBytes, tooLarge } from "./reading.ts";
@@ -18,11 +18,11 @@ const maxAddresses = 50_000;
 /** Limits unauthenticated requests to the hooks of vendors. A body that declares too many bytes is not read. */
 export function hookLimits({ config, clock }: Pick<System, "config" | "clock">, counter: Counter): Middleware {
   const blockedUntil = new LRUCache<string, number>({ max: maxAddresses });
-  const lanes = openLanes(atOnce);
+  const byAddress = new Semaphore(atOnce);
   return async (http, next) => {
     if (http.method !== "POST" || !http.path.startsWith("/hooks/")) return await next();
     const key = addressKey(visitorAddress(http, config));
-    await lanes(key, async () => {
+    await byAddress.run(key, async () => {
       const leftMs = (blockedUntil.get(key) ?? 0) - clock.now();
       if (leftMs > 0) throw rateLimited("per_ip_hooks", leftMs, { limit: refusedPerMinute, window_secs: 60 });
       try {

@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
+import { dayMs } from "@statusmesh/shared/time";
 import { useCode } from "../../alerting/channel-links/service.ts";
 import { disableAt, moveTelegramChat } from "../../alerting/channels/service.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
@@ -8,7 +9,6 @@ import { sameSecret } from "../../platform/crypto/token.ts";
 import { claimEvent, forgetEvents, type Source } from "./queries.ts";
 import { asObject, type Json, listOf, textOf } from "./reading.ts";
 
-const day = 86_400_000;
 /** Age of a signed request that is still accepted, seconds (https://docs.svix.com/receiving/verifying-payloads/how-manual). */
 const toleranceSecs = 300;
 
@@ -24,7 +24,7 @@ async function once<T>(
 ): Promise<T | null> {
   return await inTransaction(system, async (tx) => {
     const now = tx.clock.now();
-    await forgetEvents(tx.sql, new Date(now - 7 * day));
+    await forgetEvents(tx.sql, new Date(now - 7 * dayMs));
     return (await claimEvent(tx.sql, source, id, new Date(now))) ? await work(tx) : null;
   });
 }

@@ -1,4 +1,5 @@
 import { newId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { type Ctx, requireScope, type System } from "../../platform/context.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { getIncident } from "../../alerting/incidents/service.ts";
@@ -10,7 +11,6 @@ import { deleteExpiredConfirmations } from "./confirmation-queries.ts";
 import type { McpCall, Outcome } from "./schema.ts";
 import { deleteExpiredSessions } from "./session-queries.ts";
 
-const day = 86_400_000;
 /** Limit of a recorded argument, characters. */
 const maxArgument = 2_000;
 
@@ -87,5 +87,5 @@ export async function sweepMcp({ sql, clock, config }: System): Promise<void> {
   const now = clock.now();
   await deleteExpiredConfirmations(sql, new Date(now));
   await deleteExpiredSessions(sql, new Date(now));
-  await queries.deleteCallsBefore(sql, new Date(now - config.retention.audit_days * day));
+  await queries.deleteCallsBefore(sql, new Date(now - config.retention.audit_days * dayMs));
 }

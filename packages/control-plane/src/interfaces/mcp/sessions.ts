@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { isId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import * as queries from "./session-queries.ts";
 import type { SessionOwner } from "./session-queries.ts";
 
 /** A session ends after this time without a request. */
-const idleMs = 86_400_000;
+const idleMs = dayMs;
 /** The end is moved at most this often, and lies this much later: a busy client costs no write per request. */
 const recordMs = 300_000;
 /** Sessions of one user, organisation and client; the next one ends the oldest. */

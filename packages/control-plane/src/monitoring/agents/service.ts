@@ -1,6 +1,7 @@
 import { protocolVersion, type PullRequest, type WhoAmIReply } from "@statusmesh/shared/agent-protocol";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { type AgentCtx, type Ctx, requireScope, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
@@ -130,7 +131,7 @@ export async function silentRegions(ctx: Ctx): Promise<SilentRegion[]> {
 }
 
 /** Agents leave and join when they are updated. */
-const patienceMs = 60_000;
+const patienceMs = minuteMs;
 
 /** Problems of agents and regions for the operator. Used by the job that sends notices. */
 export async function agentTroubles(
@@ -308,5 +309,5 @@ export async function ensureBuiltInAgent(system: System, token: string, name: st
     hash: hashToken(token),
     now,
   });
-  await queries.deleteStaleBuiltIns(system.sql, new Date(now.getTime() - 7 * 86_400_000));
+  await queries.deleteStaleBuiltIns(system.sql, new Date(now.getTime() - 7 * dayMs));
 }

@@ -7,13 +7,13 @@ import {
   type ScheduleViolation,
   scheduleViolation,
 } from "@statusmesh/shared/schedule";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { getAgent } from "../agents/service.ts";
 import type { AgentCtx } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { issuedKey, leastRecheckMs, selectIssued } from "../results/engine.ts";
 
-const dayMs = 86_400_000;
-const quietMs = 60_000;
+const quietMs = minuteMs;
 
 /** A slot or run further than this in the future is refused: the agent's clock is wrong. */
 const futureMs = 300_000;

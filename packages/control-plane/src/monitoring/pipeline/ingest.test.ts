@@ -29,7 +29,7 @@ import { addIncident, admit, agentResult, webhookTo } from "../../testing/scene.
 import { newAgent, newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { pull } from "./assign.ts";
 import { retentionMs } from "./admission.ts";
-import { makeGate, openIngest } from "./ingest.ts";
+import { openIngest } from "./ingest.ts";
 
 const { sql, pool, clock, log, system } = await openWorld(t);
 const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
@@ -553,38 +553,6 @@ t.test("two replicas that get the same batches at once store them once and notif
   t.equal((await incidentsOf(majority)).length, 1);
   t.strictSame(await noticesOf(majority), ["opened 0"]);
 });
-
-t.test(
-  "the queue: limits of running and waiting batches, in order; the rest is refused with Retry-After",
-  async (t) => {
-    const gate = makeGate(2, 2);
-    const order: number[] = [];
-    const ends: ((error?: Error) => void)[] = [];
-    const work = (at: number) =>
-      gate.run(
-        () =>
-          new Promise<number>((resolve, reject) => {
-            order.push(at);
-            ends[at] = (error) => (error === undefined ? resolve(at) : reject(error));
-          }),
-      );
-    const all = [0, 1, 2, 3].map((at) => work(at).catch((error: Error) => error.message));
-    t.match(await refusal(t, () => work(4)), { code: "INGEST_BUSY", retryAfterSecs: 1 });
-    t.strictSame([order, gate.depth()], [[0, 1], 2]);
-    ends[1]!(new Error("failed"));
-    await until(() => order.length >= 3, "the next");
-    all.push(work(5));
-    ends[0]!();
-    await until(() => order.length >= 4, "the one after");
-    ends[2]!();
-    ends[3]!();
-    await until(() => order.length >= 5, "the last");
-    ends[5]!();
-    t.strictSame(await Promise.all(all), [0, "failed", 2, 3, 5], "what fails gives its place on");
-    t.strictSame(order, [0, 1, 2, 3, 5]);
-    t.equal(gate.depth(), 0);
-  },
-);
 
 const patch = (id: string, changes: object, who: Ctx = ctx) => updateTarget(who, id, changes);
 

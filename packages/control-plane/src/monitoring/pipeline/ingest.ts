@@ -1,6 +1,8 @@
 import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import { dayMs } from "@statusmesh/shared/time";
+import { Semaphore } from "@statusmesh/shared/semaphore";
 import { type AgentCtx, inTransaction } from "../../platform/context.ts";
 import {
   type CapturedFailure,
@@ -20,34 +22,12 @@ import { insertResults, type ProbedTarget, selectProbedTargets } from "./ingest-
 import { recordRunReplies } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
 
-/** Concurrent batches in the database, and batches in the queue. */
-const lanes = 4;
+/** Concurrent batches in the database, and batches in the queue: beyond that, agents keep their results and retry. */
+const maxRunning = 4;
 const queueLimit = 32;
 
-/** A bounded FIFO queue before the database: when it is full, agents keep their results and retry. */
-export function makeGate(limit: number, waitingLimit: number) {
-  let running = 0;
-  const waiting: (() => void)[] = [];
-  return {
-    depth: () => waiting.length,
-    async run<T>(work: () => Promise<T>): Promise<T> {
-      if (running >= limit) {
-        if (waiting.length >= waitingLimit)
-          throw new AppError("INGEST_BUSY", "The ingest queue is full. Keep the results and send them again.", {
-            retryAfterSecs: 1,
-          });
-        await new Promise<void>((resolve) => waiting.push(resolve));
-      } else running++;
-      try {
-        return await work();
-      } finally {
-        const next = waiting.shift();
-        if (next === undefined) running--;
-        else next();
-      }
-    },
-  };
-}
+const busy = (): AppError =>
+  new AppError("INGEST_BUSY", "The ingest queue is full. Keep the results and send them again.", { retryAfterSecs: 1 });
 
 export interface Ingest {
   (ctx: AgentCtx, request: ResultsRequest): Promise<ResultsReply>;
@@ -59,7 +39,7 @@ export function openIngest(
   prepareDays: (days: readonly string[]) => Promise<void>,
   watch: BatchWatch = () => {},
 ): Ingest {
-  const gate = makeGate(lanes, queueLimit);
+  const batches = new Semaphore(maxRunning, { maxWaiting: queueLimit, onFull: busy });
   const load = openLoad();
   const logDrops = openDropLog();
   const take = async (ctx: AgentCtx, request: ResultsRequest): Promise<ResultsReply> => {
@@ -68,8 +48,8 @@ export function openIngest(
     const drops: Drops = {};
     const timely = timelyOf(request.results, now, drops);
     load.queued += timely.length;
-    const reply = await gate
-      .run(async () => {
+    const reply = await batches
+      .run("", async () => {
         if (timely.length === 0) return nothing;
         await prepareDays(daysOf(timely));
         return await ingestOnce(ctx, timely, drops);
@@ -88,8 +68,6 @@ export function openIngest(
   };
   return Object.assign(take, { load });
 }
-
-const dayMs = 86_400_000;
 
 /** The UTC days of the slots: `2026-11-20`. */
 const daysOf = (results: readonly AgentResult[]): string[] =>

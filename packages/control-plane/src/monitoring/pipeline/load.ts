@@ -1,9 +1,9 @@
 import type { ResultsReply } from "@statusmesh/shared/agent-protocol";
+import { secondMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
 import type { Ingest } from "./ingest.ts";
 import { countWaitingRuns } from "./on-demand.ts";
 
-const secondMs = 1000;
 const rememberedSecs = 300;
 
 /** Queue depth and recent drops of an ingest. */

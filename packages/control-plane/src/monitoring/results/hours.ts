@@ -1,7 +1,5 @@
+import { dayMs, hourMs } from "@statusmesh/shared/time";
 import type { Range } from "./range.ts";
-
-const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
 
 /** Retention of raw results, days. */
 export const resultDays = 90;

@@ -1,10 +1,10 @@
 import type { Sql } from "postgres";
+import { dayMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import { dropOldPartitions, ensurePartitions } from "../../platform/db/partitions.ts";
 import { resultDays } from "./engine.ts";
 import { oldestAcceptable } from "./service.ts";
 
-const dayMs = 86_400_000;
 const daysAhead = 7;
 
 /**

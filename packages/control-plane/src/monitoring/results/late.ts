@@ -1,7 +1,6 @@
+import { hourMs } from "@statusmesh/shared/time";
 import type { Db } from "../../platform/db/sql.ts";
 import { insertLateHours } from "./late-queries.ts";
-
-const hourMs = 3_600_000;
 
 /** Start of the hour of a slot, Unix ms. */
 export const hourOf = (atMs: number): number => Math.floor(atMs / hourMs) * hourMs;

@@ -1,3 +1,4 @@
+import { minuteMs } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { isByHour, type Sources, sourcesOf } from "./hours.ts";
@@ -88,7 +89,7 @@ async function latencyRows(
 
 /** About 60 slices, each a multiple of a minute: 1 h → 60 s, 24 h → 1440 s, 7 d → 10080 s, 30 d → 43200 s. */
 function bucketSeconds({ from, to }: Range): number {
-  return Math.max(60, Math.floor((to.getTime() - from.getTime()) / 60_000 / 60) * 60);
+  return Math.max(60, Math.floor((to.getTime() - from.getTime()) / minuteMs / 60) * 60);
 }
 
 /** Start of the slice of a time, Unix ms. Slices count from the epoch, so they stay fixed while the range moves. */

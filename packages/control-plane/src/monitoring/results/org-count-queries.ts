@@ -1,11 +1,9 @@
+import { dayMs, hourMs, secondMs } from "@statusmesh/shared/time";
 import { arrayOf } from "../../platform/db/array.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { hourOf } from "./late.ts";
 import type { Counts } from "./queries.ts";
 
-const secondMs = 1000;
-const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
 /** Slots this much older than a day are read: the longest delay of a run (shared/schedule.ts), plus margin. */
 const longestDelayMs = 2 * dayMs + hourMs;
 /**

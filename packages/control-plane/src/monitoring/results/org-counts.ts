@@ -1,9 +1,7 @@
 import type { CheckStatus } from "@statusmesh/shared/result";
+import { dayMs, secondMs } from "@statusmesh/shared/time";
 import type { Db } from "../../platform/db/sql.ts";
 import { type CountsRow, insertCounts } from "./org-count-queries.ts";
-
-const secondMs = 1000;
-const dayMs = 86_400_000;
 
 /** A run as counted for its organisation. Times are Unix ms. */
 export interface CountedRun {

@@ -1,7 +1,7 @@
+import { hourMs } from "@statusmesh/shared/time";
 import { takeTurns, type Turns } from "../../platform/http/turns.ts";
 import type { RegionChanges } from "./change-queries.ts";
 
-const hourMs = 3_600_000;
 /** Stretches between two looks at the clock. */
 const atOnce = 4096;
 

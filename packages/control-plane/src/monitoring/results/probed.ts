@@ -1,10 +1,8 @@
+import { dayMs, hourMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { selectDayHours, type TargetDay } from "./probed-queries.ts";
 import type { Counts } from "./queries.ts";
-
-const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
 
 /** A time range, Unix ms. */
 interface Span {

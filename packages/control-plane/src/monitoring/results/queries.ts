@@ -1,6 +1,7 @@
 import type { ResultDetails } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { longestDelayMs } from "@statusmesh/shared/schedule";
+import { minuteMs } from "@statusmesh/shared/time";
 import { arrayOf } from "../../platform/db/array.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
@@ -26,7 +27,7 @@ export async function targetExists(sql: Db, orgId: string, targetId: string): Pr
 }
 
 /** Clock tolerance: ingest refuses runs that are further off their slot. */
-export const slackMs = 6 * 60_000;
+export const slackMs = 6 * minuteMs;
 
 /** Maximum time from a slot to its run, ms. */
 export const delayMs = (target: ResultTarget): number => longestDelayMs(target.longest_interval_secs * 1000) + slackMs;

@@ -1,9 +1,8 @@
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
+import { dayMs } from "@statusmesh/shared/time";
 import { parseTime } from "../../platform/http/query-time.ts";
 import { Timestamp } from "../../platform/http/wire.ts";
-
-const dayMs = 86_400_000;
 
 /** `from` and `to` of a query string. */
 export const rangeQuery = {

@@ -1,10 +1,10 @@
+import { dayMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import { dropOldOrgCounts, dropOldSlots, resultDays } from "./engine.ts";
 import * as queries from "./rollup-queries.ts";
 
 /** Retention of hourly counts and latency; daily counts stay, a row per target and day. */
 const keepMonths = 13;
-const dayMs = 86_400_000;
 
 /**
  * Drops hours older than 13 months, state changes older than the results, issued slots older than 90 days, and the sums

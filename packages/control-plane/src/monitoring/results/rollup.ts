@@ -1,10 +1,10 @@
+import { hourMs } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
 import { allowTime } from "../../platform/db/connect.ts";
 import { gatherOrgCounts, uncountDeleted } from "./engine.ts";
 import { hourOf, oldestAcceptable } from "./service.ts";
 import * as queries from "./rollup-queries.ts";
 
-const hourMs = 3_600_000;
 /** An ingest transaction lasts at most 30 s, and the clocks of two replicas may be a minute apart. */
 const settleMs = 120_000;
 const marksAtOnce = 500;

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { measuredPart } from "@statusmesh/shared/result";
+import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { countByHour, selectChanges, selectErrors } from "./change-queries.ts";
@@ -24,9 +25,6 @@ export { latestBucket, phasesOf } from "./phases.ts";
 export { parseRange };
 export { probedSpans } from "./probed.ts";
 export type { Counts } from "./queries.ts";
-
-const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
 
 /** Results of a target, newest first. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE, like every function here. */
 export async function listResults(

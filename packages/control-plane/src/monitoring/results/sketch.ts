@@ -1,3 +1,5 @@
+import { dayMs } from "@statusmesh/shared/time";
+
 /*
  * Mergeable percentiles. A sketch is a histogram of milliseconds whose buckets grow by a constant factor, as in
  * DDSketch (Masson, Rim, Lee: "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
@@ -15,7 +17,7 @@ export const least = 0.001;
 /** Natural logarithm of the factor between two buckets. */
 export const logGrowth = Math.log((1 + relativeError) / (1 - relativeError));
 /** The last bucket. It starts beyond 24 h, the maximum time of a result. */
-export const lastBucket = Math.ceil(Math.log(86_400_000 / least) / logGrowth);
+export const lastBucket = Math.ceil(Math.log(dayMs / least) / logGrowth);
 
 /** Counts by bucket. */
 export type Histogram = Uint32Array;

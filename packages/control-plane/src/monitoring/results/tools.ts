@@ -1,12 +1,12 @@
 import Type from "typebox";
 import { IdText } from "@statusmesh/shared/text";
+import { hourMs } from "@statusmesh/shared/time";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { absent, clippedOrNull, customerText, fitting } from "../../platform/http/tool-texts.ts";
 import { Timestamp } from "../../platform/http/wire.ts";
 import { type IncidentSpan, incidentSpans } from "../../alerting/incidents/service.ts";
 import { latencySeries, listFailures, listPeriods, uptime } from "./service.ts";
 
-const hourMs = 3_600_000;
 const windows = { "1h": hourMs, "24h": 24 * hourMs, "7d": 168 * hourMs, "30d": 720 * hourMs } as const;
 const maxRows = 50;
 /** Longest error of a row, characters; bytes of a list. The latency takes 8 kB of the 25. */

@@ -1,11 +1,11 @@
+import { Semaphore } from "@statusmesh/shared/semaphore";
 import type { Ctx } from "../../platform/context.ts";
-import { type Lanes, openLanes } from "../../platform/http/lanes.ts";
 
 /** Concurrent reads of an organisation, and of all of them: the pool has 14 connections by default. */
 const atOnce = { org: 2, all: 5 };
 
 /** By database pool. */
-const lanesOfPool = new WeakMap<object, { ofOrg: Lanes; all: Lanes }>();
+const limitsOfPool = new WeakMap<object, { ofOrg: Semaphore; all: Semaphore }>();
 
 /**
  * Runs a read over a range when fewer than two of the organisation run, and fewer than five in all: slow reads delay
@@ -14,8 +14,9 @@ const lanesOfPool = new WeakMap<object, { ofOrg: Lanes; all: Lanes }>();
 export async function inTurn<T>({ sql, orgId }: Ctx, work: () => Promise<T>): Promise<T> {
   // A transaction has its connection already, and may not wait for those that wait for one.
   if (!("begin" in sql)) return await work();
-  let lanes = lanesOfPool.get(sql);
-  if (lanes === undefined) lanesOfPool.set(sql, (lanes = { ofOrg: openLanes(atOnce.org), all: openLanes(atOnce.all) }));
-  const { ofOrg, all } = lanes;
-  return await ofOrg(orgId, () => all("", work));
+  let limits = limitsOfPool.get(sql);
+  if (limits === undefined)
+    limitsOfPool.set(sql, (limits = { ofOrg: new Semaphore(atOnce.org), all: new Semaphore(atOnce.all) }));
+  const { ofOrg, all } = limits;
+  return await ofOrg.run(orgId, () => all.run("", work));
 }

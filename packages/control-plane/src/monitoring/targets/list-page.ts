@@ -1,5 +1,6 @@
 import { checkKinds, isCheckType } from "@statusmesh/shared/checks";
 import { normaliseText } from "@statusmesh/shared/text";
+import { dayMs } from "@statusmesh/shared/time";
 import { silentRegions } from "../agents/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { causeKey, readCause } from "../../platform/db/causes.ts";
@@ -16,7 +17,6 @@ import { listMonitors, listTags, type MonitorCause, monitorsOverview, prefixesOf
 import { causeLead, overview, shownStates, silenceWords } from "./words.ts";
 
 const pageSize = 50;
-const dayMs = 86_400_000;
 /** Half an hour each over a day: fine enough to see an outage of one check interval, few enough to count. */
 const slices = 48;
 /** Tags that stand as chips in one line, and those behind "More". */

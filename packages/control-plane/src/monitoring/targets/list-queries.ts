@@ -1,4 +1,5 @@
 import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
+import { minuteMs } from "@statusmesh/shared/time";
 import type { Db } from "../../platform/db/sql.ts";
 import { groupedMonitors } from "./cause-queries.ts";
 import { isProbed, matching, monitorTables, stateAt, statusAt, type TargetFilter } from "./filter-queries.ts";
@@ -12,7 +13,6 @@ export interface Sorting {
   order: MonitorOrder | null;
 }
 
-const minuteMs = 60_000;
 /** Time ranges of the figures in a row of the list: 30 days of uptime, p95 of the newest half hour. */
 const uptimeDays = 30;
 const p95Minutes = 30;

@@ -1,9 +1,8 @@
 import { errorInWords } from "@statusmesh/shared/checks";
+import { hourMs } from "@statusmesh/shared/time";
 import type { Span } from "../../platform/html/charts.ts";
 import { readTimeRange, type TimeRange } from "../../platform/html/time-range.ts";
 import type { Outage } from "../../alerting/incidents/service.ts";
-
-const hourMs = 3_600_000;
 
 /** The spans that the latency chart offers, shortest first. */
 export const ranges = [

@@ -1,4 +1,5 @@
 import { checkKinds, checkTypes, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { silentRegions } from "../agents/service.ts";
 import { listChannels } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
@@ -19,14 +20,12 @@ import type { Target } from "./schema.ts";
 import { getMonitor, getTarget, type MonitorRegion, targetRegions, targetTag } from "./service.ts";
 import { policyWords, silenceWords, where, why } from "./words.ts";
 
-const dayMs = 86_400_000;
-
 async function monitor({ ctx, params, query }: PageCall<"tenant">) {
   const id = params["id"]!;
   const row = await getMonitor(ctx, id);
   const now = ctx.clock.now();
   // A monitor made this hour would be a dot at the end of an empty day.
-  const young = now - Date.parse(row.target.created_at) < 2 * 3_600_000;
+  const young = now - Date.parse(row.target.created_at) < 2 * hourMs;
   const range = rangeOf({ range: young ? "1h" : "24h", ...query }, now);
   const region = row.regions.find((own) => own.region === query["region"])?.region;
   const span = { from: new Date(range.from).toISOString(), to: new Date(range.to).toISOString() };

@@ -1,5 +1,6 @@
 import type { Static } from "typebox";
 import { type CheckType, errorInWords } from "@statusmesh/shared/checks";
+import { dayMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { clipped, consoleUrl, fitting, quoted } from "../../platform/http/tool-texts.ts";
@@ -10,7 +11,6 @@ import type { ListedMonitor } from "./health.ts";
 import { causesOf, getMonitor, getTarget, monitorsAfter, type MonitorRow, orgHealth, updateTarget } from "./service.ts";
 import * as schema from "./tool-schema.ts";
 
-const dayMs = 86_400_000;
 /** Failing monitors and causes in get_org_health. */
 const worst = 10;
 const mostCauses = 8;

@@ -2,6 +2,8 @@ import { existsSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { Sql } from "postgres";
+import { dayMs } from "@statusmesh/shared/time";
+import { codeOf, messageOf } from "@statusmesh/shared/thrown";
 import { openAbuseLists } from "../../access/abuse/service.ts";
 import { regionCover } from "../../monitoring/agents/service.ts";
 import type { Config } from "../../config/config.ts";
@@ -31,7 +33,6 @@ export interface DoctorResult {
   readonly detail: string;
 }
 
-const dayMs = 86_400_000;
 /** Agents schedule on the control plane's clock; replicas share only the database. */
 const clockToleranceMs = 2_000;
 const leastFreeBytes = 1024 ** 3;
@@ -259,9 +260,6 @@ async function freeSpace(folder: string): Promise<string> {
 
 /** The error in one line, without a stack. */
 function lineOf(error: unknown): string {
-  const text =
-    error instanceof Error
-      ? error.message || String((error as NodeJS.ErrnoException).code ?? error.name)
-      : String(error);
+  const text = messageOf(error) || codeOf(error);
   return text.replaceAll("\n", "; ");
 }

@@ -1,3 +1,4 @@
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../platform/context.ts";
 import { createOutbound } from "../../platform/outbound/client.ts";
@@ -40,7 +41,7 @@ export async function registerTelegramWebhook(
     }
     say(`Telegram answered ${status}: ${descriptionOf(text)}`);
   } catch (error) {
-    say(`Telegram cannot be reached: ${error instanceof Error ? error.message : String(error)}`);
+    say(`Telegram cannot be reached: ${messageOf(error)}`);
   }
   return 1;
 }

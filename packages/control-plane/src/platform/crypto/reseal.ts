@@ -1,3 +1,4 @@
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { Sealer } from "./seal.ts";
 
 /** The outcome of one batch of rows that were sealed again. */
@@ -41,7 +42,7 @@ export async function resealRows<Row extends { id: string }, Value>({
         return fresh;
       });
     } catch (error) {
-      failed.push({ id: row.id, reason: error instanceof Error ? error.message : String(error) });
+      failed.push({ id: row.id, reason: messageOf(error) });
       continue;
     }
     if (!stale) continue;

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { codeOf, messageOf } from "@statusmesh/shared/thrown";
 import { StartupError } from "../../config/startup-error.ts";
 import type { Binaries } from "./embedded-binaries.ts";
 import { writeAccess } from "./embedded-access.ts";
@@ -37,7 +38,7 @@ export function prepareFolder(dir: string, binaries: Binaries): Folder {
     fs.rmSync(probe);
   } catch (error) {
     throw new StartupError(
-      `The data folder ${dir} cannot be written (${(error as NodeJS.ErrnoException).code}): ` +
+      `The data folder ${dir} cannot be written (${codeOf(error)}): ` +
         "set data.dir (SM_DATA__DIR) to a folder that this user may write.",
       { cause: error },
     );
@@ -136,10 +137,7 @@ export async function ensureCluster(folder: Folder, { initdb, major }: Binaries)
       if (!fs.existsSync(versionFile))
         throw error instanceof StartupError
           ? error
-          : new StartupError(
-              `The database folder ${pgdata} cannot be made: ${error instanceof Error ? error.message : String(error)}`,
-              { cause: error },
-            );
+          : new StartupError(`The database folder ${pgdata} cannot be made: ${messageOf(error)}`, { cause: error });
     } finally {
       fs.rmSync(fresh, { recursive: true, force: true });
       fs.rmSync(secretFile, { force: true });
@@ -175,11 +173,10 @@ export function socketFolder({ dataDir, pgdata, owner }: Folder): string {
     fs.mkdirSync(dir, { mode: 0o700 });
     if (owner.uid !== undefined) fs.chownSync(dir, owner.uid, owner.gid!);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST")
-      throw new StartupError(
-        `The folder ${dir} for the database socket cannot be made (${(error as NodeJS.ErrnoException).code}).`,
-        { cause: error },
-      );
+    if (codeOf(error) !== "EEXIST")
+      throw new StartupError(`The folder ${dir} for the database socket cannot be made (${codeOf(error)}).`, {
+        cause: error,
+      });
   }
   const found = fs.lstatSync(dir);
   // The owner of that folder could impersonate the database.

@@ -1,6 +1,7 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { join } from "node:path";
+import { codeOf } from "@statusmesh/shared/thrown";
 import { StartupError } from "../../config/startup-error.ts";
 
 /** Superuser of the embedded database, and owner of everything in it. */
@@ -49,7 +50,7 @@ export function ensurePassword(dataDir: string, owner: number | null): string {
     // Unlike rename, link does not replace the file of another process.
     fs.linkSync(draft, file);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    if (codeOf(error) !== "EEXIST") throw error;
   } finally {
     fs.rmSync(draft, { force: true });
   }

@@ -1,5 +1,6 @@
 import * as fs from "node:fs";
 import { basename, join } from "node:path";
+import { codeOf } from "@statusmesh/shared/thrown";
 
 /** Lines of postmaster.pid: process id, data folder, start time, port, socket folder (PostgreSQL, miscadmin.h). */
 function readPidFile(pgdata: string): { pid: number; socketDir: string } | null {
@@ -36,7 +37,7 @@ export function signalTo(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, signal);
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
+    return codeOf(error) === "EPERM";
   }
 }
 

@@ -2,6 +2,8 @@ import { spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import postgres, { type Sql } from "postgres";
+import { minuteMs } from "@statusmesh/shared/time";
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { Log } from "../log.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import type { DatabaseAddress } from "./connect.ts";
@@ -13,7 +15,7 @@ import { removeForeignPid, runningServer, signalTo } from "./embedded-process.ts
 import { serverEnv } from "./embedded-tools.ts";
 
 /** Crash recovery of a large write-ahead log precedes the first connection. */
-const startDeadlineMs = 60_000;
+const startDeadlineMs = minuteMs;
 const stopDeadlineMs = 5000;
 const logLimitBytes = 5_000_000;
 export const database = "statusmesh";
@@ -162,10 +164,7 @@ async function tryConnect(path: string, password: () => string, onLoss: () => vo
         "The embedded PostgreSQL refuses the password in postgres.password of the data folder. Put the right file " +
           "back; or stop StatusMesh and that server, remove the file, and start again: a new password is set.",
       );
-    throw new StartupError(
-      `The embedded PostgreSQL refuses connections: ${error instanceof Error ? error.message : String(error)}`,
-      { cause: error },
-    );
+    throw new StartupError(`The embedded PostgreSQL refuses connections: ${messageOf(error)}`, { cause: error });
   }
 }
 

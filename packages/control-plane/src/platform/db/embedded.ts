@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "postgres";
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { Log } from "../log.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import type { DatabaseAddress } from "./connect.ts";
@@ -74,11 +75,7 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
           log.error({ folder: folder.dataDir }, "another StatusMesh has taken the data folder");
         return;
       } catch (error) {
-        if (!stopping)
-          log.error(
-            { reason: error instanceof Error ? error.message : String(error) },
-            "the embedded PostgreSQL does not start",
-          );
+        if (!stopping) log.error({ reason: messageOf(error) }, "the embedded PostgreSQL does not start");
         await sleep(stopping ? 0 : 1000);
       }
     }

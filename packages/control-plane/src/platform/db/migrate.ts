@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Sql, TransactionSql } from "postgres";
+import { messageOf } from "@statusmesh/shared/thrown";
 import { StartupError } from "../../config/startup-error.ts";
 import { allowTime } from "./connect.ts";
 import { failureOf } from "./failures.ts";
@@ -76,10 +77,10 @@ async function runNext(tx: TransactionSql, migrations: readonly Migration[], las
   try {
     await tx.unsafe(next.text);
   } catch (error) {
-    throw new StartupError(
-      `The migration ${next.name} failed and was undone: ${error instanceof Error ? error.message : String(error)}`,
-      { cause: error, temporary: failureOf(error) !== null },
-    );
+    throw new StartupError(`The migration ${next.name} failed and was undone: ${messageOf(error)}`, {
+      cause: error,
+      temporary: failureOf(error) !== null,
+    });
   }
   await tx`insert into schema_migrations (name, sha256) values (${next.name}, ${next.sha256})`;
   return next.name;

@@ -1,4 +1,5 @@
 import type { Sql } from "postgres";
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { Log } from "../log.ts";
 
 /** Payload for "a notification may have been missed". */
@@ -49,10 +50,7 @@ function openChannel(sql: Sql, log: Log, name: string): Channel {
       publish(missed);
     });
     listen.catch((error: unknown) =>
-      log.warn(
-        { channel: name, reason: error instanceof Error ? error.message : String(error) },
-        "cannot listen for notifications yet",
-      ),
+      log.warn({ channel: name, reason: messageOf(error) }, "cannot listen for notifications yet"),
     );
   });
   return { listeners, listening };

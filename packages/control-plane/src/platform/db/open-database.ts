@@ -1,4 +1,5 @@
 import type { Sql } from "postgres";
+import { codeOf } from "@statusmesh/shared/thrown";
 import { StartupError } from "../../config/startup-error.ts";
 import { type DatabaseAddress, nameOf } from "./address.ts";
 import { openLikewise, openPool, type PoolOptions, setDirect } from "./connect.ts";
@@ -132,8 +133,6 @@ const behindPooler = (address: DatabaseAddress): string =>
 
 /** Refused credentials, a missing database and missing rights: waiting does not help. */
 const needsAdministrator = /^(?:08P01|28|3D|42)/;
-
-const codeOf = (error: unknown): string => String((error as { code?: unknown }).code ?? "");
 
 /** SQLSTATE codes: PostgreSQL manual, appendix A. */
 function explain(error: unknown, address: DatabaseAddress): string {

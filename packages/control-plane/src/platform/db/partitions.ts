@@ -1,9 +1,9 @@
 import type { ISql, Sql } from "postgres";
+import { dayMs } from "@statusmesh/shared/time";
 import { openSession } from "./connect.ts";
 import { lockKeys } from "./locks.ts";
 
 const parent = "results";
-const dayMs = 86_400_000;
 
 /** Name of the partition for the UTC day of `at`: `results_20261120`. */
 function partitionName(at: Date): string {

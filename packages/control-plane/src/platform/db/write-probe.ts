@@ -1,4 +1,5 @@
 import type { Sql } from "postgres";
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../context.ts";
 import type { Log } from "../log.ts";
 import { failureOf, type Trouble } from "./failures.ts";
@@ -29,7 +30,7 @@ export function openWriteProbe(pool: Sql, { log, clock }: { log: Log; clock: Clo
     } catch (error) {
       const failure = failureOf(error);
       if (failure === "full" || failure === "readonly") {
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = messageOf(error);
         if (trouble === null) log.error({ reason }, "the database takes no writes");
         trouble ??= { failure, since: clock.now(), reason };
       }

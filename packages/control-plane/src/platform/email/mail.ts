@@ -1,4 +1,5 @@
 import { createTransport } from "nodemailer";
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../context.ts";
 
@@ -36,10 +37,7 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
     return "sent";
   } catch (error) {
     // The text may hold a sign-in link, so it is not logged.
-    log.error(
-      { to: mail.to, subject: mail.subject, reason: error instanceof Error ? error.message : String(error) },
-      "a mail could not be sent",
-    );
+    log.error({ to: mail.to, subject: mail.subject, reason: messageOf(error) }, "a mail could not be sent");
     return "failed";
   }
 }

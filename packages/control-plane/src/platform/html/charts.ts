@@ -1,3 +1,4 @@
+import { dayMs } from "@statusmesh/shared/time";
 import { absolute, clock, day, duration, ms } from "./format.ts";
 import { html, Markup } from "./markup.ts";
 
@@ -192,7 +193,7 @@ export function latencyChart(
 
 /** Five times along the foot; the last one is now unless the range is fixed. */
 function timeAxis(range: { from: number; to: number; live?: boolean }): Markup[] {
-  const long = range.to - range.from > 3 * 86_400_000;
+  const long = range.to - range.from > 3 * dayMs;
   return [0, 0.25, 0.5, 0.75, 1].map((share) => {
     const t = new Date(range.from + share * (range.to - range.from));
     const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";

@@ -1,6 +1,7 @@
-const minuteMs = 60_000;
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
+
 /** Longest range that a page shows: results are kept no longer. */
-const longestMs = 400 * 86_400_000;
+const longestMs = 400 * dayMs;
 
 /** A chosen range of time, Unix ms. */
 export interface TimeRange {

@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { RateLimiterRedis } from "rate-limiter-flexible";
 import { within } from "@statusmesh/shared/within";
+import { minuteMs } from "@statusmesh/shared/time";
 import type { Clock } from "../context.ts";
 import type { RedisClient } from "../db/redis.ts";
 
@@ -17,7 +18,7 @@ export interface Counter {
   add(key: string): Tally | Promise<Tally>;
 }
 
-const windowMs = 60_000;
+const windowMs = minuteMs;
 /** Keys that a process counts. The least recently used is evicted, and starts at 0 again. */
 const maxKeys = 100_000;
 /** Callers compare the count with limits of their own, so the library's limit is unreachable. */

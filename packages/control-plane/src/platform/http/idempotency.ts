@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
 import type { Context } from "koa";
 import { LRUCache } from "lru-cache";
+import { hourMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../context.ts";
 import { bodyDigest } from "./body.ts";
 import type { Route, Sent } from "./route.ts";
 
-const lifetimeMs = 24 * 3_600_000;
+const lifetimeMs = 24 * hourMs;
 /**
  * Memory of all stored replies: a dozen of the largest, which create ten thousand targets each. Least recently used
  * first out.

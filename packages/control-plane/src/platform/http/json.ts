@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { messageOf } from "@statusmesh/shared/thrown";
 
 const maxDepth = 32;
 
@@ -18,7 +19,7 @@ export function parseJson(text: string, base = "", depth = 0): unknown {
     value = JSON.parse(text);
   } catch (cause) {
     const place = base === "" ? "" : ` at ${base}`;
-    throw new AppError("INVALID_JSON", `The body is not JSON${place}: ${(cause as Error).message}.`, { cause });
+    throw new AppError("INVALID_JSON", `The body is not JSON${place}: ${messageOf(cause)}.`, { cause });
   }
   if (suspicious.test(text) || isDeep(text, maxDepth - depth)) {
     const fault = findUnstorable(value, depth);

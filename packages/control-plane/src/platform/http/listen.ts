@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import type { AddressInfo } from "node:net";
 import { AppError } from "@statusmesh/shared/errors";
 import { parseBind } from "@statusmesh/shared/net/bind";
+import { minuteMs } from "@statusmesh/shared/time";
 import { type Config, publicUrlOf } from "../../config/config.ts";
 import { type ConnectionLimits, readerPace, serveGuarded } from "./connections.ts";
 import { isPublicPath, proxiesOf } from "./per-ip.ts";
@@ -17,7 +18,7 @@ export interface Listening {
 
 /** Timeouts of the headers and of the whole request; an idle connection closes after `idleMs`. */
 const headersMs = 20_000;
-const requestMs = 60_000;
+const requestMs = minuteMs;
 /** Longer than the slowest reply, that of an on-demand run (65 s). */
 const idleMs = 75_000;
 

@@ -2,6 +2,7 @@ import { Readable } from "node:stream";
 import { Router } from "@koa/router";
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
+import { Semaphore } from "@statusmesh/shared/semaphore";
 import { type Ctx, type AuthContexts, requireEveryScope, requireOwner, requireScope } from "../context.ts";
 import { readBody } from "./body.ts";
 import { declaredErrors } from "./declared-errors.ts";
@@ -9,7 +10,6 @@ import { etagOf, namesTag } from "./etag.ts";
 import { atRoute } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import { maxPiece } from "./json-pieces.ts";
-import { type Lanes, openLanes } from "./lanes.ts";
 import { shadowed } from "./methods.ts";
 import { readParams } from "./path-params.ts";
 import { visitorAddress } from "./per-ip.ts";
@@ -43,7 +43,7 @@ interface Machinery {
   readonly hooks: RequestHooks;
   readonly throttle: Throttle;
   readonly replays: Replays;
-  readonly lanes: Lanes;
+  readonly large: Semaphore;
 }
 
 /** Large requests per auth in flight: one may take ten times its size in memory. */
@@ -69,7 +69,7 @@ export function mountRoutes(
     hooks,
     throttle,
     replays: openReplays(),
-    lanes: openLanes(largeAtOnce),
+    large: new Semaphore(largeAtOnce),
   };
   const literal = new Map<string, (http: Context) => Promise<void>>();
   for (const route of routes) {
@@ -101,7 +101,7 @@ async function serve(route: Route, http: Context, machinery: Machinery): Promise
 }
 
 async function perform(route: Route, http: Context, machinery: Machinery): Promise<void> {
-  const { authenticators, checkReplies, hooks, throttle, replays, lanes } = machinery;
+  const { authenticators, checkReplies, hooks, throttle, replays, large } = machinery;
   const params = readParams(http);
   const ctx = withTrail(route, await authenticators[route.auth](http), http);
   if (route.auth === "tenant") await admit(route, ctx as Ctx, params, throttle);
@@ -120,7 +120,7 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
     // Only tenant routes are idempotent, so the context is a tenant's.
     return route.idempotent ? await replays(route, ctx as Ctx, http, () => answer(body)) : await answer(body);
   };
-  const sent = isLarge(route, http) ? await lanes(route.auth, work) : await work();
+  const sent = isLarge(route, http) ? await large.run(route.auth, work) : await work();
 
   // Regions and agents belong to no organisation, so no audit log has them.
   if (route.auth === "operator" && route.method !== "GET")

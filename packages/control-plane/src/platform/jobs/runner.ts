@@ -1,5 +1,7 @@
 import { setMaxListeners } from "node:events";
 import type { Sql } from "postgres";
+import { Semaphore } from "@statusmesh/shared/semaphore";
+import { stackOf } from "@statusmesh/shared/thrown";
 import { inTransaction, type System } from "../context.ts";
 import { directOf } from "../db/connect.ts";
 import { failureOf } from "../db/failures.ts";
@@ -49,11 +51,11 @@ export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch 
   const stopping = new AbortController();
   // Each loop listens to it, and so does each run.
   setMaxListeners(2 * jobs.length, stopping.signal);
-  const turns = openTurns(maxRunning);
+  const running = new Semaphore(maxRunning);
   const { signal } = stopping;
   const loops = jobs.map(async (job, n) => {
     if (job.everyMs <= frequentMs) await pause((job.everyMs * n) / jobs.length, signal);
-    await loop(system, job, watch, { turns, signal });
+    await loop(system, job, watch, { running, signal });
   });
   return {
     async stop() {
@@ -63,37 +65,15 @@ export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch 
   };
 }
 
-interface Turns {
-  /** Resolves when fewer than the limit have entered and not left. */
-  enter(): Promise<void>;
-  leave(): void;
-}
-
-function openTurns(limit: number): Turns {
-  const waiting: (() => void)[] = [];
-  let entered = 0;
-  return {
-    async enter() {
-      if (entered < limit) entered++;
-      else await new Promise<void>((resolve) => waiting.push(resolve));
-    },
-    leave() {
-      const next = waiting.shift();
-      if (next === undefined) entered--;
-      else next();
-    },
-  };
-}
-
 async function loop(
   system: System,
   job: Job,
   watch: JobWatch,
-  { turns, signal }: { turns: Turns; signal: AbortSignal },
+  { running, signal }: { running: Semaphore; signal: AbortSignal },
 ): Promise<void> {
   while (!signal.aborted) {
-    await turns.enter();
-    if (signal.aborted) return turns.leave();
+    const leave = await running.enter();
+    if (signal.aborted) return leave();
     const began = system.clock.now();
     let pauseMs = job.everyMs;
     const over = (outcome: "ok" | "failed" | "elsewhere") =>
@@ -104,18 +84,14 @@ async function loop(
     } catch (error) {
       over("failed");
       const failure = failureOf(error);
-      if (failure === null)
-        system.log.error(
-          { job: job.name, err: error instanceof Error ? (error.stack ?? error.message) : String(error) },
-          "a job failed",
-        );
+      if (failure === null) system.log.error({ job: job.name, err: stackOf(error) }, "a job failed");
       else {
         // The watch of the database logs once that it is away. A job that runs once an hour is retried sooner.
         system.log.debug({ job: job.name, failure, reason: String(error) }, "a job waits for the database");
         pauseMs = Math.min(pauseMs, retryMs);
       }
     } finally {
-      turns.leave();
+      leave();
     }
     await pause(pauseMs, signal);
   }

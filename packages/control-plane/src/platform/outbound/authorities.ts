@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createSecureContext, rootCertificates, type SecureContext } from "node:tls";
+import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { StartupError } from "../../config/startup-error.ts";
 
 /**
@@ -15,7 +16,7 @@ export function trustedAuthorities(file: string): SecureContext | null {
   try {
     own = certificatesIn(readFileSync(file, "utf8"));
   } catch (error) {
-    throw refuse(`it cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`, error);
+    throw refuse(`it cannot be read (${codeOrMessage(error)})`, error);
   }
   if (own.length === 0) throw refuse("it has no certificate in PEM form (-----BEGIN CERTIFICATE-----)");
   const damaged = own.findIndex((pem) => !isCertificate(pem));

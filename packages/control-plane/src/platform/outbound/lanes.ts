@@ -1,3 +1,5 @@
+import { minuteMs } from "@statusmesh/shared/time";
+
 /** Limits of one key, while its sends are answered within {@link slowMs} and otherwise. */
 export interface LaneLimit {
   fast: number;
@@ -6,7 +8,7 @@ export interface LaneLimit {
 
 const slowMs = 1_000;
 /** Slow until this long after the last slow answer, unless a fast one follows. */
-const slowForMs = 60_000;
+const slowForMs = minuteMs;
 
 /** Free places by key. */
 export interface FreePlaces {

@@ -1,3 +1,4 @@
+import { dayMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
@@ -13,7 +14,6 @@ import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus }
 import { componentState, dayCells, type History, uptimesOf, worst } from "./states.ts";
 import { type Texts, textsOf } from "./texts.ts";
 
-const dayMs = 86_400_000;
 export const historyDays = 90;
 const recentDays = 30;
 const upcomingDays = 7;

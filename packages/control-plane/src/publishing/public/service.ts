@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { System, Visit } from "../../platform/context.ts";
 import { failureOf } from "../../platform/db/failures.ts";
 import { stringified } from "../../platform/http/reply.ts";
@@ -51,10 +52,7 @@ function cachesOf(system: System): Caches {
         maxBytes: statusBytes,
         bytesOf: ({ bytes }) => bytes,
         onFallback: (error) =>
-          system.log.warn(
-            { reason: error instanceof Error ? error.message : String(error) },
-            "the status page is served from its last good copy",
-          ),
+          system.log.warn({ reason: messageOf(error) }, "the status page is served from its last good copy"),
       }),
     };
     caches.set(system.sql, found);

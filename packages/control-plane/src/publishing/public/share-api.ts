@@ -1,5 +1,6 @@
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
+import { dayMs } from "@statusmesh/shared/time";
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { paging } from "../../platform/http/wire.ts";
 
@@ -90,7 +91,7 @@ async function readRange<T extends object>(
   work: (reader: OrgReader) => Promise<T>,
 ): Promise<T> {
   const { from, to } = parseRange(query, visit.clock.now());
-  if (to.getTime() - from.getTime() > maxRangeDays * 86_400_000)
+  if (to.getTime() - from.getTime() > maxRangeDays * dayMs)
     throw new AppError("BAD_TIME_RANGE", `A shared monitor is read in ranges of up to ${maxRangeDays} days.`, {
       field: "/query/from",
     });

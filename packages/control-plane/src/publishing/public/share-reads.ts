@@ -1,6 +1,6 @@
+import { Semaphore } from "@statusmesh/shared/semaphore";
 import { inTransaction, type OrgReader, type System } from "../../platform/context.ts";
 import { allowTime } from "../../platform/db/connect.ts";
-import { type Lanes, openLanes } from "../../platform/http/lanes.ts";
 import type { SharedMonitor } from "../shares/service.ts";
 import { LastGoodCache } from "./cache.ts";
 
@@ -22,14 +22,14 @@ const queue = { link: 8, org: 32 };
 
 interface VisitorReads {
   replies: LastGoodCache<object>;
-  ranges: VisitorLanes;
-  pages: VisitorLanes;
+  ranges: VisitorLimits;
+  pages: VisitorLimits;
 }
 
-interface VisitorLanes {
-  ofLink: Lanes;
-  ofOrg: Lanes;
-  all: Lanes;
+interface VisitorLimits {
+  ofLink: Semaphore;
+  ofOrg: Semaphore;
+  all: Semaphore;
 }
 
 /** By database pool. */
@@ -48,14 +48,16 @@ export async function readForVisitors<T extends object>(
   key: string,
   work: (reader: OrgReader) => Promise<T>,
 ): Promise<T> {
-  const { replies, [kind]: lanes } = readsOf(system);
-  const { ofLink, ofOrg, all } = lanes;
+  const { replies, [kind]: limits } = readsOf(system);
+  const { ofLink, ofOrg, all } = limits;
   const read = async (): Promise<T> =>
     await inTransaction(system, async (tx) => {
       await allowTime(tx.sql, statementMs);
       return await work({ ...tx, orgId });
     });
-  return (await replies.get(`${shareId} ${key}`, () => ofLink(shareId, () => ofOrg(orgId, () => all("", read))))) as T;
+  return (await replies.get(`${shareId} ${key}`, () =>
+    ofLink.run(shareId, () => ofOrg.run(orgId, () => all.run("", read))),
+  )) as T;
 }
 
 function readsOf({ sql, clock }: System): VisitorReads {
@@ -68,17 +70,17 @@ function readsOf({ sql, clock }: System): VisitorReads {
         bytesOf: (value) => 3 * JSON.stringify(value).length,
         onFallback: () => undefined,
       }),
-      ranges: lanesOf(allAtOnce.ranges),
-      pages: lanesOf(allAtOnce.pages),
+      ranges: limitsOf(allAtOnce.ranges),
+      pages: limitsOf(allAtOnce.pages),
     };
     readsOfPool.set(sql, reads);
   }
   return reads;
 }
 
-/** One of `most` lanes is left for other organisations. */
-const lanesOf = (most: number): VisitorLanes => ({
-  ofLink: openLanes(atOnce, queue.link),
-  ofOrg: openLanes(most - 1, queue.org),
-  all: openLanes(most),
+/** One of `most` places is left for other organisations. */
+const limitsOf = (most: number): VisitorLimits => ({
+  ofLink: new Semaphore(atOnce, { maxWaiting: queue.link }),
+  ofOrg: new Semaphore(most - 1, { maxWaiting: queue.org }),
+  all: new Semaphore(most),
 });

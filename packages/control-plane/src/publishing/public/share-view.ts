@@ -1,3 +1,4 @@
+import { dayMs } from "@statusmesh/shared/time";
 import type { OrgReader, System } from "../../platform/context.ts";
 import {
   latestBucket,
@@ -14,7 +15,6 @@ import { readForVisitors } from "./share-reads.ts";
 import { publicError, publicPeriod, publicResult } from "./share-redaction.ts";
 import type { SharedStatus } from "./share-schema.ts";
 
-const dayMs = 86_400_000;
 const shownPeriods = 10;
 const shownResults = 20;
 

@@ -1,3 +1,4 @@
+import { dayMs } from "@statusmesh/shared/time";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { getTarget } from "../../monitoring/targets/service.ts";
 import { listShares } from "./service.ts";
@@ -6,7 +7,7 @@ import { listShares } from "./service.ts";
 const ends = (now: number): [value: string, label: string][] => [
   ["", "Never"],
   ...[1, 7, 30, 365].map((days): [string, string] => [
-    new Date(now + days * 86_400_000).toISOString(),
+    new Date(now + days * dayMs).toISOString(),
     days === 1 ? "In 1 day" : `In ${days} days`,
   ]),
 ];

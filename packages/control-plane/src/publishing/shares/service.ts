@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
@@ -11,9 +12,8 @@ import { getTarget } from "../../monitoring/targets/service.ts";
 import * as queries from "./queries.ts";
 import type { Share, ShareCreate, ShareListQuery } from "./schema.ts";
 
-const minuteMs = 60_000;
 /** How long lists show an expired share, ms. */
-const keptExpiredMs = 30 * 86_400_000;
+const keptExpiredMs = 30 * dayMs;
 
 /**
  * Creates a share link of a monitor. Throws TARGET_NOT_FOUND, INVALID_EXPIRY, and QUOTA_EXCEEDED for the links of a

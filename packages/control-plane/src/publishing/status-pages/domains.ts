@@ -2,6 +2,7 @@ import { Resolver } from "node:dns/promises";
 import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
 import { AppError } from "@statusmesh/shared/errors";
+import { hourMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, requireOwner, requireScope, type System } from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
@@ -11,7 +12,6 @@ import { findPage } from "./find.ts";
 import { notifyPages } from "./queries.ts";
 import type { CustomDomain } from "./schema.ts";
 
-const hourMs = 3_600_000;
 /** A proved record may be away this long: zones are edited and servers fail. */
 const graceMs = 72 * hourMs;
 const verifiedEveryMs = 24 * hourMs;

@@ -12,7 +12,7 @@ import {
 } from "../../platform/context.ts";
 import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
-import { zoneName } from "../../alerting/maintenance/service.ts";
+import { zoneName } from "../../platform/zoned.ts";
 import { takeQuota } from "../../access/plans/service.ts";
 import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";

@@ -1,11 +1,12 @@
 import { newId } from "@statusmesh/shared/ids";
+import { hourMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import { pageUrl } from "../../platform/http/page-host.ts";
 import { contentOf, type Source } from "./content.ts";
 import { mayHaveNews, queueMessages, selectIncidentNews, selectMaintenanceNews } from "./delivery-queries.ts";
 
 /** Events older than this are not announced: after an outage of StatusMesh, late messages mislead. */
-const lookBackMs = 3_600_000;
+const lookBackMs = hourMs;
 const batch = 200;
 
 /** False when {@link announce} would find nothing. Planning its statements costs far more than this one. */

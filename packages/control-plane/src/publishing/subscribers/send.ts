@@ -1,3 +1,4 @@
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
 import { checkWebhookUrl, isPermanentStatus, webhookSignature } from "../../alerting/channels/service.ts";
 import { mailHtml, mailText } from "../../platform/email/layout.ts";
@@ -141,7 +142,7 @@ async function attempt(system: System, subscriberId: string, work: () => Promise
     return true;
   } catch (error) {
     // Mail servers repeat the address in their refusals.
-    const reason = String(error instanceof Error ? error.message : error).replaceAll(/\S+@\S+/g, "<address>");
+    const reason = messageOf(error).replaceAll(/\S+@\S+/g, "<address>");
     system.log.warn({ subscriber: subscriberId, reason }, "a message to a subscriber could not be sent");
     return false;
   }

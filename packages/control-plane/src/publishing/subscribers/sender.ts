@@ -1,4 +1,5 @@
 import { setMaxListeners } from "node:events";
+import { minuteMs } from "@statusmesh/shared/time";
 import { channelOutbound } from "../../alerting/channels/service.ts";
 import type { System } from "../../platform/context.ts";
 import { type FreePlaces, type Lane, openLane } from "../../platform/outbound/lanes.ts";
@@ -34,7 +35,7 @@ const anyOf = (room: number): FreePlaces => ({ limit: room, all: () => [] });
  */
 export async function sendMails(system: System): Promise<number> {
   const at = system.clock.now();
-  const budget = Math.max(1, Math.round((system.config.subscribers.per_minute * everyMs) / 60_000));
+  const budget = Math.max(1, Math.round((system.config.subscribers.per_minute * everyMs) / minuteMs));
   // Half of the budget, rounded up in every other run: strangers decide how many confirmations there are.
   const forConfirmations = Math.floor((budget + (Math.floor(at / everyMs) % 2)) / 2);
   const claim = (room: number): queries.Claim => ({

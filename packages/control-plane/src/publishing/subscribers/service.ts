@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
+import { hourMs, minuteMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { checkWebhookUrl } from "../../alerting/channels/service.ts";
 import {
@@ -24,8 +25,6 @@ import type { Subscriber, SubscriberQuery, SubscriptionChange, SubscriptionReque
 
 export { resealSubscribers, unreadableSubscribers } from "./sealing.ts";
 
-const minuteMs = 60_000;
-const hourMs = 60 * minuteMs;
 /** Requests of a visitor within an hour. */
 const perVisitor = 10;
 /** Confirmations of one subscription that is not confirmed. */

@@ -1,8 +1,8 @@
+import { dayMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import { giveUp } from "./delivery-queries.ts";
 import { purge } from "./queries.ts";
 
-const dayMs = 86_400_000;
 const keepMessagesMs = 30 * dayMs;
 const keepPendingMs = 2 * dayMs;
 /** Later messages would mislead. */

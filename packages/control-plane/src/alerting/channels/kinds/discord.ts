@@ -1,6 +1,7 @@
 import Type from "typebox";
 import { fitted, messageText, textLines, toneIcon } from "../message.ts";
-import { channelKind, deliverJson, invalid, vendorUrl } from "./kind.ts";
+import { deliver, jsonRequest } from "./deliver.ts";
+import { channelKind, invalid, vendorUrl } from "./kind.ts";
 
 /** https://docs.discord.com/developers/resources/webhook#execute-webhook. UTF-16 units, which are never fewer than characters. */
 const maxContentLength = 2000;
@@ -60,6 +61,9 @@ export const discord = channelKind({
     );
     const url = new URL(webhook_url);
     url.searchParams.set("wait", "true");
-    await deliverJson(http, url.href, { content: text, flags: suppressEmbeds, allowed_mentions: { parse: [] } });
+    await deliver(
+      http,
+      jsonRequest(url.href, { content: text, flags: suppressEmbeds, allowed_mentions: { parse: [] } }),
+    );
   },
 });

@@ -1,6 +1,7 @@
 import Type from "typebox";
 import { fitted, messageText, textLines, toneIcon } from "../message.ts";
-import { channelKind, deliverJson, invalid, vendorUrl } from "./kind.ts";
+import { deliver, jsonRequest } from "./deliver.ts";
+import { channelKind, invalid, vendorUrl } from "./kind.ts";
 
 /**
  * UTF-16 units, which are never fewer than characters; a message has at most 32,000 bytes
@@ -63,6 +64,6 @@ export const googleChat = channelKind({
       (part) => `${toneIcon[part.tone]} ${unformatted(textLines(part))}${message.url}`,
       (rendered) => rendered.length <= maxTextLength,
     );
-    await deliverJson(http, webhook_url, { text }, { "content-type": "application/json; charset=UTF-8" });
+    await deliver(http, jsonRequest(webhook_url, { text }, { "content-type": "application/json; charset=UTF-8" }));
   },
 });

@@ -2,12 +2,7 @@ import type { Static, TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import type { SecretsDestination } from "@statusmesh/shared/secrets";
 import { urlProblem } from "@statusmesh/shared/url";
-import {
-  type Outbound,
-  OutboundError,
-  type OutboundReply,
-  type OutboundRequest,
-} from "../../../platform/outbound/client.ts";
+import type { Outbound } from "../../../platform/outbound/client.ts";
 import type { Content } from "../message.ts";
 import { mapSecretsOf } from "./secrets.ts";
 
@@ -170,52 +165,6 @@ export class DeliveryError extends Error {
     this.status = extras.status ?? null;
     this.retryAfterSecs = extras.retryAfterSecs ?? null;
   }
-}
-
-/** True for a 4xx that a retry will not change: all except request timeout, too early and too many requests. */
-export function isPermanent(status: number): boolean {
-  return status >= 400 && status < 500 && status !== 408 && status !== 425 && status !== 429;
-}
-
-/** Sends one request and returns a 2xx reply; throws DeliveryError for anything else. */
-export async function deliverRequest(transport: Outbound, request: OutboundRequest): Promise<OutboundReply> {
-  let reply: OutboundReply;
-  try {
-    reply = await transport.send(request);
-  } catch (cause) {
-    throw new DeliveryError(cause instanceof OutboundError ? cause.message : "the message could not be sent", {
-      cause,
-    });
-  }
-  const { status, retryAfterSecs } = reply;
-  if (status >= 200 && status < 300) return reply;
-  throw new DeliveryError(answered(reply), { permanent: isPermanent(status), status, retryAfterSecs });
-}
-
-/** Sends a JSON body with {@link deliverRequest}. */
-export async function deliverJson(
-  transport: Outbound,
-  url: string,
-  body: object,
-  headers: Record<string, string> = {},
-): Promise<OutboundReply> {
-  return await deliverRequest(transport, {
-    method: "POST",
-    url,
-    headers: { "content-type": "application/json", ...headers },
-    body: JSON.stringify(body),
-  });
-}
-
-/** `the receiver answered 500: out of order`, with the start of the reply. */
-export function answered({ status, text }: Pick<OutboundReply, "status" | "text">): string {
-  const said = text
-    .toWellFormed()
-    .replaceAll(/[\s\p{C}]+/gu, " ")
-    .trim();
-  const start = said.length > 200 ? `${said.slice(0, 200).toWellFormed()}…` : said;
-  const hint = status >= 300 && status < 400 ? " (redirects are not followed)" : "";
-  return `the receiver answered ${status}${hint}${start === "" ? "" : `: ${start}`}`;
 }
 
 /** Throws INVALID_CHANNEL_CONFIG. `field` is relative to the config. */

@@ -1,6 +1,7 @@
 import Type from "typebox";
 import { fitted, messageText, type MessageText, type Tone } from "../message.ts";
-import { channelKind, deliverJson, invalid, vendorUrl } from "./kind.ts";
+import { deliver, jsonRequest } from "./deliver.ts";
+import { channelKind, invalid, vendorUrl } from "./kind.ts";
 
 /**
  * A post of the Teams connector has about 28 KB
@@ -97,15 +98,18 @@ export const msteams = channelKind({
   digests: true,
   async send({ webhook_url }, { content }, { http }) {
     const text = fitted(messageText(content), card, (rendered) => Buffer.byteLength(rendered) <= maxCardBytes);
-    await deliverJson(http, webhook_url, {
-      type: "message",
-      attachments: [
-        {
-          contentType: "application/vnd.microsoft.card.adaptive",
-          contentUrl: null,
-          content: JSON.parse(text) as object,
-        },
-      ],
-    });
+    await deliver(
+      http,
+      jsonRequest(webhook_url, {
+        type: "message",
+        attachments: [
+          {
+            contentType: "application/vnd.microsoft.card.adaptive",
+            contentUrl: null,
+            content: JSON.parse(text) as object,
+          },
+        ],
+      }),
+    );
   },
 });

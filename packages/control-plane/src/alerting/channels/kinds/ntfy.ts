@@ -1,7 +1,8 @@
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { fitted, messageText, type MessageText } from "../message.ts";
-import { type AllowedUrls, channelKind, deliverJson, holds, invalid, webUrl } from "./kind.ts";
+import { deliver, jsonRequest } from "./deliver.ts";
+import { type AllowedUrls, channelKind, holds, invalid, webUrl } from "./kind.ts";
 
 /** A longer message becomes an attachment (https://docs.ntfy.sh/publish/#limitations). */
 const maxMessageBytes = 4096;
@@ -80,19 +81,21 @@ export const ntfy = channelKind({
     const message = messageText(content);
     const text = fitted(message, body, (rendered) => Buffer.byteLength(rendered) <= maxMessageBytes);
     const authorization = access_token == null ? {} : { authorization: `Bearer ${access_token}` };
-    await deliverJson(
+    await deliver(
       http,
-      `${new URL(server_url).origin}/`,
-      {
-        topic,
-        title: message.title,
-        message: text,
-        priority: message.urgent ? 4 : 3,
-        tags: [message.tone === "test" ? "bell" : message.tone === "up" ? "white_check_mark" : "rotating_light"],
-        click: message.url,
-        actions: [{ action: "view", label: message.linkLabel, url: message.url }],
-      },
-      authorization,
+      jsonRequest(
+        `${new URL(server_url).origin}/`,
+        {
+          topic,
+          title: message.title,
+          message: text,
+          priority: message.urgent ? 4 : 3,
+          tags: [message.tone === "test" ? "bell" : message.tone === "up" ? "white_check_mark" : "rotating_light"],
+          click: message.url,
+          actions: [{ action: "view", label: message.linkLabel, url: message.url }],
+        },
+        authorization,
+      ),
     );
   },
 });

@@ -1,7 +1,8 @@
 import Type, { type Static } from "typebox";
 import type { Outbound } from "../../../platform/outbound/client.ts";
 import { maxNameLength, messageText, plain } from "../message.ts";
-import { channelKind, type ChannelMessage, deliverJson, invalid } from "./kind.ts";
+import { deliver, jsonRequest } from "./deliver.ts";
+import { channelKind, type ChannelMessage, invalid } from "./kind.ts";
 
 /** A server of the EU service region is set with channels.endpoints.pagerduty (https://developer.pagerduty.com/docs/events-api-v2-overview). */
 const origin = "https://events.pagerduty.com";
@@ -82,5 +83,5 @@ async function trigger(http: Outbound, config: Config, { content }: ChannelMessa
 }
 
 async function enqueue(http: Outbound, { routing_key }: Config, event: object): Promise<void> {
-  await deliverJson(http, `${origin}/v2/enqueue`, { routing_key, ...event });
+  await deliver(http, jsonRequest(`${origin}/v2/enqueue`, { routing_key, ...event }));
 }

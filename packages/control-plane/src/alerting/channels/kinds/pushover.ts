@@ -2,7 +2,7 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { fitted, messageText, type MessageText } from "../message.ts";
 import { channelKind, holds } from "./kind.ts";
-import { deliverTo, jsonObject, joined, wordOf } from "./vendor-reply.ts";
+import { deliver, jsonObject, joined, wordOf } from "./deliver.ts";
 
 const origin = "https://api.pushover.net";
 /** Limits in characters, of up to 4 bytes in UTF-8 (https://pushover.net/api#limits). */
@@ -79,7 +79,7 @@ export const pushover = channelKind({
       headers: { "content-type": "application/x-www-form-urlencoded" },
       body: form.toString(),
     } as const;
-    await deliverTo(http, request, (reply) => {
+    await deliver(http, request, (reply) => {
       const { status, errors } = jsonObject(reply);
       // A status other than 1 is an error of the input, which a retry repeats.
       if (status === undefined || status === 1) return null;

@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { fitted, messageText, textLines, toneIcon } from "../message.ts";
 import { channelKind, invalid, webUrl } from "./kind.ts";
-import { deliverTo, jsonObject, jsonRequest, wordOf } from "./vendor-reply.ts";
+import { deliver, jsonObject, jsonRequest, wordOf } from "./deliver.ts";
 
 /** Slack recommends at most 4,000 characters and cuts at 40,000 (https://docs.slack.dev/changelog/2018-truncating-really-long-messages). */
 const maxTextLength = 4000;
@@ -53,7 +53,7 @@ export const slack = channelKind({
       (rendered) => rendered.length <= maxTextLength,
     );
     const layout = { mrkdwn: false, parse: "none", link_names: false, unfurl_links: false, unfurl_media: false };
-    await deliverTo(http, jsonRequest(webhook_url, { text, ...layout }), (reply) => {
+    await deliver(http, jsonRequest(webhook_url, { text, ...layout }), (reply) => {
       const { ok, error } = jsonObject(reply);
       // Webhooks of Slack's workflow builder answer errors with 200 and {"ok": false}.
       return ok === false ? { reason: wordOf(error), permanent: true } : null;

@@ -2,8 +2,8 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import type { OutboundReply } from "../../../platform/outbound/client.ts";
 import { type Content, fitted, messageText, textLines } from "../message.ts";
-import { channelKind, holds, isPermanent, type Transports } from "./kind.ts";
-import { asObject, deliverTo, jsonObject, type VendorFailure, wordOf } from "./vendor-reply.ts";
+import { channelKind, holds, type Transports } from "./kind.ts";
+import { asObject, deliver, isPermanent, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
 
 const TelegramConfig = Type.Object(
   {
@@ -66,18 +66,13 @@ export async function sendTelegram(
   to: { botToken: string; chatId: string },
   content: Content,
 ): Promise<void> {
-  await deliverTo(
+  await deliver(
     http,
-    {
-      method: "POST",
-      url: `${telegramOrigin}/bot${to.botToken}/sendMessage`,
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({
-        chat_id: to.chatId,
-        text: telegramText(content),
-        link_preview_options: { is_disabled: true },
-      }),
-    },
+    jsonRequest(`${telegramOrigin}/bot${to.botToken}/sendMessage`, {
+      chat_id: to.chatId,
+      text: telegramText(content),
+      link_preview_options: { is_disabled: true },
+    }),
     telegramFailure,
   );
 }

@@ -3,7 +3,8 @@ import { validateHeaderName, validateHeaderValue } from "node:http";
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { pointerSegment } from "@statusmesh/shared/secrets";
-import { channelKind, type ChannelMessage, deliverRequest, holds, invalid, webUrl } from "./kind.ts";
+import { deliver } from "./deliver.ts";
+import { channelKind, type ChannelMessage, holds, invalid, webUrl } from "./kind.ts";
 
 const WebhookConfig = Type.Object(
   {
@@ -146,7 +147,7 @@ export const webhook = channelKind({
   async send(config, message, { http }) {
     const body = webhookBody(message);
     const signed = config.secret == null ? {} : signature(config.secret, message.sentAt, body);
-    await deliverRequest(http, {
+    await deliver(http, {
       method: "POST",
       url: config.url,
       headers: { ...config.headers, "content-type": "application/json", ...signed },

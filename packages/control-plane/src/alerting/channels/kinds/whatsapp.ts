@@ -3,7 +3,7 @@ import { checkAll } from "@statusmesh/shared/faults";
 import type { OutboundReply } from "../../../platform/outbound/client.ts";
 import { type Content, messageText } from "../message.ts";
 import { channelKind, holds, type Transports } from "./kind.ts";
-import { asObject, deliverTo, joined, jsonObject, type VendorFailure, wordOf } from "./vendor-reply.ts";
+import { asObject, deliver, joined, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
 import { e164 } from "./sms/provider.ts";
 
 const WhatsappConfig = Type.Object(
@@ -95,13 +95,11 @@ export async function sendWhatsapp(
   to: string,
   content: Content,
 ): Promise<void> {
-  await deliverTo(
+  await deliver(
     http,
-    {
-      method: "POST",
-      url: `${whatsappOrigin}/${graphVersion}/${phoneNumberId}/messages`,
-      headers: { authorization: `Bearer ${accessToken}`, "content-type": "application/json" },
-      body: JSON.stringify({
+    jsonRequest(
+      `${whatsappOrigin}/${graphVersion}/${phoneNumberId}/messages`,
+      {
         messaging_product: "whatsapp",
         recipient_type: "individual",
         to,
@@ -113,8 +111,9 @@ export async function sendWhatsapp(
             { type: "body", parameters: templateParameters(content).map((text) => ({ type: "text", text })) },
           ],
         },
-      }),
-    },
+      },
+      { authorization: `Bearer ${accessToken}` },
+    ),
     whatsappFailure,
   );
 }

@@ -4,7 +4,7 @@ import type { FieldForm } from "@statusmesh/shared/form";
 import { type Content, messageText } from "../../message.ts";
 import { fittingLines } from "./fitting.ts";
 import { type ChannelKind, channelKind, holds, invalid } from "../kind.ts";
-import { deliverTo } from "../vendor-reply.ts";
+import { deliver } from "../deliver.ts";
 import { plivo } from "./plivo.ts";
 import { type Credential, e164, type SmsProvider } from "./provider.ts";
 import { needsUnicode, segmentsOf, simplified } from "./segments.ts";
@@ -170,7 +170,7 @@ const declared = channelKind({
       text,
       unicode: needsUnicode(text),
     });
-    await deliverTo(http, request, (reply) => provider.failure(reply));
+    await deliver(http, request, (reply) => provider.failure(reply));
   },
 });
 

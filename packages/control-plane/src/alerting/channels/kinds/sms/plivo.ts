@@ -1,4 +1,4 @@
-import { jsonObject, wordOf } from "../vendor-reply.ts";
+import { jsonObject, wordOf } from "../deliver.ts";
 import { alphanumeric, basic, jsonType, opaque, type SmsProvider, withoutPlus } from "./provider.ts";
 
 /** Send a message: https://docs.plivo.com/docs/messaging/api/message/send-a-message. */

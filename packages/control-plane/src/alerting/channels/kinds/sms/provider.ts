@@ -1,5 +1,5 @@
 import type { OutboundReply, OutboundRequest } from "../../../../platform/outbound/client.ts";
-import type { VendorFailure } from "../vendor-reply.ts";
+import type { VendorFailure } from "../deliver.ts";
 
 /** Credential fields of all providers. */
 export type Credential =

@@ -1,4 +1,4 @@
-import { joined, jsonObject, wordOf } from "../vendor-reply.ts";
+import { joined, jsonObject, wordOf } from "../deliver.ts";
 import { alphanumeric, jsonType, opaque, type SmsProvider, withoutPlus } from "./provider.ts";
 
 /** Batches: https://developers.sinch.com/docs/sms/api-reference/sms/batches. The account lives in one region. */

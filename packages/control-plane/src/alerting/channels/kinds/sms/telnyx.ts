@@ -1,4 +1,4 @@
-import { firstObject, joined, jsonObject, wordOf } from "../vendor-reply.ts";
+import { firstObject, joined, jsonObject, wordOf } from "../deliver.ts";
 import { jsonType, opaque, type SmsProvider } from "./provider.ts";
 
 /** Send a message: https://developers.telnyx.com/docs/messaging/messages/send-message. */

@@ -1,4 +1,4 @@
-import { joined, jsonObject, wordOf } from "../vendor-reply.ts";
+import { joined, jsonObject, wordOf } from "../deliver.ts";
 import { basic, formType, opaque, type SmsProvider } from "./provider.ts";
 
 /** Messages resource: https://www.twilio.com/docs/messaging/api/message-resource#create-a-message-resource. */

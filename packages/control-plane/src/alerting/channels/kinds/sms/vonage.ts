@@ -1,4 +1,4 @@
-import { firstObject, joined, jsonObject, wordOf } from "../vendor-reply.ts";
+import { firstObject, joined, jsonObject, wordOf } from "../deliver.ts";
 import { formType, opaque, type SmsProvider, withoutPlus } from "./provider.ts";
 
 /**

@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { dayMs } from "@statusmesh/shared/time";
 
 /** By zone. A format holds about 40 kB. */
 const formats = new LRUCache<string, Intl.DateTimeFormat>({ max: 100 });
@@ -47,17 +48,18 @@ export function localOf(instant: number, zone: string): number {
   return seconds + (((instant % 1000) + 1000) % 1000);
 }
 
-const dayMs = 86_400_000;
+/** Offset of a time zone from UTC at an instant, ms. */
+const offsetAt = (instant: number, zone: string): number => localOf(instant, zone) - instant;
 
 /**
  * Instant of a local time (Unix ms of the same digits in UTC). Of a repeated time the first
  * counts. A skipped time is read with the offset before the gap: 02:30 becomes 03:30 (RFC 5545, section 3.3.5).
  */
 export function instantOf(local: number, zone: string): number {
-  const offsetAt = (instant: number) => localOf(instant, zone) - instant;
   // No zone changes its offset twice within two days.
-  const before = local - offsetAt(local - dayMs);
-  const after = local - offsetAt(local + dayMs);
+  const before = local - offsetAt(local - dayMs, zone);
+  const after = local - offsetAt(local + dayMs, zone);
+  if (before === after) return before;
   const fitting = [before, after].filter((instant) => localOf(instant, zone) === local);
   return fitting.length === 0 ? before : Math.min(...fitting);
 }

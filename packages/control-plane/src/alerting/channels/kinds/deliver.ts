@@ -4,7 +4,7 @@ import {
   type OutboundReply,
   type OutboundRequest,
 } from "../../../platform/outbound/client.ts";
-import { answered, DeliveryError, isPermanent } from "./kind.ts";
+import { DeliveryError } from "./kind.ts";
 
 /** Why a vendor did not accept a message, read from its reply. */
 export interface VendorFailure {
@@ -17,14 +17,13 @@ export interface VendorFailure {
 }
 
 /**
- * Sends one request to a vendor; throws DeliveryError unless the vendor accepts it. `failureIn` reads every reply, also
- * with a 2xx status, and returns null for an accepted message. The error never has the URL, which may hold a
- * token.
+ * Sends one request; throws DeliveryError unless the receiver accepts it. `failureIn` reads every reply of a vendor, also
+ * with a 2xx status, and returns null for an accepted message. The error never has the URL, which may hold a token.
  */
-export async function deliverTo(
+export async function deliver(
   transport: Outbound,
   request: OutboundRequest,
-  failureIn: (reply: OutboundReply) => VendorFailure | null,
+  failureIn: (reply: OutboundReply) => VendorFailure | null = () => null,
 ): Promise<void> {
   let reply: OutboundReply;
   try {
@@ -44,11 +43,27 @@ export async function deliverTo(
   });
 }
 
+/** True for a 4xx that a retry will not change: all except request timeout, too early and too many requests. */
+export function isPermanent(status: number): boolean {
+  return status >= 400 && status < 500 && status !== 408 && status !== 425 && status !== 429;
+}
+
+/** `the receiver answered 500: out of order`, with the start of the reply. */
+function answered({ status, text }: Pick<OutboundReply, "status" | "text">): string {
+  const said = text
+    .toWellFormed()
+    .replaceAll(/[\s\p{C}]+/gu, " ")
+    .trim();
+  const start = said.length > 200 ? `${said.slice(0, 200).toWellFormed()}…` : said;
+  const hint = status >= 300 && status < 400 ? " (redirects are not followed)" : "";
+  return `the receiver answered ${status}${hint}${start === "" ? "" : `: ${start}`}`;
+}
+
 /** A POST of a JSON body. */
-export const jsonRequest = (url: string, body: object): OutboundRequest => ({
+export const jsonRequest = (url: string, body: object, headers: Record<string, string> = {}): OutboundRequest => ({
   method: "POST",
   url,
-  headers: { "content-type": "application/json" },
+  headers: { "content-type": "application/json", ...headers },
   body: JSON.stringify(body),
 });
 
