@@ -15,7 +15,7 @@ import { mailLinkRoutes } from "./alerting/channel-links/mail-links-api.ts";
 import { mailLinkPages } from "./alerting/channel-links/mail-links-pages.ts";
 import { channelRoutes } from "./alerting/channels/api.ts";
 import { channelsPages } from "./alerting/channels/pages.ts";
-import type { Ctx, System, Visit } from "./platform/context.ts";
+import type { Ctx, Scope, System, Visit } from "./platform/context.ts";
 import { ping } from "./platform/db/server.ts";
 import { dashboardRoutes } from "./interfaces/dashboard/api.ts";
 import type { Hub } from "./platform/db/notify.ts";
@@ -73,6 +73,7 @@ import { resultTools } from "./monitoring/results/tools.ts";
 import { oauthRoutes } from "./access/oauth/api.ts";
 import { oauthEndpoints } from "./access/oauth/endpoints.ts";
 import { oauthPages } from "./access/oauth/pages.ts";
+import { offeredScopes } from "./access/oauth/service.ts";
 import { searchRoutes } from "./interfaces/search/api.ts";
 import { searchPages } from "./interfaces/search/pages.ts";
 import { signInPages } from "./access/sign-in/pages.ts";
@@ -108,6 +109,8 @@ export interface AppOptions {
   ready?: (() => Promise<void>) | undefined;
   /** Called with every request after its reply is set. */
   onReply?: ((request: RequestSeen) => void) | undefined;
+  /** Further MCP tools; for tests. */
+  moreTools?: readonly Tool[];
   /** Compares every reply with its declaration; for tests. */
   checkReplies?: boolean;
 }
@@ -144,7 +147,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
 }
 
 /** Every MCP tool, in the order of tools/list. */
-function allTools({ hub }: Pick<AppOptions, "hub">): Tool[] {
+function allTools({ hub, moreTools = [] }: Pick<AppOptions, "hub" | "moreTools">): Tool[] {
   return [
     ...targetTools,
     ...resultTools,
@@ -153,11 +156,12 @@ function allTools({ hub }: Pick<AppOptions, "hub">): Tool[] {
     ...statusPageTools,
     ...orgTools,
     ...pipelineTools(hub),
+    ...moreTools,
   ];
 }
 
 /** Pages of each domain, of the console and of the public. A path with a parameter comes after its literal siblings. */
-const pageLists = (providers: Providers) =>
+const pageLists = (providers: Providers, offered: readonly Scope[]) =>
   [
     targetsPages,
     expiringPages,
@@ -170,7 +174,7 @@ const pageLists = (providers: Providers) =>
     statusPagesPages,
     signInPages(providers),
     authPages,
-    oauthPages,
+    oauthPages(offered),
     mcpPages,
     tenancyPages,
     agentPages,
@@ -181,15 +185,20 @@ const pageLists = (providers: Providers) =>
     shareViewPages,
   ] as const;
 
-export const allPages = (providers: Providers): Page[] => pageLists(providers).flat();
+/** `offered`: the scopes of the MCP tools. */
+export const allPages = (providers: Providers, offered: readonly Scope[] = []): Page[] =>
+  pageLists(providers, offered).flat();
 
 /** View and data of every page: `infra/scripts/check-views.mjs` checks the templates against it. @public */
 export type AppViews = ViewData<ReturnType<typeof pageLists>[number][number]>;
+
 /** The application: API, console, public pages, documentation and health, behind one error exit. */
 export function createApp(options: AppOptions): Koa {
   const { system, draining } = options;
   const counter = options.counter ?? openCounter(null, system.clock);
   const routes = allRoutes(options);
+  const tools = allTools(options);
+  const offered = offeredScopes(tools);
   const authenticators = makeAuthenticators(system, counter);
   const assets = loadAssets();
   const views = openViews({ assets });
@@ -211,7 +220,7 @@ export function createApp(options: AppOptions): Koa {
   );
   app.use(resourceHost(system.config));
   const throttle = openThrottle(counter, openBudgets(system));
-  app.use(mcpEndpoint({ system, hub: options.hub, throttle, counter, draining }, allTools(options)));
+  app.use(mcpEndpoint({ system, hub: options.hub, throttle, counter, draining }, tools));
   app.use(pageHosts(system.config, customDomains(system, options.hub)));
   followPageWrites(system, options.hub);
   app.use(cors(system.config.api.cors));
@@ -221,7 +230,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(health(options.ready ?? (() => ping(system.sql)), draining));
   app.use(assets.serve);
   app.use(apiPerIp(system.config.api.rate_limit, system.clock));
-  app.use(oauthEndpoints(system, { views, counter, proxies }));
+  app.use(oauthEndpoints(system, { views, counter, proxies, offered }));
   app.use(logoFiles(system));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
   app.use(documentation(document, viewer));
@@ -236,7 +245,7 @@ export function createApp(options: AppOptions): Koa {
       throttle,
     ),
   );
-  const pages = allPages(options.providers ?? openProviders(system.config, system.clock));
+  const pages = allPages(options.providers ?? openProviders(system.config, system.clock), offered);
   app.use(mountPages(pages, authenticators, views, { frame, throttle }));
   app.use(
     otherMethods(answeredPaths(system, routes, pages), async (http) => {

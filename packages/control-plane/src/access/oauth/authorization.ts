@@ -1,13 +1,13 @@
 import { isId } from "@statusmesh/shared/ids";
 import { mcpAddress } from "../../config/mcp-keys.ts";
 import type { Config } from "../../config/config.ts";
-import type { System } from "../../platform/context.ts";
+import type { Scope, System } from "../../platform/context.ts";
 import { issuerOf } from "./metadata.ts";
 import type { Parameters } from "./parameters.ts";
 import { ConsentProblem, OAuthProblem } from "./problem.ts";
 import * as queries from "./queries.ts";
 import { answerAt, isRegistered } from "./redirects.ts";
-import { type McpScope, requestedScopes } from "./scopes.ts";
+import { requestedScopes } from "./scopes.ts";
 
 /** The client of an authorization request and the address that gets the answer. */
 export interface Addressee {
@@ -19,7 +19,7 @@ export interface Addressee {
 /** A valid authorization request. */
 export interface AuthorizationRequest extends Addressee {
   readonly challenge: string;
-  readonly scopes: readonly McpScope[];
+  readonly scopes: readonly Scope[];
   /** `prompt=none`: the client wants an answer without a screen. */
   readonly silent: boolean;
 }
@@ -53,7 +53,12 @@ export async function addresseeOf(system: System, asked: Parameters): Promise<Ad
 }
 
 /** The request of a known addressee. Throws an OAuthProblem for the client. */
-export function authorizationOf(config: Config, addressee: Addressee, asked: Parameters): AuthorizationRequest {
+export function authorizationOf(
+  config: Config,
+  offered: readonly Scope[],
+  addressee: Addressee,
+  asked: Parameters,
+): AuthorizationRequest {
   asked.refuseRepeated();
   const type = asked.need("response_type");
   if (type !== "code") throw new OAuthProblem("unsupported_response_type", "The only response_type is code.");
@@ -69,7 +74,7 @@ export function authorizationOf(config: Config, addressee: Addressee, asked: Par
   const silent = prompts.includes("none");
   if (silent && prompts.length > 1)
     throw new OAuthProblem("invalid_request", "prompt=none excludes every other prompt.");
-  return { ...addressee, challenge, scopes: requestedScopes(asked.get("scope")), silent };
+  return { ...addressee, challenge, scopes: requestedScopes(offered, asked.get("scope")), silent };
 }
 
 /**

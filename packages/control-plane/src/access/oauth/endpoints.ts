@@ -4,7 +4,7 @@ import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { mcpAddress, resourceMetadataPaths } from "../../config/mcp-keys.ts";
-import type { System } from "../../platform/context.ts";
+import type { Scope, System } from "../../platform/context.ts";
 import { failureAnswer, failureOf } from "../../platform/db/failures.ts";
 import type { Views } from "../../platform/html/views.ts";
 import { readBody, readForm } from "../../platform/http/body.ts";
@@ -33,21 +33,26 @@ interface Endpoint {
   handle(system: System, http: Context): Promise<void>;
 }
 
+interface EndpointOptions {
+  readonly views: Views;
+  readonly counter: Counter;
+  readonly proxies: BlockList;
+  /** Scopes that clients can request. */
+  readonly offered: readonly Scope[];
+}
+
 /** The authorization server without its consent page. Replies have the shapes of OAuth, not the envelope of the API. */
-export function oauthEndpoints(
-  system: System,
-  { views, counter, proxies }: { views: Views; counter: Counter; proxies: BlockList },
-): Middleware {
+export function oauthEndpoints(system: System, { views, counter, proxies, offered }: EndpointOptions): Middleware {
   const { config } = system;
   if (!oauthEnabled(config)) return absent;
   const charge = registrationsPerIp(config.auth.per_ip_rate_limit_per_min, proxies, counter);
   const post = { methods: ["POST"], anyOrigin: true };
   const read = { methods: ["GET", "HEAD"], anyOrigin: true };
   const endpoints = new Map<string, Endpoint>([
-    ["/.well-known/oauth-authorization-server", { ...read, handle: document(serverMetadata(config)) }],
+    ["/.well-known/oauth-authorization-server", { ...read, handle: document(serverMetadata(config, offered)) }],
     ...[config.mcp.resource_uri, mcpAddress(config)].map((resource, at): [string, Endpoint] => [
       resourceMetadataPaths[at]!,
-      { ...read, handle: document(resourceMetadata(config, resource)) },
+      { ...read, handle: document(resourceMetadata(config, offered, resource)) },
     ]),
     ["/oauth/register", { ...post, handle: async (_, http) => charge(http, async () => registration(system, http)) }],
     ["/oauth/token", { ...post, handle: async (_, http) => token(system, http, counter) }],

@@ -1,7 +1,7 @@
 import type { Context } from "koa";
 import { type BrowserSession, browserSession, me, returnCookie } from "../auth/service.ts";
 import { mcpAddress } from "../../config/mcp-keys.ts";
-import type { Ctx, System } from "../../platform/context.ts";
+import type { Ctx, Scope, System } from "../../platform/context.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { mayBePopup, secretAddress } from "../../platform/http/security-headers.ts";
 import { type Addressee, addresseeOf, authorizationOf, type AuthorizationRequest, refusalAt } from "./authorization.ts";
@@ -17,8 +17,9 @@ import { listConnectedApps } from "./service.ts";
 /** The parameter by which the consent page switches to another organisation of the user. */
 const orgParameter = "statusmesh_org";
 
-export const oauthPages = [
-  page({ path: "/oauth/authorize", auth: "public", handle: async ({ ctx, http }) => authorize(ctx, http) }),
+/** `offered`: the scopes that clients can request. */
+export const oauthPages = (offered: readonly Scope[]) => [
+  page({ path: "/oauth/authorize", auth: "public", handle: async ({ ctx, http }) => authorize(ctx, offered, http) }),
   page({
     path: "/settings/connected-apps",
     auth: "tenant",
@@ -34,7 +35,7 @@ const endpointOf = ({ config }: Pick<Ctx, "config">): string | null =>
   oauthEnabled(config) ? mcpAddress(config) : null;
 
 /** GET /oauth/authorize: the consent screen; errors go to the client, or to the user while the client is unknown. */
-async function authorize(system: System, http: Context) {
+async function authorize(system: System, offered: readonly Scope[], http: Context) {
   const asked = new Parameters(new URLSearchParams(http.URL.searchParams));
   let addressee: Addressee;
   try {
@@ -49,7 +50,7 @@ async function authorize(system: System, http: Context) {
     };
   }
   try {
-    const request = authorizationOf(system.config, addressee, asked);
+    const request = authorizationOf(system.config, offered, addressee, asked);
     const session = await browserSession(system, http, asked.get(orgParameter));
     if (request.silent)
       throw session === null

@@ -1,32 +1,41 @@
-import type { Scope } from "../../platform/context.ts";
+import { grantedBy, type Scope } from "../../platform/context.ts";
 import { OAuthProblem } from "./problem.ts";
 
-/** Scopes of the MCP server: words for the consent screen, in its order. */
-export const scopeWords = {
+/** Words for the consent screen, in its order: what the MCP tools of a scope do. */
+export const scopeWords: Readonly<Record<Scope, string>> = {
   "targets:read": "See monitors, their results and uptime",
   "status_page:read": "See status pages and their components",
   "incidents:read": "See incidents and their updates",
+  "channels:read": "See notification channels, without their secrets",
+  "maintenance:read": "See maintenance windows",
+  "org:read": "See the organisation, its members and limits",
   "targets:write": "Pause and resume monitors",
   "targets:execute": "Run checks at once; a failing one can notify your channels",
   "incidents:write": "Acknowledge incidents and post updates to public status pages",
-} as const satisfies Partial<Record<Scope, string>>;
+  "channels:write": "Change notification channels: who is notified, and where",
+  "maintenance:write": "Plan and cancel maintenance windows",
+  "status_page:write": "Change public status pages",
+  "org:write": "Change the organisation and its members",
+};
 
-export type McpScope = keyof typeof scopeWords;
-export const mcpScopes = Object.keys(scopeWords) as McpScope[];
+/** The scopes that MCP clients can request: those of the tools, in the order of the consent screen. */
+export function offeredScopes(tools: readonly { readonly scope: Scope }[]): Scope[] {
+  const used = new Set(tools.map(({ scope }) => scope));
+  return (Object.keys(scopeWords) as Scope[]).filter((scope) => used.has(scope));
+}
 
 export const isReadScope = (scope: string): boolean => scope.endsWith(":read");
-const readScopes = mcpScopes.filter(isReadScope);
 
 /**
- * The known scopes of a request, with the read scopes that its write scopes include. No scope, or unknown ones only, is
- * the read-only default.
+ * The offered scopes of a request, with the read scopes that its write scopes include. No scope, or unknown ones only,
+ * is the read-only default.
  */
-export function requestedScopes(scope: string | null): McpScope[] {
+export function requestedScopes(offered: readonly Scope[], scope: string | null): Scope[] {
   const names = new Set(scope?.split(" ") ?? []);
-  const known = mcpScopes.filter((one) => names.has(one));
-  if (known.length === 0) return readScopes;
-  const included = new Set(known.map((one) => `${one.slice(0, one.indexOf(":"))}:read`));
-  return mcpScopes.filter((one) => names.has(one) || included.has(one));
+  const known = offered.filter((one) => names.has(one));
+  if (known.length === 0) return offered.filter(isReadScope);
+  const included = grantedBy(known);
+  return offered.filter((one) => included.has(one));
 }
 
 /** The scopes of a refreshed token: at most the granted ones. Throws invalid_scope for others. */

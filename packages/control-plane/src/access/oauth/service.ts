@@ -1,2 +1,2 @@
 export { disconnectApp, endConnectionsOf, listConnectedApps, sweepOAuth } from "./connections.ts";
-export { mcpScopes } from "./scopes.ts";
+export { offeredScopes } from "./scopes.ts";

@@ -11,7 +11,7 @@ import type { RateCategory } from "../../platform/http/route.ts";
 import type { Throttle } from "../../platform/http/throttle.ts";
 import { callTool, type ToolRun } from "./calls.ts";
 import { answerConfirmation, withdrawConfirmations } from "./confirmation.ts";
-import { mcpScopes } from "../../access/oauth/service.ts";
+import { offeredScopes } from "../../access/oauth/service.ts";
 import { type Caller, callerOf } from "./callers.ts";
 import { notAcceptable, readMessage, type RpcRequest, toolCallOf } from "./message.ts";
 import { answerRefusal, insufficientScope, refusalOf, RpcRefusal, rpcCodes, unauthorised } from "./refusals.ts";
@@ -145,7 +145,8 @@ async function answer(
   await recorded(endpoint, caller, call, () => endpoint.throttle(caller.ctx, entry.category));
   if (!caller.ctx.scopes.has(tool.scope)) {
     await call.denied("insufficient_scope");
-    const granted = mcpScopes.filter((scope) => caller.ctx.scopes.has(scope));
+    const offered = offeredScopes([...endpoint.registry.values()].map((one) => one.tool));
+    const granted = offered.filter((scope) => caller.ctx.scopes.has(scope));
     throw insufficientScope(endpoint.system.config, granted, tool.scope, request.id);
   }
   if (tool.confirm === null)

@@ -2,7 +2,6 @@ import type { TSchema } from "typebox";
 import type { RateCategory } from "../../platform/http/route.ts";
 import type { Tool } from "../../platform/http/tool.ts";
 import { customerLabel, isCustomerText } from "../../platform/http/tool-texts.ts";
-import { mcpScopes } from "../../access/oauth/service.ts";
 
 /** A tool with the values derived from its declaration. */
 export interface ToolEntry {
@@ -28,10 +27,6 @@ export function registryOf(tools: readonly Tool[]): Registry {
   const entries = new Map<string, ToolEntry>();
   for (const tool of tools) {
     if (entries.has(tool.name)) throw new Error(`the tool ${tool.name} is declared twice`);
-    if (!mcpScopes.some((scope) => scope === tool.scope))
-      throw new Error(
-        `clients cannot request the scope ${tool.scope} of ${tool.name}: give it words in oauth/scopes.ts`,
-      );
     if (tool.scope.endsWith(":read") !== (tool.confirm === null))
       throw new Error(`the tool ${tool.name} must ask for a confirmation if and only if it writes`);
     entries.set(tool.name, { tool, category: categoryOf(tool), listed: listed(tool) });

@@ -1,7 +1,7 @@
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import { validate } from "@statusmesh/shared/validate";
-import type { Ctx } from "../../platform/context.ts";
+import type { Ctx, Scope } from "../../platform/context.ts";
 import { createWindow } from "../../alerting/maintenance/service.ts";
 import { createPage, addComponent } from "../../publishing/status-pages/service.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
@@ -10,7 +10,6 @@ import { hour, minute } from "../../testing/clock.ts";
 import { type Headers, openMcp } from "../../testing/mcp.ts";
 import { addIncident, addResults, addUpdate, newTarget, setStatus } from "../../testing/scene.ts";
 import { newOrg } from "../../testing/world.ts";
-import { mcpScopes } from "../../access/oauth/service.ts";
 
 const reads = [
   "get_org_health",
@@ -277,9 +276,10 @@ t.test("tools", async (t) => {
       resume_monitor: "targets:write",
       acknowledge_incident: "incidents:write",
     };
+    const offered = [...new Set([...Object.values(needed), "targets:read"])] as Scope[];
     for (const name of names) {
       const scope = needed[name] ?? "targets:read";
-      const others = mcpScopes.filter(
+      const others = offered.filter(
         (one) => one !== scope && !(scope.endsWith(":read") && one.startsWith(scope.split(":")[0]!)),
       );
       const narrow = await mcp.session(await mcp.token(olga, { scopes: [...others, "org:read"] }));

@@ -17,8 +17,9 @@ export interface VendorFailure {
 }
 
 /**
- * Sends one request; throws DeliveryError unless the receiver accepts it. `failureIn` reads every reply of a vendor, also
- * with a 2xx status, and returns null for an accepted message. The error never has the URL, which may hold a token.
+ * Sends one request; throws DeliveryError unless the receiver accepts it. `failureIn` reads every reply of a vendor,
+ * also with a 2xx status, and returns null for an accepted message. The error never has the URL, which may hold a
+ * token.
  */
 export async function deliver(
   transport: Outbound,
