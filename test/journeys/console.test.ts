@@ -26,7 +26,7 @@ const errorBeside = async (page: Page, label: string): Promise<string> =>
     .textContent()) ?? "";
 /** Has the page ask for its live part now instead of within seconds. */
 const poll = (page: Page) => page.evaluate("void document.dispatchEvent(new Event('visibilitychange'))");
-const headline = (page: Page, word: string) => page.locator(".title h1 .state", { hasText: word });
+const headline = (page: Page, word: string) => page.locator(".title h1 .pill", { hasText: word });
 
 t.test("the console", async (t) => {
   if (!(await requires(t, "chromium"))) return;
@@ -192,10 +192,10 @@ t.test("the console", async (t) => {
       await page.locator("[data-announce]").textContent(),
       /Checkout is down since \d\d:\d\d: expected status 200 or 204, got 500\./,
     );
-    const badge = page.locator("[data-badge]");
+    const badge = page.locator(".rail [data-badge]");
     const favicon = page.locator("link[rel=icon]");
     await badge.filter({ hasText: "1" }).waitFor({ timeout: 60_000 });
-    t.match(await favicon.getAttribute("href"), "favicon-alert.svg");
+    t.match(await favicon.getAttribute("href"), "favicon-down.svg");
 
     await context.setOffline(true);
     await poll(page);
@@ -207,7 +207,7 @@ t.test("the console", async (t) => {
     await poll(page);
     await page.locator(".stale").waitFor({ state: "detached" });
     t.match(await page.title(), /^\(1\) Monitors/);
-    t.match(await favicon.getAttribute("href"), "favicon-alert.svg");
+    t.match(await favicon.getAttribute("href"), "favicon-down.svg");
 
     await page.getByRole("link", { name: "Checkout" }).click();
     t.match(await page.title(), /^Down: Checkout/);
@@ -254,7 +254,7 @@ t.test("the console", async (t) => {
     await headline(page, "Up").waitFor({ timeout: 60_000 });
     t.match(await page.title(), /^Up: Checkout/, "a page that stays open keeps its title true");
     t.ok(await badge.isHidden(), "and the badge");
-    t.notMatch(await favicon.getAttribute("href"), "alert", "and the favicon");
+    t.notMatch(await favicon.getAttribute("href"), "down", "and the favicon");
   });
 
   await t.test("one form saves settings and regions, and nothing that was typed is lost", async (t) => {
@@ -487,11 +487,15 @@ t.test("the console", async (t) => {
 
   await t.test("the theme that was chosen is remembered", async (t) => {
     await page.goto("/settings");
-    await page.locator(".rail [data-toggle-theme]").click();
+    const theme = (name: string) => page.locator(".rail").getByRole("radio", { name });
+    await theme("Dark").check();
     await page.reload();
     t.equal(await page.evaluate("document.documentElement.dataset.theme"), "dark");
     t.equal(await page.evaluate("getComputedStyle(document.body).colorScheme"), "dark");
-    await page.locator(".rail [data-toggle-theme]").click();
+    await theme("System").check();
+    await page.reload();
+    t.ok(await theme("System").isChecked());
+    t.equal(await page.evaluate("document.documentElement.dataset.theme"), undefined, "the system decides again");
   });
 
   await t.test("pages are light", async (t) => {

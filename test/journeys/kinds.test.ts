@@ -204,7 +204,7 @@ t.test("in the console", async (t) => {
   await control("Name server").fill(names.address);
   await page.getByRole("button", { name: "Add monitor" }).click();
   await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
-  await page.locator(".title h1 .state", { hasText: "Up" }).waitFor();
+  await page.locator(".title h1 .pill", { hasText: "Up" }).waitFor();
   await noSideways("monitor-dns");
   await page.getByRole("link", { name: "Edit" }).click();
   await control("Response must contain").fill("192.0.2.80");

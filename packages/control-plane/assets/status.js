@@ -62,7 +62,7 @@ async function refresh() {
     $(".stale")?.remove();
     const { head, tone } = $("[data-head]", next).dataset;
     document.title = head;
-    icon.href = icon.dataset[tone];
+    icon.href = icon.dataset[tone] ?? icon.dataset.unknown;
     const selection = getSelection();
     if ((selection.isCollapsed || !live.contains(selection.anchorNode)) && !$(".tip.pinned")) replace(next);
   } catch {

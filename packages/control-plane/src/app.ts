@@ -25,6 +25,7 @@ import { type Counter, openCounter } from "./platform/http/counter.ts";
 import { atRoute, exchange, type RequestSeen } from "./platform/http/exchange.ts";
 import { type Authenticators, mountRoutes } from "./platform/http/mount.ts";
 import { type Answered, otherMethods } from "./platform/http/methods.ts";
+import { partsPages } from "./platform/html/parts.ts";
 import { errorPages, type Frame, mountPages, type Page, type ViewData } from "./platform/html/pages.ts";
 import { pageHostOf, pageHosts } from "./platform/http/page-host.ts";
 import { apiPerIp, proxiesOf, publicPerIp, signInPerIp } from "./platform/http/per-ip.ts";
@@ -40,6 +41,7 @@ import { incidentRoutes } from "./alerting/incidents/api.ts";
 import { incidentsPages } from "./alerting/incidents/pages.ts";
 import { dropHeldNotices } from "./alerting/deliveries/service.ts";
 import { listIncidents } from "./alerting/incidents/service.ts";
+import { activeWindows } from "./alerting/maintenance/service.ts";
 import { incidentTools } from "./alerting/incidents/tools.ts";
 import { tenancyRoutes } from "./access/orgs/api.ts";
 import { operatorOrgRoutes } from "./access/orgs/operator-api.ts";
@@ -181,6 +183,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     subscribersPages,
     subscriptionPages,
     searchPages,
+    partsPages,
     publicPages,
     shareViewPages,
   ] as const;
@@ -270,9 +273,11 @@ function answeredPaths({ config }: System, routes: readonly Route[], pages: read
 /** Data of the frame around every console page. */
 async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
   const bySession = ctx.actor.type === "session";
-  const [caller, open, orgs] = await Promise.all([
+  const [caller, open, minor, windows, orgs] = await Promise.all([
     me(ctx),
     listIncidents(ctx, { state: "open", limit: 1, offset: 0 }),
+    listIncidents(ctx, { state: "open", severity: "minor", limit: 1, offset: 0 }),
+    ctx.scopes.has("maintenance:read") ? activeWindows(ctx) : [],
     // Only a session can switch between organisations.
     bySession ? listOrgs(ctx, { limit: 50, offset: 0 }) : null,
   ]);
@@ -285,6 +290,7 @@ async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
       .filter((org) => !org.current && org.deleted_at === null)
       .map(({ id, name }) => ({ id, name })),
     openIncidents: open.total,
+    tone: open.total > minor.total ? "down" : open.total > 0 ? "degraded" : windows.length > 0 ? "maintenance" : "up",
   };
 }
 

@@ -6,23 +6,23 @@ import { html, Markup } from "./markup.ts";
 const round = (value: number): number => Math.round(value * 10) / 10;
 
 /** Width and gap of a strip's cells in its own units; the drawing is stretched to the place it has. */
-const cell = { width: 6, gap: 2, height: 18 } as const;
+const cell = { width: 3, gap: 1, height: 20 } as const;
+/** Height of a cell by state: never colour alone. A state that is not here takes the whole height. */
+const heights: Readonly<Record<string, number>> = { up: 14, degraded: 16, partial: 18, maintenance: 8, none: 4 };
 
 /**
- * The path of the cells in one state: `M0 0h6v18h-6z` for each. Neighbours stay apart, so that each slice can be
+ * The path of the cells in one state: `M0 3h3v14h-3z` for each. Neighbours stay apart, so that each slice can be
  * counted.
  */
 export function stripPath(cells: readonly string[], state: string): string {
-  return cells
-    .map((own, at) =>
-      own === state ? `M${at * (cell.width + cell.gap)} 0h${cell.width}v${cell.height}h-${cell.width}z` : "",
-    )
-    .join("");
+  const height = heights[state] ?? cell.height;
+  const box = `${(cell.height - height) / 2}h${cell.width}v${height}h-${cell.width}z`;
+  return cells.map((own, at) => (own === state ? `M${at * (cell.width + cell.gap)} ${box}` : "")).join("");
 }
 
 /**
- * History as a row of cells, oldest first. States: up, degraded, partial, down, maintenance, none. One path per state
- * instead of one rectangle per cell: 50 rows of 48 cells weigh 6 kB instead of 150.
+ * History as a row of cells, oldest first. States: up, degraded, partial, down, error, maintenance, none. One path per
+ * state instead of one rectangle per cell: 50 rows of 48 cells weigh 6 kB instead of 150.
  */
 export function strip(cells: readonly string[], label: string): Markup {
   const width = Math.max(cells.length * (cell.width + cell.gap) - cell.gap, 1);

@@ -1,65 +1,129 @@
-import { Markup } from "./markup.ts";
+import { html, Markup } from "./markup.ts";
 
-const check = '<path d="m4.2 7.2 2 2 3.6-4.1" stroke="var(--panel)" stroke-width="1.6" fill="none"/>';
+// Drawings on a 16 by 16 grid, in the colour of the text around them.
 
-/**
- * Drawings on a 14 by 14 grid, in the colour of the text around them. One shape per state: colour is never the only
- * sign.
- */
-const drawings = {
-  up: `<circle cx="7" cy="7" r="6" fill="currentColor"/>${check}`,
-  degraded:
-    '<path d="M7 1 13.5 12.5H.5Z" fill="currentColor"/><path d="M7 5v3.6M7 10v1.2" stroke="var(--panel)" ' +
-    'stroke-width="1.5"/>',
-  down:
-    '<path d="M4.2 1h5.6L13 4.2v5.6L9.8 13H4.2L1 9.8V4.2Z" fill="currentColor"/><path d="m4.8 4.8 4.4 ' +
-    '4.4m0-4.4-4.4 4.4" stroke="var(--panel)" stroke-width="1.5"/>',
-  error:
-    '<circle cx="7" cy="7" r="6" fill="currentColor"/><path d="M7 3.5v4M7 9.2v1.4" stroke="var(--panel)" ' +
-    'stroke-width="1.6"/>',
-  unknown:
-    '<circle cx="7" cy="7" r="5.5" fill="none" stroke="currentColor" stroke-width="1.5" stroke-dasharray="2.5 2"/>',
-  maintenance:
-    '<rect x="1" y="1" width="12" height="12" rx="3" fill="currentColor"/><path d="M4.5 ' +
-    '4v6m2.5-6v6m2.5-6v6" stroke="var(--panel)" stroke-width="1.3"/>',
-  paused:
-    '<circle cx="7" cy="7" r="5.6" fill="none" stroke="currentColor" stroke-width="1.3"/><path d="M5.6 ' +
-    '4.8v4.4m2.8-4.4v4.4" stroke="currentColor" stroke-width="1.5"/>',
-  monitors:
-    '<path d="M.8 7.5h2.7l2-5 3 9 2-4h2.7" fill="none" stroke="currentColor" stroke-width="1.4" ' +
+/** Filled ones. One shape per state: colour is never the only sign. */
+const filled = {
+  up:
+    '<circle cx="8" cy="8" r="6.5" fill="currentColor"/><path d="m5.2 8.2 2 2 3.7-4.2" ' +
+    'stroke="var(--panel)" stroke-width="1.6" fill="none" stroke-linecap="round" ' +
     'stroke-linejoin="round"/>',
-  incidents:
-    '<path d="M7 1.4 13 12.2H1Z" fill="none" stroke="currentColor" stroke-width="1.3" ' +
-    'stroke-linejoin="round"/><path d="M7 5.4v3M7 9.8v1" stroke="currentColor" stroke-width="1.3"/>',
-  planned:
-    '<rect x="1.6" y="2.6" width="10.8" height="9.8" rx="1.5" fill="none" stroke="currentColor" ' +
-    'stroke-width="1.3"/><path d="M1.8 5.6h10.4M4.4 1v3M9.6 1v3" stroke="currentColor" stroke-width="1.3"/>' +
-    '<path d="M7 7.2v2l1.4.9" fill="none" stroke="currentColor" stroke-width="1.2"/>',
-  channels:
-    '<path d="M2.8 9.6c.8-.8 1-1.7 1-3.2a3.2 3.2 0 0 1 6.4 0c0 1.5.2 2.4 1 3.2ZM5.8 11.4a1.3 1.3 0 0 0 ' +
-    '2.4 0" fill="none" stroke="currentColor" stroke-width="1.3" stroke-linejoin="round"/>',
-  pages:
-    '<rect x="1.6" y="2" width="10.8" height="10" rx="1.5" fill="none" stroke="currentColor" ' +
-    'stroke-width="1.3"/><path d="M1.8 5h10.4M4.3 7.6h5.4M4.3 9.8h3" stroke="currentColor" ' +
-    'stroke-width="1.2"/>',
-  settings:
-    '<circle cx="7" cy="7" r="2" fill="none" stroke="currentColor" stroke-width="1.3"/><path d="M7 ' +
-    '.9v2.1M7 11v2.1M.9 7H3M11 7h2.1M2.7 2.7l1.5 1.5M9.8 9.8l1.5 1.5M2.7 11.3l1.5-1.5M9.8 4.2l1.5-1.5" ' +
-    'stroke="currentColor" stroke-width="1.3"/>',
-  search:
-    '<circle cx="6" cy="6" r="4.2" fill="none" stroke="currentColor" stroke-width="1.4"/><path d="m9.2 9.2 ' +
-    '3.8 3.8" stroke="currentColor" stroke-width="1.4"/>',
-  theme:
-    '<circle cx="7" cy="7" r="5.5" fill="none" stroke="currentColor" stroke-width="1.3"/><path d="M7 ' +
-    '1.5a5.5 5.5 0 0 1 0 11Z" fill="currentColor"/>',
+  degraded:
+    '<path d="M7.1 2.2a1 1 0 0 1 1.8 0l5.6 10.3a1 1 0 0 1-.9 1.5H2.4a1 1 0 0 1-.9-1.5Z" ' +
+    'fill="currentColor"/><path d="M8 6v3.4M8 11.6v.2" stroke="var(--panel)" stroke-width="1.6" ' +
+    'stroke-linecap="round"/>',
+  down:
+    '<path d="M5.3 1.5h5.4l3.8 3.8v5.4l-3.8 3.8H5.3l-3.8-3.8V5.3Z" fill="currentColor"/><path d="m5.8 ' +
+    '5.8 4.4 4.4m0-4.4-4.4 4.4" stroke="var(--panel)" stroke-width="1.6" stroke-linecap="round"/>',
+  error:
+    '<rect x="2.5" y="2.5" width="11" height="11" rx="2" transform="rotate(45 8 8)" fill="currentColor"/>' +
+    '<path d="M8 4.8v3.8M8 11v.2" stroke="var(--panel)" stroke-width="1.6" stroke-linecap="round"/>',
+  unknown:
+    '<circle cx="8" cy="8" r="5.75" fill="none" stroke="currentColor" stroke-width="1.5" ' +
+    'stroke-dasharray="2.6 2"/>',
+  paused:
+    '<circle cx="8" cy="8" r="5.75" fill="none" stroke="currentColor" stroke-width="1.5"/><path d="M6.5 ' +
+    '6v4m3-4v4" stroke="currentColor" stroke-width="1.5" stroke-linecap="round"/>',
+  maintenance:
+    '<rect x="1.75" y="1.75" width="12.5" height="12.5" rx="3.5" fill="currentColor"/><path d="M5 ' +
+    '5v6m3-6v6m3-6v6" stroke="var(--panel)" stroke-width="1.4" stroke-linecap="round"/>',
+  more:
+    '<circle cx="3.2" cy="8" r="1.3" fill="currentColor"/><circle cx="8" cy="8" r="1.3" ' +
+    'fill="currentColor"/><circle cx="12.8" cy="8" r="1.3" fill="currentColor"/>',
 } as const;
 
-export type Icon = keyof typeof drawings;
+/** Drawn with one pen. */
+const lines = {
+  monitors: '<path d="M1.5 8.5H4l2-5 3.5 9 2-4h3"/>',
+  incidents: '<path d="M8 2.2 14.3 13.4H1.7ZM8 6.5v3M8 11.4v.1"/>',
+  planned:
+    '<path d="M2.5 4.5a1.5 1.5 0 0 1 1.5-1.5h8a1.5 1.5 0 0 1 1.5 1.5V12a1.5 1.5 0 0 1-1.5 1.5H4A1.5 1.5 ' +
+    '0 0 1 2.5 12ZM2.5 6.5h11M5.5 1.8V4m5-2.2V4"/>',
+  channels:
+    '<path d="M3.2 11.2c1-1 1.2-2 1.2-4a3.6 3.6 0 0 1 7.2 0c0 2 .2 3 1.2 4ZM6.6 13.4a1.6 1.6 0 0 0 2.8 ' + '0"/>',
+  pages:
+    '<path d="M2.5 3.5a1 1 0 0 1 1-1h9a1 1 0 0 1 1 1v9a1 1 0 0 1-1 1h-9a1 1 0 0 1-1-1ZM2.5 6h11M5 9h6M5 ' + '11h3.5"/>',
+  settings:
+    '<circle cx="8" cy="8" r="2.2"/><path d="M8 1.8v1.7M8 12.5v1.7M1.8 8h1.7M12.5 8h1.7M3.6 3.6l1.2 ' +
+    '1.2m6.4 6.4 1.2 1.2m0-8.8-1.2 1.2M4.8 11.2l-1.2 1.2"/>',
+  search: '<circle cx="7" cy="7" r="4.5"/><path d="m10.5 10.5 3.5 3.5"/>',
+  below: '<path d="m4.5 6.5 3.5 3.5 3.5-3.5"/>',
+  after: '<path d="m6.5 4.5 3.5 3.5-3.5 3.5"/>',
+  back: '<path d="M9.5 4.5 6 8l3.5 3.5"/>',
+  choose: '<path d="m5 6 3-3 3 3M5 10l3 3 3-3"/>',
+  add: '<path d="M8 3v10M3 8h10"/>',
+  done: '<path d="m3.5 8.5 3 3 6-7" stroke-width="2"/>',
+  pin: '<path d="M9.8 1.8 14.2 6.2l-3 1-2.6 2.6-.4 2.8L3.4 7.8l2.8-.4 2.6-2.6ZM5.8 10.2l-3.6 3.6"/>',
+  sun:
+    '<circle cx="8" cy="8" r="2.8"/><path d="M8 1.8v1M8 13.2v1M1.8 8h1M13.2 8h1M3.6 3.6l.7.7M11.7 ' +
+    '11.7l.7.7M12.4 3.6l-.7.7M4.3 11.7l-.7.7"/>',
+  moon: '<path d="M13 9.8A5.6 5.6 0 0 1 6.2 3 5.6 5.6 0 1 0 13 9.8Z"/>',
+  screen: '<path d="M2 3.5h12v7.5H2ZM6 13.5h4"/>',
+  globe: '<circle cx="8" cy="8" r="6"/><path d="M2 8h12M8 2c4 3.6 4 8.4 0 12M8 2C4 5.6 4 10.4 8 14"/>',
+  plug: '<path d="M6 1.8V5m4-3.2V5M4 5h8v2.5a4 4 0 0 1-8 0ZM8 11.5v3"/>',
+  records: '<path d="M3 3.2h10v3.4H3ZM3 9.4h10v3.4H3ZM5.2 4.9h.1M5.2 11.1h.1"/>',
+  lock: '<path d="M3.5 7.2h9v6h-9ZM5.2 7V5.2a2.8 2.8 0 0 1 5.6 0V7M8 9.6v1.4"/>',
+  tag: '<path d="M2.5 8V3a.5.5 0 0 1 .5-.5h5l5.5 5.5-5.5 5.5ZM5.4 5.4h.1"/>',
+  heart: '<path d="M8 13.2S2 9.8 2 5.9A3 3 0 0 1 8 4.8a3 3 0 0 1 6 1.1c0 3.9-6 7.3-6 7.3Z"/>',
+  share: '<path d="M6 3.5H3.5v9h9V10M9 2.5h4.5V7M13.2 2.8 7.5 8.5"/>',
+  refresh: '<path d="M13.5 8A5.5 5.5 0 1 1 11.8 4L13.5 5.6M13.5 2.4v3.2h-3.2"/>',
+  edit: '<path d="m3 10.5 7.5-7.5 2.5 2.5L5.5 13H3Z"/>',
+  mail: '<path d="M2 3.8h12v8.4H2ZM2.2 4.2 8 8.8l5.8-4.6"/>',
+  chat: '<path d="M2.5 3h11v7.5H7L4 13.2v-2.7H2.5Z"/>',
+  phone: '<path d="M5 1.8h6v12.4H5ZM7.4 12h1.2"/>',
+  clock: '<circle cx="8" cy="8" r="6"/><path d="M8 4.6V8l2.2 1.6"/>',
+  swap: '<path d="M2 5.5h10L9.5 3M14 10.5H4L6.5 13"/>',
+  copy: '<path d="M5.5 5.5h8v8h-8ZM10.5 5.2V2.5h-8v8h2.7"/>',
+  silent:
+    '<path d="M3.2 11.2c1-1 1.2-2 1.2-4a3.6 3.6 0 0 1 .6-2M7 3.7a3.6 3.6 0 0 1 4.6 3.5c0 2 .2 3 1.2 ' +
+    '4H6.8M6.6 13.4a1.6 1.6 0 0 0 2.8 0M2.5 2.5l11 11"/>',
+  note: '<path d="M3 2.5h10v7.5l-3.5 3.5H3ZM13 10H9.5v3.5"/>',
+} as const;
+
+export type Icon = keyof typeof filled | keyof typeof lines;
+
+const pen = 'fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round"';
+
+const draw = (inner: string): Markup =>
+  new Markup(`<svg class="icon" viewBox="0 0 16 16" aria-hidden="true">${inner}</svg>`);
+
+const icons = new Map<string, Markup>([
+  ...Object.entries(filled).map(([name, inner]): [string, Markup] => [name, draw(inner)]),
+  ...Object.entries(lines).map(([name, inner]): [string, Markup] => [name, draw(`<g ${pen}>${inner}</g>`)]),
+]);
 
 /** An icon as inline SVG. It is decoration: the word beside it says the same. */
-export function icon(name: Icon): Markup {
-  return new Markup(`<svg class="icon" viewBox="0 0 14 14" aria-hidden="true">${drawings[name]}</svg>`);
-}
+export const icon = (name: Icon): Markup => icons.get(name)!;
 
 /** True for a name that has a drawing. */
-export const isIcon = (name: string): name is Icon => Object.hasOwn(drawings, name);
+export const isIcon = (name: string): name is Icon => icons.has(name);
+
+/** Top and height of the five bars of the mark, which form an M. The last one is the state of now. */
+const bars = [
+  [1, 14],
+  [3, 6],
+  [7, 6],
+  [3, 6],
+  [1, 14],
+] as const;
+
+/** The mark: five checks. `state` colours the last one. */
+export function mark(state: string): Markup {
+  const drawn = bars.map(([y, height], at) => {
+    const last = at === bars.length - 1 ? new Markup(' class="now"') : "";
+    return html`<rect${last} x="${1 + 3 * at}" y="${y}" width="2" height="${height}" rx="1" />`;
+  });
+  return html`<svg class="mark ${state}" viewBox="0 0 16 16" aria-hidden="true">${drawn}</svg>`;
+}
+
+/** The mark in a row of checks that are still to come, for empty screens. */
+export function markInDots(): Markup {
+  const drawn = Array.from({ length: 25 }, (_, at) => {
+    const bar = bars[at - 10];
+    const x = at * 12 + 2;
+    if (bar === undefined) return html`<rect x="${x}" y="48" width="8" height="8" rx="4" />`;
+    const own = at === 14 ? "now" : "ink";
+    return html`<rect class="${own}" x="${x}" y="${(bar[0] - 1) * 4}" width="8" height="${bar[1] * 4}" rx="4" />`;
+  });
+  return html`<svg class="art" viewBox="0 0 300 56" aria-hidden="true">${drawn}</svg>`;
+}

@@ -117,12 +117,12 @@ t.test("markup escapes whatever our own code did not make", async (t) => {
 });
 
 t.test("strips", async (t) => {
-  t.equal(stripPath(["up", "down", "up"], "up"), "M0 0h6v18h-6zM16 0h6v18h-6z");
+  t.equal(stripPath(["up", "down", "up"], "up"), "M0 3h3v14h-3zM8 3h3v14h-3z");
   const drawing = strip(["up", "down", "none"], "A & B").html;
-  t.match(drawing, 'viewBox="0 0 22 18"', "no gap after the last cell");
+  t.match(drawing, 'viewBox="0 0 11 20"', "no gap after the last cell");
   t.match(drawing, /<path class="c-up".*<path class="c-down".*<path class="c-none"/);
   t.match(drawing, 'aria-label="A &amp; B"');
-  t.match(strip([], "x").html, 'viewBox="0 0 1 18"');
+  t.match(strip([], "x").html, 'viewBox="0 0 1 20"');
   t.equal(stripLabel(["up", "up"], 43_200), "Last 24 hours: up");
   t.equal(stripLabel(["none", "none"], 43_200), "Last 24 hours: no data");
   t.equal(
@@ -319,7 +319,14 @@ async function open(t: Pick<Test, "teardown">) {
   app.use(assets.serve);
   app.use(
     mountPages(pages, authenticators, views, {
-      frame: async () => ({ org: "Acme", orgId: "o", email: null, openIncidents: 0, otherOrgs: [] }),
+      frame: async () => ({
+        org: "Acme",
+        orgId: "o",
+        email: null,
+        openIncidents: 0,
+        tone: "up" as const,
+        otherOrgs: [],
+      }),
     }),
   );
   const server = app.listen(0, "127.0.0.1");
@@ -346,8 +353,8 @@ async function open(t: Pick<Test, "teardown">) {
 
 t.test("a brand colour is readable in both themes", async (t) => {
   const { ask, assets } = await open(t);
-  const light = ["#f7f8fa", "#ffffff"];
-  const dark = ["#0e1116", "#161a21"];
+  const light = ["#f8f9fa", "#ffffff"];
+  const dark = ["#0c0e12", "#14171c"];
   for (const color of ["#ffdd00", "#000000", "#ffffff", "#2557d6", "#7f7f7f", "#ff0000"])
     for (const backgrounds of [light, dark])
       for (const background of backgrounds)

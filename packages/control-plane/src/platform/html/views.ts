@@ -7,7 +7,7 @@ import type { Assets } from "./assets.ts";
 import * as charts from "./charts.ts";
 import { field } from "./fields.ts";
 import * as format from "./format.ts";
-import { type Icon, icon, isIcon } from "./icons.ts";
+import { type Icon, icon, isIcon, mark, markInDots } from "./icons.ts";
 import { escapeHtml, html, Markup } from "./markup.ts";
 import { type StateName, stateWords } from "./states.ts";
 
@@ -68,7 +68,10 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   /** The imports of `console.js`, so that a page requests all of them at once. */
   modules: assets.modules("console.js"),
   icon: (name: string) => (isIcon(name) ? icon(name) : new Markup("")),
+  mark,
+  markInDots,
   state,
+  pill: (name: string, word?: string) => state(name, word, "pill"),
   stateWords,
   /** ` checked`: an attribute without a value, where `on` is true. */
   flag: (name: string, on: unknown) => new Markup(on ? ` ${name}` : ""),
@@ -93,10 +96,10 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
     format.duration(((until === null ? now : new Date(until).getTime()) - new Date(at).getTime()) / 1000),
 });
 
-/** A state as icon and word, in its colour. */
-export function state(name: string, word: string = stateWords[name as StateName]): Markup {
+/** A state as icon and word, in its colour; as a `pill`, on its ground. */
+export function state(name: string, word: string = stateWords[name as StateName], as = "state"): Markup {
   const shape: Icon = isIcon(name) ? name : "unknown";
-  return html`<span class="state ${name}">${icon(shape)}<span>${word}</span></span>`;
+  return html`<span class="${as} ${name}">${icon(shape)}<span>${word}</span></span>`;
 }
 
 /** A time in UTC that the reader's browser rewrites for the reader's zone; the full time is its title. */
