@@ -62,7 +62,6 @@ export const folders = {
     joins: {
       "conditions of the heartbeat": ["channel_health", "deliveries", "orgs", "target_states", "targets"],
     },
-    writes: { "one sweep for tables of expiring rows": ["deleted_targets", "on_demand_runs"] },
   },
   "alerting/deliveries": {
     owns: ["channel_health", "deliveries", "delivery_attempts"],

@@ -934,7 +934,7 @@ create table operator_notices (
   about text not null,
   noticed_at timestamp with time zone not null,
   seen_at timestamp with time zone not null,
-  told_at timestamp with time zone,
+  mailed_at timestamp with time zone,
   PRIMARY KEY (key)
 );
 

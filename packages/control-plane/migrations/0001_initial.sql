@@ -1098,7 +1098,7 @@ create table operator_notices (
   about      text not null,
   noticed_at timestamptz not null,
   seen_at    timestamptz not null,
-  told_at    timestamptz
+  mailed_at  timestamptz
 );
 
 -- When the heartbeat of the installation was last sent, by any replica.

@@ -1,5 +1,5 @@
 import type { System } from "../platform/context.ts";
-import type { Trouble } from "../platform/db/failures.ts";
+import type { DatabaseProblem } from "../platform/db/failures.ts";
 import type { DatabaseWatch } from "../platform/db/watch.ts";
 import { sendMail } from "../platform/email/mail.ts";
 import { absolute } from "../platform/html/format.ts";
@@ -8,7 +8,7 @@ import { absolute } from "../platform/html/format.ts";
 const patienceMs = 120_000;
 const everyMs = 15_000;
 
-const texts: Readonly<Record<Trouble["failure"], { about: string; text: string }>> = {
+const texts: Readonly<Record<DatabaseProblem["failure"], { about: string; text: string }>> = {
   away: {
     about: "the database does not answer",
     text: "Agents keep their results and report them later. Until then no incident opens and no notice is sent.",
@@ -36,9 +36,9 @@ const texts: Readonly<Record<Trouble["failure"], { about: string; text: string }
  */
 export function databaseNotices(
   system: Pick<System, "config" | "clock" | "log">,
-  watch: Pick<DatabaseWatch, "trouble" | "ready">,
+  watch: Pick<DatabaseWatch, "problem" | "ready">,
 ): { look(): Promise<void> } {
-  let notified: Trouble | null = null;
+  let notified: DatabaseProblem | null = null;
   const mail = async (subject: string, text: string): Promise<boolean> => {
     const { operator, bootstrap } = system.config;
     const to = operator.email || bootstrap.email;
@@ -49,13 +49,13 @@ export function databaseNotices(
     async look() {
       // Writes as well, so that a full disk is noticed without other writes.
       await watch.ready().catch(() => {});
-      const trouble = watch.trouble();
-      if (trouble === null && notified !== null) {
+      const problem = watch.problem();
+      if (problem === null && notified !== null) {
         if (await mail(`Over: ${texts[notified.failure].about}`, "The service works again.")) notified = null;
-      } else if (trouble !== null && notified === null && system.clock.now() - trouble.since >= patienceMs) {
-        const { about, text } = texts[trouble.failure];
-        const since = `Since ${absolute(new Date(trouble.since))}: ${trouble.reason}.`;
-        if (await mail(about, `${since} ${text}`)) notified = trouble;
+      } else if (problem !== null && notified === null && system.clock.now() - problem.since >= patienceMs) {
+        const { about, text } = texts[problem.failure];
+        const since = `Since ${absolute(new Date(problem.since))}: ${problem.reason}.`;
+        if (await mail(about, `${since} ${text}`)) notified = problem;
       }
     },
   };

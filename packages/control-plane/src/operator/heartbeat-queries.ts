@@ -10,7 +10,7 @@ export interface Liveness {
   stuck_since: Date | null;
 }
 
-/** Deliveries to channels that fail or pause are left out: that is the receiver's trouble. */
+/** Deliveries to channels that fail or pause are left out: the receiver fails. */
 export async function readLiveness(sql: Db, now: Date): Promise<Liveness> {
   const [row] = await sql<Liveness[]>`
     select targets.*, (

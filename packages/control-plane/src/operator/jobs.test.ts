@@ -1,6 +1,6 @@
 import t from "tap";
 import type { System } from "../platform/context.ts";
-import type { Trouble } from "../platform/db/failures.ts";
+import type { DatabaseProblem } from "../platform/db/failures.ts";
 import { hour, until } from "../testing/clock.ts";
 import { openIncident, webhookTo } from "../testing/scene.ts";
 import { startMailbox } from "../testing/mailbox.ts";
@@ -211,8 +211,8 @@ t.test("the operator gets one mail when the database cannot be used, and one whe
   const { system, clock } = await openWorld(t, {
     env: { SM_EMAIL__SMTP_URL: mailbox.url, SM_EMAIL__FROM: "statusmesh@example.org" },
   });
-  let trouble: Trouble | null = { failure: "full", since: clock.now(), reason: "No space left on device" };
-  const notices = databaseNotices(system, { trouble: () => trouble, ready: () => Promise.reject(new Error("full")) });
+  let problem: DatabaseProblem | null = { failure: "full", since: clock.now(), reason: "No space left on device" };
+  const notices = databaseNotices(system, { problem: () => problem, ready: () => Promise.reject(new Error("full")) });
   await notices.look();
   clock.advance(119_000);
   await notices.look();
@@ -220,7 +220,7 @@ t.test("the operator gets one mail when the database cannot be used, and one whe
   clock.advance(2_000);
   await notices.look();
   await notices.look();
-  trouble = null;
+  problem = null;
   await notices.look();
   await notices.look();
   t.match(

@@ -1,17 +1,17 @@
-import { agentTroubles } from "../monitoring/agents/service.ts";
+import { agentProblems } from "../monitoring/agents/service.ts";
 import type { System } from "../platform/context.ts";
 import { sendMail } from "../platform/email/mail.ts";
 import { absolute } from "../platform/html/format.ts";
-import { markMailed, noteTrouble, takeTroublesOver, troublesToMail } from "./queries.ts";
+import { markMailed, noteProblem, takePastProblems, problemsToMail } from "./queries.ts";
 
-/** A shorter trouble causes no mail: agents restart, and networks have short outages. */
+/** A shorter problem causes no mail: agents restart, and networks have short outages. */
 const patienceMs = 120_000;
-/** After a gap this long between two runs of the job, an earlier trouble counts as a new one. */
+/** After a gap this long between two runs of the job, an earlier problem counts as a new one. */
 const gapMs = 90_000;
 
-interface Trouble {
+interface Problem {
   key: string;
-  /** Subject of the mail, and of the mail at the end of the trouble. */
+  /** Subject of the mail, and of the mail at the end of the problem. */
   about: string;
   text: string;
 }
@@ -23,14 +23,14 @@ interface Trouble {
 export async function notifyOperator(system: System): Promise<void> {
   const { sql, clock } = system;
   const now = clock.now();
-  const troubles = await currentTroubles(system);
-  for (const trouble of troubles) await noteTrouble(sql, trouble, new Date(now), new Date(now - gapMs));
-  const keys = troubles.map(({ key }) => key);
-  for (const { about, mailed } of await takeTroublesOver(sql, keys))
+  const problems = await currentProblems(system);
+  for (const problem of problems) await noteProblem(sql, problem, new Date(now), new Date(now - gapMs));
+  const keys = problems.map(({ key }) => key);
+  for (const { about, mailed } of await takePastProblems(sql, keys))
     if (mailed) await mailOperator(system, `Over: ${about}`, "Checks run and count again.");
 
-  const due = await troublesToMail(sql, new Date(now - patienceMs));
-  for (const { key, about, text } of troubles) {
+  const due = await problemsToMail(sql, new Date(now - patienceMs));
+  for (const { key, about, text } of problems) {
     if (!due.has(key)) continue;
     // Recorded after the mail: one that could not be sent is sent the next time.
     if (await mailOperator(system, about, text)) await markMailed(sql, key, new Date(now));
@@ -49,8 +49,8 @@ async function mailOperator(system: System, subject: string, text: string): Prom
   return mailed !== "failed";
 }
 
-async function currentTroubles(system: System): Promise<Trouble[]> {
-  const { regions, impaired } = await agentTroubles(system);
+async function currentProblems(system: System): Promise<Problem[]> {
+  const { regions, impaired } = await agentProblems(system);
   const silent = "Monitors that run only there have no results, and nobody is notified when one of them goes down.";
   return [
     ...regions

@@ -13,10 +13,10 @@ export async function markDoneForDay(sql: Db, name: string, day: string): Promis
 }
 
 /**
- * Records that a trouble of the service is seen now. One that was not seen since `gapFrom` counts as new, unless the
+ * Records that a problem of the service is seen now. One that was not seen since `gapFrom` counts as new, unless the
  * operator has had its mail.
  */
-export async function noteTrouble(
+export async function noteProblem(
   sql: Db,
   { key, about }: { key: string; about: string },
   now: Date,
@@ -26,35 +26,27 @@ export async function noteTrouble(
     insert into operator_notices (key, about, noticed_at, seen_at) values (${key}, ${about}, ${now}, ${now})
     on conflict (key) do update
     set seen_at = excluded.seen_at,
-        noticed_at = case when operator_notices.told_at is null and operator_notices.seen_at < ${gapFrom}
+        noticed_at = case when operator_notices.mailed_at is null and operator_notices.seen_at < ${gapFrom}
                           then excluded.noticed_at else operator_notices.noticed_at end`;
 }
 
-/** Removes the troubles that are over. `mailed` is true for those that the operator has had a mail about. */
-export async function takeTroublesOver(
+/** Removes the problems that are over. `mailed` is true for those that the operator has had a mail about. */
+export async function takePastProblems(
   sql: Db,
   current: readonly string[],
 ): Promise<{ about: string; mailed: boolean }[]> {
   return await sql<{ about: string; mailed: boolean }[]>`
     delete from operator_notices where not (key = any(${[...current]}::text[]))
-    returning about, told_at is not null as mailed`;
+    returning about, mailed_at is not null as mailed`;
 }
 
-/** Keys of troubles that have lasted since `from` and that the operator has had no mail about. */
-export async function troublesToMail(sql: Db, from: Date): Promise<Set<string>> {
+/** Keys of problems that have lasted since `from` and that the operator has had no mail about. */
+export async function problemsToMail(sql: Db, from: Date): Promise<Set<string>> {
   const rows = await sql<{ key: string }[]>`
-    select key from operator_notices where told_at is null and noticed_at <= ${from}`;
+    select key from operator_notices where mailed_at is null and noticed_at <= ${from}`;
   return new Set(rows.map(({ key }) => key));
 }
 
 export async function markMailed(sql: Db, key: string, now: Date): Promise<void> {
-  await sql`update operator_notices set told_at = ${now} where key = ${key}`;
-}
-
-export async function deleteRunsBefore(sql: Db, before: Date): Promise<void> {
-  await sql`delete from on_demand_runs where requested_at < ${before}`;
-}
-
-export async function deleteTombstonesBefore(sql: Db, before: Date): Promise<void> {
-  await sql`delete from deleted_targets where deleted_at < ${before}`;
+  await sql`update operator_notices set mailed_at = ${now} where key = ${key}`;
 }

@@ -134,7 +134,7 @@ export async function silentRegions(ctx: Ctx): Promise<SilentRegion[]> {
 const patienceMs = minuteMs;
 
 /** Problems of agents and regions for the operator. Used by the job that sends notices. */
-export async function agentTroubles(
+export async function agentProblems(
   system: Pick<System, "sql" | "clock">,
 ): Promise<{ regions: SilentRegion[]; impaired: { id: string; name: string; region: string; since: string }[] }> {
   const [regions, agents] = await Promise.all([

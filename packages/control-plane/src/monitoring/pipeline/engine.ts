@@ -1,5 +1,5 @@
 /*
- * Entry for metrics and commands.
+ * Entry for metrics, commands and the sweep.
  */
 export type { BatchWatch, IngestLoad } from "./load.ts";
-export { resealWaitingRuns } from "./on-demand.ts";
+export { resealWaitingRuns, sweepRuns } from "./on-demand.ts";

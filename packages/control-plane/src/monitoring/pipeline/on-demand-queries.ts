@@ -86,3 +86,7 @@ export async function selectUnclaimedRuns(
 export async function updateRunSpec(sql: Db, id: string, spec: CheckSpec): Promise<void> {
   await sql`update on_demand_runs set spec = ${sql.json(spec as never)} where id = ${id}`;
 }
+
+export async function deleteRunsBefore(sql: Db, before: Date): Promise<void> {
+  await sql`delete from on_demand_runs where requested_at < ${before}`;
+}

@@ -1,6 +1,7 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
+import { minuteMs } from "@statusmesh/shared/time";
 import { newId } from "@statusmesh/shared/ids";
 import type { OnDemandRun, RunReply, WithheldCheck } from "@statusmesh/shared/agent-protocol";
 import { isAgentExpected, liveAgents } from "../agents/service.ts";
@@ -17,7 +18,7 @@ import * as queries from "./on-demand-queries.ts";
 const graceMs = 5_000;
 /** Maximum wait of a caller: the check's timeout to find a place for the run, and once more to run it. */
 const waitMs = (timeoutMs: number): number => 2 * timeoutMs + graceMs;
-const longestMs = waitMs(60_000);
+const longestMs = waitMs(minuteMs);
 /** Maximum wait for an agent that starts or restarts. */
 const joinMs = 10_000;
 
@@ -176,4 +177,9 @@ export async function resealWaitingRuns(system: System, after: string | null, li
       store: async (id, spec) => await queries.updateRunSpec(sql, id, spec),
     }),
   );
+}
+
+/** Removes runs that were requested 10 minutes ago: nothing waits for them. */
+export async function sweepRuns({ sql, clock }: System): Promise<void> {
+  await queries.deleteRunsBefore(sql, new Date(clock.now() - 10 * minuteMs));
 }

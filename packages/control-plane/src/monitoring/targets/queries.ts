@@ -182,3 +182,7 @@ export async function replaceRegions(sql: Db, targetId: string, regions: readonl
 export async function announceTargets(sql: Db): Promise<void> {
   await sql`select pg_notify('sm_targets', '')`;
 }
+
+export async function deleteTombstonesBefore(sql: Db, before: Date): Promise<void> {
+  await sql`delete from deleted_targets where deleted_at < ${before}`;
+}

@@ -1,7 +1,8 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { isId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
-import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { readCause } from "../../platform/db/causes.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { disabledRegionIds } from "../regions/service.ts";
@@ -96,4 +97,9 @@ export async function listTags(ctx: Ctx, input: TagQuery): Promise<Page<TagCount
     tags.countTags(ctx.sql, ctx.orgId, prefix),
   ]);
   return { items, total, limit: input.limit, offset: input.offset };
+}
+
+/** Removes tombstones after a day: an agent with an older cursor is sent everything. */
+export async function sweepTombstones({ sql, clock }: System): Promise<void> {
+  await queries.deleteTombstonesBefore(sql, new Date(clock.now() - dayMs));
 }

@@ -29,13 +29,13 @@ export function where(incident: { regions_down: readonly string[]; regions_up: r
 /** The second line of a row: the error, else the subject of the check and its expiry, as of `now` (Unix ms). */
 export function detail(row: MonitorRow, now: number): string {
   if (!row.paused && !row.probed) return "Not checked: the operator has disabled all of its regions";
-  const trouble = row.open_incident?.error_sample ?? row.last_error;
-  if (row.paused || row.status === "up" || row.status === "unknown" || trouble === null) {
+  const error = row.open_incident?.error_sample ?? row.last_error;
+  if (row.paused || row.status === "up" || row.status === "unknown" || error === null) {
     const expiry = expiryWords(row, now);
     const summary = kindOf(row.target.check).summary(row.target.check);
     return expiry === null ? summary : `${summary} · ${expiry}`;
   }
-  return [errorInWords(trouble), where(row.open_incident)].filter((part) => part !== "").join(" ");
+  return [errorInWords(error), where(row.open_incident)].filter((part) => part !== "").join(" ");
 }
 
 /** Why a monitor without data has none, when its runs are held back by the cap per host. */

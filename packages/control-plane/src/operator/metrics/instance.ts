@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { agentLiveMs, agentTroubles } from "../../monitoring/agents/service.ts";
+import { agentLiveMs, agentProblems } from "../../monitoring/agents/service.ts";
 import type { System } from "../../platform/context.ts";
 import { ping } from "../../platform/db/server.ts";
 import type { MetricFactory } from "./factory.ts";
@@ -71,17 +71,17 @@ async function readInstance(system: System): Promise<Reading> {
   const began = clock.now();
   await ping(sql);
   const at = clock.now();
-  const [outbox, failing, open, enabled, agents, troubles, notices, connections] = await Promise.all([
+  const [outbox, failing, open, enabled, agents, problems, notices, connections] = await Promise.all([
     queries.outbox(sql, new Date(at)),
     queries.failingChannels(sql),
     queries.openIncidents(sql),
     queries.enabledTargets(sql),
     queries.agentCounts(sql, new Date(at - agentLiveMs)),
-    agentTroubles(system),
+    agentProblems(system),
     queries.openOperatorNotices(sql),
     queries.connections(sql),
   ]);
-  const regionsWithoutAgent = troubles.regions.length;
+  const regionsWithoutAgent = problems.regions.length;
   return { at, pingMs: at - began, outbox, failing, open, enabled, agents, regionsWithoutAgent, notices, connections };
 }
 
@@ -102,7 +102,7 @@ function readingGauges(make: MetricFactory): { forget(): void; set(reading: Read
     "state",
   );
   const silent = make.gauge("regions_without_agent", "Regions with monitors and without a working agent");
-  const notices = make.gauge("operator_notices_open", "Ongoing troubles that the operator has had a mail about");
+  const notices = make.gauge("operator_notices_open", "Ongoing problems that the operator has had a mail about");
   return {
     forget() {
       // Without labels a reset means 0; only removal makes a metric absent.

@@ -70,7 +70,7 @@ export async function agentCounts(sql: Db, since: Date): Promise<AgentCounts> {
 export async function openOperatorNotices(sql: Db): Promise<number> {
   const [row] = await sql<
     { count: number }[]
-  >`select count(*)::int as count from operator_notices where told_at is not null`;
+  >`select count(*)::int as count from operator_notices where mailed_at is not null`;
   return row!.count;
 }
 

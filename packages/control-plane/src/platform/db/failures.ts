@@ -12,7 +12,7 @@ import { StartupError } from "../../config/startup-error.ts";
 export type Failure = "away" | "readonly" | "full" | "busy" | "conflict";
 
 /** Why the database cannot be used, and since when (Unix ms). */
-export interface Trouble {
+export interface DatabaseProblem {
   readonly failure: Failure;
   readonly since: number;
   readonly reason: string;

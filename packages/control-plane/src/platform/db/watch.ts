@@ -4,14 +4,14 @@ import type { Log } from "../log.ts";
 import { type Beat, beat, listenerOf } from "./beats.ts";
 import { openLikewise, statementTimeoutMs } from "./connect.ts";
 import { cancelOverdue, closeDead, closeSuspect } from "./dead-connections.ts";
-import { failureAnswer, failureOf, type Trouble } from "./failures.ts";
+import { failureAnswer, failureOf, type DatabaseProblem } from "./failures.ts";
 import { ping } from "./server.ts";
 import { openWriteProbe } from "./write-probe.ts";
 
 /** State of the database, known before a query would wait for its time limit. */
 export interface DatabaseWatch {
   /** Null while the database answers and takes writes. */
-  trouble(): Trouble | null;
+  problem(): DatabaseProblem | null;
   /** Resolves when the database answers, and took writes at most 10 s ago. Throws DEPENDENCY_DOWN within 2 s. */
   ready(): Promise<void>;
   stop(): Promise<void>;
@@ -49,7 +49,7 @@ export function watchDatabase(
     if (outcome === "silent") closeSuspect(pools);
     availability.judge(outcome);
   };
-  refuseWhile(pool, availability.trouble);
+  refuseWhile(pool, availability.problem);
 
   // The heartbeat uses the listening connection; requests through a pooler need one there too.
   const own = pool === direct ? null : openLikewise(pool);
@@ -76,10 +76,10 @@ export function watchDatabase(
   }
 
   return {
-    trouble: () => availability.trouble() ?? writes.trouble(),
+    problem: () => availability.problem() ?? writes.problem(),
     async ready() {
-      const trouble = availability.trouble();
-      if (trouble !== null) throw failureAnswer(trouble.failure);
+      const problem = availability.problem();
+      if (problem !== null) throw failureAnswer(problem.failure);
       await withinReadyTime(writes.isFresh() ? ping(pool) : writes.probe());
     },
     async stop() {
@@ -89,10 +89,10 @@ export function watchDatabase(
   };
 }
 
-/** The client asks before each query, which fails with the reason while there is trouble. */
-function refuseWhile(pool: Sql, trouble: () => Trouble | null): void {
+/** The client asks before each query, which fails with the reason while the database is away. */
+function refuseWhile(pool: Sql, problem: () => DatabaseProblem | null): void {
   const refusal = (): Error | null => {
-    const present = trouble();
+    const present = problem();
     return present === null ? null : Object.assign(new Error(present.reason), { code: "DATABASE_AWAY" });
   };
   (pool.options as unknown as { refusal: typeof refusal }).refusal = refusal;
@@ -100,10 +100,10 @@ function refuseWhile(pool: Sql, trouble: () => Trouble | null): void {
 
 /** Decides from heartbeats whether the database is away, and logs when that begins and ends. */
 function openAvailability({ log, clock, graceMs }: { log: Log; clock: Clock; graceMs: number }) {
-  let away: Trouble | null = null;
+  let away: DatabaseProblem | null = null;
   let firstMiss: number | null = null;
   return {
-    trouble: () => away,
+    problem: () => away,
     judge(outcome: Beat): void {
       const now = clock.now();
       if (outcome === "answered") {

@@ -2,13 +2,13 @@ import type { Sql } from "postgres";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../context.ts";
 import type { Log } from "../log.ts";
-import { failureOf, type Trouble } from "./failures.ts";
+import { failureOf, type DatabaseProblem } from "./failures.ts";
 
 const freshMs = 10_000;
 
 export interface WriteProbe {
   /** Null while the last write succeeded, or failed because the database was away. */
-  trouble(): Trouble | null;
+  problem(): DatabaseProblem | null;
   /** True when a write succeeded within the last 10 s. */
   isFresh(): boolean;
   /** Writes; concurrent callers share one write (single-flight). Throws the database's error. */
@@ -17,22 +17,22 @@ export interface WriteProbe {
 
 /** Finds out by writing whether the database takes writes, and logs when it stops to and when it does again. */
 export function openWriteProbe(pool: Sql, { log, clock }: { log: Log; clock: Clock }): WriteProbe {
-  let trouble: Trouble | null = null;
+  let problem: DatabaseProblem | null = null;
   let writtenAt = Number.NEGATIVE_INFINITY;
   let probing: Promise<void> | null = null;
 
   async function write(): Promise<void> {
     try {
       await writeSomething(pool);
-      if (trouble !== null) log.info({}, "the database takes writes again");
-      trouble = null;
+      if (problem !== null) log.info({}, "the database takes writes again");
+      problem = null;
       writtenAt = clock.now();
     } catch (error) {
       const failure = failureOf(error);
       if (failure === "full" || failure === "readonly") {
         const reason = messageOf(error);
-        if (trouble === null) log.error({ reason }, "the database takes no writes");
-        trouble ??= { failure, since: clock.now(), reason };
+        if (problem === null) log.error({ reason }, "the database takes no writes");
+        problem ??= { failure, since: clock.now(), reason };
       }
       writtenAt = Number.NEGATIVE_INFINITY;
       throw error;
@@ -40,7 +40,7 @@ export function openWriteProbe(pool: Sql, { log, clock }: { log: Log; clock: Clo
   }
 
   return {
-    trouble: () => trouble,
+    problem: () => problem,
     isFresh: () => clock.now() - writtenAt < freshMs,
     probe() {
       probing ??= write().finally(() => (probing = null));
