@@ -21,6 +21,8 @@ const runsAlone = (file) => file.endsWith("conformance/hostile.test.js");
 /** Maximum number of failed files that are run again: more have a common reason. */
 const mostRepeated = 3;
 
+const cpuTime = new URL("cpu-time.mjs", import.meta.url).href;
+
 const timesFile = join(root, ".build/test-times.json");
 
 /** Every compiled test file, relative to the root; without `all` those of the packages and of the contracts. */
@@ -72,7 +74,7 @@ export const verdict = ({ passed, failed }) => `${passed} passed, ${failed} fail
 /** Runs one file in a process of its own. A file that ends without an assertion, or with a signal, has failed. */
 async function runFile(file, { cwd, env }) {
   const started = performance.now();
-  const child = spawn(process.execPath, [file], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, ["--import", cpuTime, file], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
   const killer = setTimeout(() => child.kill("SIGKILL"), (fileTimeoutSecs + 20) * 1000);
   const output = [];
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => output.push(chunk));
@@ -84,7 +86,8 @@ async function runFile(file, { cwd, env }) {
   const ok = exitCode === 0 && fail === 0 && pass + skip > 0;
   // Without the passed assertions.
   if (!ok) for (const line of text.split("\n")) if (line.trim() !== "" && !/^\s*ok \d+/.test(line)) console.log(line);
-  console.log(`${ok ? "ok" : "FAILED"}  ${file}  ${(ms / 1000).toFixed(1)} s`);
+  const cpuSecs = Number(/^# cpu (.*)$/m.exec(text)?.[1] ?? 0);
+  console.log(`${ok ? "ok" : "FAILED"}  ${file}  ${(ms / 1000).toFixed(1)} s, cpu ${cpuSecs.toFixed(1)} s`);
   return { file, ms, ok, passed: pass, failed: ok ? 0 : fail || 1, skipped: skip };
 }
 

@@ -1,23 +1,16 @@
 #!/usr/bin/env node
 import { Command, InvalidArgumentError } from "commander";
 import { AppError } from "@statusmesh/shared/errors";
-import { backup, restore } from "./operator/commands/backup.ts";
-import { giveAccess } from "./operator/commands/bootstrap-owner.ts";
-import { doctor } from "./operator/commands/doctor.ts";
-import { printOrgs, setPlan } from "./operator/commands/orgs.ts";
-import { rotateKek } from "./operator/commands/rotate-kek.ts";
-import { registerTelegramWebhook } from "./operator/commands/telegram-webhook.ts";
 import { endpointNames } from "./alerting/channels/kinds/index.ts";
 import { loadConfig } from "./config/config.ts";
 import type { Clock } from "./platform/context.ts";
 import { asStartupError } from "./platform/db/failures.ts";
-import { migrate } from "./platform/db/migrate.ts";
 import { type Log, openLog, silentLog } from "./platform/log.ts";
 import { ownCommandHere } from "./platform/own-command.ts";
 import { version } from "./platform/version.ts";
-import { openConfiguredDatabase, withSystem } from "./operator/open-system.ts";
-import { serve } from "./serve.ts";
 import { StartupError } from "./config/startup-error.ts";
+
+/* Each command loads its modules on demand: all of them together take a second. */
 
 const clock: Clock = { now: () => Date.now() };
 
@@ -41,7 +34,12 @@ program
   .command("migrate")
   .description("Migrate the database to the schema of this release")
   .action(async () => {
-    const database = await openConfiguredDatabase(configuration(), silentLog);
+    const config = configuration();
+    const [{ openConfiguredDatabase }, { migrate }] = await Promise.all([
+      import("./operator/open-system.ts"),
+      import("./platform/db/migrate.ts"),
+    ]);
+    const database = await openConfiguredDatabase(config, silentLog);
     try {
       const ran = await migrate(database.direct);
       process.stdout.write(ran.length === 0 ? "The database is up to date.\n" : `Ran ${ran.join(", ")}.\n`);
@@ -59,6 +57,7 @@ program
   .action(async ({ email, token, expiresInDays }: { email?: string; token?: boolean; expiresInDays: number }) => {
     const config = configuration();
     const access = { email: email ?? null, tokenDays: token === true ? expiresInDays : null };
+    const { giveAccess } = await import("./operator/commands/bootstrap-owner.ts");
     await giveAccess(config, clock, access, print);
   });
 
@@ -67,15 +66,12 @@ program
   .description("List the organisations with their plans, usage and overrides; also beside a running service")
   .option("--search <text>", "only those with this text in the name or slug", "")
   .option("--json", "print all fields as JSON")
-  .action(
-    async ({ search, json }: { search: string; json?: boolean }) =>
-      await withSystem(
-        configuration(),
-        clock,
-        "orgs",
-        async (system) => await printOrgs(system, { q: search, json: json ?? false }, print),
-      ),
-  );
+  .action(async ({ search, json }: { search: string; json?: boolean }) => {
+    const config = configuration();
+    const { printOrgs } = await import("./operator/commands/orgs.ts");
+    const { withSystem } = await import("./operator/open-system.ts");
+    await withSystem(config, clock, "orgs", (system) => printOrgs(system, { q: search, json: json ?? false }, print));
+  });
 
 program
   .command("set-plan")
@@ -88,46 +84,59 @@ program
     [],
   )
   .description("Move an organisation to a plan, and override single limits of it; also beside a running service")
-  .action(
-    async (org: string, plan: string, { override: overrides }: { override: string[] }) =>
-      await withSystem(
-        configuration(),
-        clock,
-        "set-plan",
-        async (system) => await setPlan(system, { org, plan, overrides }, print),
-      ),
-  );
+  .action(async (org: string, plan: string, { override: overrides }: { override: string[] }) => {
+    const config = configuration();
+    const { setPlan } = await import("./operator/commands/orgs.ts");
+    const { withSystem } = await import("./operator/open-system.ts");
+    await withSystem(config, clock, "set-plan", (system) => setPlan(system, { org, plan, overrides }, print));
+  });
 
 program
   .command("rotate-kek")
   .description("Encrypt all stored secrets with the new key; beside a running service that has both keys")
-  .action(async () => void (process.exitCode = await rotateKek(configuration(), clock, print)));
+  .action(async () => {
+    const config = configuration();
+    const { rotateKek } = await import("./operator/commands/rotate-kek.ts");
+    process.exitCode = await rotateKek(config, clock, print);
+  });
 
 program
   .command("backup")
   .argument("<file>", "the file to write; it must not exist")
   .description("Write the whole database to one file; also beside a running service")
-  .action(async (file: string) => void (process.exitCode = await backup(configuration(), clock, file, print)));
+  .action(async (file: string) => {
+    const config = configuration();
+    const { backup } = await import("./operator/commands/backup.ts");
+    process.exitCode = await backup(config, clock, file, print);
+  });
 
 program
   .command("restore")
   .argument("<file>", "a file that statusmesh backup wrote")
   .description("Restore a backup into the configured database, which must be empty")
-  .action(async (file: string) => void (process.exitCode = await restore(configuration(), clock, file, print)));
+  .action(async (file: string) => {
+    const config = configuration();
+    const { restore } = await import("./operator/commands/backup.ts");
+    process.exitCode = await restore(config, clock, file, print);
+  });
 
 program
   .command("telegram-webhook")
   .description("Register /hooks/telegram at Telegram for the configured bot")
-  .action(async () => void (process.exitCode = await registerTelegramWebhook(configuration(), clock, print)));
+  .action(async () => {
+    const config = configuration();
+    const { registerTelegramWebhook } = await import("./operator/commands/telegram-webhook.ts");
+    process.exitCode = await registerTelegramWebhook(config, clock, print);
+  });
 
 program
   .command("doctor")
   .description("Check everything the service needs, one line each; exit code 1 on a failure")
   .option("--json", "print the findings as JSON")
-  .action(
-    async ({ json }: { json?: boolean }) =>
-      void (process.exitCode = await doctor(configuration, clock, print, json ?? false)),
-  );
+  .action(async ({ json }: { json?: boolean }) => {
+    const { doctor } = await import("./operator/commands/doctor.ts");
+    process.exitCode = await doctor(configuration, clock, print, json ?? false);
+  });
 
 function print(line: string): void {
   process.stdout.write(`${line}\n`);
@@ -143,7 +152,7 @@ async function runServer(): Promise<void> {
   const config = configuration();
   const log = openLog(config.log.level, config.log.format);
   // Before the first await, so that a signal during the start drains, too.
-  const started = serve(config, clock, log);
+  const started = import("./serve.ts").then(({ serve }) => serve(config, clock, log));
   stopOnSignals(async () => await (await started.catch(() => null))?.stop(), log);
   const running = await started;
   // The link is a secret of the administrator: standard error only, never the log.

@@ -135,7 +135,7 @@ async function run(
   startDatabaseNotices(system, watch, draining.signal);
   const ingest = openIngest(preparer(sql), metrics?.seen.batch);
   metrics?.seen.watchQueue(ingest.load);
-  const redis = config.redis.url === "" ? null : openRedis(config.redis.url, log);
+  const redis = config.redis.url === "" ? null : await openRedis(config.redis.url, log);
   metrics?.seen.watchSharedLimits(() => redis?.client.isReady ?? false);
   const counter = openCounter(redis?.client ?? null, clock);
   const handle = createApp({

@@ -1,7 +1,6 @@
-import { createClient } from "redis";
 import type { Log } from "../log.ts";
 
-export type RedisClient = ReturnType<typeof clientOf>;
+export type RedisClient = Awaited<ReturnType<typeof clientOf>>;
 
 /** A connection to Redis that reconnects by itself. */
 export interface Redis {
@@ -10,13 +9,16 @@ export interface Redis {
   stop(): void;
 }
 
+/** Most installations have no Redis, and the 480 modules of its client are a fifth of those of a start. */
+const loadClient = async () => await import("@redis/client");
+
 const connectMs = 2_000;
 const slowestRetryMs = 2_000;
 const silentMs = 5_000;
 
 // With the offline queue a command would wait for a server that is down, instead of failing.
-const clientOf = (url: string) =>
-  createClient({
+const clientOf = async (url: string) =>
+  (await loadClient()).createClient({
     url,
     disableOfflineQueue: true,
     // Without a reply to a ping for silentMs the client closes the connection, which is logged as away.
@@ -28,9 +30,9 @@ const clientOf = (url: string) =>
     },
   });
 
-/** Starts to connect and returns at once. A command fails while the server is away. Each change is logged once. */
-export function openRedis(url: string, log: Log): Redis {
-  const client = clientOf(url);
+/** Starts to connect and does not wait for the server. A command fails while the server is away. Each change is logged once. */
+export async function openRedis(url: string, log: Log): Promise<Redis> {
+  const client = await clientOf(url);
   let state: "unknown" | "ready" | "away" = "unknown";
   client.on("ready", () => {
     if (state !== "ready") log.info({}, "Redis answers");
@@ -52,7 +54,7 @@ export function openRedis(url: string, log: Log): Redis {
 
 /** Connects, sends one PING and disconnects. Throws the client's error. */
 export async function pingRedis(url: string): Promise<void> {
-  const client = createClient({
+  const client = (await loadClient()).createClient({
     url,
     disableOfflineQueue: true,
     socket: { connectTimeout: connectMs, socketTimeout: connectMs, reconnectStrategy: false },

@@ -170,11 +170,12 @@ t.test("replicas share budgets on Redis; each counts for itself while it is unav
   const port = await freePort();
   const first = startRedis(t, port);
   const log = keptLog();
-  const replicas = [0, 1].map(() => {
-    const redis = openRedis(`redis://127.0.0.1:${port}`, log);
+  const replica = async () => {
+    const redis = await openRedis(`redis://127.0.0.1:${port}`, log);
     t.teardown(() => redis.stop());
     return { redis, counter: openCounter(redis.client, realClock) };
-  });
+  };
+  const replicas = [await replica(), await replica()];
   const ready = () => until(() => replicas.every(({ redis }) => redis.client.isReady), "both replicas connect");
   await ready();
 
@@ -220,7 +221,7 @@ t.test("replicas share budgets on Redis; each counts for itself while it is unav
 });
 
 t.test("the service starts without a reachable Redis", async (t) => {
-  const redis = openRedis(`redis://127.0.0.1:${await freePort()}`, keptLog());
+  const redis = await openRedis(`redis://127.0.0.1:${await freePort()}`, keptLog());
   t.teardown(() => redis.stop());
   const counter = openCounter(redis.client, realClock);
   t.strictSame([(await counter.add("a")).count, (await counter.add("a")).count], [1, 2]);
