@@ -9,6 +9,7 @@ import { generate } from "selfsigned";
 import t, { type Test } from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import { correctedClock } from "sm-agent/clock";
+import { preflight, type PreflightOptions, type PreflightResult } from "sm-agent/commands/preflight";
 import { stateOf } from "sm-agent/commands/status";
 import { openDiskSpool } from "sm-agent/spool/disk";
 import { folderFiles } from "sm-agent/spool/files";
@@ -158,72 +159,67 @@ t.test("test-config says what keeps the agent from running, and what merely shou
   t.teardown(() => untrusted.close().closeAllConnections());
   const folder = tempFolder(t, "cfg");
   fs.writeFileSync(join(folder, "a-file"), "");
+  const [tokenFile, tenants] = [join(folder, "agent"), join(folder, "tenant")];
+  fs.writeFileSync(tokenFile, secret);
+  fs.writeFileSync(tenants, "sm_live_hush");
   const good = await pretender(t, whoami({}));
-  const cases: [string, string[], number, Record<string, RegExp>, Record<string, string>?][] = [
+  const cases: [string, Partial<PreflightOptions>, Record<string, RegExp>, number?][] = [
     [
       "nobody there",
-      ["--url", "http://127.0.0.1:1"],
-      69,
+      { url: "http://127.0.0.1:1" },
       { connection: /^fail: 127\.0\.0\.1 port 1: connection refused/ },
+      69,
     ],
     [
       "a name that does not exist",
-      ["--url", "https://nowhere.invalid"],
-      69,
+      { url: "https://nowhere.invalid" },
       { dns: /^fail: nowhere\.invalid cannot be resolved/ },
+      69,
     ],
     [
       "a certificate that nobody trusts",
-      ["--url", `https://localhost:${(untrusted.address() as AddressInfo).port}`],
-      69,
+      { url: `https://localhost:${(untrusted.address() as AddressInfo).port}` },
       { tls: /^fail: .*certificate.*NODE_EXTRA_CA_CERTS/ },
+      69,
     ],
     [
       "a clock an hour behind",
-      ["--url", await pretender(t, whoami({ server_time: Date.now() + 3_600_000 }))],
-      0,
+      { url: await pretender(t, whoami({ server_time: Date.now() + 3_600_000 })) },
       { clock: /^warn: 3\d\d\d s behind the control plane's\. Checks run all the same/ },
     ],
     [
       "another protocol",
-      ["--url", await pretender(t, whoami({ protocol: 2 }))],
-      78,
+      { url: await pretender(t, whoami({ protocol: 2 })) },
       { protocol: /^fail: the control plane speaks version 2, this agent 1\. Update the older/ },
+      78,
     ],
     [
       "something else",
-      ["--url", await pretender(t, { hello: "world" })],
-      69,
+      { url: await pretender(t, { hello: "world" }) },
       { "control plane": /^fail: what answers at .* is not a StatusMesh control plane of this release/ },
+      69,
     ],
     [
       "a release without the route",
-      ["--url", await pretender(t, { error: { code: "NOT_FOUND", message: "No." } }, 404)],
-      69,
+      { url: await pretender(t, { error: { code: "NOT_FOUND", message: "No." } }, 404) },
       { "control plane": /update the control plane/ },
+      69,
     ],
     [
       "a control plane that is starting",
-      ["--url", await pretender(t, {}, 503)],
-      69,
+      { url: await pretender(t, {}, 503) },
       { "control plane": /^fail: it does not answer now \(status 503\)/ },
+      69,
     ],
-    [
-      "a folder that is a file",
-      ["--url", good, "--spool-dir", join(folder, "a-file")],
-      78,
-      { spool: /^fail: .*a-file cannot be used/ },
-    ],
+    ["a folder that is a file", { spoolDir: join(folder, "a-file") }, { spool: /^fail: .*a-file cannot be used/ }, 78],
     [
       "more spool than disk",
-      ["--url", good, "--spool-dir", folder, "--spool-max-mb", "1000000"],
-      0,
+      { spoolDir: folder, spoolMaxMb: 1_000_000 },
       { space: /^(warn|ok): .* may grow to 1000000 MB/ },
     ],
     [
       "a canary that is silent",
-      ["--url", good, "--canaries", "127.0.0.1:1"],
-      0,
+      { canaries: [{ host: "127.0.0.1", port: 1 }] },
       {
         "canary 127.0.0.1:1": /^warn: connection refused/,
         "control plane": /^ok: StatusMesh 9\.9\.9/,
@@ -232,26 +228,32 @@ t.test("test-config says what keeps the agent from running, and what merely shou
     ],
     [
       "a token over plain http: nothing is connected to",
-      ["--url", "http://192.0.2.1:8080"],
-      64,
+      { url: "http://192.0.2.1:8080" },
       { url: /^fail: the token would travel unencrypted to 192\.0\.2\.1:8080/ },
+      64,
     ],
-    ["no token", ["--url", good], 64, { token: /^fail: a token is missing\. Set --token-file or SM_AGENT_TOKEN/ }, {}],
     [
       "a tenant's token",
-      ["--url", good],
+      { tokenFile: tenants },
+      { token: /^fail: the token in .* is not an agent's token, which begins with sm_agent_/ },
       64,
-      { token: /^fail: the token in SM_AGENT_TOKEN is not an agent's/ },
-      { SM_AGENT_TOKEN: "sm_live_hush" },
     ],
   ];
-  for (const [what, args, code, findings, env = { SM_AGENT_TOKEN: secret }] of cases) {
-    const asked = await ask(t, ["test-config", "--json", ...args], env);
-    t.equal(asked.code, code, what);
-    t.match(findingsOf(asked.text), findings, what);
-    t.notMatch(asked.text + asked.complaints, /hush/, what);
+  const usual = { url: good, tokenFile, spoolMaxMb: 64, canaries: [], insecureHttp: false, version: "1.0.0" };
+  for (const [title, given, findings, exit = 0] of cases) {
+    const results: PreflightResult[] = [];
+    for await (const one of preflight({ ...usual, timeoutMs: 10_000, env: {}, ...given })) results.push(one);
+    const text = JSON.stringify({ findings: results });
+    t.match(findingsOf(text), findings, title);
+    t.equal(results.find((one) => one.exit !== undefined)?.exit ?? 0, exit, title);
+    t.notMatch(text, /hush/, title);
   }
   t.notOk(fs.existsSync(join(folder, "sm-agent.lock")), "the folder is given back");
+  const none = await ask(t, ["test-config", "--json", "--url", good]);
+  t.match(
+    { code: none.code, ...findingsOf(none.text) },
+    { code: 64, token: /^fail: a token is missing\. Set --token-file or SM_AGENT_TOKEN/ },
+  );
   const wrong = await ask(t, ["test-config", "--url", "ftp://x"], { SM_AGENT_TOKEN: secret });
   t.match(wrong, { code: 64, text: "", complaints: /^sm-agent: [^\n]*must be an http or https URL\.\n$/ });
 });

@@ -1,7 +1,7 @@
 import type { Dialog, Page } from "playwright-core";
 import t from "tap";
 import { connect } from "../harness/api.ts";
-import { findings, openBrowser, openPage } from "../harness/browser.ts";
+import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
 import { freePort, startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 import { startHttpTarget } from "../harness/servers.ts";
@@ -466,23 +466,11 @@ t.test("the console", async (t) => {
   ];
 
   await t.test("every page can be read by everyone, in light and dark, wide and narrow", async (t) => {
-    for (const theme of ["light", "dark"] as const) {
-      for (const width of [1280, 390]) {
-        await page.emulateMedia({ colorScheme: theme });
-        await page.setViewportSize({ width, height: 800 });
-        for (const path of paths) {
-          await page.goto(path);
-          t.same(await findings(page), [], `${path} ${theme} ${width}`);
-          t.equal(
-            await page.evaluate("document.documentElement.scrollWidth - innerWidth"),
-            0,
-            `${path} ${theme} ${width} has no sideways scroll, with a name of 199 characters in it`,
-          );
-        }
-      }
+    for (const path of paths) {
+      await page.goto(path);
+      // One of the names has 199 characters.
+      await looksRight(t, page, path);
     }
-    await page.emulateMedia({ colorScheme: "light" });
-    await page.setViewportSize({ width: 1280, height: 800 });
   });
 
   await t.test("the theme that was chosen is remembered", async (t) => {

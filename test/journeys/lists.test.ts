@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
-import t, { type Test } from "tap";
+import t from "tap";
 import { type Client, connect } from "../harness/api.ts";
-import { findings, openBrowser, openPage } from "../harness/browser.ts";
+import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 import { openEmbedded } from "../harness/targets.ts";
@@ -21,21 +21,6 @@ const names = async (page: Page): Promise<string[]> =>
   await page.locator("tbody tr:not(.cause) th .name").allTextContents();
 const chosen = (page: Page) => page.getByRole("region", { name: "Selected monitors" });
 const toast = (page: Page, text: string) => page.locator(".toast", { hasText: text });
-
-/** The states of the page at the width of a phone and of a desk, in light and in dark. */
-async function isReadable(t: Test, page: Page, what: string): Promise<void> {
-  for (const colorScheme of ["light", "dark"] as const) {
-    for (const width of [1280, 390]) {
-      await page.emulateMedia({ colorScheme });
-      await page.setViewportSize({ width, height: 800 });
-      t.same(await findings(page), [], `${what} ${colorScheme} ${width}`);
-      const over = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-      t.equal(over, 0, `${what} ${colorScheme} ${width} has no sideways scroll`);
-    }
-  }
-  await page.emulateMedia({ colorScheme: "light" });
-  await page.setViewportSize({ width: 1280, height: 800 });
-}
 
 const total = async (api: Client, query = ""): Promise<number> =>
   (await api.get(`/api/v1/targets?limit=1${query}`)).body.total;
@@ -93,7 +78,7 @@ t.test("many monitors", async (t) => {
     t.match(said, /db-1.example.org: 60 monitors are down since .*: connection refused. 1 other monitor fails: solo. /);
     t.match(said, "2 monitors are up.");
     t.strictSame(await names(page), ["solo", "alpha", "beta"]);
-    await isReadable(t, page, "the list in an outage");
+    await looksRight(t, page, "the list in an outage");
     await page.getByRole("link", { name: "db-1.example.org: 60 monitors are down" }).click();
     await page.waitForURL(/cause=host%3Adb-1.example.org/);
     t.equal((await names(page)).length, 50);
@@ -108,7 +93,7 @@ t.test("many monitors", async (t) => {
 
   await t.test("its incidents are acknowledged together", async (t) => {
     await page.goto("/incidents");
-    await isReadable(t, page, "incidents in an outage");
+    await looksRight(t, page, "incidents in an outage");
     await page.getByRole("button", { name: "Acknowledge all 60" }).click();
     await toast(page, "Acknowledged. Reminders stop.").waitFor();
     t.same(await findings(page), [], "a toast");
@@ -130,7 +115,7 @@ t.test("many monitors", async (t) => {
     await page.getByRole("link", { name: "Group by team/" }).click();
     await page.waitForURL(/group=team/);
     t.strictSame(await page.locator("tbody .name").allTextContents(), ["team/core", "team/web", "No tag team/…"]);
-    await isReadable(t, page, "groups");
+    await looksRight(t, page, "groups");
     await page.getByRole("link", { name: "team/web", exact: true }).click();
     await page.waitForURL(/in=team%2Fweb/);
     t.strictSame(await names(page), ["alpha", "beta"]);
@@ -143,7 +128,7 @@ t.test("many monitors", async (t) => {
       await page.getByLabel("Select alpha").check();
       await page.getByLabel("Select beta").check();
       t.match(await chosen(page).textContent(), "2 selected");
-      await isReadable(t, page, "the selection");
+      await looksRight(t, page, "the selection");
       await chosen(page).getByRole("button", { name: "Tags" }).click();
       const dialog = page.getByRole("dialog", { name: "Tags" });
       await dialog.getByLabel("Tags").fill("x".repeat(51));
@@ -192,7 +177,7 @@ t.test("many monitors", async (t) => {
       .fill("\ufeffname;url;tags\r\nOne;https://one.example.org/;a\r\nTwo;ftp://two.example.org/;b\r\n");
     const summary = page.locator("[data-summary]");
     await summary.filter({ hasText: "1 monitor can be added, 1 line with errors." }).waitFor();
-    await isReadable(t, page, "the preview");
+    await looksRight(t, page, "the preview");
     const add = page.getByRole("button", { name: "Add 1 monitor" });
     t.ok(await add.isDisabled());
     await page.getByLabel("Leave out the lines with errors").check();
@@ -214,7 +199,7 @@ t.test("many monitors", async (t) => {
     await page.locator(".error-note").nth(1).waitFor();
     t.equal(await page.locator(".error-note").count(), 2);
     t.equal(await page.evaluate("document.activeElement.name"), "/name", "the first has the focus");
-    await isReadable(t, page, "a form with errors");
+    await looksRight(t, page, "a form with errors");
     await page.getByLabel("Name", { exact: true }).fill("gamma");
     await page.getByLabel("Check interval (seconds)").fill("60");
     await page.getByRole("button", { name: "Add monitor" }).click();
@@ -238,7 +223,7 @@ t.test("many monitors", async (t) => {
     const custom = page.locator("#latency-range");
     await custom.locator("summary").click();
     await custom.getByText("Times are in Asia/Tokyo.").waitFor();
-    await isReadable(t, page, "the choice of a range");
+    await looksRight(t, page, "the choice of a range");
     const local = (at: number) => new Date(at + 9 * hour).toISOString().slice(0, 16);
     await custom.getByLabel("From").fill(local(begin));
     await custom.getByLabel("To").fill(local(begin + hour));
@@ -302,7 +287,7 @@ t.test("many monitors", async (t) => {
     await page.goto("/channels/connect");
     await page.getByRole("button", { name: "Create code" }).click();
     await page.getByRole("img", { name: "QR code of the link" }).waitFor();
-    await isReadable(t, page, "a QR code");
+    await looksRight(t, page, "a QR code");
     t.match(await page.getByRole("link", { name: "Open private chat" }).getAttribute("href"), /status_bot\?start=/);
 
     const link = (await api.post("/api/v1/notification-channels/delegate", { name: "Ops of Acme" })).body;
@@ -310,7 +295,7 @@ t.test("many monitors", async (t) => {
     t.teardown(() => outside.close());
     const guest = await openPage(t, outside);
     await guest.goto(link.url);
-    await isReadable(t, guest, "a delegation link");
+    await looksRight(t, guest, "a delegation link");
     await guest.getByRole("textbox", { name: "Webhook URL" }).fill("http://hooks.slack.com/services/x");
     await guest.getByRole("button", { name: "Connect channel" }).click();
     await guest.locator(".error-note").waitFor();

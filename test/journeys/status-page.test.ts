@@ -4,7 +4,7 @@ import { addResults } from "@statusmesh/control-plane/testing/scene";
 import { type Mailbox, startMailbox } from "@statusmesh/control-plane/testing/mailbox";
 import { connect } from "../harness/api.ts";
 import { agentIn } from "../harness/cast.ts";
-import { findings, openBrowser, openPage } from "../harness/browser.ts";
+import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { requires } from "../harness/requires.ts";
@@ -157,14 +157,10 @@ t.test("a status page", async (t) => {
   });
 
   await t.test("has no finding of axe, in both themes, wide and narrow", async (t) => {
-    for (const width of [390, 1280])
-      for (const colorScheme of ["light", "dark"] as const) {
-        const one = await open({ width, colorScheme });
-        await one.goto("/status");
-        t.strictSame(await findings(one), [], `${width} ${colorScheme}`);
-        t.equal(await one.evaluate(noSideways), true, `${width} ${colorScheme}: nothing is wider than the screen`);
-        await one.context().close();
-      }
+    const one = await open({ width: 390, colorScheme: "light" });
+    await one.goto("/status");
+    await looksRight(t, one, "the status page");
+    await one.context().close();
   });
 
   await t.test("reads fully without scripts", async (t) => {
@@ -189,26 +185,22 @@ t.test("a status page", async (t) => {
       ...runs.map((at) => ({ at, region: "us", total: 160 })),
     ]);
     const share = (await api.post(`/api/v1/targets/${ids[0]}/shares`, { label: "For Acme" })).body;
-    for (const width of [390, 1280])
-      for (const colorScheme of ["light", "dark"] as const) {
-        const guest = await open({ width, colorScheme });
-        await guest.goto(`/m/${share.token}?range=24h`);
-        t.match(await guest.locator("h1").textContent(), "Service 00");
-        const rows = await guest.locator("section[aria-labelledby=regions] tbody tr").allTextContents();
-        t.match(
-          rows.find((row) => /default/.test(row)),
-          /\b4\d ms/,
-          "p95 of its own region",
-        );
-        t.match(
-          rows.find((row) => /us/.test(row)),
-          /\b1[56]\d ms/,
-        );
-        t.notMatch(await guest.content(), /10\.1\.2\.3|127\.0\.0\.1/, "no address of the monitor");
-        t.strictSame(await findings(guest), [], `${width} ${colorScheme}`);
-        t.equal(await guest.evaluate(noSideways), true, `${width} ${colorScheme}: nothing is wider than the screen`);
-        await guest.context().close();
-      }
+    const guest = await open({ width: 390, colorScheme: "light" });
+    await guest.goto(`/m/${share.token}?range=24h`);
+    t.match(await guest.locator("h1").textContent(), "Service 00");
+    const rows = await guest.locator("section[aria-labelledby=regions] tbody tr").allTextContents();
+    t.match(
+      rows.find((row) => /default/.test(row)),
+      /\b4\d ms/,
+      "p95 of its own region",
+    );
+    t.match(
+      rows.find((row) => /us/.test(row)),
+      /\b1[56]\d ms/,
+    );
+    t.notMatch(await guest.content(), /10\.1\.2\.3|127\.0\.0\.1/, "no address of the monitor");
+    await looksRight(t, guest, "a shared monitor");
+    await guest.context().close();
   });
 
   await t.test("a visitor subscribes, confirms, chooses and unsubscribes", async (t) => {

@@ -58,7 +58,8 @@ export async function serve(
 
 /** Puts an application on a socket of this machine until the test ends. */
 export async function listen(t: Teardown, koa: Koa): Promise<Served> {
-  const http = createServer(koa.callback()).listen(0, "127.0.0.1");
+  // On a busy machine a client would reuse a connection in the moment in which the server closes it.
+  const http = createServer({ keepAliveTimeout: 0 }, koa.callback()).listen(0, "127.0.0.1");
   await new Promise((resolve) => http.once("listening", resolve));
   t.teardown(() => {
     http.closeAllConnections();
