@@ -329,6 +329,7 @@ t.test("a test file that fails is run again, and counts as flaky when it passes 
     return { stdout, outcome: JSON.parse(stdout.trimEnd().split("\n").at(-1)!) as object };
   };
   const flaky = run("fine", "once");
+  t.match(flaky.stdout, /^ok {2}fine\.test\.js {2}\d+\.\d s, cpu \d+\.\d s$/m);
   t.match(flaky.outcome, { code: 0, failed: 0, passed: 4 }, "the assertions of the repeated run count too");
   t.match(flaky.stdout, /not ok 1 - it[^]*FAILED {2}\S*once\.test\.js[^]*FLAKY {2}\S*once\.test\.js: failed once/);
   const broken = run("fine", "always");
