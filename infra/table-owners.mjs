@@ -135,9 +135,7 @@ export const folders = {
         "status_pages",
         "targets",
       ],
-      "tombstones of a purged organisation": ["target_regions", "targets"],
     },
-    writes: { "deletion and restoration reach the agents": ["deleted_targets", "targets"] },
   },
   "monitoring/pipeline": {
     owns: ["on_demand_runs"],

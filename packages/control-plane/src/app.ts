@@ -94,7 +94,7 @@ import { expirationRoutes } from "./monitoring/targets/expiring-api.ts";
 import { expiringPages } from "./monitoring/targets/expiring-pages.ts";
 import { targetBulkRoutes } from "./monitoring/targets/bulk-api.ts";
 import { targetsPages } from "./monitoring/targets/pages.ts";
-import { causesOf, listTags, monitorStates } from "./monitoring/targets/service.ts";
+import { announceTargetsOf, causesOf, listTags, monitorStates } from "./monitoring/targets/service.ts";
 import { targetTools } from "./monitoring/targets/tools.ts";
 
 export interface AppOptions {
@@ -140,7 +140,11 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...shareViewRoutes,
     ...authRoutes,
     ...oauthRoutes,
-    ...tenancyRoutes({ dropHeldNotices, refreshPages: (tx, orgId) => notifyPages(tx.sql, orgId) }),
+    ...tenancyRoutes({
+      announceTargets: announceTargetsOf,
+      dropHeldNotices,
+      refreshPages: (tx, orgId) => notifyPages(tx.sql, orgId),
+    }),
     ...mcpRoutes,
     ...operatorOrgRoutes,
     ...regionRoutes,

@@ -6,6 +6,7 @@ import type { System } from "../platform/context.ts";
 import { purgeSnapshots } from "../alerting/incidents/service.ts";
 import { purgeDeletedOrgs } from "../access/orgs/service.ts";
 import { purgeRefusals } from "../access/plans/service.ts";
+import { deleteTargetsOf } from "../monitoring/targets/service.ts";
 import { purgeShares } from "../publishing/shares/service.ts";
 import { isDoneForDay, markDoneForDay } from "./queries.ts";
 
@@ -22,7 +23,7 @@ export async function nightly(system: System): Promise<boolean> {
   // The day that began at 03:00 UTC last.
   const today = new Date(system.clock.now() - startsAtHour * hourMs).toISOString().slice(0, 10);
   if (await isDoneForDay(system.sql, name, today)) return false;
-  const orgs = await purgeDeletedOrgs(system);
+  const orgs = await purgeDeletedOrgs(system, deleteTargetsOf);
   const entries = await purgeAudit(system);
   const refusals = await purgeRefusals(system);
   const attempts = await purgeAttempts(system);

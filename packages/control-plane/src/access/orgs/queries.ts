@@ -104,12 +104,6 @@ export async function countOwnedOrgs(sql: Db, userId: string): Promise<number> {
   return row!.count;
 }
 
-/** Marks all targets of the organisation as changed, so that their agents are sent updates or tombstones. */
-export async function touchTargets(sql: Db, orgId: string): Promise<void> {
-  await sql`update targets set changed_xid = pg_current_xact_id(), version = version + 1 where org_id = ${orgId}`;
-  await sql`select pg_notify('sm_targets', '')`;
-}
-
 export async function selectPurgeable(sql: Db, deletedBefore: Date): Promise<string[]> {
   const rows = await sql<
     { id: string }[]
@@ -117,21 +111,16 @@ export async function selectPurgeable(sql: Db, deletedBefore: Date): Promise<str
   return rows.map(({ id }) => id);
 }
 
-/**
- * Deletes an organisation with everything in it, unless it was restored meanwhile. Rows keyed by target id alone follow
- * the tombstones.
- */
-export async function purgeOrg(sql: Db, orgId: string, deletedBefore: Date, now: Date): Promise<boolean> {
+/** Locks an organisation that is to be purged; false when it was restored meanwhile. The work may take any time. */
+export async function lockPurgeable(sql: Db, orgId: string, deletedBefore: Date): Promise<boolean> {
   await allowTime(sql, 0);
-  const [locked] = await sql`select id from orgs where id = ${orgId} and deleted_at <= ${deletedBefore} for update`;
-  if (locked === undefined) return false;
-  await sql`
-    insert into deleted_targets (target_id, org_id, deleted_at, regions)
-    select id, org_id, ${now},
-      former_regions || array(select region_id from target_regions r where r.target_id = t.id)
-    from targets t where org_id = ${orgId} on conflict do nothing`;
+  const rows = await sql`select id from orgs where id = ${orgId} and deleted_at <= ${deletedBefore} for update`;
+  return rows.length > 0;
+}
+
+/** Deletes an organisation with everything in it. */
+export async function deleteOrg(sql: Db, orgId: string): Promise<void> {
   await sql`delete from orgs where id = ${orgId}`;
-  return true;
 }
 
 /** What the organisation `o` has of everything that quotas count, by quota. Over the tables of all domains. */

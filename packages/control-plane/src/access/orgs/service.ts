@@ -103,6 +103,8 @@ export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch): Promise<
 
 /** What deleting and restoring an organisation do in other domains, in the same transaction. */
 export interface OrgEffects {
+  /** Has the agents of its monitors start or stop their checks. */
+  announceTargets(tx: System, orgId: string): Promise<unknown>;
   /** Drops cached status pages on every replica. */
   refreshPages(tx: System, orgId: string): Promise<unknown>;
   /** Notices that waited while the organisation was deleted are out of date. */
@@ -113,10 +115,10 @@ export interface OrgEffects {
  * Soft-deletes an organisation for the grace period: members and tokens are refused, checks stop, pages are gone,
  * deliveries are held, late results are dropped. No data is deleted yet. For owners.
  */
-export async function deleteOrg(ctx: Ctx, id: string, effects: Pick<OrgEffects, "refreshPages">): Promise<void> {
+export async function deleteOrg(ctx: Ctx, id: string, effects: Omit<OrgEffects, "dropHeldNotices">): Promise<void> {
   requireScope(ctx, "org:write");
   await change(ctx, id, false, async (own, before) => {
-    await queries.touchTargets(own.sql, id);
+    await effects.announceTargets(own, id);
     await effects.refreshPages(own, id);
     return { ...before, deleted_at: new Date(own.clock.now()) };
   });
@@ -129,7 +131,7 @@ export async function restoreOrg(ctx: Ctx, id: string, effects: OrgEffects): Pro
     if (before.deleted_at === null) return before;
     if (before.deleted_at.getTime() + graceMs(own) <= own.clock.now()) throw notFound();
     await withinOwnerLimit(own);
-    await queries.touchTargets(own.sql, id);
+    await effects.announceTargets(own, id);
     await effects.refreshPages(own, id);
     await effects.dropHeldNotices(own, id);
     return { ...before, deleted_at: null };
@@ -185,13 +187,23 @@ export async function getAuditEntry(ctx: Ctx, id: string, entryId: string): Prom
   return await getEntry(await asOwner(ctx, id), entryId);
 }
 
-/** Deletes organisations whose grace period is over. Returns their number. */
-export async function purgeDeletedOrgs(system: System): Promise<number> {
-  const now = new Date(system.clock.now());
-  const cutoff = new Date(now.getTime() - graceMs(system));
+/**
+ * Deletes organisations whose grace period is over, with everything in them. Returns their number. `deleteTargets` is
+ * called first, in the same transaction: rows keyed by target id alone follow its tombstones.
+ */
+export async function purgeDeletedOrgs(
+  system: System,
+  deleteTargets: (tx: System, orgId: string) => Promise<unknown>,
+): Promise<number> {
+  const cutoff = new Date(system.clock.now() - graceMs(system));
   let purged = 0;
   for (const id of await queries.selectPurgeable(system.sql, cutoff)) {
-    if (await inTransaction(system, async ({ sql }) => await queries.purgeOrg(sql, id, cutoff, now))) purged++;
+    await inTransaction(system, async (tx) => {
+      if (!(await queries.lockPurgeable(tx.sql, id, cutoff))) return;
+      await deleteTargets(tx, id);
+      await queries.deleteOrg(tx.sql, id);
+      purged++;
+    });
   }
   return purged;
 }

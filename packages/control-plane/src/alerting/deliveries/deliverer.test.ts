@@ -260,7 +260,7 @@ t.test("notices of a deleted organisation are held, and dropped when it is resto
   const [channel, other] = [await webhookTo(gone, sink.url), await webhookTo(w.owner, sink.url)];
   const incident = await openIncident(gone, [channel]);
   await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "opened")]);
-  const effects = { dropHeldNotices, refreshPages: async () => {} };
+  const effects = { announceTargets: async () => {}, dropHeldNotices, refreshPages: async () => {} };
   await deleteOrg(gone, gone.orgId, effects);
   await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "escalated")]);
   const mine = await openIncident(w.owner, [other]);

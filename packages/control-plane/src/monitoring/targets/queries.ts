@@ -149,11 +149,11 @@ export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
     where org_id = ${row.org_id} and id = ${row.id}`;
 }
 
-/** Deletes targets, which the caller has locked, and leaves tombstones for the agents that run them. */
-export async function deleteTargets(sql: Db, orgId: string, ids: readonly string[], at: Date): Promise<void> {
+/** Deletes targets, which the caller has locked, and leaves tombstones for their agents. `ids`: null for all. */
+export async function deleteTargets(sql: Db, orgId: string, ids: readonly string[] | null, at: Date): Promise<void> {
+  const chosen = ids === null ? sql`` : sql`and id = any(${arrayOf(ids)}::uuid[])`;
   await sql`
-    with gone as (delete from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])
-      returning id, org_id, former_regions)
+    with gone as (delete from targets where org_id = ${orgId} ${chosen} returning id, org_id, former_regions)
     insert into deleted_targets (target_id, org_id, deleted_at, regions)
     select id, org_id, ${at}, former_regions || array(select region_id from target_regions r
       where r.target_id = gone.id) from gone`;
@@ -176,6 +176,11 @@ export async function replaceRegions(sql: Db, targetId: string, regions: readonl
   await sql`
     insert into target_regions (target_id, region_id) select ${targetId}, r.id
     from unnest(${[...regions]}::text[]) as r (id) on conflict do nothing`;
+}
+
+/** Marks all targets of an organisation as changed: their agents are sent updates, or tombstones. */
+export async function touchTargets(sql: Db, orgId: string): Promise<void> {
+  await sql`update targets set changed_xid = pg_current_xact_id(), version = version + 1 where org_id = ${orgId}`;
 }
 
 /** Wakes the agents' pulls on every replica when the transaction commits. */

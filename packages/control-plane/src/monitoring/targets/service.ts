@@ -103,3 +103,14 @@ export async function listTags(ctx: Ctx, input: TagQuery): Promise<Page<TagCount
 export async function sweepTombstones({ sql, clock }: System): Promise<void> {
   await queries.deleteTombstonesBefore(sql, new Date(clock.now() - dayMs));
 }
+
+/** Has the agents of an organisation that is deleted or restored stop or start its checks. */
+export async function announceTargetsOf({ sql }: System, orgId: string): Promise<void> {
+  await queries.touchTargets(sql, orgId);
+  await queries.announceTargets(sql);
+}
+
+/** Deletes all targets of an organisation, which the caller has locked, and leaves tombstones. */
+export async function deleteTargetsOf({ sql, clock }: System, orgId: string): Promise<void> {
+  await queries.deleteTargets(sql, orgId, null, new Date(clock.now()));
+}

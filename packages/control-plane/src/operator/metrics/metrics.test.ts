@@ -259,7 +259,7 @@ t.test("metrics of the instance: outbox, incidents, agents; absent while the dat
   });
   const held = await openIncident(gone, [await webhookTo(gone, "https://hooks.example.org/")]);
   await writeDeliveries(sql, noon - 5 * hour, [outboxNotice(gone, held, "opened")]);
-  await deleteOrg(gone, gone.orgId, { refreshPages: async () => {} });
+  await deleteOrg(gone, gone.orgId, { announceTargets: async () => {}, refreshPages: async () => {} });
   // The second waits for the first, which is tried again in an hour: neither is overdue.
   await writeDeliveries(sql, noon - 10 * minute, [outboxNotice(ctx, incident, "opened")]);
   await sql`update deliveries set next_attempt_at = ${new Date(noon + hour)} where org_id = ${ctx.orgId}`;
