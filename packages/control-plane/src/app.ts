@@ -153,7 +153,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
 }
 
 /** Every MCP tool, in the order of tools/list. */
-function allTools({ hub, moreTools = [] }: Pick<AppOptions, "hub" | "moreTools">): Tool[] {
+export function allTools({ hub, moreTools = [] }: Pick<AppOptions, "hub" | "moreTools">): Tool[] {
   return [
     ...targetTools,
     ...resultTools,

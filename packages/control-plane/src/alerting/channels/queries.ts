@@ -67,6 +67,23 @@ export async function selectChannels(sql: Db, orgId: string, limit: number, offs
   >`select ${columns(sql)} from channels where org_id = ${orgId} order by id limit ${limit} offset ${offset}`;
 }
 
+/**
+ * Channels with every word in name or kind: names that begin with the first word first, then the oldest. `words` are in
+ * lower case; `total` in every row counts all of them.
+ */
+export async function searchChannels(
+  sql: Db,
+  orgId: string,
+  words: readonly string[],
+  limit: number,
+): Promise<(Pick<ChannelRow, "id" | "name" | "kind"> & { total: number })[]> {
+  return await sql<(Pick<ChannelRow, "id" | "name" | "kind"> & { total: number })[]>`
+    select c.id, c.name, c.kind, count(*) over ()::int as total from channels c
+    where c.org_id = ${orgId}
+      ${words.reduce((before, word) => sql`${before} and position(${word} in lower(c.name || ' ' || c.kind)) > 0`, sql``)}
+    order by not starts_with(lower(c.name), ${words[0] ?? ""}), c.id limit ${limit}`;
+}
+
 export async function countChannels(sql: Db, orgId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`select count(*)::integer as count from channels where org_id = ${orgId}`;
   return row!.count;

@@ -134,6 +134,13 @@ export async function listChannels(ctx: Ctx, { limit, offset }: ChannelListQuery
   return { items: rows.map(present), total, limit, offset };
 }
 
+/** The channels with every word in name or kind, and how many; `words` are in lower case. */
+export async function searchChannels(ctx: Ctx, words: readonly string[], limit: number) {
+  requireScope(ctx, "channels:read");
+  const rows = await queries.searchChannels(ctx.sql, ctx.orgId, words, limit);
+  return { items: rows, total: rows[0]?.total ?? 0 };
+}
+
 /** One channel, secrets masked. Throws CHANNEL_NOT_FOUND. */
 export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
   requireScope(ctx, "channels:read");

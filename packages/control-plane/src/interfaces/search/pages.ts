@@ -7,7 +7,7 @@ export const searchPages = [
     auth: "tenant",
     async handle({ ctx, query }) {
       const q = (query["q"] ?? "").slice(0, 200);
-      return { view: "search/results", data: { q, items: await search(ctx, { q, per_type: 50 }) } };
+      return { view: "search/results", data: { q, ...(await search(ctx, { q, per_type: 50 })) } };
     },
   }),
 ];

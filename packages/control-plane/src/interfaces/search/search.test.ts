@@ -16,7 +16,7 @@ const other = await newOrg(system);
 const monitor = async (ctx: Ctx, name: string, host: string, tags: string[] = []): Promise<string> =>
   (await createTarget(ctx, validate(TargetCreate, { name, tags, check: { type: "tcp", host, port: 443 } }))).id;
 const titles = async (q: string, ctx = owner) =>
-  (await search(ctx, { q, per_type: 10 })).map((it) => `${it.type} ${it.title}`);
+  (await search(ctx, { q, per_type: 10 })).items.map((it) => `${it.type} ${it.title}`);
 
 const checkout = await monitor(owner, "Checkout API", "shop.example.org", ["team/pay"]);
 await monitor(owner, "API of the shop", "api.example.org");
@@ -43,7 +43,7 @@ t.test("a name that begins with the search is first, then a failing monitor", as
   ]);
   await setStatus(owner, checkout, "down");
   t.equal((await titles("example"))[0], "monitor Checkout API");
-  t.match((await search(owner, { q: "checkout", per_type: 1 }))[0], {
+  t.match((await search(owner, { q: "checkout", per_type: 1 })).items[0], {
     state: "down",
     href: `/monitors/${checkout}`,
     detail: "shop.example.org:443",
@@ -68,7 +68,7 @@ t.test("incidents: open ones and those of the last 90 days", async (t) => {
   await addIncident(owner, checkout, { started: now - day, ended: now - day + minute });
   const open = await addIncident(owner, checkout, { started: now - minute });
   await addIncident(other, foreign, { started: now - minute });
-  const incidents = (await search(owner, { q: "econnrefused checkout", per_type: 10 })).filter(
+  const incidents = (await search(owner, { q: "econnrefused checkout", per_type: 10 })).items.filter(
     (it) => it.type === "incident",
   );
   t.match(
@@ -78,10 +78,29 @@ t.test("incidents: open ones and those of the last 90 days", async (t) => {
       [/./, "closed"],
     ],
   );
-  const blank = await search(owner, { q: "  ", per_type: 50 });
+  const blank = (await search(owner, { q: "  ", per_type: 50 })).items;
   t.match(blank[0], { type: "incident", id: open }, "without words: what is open");
   t.ok(
     blank.slice(1).every(({ type }) => type === "page"),
     "and where to go",
   );
+});
+
+t.test("totals count what is beyond per_type, of the caller's organisation alone", async (t) => {
+  const big = await newOrg(system);
+  const ids = [];
+  for (let n = 0; n < 4; n++) {
+    ids.push(await monitor(big, `Shop ${n}`, "shop.example.org"));
+    await createPage(big, { slug: `shop-${n}`, name: `Shop ${n}` });
+    await webhookTo(big, "https://h.test/", `Shop ${n}`);
+    await addIncident(big, ids[n]!, {
+      started: clock.now() - n * day - minute,
+      ...(n < 2 ? {} : { ended: clock.now() }),
+    });
+  }
+  const { items, totals } = await search(big, { q: "shop", per_type: 3 });
+  t.strictSame(totals, { monitor: 4, incident: 4, status_page: 4, channel: 4, page: 0 });
+  t.equal(items.length, 12);
+  const blank = await search(big, { q: "", per_type: 1 });
+  t.match(blank.totals, { monitor: 0, incident: 2, status_page: 0, channel: 0 }, "without words: what is open");
 });

@@ -1,8 +1,8 @@
 import { normaliseText } from "@statusmesh/shared/text";
-import { listChannels } from "../../alerting/channels/service.ts";
+import { searchChannels } from "../../alerting/channels/service.ts";
 import type { Ctx, Scope } from "../../platform/context.ts";
 import { searchIncidents } from "../../alerting/incidents/service.ts";
-import { listPages } from "../../publishing/status-pages/service.ts";
+import { searchPages } from "../../publishing/status-pages/service.ts";
 import { searchMonitors } from "../../monitoring/targets/service.ts";
 import type { SearchQuery, SearchResult } from "./schema.ts";
 
@@ -41,24 +41,43 @@ const consolePages: readonly ConsolePage[] = [
   { href: "/docs", title: "API reference", words: "documentation openapi" },
 ];
 
+/** Results of one type, the best first, and how many match. */
+interface Found {
+  items: SearchResult[];
+  total: number;
+}
+
+const nothing: Found = { items: [], total: 0 };
+
 /**
- * Monitors, incidents, status pages, channels and pages of the console that have every word of `q`. Types that the
- * caller has no scope for are left out. Without words: the pages of the console and open incidents.
+ * Monitors, incidents, status pages, channels and pages of the console that have every word of `q`, at most `per_type`
+ * of each, and how many match by type. Types that the caller has no scope for are left out. Without words: the pages of
+ * the console and open incidents.
  */
 export async function search(
   ctx: Ctx,
   { q, per_type: limit }: Pick<SearchQuery, "q" | "per_type">,
-): Promise<SearchResult[]> {
+): Promise<{ items: SearchResult[]; totals: Record<SearchResult["type"], number> }> {
   const text = normaliseText(q);
   const words = wordsOf(text);
   const may = (scope: Scope): boolean => ctx.unnamedOrg !== true && ctx.scopes.has(scope);
-  const [monitors, incidents, pages, channels] = await Promise.all([
-    may("targets:read") && words.length > 0 ? monitorsOf(ctx, text, limit) : [],
-    may("incidents:read") ? incidentsOf(ctx, words, limit) : [],
-    may("status_page:read") && words.length > 0 ? statusPagesOf(ctx, words, limit) : [],
-    may("channels:read") && words.length > 0 ? channelsOf(ctx, words, limit) : [],
+  const [monitor, incident, statusPage, channel] = await Promise.all([
+    may("targets:read") && words.length > 0 ? monitorsOf(ctx, text, limit) : nothing,
+    may("incidents:read") ? incidentsOf(ctx, words, limit) : nothing,
+    may("status_page:read") && words.length > 0 ? statusPagesOf(ctx, words, limit) : nothing,
+    may("channels:read") && words.length > 0 ? channelsOf(ctx, words, limit) : nothing,
   ]);
-  return [...monitors, ...incidents, ...pages, ...channels, ...consolePagesOf(ctx, words).slice(0, limit)];
+  const page = consolePagesOf(ctx, words);
+  return {
+    items: [...[monitor, incident, statusPage, channel].flatMap(({ items }) => items), ...page.slice(0, limit)],
+    totals: {
+      monitor: monitor.total,
+      incident: incident.total,
+      status_page: statusPage.total,
+      channel: channel.total,
+      page: page.length,
+    },
+  };
 }
 
 const wordsOf = (text: string): string[] =>
@@ -68,82 +87,75 @@ const wordsOf = (text: string): string[] =>
     .filter((word) => word !== "")
     .slice(0, mostWords);
 
-/** The items that have every word, those whose name begins with the first word before the others. */
-function matching<T>(items: readonly T[], words: readonly string[], textOf: (item: T) => string): T[] {
-  const begins = (item: T): number =>
-    textOf(item)
-      .toLowerCase()
-      .startsWith(words[0] ?? "")
-      ? 0
-      : 1;
-  return items
-    .filter((item) => words.every((word) => textOf(item).toLowerCase().includes(word)))
-    .sort((a, b) => begins(a) - begins(b));
+async function monitorsOf(ctx: Ctx, q: string, limit: number): Promise<Found> {
+  const { items, total } = await searchMonitors(ctx, q, limit);
+  return {
+    items: items.map(({ id, name, state, detail }) => ({
+      type: "monitor",
+      id,
+      title: name,
+      detail,
+      state,
+      href: `/monitors/${id}`,
+    })),
+    total,
+  };
 }
 
-async function monitorsOf(ctx: Ctx, q: string, limit: number): Promise<SearchResult[]> {
-  const found = await searchMonitors(ctx, q, limit);
-  return found.map(({ id, name, state, detail }) => ({
-    type: "monitor",
-    id,
-    title: name,
-    detail,
-    state,
-    href: `/monitors/${id}`,
-  }));
-}
-
-/** Without words only open ones: closed incidents would fill an empty search. */
-async function incidentsOf(ctx: Ctx, words: readonly string[], limit: number): Promise<SearchResult[]> {
-  const found = await searchIncidents(ctx, words, limit);
-  return found
-    .filter((incident) => words.length > 0 || incident.ended_at === null)
-    .map((incident) => ({
+async function incidentsOf(ctx: Ctx, words: readonly string[], limit: number): Promise<Found> {
+  const { items, total } = await searchIncidents(ctx, words, limit);
+  return {
+    items: items.map((incident) => ({
       type: "incident",
       id: incident.id,
       title: incident.public_title ?? incident.monitor_name,
       detail: `${incident.started_at.toISOString().slice(0, 16).replace("T", " ")} UTC`,
       state: incident.ended_at === null ? "open" : "closed",
       href: `/incidents/${incident.id}`,
-    }));
+    })),
+    total,
+  };
 }
 
-async function statusPagesOf(ctx: Ctx, words: readonly string[], limit: number): Promise<SearchResult[]> {
-  const { items } = await listPages(ctx, { limit: 1000, offset: 0 });
-  return matching(items, words, ({ name, slug }) => `${name} ${slug}`)
-    .slice(0, limit)
-    .map(({ id, name, slug }) => ({
+async function statusPagesOf(ctx: Ctx, words: readonly string[], limit: number): Promise<Found> {
+  const { items, total } = await searchPages(ctx, words, limit);
+  return {
+    items: items.map(({ id, name, slug }) => ({
       type: "status_page",
       id,
       title: name,
       detail: slug,
       state: null,
       href: `/status-pages/${id}`,
-    }));
+    })),
+    total,
+  };
 }
 
-async function channelsOf(ctx: Ctx, words: readonly string[], limit: number): Promise<SearchResult[]> {
-  const { items } = await listChannels(ctx, { limit: 1000, offset: 0 });
-  return matching(items, words, ({ name, config }) => `${name} ${config.type}`)
-    .slice(0, limit)
-    .map(({ id, name, config }) => ({
+async function channelsOf(ctx: Ctx, words: readonly string[], limit: number): Promise<Found> {
+  const { items, total } = await searchChannels(ctx, words, limit);
+  return {
+    items: items.map(({ id, name, kind }) => ({
       type: "channel",
       id,
       title: name,
-      detail: config.type,
+      detail: kind,
       state: null,
       href: `/channels/${id}/edit`,
-    }));
+    })),
+    total,
+  };
 }
 
+/** The pages that have every word, those whose title begins with the first word before the others. */
 function consolePagesOf(ctx: Ctx, words: readonly string[]): SearchResult[] {
-  const open = consolePages.filter((page) => page.ownersOnly !== true || ctx.role === "owner");
-  return matching(open, words, (page) => `${page.title} ${page.words ?? ""}`).map(({ href, title }) => ({
-    type: "page",
-    id: null,
-    title,
-    detail: null,
-    state: null,
-    href,
-  }));
+  const has = ({ title, words: more = "" }: ConsolePage) => {
+    const text = `${title} ${more}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  };
+  const others = ({ title }: ConsolePage) => Number(!title.toLowerCase().startsWith(words[0] ?? ""));
+  return consolePages
+    .filter((page) => (page.ownersOnly !== true || ctx.role === "owner") && has(page))
+    .sort((a, b) => others(a) - others(b))
+    .map(({ href, title }) => ({ type: "page", id: null, title, detail: null, state: null, href }));
 }

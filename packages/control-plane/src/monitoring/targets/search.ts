@@ -11,9 +11,14 @@ export interface FoundMonitor {
   detail: string;
 }
 
-/** The monitors with every word of `q` in name, address or tags; those whose name begins with it first. */
-export async function searchMonitors(ctx: Ctx, q: string, limit: number): Promise<FoundMonitor[]> {
+/** The monitors with every word of `q` in name, address or tags, and how many; names that begin with it first. */
+export async function searchMonitors(
+  ctx: Ctx,
+  q: string,
+  limit: number,
+): Promise<{ items: FoundMonitor[]; total: number }> {
   requireScope(ctx, "targets:read");
   const rows = await queries.searchTargets(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), q, limit);
-  return rows.map(({ spec, ...row }) => ({ ...row, detail: kindOf(spec).summary(spec) }));
+  const items = rows.map(({ spec, total: _, ...row }) => ({ ...row, detail: kindOf(spec).summary(spec) }));
+  return { items, total: rows[0]?.total ?? 0 };
 }

@@ -82,6 +82,23 @@ export async function selectPages(sql: Db, orgId: string, limit: number, offset:
     limit ${limit} offset ${offset}`;
 }
 
+/**
+ * Pages with every word in name or slug: names that begin with the first word first, then the oldest. `words` are in
+ * lower case; `total` in every row counts all of them.
+ */
+export async function searchPages(
+  sql: Db,
+  orgId: string,
+  words: readonly string[],
+  limit: number,
+): Promise<(Pick<StatusPageRow, "id" | "name" | "slug"> & { total: number })[]> {
+  return await sql<(Pick<StatusPageRow, "id" | "name" | "slug"> & { total: number })[]>`
+    select p.id, p.name, p.slug, count(*) over ()::int as total from status_pages p
+    where p.org_id = ${orgId}
+      ${words.reduce((before, word) => sql`${before} and position(${word} in lower(p.name || ' ' || p.slug)) > 0`, sql``)}
+    order by not starts_with(lower(p.name), ${words[0] ?? ""}), p.created_at, p.id limit ${limit}`;
+}
+
 export async function countPages(sql: Db, orgId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`select count(*)::int as count from status_pages where org_id = ${orgId}`;
   return row!.count;

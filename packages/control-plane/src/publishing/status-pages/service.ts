@@ -58,6 +58,13 @@ export async function listPages(ctx: Ctx, { limit, offset }: Paging): Promise<Pa
   return { items: await present(ctx, rows), total, limit, offset };
 }
 
+/** The pages with every word in name or slug, and how many; `words` are in lower case. */
+export async function searchPages(ctx: Ctx, words: readonly string[], limit: number) {
+  requireScope(ctx, "status_page:read");
+  const rows = await queries.searchPages(ctx.sql, ctx.orgId, words, limit);
+  return { items: rows, total: rows[0]?.total ?? 0 };
+}
+
 /** One page. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */
 export async function getPage(ctx: Ctx, id: string): Promise<StatusPage> {
   requireScope(ctx, "status_page:read");
