@@ -55,7 +55,7 @@ export async function run(): Promise<Measured> {
     const rest = async () =>
       void (await ask(keepAlive, "GET", `${url}/api/v1/targets?limit=20`, { authorization }).then(read));
     const tool = async () =>
-      void (await ask(keepAlive, "POST", `${url}/mcp`, session, call("list_monitors", { limit: 20 })).then(read));
+      void (await ask(keepAlive, "POST", `${url}/mcp`, session, callOf("list_monitors", { limit: 20 })).then(read));
 
     const took = { rest: [] as number[], tool: [] as number[] };
     const cpu = { rest: 0, tool: 0 };
@@ -85,8 +85,8 @@ export async function run(): Promise<Measured> {
       stream.resume();
     }
     for (let n = 0; n < waiting; n++)
-      void ask(many, "POST", `${url}/mcp`, session, call("pause_monitor", { monitor_id: ids[n]! }, n)).then((stream) =>
-        stream.on("error", () => {}).resume(),
+      void ask(many, "POST", `${url}/mcp`, session, callOf("pause_monitor", { monitor_id: ids[n]! }, n)).then(
+        (stream) => stream.on("error", () => {}).resume(),
       );
     await waitFor("the questions", async () => (await countWaiting(sql)) === waiting, { ms: 60_000 });
     const under: number[] = [];
@@ -126,7 +126,7 @@ export async function run(): Promise<Measured> {
 }
 
 /** Headers of an initialised session. */
-async function sessionAt(url: string, authorization: string): Promise<Headers> {
+export async function sessionAt(url: string, authorization: string): Promise<Headers> {
   const headers = { authorization, accept: "application/json, text/event-stream", "content-type": "application/json" };
   const opened = await ask(undefined, "POST", `${url}/mcp`, headers, {
     jsonrpc: "2.0",
@@ -146,7 +146,8 @@ async function sessionAt(url: string, authorization: string): Promise<Headers> {
   };
 }
 
-const call = (name: string, args: object, id = 1) => ({
+/** The request that calls a tool. */
+export const callOf = (name: string, args: object, id = 1) => ({
   jsonrpc: "2.0",
   id,
   method: "tools/call",

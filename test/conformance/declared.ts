@@ -1,4 +1,4 @@
-import { allRoutes } from "@statusmesh/control-plane/app";
+import { allRoutes, allTools } from "@statusmesh/control-plane/app";
 import type { Hub } from "@statusmesh/control-plane/platform/db/notify";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import { openIngest } from "@statusmesh/control-plane/monitoring/pipeline/ingest";
@@ -15,6 +15,9 @@ export const routes: readonly Route[] = allRoutes({
   ingest: openIngest(() => Promise.resolve()),
   draining: new AbortController().signal,
 });
+
+/** Every MCP tool; their handlers are never called. */
+export const tools = allTools({ hub: silentHub });
 
 /** `GET /api/v1/targets/{id}` */
 export const nameOf = ({ method, path }: Pick<Route, "method" | "path">): string => `${method} ${path}`;

@@ -41,6 +41,10 @@ async function oneWins(t: Test, asked: Promise<Answer>[], code: ErrorCode, detai
   for (const { status, body } of answers) if (status >= 300) t.match(body.error, { code, details });
 }
 
+t.test("an idle connection is kept for longer than proxies keep theirs", async (t) => {
+  t.equal((await anonymous.get("/healthz")).headers["keep-alive"], "timeout=75");
+});
+
 t.test("targets, one by one and in bulk together", async (t) => {
   const { home, api } = await onFree();
   const limit = 20;

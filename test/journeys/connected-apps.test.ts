@@ -12,7 +12,10 @@ import { waitFor } from "../harness/wait.ts";
 
 t.setTimeout(240_000);
 
-/** A web app of another origin that connects by a popup; its callbacks redirect on: to a third origin, to a scheme. */
+/**
+ * A web app of another origin that connects by a popup. Its callbacks redirect on: to a third origin, to a scheme, and
+ * `/late` to the third origin when it is asked again.
+ */
 async function serveApp(t: Test) {
   const calls: string[] = [];
   const script = {
@@ -26,7 +29,11 @@ async function serveApp(t: Test) {
       `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     );
     calls.push(pathname);
-    const to = { "/callback": `http://localhost:${port}/done${search}`, "/to-scheme": `journey-app://done${search}` };
+    const done = `http://localhost:${port}/done${search}`;
+    const to = { "/callback": done, "/to-scheme": `journey-app://done${search}`, "/late": done };
+    // The browser stays where it is.
+    if (pathname === "/late" && calls.filter((path) => path === pathname).length === 1)
+      return void response.writeHead(204).end();
     if (pathname in to) return void response.writeHead(302, { location: to[pathname as keyof typeof to] }).end();
     response.setHeader("content-type", "text/html");
     response.end(
@@ -69,7 +76,7 @@ t.test("an app opens its consent page in a popup, is listed and disconnected", a
     return { status: response.status, body: (await response.json()) as Record<string, string> };
   };
   const registered = await send("/oauth/register", {
-    json: { client_name: "Helper", redirect_uris: [redirect, `${client.origin}/to-scheme`] },
+    json: { client_name: "Helper", redirect_uris: [redirect, `${client.origin}/to-scheme`, `${client.origin}/late`] },
   });
   const clientId = registered.body["client_id"]!;
   const verifier = "a-verifier-of-the-journey-with-43-characters";
@@ -122,14 +129,21 @@ t.test("an app opens its consent page in a popup, is listed and disconnected", a
   });
   t.match(tokens, { status: 200, body: { scope: "targets:read incidents:read targets:write" } });
 
+  await consent.goto(authorize(`${client.origin}/late`));
+  await consent.getByRole("button", { name: "Deny" }).click();
+  const link = consent.getByRole("link", { name: "Continue to the app" });
+  await link.waitFor();
+  await client.called("/late");
+  await looksRight(t, consent, "the answer");
+  await link.click();
+  await opener.getByText("error=access_denied").waitFor();
+
   await consent.goto(authorize(`${client.origin}/to-scheme`));
   await consent.getByRole("button", { name: "Deny" }).click();
-  // The browser has no program for the scheme of that callback, so the page with the link stays.
-  const link = consent.getByRole("link", { name: "Continue to the app" });
   await link.waitFor();
   await client.called("/to-scheme");
   t.match(await link.getAttribute("href"), `${client.origin}/to-scheme?error=access_denied`);
-  await looksRight(t, consent, "the answer");
+  // From here on Chromium asks "Open journey-app?" in a dialog of its own, which takes all input of this window.
 
   const apps = await openPage(t, own);
   await apps.goto("/settings/connected-apps");

@@ -160,7 +160,8 @@ t.test("monitors of one host that fail together in several batches are one messa
   const pairs = await incidentsOf(w, "db.example.org", 30, [chat]);
   for (const first of [0, 5, 10, 20]) {
     await write(w, pairs.slice(first, first < 10 ? first + 5 : first + 10), "opened");
-    await later(w, 900);
+    // The first ones are held until the fourth batch, even when the deliverer looks before it is written.
+    await later(w, 600);
   }
   await later(w, 2_000);
   await allDelivered(w);

@@ -3,7 +3,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { validate } from "@statusmesh/shared/validate";
 import type { Ctx, Scope } from "../../platform/context.ts";
 import { createWindow } from "../../alerting/maintenance/service.ts";
-import { createPage, addComponent } from "../../publishing/status-pages/service.ts";
+import { addComponent, createPage, deletePage } from "../../publishing/status-pages/service.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { createTarget } from "../../monitoring/targets/service.ts";
 import { hour, minute } from "../../testing/clock.ts";
@@ -356,6 +356,25 @@ t.test("tools", async (t) => {
       await setStatus(ctx, seen[seen.length / 3 - 1]!, "up");
     } while (cursor !== undefined);
     t.strictSame(seen, made.toReversed());
+  });
+
+  await t.test("a page neither loses nor repeats a status page when one is deleted", async (t) => {
+    const ctx = await newOrg(system);
+    const made: string[] = [];
+    for (let n = 0; n < 5; n++) {
+      made.push((await createPage(ctx, { slug: `kept-${n}-${newId().slice(-12)}`, name: `Page ${n}` })).id);
+      clock.advance(1000);
+    }
+    const headers = await mcp.session(await mcp.token(ctx));
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = (await result("list_status_pages", { limit: 2, cursor }, headers)).structuredContent;
+      seen.push(...page.status_pages.map(({ page_id }: { page_id: string }) => page_id));
+      cursor = page.next_cursor;
+      await deletePage(ctx, seen[0]!).catch(() => undefined);
+    } while (cursor !== undefined);
+    t.strictSame(seen, made);
   });
 
   await t.test("errors are the newest ones, words and causes are filters", async (t) => {

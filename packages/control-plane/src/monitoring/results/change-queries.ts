@@ -106,6 +106,26 @@ export async function selectChanges(
   });
 }
 
+/**
+ * Regions that failed at the end of the stored hours before `hour`; null when hours before it are marked or not stored.
+ */
+export async function selectFailingAt(sql: Db, target: ResultTarget, hour: Date): Promise<string[] | null> {
+  if (target.counted_to === null || target.counted_to < hour) return null;
+  const [row] = await sql<{ regions: string[]; marked: boolean }[]>`
+    select exists (select from rollup_dirty d where d.target_id = ${target.id} and d.hour < ${hour}) as marked,
+      array(
+        select r.region
+        from (select distinct region from changes_hourly where target_id = ${target.id} and hour < ${hour}) r
+        cross join lateral (
+          select h.changes from changes_hourly h
+          where h.target_id = ${target.id} and h.hour < ${hour} and h.region = r.region and h.changes <> ''
+          order by h.hour desc limit 1
+        ) last
+        where get_byte(last.changes, length(last.changes) - 1) % 2 = 1
+      ) as regions`;
+  return row!.marked ? null : row!.regions;
+}
+
 /** Cause, or else error, of the given runs of the target, by position; null without one. */
 export async function selectErrors(
   sql: Db,
@@ -139,4 +159,28 @@ export async function countByHour(sql: Db, orgId: string, target: ResultTarget, 
       ) n
     ) c`;
   return row!.count;
+}
+
+/**
+ * The start of the oldest stored hour from which on at most `most` results are stored; null for none. Marked hours are
+ * left out of the sum.
+ */
+export async function hourOfDepth(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  hours: Range,
+  region: string | null,
+  most: number,
+): Promise<Date | null> {
+  const [row] = await sql<{ hour: Date | null }[]>`
+    select min(c.hour) as hour
+    from (
+      select h.hour, sum(sum(h.results)) over (order by h.hour desc) as results
+      from changes_hourly h
+      where ${summed(sql, orgId, target, { hours, runs: [] }, region)}
+      group by h.hour
+    ) c
+    where c.results <= ${most}`;
+  return row!.hour;
 }

@@ -47,10 +47,12 @@ export async function selectLatency(
     order by 1, 2`;
 }
 
-/** Latency of one hour, or part of it, in one region: rows of the same hour and region add up. */
-export interface LatencyHourRow {
-  hour: Date;
+/** Latency of the hours of one slice. */
+export interface LatencySliceRow {
+  /** Empty when regions are combined. */
   region: string;
+  /** Start of the slice, Unix seconds. */
+  t: number;
   samples: number;
   /** Sums in ms, and the number of runs with the phase. */
   total_sum: number;
@@ -62,8 +64,8 @@ export interface LatencyHourRow {
   connect_n: number;
   tls_n: number;
   ttfb_n: number;
-  /** See sketch.ts. */
-  sketch: Uint8Array;
+  /** The sketches of the hours (sketch.ts), each after its length as a 4-byte integer, big-endian. */
+  sketches: Buffer;
 }
 
 /** LEB128 of a number below 2^14. */
@@ -73,7 +75,7 @@ const varint = (sql: Db, n: Fragment) =>
       else set_byte(set_byte('\\x0000'::bytea, 0, ${n} % 128 + 128), 1, ${n} / 128) end`;
 
 /**
- * Latency of one target by the hour of the slot and region, as {@link LatencyHourRow}, from results; for a lateral
+ * Latency of one target by the hour of the slot and region, as in latency_hourly, from results; for a lateral
  * join. `target`, `from` and `to` may name columns of the outer query. Summing in the database keeps the values out of
  * this process: an hour of 10,000 targets with a check per minute is 600,000 values, and 2.1 s here.
  */
@@ -106,25 +108,44 @@ export const latencyColumns = (sql: Db) =>
   sql`
     hour, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n, ttfb_n, sketch`;
 
+/** Slices of whole hours. */
+export interface Slicing {
+  bucketSecs: number;
+  /** Start of the first slice, Unix seconds: it also takes the hour in which the range starts. */
+  firstSecs: number;
+  byRegion: boolean;
+}
+
 /**
- * Latency by hour and region: rolled-up hours as they are, the rest from the results, including hours marked by late
- * results.
+ * Latency in slices, without empty ones: rolled-up hours as they are, the rest from the results, including hours marked
+ * by late results. Hours are summed up here: to parse 6,480 rows took the client 80 ms.
  */
-export async function selectLatencyHours(
+export async function selectLatencySlices(
   sql: Db,
   orgId: string,
   target: ResultTarget,
   sources: Sources,
   region: string | null,
-): Promise<LatencyHourRow[]> {
+  { bucketSecs, firstSecs, byRegion }: Slicing,
+): Promise<LatencySliceRow[]> {
   const own = sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})`;
-  return await sql<LatencyHourRow[]>`
-    select ${latencyColumns(sql)} from latency_hourly h where ${summed(sql, orgId, target, sources, region)}
-    union all
-    select ${latencyColumns(sql)}
-    from (${unsummed(sql, target, sources)}) as part ("from", "to")
-    cross join lateral (${latencyOfRuns(sql, own, sql`part."from"`, sql`part."to"`)}) n
-    where ${region}::text is null or n.region = ${region}`;
+  return await sql<LatencySliceRow[]>`
+    select case when ${byRegion} then h.region else '' end as region,
+      greatest(${firstSecs}::float8, floor(extract(epoch from h.hour) / ${bucketSecs}::int) * ${bucketSecs}::int)::float8
+        as t,
+      sum(h.samples)::int as samples, sum(h.total_sum) as total_sum, sum(h.dns_sum) as dns_sum,
+      sum(h.connect_sum) as connect_sum, sum(h.tls_sum) as tls_sum, sum(h.ttfb_sum) as ttfb_sum,
+      sum(h.dns_n)::int as dns_n, sum(h.connect_n)::int as connect_n, sum(h.tls_n)::int as tls_n,
+      sum(h.ttfb_n)::int as ttfb_n, string_agg(int4send(length(h.sketch)) || h.sketch, ''::bytea) as sketches
+    from (
+      select ${latencyColumns(sql)} from latency_hourly h where ${summed(sql, orgId, target, sources, region)}
+      union all
+      select ${latencyColumns(sql)}
+      from (${unsummed(sql, target, sources)}) as part ("from", "to")
+      cross join lateral (${latencyOfRuns(sql, own, sql`part."from"`, sql`part."to"`)}) n
+      where ${region}::text is null or n.region = ${region}
+    ) h
+    group by 1, 2`;
 }
 
 /** Regions that ran in the range, by slot, also those without a success; sorted. */

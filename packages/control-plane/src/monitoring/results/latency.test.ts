@@ -8,7 +8,7 @@ import { addResults, newTarget, type SceneResult } from "../../testing/scene.ts"
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
 import { latencyByRegion, latencySeries } from "./latency.ts";
-import { type LatencyHourRow, latencyOfRuns } from "./latency-queries.ts";
+import { latencyOfRuns } from "./latency-queries.ts";
 import { markLate } from "./late.ts";
 import type { LatencyBucket } from "./schema.ts";
 import * as service from "./service.ts";
@@ -66,7 +66,7 @@ t.test(
             runs.map(({ at, ...rest }) => ({ at: today + at * minute, ...rest })),
           );
           const rows = await sql<
-            LatencyHourRow[]
+            { sketch: Uint8Array; samples: number }[]
           >`${latencyOfRuns(sql, sql`${id}`, sql`${new Date(today)}`, sql`${new Date(today + 3 * hour)}`)}`;
           const shuffledRows = rows.map((row, n) => ({ row, key: order[n] ?? 0 })).toSorted((a, b) => a.key - b.key);
           const histogram = emptyHistogram();
@@ -96,7 +96,7 @@ t.test("a sketch without a value, with one, and with many of one", async (t) => 
     Array.from({ length: 400 }, (_, n) => ({ at: today + n, total: n === 0 ? 3000 : 20 })),
   );
   const [row] = await sql<
-    LatencyHourRow[]
+    { sketch: Uint8Array; samples: number }[]
   >`${latencyOfRuns(sql, sql`${id}`, sql`${new Date(today)}`, sql`${new Date(today + hour)}`)}`;
   const histogram = emptyHistogram();
   addSketch(histogram, row!.sketch);

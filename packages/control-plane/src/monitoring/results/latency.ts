@@ -3,10 +3,10 @@ import { type Ctx, type OrgReader, requireScope } from "../../platform/context.t
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { isByHour, type Sources, sourcesOf } from "./hours.ts";
 import {
-  type LatencyHourRow,
   type LatencyRow,
+  type LatencySliceRow,
   selectLatency,
-  selectLatencyHours,
+  selectLatencySlices,
   selectRegions,
 } from "./latency-queries.ts";
 import type { ResultTarget } from "./queries.ts";
@@ -14,7 +14,7 @@ import type { Range } from "./range.ts";
 import { type RangeInput, resolve, roundMs } from "./resolve.ts";
 import { inTurn } from "./turns.ts";
 import type { LatencyBucket, LatencySeries, RegionLatency } from "./schema.ts";
-import { addSketch, emptyHistogram, type Histogram, percentiles } from "./sketch.ts";
+import { addSketches, emptyHistogram, percentiles } from "./sketch.ts";
 
 /** Percentiles of a bucket, as shares. */
 const shares = [0.5, 0.95, 0.99] as const;
@@ -78,12 +78,13 @@ async function latencyRows(
   // Without raw results nothing is finer than an hour.
   const width = Math.max(bucketSecs, hourSecs);
   const sources = sourcesOf(range, target.counted_to);
+  const slicing = { bucketSecs: width, firstSecs: sliceOf(range.from.getTime(), width) / 1000, byRegion };
   return {
     target,
     range,
     sources,
     bucketSecs: width,
-    rows: await gather(range, width, await selectLatencyHours(ctx.sql, ctx.orgId, target, sources, region), byRegion),
+    rows: await presentSlices(await selectLatencySlices(ctx.sql, ctx.orgId, target, sources, region, slicing)),
   };
 }
 
@@ -96,44 +97,17 @@ function bucketSeconds({ from, to }: Range): number {
 const sliceOf = (atMs: number, bucketSecs: number): number =>
   Math.floor(atMs / (bucketSecs * 1000)) * bucketSecs * 1000;
 
-/** A slice that hours are added to. */
-interface Slice extends Omit<LatencyHourRow, "hour" | "sketch"> {
-  t: number;
-  histogram: Histogram;
-}
-
-/**
- * Adds hours to slices. A slice takes the hours that start in it; the first slice also the hour in which the range
- * starts.
- */
-async function gather(
-  range: Range,
-  bucketSecs: number,
-  hours: readonly LatencyHourRow[],
-  byRegion: boolean,
-): Promise<LatencyRow[]> {
-  const first = sliceOf(range.from.getTime(), bucketSecs);
-  const slices = new Map<string, Slice>();
-  await mapInTurns(hours, ({ hour, sketch, ...sums }) => {
-    const t = Math.max(first, sliceOf(hour.getTime(), bucketSecs));
-    const region = byRegion ? sums.region : "";
-    const slice = slices.get(`${t} ${region}`);
-    if (slice === undefined) {
-      const histogram = emptyHistogram();
-      addSketch(histogram, sketch);
-      slices.set(`${t} ${region}`, { ...sums, t, region, histogram });
-      return;
-    }
-    addSketch(slice.histogram, sketch);
-    for (const name of sumNames) slice[name] += sums[name];
-  });
-  return await mapInTurns([...slices.values()], (slice) => {
-    const [p50, p95, p99] = percentiles(slice.histogram, shares);
+/** Percentiles and means of slices. */
+const presentSlices = (slices: readonly LatencySliceRow[]): Promise<LatencyRow[]> =>
+  mapInTurns(slices, (slice) => {
+    const histogram = emptyHistogram();
+    addSketches(histogram, slice.sketches);
+    const [p50, p95, p99] = percentiles(histogram, shares);
     const mean = (phase: "dns" | "connect" | "tls" | "ttfb") =>
       slice[`${phase}_n`] === 0 ? null : slice[`${phase}_sum`] / slice[`${phase}_n`];
     return {
       region: slice.region,
-      t: slice.t / 1000,
+      t: slice.t,
       percentiles: [p50!, p95!, p99!],
       avg: slice.total_sum / slice.samples,
       dns: mean("dns"),
@@ -143,20 +117,6 @@ async function gather(
       samples: slice.samples,
     };
   });
-}
-
-const sumNames = [
-  "samples",
-  "total_sum",
-  "dns_sum",
-  "connect_sum",
-  "tls_sum",
-  "ttfb_sum",
-  "dns_n",
-  "connect_n",
-  "tls_n",
-  "ttfb_n",
-] as const;
 
 /** Every slice that overlaps the range, in order; slices without a row are gaps. */
 function fill(range: Range, bucketSecs: number, rows: readonly LatencyRow[]): LatencyBucket[] {

@@ -159,3 +159,28 @@ function failuresAt(region: string, failing: Buffer, at: number, hour: number): 
     down: (runs & 1) === 1,
   };
 }
+
+/**
+ * The time from which on periods that are read from an hour on are those of the whole history: failing runs from before
+ * it have ended. `failing` are the regions that failed at the hour, `lastRun` is when the last run of an earlier slot is
+ * over. Infinity when it cannot be told.
+ */
+export function settledAt(regions: readonly RegionChanges[], failing: readonly string[], lastRun: number): number {
+  return failing.reduce((settled, name) => {
+    const own = regions.find(({ region }) => region === name);
+    return Math.max(settled, own === undefined ? Infinity : firstUp(own.changes));
+  }, lastRun);
+}
+
+/** When the first passing stretch starts; Infinity for none. */
+function firstUp(changes: Buffer): number {
+  for (let at = 0; at < changes.length;) {
+    const hour = changes.readInt32BE(at) * hourMs;
+    const end = at + 12 + 4 * changes.readInt32BE(at + 4);
+    for (at += 12; at < end; at += 4) {
+      const change = changes.readInt32BE(at);
+      if ((change & 1) === 0) return hour + (change >> 1);
+    }
+  }
+  return Infinity;
+}

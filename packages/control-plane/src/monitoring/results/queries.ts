@@ -3,6 +3,7 @@ import type { CheckStatus } from "@statusmesh/shared/result";
 import { longestDelayMs } from "@statusmesh/shared/schedule";
 import { minuteMs } from "@statusmesh/shared/time";
 import { arrayOf } from "../../platform/db/array.ts";
+import { inPortions } from "../../platform/db/portions.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
 import { intervalsOf } from "./issued-slot-queries.ts";
@@ -90,7 +91,7 @@ export async function selectResults(
 ): Promise<ResultRow[]> {
   const depth = offset + limit - 1;
   const slots = slotsOf(sql, orgId, target, surelyIn(target, range), region);
-  return await sql<ResultRow[]>`
+  return await inPortions(sql<ResultRow[]>`
     select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size,
       r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.recheck
     ${rowsOf(sql, orgId, target, range, region)}
@@ -98,7 +99,7 @@ export async function selectResults(
         (select r.scheduled_at ${slots} order by r.scheduled_at desc limit 1 offset ${depth}), '-infinity')
         - ${`${(delayMs(target) + slackMs) / 1000} s`}::interval
     order by r."timestamp" desc, r.scheduled_at desc, r.region
-    limit ${limit} offset ${offset}`;
+    limit ${limit} offset ${offset}`);
 }
 
 /** Failing and degraded runs in the range, newest first; not those that count in no figure. */

@@ -8,6 +8,7 @@ import { addResults, newTarget, type SceneResult } from "../../testing/scene.ts"
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { createTarget, updateTarget } from "../targets/service.ts";
 import { hourOf } from "./late.ts";
+import { rollUp } from "./rollup.ts";
 import { resultRoutes } from "./api.ts";
 import * as service from "./service.ts";
 
@@ -76,6 +77,32 @@ t.test("results are listed newest first, in pages, with the exact total", async 
     { total: 2 },
     "from belongs to the range, to does not",
   );
+});
+
+t.test("a page at a deep offset equals that part of all rows, with late runs and marked hours", async (t) => {
+  const id = await newTarget(ctx);
+  const rows = Array.from({ length: 2400 }, (_, n) => ({
+    at: noon - 21 * hour + (n >> 1) * minute,
+    late: (n * 7919) % 90_000,
+    region: n % 2 === 0 ? "eu" : "us",
+  }));
+  await addResults(ctx, id, rows.slice(10));
+  await sql`insert into rollup_progress (next_hour) values (${new Date(noon - 21 * hour)})`;
+  t.teardown(() => sql`truncate rollup_progress, rollup_dirty`);
+  await rollUp(system);
+  await addResults(ctx, id, rows.slice(0, 10));
+  await sql`
+    insert into rollup_dirty (target_id, hour)
+    select ${id}, h from unnest(${[20, 3, 2].map((n) => iso(noon - n * hour))}::timestamptz[]) h`;
+  const oldest = rows.map(({ at, late, region }) => `${iso(at + late)} ${region}`).sort();
+  for (const offset of [1999, 2000, 2001, 2100, 2390, 2400, 9000]) {
+    const path = `/api/v1/targets/${id}/results?from=${iso(noon - day)}&limit=20&offset=${offset}`;
+    const { items, total } = (await ask("GET", path)).body;
+    const found = items.map((it: { timestamp: string; region: string }) => `${it.timestamp} ${it.region}`);
+    t.equal(total, 2400);
+    const wanted = oldest.slice(Math.max(0, 2400 - offset - 20), Math.max(0, 2400 - offset));
+    t.strictSame(found.sort(), wanted, `offset ${offset}`);
+  }
 });
 
 t.test(

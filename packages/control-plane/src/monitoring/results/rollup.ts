@@ -8,7 +8,7 @@ import * as queries from "./rollup-queries.ts";
 /** An ingest transaction lasts at most 30 s, and the clocks of two replicas may be a minute apart. */
 const settleMs = 120_000;
 const marksAtOnce = 500;
-/** An hour of 10,000 targets takes seconds, on a slow disk minutes. */
+/** An hour of 10,000 targets takes seconds, on a slow disk minutes; so do 500 hours of one with ten regions. */
 const statementMs = 600_000;
 
 /**
@@ -54,6 +54,7 @@ async function repairMarked(system: System): Promise<number> {
     const nextHour = await queries.lockProgress(sql);
     if (nextHour === null) return 0;
     // Marks are consumed without waiting for locks, and before the counting, which therefore sees their rows.
+    await allowTime(sql, statementMs);
     const marks = await queries.takeDirty(sql, nextHour, marksAtOnce);
     if (marks.length === 0) return 0;
     await queries.rollMarked(sql, marks);

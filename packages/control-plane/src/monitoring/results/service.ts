@@ -2,11 +2,12 @@ import { createHash } from "node:crypto";
 import { measuredPart } from "@statusmesh/shared/result";
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
+import { mapInTurns } from "../../platform/http/turns.ts";
 import type { Page } from "../../platform/http/wire.ts";
-import { countByHour, selectChanges, selectErrors } from "./change-queries.ts";
+import { countByHour, hourOfDepth, selectChanges, selectErrors, selectFailingAt } from "./change-queries.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
 import { hourOf } from "./late.ts";
-import { type Period, type Periods, periodsOf } from "./periods.ts";
+import { type Period, type Periods, periodsOf, settledAt } from "./periods.ts";
 import { selectOrgCounts } from "./org-count-queries.ts";
 import * as overview from "./overview-queries.ts";
 import * as queries from "./queries.ts";
@@ -26,6 +27,11 @@ export { parseRange };
 export { probedSpans } from "./probed.ts";
 export type { Counts } from "./queries.ts";
 
+/** From this offset on whole hours are skipped by their counts. */
+const deepOffset = 2_000;
+/** Tries to find the hour of an offset: counts of marked hours are known only afterwards. */
+const mostTries = 5;
+
 /** Results of a target, newest first. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE, like every function here. */
 export async function listResults(
   ctx: Ctx,
@@ -44,9 +50,33 @@ export async function readResults(
 ): Promise<Page<CheckResult>> {
   const { target, range, region } = await resolve(reader, targetId, input);
   const { sql, orgId } = reader;
-  const rows = await queries.selectResults(sql, orgId, target, range, region, input.limit, input.offset);
+  const { limit, offset } = input;
   const total = await countAll(reader, target, range, region);
-  return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
+  const { before, skipped } = await skip(reader, target, range, region, Math.min(offset, total));
+  const part = { from: range.from, to: before };
+  const rows = await queries.selectResults(sql, orgId, target, part, region, limit, offset - skipped);
+  return { items: await mapInTurns(rows, present), total, limit, offset };
+}
+
+/** A time in the range with `skipped` results after it, at most `offset`: whole hours of them are not read. */
+async function skip(reader: OrgReader, target: ResultTarget, range: Range, region: string | null, offset: number) {
+  const none = { before: range.to, skipped: 0 };
+  if (offset < deepOffset) return none;
+  const { hours } = sourcesOf(surelyIn(target, range), target.counted_to);
+  if (hours === null) return none;
+  const newest = { from: new Date(hours.to.getTime() - slackMs), to: range.to };
+  let most = offset - (await countAll(reader, target, newest, region));
+  for (let tried = 0; tried < mostTries && most > 0; tried++) {
+    const hour = await hourOfDepth(reader.sql, reader.orgId, target, hours, region, most);
+    if (hour === null) return none;
+    // Runs of earlier slots are over by then.
+    const before = new Date(hour.getTime() + delayMs(target));
+    if (before >= range.to) return none;
+    const skipped = await countAll(reader, target, { from: before, to: range.to }, region);
+    if (skipped <= offset) return { before, skipped };
+    most -= skipped - offset;
+  }
+  return none;
 }
 
 /** Number of results in the range; long ranges take stored whole hours. */
@@ -97,12 +127,12 @@ export async function readPeriods(
   const { target, range } = await resolve(reader, targetId, input);
   const { limit, offset, ongoing_only: ongoing } = input;
   const { sql, orgId, clock } = reader;
+  const end = new Date(hourOf(clock.now()) + dayMs);
   const changesIn = async (part: Range, withFailing: boolean) => {
     return await selectChanges(sql, orgId, target, sourcesOf(part, target.counted_to), withFailing);
   };
-  // All of the history, so that a period is the same one in every range.
-  const end = new Date(hourOf(clock.now()) + dayMs);
-  const all = await periodsOf(await changesIn({ from: new Date(0), to: end }, false));
+  const around = await periodsAround(reader, target, range, ongoing, end);
+  const all = around ?? (await periodsOf(await changesIn({ from: new Date(0), to: end }, false)));
   const { first, total } = overlapping(all, range, ongoing);
   const last = first + total - offset;
   const shown = { from: Math.max(first, last - limit), to: last };
@@ -119,10 +149,37 @@ export async function readPeriods(
     target,
     page.map(({ lastRegion, lastSlot }) => ({ region: lastRegion, slotMs: lastSlot })),
   );
-  const items = page.map((failed, at) =>
+  const items = await mapInTurns(page, (failed, at) =>
     presentPeriod(targetId, { ...failed, start: starts[at]!, end: ends[at]! }, errors[at]!),
   );
   return { items: items.reverse(), total, limit, offset };
+}
+
+/**
+ * The periods from a day before the range to a day after it, or to `end`; null when one that overlaps the range may
+ * reach further: a period is the same one in every range.
+ */
+async function periodsAround(
+  { sql, orgId }: OrgReader,
+  target: ResultTarget,
+  range: Range,
+  ongoing: boolean,
+  end: Date,
+): Promise<Periods | null> {
+  const from = new Date(hourOf(range.from.getTime() - dayMs - delayMs(target)));
+  const to = new Date(Math.min(hourOf(range.to.getTime()) + dayMs, end.getTime()));
+  const failing = from < to ? await selectFailingAt(sql, target, from) : null;
+  if (failing === null) return null;
+  const changes = await selectChanges(sql, orgId, target, sourcesOf({ from, to }, target.counted_to), false);
+  const settled = settledAt(changes, failing, from.getTime() + delayMs(target));
+  // What fails at the end of a part may go on after it.
+  const isPart = to < end;
+  const found = await periodsOf(isPart ? changes.map((region) => ({ ...region, probed: true })) : changes);
+  const { first, total } = overlapping(found, range, ongoing);
+  const start = found.starts[first] ?? Infinity;
+  const last = total === 0 ? -Infinity : found.ends[first + total - 1]!;
+  const isWhole = settled <= range.from.getTime() && settled <= start;
+  return isWhole && (!isPart || last < to.getTime() - slackMs) ? found : null;
 }
 
 /** The disjoint periods that overlap the range: position of the first, and their number. */

@@ -41,6 +41,15 @@ export function addSketch(histogram: Histogram, sketch: Uint8Array): void {
   }
 }
 
+/** Adds stored sketches, each after its length as a 4-byte integer, big-endian. */
+export function addSketches(histogram: Histogram, sketches: Buffer): void {
+  for (let at = 0; at < sketches.length;) {
+    const end = at + 4 + sketches.readUInt32BE(at);
+    addSketch(histogram, sketches.subarray(at + 4, end));
+    at = end;
+  }
+}
+
 /**
  * Percentiles of the histogram, ms, for ascending shares (0.5 is the median); zeros for an empty one. It interpolates
  * between two values as percentile_cont of SQL, so each is within {@link relativeError} of that.

@@ -1,8 +1,8 @@
 import Type from "typebox";
-import { csv, csvReply } from "../../platform/http/csv.ts";
+import { csvReply } from "../../platform/http/csv.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { ExpirationCsvQuery, ExpirationPage, ExpirationQuery } from "./expiring-schema.ts";
-import { allExpirations, listExpirations } from "./expiring.ts";
+import { expirationsCsv, listExpirations } from "./expiring.ts";
 
 const shared = { method: "GET", auth: "tenant", scope: "targets:read", tag: "Targets" } as const;
 
@@ -27,24 +27,6 @@ export const expirationRoutes: Route[] = [
     query: ExpirationCsvQuery,
     replies: { 200: Type.String({ description: "CSV (RFC 4180) with a header line" }) },
     mediaType: "text/csv",
-    handle: async ({ ctx, query }) => {
-      const items = await allExpirations(ctx, query.level);
-      return csvReply(
-        "expirations.csv",
-        csv(
-          ["target_id", "monitor_name", "kind", "subject", "expires_at", "days_remaining", "level", "enabled"],
-          items.map((one) => [
-            one.target_id,
-            one.monitor_name,
-            one.kind,
-            one.subject,
-            one.expires_at,
-            one.days_remaining,
-            one.level,
-            one.enabled,
-          ]),
-        ),
-      );
-    },
+    handle: async ({ ctx, query }) => csvReply("expirations.csv", await expirationsCsv(ctx, query.level)),
   }),
 ];

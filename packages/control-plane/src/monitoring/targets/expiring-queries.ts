@@ -22,21 +22,36 @@ export interface ExpirationRow {
   level: ExpirationLevel;
 }
 
-/** Earliest expiry first. */
-export async function selectExpirations(
+/** Ids of a page, earliest expiry first. */
+export async function selectExpiringIds(
   sql: Db,
   orgId: string,
   now: Date,
   level: ExpirationLevel | null,
   limit: number,
   offset: number,
-): Promise<ExpirationRow[]> {
-  return await sql<ExpirationRow[]>`
-    select t.id, t.name, t.spec, t.enabled, s.details, s.expires_at, ${levelAt(sql, now)} as level
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select t.id
     from targets t join target_states s on s.target_id = t.id
     where t.org_id = ${orgId} and s.expires_at is not null
       and (${level}::text is null or ${levelAt(sql, now)} = ${level})
     order by s.expires_at, lower(t.name), t.id limit ${limit} offset ${offset}`;
+  return rows.map(({ id }) => id);
+}
+
+/** The given ones, earliest expiry first. */
+export async function selectExpirations(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  ids: readonly string[],
+): Promise<ExpirationRow[]> {
+  return await sql<ExpirationRow[]>`
+    select t.id, t.name, t.spec, t.enabled, s.details, s.expires_at, ${levelAt(sql, now)} as level
+    from targets t join target_states s on s.target_id = t.id
+    where t.org_id = ${orgId} and t.id = any(${[...ids]}::uuid[]) and s.expires_at is not null
+    order by s.expires_at, lower(t.name), t.id`;
 }
 
 export async function countExpirations(

@@ -1,12 +1,15 @@
+import type { Readable } from "node:stream";
 import { kindOf } from "@statusmesh/shared/checks";
 import { daysLeft } from "@statusmesh/shared/checks/details";
 import { type Ctx, requireScope } from "../../platform/context.ts";
+import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./expiring-queries.ts";
 import type { Expiration, ExpirationLevel, ExpirationQuery } from "./expiring-schema.ts";
 
-/** Rows of the CSV at most. */
+/** Rows of the CSV at most, and those read at a time. */
 const mostRows = 100_000;
+const pageRows = 1000;
 
 export interface ExpirationList extends Page<Expiration> {
   /** Number of all, per level. */
@@ -17,19 +20,44 @@ export interface ExpirationList extends Page<Expiration> {
 export async function listExpirations(ctx: Ctx, { level, limit, offset }: ExpirationQuery): Promise<ExpirationList> {
   requireScope(ctx, "targets:read");
   const now = new Date(ctx.clock.now());
-  const [rows, tallies] = await Promise.all([
-    queries.selectExpirations(ctx.sql, ctx.orgId, now, level ?? null, limit, offset),
+  const [ids, tallies] = await Promise.all([
+    queries.selectExpiringIds(ctx.sql, ctx.orgId, now, level ?? null, limit, offset),
     queries.countExpirations(ctx.sql, ctx.orgId, now),
   ]);
+  const rows = await queries.selectExpirations(ctx.sql, ctx.orgId, now, ids);
   const counts: ExpirationList["counts"] = { critical: 0, warning: 0, ok: 0 };
   for (const tally of tallies) counts[tally.level] = tally.count;
   const total = level === undefined ? counts.critical + counts.warning + counts.ok : counts[level];
   return { items: rows.map((row) => present(row, now.getTime())), total, limit, offset, counts };
 }
 
-/** All of them, for the CSV. */
-export async function allExpirations(ctx: Ctx, level: ExpirationLevel | undefined): Promise<Expiration[]> {
-  return (await listExpirations(ctx, { ...(level === undefined ? {} : { level }), limit: mostRows, offset: 0 })).items;
+const csvHead = [
+  "target_id",
+  "monitor_name",
+  "kind",
+  "subject",
+  "expires_at",
+  "days_remaining",
+  "level",
+  "enabled",
+] as const;
+
+/** All of them as CSV, in the order of the list. The order is read at once, the rows while they are sent. */
+export async function expirationsCsv(ctx: Ctx, level: ExpirationLevel | undefined): Promise<Readable> {
+  requireScope(ctx, "targets:read");
+  const now = new Date(ctx.clock.now());
+  const ids = await queries.selectExpiringIds(ctx.sql, ctx.orgId, now, level ?? null, mostRows, 0);
+
+  async function* pages(): AsyncGenerator<Cell[][], void> {
+    for (let at = 0; at < ids.length; at += pageRows) {
+      const rows = await queries.selectExpirations(ctx.sql, ctx.orgId, now, ids.slice(at, at + pageRows));
+      yield rows.map((row) => {
+        const one = present(row, now.getTime());
+        return csvHead.map((name) => one[name]);
+      });
+    }
+  }
+  return await streamedCsv(csvHead, pages());
 }
 
 function present(row: queries.ExpirationRow, now: number): Expiration {

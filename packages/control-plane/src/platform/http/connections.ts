@@ -124,7 +124,9 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
     const [oldest] = over;
     if (over.size >= maxOver) oldest?.socket.resetAndDestroy();
     over.add(connection);
-    const timer = setTimeout(() => over.has(connection) && connection.socket.resetAndDestroy(), overLifeMs).unref();
+    const end = (): void => void (over.has(connection) && connection.socket.resetAndDestroy());
+    // After a stall of the event loop a request may have arrived that is read in this turn, and gets its 503.
+    const timer = setTimeout(() => setImmediate(end), overLifeMs).unref();
     connection.socket.once("close", () => clearTimeout(timer));
   };
 

@@ -19,10 +19,6 @@ function cellOf(cell: Cell): string {
   return /[",\r\n\t']/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** A whole CSV. */
-export const csv = (head: readonly string[], rows: readonly (readonly Cell[])[]): string =>
-  [head, ...rows].map(csvLine).join("");
-
 /**
  * A CSV whose rows are read while it is sent, page by page. The first page is awaited, so that a refused request is
  * answered as every other one.

@@ -16,10 +16,14 @@ export interface Listening {
   answer: { with: RequestListener };
 }
 
-/** Timeouts of the headers and of the whole request; an idle connection closes after `idleMs`. */
+/** Timeouts of the headers and of the whole request. */
 const headersMs = 20_000;
 const requestMs = minuteMs;
-/** Longer than the slowest reply, that of an on-demand run (65 s). */
+/**
+ * An idle connection closes after this time: longer than the slowest reply, that of an on-demand run (65 s), and than
+ * proxies keep idle connections (60 s). With Node's 5 s a proxy or client sent requests into connections that had just
+ * been closed.
+ */
 const idleMs = 75_000;
 
 /** Binds the port of `server.bind`. Requests are answered 503 until `answer.with` is set. Throws StartupError. */
@@ -34,6 +38,7 @@ export async function listen(config: Config): Promise<Listening> {
   server.headersTimeout = headersMs;
   server.requestTimeout = requestMs;
   server.timeout = idleMs;
+  server.keepAliveTimeout = idleMs;
   serveGuarded(
     server,
     {

@@ -82,6 +82,18 @@ export async function selectPages(sql: Db, orgId: string, limit: number, offset:
     limit ${limit} offset ${offset}`;
 }
 
+/** Pages by id, which is by age; those behind the page `after`. */
+export async function selectPagesAfter(
+  sql: Db,
+  orgId: string,
+  after: string | null,
+  limit: number,
+): Promise<StatusPageRow[]> {
+  return await sql<StatusPageRow[]>`
+    select ${columns(sql)} from status_pages p
+    where p.org_id = ${orgId} and (${after}::uuid is null or p.id > ${after}::uuid) order by p.id limit ${limit}`;
+}
+
 /**
  * Pages with every word in name or slug: names that begin with the first word first, then the oldest. `words` are in
  * lower case; `total` in every row counts all of them.

@@ -58,6 +58,19 @@ export async function listPages(ctx: Ctx, { limit, offset }: Paging): Promise<Pa
   return { items: await present(ctx, rows), total, limit, offset };
 }
 
+/** The organisation's pages behind the page `after`, oldest first. `total` counts all of them. */
+export async function pagesAfter(
+  ctx: Ctx,
+  { after, limit }: { after: string | null; limit: number },
+): Promise<{ items: StatusPage[]; total: number }> {
+  requireScope(ctx, "status_page:read");
+  const [rows, total] = await Promise.all([
+    queries.selectPagesAfter(ctx.sql, ctx.orgId, after, limit),
+    queries.countPages(ctx.sql, ctx.orgId),
+  ]);
+  return { items: await present(ctx, rows), total };
+}
+
 /** The pages with every word in name or slug, and how many; `words` are in lower case. */
 export async function searchPages(ctx: Ctx, words: readonly string[], limit: number) {
   requireScope(ctx, "status_page:read");

@@ -5,7 +5,7 @@ import { absent, clipped, ConsoleUrl, consoleUrl, customerText, fitting } from "
 import { monitorStates as states } from "../../monitoring/targets/schema.ts";
 import { monitorStates } from "../../monitoring/targets/service.ts";
 import type { StatusPage } from "./schema.ts";
-import { getPage, listComponents, listPages } from "./service.ts";
+import { getPage, listComponents, pagesAfter } from "./service.ts";
 
 /** Components of a page that are read; more do not fit into a result. */
 const maxComponents = 500;
@@ -52,15 +52,15 @@ export const statusPageTools: Tool[] = [
       closed,
     ),
     async handle({ ctx, args: { limit }, cursor }) {
-      const offset = Number(cursor.after ?? 0);
-      const { items, total } = await listPages(ctx, { limit, offset });
-      const { rows, leftOut } = fitting(items.map(rowOf));
-      const next = offset + rows.length;
+      const { items, total } = await pagesAfter(ctx, { after: cursor.after, limit: limit + 1 });
+      const { rows, leftOut } = fitting(items.slice(0, limit).map(rowOf));
+      const last = rows.at(-1);
+      const isLast = leftOut === 0 && items.length <= limit;
       return {
         status_pages: rows,
         total,
         left_out: leftOut,
-        next_cursor: next < total && rows.length > 0 ? cursor.next(String(next)) : null,
+        next_cursor: isLast || last === undefined ? null : cursor.next(last.page_id),
       };
     },
   }),

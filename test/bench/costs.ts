@@ -1,0 +1,265 @@
+import { readFileSync } from "node:fs";
+import { allPages } from "@statusmesh/control-plane/app";
+import type { Sql } from "postgres";
+import { Pool } from "undici";
+import { nameOf, routes, tools } from "../conformance/declared.ts";
+import { sessionOf } from "../harness/cast.ts";
+import { cloneDatabase } from "../harness/database.ts";
+import type { Loop } from "../harness/event-loop.ts";
+import { freePort, startControlPlane } from "../harness/processes.ts";
+import { type Largest, largestOrg } from "./costs/data.ts";
+import { callOf, sessionAt } from "./mcp.ts";
+import { cpuSeconds, cpuSecondsOfAll, type Measured, rounded, sleep } from "./measure.ts";
+import { nodeArgs, withTeardown } from "./scope.ts";
+
+/** What one request may cost. */
+const limits = { holdMs: 50, databaseMs: 1000, grownMb: 64 };
+type Cost = Record<keyof typeof limits | "cpuMs" | "bytes", number>;
+/** Tries until one is within every limit, after one that compiles the code. */
+const tries = 5;
+const megabyte = 1_048_576;
+const operatorSecret = "a-secret-of-the-operator";
+const days = 90;
+
+/** Counts of an organisation are cached this long. */
+const summaryMs = 5_100;
+const withSummary: ReadonlySet<string> = new Set(["GET /api/v1/dashboard/summary", "/", "/monitors"]);
+
+/** Not measured, with the reason. A name that is no longer declared fails. */
+const excluded: Readonly<Record<string, string>> = {
+  "/sign-in/github": "asks the provider",
+  "/sign-in/github/callback": "asks the provider",
+  "/sign-in/google": "asks the provider",
+  "/sign-in/google/callback": "asks the provider",
+};
+
+/** Streams of pages of 2,000 rows, as many as the range has: read over two days. */
+const streams: ReadonlySet<string> = new Set(["GET /api/v1/targets/{id}/results.csv"]);
+
+/** Answered with an error: what the path names is spent when it is read, or comes from another system. */
+const refused: Readonly<Record<string, string>> = {};
+
+/** Queries of routes and pages beside the plain one; a route has the largest page and the longest time in each. */
+const queries: Readonly<Record<string, readonly string[]>> = {
+  "/monitors": ["", "?group=team", "?sort=uptime", "?sort=p95", "?q=target"],
+  "/search": ["?q=target"],
+  "/status": ["", "?fragment=1"],
+  "/status/incidents/{id}": ["?updates=all"],
+  "/settings/audit": ["", "?offset=40000"],
+};
+
+/** Arguments of tools, by name; each has the largest limit of its list. */
+const argumentsOf = ({ ids }: Largest): Readonly<Record<string, unknown>> => ({
+  id: ids["incidents"],
+  incident_id: ids["incidents"],
+  monitor_id: ids["monitors"],
+  page_id: ids["status-pages"],
+  window: "30d",
+  window_id: ids["maintenance"],
+});
+
+interface Read {
+  readonly name: string;
+  /** Of the route, page or tool. */
+  readonly declared: string;
+  readonly auth: string;
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly body?: string;
+}
+
+/**
+ * The cost of every declared GET route, page and read-only tool for an organisation with as much as the plan `selfhost`
+ * allows: the longest hold of the event loop, the CPU time of the database and the growth of memory, each the least of
+ * some tries. Fails with the names of those over a limit. SM_BENCH_ROUTES="search shares" measures those whose names
+ * have one of the words.
+ */
+export async function run(): Promise<Measured> {
+  return await withTeardown(async (t) => {
+    const database = await cloneDatabase(t);
+    const { sql } = database;
+    const began = performance.now();
+    const largest = await largestOrg(sql);
+    const loopPort = await freePort();
+    const controlPlane = await startControlPlane(t, {
+      env: {
+        ...database.env,
+        SM_TEST_LOOP_PORT: String(loopPort),
+        SM_LOG__LEVEL: "error",
+        SM_MCP__ENABLED: "true",
+        SM_SCHEDULER__BUILTIN_AGENT: "false",
+        SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
+        SM_API__RATE_LIMIT__ENABLED: "false",
+      },
+      nodeArgs: ["--expose-gc", `--import=${new URL("../harness/event-loop.js", import.meta.url).href}`, ...nodeArgs],
+    });
+    await rolledUp(sql);
+    const setupSecs = (performance.now() - began) / 1000;
+    const postgres = await postmasterOf(sql);
+    const pool = new Pool(controlPlane.url, { connections: 1, bodyTimeout: 60_000, headersTimeout: 60_000 });
+    const loop = new Pool(`http://127.0.0.1:${loopPort}`, { connections: 1 });
+    t.teardown(() => Promise.all([pool.destroy(), loop.destroy()]));
+    const measured = async (): Promise<Loop> => {
+      const { body } = await loop.request({ method: "GET", path: "/" });
+      return (await body.json()) as Loop;
+    };
+    const cookie = `_sm_session=${await sessionOf(sql, largest.olga)}`;
+    const credentials: Record<string, Record<string, string>> = {
+      tenant: { cookie, "sec-fetch-site": "same-origin" },
+      operator: { authorization: `Bearer ${operatorSecret}` },
+      agent: { authorization: `Bearer ${largest.agent.token}` },
+      tool: await sessionAt(controlPlane.url, `Bearer ${largest.olga.token}`),
+      public: {},
+    };
+
+    const measureOnce = async (read: Read, attempt: number): Promise<Cost> => {
+      if (read.auth === "public" || read.declared.includes("preview"))
+        await refreshPage(sql, largest.ids["status-pages"]!);
+      if (withSummary.has(read.declared)) await sleep(summaryMs);
+      // Replies of a share are cached: every attempt reads another one.
+      const path = read.path.replace("{share}", largest.shares[attempt % largest.shares.length]!);
+      await measured();
+      const cpu = cpuSeconds(controlPlane.pid);
+      const databaseCpu = cpuSecondsOfAll([postgres]);
+      const { method, body = null } = read;
+      const reply = await pool.request({ method, path, body, headers: credentials[read.auth]! });
+      let bytes = 0;
+      let start = "";
+      for await (const chunk of reply.body as AsyncIterable<Buffer>) {
+        bytes += chunk.length;
+        if (start.length < 300) start += chunk.toString("utf8", 0, 300);
+      }
+      const databaseMs = 1000 * (cpuSecondsOfAll([postgres]) - databaseCpu);
+      const cpuMs = 1000 * (cpuSeconds(controlPlane.pid) - cpu);
+      const { holdMs, grown } = await measured();
+      const isRefused = reply.statusCode >= 400 || start.includes('"isError":true');
+      if (isRefused !== Object.hasOwn(refused, read.declared))
+        unexpected.add(`${read.name} (${path}) was answered ${reply.statusCode}: ${start}`);
+      return { holdMs, databaseMs, grownMb: grown / megabyte, cpuMs, bytes };
+    };
+
+    const unexpected = new Set<string>();
+    const table: (Cost & { name: string })[] = [];
+    process.stderr.write("  hold ms  db ms  mem MB  cpu ms      bytes\n");
+    for (const read of readsOf(largest)) {
+      const costs: Cost[] = [];
+      for (let attempt = 0; attempt <= tries; attempt++) {
+        const cost = await measureOnce(read, attempt);
+        if (attempt === 0) continue;
+        costs.push(cost);
+        if (over(cost).length === 0) break;
+      }
+      const least = (what: keyof Cost) => rounded(Math.min(...costs.map((cost) => cost[what])), 1);
+      const row = {
+        holdMs: least("holdMs"),
+        databaseMs: least("databaseMs"),
+        grownMb: least("grownMb"),
+        cpuMs: least("cpuMs"),
+        bytes: least("bytes"),
+      };
+      table.push({ name: read.name, ...row });
+      const cells = Object.values(row).map((value, at) => String(value).padStart(at === 4 ? 11 : 8));
+      process.stderr.write(`${cells.join("")}  ${read.name}${over(row).length > 0 ? "  OVER" : ""}\n`);
+    }
+    if (unexpected.size > 0) throw new Error([...unexpected].join("\n"));
+    const failing = table.filter((cost) => over(cost).length > 0);
+    return {
+      name: "costs",
+      value: failing.length,
+      unit: "routes, pages and tools over a limit",
+      limit: 0,
+      ratio: failing.length === 0 ? 0 : 1 + failing.length,
+      measured: table.length,
+      setup_secs: rounded(setupSecs, 1),
+      limits,
+      over: failing.map((cost) => `${cost.name}: ${over(cost).join(", ")}`),
+    };
+  });
+}
+
+const over = (cost: Cost): string[] =>
+  Object.entries(limits)
+    .filter(([what, limit]) => cost[what as keyof Cost] > limit)
+    .map(([what, limit]) => `${what} ${rounded(cost[what as keyof Cost], 1)} > ${limit}`);
+
+/** Every GET route with the largest page of its list and the longest time, every page and every read-only tool. */
+function readsOf(largest: Largest): Read[] {
+  const daysAgo = (count: number) => new Date(Date.now() - count * 86_400_000).toISOString();
+  const declared = new Set<string>();
+  const all: Read[] = [];
+  const add = (name: string, path: string, auth: string, query: string) => {
+    declared.add(name);
+    if (Object.hasOwn(excluded, name)) return;
+    all.push({ name: `${name}${query}`, declared: name, auth, method: "GET", path: pathOf(path, largest.ids) + query });
+  };
+  for (const route of routes.filter(({ method }) => method === "GET")) {
+    const query = new URLSearchParams();
+    const fields = (route.query as { properties?: Record<string, { maximum?: number }> } | null)?.properties ?? {};
+    for (const [name, schema] of Object.entries(fields)) {
+      if (name === "limit" || name === "per_type" || name === "days") query.set(name, String(schema.maximum));
+      if (name === "from") query.set(name, daysAgo(streams.has(nameOf(route)) ? 2 : days - 1));
+      if (name === "q" && route.path !== "/operator/orgs") query.set(name, "target");
+    }
+    add(nameOf(route), route.path, route.auth, query.size === 0 ? "" : `?${query}`);
+  }
+  for (const { path, auth } of allPages({ github: null, google: null }))
+    for (const query of queries[path] ?? [""]) add(path, path, auth, query);
+  for (const tool of tools.filter(({ confirm }) => confirm === null)) {
+    declared.add(tool.name);
+    const { properties, required = [] } = tool.input as {
+      properties: Record<string, { maximum?: number }>;
+      required?: string[];
+    };
+    const args = Object.fromEntries(
+      required.map((name) => [
+        name,
+        argumentsOf(largest)[name] ?? properties[name]?.maximum ?? missing(`argument ${name} of ${tool.name}`),
+      ]),
+    );
+    all.push({
+      name: `tool ${tool.name}`,
+      declared: tool.name,
+      auth: "tool",
+      method: "POST",
+      path: "/mcp",
+      body: JSON.stringify(callOf(tool.name, args)),
+    });
+  }
+  for (const name of [...Object.keys(excluded), ...Object.keys(refused), ...Object.keys(queries), ...streams])
+    if (!declared.has(name)) throw new Error(`${name} is in a list of costs.ts and is not declared`);
+  const words = (process.env["SM_BENCH_ROUTES"] ?? "").split(" ");
+  return all.filter(({ name }) => words.some((word) => name.includes(word)));
+}
+
+/** The path with the id of what stands before each parameter; the page of a code is asked with one that nobody has. */
+function pathOf(path: string, ids: Readonly<Record<string, string>>): string {
+  const segments = path.split("/");
+  const valueOf = (name: string, before: string): string =>
+    ids[before] ?? (name === "code" || name === "token" ? "no-such-code" : null) ?? missing(`{${name}} of ${path}`);
+  return segments
+    .map((segment, at) => (segment.startsWith("{") ? valueOf(segment.slice(1, -1), segments[at - 1]!) : segment))
+    .join("/");
+}
+
+function missing(what: string): never {
+  throw new Error(`No value for ${what}: add one in test/bench/costs.`);
+}
+
+/** Has the page computed anew by the next request, as a change of it does. */
+async function refreshPage(sql: Sql, pageId: string): Promise<void> {
+  await sql`update status_pages set revision = revision + 1 where id = ${pageId}`;
+  await sql.notify("sm_pages", pageId);
+  await sleep(50);
+}
+
+/** Waits for the sums of the results, which the job makes when the process starts. */
+async function rolledUp(sql: Sql): Promise<void> {
+  while ((await sql`select from rollup_dirty limit 1`).length > 0) await sleep(200);
+  await sql`vacuum analyze`;
+}
+
+/** The server is on this machine; its processes are children of this one. */
+async function postmasterOf(sql: Sql): Promise<number> {
+  const [row] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
+  return Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${row!.pid}/status`, "utf8"))![1]);
+}
