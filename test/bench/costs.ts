@@ -18,9 +18,12 @@ type Cost = Record<keyof typeof limits | "cpuMs" | "bytes", number>;
 /** Tries until one is within every limit, after one that compiles the code. */
 const tries = 5;
 const megabyte = 1_048_576;
+const baseDomain = "status.test";
 const operatorSecret = "a-secret-of-the-operator";
 const days = 90;
 
+/** A status page is computed at most this often, ms. */
+const freshMs = 10_100;
 /** Counts of an organisation are cached this long. */
 const summaryMs = 5_100;
 const withSummary: ReadonlySet<string> = new Set(["GET /api/v1/dashboard/summary", "/", "/monitors"]);
@@ -90,6 +93,8 @@ export async function run(): Promise<Measured> {
         SM_SCHEDULER__BUILTIN_AGENT: "false",
         SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
         SM_API__RATE_LIMIT__ENABLED: "false",
+        SM_TENANCY__SUBDOMAIN_PUBLIC_ROUTES: "true",
+        SM_PUBLIC_STATUS__BASE_DOMAIN: baseDomain,
       },
       nodeArgs: ["--expose-gc", `--import=${new URL("../harness/event-loop.js", import.meta.url).href}`, ...nodeArgs],
     });
@@ -112,17 +117,30 @@ export async function run(): Promise<Measured> {
       public: {},
     };
 
+    let turn = 0;
+    const readAt: number[] = [];
+    /** A page that is computed anew when it is read. */
+    const nextPage = async (): Promise<Largest["pages"][number]> => {
+      const at = turn++ % largest.pages.length;
+      await sleep(Math.max(0, (readAt[at] ?? -Infinity) + freshMs - performance.now()));
+      readAt[at] = performance.now();
+      return largest.pages[at]!;
+    };
+
     const measureOnce = async (read: Read, attempt: number): Promise<Cost> => {
-      if (read.auth === "public" || read.declared.includes("preview"))
-        await refreshPage(sql, largest.ids["status-pages"]!);
+      const page = ofPage(read) ? await nextPage() : null;
       if (withSummary.has(read.declared)) await sleep(summaryMs);
       // Replies of a share are cached: every attempt reads another one.
-      const path = read.path.replace("{share}", largest.shares[attempt % largest.shares.length]!);
+      const path = read.path
+        .replace("{share}", largest.shares[attempt % largest.shares.length]!)
+        .replace("{page}", (page ?? largest.pages[0]!).id);
       await measured();
       const cpu = cpuSeconds(controlPlane.pid);
       const databaseCpu = cpuSecondsOfAll([postgres]);
-      const { method, body = null } = read;
-      const reply = await pool.request({ method, path, body, headers: credentials[read.auth]! });
+      const { method } = read;
+      const body = read.body?.replace("{page}", largest.pages[0]!.id) ?? null;
+      const host = page === null || read.auth !== "public" ? {} : { host: `${page.slug}.${baseDomain}` };
+      const reply = await pool.request({ method, path, body, headers: { ...credentials[read.auth]!, ...host } });
       let bytes = 0;
       let start = "";
       for await (const chunk of reply.body as AsyncIterable<Buffer>) {
@@ -176,6 +194,10 @@ export async function run(): Promise<Measured> {
     };
   });
 }
+
+/** True for reads of a status page and its data. */
+const ofPage = ({ auth, path }: Read): boolean =>
+  (auth === "public" && /^\/(?:status|llms\.txt|api\/public\/)/.test(path)) || path.endsWith("/preview");
 
 const over = (cost: Cost): string[] =>
   Object.entries(limits)
@@ -243,13 +265,6 @@ function pathOf(path: string, ids: Readonly<Record<string, string>>): string {
 
 function missing(what: string): never {
   throw new Error(`No value for ${what}: add one in test/bench/costs.`);
-}
-
-/** Has the page computed anew by the next request, as a change of it does. */
-async function refreshPage(sql: Sql, pageId: string): Promise<void> {
-  await sql`update status_pages set revision = revision + 1 where id = ${pageId}`;
-  await sql.notify("sm_pages", pageId);
-  await sleep(50);
 }
 
 /** Waits for the sums of the results, which the job makes when the process starts. */

@@ -13,9 +13,13 @@ const counts = {
   targets: 10_000,
   components: 1_000,
   pages: 200,
+  /** Published ones, each with all components. */
+  largePages: 24,
   updates: 100,
   channels: 500,
   windows: 1_000,
+  /** Windows of all components of the pages; the others are those of monitors on no page. */
+  pageWindows: 20,
   targetsOfAWindow: 100,
   subscribers: 10_000,
   auditEntries: 50_000,
@@ -33,6 +37,8 @@ export interface Largest {
   readonly agent: { id: string; token: string };
   /** Ids by the segment of a path before them. */
   readonly ids: Readonly<Record<string, string>>;
+  /** Status pages with the largest number of components: one is computed once in 10 s. */
+  readonly pages: readonly { readonly id: string; readonly slug: string }[];
   /** Tokens of shares of the flapping monitor. */
   readonly shares: readonly string[];
 }
@@ -57,10 +63,11 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
         'expected_status', '{"kind":"exact","value":200}'::jsonb, 'expected_body_contains', null, 'headers',
         '{}'::jsonb, 'body', null, 'verify_tls', true, 'basic_auth', null, 'bearer_token', null)
     from unnest(${targetIds}::uuid[]) with ordinality as u (id, n) where t.id = u.id`;
-  await publishPage(sql, { orgId, slug: "largest", components: counts.components });
+  for (let n = 0; n < counts.largePages; n++)
+    await publishPage(sql, { orgId, slug: `largest-${n}`, components: counts.components });
   await addHistory(sql, counts.historyDays);
-  const [page] = await sql<{ id: string }[]>`select id from status_pages`;
-  const pageId = page!.id;
+  const pages = await sql<{ id: string; slug: string }[]>`select id, slug from status_pages`;
+  const pageId = pages[0]!.id;
   await sql`
     insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
     select gen_random_uuid(), ${orgId}, 'page-' || n, 'Page ' || n, false, '{}', now(), now()
@@ -87,6 +94,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
     olga,
     agent,
     shares,
+    pages,
     ids: {
       targets: flapping,
       monitors: flapping,
@@ -95,7 +103,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
       "notification-channels": channelId,
       channels: channelId,
       maintenance: windowId,
-      "status-pages": pageId,
+      "status-pages": "{page}",
       subscribers: subscriberId,
       orgs: orgId,
       audit: entry!.id,
@@ -228,7 +236,7 @@ const deliveries = (sql: Sql, incidentId: string) => sql`
   select gen_random_uuid(), c.org_id, ${incidentId}, c.id, c.name, c.kind, 'reminder', n, '{}', 'delivered', now(), now()
   from channels c cross join generate_series(0, 3) n`;
 
-/** Daily windows over parts of the page. Returns one. */
+/** Daily windows. Returns one over the components of the pages. */
 async function windows(sql: Sql, orgId: string, targetIds: readonly string[]): Promise<string> {
   const ids = Array.from({ length: counts.windows }, newId);
   await sql`
@@ -240,8 +248,9 @@ async function windows(sql: Sql, orgId: string, targetIds: readonly string[]): P
   await sql`
     insert into maintenance_window_targets (window_id, target_id, position)
     select w.id, t.id, t.n from unnest(${ids}::uuid[]) with ordinality as w (id, n)
-    join unnest(${targetIds.slice(0, counts.components)}::uuid[]) with ordinality as t (id, n)
-      on (t.n + w.n) % (${counts.components / counts.targetsOfAWindow}::int) = 0`;
+    join unnest(${[...targetIds]}::uuid[]) with ordinality as t (id, n)
+      on case when w.n <= ${counts.pageWindows} then t.n <= ${counts.components}
+        else t.n > ${counts.components} and t.n % ${counts.targetsOfAWindow} = w.n % ${counts.targetsOfAWindow} end`;
   await sql`
     insert into maintenance_occurrences (id, window_id, org_id, starts_at, ends_at)
     select gen_random_uuid(), w.id, ${orgId}, at, at + interval '5 minutes'

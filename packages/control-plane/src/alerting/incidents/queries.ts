@@ -1,6 +1,7 @@
 import type { Db } from "../../platform/db/sql.ts";
 import { arrayOf } from "../../platform/db/array.ts";
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
+import { inPortions } from "../../platform/db/portions.ts";
 import type { Actor } from "./event-schema.ts";
 import type { OutageTimes } from "./outages.ts";
 import type { Impact, Incident, Severity } from "./schema.ts";
@@ -101,6 +102,27 @@ export async function selectIncidents(
     select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
     where ${matching(sql, orgId, filter)} ${alone}
     order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit} offset ${offset}`;
+}
+
+/** Ids of the list in its order, for {@link selectIncidentsOf}. */
+export async function selectIncidentIds(
+  sql: Db,
+  orgId: string,
+  filter: IncidentFilter,
+  limit: number,
+): Promise<string[]> {
+  const rows = await inPortions(sql<{ id: string }[]>`
+    select i.id from incidents i where ${matching(sql, orgId, filter)}
+    order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit}`);
+  return rows.map(({ id }) => id);
+}
+
+/** The given incidents in the given order, without deleted ones. */
+export async function selectIncidentsOf(sql: Db, orgId: string, ids: readonly string[]): Promise<IncidentRow[]> {
+  return await sql<IncidentRow[]>`
+    select ${columns(sql)} from unnest(${[...ids]}::uuid[]) with ordinality as u (id, n)
+    join incidents i on i.id = u.id join targets t on t.id = i.target_id
+    where i.org_id = ${orgId} order by u.n`;
 }
 
 export async function countIncidents(sql: Db, orgId: string, filter: IncidentFilter): Promise<number> {

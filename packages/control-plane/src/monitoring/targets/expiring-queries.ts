@@ -1,4 +1,5 @@
 import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
+import { inPortions } from "../../platform/db/portions.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import type { ExpirationLevel } from "./expiring-schema.ts";
 
@@ -31,12 +32,12 @@ export async function selectExpiringIds(
   limit: number,
   offset: number,
 ): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  const rows = await inPortions(sql<{ id: string }[]>`
     select t.id
     from targets t join target_states s on s.target_id = t.id
     where t.org_id = ${orgId} and s.expires_at is not null
       and (${level}::text is null or ${levelAt(sql, now)} = ${level})
-    order by s.expires_at, lower(t.name), t.id limit ${limit} offset ${offset}`;
+    order by s.expires_at, lower(t.name), t.id limit ${limit} offset ${offset}`);
   return rows.map(({ id }) => id);
 }
 
