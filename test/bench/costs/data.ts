@@ -132,7 +132,7 @@ async function recentRuns(sql: Sql, ids: readonly string[]): Promise<void> {
   await sql`
     insert into results (target_id, scheduled_at, region, "timestamp", status, skip, total_ms)
     select u.id, at, ${region}, at, 'up', false, 30 + 50 * random()
-    from unnest(${[...ids.slice(1)]}::uuid[]) as u (id)
+    from unnest(${ids.slice(1)}::uuid[]) as u (id)
     cross join generate_series(date_trunc('minute', now()) - interval '29 minutes', now(), '1 minute') as at`;
   await sql`
     insert into results_daily (target_id, day, up, down, degraded, error)
