@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds/index";
@@ -299,6 +299,41 @@ t.test("a template is checked against the data of its page", async (t) => {
   t.match(stdout, /status-pages\/list\.eta\(\d+,\d+\): error TS\d+: .*nuon/);
   t.match(stdout, /incidents\/show\.eta\(\d+,\d+\): .*show-lvie/);
   t.equal(stdout.match(/: error TS/g)?.length, 3, stdout);
+});
+
+t.test("a new version of the database client is tried hunk by hunk", (t) => {
+  const packaged = tempFolder(t, "client");
+  const patches = join(root, "infra/patches");
+  const patch = join(
+    patches,
+    readdirSync(patches).find((name) => name.endsWith(".patch"))!,
+  );
+  cpSync(join(root, "packages/control-plane/node_modules/postgres"), packaged, { recursive: true, dereference: true });
+  t.equal(spawnSync("git", ["apply", "--reverse", patch], { cwd: packaged }).status, 0);
+  const script = join(root, "infra/scripts/client-patch.mjs");
+  const tried = () => spawnSync(process.execPath, [script, packaged], { encoding: "utf8" });
+  const good = tried();
+  t.equal(good.status, 0, good.stdout);
+  t.match(good.stdout, /^ok {8}src\/connection\.js:\d+ {2}begin-reserves, half-open$/m);
+
+  const queue = join(packaged, "src/queue.js");
+  writeFileSync(queue, readFileSync(queue, "utf8").replace("push: (x)", "push: (item)"));
+  const bad = tried();
+  t.equal(bad.status, 1);
+  t.match(bad.stdout, /^FAILED {4}src\/queue\.js:\d+ {2}last-used$/m);
+  t.match(bad.stdout, /^last-used: .*\n {2}.*\n {2}`platform\/db\/client\.test\.ts`: a query goes to/m);
+
+  const readme = readFileSync(join(patches, "README.md"), "utf8");
+  const topics = [...readFileSync(patch, "utf8").matchAll(/^@@ .* @@ (.*)$/gm)].flatMap(([, names]) =>
+    names!.split(", "),
+  );
+  const rows = [...readme.matchAll(/^\| ([\w-]+) +\|.*`(\S+)`: (.*?) *\|$/gm)];
+  t.strictSame([...new Set(topics)].sort(), rows.map(([, topic]) => topic).sort());
+  for (const [, topic, file, title] of rows) {
+    const text = readFileSync(join(root, file!.startsWith("test/") ? "" : "packages/control-plane/src", file!), "utf8");
+    t.ok(text.includes(`"${title}"`), `${topic} has its test`);
+  }
+  t.end();
 });
 
 t.test("a test file that fails is run again, and counts as flaky when it passes then", async (t) => {

@@ -1,18 +1,35 @@
+import type { Socket } from "node:net";
 import type { Sql } from "postgres";
 
 /** A connection of the patched client (infra/patches). */
 export interface Connection {
-  /** Time without a byte from the server while a reply is outstanding, ms; otherwise 0. */
-  silence(): number;
-  /** Fails its queries, and closes it. */
-  sever(error: Error): void;
+  peek(): {
+    readonly socket: Socket | null;
+    /** What it waits for: the running query, and that for which it is being opened. */
+    readonly query: object | null;
+    readonly initial: object | null;
+    /** Of the last byte from the server, on the clock of `performance.now()`. */
+    readonly lastRead: number;
+  };
   /** Sends a cancel request for the running query, on a separate connection. */
   cancelRunning(): void;
   /** Closes it after its running queries. */
-  retire(): void;
-  /** Time limit of a transaction that has its own, seconds; 0 for none, null for the default. */
-  readonly patience: number | null;
+  end(): Promise<void>;
+  /** Time limit of a transaction that has its own, seconds; 0 for none, null or absent for the default. */
+  patience?: number | null;
 }
+
+/** Time without a byte from the server while a reply is outstanding, ms; otherwise 0. */
+export function silenceOf(connection: Connection): number {
+  const { socket, query, initial, lastRead } = connection.peek();
+  return socket !== null && (query ?? initial) !== null ? performance.now() - lastRead : 0;
+}
+
+/** Closes a silent connection; its queries fail. */
+export const sever = (connection: Connection): void =>
+  void connection
+    .peek()
+    .socket?.destroy(Object.assign(new Error("the database does not answer"), { code: "CONNECTION_SILENT" }));
 
 /** The connections of a pool. */
 export const connectionsOf = (sql: Sql): readonly Connection[] =>
@@ -20,9 +37,6 @@ export const connectionsOf = (sql: Sql): readonly Connection[] =>
 
 /** The single-connection client that runs LISTEN for a pool; undefined before the first listener. */
 export const listenerOf = (sql: Sql): Sql | undefined => (sql as unknown as { listener(): Sql | undefined }).listener();
-
-export const silent = (): Error =>
-  Object.assign(new Error("the database does not answer"), { code: "CONNECTION_SILENT" });
 
 export interface BeatOptions {
   /** Time between two heartbeats, ms. */
@@ -55,6 +69,6 @@ export async function beat(sql: Sql, { ticks, tickMs }: BeatOptions): Promise<Be
   const outcome = await Promise.race([answer, late]);
   clearTimeout(timer);
   // A new connection is made at once; notifications that the old one missed are read then.
-  if (outcome === "silent") for (const connection of connectionsOf(sql)) connection.sever(silent());
+  if (outcome === "silent") connectionsOf(sql).forEach(sever);
   return outcome;
 }

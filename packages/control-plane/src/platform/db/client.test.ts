@@ -136,6 +136,58 @@ t.test("an error that ends a connection does not fail the next query", async (t)
   }
 });
 
+t.test("a connection of its own that is lost fails its queries", async (t) => {
+  const { sql, pool } = await openTestDatabase(t);
+  const own = await pool(1).reserve();
+  const [row] = await own<{ pid: number }[]>`select pg_backend_pid() as pid`;
+  await sql`select pg_terminate_backend(${row!.pid})`;
+  const lost = /^(57P01|CONNECTION_CLOSED|ECONNRESET|EPIPE)$/;
+  for (let n = 0; n < 3; n++) t.match(await own`select 1`.then(() => "ok", codeOf), lost);
+});
+
+t.test("a connection that ends while it asks for the types of arrays", async (t) => {
+  const { sql } = await openTestDatabase(t);
+  const { path, database, user: username, pass } = sql.options as unknown as Record<string, string>;
+  const fields = ["SFATAL", "C57P01", "Mterminated"].map((field) => `${field}\0`).join("");
+  const fatal = Buffer.from(`E0000${fields}\0`);
+  fatal.writeInt32BE(fatal.length - 1, 1);
+  const proxy = await listen(t, (socket) => {
+    const first = proxy.connections === 1;
+    const server = net.connect(path!).on("error", () => {});
+    server.on("close", () => socket.destroy()).pipe(socket);
+    socket.on("close", () => server.destroy());
+    socket.on("data", (bytes) => {
+      if (first && bytes.includes("typarray")) socket.end(fatal);
+      else server.write(bytes);
+    });
+  });
+  const options = { host: "127.0.0.1", port: proxy.port, database, username, password: pass, max: 1 };
+  const client = postgres(options as unknown as { database: string });
+  t.teardown(() => client.end({ timeout: 0 }));
+  t.equal(await client`select 1`.then(() => "ok", codeOf), "57P01", "the query that opened it learns why");
+  t.strictSame([...(await client`select ${[1, 2]}::int[] as list`)], [{ list: [1, 2] }]);
+});
+
+t.test("a connection goes on after a COPY that was read slowly, or refused at its end", async (t) => {
+  const { pool } = await openTestDatabase(t);
+  const one = pool(1);
+  for (let n = 0; n < 5; n++) {
+    const rows = await one`copy (select repeat('x', 1000) from generate_series(1, 300)) to stdout`.readable();
+    await sleep(20);
+    let bytes = 0;
+    for await (const chunk of rows) bytes += (chunk as Buffer).length;
+    t.equal(bytes, 300 * 1001);
+    t.strictSame([...(await one`select 1 as one`)], [{ one: 1 }]);
+  }
+  await one`create table parent (id int primary key)`;
+  await one`create table child (id int references parent)`;
+  const written = await one`copy child from stdin`.writable();
+  const failed = once(written, "error");
+  written.end("7\n");
+  t.match(await failed, [{ code: "23503" }]);
+  t.strictSame([...(await one`select 1 as one`)], [{ one: 1 }]);
+});
+
 t.test("of several hosts the first that takes writes is used, and tried first from then on", async (t) => {
   const { sql } = await openTestDatabase(t);
   const { path, database, user: username, pass } = sql.options as unknown as Record<string, string>;

@@ -1,5 +1,6 @@
 import postgres, { type ISql, type Options, type PostgresType, type Sql } from "postgres";
 import { type DatabaseAddress, parseUrl } from "./address.ts";
+import type { Connection } from "./beats.ts";
 
 export type { DatabaseAddress } from "./address.ts";
 
@@ -112,5 +113,6 @@ export function openLikewise({ options: own }: Sql, settings: Readonly<Record<st
  */
 export async function allowTime(tx: ISql, ms: number): Promise<void> {
   await tx`select set_config('statement_timeout', ${String(ms)}, true)`;
-  (tx as unknown as { patience?(seconds: number): void }).patience?.(ms === 0 ? 0 : ms / 1000 + 5);
+  const { connection } = tx as unknown as { connection?: Connection };
+  if (connection !== undefined) connection.patience = ms === 0 ? 0 : ms / 1000 + 5;
 }

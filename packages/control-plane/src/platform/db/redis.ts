@@ -30,7 +30,10 @@ const clientOf = async (url: string) =>
     },
   });
 
-/** Starts to connect and does not wait for the server. A command fails while the server is away. Each change is logged once. */
+/**
+ * Starts to connect and does not wait for the server. A command fails while the server is away. Each change is logged
+ * once.
+ */
 export async function openRedis(url: string, log: Log): Promise<Redis> {
   const client = await clientOf(url);
   let state: "unknown" | "ready" | "away" = "unknown";
