@@ -3,11 +3,12 @@ const live = document.getElementById("live");
 const region = document.getElementById("live-region");
 const words = JSON.parse(document.body.dataset.words);
 const lang = document.documentElement.lang;
-const locale = lang === "en" ? "en-GB" : lang;
+/** The visitor's own variant of the page's language, which decides between a clock of 12 and of 24 hours. */
+const locale = navigator.languages?.find((one) => one.split("-")[0] === lang) ?? (lang === "en" ? "en-GB" : lang);
 const icon = document.querySelector("link[rel=icon]");
 const $ = (selector, within = document) => within.querySelector(selector);
 const each = (selector, within, work) => within.querySelectorAll(selector).forEach(work);
-const format = (options) => new Intl.DateTimeFormat(locale, { hourCycle: "h23", ...options });
+const format = (options) => new Intl.DateTimeFormat(locale, options);
 const hour = format({ hour: "2-digit", minute: "2-digit" });
 const date = format({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 const month = format({ day: "numeric", month: "short" });

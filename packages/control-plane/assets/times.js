@@ -1,5 +1,5 @@
 const formats = {
-  hour: new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
+  hour: new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" }),
   date: new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" }),
   day: new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" }),
   full: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" }),

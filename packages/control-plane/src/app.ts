@@ -40,7 +40,7 @@ import { hookLimits } from "./interfaces/hooks/limits.ts";
 import { incidentRoutes } from "./alerting/incidents/api.ts";
 import { incidentsPages } from "./alerting/incidents/pages.ts";
 import { dropHeldNotices } from "./alerting/deliveries/service.ts";
-import { listIncidents } from "./alerting/incidents/service.ts";
+import { openCounts } from "./alerting/incidents/service.ts";
 import { activeWindows } from "./alerting/maintenance/service.ts";
 import { incidentTools } from "./alerting/incidents/tools.ts";
 import { tenancyRoutes } from "./access/orgs/api.ts";
@@ -277,10 +277,9 @@ function answeredPaths({ config }: System, routes: readonly Route[], pages: read
 /** Data of the frame around every console page. */
 async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
   const bySession = ctx.actor.type === "session";
-  const [caller, open, minor, windows, orgs] = await Promise.all([
+  const [caller, open, windows, orgs] = await Promise.all([
     me(ctx),
-    listIncidents(ctx, { state: "open", limit: 1, offset: 0 }),
-    listIncidents(ctx, { state: "open", severity: "minor", limit: 1, offset: 0 }),
+    openCounts(ctx),
     ctx.scopes.has("maintenance:read") ? activeWindows(ctx) : [],
     // Only a session can switch between organisations.
     bySession ? listOrgs(ctx, { limit: 50, offset: 0 }) : null,
@@ -293,8 +292,15 @@ async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
     otherOrgs: (orgs?.items ?? [])
       .filter((org) => !org.current && org.deleted_at === null)
       .map(({ id, name }) => ({ id, name })),
-    openIncidents: open.total,
-    tone: open.total > minor.total ? "down" : open.total > 0 ? "degraded" : windows.length > 0 ? "maintenance" : "up",
+    openCauses: open.waiting,
+    tone:
+      open.incidents > open.minor
+        ? "down"
+        : open.incidents > 0
+          ? "degraded"
+          : windows.length > 0
+            ? "maintenance"
+            : "up",
   };
 }
 
@@ -311,7 +317,8 @@ function makeAuthenticators(system: System, counter: Counter): Authenticators {
 function visitOf(system: System, http: Context): Visit {
   const page = pageHostOf(http);
   if (page === null) return system;
-  return "pageId" in page ? { ...system, pageId: page.pageId } : { ...system, pageSlug: page.slug };
+  if ("pageId" in page) return { ...system, pageId: page.pageId };
+  return { ...system, pageSlug: page.slug, ...(page.path === undefined ? {} : { pagePath: page.path }) };
 }
 
 function health(ready: () => Promise<void>, draining: AbortSignal) {

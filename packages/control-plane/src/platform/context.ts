@@ -164,8 +164,10 @@ export interface AgentCtx extends System {
 
 /** A public request. */
 export interface Visit extends System {
-  /** The status page of the requested host, null for a host without one; absent when the path names it. */
+  /** The status page of the requested host or path, null for a host without one; absent at /status of the console. */
   readonly pageSlug?: string | null;
+  /** Path of the page where the path names it, `/status/acme`; absent on a page's own host and at /status. */
+  readonly pagePath?: string;
   /** The status page of the requested custom domain. */
   readonly pageId?: string;
 }

@@ -45,10 +45,17 @@ export function isCheckType(type: unknown): type is CheckType {
   return typeof type === "string" && Object.hasOwn(checkKinds, type);
 }
 
-/** The error of a result for people: the sentence of its kind for a JSON document, any other text unchanged. */
+/**
+ * The error of a result for people: the status of a server first, the sentence of its kind for a JSON document, any
+ * other text unchanged.
+ */
 export function errorInWords(error: string): string {
   if (error === circuitOpen) return "not tried: the last checks of this host and port failed (circuit_open)";
   if (error === throttledByCap) return `throttled: too many checks of this host were running (${capSetting})`;
+  const [, expected, status] = /^expected status (.+), got (\d{3})$/.exec(error) ?? [];
+  if (status !== undefined) return `HTTP ${status} (expected ${expected})`;
+  const [, limit, rest] = /^rate-limited (429|503)(.*)$/.exec(error) ?? [];
+  if (limit !== undefined) return `${limit} ${limit === "429" ? "Too Many Requests" : "Service Unavailable"}${rest}`;
   if (!error.includes("{")) return error;
   for (const type of checkTypes) {
     const words = (checkKinds[type] as Pick<CheckKind, "errorInWords">).errorInWords?.(error) ?? null;

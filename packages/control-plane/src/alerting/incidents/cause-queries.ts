@@ -7,6 +7,8 @@ export interface IncidentCauseRow {
   kind: CauseKind;
   value: string;
   count: number;
+  /** Enabled monitors with the tag; null for another kind. */
+  total: number | null;
   /** Not acknowledged yet. */
   waiting: number;
   /** Incidents that are no more than minor. */
@@ -24,7 +26,10 @@ export interface IncidentCauseRow {
   incidents: number;
 }
 
-/** The causes that several matching open incidents share, those with the most incidents first. */
+/**
+ * The causes that several matching open incidents share: acknowledged ones last, then those with the most incidents
+ * first.
+ */
 export async function selectIncidentCauses(
   sql: Db,
   orgId: string,
@@ -33,7 +38,7 @@ export async function selectIncidentCauses(
 ): Promise<IncidentCauseRow[]> {
   return await sql<IncidentCauseRow[]>`
     ${causeMembers(sql, orgId, filter)}
-    select m.kind, m.value, count(*)::int as count, count(*) filter (where i.acknowledged_at is null)::int as waiting,
+    select m.kind, m.value, count(*)::int as count, max(m.total) as total, count(*) filter (where i.acknowledged_at is null)::int as waiting,
       count(*) filter (where i.severity = 'minor')::int as minor,
       count(*) filter (where i.severity = 'critical')::int as critical, min(i.outage_since) as since,
       mode() within group (order by i.error_sample) as error_sample,
@@ -43,5 +48,5 @@ export async function selectIncidentCauses(
     from matched m join incidents i on i.id = m.id join targets t on t.id = i.target_id
     where m.n > 1
     group by m.kind, m.value
-    order by count(*) desc, min(i.started_at) desc, m.kind, m.value limit ${page.limit} offset ${page.offset}`;
+    order by count(*) filter (where i.acknowledged_at is null) = 0, count(*) desc, min(i.started_at) desc, m.kind, m.value limit ${page.limit} offset ${page.offset}`;
 }

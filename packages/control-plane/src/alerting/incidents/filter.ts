@@ -7,10 +7,10 @@ import type { IncidentQuery } from "./schema.ts";
 
 /** The filter of a query; null where it names a target that cannot exist. */
 export function filterOf(query: Omit<IncidentQuery, "limit" | "offset">): IncidentFilter | null {
-  const { state, target_id: targetId = null, severity = null, cause } = query;
+  const { state, target_id: targetId = null, severity = null, cause, acknowledged = null } = query;
   const range = parseIncidentRange(query);
   if (targetId !== null && !isId(targetId)) return null;
-  return { state, targetId, severity, cause: cause === undefined ? null : readCause(cause), ...range };
+  return { state, targetId, severity, acknowledged, cause: cause === undefined ? null : readCause(cause), ...range };
 }
 
 /** The range of a list of incidents; null where a side is open. Throws BAD_TIME_RANGE unless `to` is after `from`. */

@@ -1,6 +1,6 @@
 import { isId } from "@statusmesh/shared/ids";
-import { type Ctx, requireScope } from "../../platform/context.ts";
-import { selectOutages } from "./outage-queries.ts";
+import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
+import { selectChanges, selectOutages } from "./outage-queries.ts";
 import type { Impact, Severity } from "./schema.ts";
 
 /** The part of an incident row that says how long it failed. */
@@ -28,6 +28,17 @@ export function outageState(pinned: Severity | null, impact: Impact): Impact {
 /** Highest severity of an incident so far. */
 export function peakSeverity(row: { severity: Severity; severity_pinned: boolean; peak_impact: Impact }): Severity {
   return row.severity_pinned ? row.severity : row.peak_impact === "degraded" ? "minor" : "major";
+}
+
+/** Changes between failing and passing within an hour from which on a monitor flaps. */
+const flappingFrom = 4;
+const flappingMs = 3_600_000;
+
+/** Those of the targets that flap, with the number of their changes in the last hour. Without a scope check. */
+export async function flapping(reader: OrgReader, targetIds: readonly string[]): Promise<Map<string, number>> {
+  const since = new Date(reader.clock.now() - flappingMs);
+  const changes = await selectChanges(reader.sql, reader.orgId, [...new Set(targetIds)], since);
+  return new Map([...changes].filter(([, count]) => count >= flappingFrom));
 }
 
 /** A stretch of an outage in one state. */

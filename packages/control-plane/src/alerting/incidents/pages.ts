@@ -3,17 +3,18 @@ import { normaliseText } from "@statusmesh/shared/text";
 import { hourMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
 import { readCause } from "../../platform/db/causes.ts";
-import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
-import { numbered, plural } from "../../platform/html/format.ts";
+import { causeName, causeTitle, namesOf, shareOf } from "../../platform/html/causes.ts";
+import { numbered } from "../../platform/html/format.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { readTimeRange, type TimeRange } from "../../platform/html/time-range.ts";
 import type { RegionPolicy } from "./policy.ts";
 import { severities } from "./schema.ts";
+import { flapping } from "./outages.ts";
 import * as service from "./service.ts";
 import { timelineOf } from "./timeline.ts";
 
 const pageSize = 50;
-const states = ["all", "open", "closed"] as const;
+const states = ["all", "unacknowledged", "open", "closed"] as const;
 /** Ranges of the list, in hours before now. */
 const ranges: Readonly<Record<string, number>> = { "24h": 24, "7d": 168, "30d": 720 };
 /** Events that the page of an incident shows. */
@@ -60,22 +61,35 @@ async function listOf(ctx: Ctx, asked: ListQuery) {
       : { from: new Date(asked.range.from).toISOString(), to: new Date(asked.range.to).toISOString() }),
     ...(hours === undefined ? {} : { from: new Date(ctx.clock.now() - hours * hourMs).toISOString() }),
   };
-  const page = { state, ...filter, limit: pageSize, offset };
+  const waiting = state === "unacknowledged";
+  const page = {
+    state: waiting ? ("open" as const) : state,
+    ...(waiting ? { acknowledged: false } : {}),
+    ...filter,
+    limit: pageSize,
+    offset,
+  };
   const [list, open, monitors] = await Promise.all([
     cause === ""
       ? service.listIncidentLines(ctx, page)
       : { ...(await service.listIncidents(ctx, { ...page, cause })), causes: [] },
-    service.listIncidents(ctx, { state: "open", ...filter, limit: 1, offset: 0 }),
+    service.openCounts(ctx),
     service.monitorsWithIncidents(ctx),
   ]);
+  const flaps = await flapping(
+    ctx,
+    list.items.filter((one) => one.state === "open").map((one) => one.target_id),
+  );
+  const items = list.items.map((one) => ({ ...one, changes: flaps.get(one.target_id) ?? 0 }));
   return {
-    list,
+    list: { ...list, items },
     causes: list.causes.map((one) => ({
       ...one,
-      lead: `${causeName(one.cause)}: ${plural(one.count, "open incident")}`,
-      detail: [causeError(one), namesOf(one.names, one.count)].filter((part) => part !== null).join(" · "),
+      lead: causeTitle(one),
+      share: shareOf(one, "incident"),
+      detail: namesOf(one.names, one.count),
     })),
-    open: open.total,
+    open,
     monitors,
     causeName: cause === "" ? "" : causeName(readCause(cause)!),
   };
@@ -91,7 +105,7 @@ export const incidentsPages = [
       return {
         view: "incidents/list",
         fragment: "incidents/list-live",
-        data: { title: numbered("Incidents", data.open), ...data, query: asked },
+        data: { title: numbered("Incidents", data.open.waiting), ...data, query: asked },
       };
     },
   }),

@@ -52,29 +52,37 @@ export interface IncidentFilter {
   to: Date | null;
   /** Open incidents whose monitors fail together. */
   cause: Cause | null;
+  /** Acknowledged ones, or those without an acknowledgement. */
+  acknowledged: boolean | null;
 }
 
 /** The CTEs of {@link causeTables} for the open incidents of the organisation. */
 const incidentCauses = (sql: Db, orgId: string) =>
   causeTables(
     sql,
+    orgId,
     sql`
-      select i.id, t.host, t.tags, i.regions_down as regions from incidents i join targets t on t.id = i.target_id
+      select i.id, t.host, t.tags, i.error_sample as error, i.regions_down as regions from incidents i join targets t on t.id = i.target_id
       where i.org_id = ${orgId} and i.ended_at is null and not i.retracted`,
   );
 
 /** The members of causes that match, with the number of those that share their cause. */
 export const causeMembers = (sql: Db, orgId: string, filter: IncidentFilter) => sql`
   with ${incidentCauses(sql, orgId)}, matched as (
-    select c.id, c.kind, c.value, count(*) over (partition by c.kind, c.value) as n
+    select c.id, c.kind, c.value, c.total, count(*) over (partition by c.kind, c.value) as n
     from caused c join incidents i on i.id = c.id where ${matching(sql, orgId, filter)}
   )`;
 
-const matching = (sql: Db, orgId: string, { state, targetId, severity, from, to, cause }: IncidentFilter) => sql`
+const matching = (
+  sql: Db,
+  orgId: string,
+  { state, targetId, severity, from, to, cause, acknowledged }: IncidentFilter,
+) => sql`
   i.org_id = ${orgId} and not i.retracted
   ${state === "all" ? sql`` : state === "open" ? sql`and i.ended_at is null` : sql`and i.ended_at is not null`}
   ${targetId === null ? sql`` : sql`and i.target_id = ${targetId}`}
   ${severity === null ? sql`` : sql`and i.severity = ${severity}`}
+  ${acknowledged === null ? sql`` : sql`and (i.acknowledged_at is not null) = ${acknowledged}`}
   ${from === null ? sql`` : sql`and (i.ended_at is null or i.ended_at >= ${from})`}
   ${to === null ? sql`` : sql`and i.started_at < ${to}`}
   ${
@@ -85,7 +93,7 @@ const matching = (sql: Db, orgId: string, { state, targetId, severity, from, to,
   }`;
 
 /**
- * Open ones first, then by start, newest first. With `grouped`, without the incidents that share a line of
+ * Open ones first, those without an acknowledgement at the top, then by start, newest first. With `grouped`, without the incidents that share a line of
  * `selectIncidentCauses`.
  */
 export async function selectIncidents(
@@ -101,7 +109,7 @@ export async function selectIncidents(
   return await sql<IncidentRow[]>`
     select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
     where ${matching(sql, orgId, filter)} ${alone}
-    order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit} offset ${offset}`;
+    order by i.ended_at is not null, i.ended_at is null and i.acknowledged_at is not null, i.started_at desc, i.id desc limit ${limit} offset ${offset}`;
 }
 
 /** Ids of the list in its order, for {@link selectIncidentsOf}. */
@@ -129,6 +137,30 @@ export async function countIncidents(sql: Db, orgId: string, filter: IncidentFil
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from incidents i where ${matching(sql, orgId, filter)}`;
   return row!.count;
+}
+
+/** Open incidents and their causes; an incident that shares none is a cause of its own. */
+export interface OpenCounts {
+  incidents: number;
+  acknowledged: number;
+  minor: number;
+  causes: number;
+  /** Causes with an incident that nobody has acknowledged. */
+  waiting: number;
+}
+
+export async function countOpen(sql: Db, orgId: string): Promise<OpenCounts> {
+  const [row] = await sql<[OpenCounts]>`
+    with ${incidentCauses(sql, orgId)}, open as (
+      select c.kind, coalesce(c.value, i.id::text) as value, i.acknowledged_at is null as waiting, i.severity
+      from incidents i left join caused c on c.id = i.id
+      where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
+    )
+    select count(*)::int as incidents, count(*) filter (where not waiting)::int as acknowledged,
+      count(*) filter (where severity = 'minor')::int as minor, count(distinct (kind, value))::int as causes,
+      count(distinct (kind, value)) filter (where waiting)::int as waiting
+    from open`;
+  return row;
 }
 
 /** Number of incidents that began at `since` or later. */

@@ -245,13 +245,16 @@ export const IncidentQuery = Type.Object(
     cause: Type.Optional(
       SearchText({
         pattern: causePattern,
-        expects: "Use host:, tag: or region: and its value, like host:db-1.example.org",
+        expects: "Use host:, tag:, error: or region: and its value, like host:db-1.example.org",
         maxLength: 300,
         description:
           "Only open incidents whose targets share this cause: `host:` and the destination host, `tag:` and a tag, " +
-          "or `region:` and the id of a region",
+          "`error:` and a class of errors, or `region:` and the id of a region",
         examples: ["host:db-1.example.org"],
       }),
+    ),
+    acknowledged: Type.Optional(
+      Type.Boolean({ description: "Incidents with an acknowledgement, or those without one", examples: [false] }),
     ),
     ...paging(100, 1000),
   },

@@ -13,7 +13,7 @@ export { incidentsCsv } from "./export.ts";
 export { listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
-export { listOutages, type Outage, outageSecs, outageState } from "./outages.ts";
+export { flapping, listOutages, type Outage, outageSecs, outageState } from "./outages.ts";
 export { reportIncident } from "./manual.ts";
 export {
   acknowledgeWithUpdate,
@@ -46,6 +46,8 @@ export interface IncidentCause {
   /** The cause as filters name it. */
   key: string;
   count: number;
+  /** Enabled monitors with the tag; null for another kind of cause. */
+  total: number | null;
   /** Not acknowledged yet. */
   waiting: number;
   /** `degraded` where all of them are minor. */
@@ -63,6 +65,7 @@ const presentCause = (row: IncidentCauseRow): IncidentCause => ({
   cause: { kind: row.kind, value: row.value },
   key: causeKey(row),
   count: row.count,
+  total: row.total,
   waiting: row.waiting,
   state: row.minor === row.count ? "degraded" : "down",
   critical: row.critical > 0,
@@ -108,6 +111,12 @@ export async function listIncidentLines(
     limit,
     offset,
   };
+}
+
+/** How many incidents are open, from how many causes, and how many of both wait for an acknowledgement. */
+export async function openCounts(ctx: Ctx): Promise<queries.OpenCounts> {
+  requireScope(ctx, "incidents:read");
+  return await queries.countOpen(ctx.sql, ctx.orgId);
 }
 
 /** One incident. Throws INCIDENT_NOT_FOUND for an absent or foreign id. */

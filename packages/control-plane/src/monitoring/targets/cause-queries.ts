@@ -7,6 +7,11 @@ export interface MonitorCauseRow {
   kind: CauseKind;
   value: string;
   count: number;
+  /** Enabled monitors with the tag; null for another kind. */
+  total: number | null;
+  /** Members with an open incident that nobody has acknowledged, and with an acknowledged one. */
+  waiting: number;
+  acknowledged: number;
   down: number;
   error: number;
   degraded: number;
@@ -27,7 +32,7 @@ export interface MonitorCauseRow {
 /** The members that match, with the number of those that share their cause. */
 const members = (sql: Db, orgId: string, now: Date, filter: TargetFilter) => sql`
   with ${monitorCauses(sql, orgId, now)}, matched as (
-    select c.id, c.kind, c.value, count(*) over (partition by c.kind, c.value) as n
+    select c.id, c.kind, c.value, c.total, count(*) over (partition by c.kind, c.value) as n
     from caused c join targets t on t.id = c.id join target_states s on s.target_id = t.id
     where ${matching(sql, orgId, now, filter)}
   )`;
@@ -46,12 +51,15 @@ export async function selectMonitorCauses(
 ): Promise<MonitorCauseRow[]> {
   return await sql<MonitorCauseRow[]>`
     ${members(sql, orgId, now, filter)}, described as (
-      select m.kind, m.value, t.id, t.name, ${statusAt(sql, now)} as status,
+      select m.kind, m.value, m.total, t.id, t.name, i.id is not null as open, i.acknowledged_at, ${statusAt(sql, now)} as status,
         coalesce(i.outage_since, s.status_since) as since, coalesce(s.last_error, i.error_sample) as error
       from matched m join (${monitorTables(sql)}) on t.id = m.id
       where m.n > 1
     )
-    select kind, value, count(*)::int as count, count(*) filter (where status = 'down')::int as down,
+    select kind, value, count(*)::int as count, max(total) as total,
+      count(*) filter (where open and acknowledged_at is null)::int as waiting,
+      count(*) filter (where acknowledged_at is not null)::int as acknowledged,
+      count(*) filter (where status = 'down')::int as down,
       count(*) filter (where status = 'error')::int as error,
       count(*) filter (where status = 'degraded')::int as degraded, min(since) as since,
       mode() within group (order by error) as error_sample,

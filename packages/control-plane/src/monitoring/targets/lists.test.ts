@@ -5,7 +5,7 @@ import { validate } from "@statusmesh/shared/validate";
 import { hour, minute, noon } from "../../testing/clock.ts";
 import { addIncident, addResults, setStatus } from "../../testing/scene.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
-import { bulkIncidentAction, listIncidentLines, listIncidents } from "../../alerting/incidents/service.ts";
+import { bulkIncidentAction, listIncidentLines, listIncidents, openCounts } from "../../alerting/incidents/service.ts";
 import { serve } from "../../testing/app.ts";
 import { expirationRoutes } from "./expiring-api.ts";
 import { listExpirations } from "./expiring.ts";
@@ -125,60 +125,101 @@ t.test("the list of the API has the status, takes filters, and sorts in both dir
   }
 });
 
-t.test("failing monitors that share a host, else a tag, else a region, are one line", async (t) => {
+t.test(
+  "failing monitors that share a host, else a tag, else a class of error, else a region, are one line",
+  async (t) => {
+    const ctx = await newOrg(system);
+    for (const n of [1, 2, 3]) await failing(ctx, `db ${n}`, "db-1.example.org", n, { tags: ["shop"] });
+    for (const n of [1, 2, 3])
+      await failing(ctx, `pay ${n}`, `pay-${n}.example.org`, 20 + n, { tags: ["pay", "shop"] });
+    await failing(ctx, "alone", "alone.example.org", 5, { tags: ["x"] });
+    await failing(ctx, "newest", "newest.example.org", 1);
+    const healthy = await create(ctx, "fine", "db-1.example.org", { tags: ["shop"] });
+    await setStatus(system, healthy, "up");
+
+    const list = await listMonitors(ctx, { ...page, grouped: true });
+    t.match(list.causes, [
+      { cause: { kind: "host", value: "db-1.example.org" }, count: 3, state: "down", names: ["db 1", "db 2", "db 3"] },
+      { cause: { kind: "tag", value: "pay" }, count: 3, total: 3, since: new Date(noon - 23 * minute) },
+    ]);
+    t.strictSame(
+      list.items.map(({ target }) => target.name),
+      ["newest", "alone", "fine"],
+      "the others have rows of their own, the newest failure first",
+    );
+    t.match(list, { total: 9, lines: 5, counts: { down: 8, up: 1 } });
+    const pages = await Promise.all(
+      [0, 1, 2, 3, 4].map((offset) => listMonitors(ctx, { limit: 1, offset, grouped: true })),
+    );
+    t.strictSame(
+      pages.map(({ causes, items }) => causes[0]?.cause.value ?? items[0]!.target.name),
+      ["db-1.example.org", "pay", "newest", "alone", "fine"],
+      "pages count lines",
+    );
+    const host = readCause("host:db-1.example.org")!;
+    const opened = await listMonitors(ctx, { ...page, cause: host });
+    t.match(opened, { total: 3, causes: [], items: [{}, {}, {}] }, "the line opens to its members");
+    t.strictSame(await listed(ctx, { cause: "tag:pay", sort: "name" }), ["pay 1", "pay 2", "pay 3"]);
+    t.strictSame(await listed(ctx, { cause: "tag:gone" }), []);
+    t.match(await listMonitors(ctx, { ...page, tag: "pay", grouped: true }), { lines: 1, causes: [{ count: 3 }] });
+    t.strictSame((await listMonitors(await newOrg(system), { ...page, grouped: true })).causes, []);
+
+    const incidents = await listIncidentLines(ctx, { ...page, state: "all" });
+    t.match(incidents.causes, [
+      { key: "host:db-1.example.org", count: 3, waiting: 3, state: "down", names: ["db 1", "db 2", "db 3"] },
+      { key: "tag:pay", count: 3, since: new Date(noon - 23 * minute) },
+    ]);
+    t.strictSame([incidents.items.map((one) => one.monitor_name), incidents.total], [["newest", "alone"], 4]);
+    t.strictSame(await openCounts(ctx), { incidents: 8, acknowledged: 0, minor: 0, causes: 4, waiting: 4 });
+    const behind = await listIncidents(ctx, { ...page, state: "open", cause: "tag:pay" });
+    await bulkIncidentAction(ctx, { ids: behind.items.map(({ id }) => id), action: { type: "acknowledge" } });
+    const lines = await listIncidentLines(ctx, { ...page, state: "all" });
+    t.match(lines.causes, [{ waiting: 3 }, { waiting: 0 }], "a cause is acknowledged as a whole");
+    t.strictSame(await openCounts(ctx), { incidents: 8, acknowledged: 3, minor: 0, causes: 4, waiting: 3 });
+    t.match(await listIncidentLines(ctx, { ...page, state: "open", acknowledged: false }), { total: 3, causes: [{}] });
+    const closed = await listIncidentLines(ctx, { ...page, state: "closed" });
+    t.match(closed, { causes: [], items: [], total: 0 }, "only open incidents share a line");
+
+    for (const n of [1, 2, 3]) await failing(ctx, `site ${n}`, `site-${n}.example.org`, 40);
+    const { causes } = await listMonitors(ctx, { ...page, grouped: true });
+    t.match(
+      causes[0],
+      { cause: { kind: "error", value: "connect ECONNREFUSED" }, count: 5 },
+      "what is left shares the class of its error",
+    );
+    await sql`update target_states set last_error = null where target_id in (select id from targets where org_id = ${ctx.orgId})`;
+    await sql`update incidents set error_sample = null where org_id = ${ctx.orgId}`;
+    const unknown = await listMonitors(ctx, { ...page, grouped: true });
+    t.match(unknown.causes[0], { cause: { kind: "region", value: "eu" }, count: 5 }, "or the region");
+
+    const moved = (await listTargets(ctx, { ...page, q: "db 3" })).items[0]!;
+    await updateTarget(ctx, moved.id, { check: { host: "DB-2.example.org." } });
+    t.strictSame(await listed(ctx, { cause: "host:db-1.example.org", sort: "name" }), ["db 1", "db 2"]);
+  },
+);
+
+t.test("a tag is a cause only where most of its monitors fail; errors are grouped by their class", async (t) => {
   const ctx = await newOrg(system);
-  for (const n of [1, 2, 3]) await failing(ctx, `db ${n}`, "db-1.example.org", n, { tags: ["shop"] });
-  for (const n of [1, 2, 3]) await failing(ctx, `pay ${n}`, `pay-${n}.example.org`, 20 + n, { tags: ["pay", "shop"] });
-  await failing(ctx, "alone", "alone.example.org", 5, { tags: ["x"] });
-  await failing(ctx, "newest", "newest.example.org", 1);
-  const healthy = await create(ctx, "fine", "db-1.example.org", { tags: ["shop"] });
-  await setStatus(system, healthy, "up");
-
-  const list = await listMonitors(ctx, { ...page, grouped: true });
-  t.match(list.causes, [
-    { cause: { kind: "host", value: "db-1.example.org" }, count: 3, state: "down", names: ["db 1", "db 2", "db 3"] },
-    { cause: { kind: "tag", value: "pay" }, count: 3, since: new Date(noon - 23 * minute), sameError: true },
-  ]);
-  t.strictSame(
-    list.items.map(({ target }) => target.name),
-    ["newest", "alone", "fine"],
-    "the others have rows of their own, the newest failure first",
-  );
-  t.match(list, { total: 9, lines: 5, counts: { down: 8, up: 1 } });
-  const pages = await Promise.all(
-    [0, 1, 2, 3, 4].map((offset) => listMonitors(ctx, { limit: 1, offset, grouped: true })),
-  );
-  t.strictSame(
-    pages.map(({ causes, items }) => causes[0]?.cause.value ?? items[0]!.target.name),
-    ["db-1.example.org", "pay", "newest", "alone", "fine"],
-    "pages count lines",
-  );
-  const host = readCause("host:db-1.example.org")!;
-  const opened = await listMonitors(ctx, { ...page, cause: host });
-  t.match(opened, { total: 3, causes: [], items: [{}, {}, {}] }, "the line opens to its members");
-  t.strictSame(await listed(ctx, { cause: "tag:pay", sort: "name" }), ["pay 1", "pay 2", "pay 3"]);
-  t.strictSame(await listed(ctx, { cause: "tag:gone" }), []);
-  t.match(await listMonitors(ctx, { ...page, tag: "pay", grouped: true }), { lines: 1, causes: [{ count: 3 }] });
-  t.strictSame((await listMonitors(await newOrg(system), { ...page, grouped: true })).causes, []);
-
-  const incidents = await listIncidentLines(ctx, { ...page, state: "all" });
-  t.match(incidents.causes, [
-    { key: "host:db-1.example.org", count: 3, waiting: 3, state: "down", names: ["db 1", "db 2", "db 3"] },
-    { key: "tag:pay", count: 3, since: new Date(noon - 23 * minute) },
-  ]);
-  t.strictSame([incidents.items.map((one) => one.monitor_name), incidents.total], [["newest", "alone"], 4]);
-  const behind = await listIncidents(ctx, { ...page, state: "open", cause: "tag:pay" });
-  await bulkIncidentAction(ctx, { ids: behind.items.map(({ id }) => id), action: { type: "acknowledge" } });
-  const lines = await listIncidentLines(ctx, { ...page, state: "all" });
-  t.match(lines.causes, [{ waiting: 3 }, { waiting: 0 }], "a cause is acknowledged as a whole");
-  const closed = await listIncidentLines(ctx, { ...page, state: "closed" });
-  t.match(closed, { causes: [], items: [], total: 0 }, "only open incidents share a line");
-
-  for (const n of [1, 2, 3]) await failing(ctx, `site ${n}`, `site-${n}.example.org`, 40);
-  const { causes } = await listMonitors(ctx, { ...page, grouped: true });
-  t.match(causes[0], { cause: { kind: "region", value: "eu" }, count: 5 }, "what is left shares the region");
-
-  const moved = (await listTargets(ctx, { ...page, q: "db 3" })).items[0]!;
-  await updateTarget(ctx, moved.id, { check: { host: "DB-2.example.org." } });
-  t.strictSame(await listed(ctx, { cause: "host:db-1.example.org", sort: "name" }), ["db 1", "db 2"]);
+  for (let n = 0; n < 9; n++) {
+    const name = `m${n}`;
+    if (n < 4) await failing(ctx, name, `${name}.example.org`, n + 1, { tags: ["prod"] });
+    else await setStatus(system, await create(ctx, name, `${name}.example.org`, { tags: ["prod"] }), "up");
+  }
+  const errors = [
+    "expected status 200-299, got 500",
+    "expected status 200, got 500",
+    "rate-limited 500",
+    "name not found",
+  ];
+  for (const [n, error] of errors.entries())
+    await sql`
+      update target_states set last_error = ${error}
+      where target_id = (select id from targets where org_id = ${ctx.orgId} and name = ${`m${n}`})`;
+  const half = await listMonitors(ctx, { ...page, grouped: true });
+  t.match(half.causes, [{ key: "error:HTTP 500", count: 3, total: null }], "4 of 9 are less than most");
+  t.equal(half.lines, 7);
+  for (const n of [4, 5])
+    await sql`update targets set enabled = false where org_id = ${ctx.orgId} and name = ${`m${n}`}`;
+  const most = await listMonitors(ctx, { ...page, grouped: true });
+  t.match(most.causes, [{ key: "tag:prod", count: 4, total: 7 }], "paused ones do not count");
 });

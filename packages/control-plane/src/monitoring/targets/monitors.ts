@@ -69,6 +69,12 @@ export interface MonitorCause {
   /** The cause as filters name it. */
   key: string;
   count: number;
+  /** Enabled monitors with the tag; null for another kind of cause. */
+  total: number | null;
+  /** True where every open incident of the members is acknowledged. */
+  acknowledged: boolean;
+  /** Open incidents that nobody has acknowledged. */
+  waiting: number;
   /** Worst state of the members. */
   state: "down" | "error" | "degraded";
   since: Date | null;
@@ -84,6 +90,9 @@ export const presentCause = (row: MonitorCauseRow): MonitorCause => ({
   cause: { kind: row.kind, value: row.value },
   key: causeKey(row),
   count: row.count,
+  total: row.total,
+  acknowledged: row.waiting === 0 && row.acknowledged > 0,
+  waiting: row.waiting,
   state: row.down > 0 ? "down" : row.error > 0 ? "error" : "degraded",
   since: row.since,
   error: row.error_sample,

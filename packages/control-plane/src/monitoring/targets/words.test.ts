@@ -95,6 +95,9 @@ t.test("a range of time: RFC 3339 or as a form sends it, a minute at least, neve
 t.test("the sentence on top names what failing monitors share", async (t) => {
   const cause = (value: string, count: number, more: Partial<MonitorCause> = {}): MonitorCause => ({
     cause: { kind: "host", value },
+    total: null,
+    acknowledged: false,
+    waiting: count,
     key: `host:${value}`,
     count,
     state: "down",
@@ -141,7 +144,7 @@ t.test("the sentence on top of the list", async (t) => {
   );
   t.equal(
     said([row("Search", "degraded", { last_error: "rate-limited 503" })], { degraded: 1, up: 7 }),
-    "Search is degraded since 14:02: rate-limited 503. 7 monitors are up.",
+    "Search is degraded since 14:02: 503 Service Unavailable. 7 monitors are up.",
   );
   t.equal(
     said([row("Edge", "unknown", { last_error: "old news" })], { unknown: 1 }),

@@ -62,9 +62,16 @@ export interface Overview {
   others: string;
 }
 
-/** `880 monitors are down`. */
-export const causeLead = ({ cause, count, state }: Pick<MonitorCause, "cause" | "count" | "state">): string =>
-  `${causeName(cause)}: ${plural(count, "monitor")} ${predicate(state, count)}`;
+/** `db-1: 880 monitors are down`, `Tag payments: 44 of 67 monitors are down`. */
+export const causeLead = ({
+  cause,
+  count,
+  total,
+  state,
+}: Pick<MonitorCause, "cause" | "count" | "state" | "total">): string => {
+  const share = total === null ? plural(count, "monitor") : `${number(count)} of ${plural(total, "monitor")}`;
+  return `${causeName(cause)}: ${share} ${predicate(state, count)}`;
+};
 
 /** Input of the sentence on top: the first lines of the whole list, and the counts of all monitors. */
 export interface OverviewInput {

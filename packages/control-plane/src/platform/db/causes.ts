@@ -2,10 +2,10 @@ import type { PendingQuery, Row } from "postgres";
 import type { Db } from "./sql.ts";
 
 /** What failing monitors have in common, the most telling first. */
-export const causeKinds = ["host", "tag", "region"] as const;
+export const causeKinds = ["host", "tag", "error", "region"] as const;
 export type CauseKind = (typeof causeKinds)[number];
 
-/** A common cause of failing monitors: `db-1.example.org`, a tag, or the id of a region. */
+/** A common cause of failing monitors: `db-1.example.org`, a tag, a class of error, or the id of a region. */
 export interface Cause {
   kind: CauseKind;
   value: string;
@@ -28,42 +28,64 @@ export function readCause(key: string): Cause | null {
  * Minimum number of failing monitors with a shared cause for a line of its own. Monitors of one host fail together;
  * monitors with a common tag or region are often unrelated, so a few of them are listed by name.
  */
-const least = { host: 2, tag: 3, region: 5 } as const;
+const least = { host: 2, tag: 3, error: 3, region: 5 } as const;
 
 /**
- * Common table expressions that end in `caused (id, kind, value)`: the cause of each member that has one. `members` is
- * a query of the columns id, host, tags and regions. A member belongs to its host, else to the most frequent of its
- * tags, else to the most frequent of its regions.
+ * SQL: the class of an error text, which many monitors can share. `HTTP 500` of an unexpected or rate-limited status,
+ * else the words before the first number, address or detail.
  */
-export const causeTables = (sql: Db, members: PendingQuery<Row[]>) => sql`
+const errorClass = (sql: Db, error: PendingQuery<Row[]>) => sql`
+  coalesce(
+    'HTTP ' || substring(${error} from '^(?:expected status .+, got|rate-limited) ([0-9]{3})'),
+    nullif(regexp_replace(substring(${error} from '^[^0-9:;({"]*'), '( (within|after|at|from))?\\s*$', ''), ''))`;
+
+/**
+ * Common table expressions that end in `caused (id, kind, value, total)`: the cause of each member that has one.
+ * `members` is a query of the columns id, host, tags, error and regions. A member belongs to its host, else to the tag
+ * that most of its failing monitors share if most monitors of that tag fail, else to the class of its error, else to the
+ * most frequent of its regions. `total` is the number of enabled monitors with the tag; null for other kinds.
+ */
+export const causeTables = (sql: Db, orgId: string, members: PendingQuery<Row[]>) => sql`
   members as materialized (${members}),
   hosted as (
     select id, host, count(*) over (partition by host) as n from members where host is not null
   ), hostless as (
-    select m.id, m.tags, m.regions from members m
+    select m.id, m.tags, ${errorClass(sql, sql`m.error`)} as class, m.regions from members m
     where not exists (select from hosted h where h.id = m.id and h.n >= ${least.host})
-  ), tag_counts as (
+  ), tag_failures as materialized (
     select u.tag, count(*) as n from hostless m cross join unnest(m.tags) as u (tag) group by u.tag
     having count(*) >= ${least.tag}
+  ), tag_counts as (
+    select f.tag, f.n, a.total from tag_failures f cross join lateral (
+      select count(*)::int as total from targets t
+      where t.org_id = ${orgId} and t.enabled and t.tags @> array[f.tag]::text[]
+    ) a
+    where f.n * 2 > a.total
   ), tag_choices as (
-    select distinct on (m.id) m.id, c.tag
+    select distinct on (m.id) m.id, c.tag, c.total
     from hostless m cross join unnest(m.tags) as u (tag) join tag_counts c on c.tag = u.tag
     order by m.id, c.n desc, c.tag collate "C"
   ), tagged as (
-    select id, tag, count(*) over (partition by tag) as n from tag_choices
+    select id, tag, total, count(*) over (partition by tag) as n from tag_choices
   ), tagless as (
-    select m.id, m.regions from hostless m
+    select m.id, m.class, m.regions from hostless m
     where not exists (select from tagged g where g.id = m.id and g.n >= ${least.tag})
+  ), classed as (
+    select id, class, count(*) over (partition by class) as n from tagless where class is not null
+  ), classless as (
+    select m.id, m.regions from tagless m
+    where not exists (select from classed c where c.id = m.id and c.n >= ${least.error})
   ), region_counts as (
-    select u.region, count(*) as n from tagless m cross join unnest(m.regions) as u (region) group by u.region
+    select u.region, count(*) as n from classless m cross join unnest(m.regions) as u (region) group by u.region
   ), region_choices as (
     select distinct on (m.id) m.id, c.region
-    from tagless m cross join unnest(m.regions) as u (region) join region_counts c on c.region = u.region
+    from classless m cross join unnest(m.regions) as u (region) join region_counts c on c.region = u.region
     order by m.id, c.n desc, c.region collate "C"
   ), regional as (
     select id, region, count(*) over (partition by region) as n from region_choices
   ), caused as (
-    select id, 'host' as kind, host as value from hosted where n >= ${least.host}
-    union all select id, 'tag', tag from tagged where n >= ${least.tag}
-    union all select id, 'region', region from regional where n >= ${least.region}
+    select id, 'host' as kind, host as value, null::int as total from hosted where n >= ${least.host}
+    union all select id, 'tag', tag, total from tagged where n >= ${least.tag}
+    union all select id, 'error', class, null from classed where n >= ${least.error}
+    union all select id, 'region', region, null from regional where n >= ${least.region}
   )`;

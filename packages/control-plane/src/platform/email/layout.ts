@@ -8,8 +8,8 @@ export type MailTone = keyof typeof colours;
 export interface MailWords {
   tone: MailTone;
   title: string;
-  /** Sentences below the title. */
-  paragraphs?: readonly string[];
+  /** Sentences below the title; one of formatted text has its safe HTML beside the text. */
+  paragraphs?: readonly (string | { text: string; html: string })[];
   /** Shown as a table, in reading order. */
   facts?: readonly { label: string; value: string }[];
   /** Main link. */
@@ -32,13 +32,16 @@ const filler = "&#847;&zwnj;&nbsp;".repeat(60);
 
 const font = "font-family:-apple-system,BlinkMacSystemFont,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";
 
+const textOf = (paragraph: string | { text: string }): string =>
+  typeof paragraph === "string" ? paragraph : paragraph.text;
+
 /**
  * The mail as HTML for mail readers: tables and inline styles, nothing loaded from anywhere, readable from 320 px and
  * in dark mode. Phones show the hidden first line as the preview.
  */
 export function mailHtml({ tone, title, paragraphs = [], facts = [], link, footer }: MailWords): string {
   const colour = colours[tone];
-  const preview = [...facts.map(({ label, value }) => `${label}: ${value}`), ...paragraphs].join(" · ");
+  const preview = [...facts.map(({ label, value }) => `${label}: ${value}`), ...paragraphs.map(textOf)].join(" · ");
   const rows = facts
     .map(
       ({ label, value }) =>
@@ -49,8 +52,9 @@ export function mailHtml({ tone, title, paragraphs = [], facts = [], link, foote
     .join("\n");
   const sentences = paragraphs
     .map(
-      (text) =>
-        `<p class="text" style="margin:0 0 12px;color:#101828;font-size:16px;line-height:24px">${escaped(text)}</p>`,
+      (one) =>
+        `<div class="text" style="margin:0 0 12px;color:#101828;font-size:16px;line-height:24px">` +
+        `${typeof one === "string" ? escaped(one) : one.html}</div>`,
     )
     .join("\n");
   return `<!doctype html>
@@ -99,6 +103,12 @@ word-break:break-word">${escaped(footer)}</p>
 /** The same mail as plain text. */
 export function mailText({ title, paragraphs = [], facts = [], link, footer }: MailWords): string {
   const rows = facts.map(({ label, value }) => `${label}: ${value}`);
-  const blocks = [title, paragraphs.join("\n\n"), rows.join("\n"), `${link.label}:\n${link.url}`, `-- \n${footer}`];
+  const blocks = [
+    title,
+    paragraphs.map(textOf).join("\n\n"),
+    rows.join("\n"),
+    `${link.label}:\n${link.url}`,
+    `-- \n${footer}`,
+  ];
   return `${blocks.filter((block) => block !== "").join("\n\n")}\n`;
 }

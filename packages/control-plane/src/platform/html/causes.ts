@@ -1,12 +1,34 @@
 import { errorInWords } from "@statusmesh/shared/checks";
 import type { Cause } from "../db/causes.ts";
-import { list, number } from "./format.ts";
+import { list, number, plural } from "./format.ts";
 
 /**
- * Common cause of failing monitors, at the start of a sentence: `db-1.example.org`, `Tag payments`, `Region default`.
+ * Common cause of failing monitors, at the start of a sentence: `db-1.example.org`, `Tag payments`, `Region default`,
+ * `Connection refused`.
  */
 export const causeName = ({ kind, value }: Cause): string =>
-  kind === "host" ? value : `${kind === "tag" ? "Tag" : "Region"} ${value}`;
+  kind === "host"
+    ? value
+    : kind === "error"
+      ? capital(errorInWords(value))
+      : `${kind === "tag" ? "Tag" : "Region"} ${value}`;
+
+const capital = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
+
+/**
+ * A cause in one line: `db-1.example.org: connection refused`, `Name not found for most of tag payments`,
+ * `Connection refused`.
+ */
+export function causeTitle(line: { cause: Cause; error: string | null; sameError: boolean }): string {
+  const { kind, value } = line.cause;
+  const error = causeError(line);
+  if (kind === "error" || error === null) return causeName(line.cause);
+  return kind === "tag" ? `${capital(error)} for most of tag ${value}` : `${causeName(line.cause)}: ${error}`;
+}
+
+/** `120 incidents`, `44 of 67 monitors down`: how much of a cause fails. `total` is null where it is not known. */
+export const shareOf = ({ count, total }: { count: number; total: number | null }, noun: string): string =>
+  total === null ? plural(count, noun) : `${number(count)} of ${plural(total, "monitor")} down`;
 
 /** The error of a line, for people: `connection refused`, `mostly connection refused`; null without one. */
 export const causeError = ({ error, sameError }: { error: string | null; sameError: boolean }): string | null =>

@@ -92,7 +92,7 @@ export interface Frame {
   orgId: string;
   /** Null for a caller without a session, who cannot sign out. */
   email: string | null;
-  openIncidents: number;
+  openCauses: number;
   /** State of the favicon and the mark: the worst of the open incidents, else maintenance or up. */
   tone: "up" | "degraded" | "down" | "maintenance";
   /** Further organisations of a session, to switch to. */

@@ -323,7 +323,7 @@ async function open(t: Pick<Test, "teardown">) {
         org: "Acme",
         orgId: "o",
         email: null,
-        openIncidents: 0,
+        openCauses: 0,
         tone: "up" as const,
         otherOrgs: [],
       }),

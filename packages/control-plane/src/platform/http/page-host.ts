@@ -6,8 +6,14 @@ import type { Config } from "../../config/config.ts";
 const visitorFolders = /^\/(?:status|status-assets|assets|m|c|api\/public\/v1)(?:\/|$)/;
 const visitorFiles = /^\/(?:healthz|readyz|favicon\.ico|robots\.txt|llms\.txt)$/;
 
-/** The status page of a host: its id where the host is a custom domain, else its slug; null where no page is. */
-export type PageHost = { slug: string | null } | { pageId: string };
+/**
+ * The status page of a request: its id where the host is a custom domain, else its slug; null where no page is. `path`
+ * is set where the path names it, on the console's host.
+ */
+export type PageHost = { slug: string | null; path?: string } | { pageId: string };
+
+/** Folders below /status, which are no slugs. */
+export const reservedSlugs: ReadonlySet<string> = new Set(["incidents", "subscribe", "subscriptions"]);
 
 type HostConfig = Pick<Config, "server" | "tenancy" | "public_status">;
 
@@ -24,7 +30,7 @@ export function pageOfName(host: string, { server, tenancy, public_status }: Hos
   return { slug: slug === "" || slug.includes(".") ? null : slug };
 }
 
-/** The page of the requested host, found by {@link pageHosts}. Null for a host of the console. */
+/** The page that host or path of the request name, found by {@link pageHosts}. Null for another path of the console. */
 export const pageHostOf = (http: Context): PageHost | null => (http.state["pageHost"] as PageHost | undefined) ?? null;
 
 /** URL of a page on its own host, with the scheme and port of `server.public_url`. */
@@ -37,15 +43,32 @@ export function hostUrl(host: string, config: Pick<Config, "server">): string {
   return `${protocol}//${host}${port === "" ? "" : `:${port}`}`;
 }
 
+/** A page below /status of the console's host, and what is asked of it. */
+const pagePath = /^\/status\/([a-z][a-z0-9-]{2,29})(\/.*)?$/;
+/** What a page's own host serves outside of /status. */
+const ofPage = /^\/(?:api\/public\/v1\/.+|llms\.txt)$/;
+
+/** Hands a request below `/status/{slug}` to the routes of a page's own host. */
+function readPagePath(http: Context): void {
+  if (!http.path.startsWith("/status/")) return;
+  const [, slug, rest = ""] = pagePath.exec(http.path) ?? [];
+  if (slug === undefined || reservedSlugs.has(slug)) return;
+  http.state["pageHost"] = { slug, path: `/status/${slug}` } satisfies PageHost;
+  http.path = ofPage.test(rest) ? rest : `/status${rest}`;
+}
+
 /**
- * Serves the status page at `/` of its own host and refuses console paths there. `pageOfDomain` answers the id of the
- * page of a verified custom domain.
+ * Serves the status page at `/` of its own host and refuses console paths there; on the console's host `/status/{slug}`
+ * names the page. `pageOfDomain` answers the id of the page of a verified custom domain.
  */
 export function pageHosts(config: HostConfig, pageOfDomain: (host: string) => Promise<string | null>): Middleware {
   const own = new URL(config.server.public_url).hostname;
   const atPageHost = async (http: Context, next: () => Promise<void>, host: string): Promise<void> => {
     const page = pageOfName(host, config) ?? (await byDomain(host, pageOfDomain));
-    if (page === null) return await next();
+    if (page === null) {
+      readPagePath(http);
+      return await next();
+    }
     http.state["pageHost"] = page;
     if (http.path === "/") http.path = "/status";
     if (!visitorFolders.test(http.path) && !visitorFiles.test(http.path))
@@ -55,7 +78,9 @@ export function pageHosts(config: HostConfig, pageOfDomain: (host: string) => Pr
   return (http, next) => {
     const host = http.hostname.toLowerCase().replace(/\.$/, "");
     // Most requests: an async function would cost them a promise.
-    return host === own ? next() : atPageHost(http, next, host);
+    if (host !== own) return atPageHost(http, next, host);
+    readPagePath(http);
+    return next();
   };
 }
 

@@ -157,7 +157,8 @@ async function badge(ctx: Visit, component: string | undefined): Promise<string>
 
 /** Address of the page that is asked for. */
 async function pageAddress(visit: Visit): Promise<string> {
-  const { config, pageSlug, pageId } = visit;
+  const { config, pageSlug, pageId, pagePath } = visit;
+  if (pagePath !== undefined) return `${config.server.public_url}${pagePath}`;
   if (pageId !== undefined) return `${hostUrl((await service.servedStatus(visit)).domain ?? "", config)}/status`;
   return `${typeof pageSlug === "string" ? pageUrl(pageSlug, config) : config.server.public_url}/status`;
 }

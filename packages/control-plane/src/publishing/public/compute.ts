@@ -5,7 +5,13 @@ import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, outageState } from "../../alerting/incidents/service.ts";
 import { dailyCounts, probedSpans } from "../../monitoring/results/service.ts";
 import { type PageWindowRow, windowsOf } from "../../alerting/maintenance/service.ts";
-import { logoPath, type PageRow, publicComponents, type PublicComponentRow } from "../status-pages/service.ts";
+import {
+  inGroups,
+  logoPath,
+  type PageRow,
+  publicComponents,
+  type PublicComponentRow,
+} from "../status-pages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
 import { daysUntil } from "./days.ts";
 import { union } from "./intervals.ts";
@@ -236,16 +242,11 @@ function grouping<K, T>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]>
   return groups;
 }
 
-/** Groups components: groups in the order of their first component, ungrouped components last. */
-function grouped(components: readonly { group: string | null; component: PublicComponent }[]): PublicStatus["groups"] {
-  const groups = grouping(components, ({ group }) => group);
-  const rest = groups.get(null);
-  groups.delete(null);
-  return [...groups, ...(rest === undefined ? [] : [[null, rest] as const])].map(([name, own]) => ({
+const grouped = (components: readonly { group: string | null; component: PublicComponent }[]): PublicStatus["groups"] =>
+  inGroups(components, ({ group }) => group).map(({ name, items }) => ({
     name,
-    components: own.map(({ component }) => component),
+    components: items.map(({ component }) => component),
   }));
-}
 
 /** Presents windows. Occurrences of a window share the list of their components. */
 function presentWindows(

@@ -4,13 +4,16 @@ import { componentsOf } from "./service.ts";
 /** Incidents and components that are listed; the JSON has all of them. */
 const most = 50;
 
+/** Address of the public JSON of a page: of its host, or below a page that the path names. */
+const dataUrl = (pageUrl: string): string => `${pageUrl.replace(/\/status$/, "")}/api/public/v1`;
+
 /**
  * The page for language models, as https://llmstxt.org describes it: what it is, how things are, where the data is.
  * `pageUrl` is the address of the page, without a slash at its end.
  */
 export function llmsText(status: PublicStatus, pageUrl: string): string {
   const { page, overall, generated_at, active_incidents, upcoming_maintenance } = status;
-  const api = `${pageUrl.replace(/\/status$/, "")}/api/public/v1`;
+  const api = dataUrl(pageUrl);
   const section = (title: string, lines: string[]) => (lines.length === 0 ? [] : [`## ${title}`, "", ...lines, ""]);
   return [
     `# ${line(page.name)}`,

@@ -1,19 +1,18 @@
 import { AppError } from "@statusmesh/shared/errors";
-import type { Visit } from "../../platform/context.ts";
+import type { Ctx, Visit } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { pageToPreview } from "../status-pages/service.ts";
 import type { ServedStatus } from "./compute.ts";
+import type { PublicIncident, PublicStatus } from "./schema.ts";
 import { listedUpdates } from "./queries.ts";
-import { aboutHtml } from "./markdown.ts";
+import { markdownHtml } from "../../platform/html/markdown.ts";
 import { componentsOf, publicIncident, servedStatus, statusOf } from "./service.ts";
-import { worst } from "./states.ts";
+import { type ComponentState, worst } from "./states.ts";
 import { textsOf } from "./texts.ts";
 import { affectedSentence, affectedSince, calmSentence, type PageWords, wordsOf } from "./words.ts";
 
 const cacheControl = "public, max-age=10, stale-while-revalidate=30";
-/** Up to this many components all groups are open. */
-const fewComponents = 12;
 /** Incidents above the components: with more of them, visitors would have to scroll past them to the components. */
 const shownIncidents = 3;
 const shownPast = 30;
@@ -27,8 +26,8 @@ export const publicPages = [
       show(ctx, async (served) => ({
         view: "public/status",
         fragment: "public/status-fragment",
-        data: await statusData(served),
-        shared: served,
+        data: await statusData(served, ctx),
+        shared: sharedAt(served, ctx),
       })),
   }),
   page({
@@ -41,8 +40,8 @@ export const publicPages = [
         const incident = cut ? { ...whole, updates: whole.updates.slice(0, listedUpdates) } : whole;
         return {
           view: "public/incident",
-          data: { ...frameOf(served), incident },
-          shared: incident,
+          data: { ...frameOf(served, ctx), incident },
+          shared: sharedAt(incident, ctx),
         };
       }),
   }),
@@ -50,12 +49,13 @@ export const publicPages = [
     path: "/status-pages/{id}/preview",
     auth: "tenant",
     async handle({ ctx, params }) {
-      const served = await statusOf(ctx, await pageToPreview(ctx, params["id"] ?? ""));
+      const own = await pageToPreview(ctx, params["id"] ?? "");
+      const served = await statusOf(ctx, own);
       return {
         view: "public/status" as const,
         fragment: "public/status-fragment" as const,
         data: {
-          ...(await statusData(served)),
+          ...(await statusData(served, { ...ctx, pagePath: `/status/${own.slug}` })),
           live: `${ctx.config.server.public_url}/status-pages/${served.pageId}/preview`,
         },
         headers: framedByUs,
@@ -91,7 +91,7 @@ async function show<const R extends { view: string; fragment?: string; data: obj
     return {
       view: "public/notice" as const,
       status: error.status,
-      data: { ...(served === null ? blankFrame : frameOf(served)), ...notice(error, served) },
+      data: { ...(served === null ? blankFrame : frameOf(served, system)), ...notice(error, served) },
       headers: retry,
     };
   }
@@ -111,16 +111,37 @@ function notice(error: AppError, served: ServedStatus | null): { heading: string
 
 /** Layout data of a page without a publisher. */
 export const blankFrame = {
+  base: "/status",
+  data: "/api/public/v1",
   pageName: "Status",
   about: null,
   branding: null,
   words: wordsOf({ language: "en", timezone: "UTC" }),
 };
 
+/** Path of the page on the requested host, and of its public JSON. */
+function linksOf(visit: Visit | Ctx) {
+  const path = "pagePath" in visit ? visit.pagePath : undefined;
+  return { base: path ?? "/status", data: `${path ?? ""}/api/public/v1` };
+}
+
+const byBase = new WeakMap<object, Map<string, object>>();
+
+/** What renderings of a page are kept for: they differ by the path of the page, which their links begin with. */
+function sharedAt(content: object, visit: Visit): object {
+  if (visit.pagePath === undefined) return content;
+  let bases = byBase.get(content);
+  if (bases === undefined) byBase.set(content, (bases = new Map<string, object>()));
+  let shared = bases.get(visit.pagePath);
+  if (shared === undefined) bases.set(visit.pagePath, (shared = {}));
+  return shared;
+}
+
 /** Layout data of every page: an allow-list of the branding. */
-export const frameOf = ({ status, branding, logo, subscribe }: ServedStatus) => ({
+export const frameOf = ({ status, branding, logo, subscribe }: ServedStatus, visit: Visit | Ctx) => ({
+  ...linksOf(visit),
   pageName: status.page.name,
-  about: status.page.about === null ? null : aboutHtml(status.page.about),
+  about: status.page.about === null ? null : markdownHtml(status.page.about),
   branding: {
     color: branding.brand_color,
     style: branding.style,
@@ -134,37 +155,67 @@ export const frameOf = ({ status, branding, logo, subscribe }: ServedStatus) => 
   words: wordsOf(branding),
 });
 
+const isFine = (state: ComponentState): boolean => state === "operational" || state === "no_data";
+
+const dayMs = 86_400_000;
+
+/**
+ * Incidents by day, newest first: open ones today, ended ones on the day that they began. Today and yesterday are listed
+ * without one too, unless an incident of another day lasted into them.
+ */
+function pastDays(status: PublicStatus, words: PageWords) {
+  const now = Date.parse(status.generated_at);
+  const ended = status.recent_incidents.slice(0, shownPast);
+  const all = [...status.active_incidents, ...ended];
+  const days = new Map<string, { name: string; incidents: PublicIncident[] }>();
+  for (const at of [now, now - dayMs]) {
+    const key = words.dayOf(at);
+    const lasted = all.some(
+      ({ started_at, ended_at }) =>
+        words.dayOf(started_at) < key && (ended_at === null || words.dayOf(ended_at) >= key),
+    );
+    if (at === now || !lasted) days.set(key, { name: words.dayName(at, now), incidents: [] });
+  }
+  const today = days.get(words.dayOf(now))!;
+  today.incidents.push(...status.active_incidents);
+  for (const incident of ended) {
+    const key = words.dayOf(incident.started_at);
+    const own = days.get(key);
+    if (own === undefined) days.set(key, { name: words.dayName(incident.started_at, now), incidents: [incident] });
+    else own.incidents.push(incident);
+  }
+  return [...days].toSorted(([a], [b]) => (a < b ? 1 : -1)).map(([, day]) => day);
+}
+
 const datas = new WeakMap<ServedStatus, ReturnType<typeof computeData>>();
 
 /** The data of the page's view, made once per computation. Strips are drawn in slices: 1,000 of them take long. */
-async function statusData(served: ServedStatus): Promise<ReturnType<typeof computeData>> {
-  const known = datas.get(served);
-  if (known !== undefined) return known;
-  const data = computeData(served);
-  await mapInTurns(componentsOf(served.status), (component) => data.words.strip(component));
-  datas.set(served, data);
-  return data;
+async function statusData(served: ServedStatus, visit: Visit | Ctx) {
+  let data = datas.get(served);
+  if (data === undefined) {
+    data = computeData(served);
+    const { words } = data;
+    await mapInTurns(componentsOf(served.status), (component) => words.strip(component));
+    datas.set(served, data);
+  }
+  const frame = frameOf(served, visit);
+  return { ...data, ...frame, live: frame.base };
 }
 
 function computeData(served: ServedStatus) {
   const { status, checkedAt } = served;
   const words: PageWords = wordsOf(served.branding);
   const components = componentsOf(status);
-  const groups = status.groups.map((group, at) => {
+  const groups = status.groups.map((group) => {
     const state = worst(group.components.map((component) => component.status));
-    return {
-      ...group,
-      state,
-      open: at === 0 || components.length <= fewComponents || !["operational", "no_data"].includes(state),
-    };
+    return { ...group, state, line: words.groupLine(group.components), open: !isFine(state) };
   });
   // Incidents without a word of the operators say no more than the states of their components.
   const active = status.active_incidents;
   const narrated = active.filter((incident) => incident.updates.length > 0 || incident.description !== null);
   const shown = (narrated.length > 0 ? narrated : active).slice(0, shownIncidents);
   return {
-    ...frameOf(served),
-    live: "/status",
+    words,
     status,
     shown,
     others: active.filter((incident) => !shown.includes(incident)),
@@ -174,7 +225,7 @@ function computeData(served: ServedStatus) {
     affected: affectedSentence(components, words),
     since: affectedSince(active),
     calm: calmSentence(status, components, words),
-    recent: status.recent_incidents.slice(0, shownPast),
+    days: pastDays(status, words),
     more: Math.max(0, status.recent_incidents.length - shownPast),
   };
 }

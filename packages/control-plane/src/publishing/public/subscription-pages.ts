@@ -15,11 +15,11 @@ export const subscriptionPages = [
       return {
         view: "public/subscribe",
         data: {
-          ...frameOf(served),
+          ...frameOf(served, ctx),
           components,
           texts: subscriptionTexts(served.branding.language),
           mails: ctx.config.email.smtp_url !== "",
-          done: query["done"] === "1",
+          done: query["done"] === "webhook" ? "webhook" : query["done"] === undefined ? null : "mail",
           problem: query["error"] === "limit" ? "limit" : query["error"] === undefined ? null : "input",
         },
         headers: { "Cache-Control": "no-store" },
@@ -30,8 +30,8 @@ export const subscriptionPages = [
     // Programs without RFC 8058 open the address of List-Unsubscribe, and so do link scanners.
     path: "/status/subscriptions/{token}/unsubscribe",
     auth: "public",
-    handle: async ({ params }) => ({
-      redirect: `/status/subscriptions/${params["token"]!}`,
+    handle: async ({ ctx, params }) => ({
+      redirect: `${ctx.pagePath ?? "/status"}/subscriptions/${params["token"]!}`,
       headers: { ...secretAddress, "Cache-Control": "no-store" },
     }),
   }),
@@ -45,12 +45,12 @@ export const subscriptionPages = [
       return {
         view: "public/subscription",
         data: {
-          ...frameOf(served),
+          ...frameOf(served, ctx),
           texts: subscriptionTexts(served.branding.language),
           token,
           subscription,
           ended,
-          saved: query["saved"] === "1",
+          said: query["confirmed"] === "1" ? "confirmed" : query["saved"] === "1" ? "saved" : null,
         },
         status: subscription === null && !ended ? 404 : 200,
         headers: { ...secretAddress, "Cache-Control": "no-store" },

@@ -13,9 +13,9 @@ const en = {
   some: "Only these:",
   send: "Subscribe",
   sent: "Check your inbox",
-  sentText:
-    "If the address is not subscribed yet, a link to confirm is on its way. A webhook is sent its " +
-    "challenge within seconds.",
+  sentText: "If the address is not subscribed yet, a link to confirm is on its way.",
+  webhookSent: "Challenge sent",
+  webhookSentText: "The webhook is sent its challenge within seconds. It is subscribed once its answer repeats it.",
   limit: "Too many requests from your network. Try again in an hour.",
   input: "That did not work. Enter a valid email address, or an https URL that is reachable from the internet.",
   noMail: "Email is not available on this page.",
@@ -26,6 +26,7 @@ const en = {
   manageText: (address: string) => `${address} is sent updates of this page.`,
   save: "Save",
   saved: "Saved.",
+  confirmed: "Subscription confirmed.",
   unsubscribe: "Unsubscribe",
   unsubscribeText: "Nothing more is sent, and the address is deleted.",
   ended: "Unsubscribed",
@@ -50,9 +51,10 @@ const de: SubscriptionTexts = {
   some: "Nur diese:",
   send: "Abonnieren",
   sent: "Sehen Sie in Ihr Postfach",
-  sentText:
-    "Falls die Adresse noch nicht abonniert ist, ist ein Link zum Bestätigen unterwegs. Ein Webhook " +
-    "erhält seine Challenge in Sekunden.",
+  sentText: "Falls die Adresse noch nicht abonniert ist, ist ein Link zum Bestätigen unterwegs.",
+  webhookSent: "Challenge gesendet",
+  webhookSentText:
+    "Der Webhook erhält seine Challenge in Sekunden. Das Abonnement gilt, sobald seine Antwort sie wiederholt.",
   limit: "Zu viele Anfragen aus Ihrem Netz. Versuchen Sie es in einer Stunde wieder.",
   input: "Das ging nicht. Geben Sie eine gültige E-Mail-Adresse oder eine aus dem Internet erreichbare https-URL ein.",
   noMail: "E-Mail ist auf dieser Seite nicht verfügbar.",
@@ -63,6 +65,7 @@ const de: SubscriptionTexts = {
   manageText: (address: string) => `${address} erhält Updates dieser Seite.`,
   save: "Speichern",
   saved: "Gespeichert.",
+  confirmed: "Abonnement bestätigt.",
   unsubscribe: "Abbestellen",
   unsubscribeText: "Es wird nichts mehr gesendet, und die Adresse wird gelöscht.",
   ended: "Abbestellt",

@@ -26,6 +26,12 @@ export interface Texts {
   readonly planned: string;
   readonly past: string;
   readonly noPast: string;
+  readonly ongoing: string;
+  /** Below the name of a group. */
+  readonly groupAffected: (count: number, total: number) => string;
+  readonly groupFine: (count: number, pct: string | null) => string;
+  readonly history: string;
+  readonly statusOf: (name: string) => string;
   readonly noUpdates: string;
   readonly all: string;
   readonly daysAgo: (days: number) => string;
@@ -105,8 +111,13 @@ const en: Texts = {
   incidents: "Current incidents",
   running: "Maintenance in progress",
   planned: "Scheduled maintenance",
-  past: "Last 30 days",
-  noPast: "No incidents in the last 30 days.",
+  past: "Past incidents",
+  noPast: "No incidents",
+  ongoing: "Ongoing",
+  groupAffected: (count, total) => `${count} of ${total} affected`,
+  groupFine: (count, pct) => `${count} ${count === 1 ? "component" : "components"}${pct === null ? "" : `, ${pct} %`}`,
+  history: "Last 30 days",
+  statusOf: (name) => (/\bstatus\b/i.test(name) ? name : `${name} status`),
   noUpdates: "No updates yet.",
   all: "All components",
   daysAgo: (days) => `${days} days ago`,
@@ -190,8 +201,14 @@ const de: Texts = {
   incidents: "Aktuelle Störungen",
   running: "Laufende Wartung",
   planned: "Geplante Wartung",
-  past: "Letzte 30 Tage",
-  noPast: "Keine Störungen in den letzten 30 Tagen.",
+  past: "Vergangene Störungen",
+  noPast: "Keine Störungen",
+  ongoing: "Dauert an",
+  groupAffected: (count, total) => `${count} von ${total} betroffen`,
+  groupFine: (count, pct) =>
+    `${count} ${count === 1 ? "Komponente" : "Komponenten"}${pct === null ? "" : `, ${pct} %`}`,
+  history: "Letzte 30 Tage",
+  statusOf: (name) => (/\bstatus/i.test(name) ? name : `Status von ${name}`),
   noUpdates: "Noch keine Meldungen.",
   all: "Alle Komponenten",
   daysAgo: (days) => `Vor ${days} Tagen`,

@@ -2,6 +2,7 @@ import { LRUCache } from "lru-cache";
 import { absolute, duration, outageSecs, percent } from "../../platform/html/format.ts";
 import { html, type Markup } from "../../platform/html/markup.ts";
 import { state } from "../../platform/html/views.ts";
+import { markdownHtml } from "../../platform/html/markdown.ts";
 import type { PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
 import type { ComponentState } from "./states.ts";
 import { type Language, type Texts, textsOf } from "./texts.ts";
@@ -34,6 +35,8 @@ export class PageWords {
   readonly #clock: Intl.DateTimeFormat;
   readonly #date: Intl.DateTimeFormat;
   readonly #day: Intl.DateTimeFormat;
+  readonly #dayKey: Intl.DateTimeFormat;
+  readonly #dayName: Intl.DateTimeFormat;
 
   constructor(language: Language, timeZone: string) {
     this.t = textsOf(language);
@@ -45,6 +48,8 @@ export class PageWords {
     this.#clock = format(minutes);
     this.#date = format({ day: "numeric", month: "short", ...minutes });
     this.#day = format({ day: "numeric", month: "short", year: "numeric" }, "UTC");
+    this.#dayKey = new Intl.DateTimeFormat("en-CA", { timeZone, dateStyle: "short" });
+    this.#dayName = format({ day: "numeric", month: "long" });
   }
 
   readonly tone = tone;
@@ -56,6 +61,30 @@ export class PageWords {
 
   /** A state as icon and word. */
   mark = (of: ComponentState): Markup => state(looks[of].tone, this.t.state[of]);
+
+  /** An open incident in the list of all of them. */
+  ongoing = (of: ComponentState): Markup => state(looks[of].tone, this.t.ongoing);
+
+  /** The day of a time in the page's zone: `2026-11-20`. */
+  dayOf = (at: string | number): string => this.#dayKey.format(new Date(at));
+
+  /** `20 November`, or `Today`. */
+  dayName = (at: string | number, now: number): string =>
+    this.dayOf(at) === this.dayOf(now) ? this.t.today : this.#dayName.format(new Date(at));
+
+  /** Below the name of a group: how many are affected, else how many there are and their mean uptime. */
+  groupLine(components: readonly PublicComponent[]): string {
+    const hit = components.filter(({ status }) => isAffected(status)).length;
+    if (hit > 0) return this.t.groupAffected(hit, components.length);
+    const known = components.flatMap(({ uptime_pct: pct }) => pct ?? []);
+    const mean = known.reduce((sum, pct) => sum + pct, 0) / known.length;
+    return this.t.groupFine(components.length, known.length === 0 ? null : this.#percent(mean));
+  }
+
+  /** The text of an operator, in Markdown. */
+  markdown = markdownHtml;
+
+  #percent = (pct: number): string => percent(pct).replace(".", this.language === "de" ? "," : ".");
 
   resolved = (): Markup => state("up", this.t.resolved);
 
@@ -80,7 +109,7 @@ export class PageWords {
   outage = (incident: PublicIncident, now: number): string => this.duration(outageSecs(incident, now));
 
   uptime = ({ uptime_pct: pct }: PublicComponent): string =>
-    pct === null ? this.t.noDataYet : this.t.uptime(percent(pct).replace(".", this.language === "de" ? "," : "."));
+    pct === null ? this.t.noDataYet : this.t.uptime(this.#percent(pct));
 
   /** `a, b and c`; of many items the first, and how many more there are. */
   list = (all: readonly string[]): string => {
@@ -147,9 +176,11 @@ export function wordsOf({ language, timezone }: { language: Language; timezone: 
   return words;
 }
 
+const isAffected = (state: ComponentState): boolean => !["operational", "no_data", "maintenance"].includes(state);
+
 /** Components that are not as they should be, worst share first: "3 of 12 components affected: a, b and c". */
 export function affectedSentence(components: readonly PublicComponent[], words: PageWords): string | null {
-  const hit = components.filter(({ status }) => !["operational", "no_data", "maintenance"].includes(status));
+  const hit = components.filter(({ status }) => isAffected(status));
   if (hit.length === 0) return null;
   const share = words.t.affected(hit.length, components.length);
   return hit.length > 3 ? share : `${share}: ${words.list(hit.map(({ name }) => name))}`;

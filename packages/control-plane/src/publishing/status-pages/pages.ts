@@ -73,7 +73,6 @@ export const statusPagesPages = [
           more: Math.max(0, found.total - found.items.length + Math.max(0, addable.length - most)),
           owner,
           origin: ctx.config.server.public_url,
-          ownHosts: ctx.config.tenancy.subdomain_public_routes,
         },
       };
     },

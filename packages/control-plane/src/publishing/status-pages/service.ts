@@ -10,7 +10,7 @@ import {
   type System,
   type Visit,
 } from "../../platform/context.ts";
-import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
+import { hostUrl, pageUrl, reservedSlugs } from "../../platform/http/page-host.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { zoneName } from "../../platform/zoned.ts";
 import { takeQuota } from "../../access/plans/service.ts";
@@ -29,6 +29,7 @@ export {
   updateComponent,
 } from "./components.ts";
 export { checkDomain, type PublishedNames, publishedNames, recheckDomains, verifiedDomains } from "./domains.ts";
+export { inGroups } from "./order.ts";
 export { logoFile, logoPath, removeLogo, setLogo } from "./logos.ts";
 
 interface Paging {
@@ -89,6 +90,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   const now = new Date(ctx.clock.now());
+  refuseReserved(input.slug);
   const row: queries.StatusPageRow = {
     id: newId(),
     org_id: ctx.orgId,
@@ -122,6 +124,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
 export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): Promise<StatusPage> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
+  if (patch.slug !== undefined) refuseReserved(patch.slug);
   return await inTransaction(ctx, async (own) => {
     const before = await lockedPage(own, id);
     const after: queries.StatusPageRow = {
@@ -164,12 +167,13 @@ export async function deletePage(ctx: Ctx, id: string): Promise<void> {
 export type PageRow = queries.StatusPageRow;
 export { notifyPages, pagesChannel, type PublicComponentRow } from "./queries.ts";
 
-/** The published page of the requested host, else of /status; null for none. Public, without scopes. */
+/** The published page of the requested host or path, else of /status; null for none. Public, without scopes. */
 export async function servedPage(system: Visit): Promise<PageRow | null> {
   if (system.pageId !== undefined) return complete(await queries.selectPublishedById(system.sql, system.pageId));
   if (system.pageSlug === null) return null;
+  const byPath = system.pagePath !== undefined || system.pageSlug === undefined;
+  if (byPath && !system.config.tenancy.path_based_public_routes) return null;
   if (system.pageSlug !== undefined) return complete(await queries.selectPublishedPage(system.sql, system.pageSlug));
-  if (!system.config.tenancy.path_based_public_routes) return null;
   return complete(await queries.selectServedPage(system.sql));
 }
 
@@ -179,6 +183,15 @@ export async function pageToPreview(ctx: Ctx, id: string): Promise<PageRow> {
   return complete(await findPage(ctx, id))!;
 }
 
+/** Path of a page on the console's host. */
+const pathOf = (slug: string): string => `/status/${slug}`;
+
+/** Address of a page that stays when other pages come and go: links in mails begin with it. */
+export const pageBase = ({ config }: System, slug: string): string =>
+  config.tenancy.subdomain_public_routes
+    ? `${pageUrl(slug, config)}/status`
+    : `${config.server.public_url}${pathOf(slug)}`;
+
 /** Fields that the stored branding lacks take their default. */
 const complete = (row: queries.StatusPageRow | null): PageRow | null =>
   row === null ? null : { ...row, branding: branding(row.branding) };
@@ -186,6 +199,12 @@ const complete = (row: queries.StatusPageRow | null): PageRow | null =>
 /** Public components of a page, in order. */
 export async function publicComponents(system: System, page: PageRow): Promise<queries.PublicComponentRow[]> {
   return await queries.selectPublicComponents(system.sql, page.org_id, page.id, new Date(system.clock.now()));
+}
+
+/** The address of a page is /status/{slug}. */
+function refuseReserved(slug: string): void {
+  if (reservedSlugs.has(slug))
+    throw new AppError("INVALID_SLUG", `The slug ${slug} is reserved. Choose a different one.`, { field: "/slug" });
 }
 
 const slugTaken = (slug: string, cause?: unknown) =>
@@ -220,16 +239,18 @@ function checkedBranding(input: BrandingInput | undefined): Branding {
   return { ...checked, timezone };
 }
 
-/** Public URL of the page: its proved domain, its own host, else /status if it is the page there. */
+/** Public URL of a published page: its proved domain, its own host, else /status or a path below it. Null for none. */
 function urlOf(
   { config }: System,
   row: queries.StatusPageRow,
   isProved: boolean,
   atPath: string | null,
 ): string | null {
-  if (row.enabled && row.custom_domain !== null && isProved) return hostUrl(row.custom_domain, config);
-  if (config.tenancy.subdomain_public_routes && row.enabled) return pageUrl(row.slug, config);
-  return row.id === atPath ? `${config.server.public_url}/status` : null;
+  if (!row.enabled) return null;
+  if (row.custom_domain !== null && isProved) return hostUrl(row.custom_domain, config);
+  if (config.tenancy.subdomain_public_routes) return pageUrl(row.slug, config);
+  if (!config.tenancy.path_based_public_routes) return null;
+  return `${config.server.public_url}${row.id === atPath ? "/status" : pathOf(row.slug)}`;
 }
 
 async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promise<StatusPage[]> {

@@ -1,7 +1,7 @@
 import { newId } from "@statusmesh/shared/ids";
 import { hourMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
-import { pageUrl } from "../../platform/http/page-host.ts";
+import { pageBase } from "../status-pages/service.ts";
 import { contentOf, type Source } from "./content.ts";
 import { mayHaveNews, queueMessages, selectIncidentNews, selectMaintenanceNews } from "./delivery-queries.ts";
 
@@ -30,7 +30,7 @@ export async function announce(system: System): Promise<number> {
         key: source.key,
         incidentId: source.incident_id,
         targetIds: source.target_ids,
-        content: contentOf(source, originOf(system, source.slug)),
+        content: contentOf(source, pageBase(system, source.slug)),
         at: source.at,
       })),
       now,
@@ -41,7 +41,3 @@ export async function announce(system: System): Promise<number> {
   const planned = await queue(await selectMaintenanceNews(system.sql, since, now, batch));
   return begun + ended + planned;
 }
-
-/** Address of a status page, without a path. */
-export const originOf = ({ config }: System, slug: string): string =>
-  config.tenancy.subdomain_public_routes ? pageUrl(slug, config) : config.server.public_url;

@@ -3,6 +3,7 @@ import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { validate } from "@statusmesh/shared/validate";
 import { readForm, readJson } from "../../platform/http/body.ts";
+import type { Visit } from "../../platform/context.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { noContent, ok, type Reply, route, type Route } from "../../platform/http/route.ts";
@@ -52,6 +53,7 @@ async function bodyOf(http: Context): Promise<Record<string, unknown>> {
 }
 
 const isBrowser = (http: Context): boolean => http.get("accept").includes("text/html");
+const baseOf = ({ pagePath }: Visit): string => pagePath ?? "/status";
 const seeOther = (to: string): Reply => ({ status: 303, headers: { Location: to } });
 
 export const subscriberRoutes: Route[] = [
@@ -77,14 +79,17 @@ export const subscriberRoutes: Route[] = [
     ],
     handle: async ({ ctx, http }) => {
       const browser = isBrowser(http);
+      let input: SubscriptionRequest;
       try {
-        const input = validate(SubscriptionRequest, await bodyOf(http)) as SubscriptionRequest;
+        input = validate(SubscriptionRequest, await bodyOf(http)) as SubscriptionRequest;
         await service.subscribe(ctx, input, visitorAddress(http, ctx.config));
       } catch (error) {
         if (!browser || !(error instanceof AppError) || error.status === 404 || error.status >= 500) throw error;
-        return seeOther(`/status/subscribe?error=${error.code === "RATE_LIMITED" ? "limit" : "input"}`);
+        return seeOther(`${baseOf(ctx)}/subscribe?error=${error.code === "RATE_LIMITED" ? "limit" : "input"}`);
       }
-      return browser ? seeOther("/status/subscribe?done=1") : { status: 202, body: { message } };
+      return browser
+        ? seeOther(`${baseOf(ctx)}/subscribe?done=${input.email === undefined ? "webhook" : "mail"}`)
+        : { status: 202, body: { message } };
     },
   }),
   route({
@@ -100,7 +105,9 @@ export const subscriberRoutes: Route[] = [
     handle: async ({ ctx, params, http }) => {
       const change = validate(SubscriptionChange, await bodyOf(http)) as SubscriptionChange;
       await service.changeSubscription(ctx, params.token, change);
-      return isBrowser(http) ? seeOther(`/status/subscriptions/${params.token}?saved=1`) : noContent();
+      return isBrowser(http)
+        ? seeOther(`${baseOf(ctx)}/subscriptions/${params.token}?${change.confirm === true ? "confirmed" : "saved"}=1`)
+        : noContent();
     },
   }),
   route({
@@ -114,7 +121,7 @@ export const subscriberRoutes: Route[] = [
     replies: { 204: null, 303: null },
     handle: async ({ ctx, params, http }) => {
       await service.unsubscribe(ctx, params.token);
-      return isBrowser(http) ? seeOther(`/status/subscriptions/${params.token}?ended=1`) : noContent();
+      return isBrowser(http) ? seeOther(`${baseOf(ctx)}/subscriptions/${params.token}?ended=1`) : noContent();
     },
   }),
   route({

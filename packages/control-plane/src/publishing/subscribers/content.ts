@@ -1,3 +1,4 @@
+import { markdownHtml } from "../../platform/html/markdown.ts";
 import type { Branding } from "../status-pages/schema.ts";
 
 export type Language = "en" | "de";
@@ -46,8 +47,8 @@ export interface Content {
   starts_at: string | null;
   ends_at: string | null;
   url: string;
-  /** Address of the page, without a path. */
-  origin: string;
+  /** Address of the page. */
+  base: string;
   language: Language;
   zone: string;
 }
@@ -112,10 +113,9 @@ const words = {
 
 export const wordsOf = (language: string | null | undefined) => words[language === "de" ? "de" : "en"];
 
-/** The message of an event. `origin` is the address of the page, without a path. */
-export function contentOf(source: Source, origin: string): Content {
+/** The message of an event. `base` is the address of the page. */
+export function contentOf(source: Source, base: string): Content {
   const language: Language = source.branding.language === "de" ? "de" : "en";
-  const path = source.incident_id === null ? "/status" : `/status/incidents/${source.incident_id}`;
   return {
     kind: source.kind,
     page: source.branding.display_name ?? source.page_name,
@@ -125,8 +125,8 @@ export function contentOf(source: Source, origin: string): Content {
     at: source.at.toISOString(),
     starts_at: source.starts_at?.toISOString() ?? null,
     ends_at: source.ends_at?.toISOString() ?? null,
-    url: `${origin}${path}`,
-    origin,
+    url: source.incident_id === null ? base : `${base}/incidents/${source.incident_id}`,
+    base,
     language,
     zone: source.branding.timezone ?? "UTC",
   };
@@ -152,12 +152,15 @@ export function mailWords(content: Content, manageUrl: string) {
   });
   const time = (at: string) => `${format.format(new Date(at))} (${zone})`;
   const planned = content.starts_at !== null && content.ends_at !== null;
-  const title = `${kindWords[language][content.kind]}: ${content.title}`;
+  // A title that was derived says "disruption" already.
+  const [component] = content.components;
+  const name = content.title === w.disruption(component ?? "") ? component! : content.title;
+  const title = `${kindWords[language][content.kind]}: ${name}`;
   return {
     tone: tones[content.kind] ?? ("degraded" as const),
     subject: title,
     title,
-    paragraphs: content.message === null ? [] : content.message.split(/\n{2,}/),
+    paragraphs: content.message === null ? [] : [{ text: content.message, html: markdownHtml(content.message).html }],
     facts: [
       { label: w.affected, value: content.components.join(", ") },
       ...(planned

@@ -5,13 +5,13 @@ import { mailHtml, mailText } from "../../platform/email/layout.ts";
 import { deliverMail } from "../../platform/email/mail.ts";
 import { nameInSubject, subjectLine } from "../../platform/email/subject.ts";
 import type { Outbound } from "../../platform/outbound/client.ts";
-import { originOf } from "./announce.ts";
 import { mailWords, wordsOf } from "./content.ts";
 import * as queries from "./delivery-queries.ts";
+import { pageBase } from "../status-pages/service.ts";
 import { openSecret } from "./sealing.ts";
 import { deleteByToken, updateSubscription } from "./queries.ts";
 
-const pathOf = (token: string): string => `/status/subscriptions/${token}`;
+const pathOf = (token: string): string => `/subscriptions/${token}`;
 
 /** RFC 8058, section 3.1. */
 const unsubscribeHeaders = (manageUrl: string): Record<string, string> => ({
@@ -20,7 +20,7 @@ const unsubscribeHeaders = (manageUrl: string): Record<string, string> => ({
 });
 
 const manageUrlOf = (system: System, { slug, token }: queries.DueConfirmation): string =>
-  `${originOf(system, slug)}${pathOf(token)}`;
+  `${pageBase(system, slug)}${pathOf(token)}`;
 
 /** Mails the link that confirms a subscription. The sends of this file never reject; they return true on success. */
 export async function confirmByMail(system: System, row: queries.DueConfirmation): Promise<boolean> {
@@ -64,7 +64,7 @@ export async function challenge(system: System, transport: Outbound, row: querie
 
 /** Mails a message. */
 export async function deliverByMail(system: System, row: queries.DueDelivery): Promise<boolean> {
-  const manageUrl = `${row.content.origin}${pathOf(row.token)}`;
+  const manageUrl = `${row.content.base}${pathOf(row.token)}`;
   return await attempt(system, row.id, async () => {
     if (system.config.email.smtp_url === "") throw new Error("email.smtp_url is not set");
     await mail(system, row.address, mailWords(row.content, manageUrl), unsubscribeHeaders(manageUrl));
@@ -79,12 +79,12 @@ export async function deliverToWebhook(
   row: queries.DueDelivery,
 ): Promise<boolean> {
   return await attempt(system, row.id, async () => {
-    const { origin, language: _language, zone: _zone, ...content } = row.content;
+    const { base, language: _language, zone: _zone, ...content } = row.content;
     const { status } = await post(system, transport, row, {
       type: "update",
       id: row.message_id,
       ...content,
-      manage_url: `${origin}${pathOf(row.token)}`,
+      manage_url: `${base}${pathOf(row.token)}`,
     });
     // 410 ends the subscription.
     if (status === 410) return await deleteByToken(system.sql, row.token);

@@ -99,7 +99,7 @@ t.test("an address is confirmed by a button, chooses components and ends the sub
   t.equal((await ask("POST", own, { component_ids: [api] })).status, 204);
   t.match((await ask("GET", own)).text, /Unsubscribe/);
   const [unsubscribe] = /(?<=List-Unsubscribe:\s*<)[^>]+/i.exec(first.text) ?? [];
-  t.equal(unsubscribe, `https://status.example.org${own}/unsubscribe`);
+  t.equal(unsubscribe, `https://status.example.org${own.replace("/status/", "/status/acme/")}/unsubscribe`);
   for (const method of ["GET", "HEAD"]) {
     const scanned = await fetch(`${ask.origin}${own}/unsubscribe`, { method, redirect: "manual" });
     t.equal(scanned.headers.get("location"), own, `${method} leads to the page of the subscription`);
@@ -126,7 +126,7 @@ t.test("the form works without JavaScript", async (t) => {
     });
   t.equal(
     (await send(`email=bob%40example.org&scope=some&component_ids=${web}`)).headers.get("location"),
-    "/status/subscribe?done=1",
+    "/status/subscribe?done=mail",
   );
   t.match(await sql`select address, component_ids from subscribers`, [
     { address: "bob@example.org", component_ids: [web] },
@@ -159,7 +159,7 @@ t.test("subscribers are sent incidents, updates and ends of their components, ea
     "Identified: Payments fail",
     "Resolved: Payments fail",
   ]);
-  t.match(lastTo("all@example.org").text, /https:\/\/status\.example\.org\/status\/incidents\//);
+  t.match(lastTo("all@example.org").text, /https:\/\/status\.example\.org\/status\/acme\/incidents\//);
   t.strictSame(mailsTo("api@example.org"), []);
 });
 
