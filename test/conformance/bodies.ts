@@ -46,6 +46,7 @@ export const goodBodies = ({
   "POST /c/{code}": { config: webhook },
   "PATCH /api/v1/notification-channels/{id}": { name: `Duty${mark}` },
   "PATCH /api/v1/incidents/{id}": { public_title: "Checkout unavailable", severity: "critical" },
+  "POST /api/v1/incidents/{id}/notes": { message: "Failover to db-2 is running." },
   "POST /api/v1/incidents/{id}/updates": { phase: "identified", message: "We have found the cause." },
   "POST /api/v1/incidents": {
     target_id: targetId,

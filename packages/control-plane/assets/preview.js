@@ -37,8 +37,30 @@ function draft(form) {
   form.querySelector("[data-discard]")?.addEventListener("click", drop);
 }
 
+/** One form for public updates and internal notes: the audience decides where it is sent. */
+function audience(form) {
+  const update = form.dataset.api;
+  const fields = form.querySelector("[data-public]");
+  const template = form.querySelector("[data-template]");
+  const message = form.elements["/message"];
+  form.addEventListener("change", (event) => {
+    if (event.target === template && template.value !== "") {
+      message.value = template.value;
+      form.elements["/phase"].value = template.selectedOptions[0].dataset.phase;
+      message.dispatchEvent(new Event("input", { bubbles: true }));
+      message.focus();
+    }
+    if (event.target.name !== "audience") return;
+    const internal = event.target.value === "internal";
+    form.dataset.api = internal ? form.dataset.notes : update;
+    fields.hidden = internal;
+    for (const control of fields.querySelectorAll("select")) control.disabled = internal;
+  });
+}
+
 /** Makes previews and drafts of the page work. */
 export function previews() {
+  for (const form of document.querySelectorAll("form[data-notes]")) audience(form);
   for (const form of document.querySelectorAll("form[data-draft]")) draft(form);
   for (const form of document.querySelectorAll("form[data-preview-form]")) preview(form);
 }

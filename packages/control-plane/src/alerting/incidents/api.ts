@@ -2,8 +2,8 @@ import Type from "typebox";
 import { IdParam, paging, slicePage } from "../../platform/http/wire.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
-import { IncidentEventPage } from "./event-schema.ts";
-import { IncidentCreate, IncidentUpdate, IncidentUpdatePage, Narration, NewUpdate } from "./narration-schema.ts";
+import { IncidentEvent, IncidentEventPage } from "./event-schema.ts";
+import { IncidentCreate, IncidentUpdate, IncidentUpdatePage, Narration, NewNote, NewUpdate } from "./narration-schema.ts";
 import {
   BulkIncidentAction,
   BulkIncidentOutcome,
@@ -130,10 +130,11 @@ export const incidentRoutes: Route[] = [
     method: "GET",
     path: "/api/v1/incidents/{id}/snapshots",
     scope: "incidents:read",
-    summary: "Response of the first failed HTTP run in each region",
+    summary: "Responses of failed HTTP runs in each region",
     description:
-      "Status line, headers and beginning of the body, with secrets masked. Kept 30 days, and only where " +
-      "`capture_failures` of the check is true. Empty where no failing run received a response. By region.",
+      "Of the first failed run, of the first of each of the newest ten outages, and of the latest one. Status line, " +
+      "headers and beginning of the body, with secrets masked. Kept 30 days, and only where `capture_failures` of the " +
+      "check is true. Empty where no failing run received a response. By region, oldest first.",
     query: page,
     replies: { 200: IncidentSnapshotPage },
     handle: async ({ ctx, params, query }) => ok(slicePage(await service.listSnapshots(ctx, params.id), query)),
@@ -163,6 +164,23 @@ export const incidentRoutes: Route[] = [
     handle: async ({ ctx, params, body }) => {
       const update = await service.postUpdate(ctx, params.id, body);
       return created(`/api/v1/incidents/${params.id}/updates#${update.id}`, update);
+    },
+  }),
+  route({
+    ...one,
+    method: "POST",
+    path: "/api/v1/incidents/{id}/notes",
+    scope: "incidents:write",
+    summary: "Write an internal note",
+    description:
+      "Joins the timeline as an event of kind `noted`. No status page, mail or share link shows it. An incident has at " +
+      "most 100 notes.",
+    body: NewNote,
+    replies: { 201: IncidentEvent },
+    errors: ["INCIDENT_NOT_FOUND", "EMPTY_MESSAGE", "MESSAGE_TOO_LONG", "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, params, body }) => {
+      const note = await service.postNote(ctx, params.id, body);
+      return created(`/api/v1/incidents/${params.id}/events#${note.id}`, note);
     },
   }),
   route({

@@ -61,10 +61,19 @@ export async function selectEvents(
     where org_id = ${orgId} and incident_id = ${incidentId} order by at, id limit ${limit} offset ${offset}`;
 }
 
-export async function countEvents(sql: Db, orgId: string, incidentId: string): Promise<number> {
+/** Events of an incident, of one kind where it is given. */
+export async function countEvents(sql: Db, orgId: string, incidentId: string, kind?: EventKind): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from incident_events where org_id = ${orgId} and incident_id = ${incidentId}`;
+    select count(*)::int as count from incident_events where org_id = ${orgId} and incident_id = ${incidentId}
+      ${kind === undefined ? sql`` : sql`and kind = ${kind}`}`;
   return row!.count;
+}
+
+export async function selectNewestEvent(sql: Db, orgId: string, incidentId: string): Promise<EventRow> {
+  const [row] = await sql<EventRow[]>`
+    select id, at, kind, actor_type, actor_id, actor_name, detail from incident_events
+    where org_id = ${orgId} and incident_id = ${incidentId} order by at desc, id desc limit 1`;
+  return row!;
 }
 
 /** The name of a user without their address, or of an API token. Null for one that is gone. */

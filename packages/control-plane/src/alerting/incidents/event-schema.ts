@@ -37,6 +37,7 @@ export const eventKinds = [
   "maintenance_started",
   "maintenance_ended",
   "notification_retried",
+  "noted",
 ] as const;
 export type EventKind = (typeof eventKinds)[number];
 
@@ -48,7 +49,8 @@ export const IncidentEvent = Type.Object(
       description:
         "unacknowledged: the acknowledgement was undone; retracted: late results showed that there was no " +
         "outage; updated: title, description or a posted update; maintenance_started: notifications are held " +
-        "from then on; notification_retried: a person had a failed one sent again",
+        "from then on; notification_retried: a person had a failed one sent again; " +
+        "noted: an internal note, which only members see",
       examples: ["opened"],
     }),
     actor: Actor,

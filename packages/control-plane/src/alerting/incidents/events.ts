@@ -2,7 +2,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { incidentNotFound } from "./find.ts";
 import { type ActorCtx, type Ctx, requireScope } from "../../platform/context.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
-import { type EventRow, countEvents, insertEvents, selectActorName, selectEvents } from "./event-queries.ts";
+import { type EventRow, countEvents, insertEvents, selectActorName, selectEvents, selectNewestEvent } from "./event-queries.ts";
 import { type Actor, engineActor, type EventKind, type IncidentEvent } from "./event-schema.ts";
 import { selectIncident } from "./queries.ts";
 
@@ -46,6 +46,10 @@ const present = ({ id, at, kind, actor_type, actor_id, actor_name, detail }: Eve
   actor: { type: actor_type, id: actor_id, name: actor_name },
   detail,
 });
+
+/** The event that was appended last, in a transaction that holds the evidence. */
+export const newestEvent = async (ctx: Ctx, incidentId: string): Promise<IncidentEvent> =>
+  present(await selectNewestEvent(ctx.sql, ctx.orgId, incidentId));
 
 /** The timeline of an incident, oldest first. Throws INCIDENT_NOT_FOUND. */
 export async function listEvents(

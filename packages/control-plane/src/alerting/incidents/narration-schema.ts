@@ -67,6 +67,20 @@ export const NewUpdate = Type.Object(
 );
 export type NewUpdate = Static<typeof NewUpdate>;
 
+export const NewNote = Type.Object(
+  {
+    message: Lines({
+      maxLength: 2000,
+      emptyCode: "EMPTY_MESSAGE",
+      longCode: "MESSAGE_TOO_LONG",
+      description: "Text for members of the organisation, at most 2000 characters",
+      examples: ["Failover to db-2 is running."],
+    }),
+  },
+  { additionalProperties: false, title: "NewIncidentNote", description: "An internal note of an incident" },
+);
+export type NewNote = Static<typeof NewNote>;
+
 export const IncidentCreate = Type.Object(
   {
     target_id: IdText({

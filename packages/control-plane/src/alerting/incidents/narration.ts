@@ -3,12 +3,14 @@ import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { takeQuota } from "../../access/plans/service.ts";
-import { actorOf, appendEvents } from "./events.ts";
+import { countEvents } from "./event-queries.ts";
+import type { IncidentEvent } from "./event-schema.ts";
+import { actorOf, appendEvents, newestEvent } from "./events.ts";
 import { lockEvidence } from "./evidence.ts";
 import { findIncident } from "./find.ts";
 import { recorded } from "./lifecycle.ts";
 import * as queries from "./lifecycle-queries.ts";
-import type { IncidentUpdate, Narration, NewUpdate } from "./narration-schema.ts";
+import type { IncidentUpdate, Narration, NewNote, NewUpdate } from "./narration-schema.ts";
 import { type IncidentRow, selectIncident } from "./queries.ts";
 import type { Incident } from "./schema.ts";
 
@@ -67,6 +69,25 @@ export async function postUpdate(
     }));
     const after = await writeUpdate(tx, incidentId, update, notify);
     await record(tx, { resourceId: after.id, after });
+    return after;
+  });
+}
+
+/**
+ * Writes an internal note into the timeline, also after the end. No status page and no notice has it. Throws
+ * INCIDENT_NOT_FOUND, and QUOTA_EXCEEDED for an incident with the most notes.
+ */
+export async function postNote(ctx: Ctx, incidentId: string, { message }: NewNote): Promise<IncidentEvent> {
+  requireScope(ctx, "incidents:write");
+  return await inTransaction(ctx, async (tx) => {
+    await lockEvidence(tx, [(await findIncident(tx, incidentId)).target_id]);
+    await takeQuota(tx, "max_updates_per_incident", async () => ({
+      current: await countEvents(tx.sql, ctx.orgId, incidentId, "noted"),
+      adding: 1,
+    }));
+    await appendEvents(tx, [incidentId], "noted", { message });
+    const after = await newestEvent(tx, incidentId);
+    await record(tx, { resourceId: incidentId, after: { note: message } });
     return after;
   });
 }

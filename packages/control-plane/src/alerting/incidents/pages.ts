@@ -133,11 +133,12 @@ export const incidentsPages = [
       const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
       const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
       const timeline = timelineOf(events.items, deliveries.items);
+      const changes = (await flapping(ctx, [incident.target_id])).get(incident.target_id) ?? 0;
       const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
       return {
         view: "incidents/show",
         fragment: "incidents/show-live",
-        data: { title, incident, votes, deliveries, timeline, outages, snapshots },
+        data: { title, region: await service.regionNamer(ctx), incident, changes, votes, deliveries, timeline, outages, snapshots: snapshots.toReversed() },
       };
     },
   }),

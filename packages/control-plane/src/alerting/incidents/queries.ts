@@ -189,6 +189,12 @@ export async function selectState(sql: Db, targetId: string): Promise<StateRow |
   return row ?? null;
 }
 
+/** Names of the regions by id. */
+export async function selectRegionNames(sql: Db): Promise<Map<string, string>> {
+  const rows = await sql<{ id: string; name: string }[]>`select id, name from regions`;
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
 /** Ids of the regions that the operator has disabled. */
 export async function selectDisabledRegions(sql: Db): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`select id from regions where not enabled`;

@@ -25,7 +25,7 @@ export {
 } from "./reports.ts";
 export { searchIncidents } from "./search.ts";
 export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
-export { listUpdates, narrateIncident, postUpdate } from "./narration.ts";
+export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.ts";
 
 /** The incidents of the organisation: open ones first, then by start, newest first. */
 export async function listIncidents(ctx: Ctx, query: IncidentQuery): Promise<Page<Incident>> {
@@ -128,6 +128,12 @@ export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
 /** Number of incidents that began at `since` or later. For the dashboard, which asks for its own scope. */
 export async function incidentsSince(system: System, orgId: string, since: Date): Promise<number> {
   return await queries.countIncidentsSince(system.sql, orgId, since);
+}
+
+/** Answers the name of a region; a region that is gone has its id. Regions belong to the installation. */
+export async function regionNamer({ sql }: System): Promise<(id: string) => string> {
+  const names = await queries.selectRegionNames(sql);
+  return (id) => names.get(id) ?? id;
 }
 
 /** Names of those of the ids that are monitors of the organisation. */

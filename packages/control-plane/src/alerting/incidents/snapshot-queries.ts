@@ -1,3 +1,4 @@
+import type { PendingQuery, Row } from "postgres";
 import type { Db } from "../../platform/db/sql.ts";
 
 /** A snapshot to store. `slot` and `since` are Unix ms. */
@@ -43,8 +44,9 @@ export async function insertSnapshots(sql: Db, region: string, snapshots: readon
 const isCapturing = (sql: Db) => sql`(t.kind = 'http' and (t.spec ->> 'capture_failures')::boolean)`;
 
 /**
- * Deletes superfluous snapshots of the targets in a region. The first one within each incident stays, and of those
- * outside incidents the first of the present streak and the newest two, which an incident may still come to cover.
+ * Deletes superfluous snapshots of the targets in a region. Of an incident the first one, the first of each of its newest
+ * ten outages and the latest stay, and of those outside incidents the first of the present streak and the newest two,
+ * which an incident may still come to cover.
  */
 export async function pruneSnapshots(
   sql: Db,
@@ -65,29 +67,52 @@ export async function pruneSnapshots(
       ) as incident_id
       from jsonb_to_recordset(${sql.json(rows as never)}) as p (target_id uuid, since timestamptz)
       join failure_snapshots f on f.target_id = p.target_id and f.region = ${region}
+    ), placed as (
+      select own.*, ${outageOf(sql, sql`own.incident_id`, sql`own.slot`)} as outage from own
     ), ranked as (
       select id, incident_id,
+        row_number() over (partition by target_id, incident_id, outage order by slot) = 1
+          and dense_rank() over (partition by target_id, incident_id order by outage desc nulls last) <= ${keptOutages}
+          as starts_outage,
         row_number() over (partition by target_id, incident_id order by slot) as place,
         row_number() over (partition by target_id, incident_id order by slot desc) as from_end,
         row_number() over (partition by target_id, incident_id, in_streak order by slot) = 1
           and in_streak is true as starts_streak
-      from own
+      from placed
     )
     delete from failure_snapshots f using ranked r
     where f.id = r.id
-      and case when r.incident_id is null then r.from_end > 2 and not r.starts_streak else r.place > 1 end`;
+      and case when r.incident_id is null then r.from_end > 2 and not r.starts_streak 
+        else r.place > 1 and r.from_end > 1 and not r.starts_outage end`;
 }
 
-/** The first snapshot of an incident in each region, by region; of slots since `from`. */
+/** Outages of an incident, newest first, whose first response is kept. */
+const keptOutages = 10;
+
+/** SQL: the start of the outage of an incident that a slot is in. A stretch that follows another is part of it. */
+const outageOf = (sql: Db, incidentId: PendingQuery<Row[]>, slot: PendingQuery<Row[]>) => sql`(
+  select max(o.started_at) from incident_outages o
+  where o.incident_id = ${incidentId} and o.started_at <= ${slot} and not exists (
+    select from incident_outages p where p.incident_id = o.incident_id and p.ended_at = o.started_at))`;
+
+/**
+ * The first snapshot of an incident in each region, the first of each outage and the latest, by region, oldest first; of
+ * slots since `from`.
+ */
 export async function selectSnapshots(sql: Db, orgId: string, incidentId: string, from: Date): Promise<SnapshotRow[]> {
   return await sql<SnapshotRow[]>`
-    select distinct on (f.region) f.id, f.org_id, f.region, f.slot, f.content
+    with own as (
+    select f.id, f.org_id, f.region, f.slot, f.content, ${outageOf(sql, sql`i.id`, sql`f.slot`)} as outage
     from incidents i
     join targets t on t.id = i.target_id and t.org_id = i.org_id and ${isCapturing(sql)}
     join failure_snapshots f on f.target_id = i.target_id and f.org_id = i.org_id
     where i.id = ${incidentId} and i.org_id = ${orgId} and not i.retracted
       and f.slot between i.started_at and coalesce(i.ended_at, 'infinity') and f.slot >= ${from}
-    order by f.region, f.slot`;
+    ), ranked as (
+      select own.*, row_number() over (partition by region order by slot desc) as from_end,
+        row_number() over (partition by region, outage order by slot) as place from own
+    )
+    select id, org_id, region, slot, content from ranked where from_end = 1 or place = 1 order by region, slot`;
 }
 
 /** Deletes snapshots of slots before a time, and those of targets that keep none any more. Returns how many. */

@@ -7,6 +7,8 @@ export interface TimelineEntry {
   at: string;
   tone: "up" | "degraded" | "down" | "maintenance" | "unknown";
   title: string;
+  /** Whether members alone see it. */
+  internal: boolean;
   /** Name of the person or the program; null for StatusMesh itself. */
   by: string | null;
   text: string | null;
@@ -47,12 +49,13 @@ const words: Readonly<Record<IncidentEvent["kind"], (detail: Detail) => Words>> 
   acknowledged: () => plain("Acknowledged"),
   unacknowledged: () => plain("Acknowledgement undone"),
   resolved: (detail) => ({ tone: "up", title: closings[String(detail["closed_by"])] ?? "Closed", text: null }),
+  noted: (detail) => plain("Internal note", textOf(detail["message"])),
   notification_retried: (detail) => plain("Notification sent again", textOf(detail["channel_name"])),
   retracted: () => plain("Retracted: late results showed no outage"),
   updated: (detail) =>
     textOf(detail["phase"]) === null
       ? plain("Public text changed", textOf(detail["public_title"]))
-      : plain(`Update: ${phases[String(detail["phase"])]}`, textOf(detail["message"])),
+      : plain(`Public update: ${phases[String(detail["phase"])]}`, textOf(detail["message"])),
   severity_changed: ({ after, pinned }) =>
     plain(pinned === true ? `Severity set to ${String(after)}` : `Severity follows checks again: ${String(after)}`),
   maintenance_started: ({ title }) => ({
@@ -76,6 +79,7 @@ const states = { delivered: "delivered", dead: "failed", pending: "pending" } as
 export function timelineOf(events: readonly IncidentEvent[], deliveries: readonly Delivery[]): TimelineEntry[] {
   const entries: TimelineEntry[] = events.map(({ at, kind, actor, detail }) => ({
     at,
+    internal: kind === "noted",
     by: actor.type === "engine" ? null : (actor.name ?? "a deleted user"),
     ...words[kind](detail),
   }));
@@ -87,7 +91,7 @@ export function timelineOf(events: readonly IncidentEvent[], deliveries: readonl
     notices.set(key, notice);
   }
   for (const { at, reason, sent } of notices.values())
-    entries.push({ at, by: null, ...plain(`Notification of the ${reasons[reason]}`, sent.join(" · ")) });
+    entries.push({ at, internal: false, by: null, ...plain(`Notification of the ${reasons[reason]}`, sent.join(" · ")) });
   // Stable: of the same time, the notification follows its event.
   return entries.sort((a, b) => Date.parse(a.at) - Date.parse(b.at)).reverse();
 }

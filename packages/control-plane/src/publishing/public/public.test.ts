@@ -395,9 +395,9 @@ t.test("the page as HTML", async (t) => {
         '<time datetime="2026-11-20T12:22:00.000Z" data-as="clock" title="2026-11-20 12:22:00 UTC">12:22 UTC</time>',
     ),
   );
-  t.match(text, /Checked <time [^>]*data-as="ago"[^>]*>12:59 UTC<\/time>/);
+  t.match(text, /Checked\s+<time [^>]*data-as="ago"[^>]*>12:59 UTC<\/time>/);
   t.match(text, /Payments &lt;fail&gt;/);
-  t.match(text, /Line one\n&lt;img src=x&gt;/);
+  t.match(text, /Line one<br>&lt;img src=x&gt;/);
   t.match(text, `data-from="2026-08-23" data-days="${"n".repeat(89)}m2280"`, "a letter a day, and the downtime");
   t.match(text, /aria-label="Last 90 days: Major outage on 1 day, No data on 89 days; 20 Nov 2026: down 38 min"/);
   t.equal(text.match(/<path class="c-/g)?.length, 2, "a path per state");
@@ -523,7 +523,7 @@ t.test("feed and badges have the state of the page, with special characters in i
   t.match(text, `<link>https://status.example.org/status/incidents/${id}</link>`);
   t.match(text, `<guid isPermaLink="false">${id}</guid>`);
   t.match(text, `<pubDate>${new Date(noon - hour).toUTCString()}</pubDate>`);
-  t.match(text, "<description>Cause  &lt;found&gt; &amp; fixed</description>");
+  t.match(text, "<description>&lt;p&gt;Cause  &amp;lt;found&amp;gt; &amp;amp; fixed&lt;/p&gt;</description>");
   const own = await badge(`?component=${web}&style=flat`);
   t.match(own.text, /<title>Shop &lt;\/svg&gt; \]\]&gt;: major outage<\/title>/);
   t.match(await badge("?style=plastic"), { status: 400, body: { error: { field: "/query/style" } } });
