@@ -3,7 +3,14 @@ import { IdParam, paging, slicePage } from "../../platform/http/wire.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
 import { IncidentEvent, IncidentEventPage } from "./event-schema.ts";
-import { IncidentCreate, IncidentUpdate, IncidentUpdatePage, Narration, NewNote, NewUpdate } from "./narration-schema.ts";
+import {
+  IncidentCreate,
+  IncidentUpdate,
+  IncidentUpdatePage,
+  Narration,
+  NewNote,
+  NewUpdate,
+} from "./narration-schema.ts";
 import {
   BulkIncidentAction,
   BulkIncidentOutcome,

@@ -2,7 +2,14 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { incidentNotFound } from "./find.ts";
 import { type ActorCtx, type Ctx, requireScope } from "../../platform/context.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
-import { type EventRow, countEvents, insertEvents, selectActorName, selectEvents, selectNewestEvent } from "./event-queries.ts";
+import {
+  type EventRow,
+  countEvents,
+  insertEvents,
+  selectActorName,
+  selectEvents,
+  selectNewestEvent,
+} from "./event-queries.ts";
 import { type Actor, engineActor, type EventKind, type IncidentEvent } from "./event-schema.ts";
 import { selectIncident } from "./queries.ts";
 

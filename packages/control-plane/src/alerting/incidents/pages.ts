@@ -138,7 +138,17 @@ export const incidentsPages = [
       return {
         view: "incidents/show",
         fragment: "incidents/show-live",
-        data: { title, region: await service.regionNamer(ctx), incident, changes, votes, deliveries, timeline, outages, snapshots: snapshots.toReversed() },
+        data: {
+          title,
+          region: await service.regionNamer(ctx),
+          incident,
+          changes,
+          votes,
+          deliveries,
+          timeline,
+          outages,
+          snapshots: snapshots.toReversed(),
+        },
       };
     },
   }),

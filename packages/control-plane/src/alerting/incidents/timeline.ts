@@ -91,7 +91,12 @@ export function timelineOf(events: readonly IncidentEvent[], deliveries: readonl
     notices.set(key, notice);
   }
   for (const { at, reason, sent } of notices.values())
-    entries.push({ at, internal: false, by: null, ...plain(`Notification of the ${reasons[reason]}`, sent.join(" · ")) });
+    entries.push({
+      at,
+      internal: false,
+      by: null,
+      ...plain(`Notification of the ${reasons[reason]}`, sent.join(" · ")),
+    });
   // Stable: of the same time, the notification follows its event.
   return entries.sort((a, b) => Date.parse(a.at) - Date.parse(b.at)).reverse();
 }
