@@ -1,6 +1,6 @@
 import { text } from "node:stream/consumers";
 import fc from "fast-check";
-import t from "tap";
+import t, { type Test } from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import type { System } from "../../platform/context.ts";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
@@ -20,6 +20,7 @@ import { getMonitor } from "../../monitoring/targets/service.ts";
 import { serve } from "../../testing/app.ts";
 import { day, hour, minute, noon, second } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
+import { newAgent } from "../../testing/world.ts";
 import { publicRoutes } from "./api.ts";
 import { publicPages } from "./pages.ts";
 
@@ -105,35 +106,85 @@ t.test("every reader says the same downtime of generated histories: that of the 
     }
     const down = runs.split("F").length - 1;
     const failing = down + runs.split("D").length - 1;
-    const { id } = (await world.incidents(target))[0]!;
     t.equal((await world.incidents(target)).length, 1, `${runs}: one incident`);
-
-    const incident = await getIncident(owner, id);
-    t.match(
-      incident,
-      { duration_secs: failing, past_outage_secs: failing, outage_since: null, severity: "major" },
-      runs,
-    );
-    const outages = await listOutages(owner, { incidentId: id });
-    const secs = (of: typeof outages) =>
-      of.reduce((sum, one) => sum + one.ended_at!.getTime() - one.started_at.getTime(), 0) / second;
-    t.equal(secs(outages), failing, `${runs}: the list of outages`);
-    t.equal(secs(outages.filter(({ state }) => state !== "degraded")), down, `${runs}: those that were down`);
-    t.match(await csvOf(id), { duration_secs: String(failing), severity: "major" }, `${runs}: CSV`);
-    t.equal((await incidentReport(owner, id)).incident.past_outage_ms, failing * second, `${runs}: MCP`);
-    t.equal((await incidentMetrics(owner, 30)).mttr_secs, failing, `${runs}: mean time to resolve`);
-    t.equal((await recovery(id)).duration_secs, failing, `${runs}: the notice`);
-
-    const page = await published();
-    const [component] = page.groups[0].components;
-    t.equal(component.history.at(-1).downtime_secs, down, `${runs}: the strip`);
-    t.match(page.recent_incidents, [{ id, duration_secs: failing, status: "major_outage" }], `${runs}: the page`);
-    const history = (await ask("GET", `/api/public/v1/components/${target}/history`)).body;
-    t.same([history.uptime_pct, history.history], [component.uptime_pct, component.history], `${runs}: the history`);
-    const html = (await ask("GET", "/status")).text;
-    t.match(html, `lasted ${duration(failing)}`, `${runs}: the page as HTML`);
-    t.match((await ask("GET", `/status/incidents/${id}`)).text, duration(failing));
+    const [incident] = await sameForAll(t, target, runs);
+    t.match(incident, { severity: "major", downSecs: down, secs: failing }, runs);
   }
+});
+
+/**
+ * Asserts that every reader says what the lists of outages do. Returns the incidents of the target, all closed, with
+ * the seconds that they lasted and were down.
+ */
+async function sameForAll(t: Test, target: string, label: string) {
+  const secs = (of: Awaited<ReturnType<typeof listOutages>>) =>
+    of.reduce((sum, one) => sum + one.ended_at!.getTime() - one.started_at.getTime(), 0) / second;
+  const incidents = await Promise.all(
+    (await world.incidents(target)).map(async (incident) => {
+      const outages = await listOutages(owner, { incidentId: incident.id });
+      return { ...incident, secs: secs(outages), downSecs: secs(outages.filter(({ state }) => state !== "degraded")) };
+    }),
+  );
+  const page = await published();
+  const [component] = page.groups[0].components;
+  const html = (await ask("GET", "/status")).text;
+  for (const { id, secs: lasted, severity } of incidents) {
+    t.match(
+      await getIncident(owner, id),
+      { state: "closed", duration_secs: lasted, past_outage_secs: lasted, outage_since: null },
+      `${label}: the incident`,
+    );
+    t.match(await csvOf(id), { duration_secs: String(lasted), severity }, `${label}: CSV`);
+    t.equal((await incidentReport(owner, id)).incident.past_outage_ms, lasted * second, `${label}: MCP`);
+    t.equal((await recovery(id)).duration_secs, lasted, `${label}: the notice`);
+    const listed = page.recent_incidents.find((one: { id: string }) => one.id === id);
+    t.match(listed, { duration_secs: lasted }, `${label}: the page`);
+    t.match(html, `lasted ${duration(lasted)}`, `${label}: the page as HTML`);
+    t.match((await ask("GET", `/status/incidents/${id}`)).text, duration(lasted));
+  }
+  const sum = (of: readonly number[]) => of.reduce((total, one) => total + one, 0);
+  const mean = incidents.length === 0 ? null : sum(incidents.map((one) => one.secs)) / incidents.length;
+  t.equal((await incidentMetrics(owner, 30)).mttr_secs, mean, `${label}: mean time to resolve`);
+  const down = sum(incidents.map((one) => one.downSecs));
+  t.equal(component.history.at(-1).downtime_secs, down, `${label}: the strip`);
+  const history = (await ask("GET", `/api/public/v1/components/${target}/history`)).body;
+  t.same([history.uptime_pct, history.history], [component.uptime_pct, component.history], `${label}: the history`);
+  return incidents;
+}
+
+t.test("every reader says the same downtime with several regions, quorums and confirmations", async (t) => {
+  await sql`insert into regions (id, name, created_at, updated_at) values ('ap', 'Asia', now(), now())`;
+  const agents = [world.eu, world.us, await newAgent(system, "ap")];
+  const histories = fc.sample(
+    fc.record({
+      regions: fc.integer({ min: 2, max: 3 }),
+      policy: fc.constantFrom("any", "majority", "all", { count: 2 }),
+      confirmations: fc.integer({ min: 2, max: 3 }),
+      batches: fc.array(
+        fc.tuple(fc.nat(2), fc.string({ unit: fc.constantFrom(..."FFFDP"), minLength: 1, maxLength: 6 })),
+        { minLength: 6, maxLength: 14 },
+      ),
+    }),
+    { numRuns: 10, seed: 19 },
+  );
+  let opened = 0;
+  for (const { regions: count, policy, confirmations, batches } of histories) {
+    await sql`truncate incidents cascade`;
+    const used = agents.slice(0, count);
+    const target = await world.monitor({
+      alert_confirmations: confirmations,
+      notify_recovery: true,
+      region_policy: policy,
+      regions: used.map(({ region }) => region),
+    });
+    await publish(target);
+    // All regions begin well and end well.
+    const ends = used.map((_, at) => [at, "PPP"] as const);
+    for (const [at, verdicts] of [...ends, ...batches, ...ends]) await world.report(target, verdicts, used[at % count]);
+    const label = JSON.stringify({ count, policy, confirmations, batches });
+    opened += (await sameForAll(t, target, label)).length;
+  }
+  t.ok(opened >= 5, `${opened} incidents`);
 });
 
 t.test("the healthy time before a reopening is no outage, also of a daily check", async (t) => {
