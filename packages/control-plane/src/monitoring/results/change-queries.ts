@@ -126,7 +126,10 @@ export async function selectFailingAt(sql: Db, target: ResultTarget, hour: Date)
   return row!.marked ? null : row!.regions;
 }
 
-/** Cause, or else error, of the given runs of the target, by position; null without one. */
+/**
+ * Cause, or else error, of the given runs of the target, by position; null without one. The limit keeps the planner
+ * from joining 1,000 runs with all results of the target: 800 ms for 777,600.
+ */
 export async function selectErrors(
   sql: Db,
   target: ResultTarget,
@@ -136,7 +139,10 @@ export async function selectErrors(
     select coalesce(r.cause, r.error) as error
     from unnest(${arrayOf(runs.map(({ slotMs }) => new Date(slotMs).toISOString()))}::timestamptz[],
       ${arrayOf(runs.map(({ region }) => region))}::text[]) with ordinality as u (slot, region, n)
-    left join results r on r.target_id = ${target.id} and r.scheduled_at = u.slot and r.region = u.region
+    left join lateral (
+      select r.cause, r.error from results r
+      where r.target_id = ${target.id} and r.scheduled_at = u.slot and r.region = u.region limit 1
+    ) r on true
     order by u.n`;
   return rows.map(({ error }) => error);
 }

@@ -256,7 +256,7 @@ export async function monitorHistory(
 
 /**
  * Runs per target and UTC day (`2026-11-20`), for today and the `days` days before; days without a run are left out.
- * Without a scope check, for the public page and the functions above.
+ * Without a scope check, for the functions above.
  */
 export async function dailyCounts(
   system: System,

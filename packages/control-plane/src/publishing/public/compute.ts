@@ -3,7 +3,7 @@ import type { System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, outageState } from "../../alerting/incidents/service.ts";
-import { dailyCounts, probedSpans } from "../../monitoring/results/service.ts";
+import { probedSpans } from "../../monitoring/results/service.ts";
 import { type PageWindowRow, windowsOf } from "../../alerting/maintenance/service.ts";
 import {
   inGroups,
@@ -218,7 +218,6 @@ function newestResult(rows: readonly PublicComponentRow[]): Date | null {
 async function probedTime(system: System, orgId: string, rows: readonly PublicComponentRow[]) {
   const now = system.clock.now();
   const ids = rows.map((row) => row.target_id);
-  const counts = await dailyCounts(system, orgId, ids, historyDays);
   const limits = new Map(
     rows.map((row) => [
       row.target_id,
@@ -228,7 +227,7 @@ async function probedTime(system: System, orgId: string, rows: readonly PublicCo
       },
     ]),
   );
-  return await probedSpans(system, orgId, counts, (id) => limits.get(id)!);
+  return await probedSpans(system, orgId, ids, historyDays, (id) => limits.get(id)!);
 }
 
 /** Items by key, in the order of their first item. */

@@ -1,3 +1,4 @@
+import { inPortions } from "../../platform/db/portions.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import type { Impact, Severity } from "../../alerting/incidents/schema.ts";
 
@@ -22,7 +23,7 @@ export async function selectIncidentSpans(
   pageId: string,
   since: Date,
 ): Promise<IncidentSpanRow[]> {
-  return await sql<IncidentSpanRow[]>`
+  return await inPortions(sql<IncidentSpanRow[]>`
     with outages as (
       select i.target_id, o.started_at, o.ended_at, o.impact, case when i.severity_pinned then i.severity end as pinned,
         count(*) over (partition by i.target_id) > 2000 as many
@@ -36,7 +37,7 @@ export async function selectIncidentSpans(
     union all
     select target_id, min(started_at), min(started_at) + sum(ended_at - started_at), pinned, impact from outages
     where many and ended_at is not null
-    group by target_id, pinned, impact, date_bin('15 minutes', started_at, 'epoch')`;
+    group by target_id, pinned, impact, date_bin('15 minutes', started_at, 'epoch')`);
 }
 
 export interface PublicIncidentRow {
