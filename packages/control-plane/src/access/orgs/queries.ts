@@ -135,9 +135,9 @@ export const countsOf = (sql: Db, now: Date) => sql`
       where c.org_id = o.id),
     'max_components_per_page', (select coalesce(max(shown), 0) from (select count(*) as shown
       from status_page_components c where c.org_id = o.id group by c.page_id) by_page),
-    'max_updates_per_incident', (select coalesce(max(updates), 0) from (select count(*) as updates
-      from incident_updates u join incidents i on i.id = u.incident_id
-      where u.org_id = o.id and i.ended_at is null group by u.incident_id) by_incident),
+    'max_updates_per_incident', (select coalesce(max(own.updates), 0) from incidents i cross join lateral (
+      select count(*) as updates from incident_updates u where u.incident_id = i.id) own
+      where i.org_id = o.id and i.ended_at is null),
     'max_notification_channels', (select count(*) from channels c where c.org_id = o.id),
     'max_maintenance_windows', (select count(*) from maintenance_windows w
       where w.org_id = o.id and (w.over_at is null or w.over_at > ${now})),

@@ -1,6 +1,7 @@
 import { newId } from "@statusmesh/shared/ids";
 import type { Db } from "../../platform/db/sql.ts";
 import type { WindowRow } from "./queries.ts";
+import { maxDays } from "./schema.ts";
 
 export interface OccurrenceRow {
   id: string;
@@ -172,6 +173,7 @@ export async function selectCalendar(
       w.recurrence_rule is not null as recurring
     from maintenance_occurrences o join maintenance_windows w on w.id = o.window_id
     where o.org_id = ${orgId} and not o.cancelled and o.ends_at > ${from} and o.starts_at < ${to}
+      and o.starts_at > ${from}::timestamptz - make_interval(days => ${maxDays})
     order by o.starts_at, o.id limit ${limit}`;
 }
 
