@@ -87,7 +87,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
   await people(sql, olga);
   await installation(sql);
   await audit(sql, olga);
-  const shares = await Promise.all(Array.from({ length: 4 }, () => share(sql, orgId, flapping)));
+  const shares = await Promise.all(Array.from({ length: 8 }, () => share(sql, orgId, flapping)));
   const [entry] = await sql<{ id: string }[]>`select id from audit_log limit 1`;
   await sql`vacuum analyze`;
   return {

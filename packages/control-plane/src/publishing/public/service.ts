@@ -108,8 +108,13 @@ const texts = new WeakMap<PublicStatus, Promise<Buffer>>();
 export async function publicStatusJson(system: Visit): Promise<Buffer> {
   const { status } = await servedStatus(system);
   let text = texts.get(status);
-  if (text === undefined) texts.set(status, (text = stringified(status).then((made) => Buffer.from(made as string))));
+  if (text === undefined) texts.set(status, (text = bytesOf(status)));
   return await text;
+}
+
+async function bytesOf(status: PublicStatus): Promise<Buffer> {
+  const made = await stringified(status);
+  return typeof made === "string" ? Buffer.from(made) : made;
 }
 
 /** The data of /status. */
