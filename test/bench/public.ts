@@ -1,9 +1,9 @@
 import { gunzipSync } from "node:zlib";
 import { request } from "undici";
 import { cpuSeconds, endChild, type Measured, rounded, sleep, startChild } from "./measure.ts";
-import { requestsPerSecond } from "./overhead/client.ts";
+import { requestsPerSecond } from "./public/client.ts";
 import { addHistory, publishPage } from "./public/page.ts";
-import { loadReads } from "./reads/load.ts";
+import { loadReads } from "./public/load.ts";
 import { percentile, withTeardown } from "./scope.ts";
 
 const targetCount = 10_000;
