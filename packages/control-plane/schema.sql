@@ -987,7 +987,7 @@ create table status_page_components (
   FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE,
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
 );
-CREATE INDEX status_page_components_by_org ON status_page_components USING btree (org_id, target_id);
+CREATE INDEX status_page_components_by_org ON status_page_components USING btree (org_id, page_id, target_id);
 CREATE INDEX status_page_components_by_target ON status_page_components USING btree (target_id);
 
 create table status_page_domains (

@@ -905,7 +905,7 @@ create table status_page_components (
 );
 create index status_page_components_by_target on status_page_components (target_id);
 -- Counts of an organisation against its quotas.
-create index status_page_components_by_org on status_page_components (org_id, target_id);
+create index status_page_components_by_org on status_page_components (org_id, page_id, target_id);
 
 -- Logo of a status page, re-encoded. Served by its hash.
 create table status_page_logos (

@@ -181,7 +181,8 @@ export const OperatorOrgQuery = Type.Object(
     q: Type.Optional(
       Type.String({ maxLength: 200, description: "Part of the name or the slug, in any case", examples: ["acme"] }),
     ),
-    ...paging(50, 1000),
+    // Each row counts what the organisation has: 1,000 took 7 s of the database.
+    ...paging(50, 100),
   },
   { additionalProperties: false },
 );

@@ -32,10 +32,10 @@ export async function selectStretches(
     select d.target_id, min(d.day)::text as first, max(d.day)::text as last
     from (
       select own.target_id, own.day,
-        own.day - (row_number() over (partition by own.target_id order by own.day))::int as stretch
+        own.day - (dense_rank() over (partition by own.target_id order by own.day))::int as stretch
       from (
         select s.target_id, s.day from results_daily s where s.target_id = any(${ids}::uuid[]) and s.day >= ${firstDay}
-        union
+        union all
         select r.target_id, (r.scheduled_at at time zone 'UTC')::date from results r
         where r.target_id = any(${ids}::uuid[]) and not r.skip and not r.recheck
           and r.scheduled_at >= greatest((select p.next_hour from rollup_progress p),
