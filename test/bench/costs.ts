@@ -8,7 +8,7 @@ import { sessionOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import type { Loop } from "../harness/event-loop.ts";
 import { freePort, startControlPlane } from "../harness/processes.ts";
-import { type Largest, largestOrg } from "./costs/data.ts";
+import { type Largest, largestOrg, vacuum } from "./costs/data.ts";
 import { type PageCosts, pageCosts } from "./costs/page.ts";
 import { callOf, sessionAt } from "./mcp.ts";
 import { cpuSeconds, cpuSecondsOfAll, type Measured, rounded, sleep } from "./measure.ts";
@@ -319,7 +319,7 @@ function missing(what: string): never {
 /** Waits for the sums of the results, which the job makes when the process starts. */
 async function rolledUp(sql: Sql): Promise<void> {
   while ((await sql`select from rollup_dirty limit 1`).length > 0) await sleep(200);
-  await sql`vacuum analyze`;
+  await vacuum(sql);
 }
 
 /** The server is on this machine; its processes are children of this one. */

@@ -80,7 +80,7 @@ export async function searchChannels(
   return await sql<(Pick<ChannelRow, "id" | "name" | "kind"> & { total: number })[]>`
     select c.id, c.name, c.kind, count(*) over ()::int as total from channels c
     where c.org_id = ${orgId}
-      ${words.reduce((before, word) => sql`${before} and position(${word} in lower(c.name || ' ' || c.kind)) > 0`, sql``)}
+      ${words.reduce((all, word) => sql`${all} and position(${word} in lower(c.name || ' ' || c.kind)) > 0`, sql``)}
     order by not starts_with(lower(c.name), ${words[0] ?? ""}), c.id limit ${limit}`;
 }
 

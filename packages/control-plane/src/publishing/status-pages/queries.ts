@@ -107,7 +107,7 @@ export async function searchPages(
   return await sql<(Pick<StatusPageRow, "id" | "name" | "slug"> & { total: number })[]>`
     select p.id, p.name, p.slug, count(*) over ()::int as total from status_pages p
     where p.org_id = ${orgId}
-      ${words.reduce((before, word) => sql`${before} and position(${word} in lower(p.name || ' ' || p.slug)) > 0`, sql``)}
+      ${words.reduce((all, word) => sql`${all} and position(${word} in lower(p.name || ' ' || p.slug)) > 0`, sql``)}
     order by not starts_with(lower(p.name), ${words[0] ?? ""}), p.created_at, p.id limit ${limit}`;
 }
 
