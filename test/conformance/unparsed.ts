@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import type { Test } from "tap";
-import { addressList } from "@statusmesh/shared/net/address-list";
+import { addressList } from "@statusmesh/shared/net/address";
 import { readerPace, serveGuarded } from "@statusmesh/control-plane/platform/http/connections";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import type { Answer } from "../harness/api.ts";

@@ -2,7 +2,7 @@ import type { TSchema } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import { type ErrorCode, isErrorCode } from "./errors.ts";
 import type { SchemaNode } from "./schema-node.ts";
-import { suggestion } from "./suggestion.ts";
+import { suggestion } from "./text.ts";
 
 /*
  * The faults of a value against its schema, in words. Generators: a caller that needs one fault pays for one.

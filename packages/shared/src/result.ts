@@ -7,9 +7,7 @@ import { detailSchemas, type ResultDetails } from "./checks/index.ts";
 export const checkStatuses = ["up", "down", "degraded", "error"] as const;
 export type CheckStatus = (typeof checkStatuses)[number];
 
-export { circuitOpen } from "./circuit-open.ts";
-
-export { throttledByCap } from "./throttled.ts";
+export { circuitOpen, throttledByCap } from "./run-errors.ts";
 
 const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "Status of the run" });
 

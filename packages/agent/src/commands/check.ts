@@ -2,7 +2,7 @@ import { type Command, Option } from "commander";
 import { checkTypes, detailsOf, errorInWords, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { CheckStatus } from "@statusmesh/shared/result";
-import { suggestion } from "@statusmesh/shared/suggestion";
+import { suggestion } from "@statusmesh/shared/text";
 import { CheckUsage, optionsOf, specFrom, specFromFile } from "../shell/check-options.ts";
 import { correctedClock } from "../clock.ts";
 import { exits, fail } from "../shell/exit.ts";

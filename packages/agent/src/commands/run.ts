@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import type { Command } from "commander";
-import { isLoopback } from "@statusmesh/shared/net/bind";
+import { isLoopback } from "@statusmesh/shared/net/address";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { type Clock, correctedClock } from "../clock.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { exits, fail } from "./exit.ts";
-import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/bind";
+import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import type { Place } from "../run/network.ts";
 import { mayAsk } from "../rdap/may-ask.ts";

@@ -1,7 +1,7 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { parseBind } from "@statusmesh/shared/net/bind";
+import { parseBind } from "@statusmesh/shared/net/address";
 import Type from "typebox";
 import { readSettings } from "./reader.ts";
 import { endpointNames } from "../alerting/channels/kinds/index.ts";

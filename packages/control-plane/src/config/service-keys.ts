@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { bindPattern } from "@statusmesh/shared/net/bind";
+import { bindPattern } from "@statusmesh/shared/net/address";
 import { linkedChannels } from "./channel-keys.ts";
 import { flag, secret, text, whole } from "./fields.ts";
 

@@ -1,6 +1,5 @@
 import type { Static, TSchema } from "typebox";
-import { circuitOpen } from "../circuit-open.ts";
-import { capSetting, throttledByCap } from "../throttled.ts";
+import { circuitOpen, capSetting, throttledByCap } from "../run-errors.ts";
 import type { CheckKind, KindDetails } from "./kind.ts";
 import { dns } from "./dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";

@@ -103,3 +103,42 @@ export function blockedHost(host: string): string | null {
   const name = host.toLowerCase().replace(/\.$/, "");
   return name === "localhost" || name.endsWith(".localhost") ? "localhost" : null;
 }
+
+/** What an address to listen on looks like: `127.0.0.1:8080`, `[::1]:8080`, `localhost:0`. */
+export const bindPattern = "(?:\\[[0-9A-Fa-f:.]+\\]|[^\\s:\\[\\]/]+):[0-9]{1,5}";
+
+/** `host:port` in its parts; an IPv6 address loses its brackets. Port 0 asks the system for a free one. */
+export function parseBind(bind: string): { host: string; port: number } {
+  const colon = bind.lastIndexOf(":");
+  return { host: bind.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(bind.slice(colon + 1)) };
+}
+
+/** True for the names and addresses of this machine that no other machine can reach. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127(?:\.\d{1,3}){3}$/.test(host);
+}
+
+/** The list of addresses and ranges: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`. Throws TypeError for anything else. */
+export function addressList(entries: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const entry of entries) {
+    const [address = "", bits, ...more] = entry.split("/");
+    const family = isIP(address) === 6 ? "ipv6" : "ipv4";
+    const most = family === "ipv6" ? 128 : 32;
+    if (
+      isIP(address) === 0 ||
+      more.length > 0 ||
+      (bits !== undefined && (!/^\d{1,3}$/.test(bits) || Number(bits) > most))
+    )
+      throw new TypeError(`${entry} is not an address or a range of addresses`);
+    if (bits === undefined) list.addAddress(address, family);
+    else list.addSubnet(address, Number(bits), family);
+  }
+  return list;
+}
+
+/** True for an address in the list; false for a text that is no address. */
+export function isListed(list: BlockList, address: string): boolean {
+  const family = isIP(address);
+  return family !== 0 && list.check(address, family === 6 ? "ipv6" : "ipv4");
+}

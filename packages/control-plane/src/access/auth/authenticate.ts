@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import { isLoopback } from "@statusmesh/shared/net/bind";
-import { type Ctx, type System, type WriteSource } from "../../platform/context.ts";
+import { isLoopback } from "@statusmesh/shared/net/address";
+import type { Ctx, System, WriteSource } from "../../platform/context.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { ownCommand } from "../../platform/own-command.ts";
 import {

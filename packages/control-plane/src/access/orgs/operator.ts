@@ -1,5 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { suggestion } from "@statusmesh/shared/suggestion";
+import { suggestion } from "@statusmesh/shared/text";
 import { record } from "../audit/service.ts";
 import { asSystem, inTransaction, type System } from "../../platform/context.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";

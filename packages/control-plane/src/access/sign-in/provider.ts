@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { isLoopback } from "@statusmesh/shared/net/bind";
+import { isLoopback } from "@statusmesh/shared/net/address";
 import * as openid from "openid-client";
 import { type Reason, SignInProblem } from "./problem.ts";
 

@@ -1,5 +1,5 @@
 import { detailsOf, errorInWords, kindOf } from "@statusmesh/shared/checks";
-import { capSetting } from "@statusmesh/shared/throttled";
+import { capSetting } from "@statusmesh/shared/run-errors";
 import type { SilentRegion } from "../agents/service.ts";
 import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
 import { list, number, plural } from "../../platform/html/format.ts";

@@ -1,5 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { suggestion } from "@statusmesh/shared/suggestion";
+import { suggestion } from "@statusmesh/shared/text";
 import { validate } from "@statusmesh/shared/validate";
 import { changePlan, getAnyOrg, listAllOrgs } from "../../access/orgs/service.ts";
 import type { OperatorOrg } from "../../access/orgs/schema.ts";

@@ -1,4 +1,4 @@
-import { isLoopback, parseBind } from "@statusmesh/shared/net/bind";
+import { isLoopback, parseBind } from "@statusmesh/shared/net/address";
 import { expositionType, type MetricsPort, openMetricsPort } from "@statusmesh/shared/net/metrics-port";
 import type { Log } from "../../platform/log.ts";
 import type { Metrics } from "./metrics.ts";

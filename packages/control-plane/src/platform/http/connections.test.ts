@@ -3,7 +3,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { until } from "../../testing/clock.ts";
-import { addressList } from "@statusmesh/shared/net/address-list";
+import { addressList } from "@statusmesh/shared/net/address";
 import { becomeStream, type ConnectionLimits, serveGuarded } from "./connections.ts";
 
 const large = Buffer.alloc(8_000_000, "x");

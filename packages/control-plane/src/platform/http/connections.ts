@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from "n
 import type { BlockList, Socket } from "node:net";
 import { AppError } from "@statusmesh/shared/errors";
 import { addressKey, canonicalAddress } from "./address.ts";
-import { isListed } from "@statusmesh/shared/net/address-list";
+import { isListed } from "@statusmesh/shared/net/address";
 import { answerRaw, parserError, refuse } from "./raw-answer.ts";
 
 /**

@@ -1,7 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { RateLimiterRedis } from "rate-limiter-flexible";
-import { within } from "@statusmesh/shared/within";
-import { minuteMs } from "@statusmesh/shared/time";
+import { within, minuteMs } from "@statusmesh/shared/time";
 import type { Clock } from "../context.ts";
 import type { RedisClient } from "../db/redis.ts";
 

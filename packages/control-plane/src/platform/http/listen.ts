@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { AppError } from "@statusmesh/shared/errors";
-import { parseBind } from "@statusmesh/shared/net/bind";
+import { parseBind } from "@statusmesh/shared/net/address";
 import { minuteMs } from "@statusmesh/shared/time";
 import { type Config, publicUrlOf } from "../../config/config.ts";
 import { type ConnectionLimits, readerPace, serveGuarded } from "./connections.ts";

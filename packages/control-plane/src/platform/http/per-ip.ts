@@ -4,7 +4,7 @@ import { LRUCache } from "lru-cache";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../context.ts";
 import { addressKey, canonicalAddress } from "./address.ts";
-import { addressList, isListed } from "@statusmesh/shared/net/address-list";
+import { addressList, isListed } from "@statusmesh/shared/net/address";
 import type { Counter, Tally } from "./counter.ts";
 import { rateLimited, refuseOver } from "./throttle.ts";
 

@@ -1,6 +1,6 @@
 import type { Static, TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
-import { suggestion } from "@statusmesh/shared/suggestion";
+import { suggestion } from "@statusmesh/shared/text";
 import { type SchemaNode, validate } from "@statusmesh/shared/validate";
 
 /** Parses and validates a query string of integers, booleans and strings. `cap` silently lowers a larger integer. */

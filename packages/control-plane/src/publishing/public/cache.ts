@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { AppError } from "@statusmesh/shared/errors";
-import { within } from "@statusmesh/shared/within";
+import { within } from "@statusmesh/shared/time";
 import type { Clock } from "../../platform/context.ts";
 
 export interface LastGoodOptions<T> {
