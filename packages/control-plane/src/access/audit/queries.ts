@@ -1,6 +1,5 @@
 import type { WriteSource } from "../../platform/context.ts";
-import { deleteInBatches } from "../../platform/db/purge.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { deleteInBatches, type Db } from "../../platform/db/sql.ts";
 
 export interface AuditRow {
   id: string;

@@ -2,7 +2,7 @@ import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
-import * as queries from "./attempt-queries.ts";
+import * as queries from "./queries.ts";
 import type { Caller, OpenedSession } from "./sessions.ts";
 
 /** User-Agent headers are cut to this length. */

@@ -15,7 +15,7 @@ import {
 } from "./credentials.ts";
 import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
-import { sessionCookieName } from "./session-cookie.ts";
+import { sessionCookieName } from "./cookies.ts";
 import type { Caller } from "./sessions.ts";
 
 const unauthenticated = (message: string) => new AppError("UNAUTHENTICATED", message);

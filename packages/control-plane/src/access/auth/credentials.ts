@@ -5,7 +5,7 @@ import { type SharedReads, sharedReads } from "../../platform/db/shared-reads.ts
 import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
-import { idleSince } from "./session-times.ts";
+import { idleSince } from "./session-queries.ts";
 
 /** A good credential: user, organisation, role and scopes. */
 export interface Credential {

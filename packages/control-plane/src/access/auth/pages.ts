@@ -2,7 +2,7 @@ import { dayMs } from "@statusmesh/shared/time";
 import { mcpAddress } from "../../config/mcp-keys.ts";
 import { localPath, page, wholeNumber } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
-import { returnPath } from "./return-cookie.ts";
+import { returnPath } from "./cookies.ts";
 import { listIdentities, listSessions, listTokens, me } from "./service.ts";
 
 /** Options of the field "Expires" of a token. */

@@ -9,15 +9,15 @@ import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 import type { Me } from "./schema.ts";
-import { idleSince } from "./session-times.ts";
+import { idleSince } from "./session-queries.ts";
 import { makeSignInLink } from "./sessions.ts";
 
 export { type Attempt, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
 export { bearerOf, type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";
 export { accountOf, type Attested, hasAccount, linkTo, listIdentities, unlinkIdentity } from "./identities.ts";
 export { requestMagicLink, requireMethod } from "./magic-link.ts";
-export { returnCookie } from "./return-cookie.ts";
-export { endedSessionCookie, sessionCookie, sessionCookieName } from "./session-cookie.ts";
+export { returnCookie } from "./cookies.ts";
+export { endedSessionCookie, sessionCookie, sessionCookieName } from "./cookies.ts";
 export {
   asSignedIn,
   type Caller,

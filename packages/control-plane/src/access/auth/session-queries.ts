@@ -1,4 +1,5 @@
 import type { Db } from "../../platform/db/sql.ts";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 
 /** User, organisation and role of a good credential. */
 export interface CredentialRow {
@@ -209,3 +210,13 @@ export async function deleteExpired(
   await sql`delete from sessions where expires_at < ${before.sessions} or last_used_at < ${before.idle}`;
   await sql`delete from magic_link_requests where asked_at < ${before.requests}`;
 }
+
+/** Idle and absolute lifetime of a session. */
+const idleMs = 30 * dayMs;
+export const absoluteMs = 90 * dayMs;
+
+/** Lifetime of a sign-in link. */
+export const signInLinkMs = 15 * minuteMs;
+
+/** Sessions without a request since then have ended. */
+export const idleSince = (now: Date): Date => new Date(now.getTime() - idleMs);

@@ -10,7 +10,7 @@ import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 import type { Session } from "./schema.ts";
-import { absoluteMs, idleSince, signInLinkMs } from "./session-times.ts";
+import { absoluteMs, idleSince, signInLinkMs } from "./session-queries.ts";
 import { reachOf } from "./tokens.ts";
 
 /** The browser that signs in. */

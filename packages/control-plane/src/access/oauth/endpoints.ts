@@ -10,7 +10,7 @@ import type { Views } from "../../platform/html/views.ts";
 import { readBody, readForm } from "../../platform/http/body.ts";
 import type { Counter } from "../../platform/http/counter.ts";
 import { atRoute } from "../../platform/http/exchange.ts";
-import { isAtHost } from "../../platform/http/host.ts";
+import { isAtHost } from "../../platform/http/page-host.ts";
 import { registrationsPerIp } from "../../platform/http/per-ip.ts";
 import { submitConsent } from "./consent-endpoint.ts";
 import { revokeToken } from "./connections.ts";

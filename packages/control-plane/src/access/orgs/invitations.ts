@@ -16,7 +16,7 @@ import { type Ctx, inTransaction, requireEveryScope, requireScope, type System }
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { type Cap, countEvent } from "../../platform/db/counters.ts";
 import { sendMail } from "../../platform/email/mail.ts";
-import { nameInSubject } from "../../platform/email/subject.ts";
+import { nameInSubject } from "../../platform/email/layout.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { PlanRefusal, planOf, takeQuota } from "../plans/service.ts";

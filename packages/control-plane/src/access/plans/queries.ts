@@ -1,5 +1,4 @@
-import { deleteInBatches } from "../../platform/db/purge.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { deleteInBatches, type Db } from "../../platform/db/sql.ts";
 import { type Limits, limitNames } from "./schema.ts";
 
 /** Limits of a plan; null is unlimited. */

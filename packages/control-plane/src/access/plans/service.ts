@@ -4,8 +4,9 @@ import { StartupError } from "../../config/startup-error.ts";
 import * as queries from "./queries.ts";
 import type { Plan as PlanShown } from "./schema.ts";
 import { PlanRefusal } from "./refusals.ts";
+import { LRUCache } from "lru-cache";
+import type { RateCategory } from "../../platform/http/route.ts";
 
-export { openBudgets } from "./budgets.ts";
 export { PlanRefusal, purgeRefusals, recordRefusal, refusalsOf } from "./refusals.ts";
 
 export type Plan = queries.PlanRow;
@@ -95,4 +96,31 @@ function exceeded(orgId: string, quota: Quota, current: number, limit: number, p
   const allowed = `The plan ${plan} allows ${limit} ${things[limit === 1 ? 0 : 1]}`;
   const there = `there ${current === 1 ? "is" : "are"} ${current} already`;
   return new PlanRefusal(code, `${allowed}, and ${there}.`, { quota, current, limit, plan, orgId });
+}
+
+/** Time to live of cached budgets, ms: a changed plan applies after it. */
+const freshMs = 5_000;
+const maxOrgs = 10_000;
+
+/** Requests per minute by category, from the plan of the caller's organisation; null is unlimited. */
+export function openBudgets({
+  clock,
+}: Pick<System, "clock">): (ctx: Ctx) => Promise<Readonly<Record<RateCategory, number | null>>> {
+  const known = new LRUCache<string, Record<RateCategory, number | null>, Ctx>({
+    max: maxOrgs,
+    ttl: freshMs,
+    perf: { now: () => clock.now() },
+    ttlResolution: 0,
+    fetchMethod: async (orgId, _stale, { context }) => {
+      const plan = await queries.selectPlan(context.sql, orgId);
+      return {
+        api_writes: plan.api_writes_per_min,
+        api_reads: plan.api_reads_per_min,
+        bulk_ops: plan.bulk_ops_per_min,
+        test_now: plan.test_now_per_min,
+        check_now: plan.check_now_per_min,
+      };
+    },
+  });
+  return async (ctx) => known.get(ctx.orgId) ?? (await known.forceFetch(ctx.orgId, { context: ctx }));
 }

@@ -1,6 +1,5 @@
 import type { ChannelConfig } from "../channels/schema.ts";
-import type { Db } from "../../platform/db/sql.ts";
-import { freePlaces } from "../../platform/db/free-places.ts";
+import { type Db, freePlaces } from "../../platform/db/sql.ts";
 import type { Notice } from "../incidents/schema.ts";
 import type { FreePlaces } from "../../platform/outbound/lanes.ts";
 

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { readCause } from "../../platform/db/causes.ts";
-import { parseTime } from "../../platform/http/query-time.ts";
+import { parseTime } from "../../platform/http/query.ts";
 import type { IncidentFilter } from "./queries.ts";
 import type { IncidentQuery } from "./schema.ts";
 

@@ -1,7 +1,5 @@
-import type { Db } from "../../platform/db/sql.ts";
-import { arrayOf } from "../../platform/db/array.ts";
+import { type Db, arrayOf, inPortions } from "../../platform/db/sql.ts";
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
-import { inPortions } from "../../platform/db/portions.ts";
 import type { Actor } from "./event-schema.ts";
 import type { OutageTimes } from "./outages.ts";
 import type { Impact, Incident, Severity } from "./schema.ts";

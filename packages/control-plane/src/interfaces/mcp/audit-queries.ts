@@ -1,5 +1,4 @@
-import { deleteInBatches } from "../../platform/db/purge.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { deleteInBatches, type Db } from "../../platform/db/sql.ts";
 import type { Outcome } from "./schema.ts";
 
 export interface CallRow {

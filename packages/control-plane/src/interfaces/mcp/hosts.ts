@@ -2,7 +2,7 @@ import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { mcpPath, resourceMetadataPaths } from "../../config/mcp-keys.ts";
 import type { Config } from "../../config/config.ts";
-import { isAtHost } from "../../platform/http/host.ts";
+import { isAtHost } from "../../platform/http/page-host.ts";
 
 /** Paths of the resource host. */
 const resourcePaths: ReadonlySet<string> = new Set([mcpPath, ...resourceMetadataPaths, "/healthz", "/readyz"]);

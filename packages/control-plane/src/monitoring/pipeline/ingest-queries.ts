@@ -1,5 +1,4 @@
-import { arrayOf } from "../../platform/db/array.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { EvidenceTarget } from "../../alerting/incidents/engine.ts";
 import { intervalsOf } from "../results/engine.ts";
 import type { AdmittedResult, ScheduledTarget } from "./admission.ts";

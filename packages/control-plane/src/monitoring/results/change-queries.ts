@@ -1,6 +1,5 @@
 import type { Fragment } from "postgres";
-import { arrayOf } from "../../platform/db/array.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
 import { type ResultTarget, summed, unsummed } from "./queries.ts";
 import type { Range } from "./range.ts";

@@ -1,6 +1,5 @@
 import type { CheckType } from "@statusmesh/shared/checks";
-import { arrayOf } from "../../platform/db/array.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 
 /** First half of the two-part advisory lock under which on-demand slots of a target are chosen; jobs use 7341. */
 const lockSpace = 7_342;

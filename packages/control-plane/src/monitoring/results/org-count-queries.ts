@@ -1,6 +1,5 @@
 import { dayMs, hourMs, secondMs } from "@statusmesh/shared/time";
-import { arrayOf } from "../../platform/db/array.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { hourOf } from "./late.ts";
 import type { Counts } from "./queries.ts";
 

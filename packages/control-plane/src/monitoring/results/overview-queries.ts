@@ -1,6 +1,5 @@
 import { throttledByCap } from "@statusmesh/shared/result";
-import { arrayOf } from "../../platform/db/array.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { type Counts, slackMs } from "./queries.ts";
 import type { Range } from "./range.ts";
 

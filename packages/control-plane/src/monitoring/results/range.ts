@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { dayMs } from "@statusmesh/shared/time";
-import { parseTime } from "../../platform/http/query-time.ts";
+import { parseTime } from "../../platform/http/query.ts";
 import { Timestamp } from "../../platform/http/wire.ts";
 
 /** `from` and `to` of a query string. */

@@ -1,7 +1,6 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import type { WriteSource } from "../../platform/context.ts";
-import { arrayOf } from "../../platform/db/array.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { pastIntervals } from "./queries.ts";
 import type { RegionPolicy } from "./schema.ts";
 

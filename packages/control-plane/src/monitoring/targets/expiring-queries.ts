@@ -1,6 +1,5 @@
 import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
-import { inPortions } from "../../platform/db/portions.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { inPortions, type Db } from "../../platform/db/sql.ts";
 import type { ExpirationLevel } from "./expiring-schema.ts";
 
 /** Limits for the certificate of an HTTP check, days: the defaults of a certificate check. */

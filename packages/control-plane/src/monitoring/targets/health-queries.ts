@@ -1,6 +1,5 @@
-import { arrayOf } from "../../platform/db/array.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { type Cause, causeKey } from "../../platform/db/causes.ts";
-import type { Db } from "../../platform/db/sql.ts";
 import { matching, monitorCauses, monitorTables, stateAt, type TargetFilter } from "./filter-queries.ts";
 import type { MonitorState } from "./schema.ts";
 

@@ -112,3 +112,46 @@ export function mailText({ title, paragraphs = [], facts = [], link, footer }: M
   ];
   return `${blocks.filter((block) => block !== "").join("\n\n")}\n`;
 }
+
+/** A scheme, `www.`, or a host name: mail readers make links of them. */
+const address = /:\/\/|\bwww\.|[\p{L}\p{N}-]\.\p{L}{2,}/iu;
+
+/**
+ * The name of an organisation or page for the subject of a mail, or `otherwise` where the name carries a URL: strangers
+ * choose names, and the recipient may never have heard of them.
+ */
+export const nameInSubject = (name: string, otherwise: string): string => (address.test(name) ? otherwise : name);
+
+/** Characters of a subject: mail readers cut longer ones, and RFC 5322 section 2.1.1 limits lines. */
+const maxLength = 150;
+
+/** A subject of one line: a line break would begin another header. */
+export function subjectLine(title: string): string {
+  const points = [...title.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ").trim()];
+  return points.length <= maxLength ? points.join("") : `${points.slice(0, maxLength - 1).join("")}…`;
+}
+
+/** A notification in words. All texts are plain and of one line. */
+export interface Alert {
+  tone: MailTone;
+  title: string;
+  facts: readonly { label: string; value: string }[];
+  url: string;
+  linkLabel: string;
+}
+
+/** Subject, text and HTML of a notification. */
+export function alertMail({ tone, title, facts, url, linkLabel }: Alert): {
+  subject: string;
+  text: string;
+  html: string;
+} {
+  const words = {
+    tone,
+    title,
+    facts,
+    link: { label: linkLabel, url },
+    footer: "StatusMesh sends this notification because this address is one of its notification channels.",
+  };
+  return { subject: subjectLine(title), text: mailText(words), html: mailHtml(words) };
+}

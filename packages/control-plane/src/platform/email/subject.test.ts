@@ -1,5 +1,5 @@
 import t from "tap";
-import { nameInSubject, subjectLine } from "./subject.ts";
+import { nameInSubject, subjectLine } from "./layout.ts";
 
 t.test("a name that carries a URL is replaced", async (t) => {
   for (const name of ["Acme", "Acme Inc. Europe", "Müller & Söhne", "v2.0", "St. Gallen"])

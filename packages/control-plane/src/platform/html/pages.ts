@@ -7,7 +7,7 @@ import type { Ctx, AuthContexts, System } from "../context.ts";
 import { etagOf, namesTag } from "../http/etag.ts";
 import { atRoute } from "../http/exchange.ts";
 import type { Authenticators } from "../http/mount.ts";
-import { readParams } from "../http/path-params.ts";
+import { readParams } from "../http/query.ts";
 import { securePage, varyByCaller } from "../http/security-headers.ts";
 import type { Throttle } from "../http/throttle.ts";
 import { takeTurns } from "../http/turns.ts";

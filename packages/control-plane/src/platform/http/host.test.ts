@@ -1,6 +1,6 @@
 import type { Context } from "koa";
 import t from "tap";
-import { isAtHost } from "./host.ts";
+import { isAtHost } from "./page-host.ts";
 
 const at = (origin: string, host: string): boolean => isAtHost({ get: () => host } as unknown as Context, origin);
 

@@ -11,14 +11,13 @@ import { atRoute } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import { maxPiece } from "./json-pieces.ts";
 import { shadowed } from "./methods.ts";
-import { readParams } from "./path-params.ts";
+import { readParams, validateQuery } from "./query.ts";
 import { visitorAddress } from "./per-ip.ts";
 import { written } from "./reply.ts";
 import type { Reply, Route } from "./route.ts";
 import { varyByCaller } from "./security-headers.ts";
 import type { Throttle } from "./throttle.ts";
 import { isUpload, readUpload } from "./upload.ts";
-import { validateQuery } from "./query.ts";
 
 /** Authenticates a request, per auth; throws the AppError of a refused caller. */
 export type Authenticators = { [D in keyof AuthContexts]: (http: Context) => Promise<AuthContexts[D]> };

@@ -2,6 +2,8 @@ import type { Static, TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { suggestion } from "@statusmesh/shared/text";
 import { type SchemaNode, validate } from "@statusmesh/shared/validate";
+import type { Context } from "koa";
+import { normaliseId } from "@statusmesh/shared/ids";
 
 /** Parses and validates a query string of integers, booleans and strings. `cap` silently lowers a larger integer. */
 export function validateQuery<S extends TSchema>(schema: S, query: URLSearchParams): Static<S> {
@@ -37,4 +39,27 @@ function fromText(node: SchemaNode, text: string): unknown {
   if (node.type === "integer" && /^-?[0-9]{1,15}$/.test(text)) return Number(text);
   if (node.type === "boolean" && (text === "true" || text === "false")) return text === "true";
   return text;
+}
+
+/** Years that PostgreSQL and the ISO format of Date agree on. */
+const earliest = Date.UTC(1970, 0, 1);
+const latest = Date.UTC(3000, 0, 1);
+
+/** A time of a query string. Throws INVALID_QUERY for one outside 1970 to 3000. */
+export function parseTime(text: string, field: string): Date {
+  const at = new Date(text);
+  // NaN: a leap second matches the format of RFC 3339, but is no Date.
+  if (at.getTime() >= earliest && at.getTime() < latest) return at;
+  throw new AppError("INVALID_QUERY", `The time ${text} is not one between 1970 and 3000.`, { field });
+}
+
+/**
+ * Path parameters of the matched route, ids in lower case. Throws NOT_FOUND for a bad percent escape, which the router
+ * passes raw, and for NUL, which the database refuses: no resource has such an id.
+ */
+export function readParams(http: Context): Record<string, string> {
+  const params = Object.entries((http["params"] ?? {}) as Record<string, string>);
+  if (params.some(([, value]) => value.includes("\0") || value.includes("%") || !value.isWellFormed()))
+    throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
+  return Object.fromEntries(params.map(([name, value]) => [name, normaliseId(value)]));
 }

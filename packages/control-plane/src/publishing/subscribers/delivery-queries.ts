@@ -1,5 +1,4 @@
-import { freePlaces } from "../../platform/db/free-places.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { freePlaces, type Db } from "../../platform/db/sql.ts";
 import type { FreePlaces } from "../../platform/outbound/lanes.ts";
 import type { Content, Source } from "./content.ts";
 import type { SubscriberRow } from "./queries.ts";

@@ -1,9 +1,8 @@
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
 import { checkWebhookUrl, isPermanentStatus, webhookSignature } from "../../alerting/channels/service.ts";
-import { mailHtml, mailText } from "../../platform/email/layout.ts";
+import { mailHtml, mailText, nameInSubject, subjectLine } from "../../platform/email/layout.ts";
 import { deliverMail } from "../../platform/email/mail.ts";
-import { nameInSubject, subjectLine } from "../../platform/email/subject.ts";
 import type { Outbound } from "../../platform/outbound/client.ts";
 import { mailWords, wordsOf } from "./content.ts";
 import * as queries from "./delivery-queries.ts";

@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { alertMail } from "../../../platform/email/alert.ts";
+import { alertMail } from "../../../platform/email/layout.ts";
 import { messageText } from "../message.ts";
 import { channelKind, invalid } from "./kind.ts";
 
