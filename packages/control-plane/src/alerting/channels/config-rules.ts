@@ -5,7 +5,11 @@ import { mask } from "@statusmesh/shared/secrets";
 import { refuseDeniedHost } from "../../access/abuse/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
-import { type ChannelConfig, kindOf } from "./kinds/index.ts";
+import { type ChannelConfig, kindOf, channelKinds, isChannelType } from "./kinds/index.ts";
+import { isPermanent } from "./kinds/deliver.ts";
+import { signature } from "./kinds/webhook.ts";
+import { formOf } from "../../platform/html/schema-fields.ts";
+import type { ChannelKind } from "./kinds/kind.ts";
 
 /** Plain http reveals outages to the network, so it is allowed in private networks only. */
 export const allowsHttp = ({ channels, security }: Config): boolean =>
@@ -63,3 +67,30 @@ export function refuseDeniedUrls(ctx: Pick<System, "abuse">, config: ChannelConf
 }
 
 const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, "");
+
+/**
+ * Checks a webhook URL by the rules of webhook channels: https, deny-list, private addresses. The errors of {@link
+ * checkConfig} have the pointer `field`.
+ */
+export function checkWebhookUrl(system: Pick<System, "abuse" | "config">, url: string, field: string): void {
+  try {
+    checkConfig(system, { type: "webhook", url, headers: {}, secret: null });
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new AppError(error.code, error.message, { field, details: error.details, cause: error });
+  }
+}
+
+export { isPermanent as isPermanentStatus, signature as webhookSignature };
+
+const forms = Object.values(channelKinds).flatMap((kind: ChannelKind) =>
+  kind.managed === true
+    ? []
+    : [{ type: kind.type, label: kind.label, form: formOf(kind.schema, { base: "/config", scope: kind.type }) }],
+);
+
+/** Forms of the kinds that have one; managed kinds are connected with a code. */
+export const channelForms = () => forms;
+
+/** Display name of a kind; the type for an unknown kind. */
+export const kindLabel = (type: string): string => (isChannelType(type) ? channelKinds[type].label : type);

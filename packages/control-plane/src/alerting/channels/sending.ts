@@ -5,7 +5,7 @@ import { createOutbound, type Outbound, type OutboundOptions } from "../../platf
 import { allowsHttp, refuseDeniedUrls } from "./config-rules.ts";
 import { type ChannelConfig, channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
-import { secretMask } from "./masking.ts";
+import { secretMask } from "./presenting.ts";
 import { openConfig } from "./sealing.ts";
 import { addressToConfirm, confirmedMailHeaders } from "./verification.ts";
 

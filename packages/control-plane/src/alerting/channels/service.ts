@@ -19,9 +19,9 @@ import { channelOutbound, mailHeaders, opened, send } from "./sending.ts";
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
 import { addressToConfirm, beginVerification, sendVerificationMail, type VerificationMail } from "./verification.ts";
 
-export { channelForms, kindLabel } from "./forms.ts";
+export { channelForms, kindLabel } from "./config-rules.ts";
 export { DeliveryError } from "./kinds/kind.ts";
-export { checkWebhookUrl, isPermanentStatus, webhookSignature } from "./webhooks.ts";
+export { checkWebhookUrl, isPermanentStatus, webhookSignature } from "./config-rules.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
 export { channelOutbound, digestingKinds, receiverOf, sendThrough } from "./sending.ts";
 export {

@@ -21,10 +21,10 @@ import {
   IncidentCsvQuery,
   IncidentPage,
   IncidentQuery,
+  IncidentSnapshotPage,
 } from "./schema.ts";
 import { listDeliveries, retryDelivery } from "../deliveries/service.ts";
 import * as service from "./service.ts";
-import { IncidentSnapshotPage } from "./snapshot-schema.ts";
 
 const one = { auth: "tenant", tag: "Incidents", params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
 const page = Type.Object(paging(100, 1000), { additionalProperties: false });

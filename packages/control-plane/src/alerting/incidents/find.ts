@@ -1,21 +1,22 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
-import type { Ctx } from "../../platform/context.ts";
+import { type Ctx, requireScope } from "../../platform/context.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, peakSeverity } from "./outages.ts";
-import { type IncidentRow, selectIncident } from "./queries.ts";
+import * as queries from "./queries.ts";
 import type { Incident } from "./schema.ts";
+import { dayMs } from "@statusmesh/shared/time";
 
 export const incidentNotFound = (): AppError => new AppError("INCIDENT_NOT_FOUND", "Incident not found.");
 
 /** The row of an incident of the organisation. Throws INCIDENT_NOT_FOUND, also for a foreign or a retracted one. */
-export async function findIncident(ctx: Ctx, id: string): Promise<IncidentRow> {
-  const row = isId(id) ? await selectIncident(ctx.sql, ctx.orgId, id) : null;
+export async function findIncident(ctx: Ctx, id: string): Promise<queries.IncidentRow> {
+  const row = isId(id) ? await queries.selectIncident(ctx.sql, ctx.orgId, id) : null;
   if (row === null) throw incidentNotFound();
   return row;
 }
 
-export function presentIncident(row: IncidentRow): Incident {
+export function presentIncident(row: queries.IncidentRow): Incident {
   return {
     id: row.id,
     target_id: row.target_id,
@@ -42,4 +43,19 @@ export function presentIncident(row: IncidentRow): Incident {
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
   };
+}
+
+/** Closed incidents older than this are not searched, days. */
+const searchedDays = 90;
+
+/** Open incidents, and those of the last 90 days, with every word in monitor, title or error; and how many. */
+export async function searchIncidents(
+  ctx: Ctx,
+  words: readonly string[],
+  limit: number,
+): Promise<{ items: queries.FoundIncident[]; total: number }> {
+  requireScope(ctx, "incidents:read");
+  const from = new Date(ctx.clock.now() - searchedDays * dayMs);
+  const items = await queries.searchIncidents(ctx.sql, ctx.orgId, words, from, limit);
+  return { items, total: items[0]?.total ?? 0 };
 }

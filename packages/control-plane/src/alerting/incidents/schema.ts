@@ -1,4 +1,5 @@
 import Type, { type Static } from "typebox";
+import { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import { IdText, SearchText } from "@statusmesh/shared/text";
 import { causePattern } from "../../platform/db/causes.ts";
 import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
@@ -304,3 +305,15 @@ export const BulkIncidentOutcome = Type.Object(
   },
 );
 export type BulkIncidentOutcome = Static<typeof BulkIncidentOutcome>;
+
+const IncidentSnapshot = Type.Object(
+  {
+    region: Type.String({ description: "Region of the run", examples: ["frankfurt"] }),
+    scheduled_at: Type.Unsafe<string>({ ...Timestamp, description: "Slot of the run, RFC 3339, UTC" }),
+    ...FailureSnapshot.properties,
+  },
+  { additionalProperties: false, title: "FailureSnapshot", description: "Response of a failed HTTP run" },
+);
+export type IncidentSnapshot = Static<typeof IncidentSnapshot>;
+
+export const IncidentSnapshotPage = PageOf(IncidentSnapshot);

@@ -6,7 +6,7 @@ import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts"
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { iso } from "../../platform/http/wire.ts";
 import { findIncident } from "./find.ts";
-import type { IncidentSnapshot } from "./snapshot-schema.ts";
+import type { IncidentSnapshot } from "./schema.ts";
 import * as queries from "./snapshot-queries.ts";
 
 /** Retention, from the slot of the run. */

@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import type { FieldForm } from "@statusmesh/shared/form";
 import { type Content, messageText } from "../../message.ts";
-import { fittingLines } from "./fitting.ts";
+import { fittingLines } from "./segments.ts";
 import { type ChannelKind, channelKind, holds, invalid } from "../kind.ts";
 import { deliver } from "../deliver.ts";
 import { plivo } from "./plivo.ts";
