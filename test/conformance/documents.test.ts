@@ -10,7 +10,7 @@ import { checkKinds } from "@statusmesh/shared/checks";
 import t from "tap";
 import { routes } from "./declared.ts";
 
-/* What the documents name exists: files, settings, options, tools, metrics, codes, routes. Lists of kinds are complete. */
+/* What the documents name exists: files, settings, options, tools, metrics, codes, routes. Lists of kinds are whole. */
 
 const root = join(import.meta.dirname, "../../..");
 const pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "packages/agent/README.md", "infra/README.md"].concat(

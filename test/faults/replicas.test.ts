@@ -1,6 +1,5 @@
 import t from "tap";
-import type { AgentResult } from "@statusmesh/shared/agent-protocol";
-import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { type Client, connect, type Json } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";

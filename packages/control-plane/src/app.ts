@@ -56,7 +56,7 @@ import { pipelineLoad } from "./monitoring/pipeline/load.ts";
 import { pipelineTools } from "./monitoring/pipeline/tools.ts";
 import { mcpRoutes } from "./interfaces/mcp/api.ts";
 import { mcpPages } from "./interfaces/mcp/pages.ts";
-import { resourceHost } from "./interfaces/mcp/hosts.ts";
+import { resourceHost } from "./interfaces/mcp/refusals.ts";
 import { mcpEndpoint } from "./interfaces/mcp/mount.ts";
 import { openBudgets, recordRefusal } from "./access/plans/service.ts";
 import { publicRoutes } from "./publishing/public/api.ts";

@@ -2,12 +2,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import Type, { type Static, type TObject } from "typebox";
-import { isLoopback, parseBind } from "@statusmesh/shared/net/address";
+import { isLoopback, parseBind, addressList } from "@statusmesh/shared/net/address";
 import { readSettings } from "./reader.ts";
 import { mcp, mcpProblems, settleMcp } from "./mcp-keys.ts";
 import * as service from "./service-keys.ts";
 import * as tenancy from "./tenancy-keys.ts";
-import { addressList } from "@statusmesh/shared/net/address";
 import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
 import { StartupError } from "./startup-error.ts";
 

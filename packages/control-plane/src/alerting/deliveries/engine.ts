@@ -3,4 +3,4 @@
  */
 export type { AttemptWatch } from "./deliverer.ts";
 export { type OutboxNotice, writeDeliveries } from "./outbox.ts";
-export { deliveriesOf } from "./log.ts";
+export { deliveriesOf } from "./present.ts";

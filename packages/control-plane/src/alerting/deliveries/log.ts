@@ -2,8 +2,9 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { differences, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
-import { type Page, iso, isoOrNull } from "../../platform/http/wire.ts";
+import type { Page } from "../../platform/http/wire.ts";
 import * as queries from "./log-queries.ts";
+import { deliveriesOf, presentDelivery } from "./present.ts";
 import { appendEvents, findIncident, lockEvidence } from "../incidents/engine.ts";
 import type { Delivery } from "../incidents/schema.ts";
 
@@ -59,35 +60,4 @@ export async function retryDelivery(ctx: Ctx, incidentId: string, deliveryId: st
 export async function dropHeldNotices(tx: System, orgId: string): Promise<number> {
   const reason = "the organisation was deleted when this was to be sent";
   return await queries.dropPendingDeliveries(tx.sql, orgId, reason, new Date(tx.clock.now()));
-}
-
-/** The notification log of an incident that is known to be the organisation's, oldest first, with every attempt. */
-export async function deliveriesOf(
-  ctx: Ctx,
-  incidentId: string,
-  limit: number,
-  offset: number,
-): Promise<Page<Delivery>> {
-  const [rows, total] = await Promise.all([
-    queries.selectDeliveries(ctx.sql, ctx.orgId, incidentId, limit, offset),
-    queries.countDeliveries(ctx.sql, ctx.orgId, incidentId),
-  ]);
-  return { items: rows.map(presentDelivery), total, limit, offset };
-}
-
-/** A delivery as the API shows it. */
-export function presentDelivery(row: queries.DeliveryRow): Delivery {
-  return {
-    id: row.id,
-    channel_id: row.channel_id,
-    channel_name: row.channel_name,
-    channel_type: row.channel_kind,
-    reason: row.reason,
-    state: row.state,
-    attempts: row.attempts.map((attempt) => ({ ...attempt, at: new Date(attempt.at).toISOString() })),
-    next_attempt_at: isoOrNull(row.next_attempt_at),
-    created_at: iso(row.created_at),
-    delivered_at: isoOrNull(row.delivered_at),
-    digest_id: row.digest_id,
-  };
 }

@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx } from "../../platform/context.ts";
 import type { Continuation, Tool } from "../../platform/http/tool.ts";
-import { selectKey } from "./key-queries.ts";
+import { selectKey } from "./session-queries.ts";
 
 const macBytes = 16;
 

@@ -2,8 +2,7 @@ import type { Context, Middleware } from "koa";
 import { mcpPath } from "../../config/mcp-keys.ts";
 import { atRoute } from "../../platform/http/exchange.ts";
 import type { Tool } from "../../platform/http/tool.ts";
-import { atResourceHost } from "./hosts.ts";
-import { answerRefusal, RpcRefusal, rpcCodes } from "./refusals.ts";
+import { atResourceHost, answerRefusal, RpcRefusal, rpcCodes } from "./refusals.ts";
 import type { EndpointOptions } from "./endpoint.ts";
 import { registryOf } from "./registry.ts";
 

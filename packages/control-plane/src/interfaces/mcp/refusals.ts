@@ -1,7 +1,8 @@
-import type { Context } from "koa";
-import type { AppError } from "@statusmesh/shared/errors";
-import { resourceMetadataAddress } from "../../config/mcp-keys.ts";
+import type { Context, Middleware } from "koa";
+import { AppError } from "@statusmesh/shared/errors";
+import { resourceMetadataAddress, mcpPath, resourceMetadataPaths } from "../../config/mcp-keys.ts";
 import type { Config } from "../../config/config.ts";
+import { isAtHost } from "../../platform/http/page-host.ts";
 
 /** JSON-RPC error codes: JSON-RPC 2.0 section 5.1, and the two of the reference implementation for the transport. */
 export const rpcCodes = {
@@ -85,4 +86,25 @@ function challenge({ mcp }: Config, parameters: Record<string, string> = {}): st
   };
   const list = Object.entries(all).map(([name, value]) => `${name}="${value}"`);
   return ["Bearer", list.join(", ")].filter((part) => part !== "").join(" ");
+}
+
+/** Paths of the resource host. */
+const resourcePaths: ReadonlySet<string> = new Set([mcpPath, ...resourceMetadataPaths, "/healthz", "/readyz"]);
+
+/** Origin of the resource: `mcp.resource_uri`, else `server.public_url`. */
+const resourceOrigin = (config: Config): string => config.mcp.resource_uri || config.server.public_url;
+
+/** True when the request names the resource host, port included. */
+export const atResourceHost = (http: Context, config: Config): boolean => isAtHost(http, resourceOrigin(config));
+
+/** Serves nothing but the MCP paths on the resource host, unless it is a host of the application too. */
+export function resourceHost(config: Config): Middleware {
+  const hostOf = (origin: string): string => new URL(origin).host;
+  const appHosts = [config.server.public_url, config.auth.public_base_url].map(hostOf);
+  if (!config.mcp.enabled || appHosts.includes(hostOf(resourceOrigin(config)))) return (_http, next) => next();
+  return (http, next) => {
+    if (atResourceHost(http, config) && !resourcePaths.has(http.path))
+      throw new AppError("NOT_FOUND", `There is nothing at ${http.path} on this host.`);
+    return next();
+  };
 }

@@ -1,5 +1,4 @@
-import type { CheckSpec } from "@statusmesh/shared/checks";
-import { kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { minuteMs } from "@statusmesh/shared/time";
 import { newId } from "@statusmesh/shared/ids";

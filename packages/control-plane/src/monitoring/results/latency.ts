@@ -11,8 +11,7 @@ import {
 } from "./latency-queries.ts";
 import type { ResultTarget } from "./queries.ts";
 import type { Range } from "./range.ts";
-import { type RangeInput, resolve, roundMs } from "./resolve.ts";
-import { inTurn } from "./turns.ts";
+import { type RangeInput, resolve, roundMs, inTurn } from "./resolve.ts";
 import type { LatencyBucket, LatencySeries, RegionLatency } from "./schema.ts";
 import { addSketches, emptyHistogram, percentiles } from "./sketch.ts";
 

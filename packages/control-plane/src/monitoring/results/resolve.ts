@@ -1,8 +1,9 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
-import type { OrgReader } from "../../platform/context.ts";
+import type { OrgReader, Ctx } from "../../platform/context.ts";
 import { type ResultTarget, targetExists } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
+import { Semaphore } from "@statusmesh/shared/semaphore";
 
 /** Range and region of a request: RFC 3339; by default the last 24 hours and every region. */
 export interface RangeInput {
@@ -24,3 +25,23 @@ export async function resolve(
 
 /** Rounds to a microsecond: single precision would show noise beyond it. */
 export const roundMs = (ms: number): number => Math.round(ms * 1000) / 1000;
+
+/** Concurrent reads of an organisation, and of all of them: the pool has 14 connections by default. */
+const atOnce = { org: 2, all: 5 };
+
+/** By database pool. */
+const limitsOfPool = new WeakMap<object, { ofOrg: Semaphore; all: Semaphore }>();
+
+/**
+ * Runs a read over a range when fewer than two of the organisation run, and fewer than five in all: slow reads delay
+ * their organisation, and connections are left for ingest and sign-in. `work` holds one connection at a time.
+ */
+export async function inTurn<T>({ sql, orgId }: Ctx, work: () => Promise<T>): Promise<T> {
+  // A transaction has its connection already, and may not wait for those that wait for one.
+  if (!("begin" in sql)) return await work();
+  let limits = limitsOfPool.get(sql);
+  if (limits === undefined)
+    limitsOfPool.set(sql, (limits = { ofOrg: new Semaphore(atOnce.org), all: new Semaphore(atOnce.all) }));
+  const { ofOrg, all } = limits;
+  return await ofOrg.run(orgId, () => all.run("", work));
+}

@@ -13,8 +13,7 @@ import * as overview from "./overview-queries.ts";
 import * as queries from "./queries.ts";
 import { type Counts, delayMs, type ResultTarget, slackMs, surelyIn } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
-import { type RangeInput, resolve, roundMs } from "./resolve.ts";
-import { inTurn } from "./turns.ts";
+import { type RangeInput, resolve, roundMs, inTurn } from "./resolve.ts";
 import type { CheckResult, IncidentPeriod, Uptime } from "./schema.ts";
 
 export { resultsCsv } from "./export.ts";

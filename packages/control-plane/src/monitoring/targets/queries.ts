@@ -190,3 +190,33 @@ export async function announceTargets(sql: Db): Promise<void> {
 export async function deleteTombstonesBefore(sql: Db, before: Date): Promise<void> {
   await sql`delete from deleted_targets where deleted_at < ${before}`;
 }
+
+/**
+ * The checks of targets of all organisations, secrets sealed, in the order of ids; the rows are locked until the
+ * transaction ends.
+ */
+export async function lockSpecs(
+  sql: Db,
+  after: string | null,
+  limit: number,
+): Promise<{ id: string; spec: CheckSpec }[]> {
+  return await sql<{ id: string; spec: CheckSpec }[]>`
+    select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id
+    limit ${limit} for no key update`;
+}
+
+/** {@link lockSpecs} for looking only. */
+export async function selectSpecs(
+  sql: Db,
+  after: string | null,
+  limit: number,
+): Promise<{ id: string; spec: CheckSpec }[]> {
+  return await sql<
+    { id: string; spec: CheckSpec }[]
+  >`select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit}`;
+}
+
+/** Writes the spec and nothing else: agents have the check already. */
+export async function storeSpec(sql: Db, id: string, spec: CheckSpec): Promise<void> {
+  await sql`update targets set spec = ${sql.json(spec as never)} where id = ${id}`;
+}

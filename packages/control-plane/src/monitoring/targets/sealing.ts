@@ -9,7 +9,7 @@ import {
 } from "../../platform/crypto/opening.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
-import * as queries from "./sealing-queries.ts";
+import * as queries from "./queries.ts";
 
 /** Additional data of the seal. The field's name is not escaped as in a pointer, because stored rows have it so. */
 const placeOf = (targetId: string, pointer: string): string =>

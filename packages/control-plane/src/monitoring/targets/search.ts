@@ -1,6 +1,6 @@
 import { kindOf } from "@statusmesh/shared/checks";
 import { type Ctx, requireScope } from "../../platform/context.ts";
-import * as queries from "./search-queries.ts";
+import * as queries from "./filter-queries.ts";
 import type { MonitorState } from "./schema.ts";
 
 export interface FoundMonitor {

@@ -1,5 +1,4 @@
-import { inPortions } from "../../platform/db/portions.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { inPortions, type Db } from "../../platform/db/sql.ts";
 import type { Impact, Severity } from "../../alerting/incidents/schema.ts";
 
 /** A stretch of an outage of a component. */

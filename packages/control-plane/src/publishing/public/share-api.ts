@@ -3,15 +3,13 @@ import { AppError } from "@statusmesh/shared/errors";
 import { dayMs } from "@statusmesh/shared/time";
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { paging } from "../../platform/http/wire.ts";
-
 import type { OrgReader, System } from "../../platform/context.ts";
 import { CheckResultPage, IncidentPeriodPage, LatencySeries, rangeQuery } from "../../monitoring/results/schema.ts";
 import { parseRange, readLatency, readPeriods, readResults } from "../../monitoring/results/service.ts";
 import { openShare, type SharedMonitor } from "../shares/service.ts";
-import { publicPeriod, publicResult } from "./share-redaction.ts";
+import { publicPeriod, publicResult, sharedStatus } from "./share-view.ts";
 import { SharedStatus } from "./share-schema.ts";
 import { readForVisitors } from "./share-reads.ts";
-import { sharedStatus } from "./share-view.ts";
 
 /** A visitor may not make the service read more than this at a time. */
 const maxRangeDays = 90;

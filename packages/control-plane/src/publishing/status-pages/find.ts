@@ -1,7 +1,7 @@
 import { isId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
 import * as queries from "./queries.ts";
-import { notFound } from "./refusals.ts";
+import { AppError } from "@statusmesh/shared/errors";
 
 /** The page with that id. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */
 export const findPage = async (ctx: Ctx, id: string): Promise<queries.StatusPageRow> =>
@@ -16,3 +16,5 @@ async function find(ctx: Ctx, id: string, select: typeof queries.selectPage): Pr
   if (row === null) throw notFound();
   return row;
 }
+
+const notFound = () => new AppError("STATUS_PAGE_NOT_FOUND", "Status page not found.");

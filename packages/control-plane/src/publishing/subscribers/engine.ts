@@ -3,4 +3,4 @@
  */
 export { announce, isNewsDue } from "./announce.ts";
 export { areMessagesDue, everyMs, openWebhookSender, sendMails, type WebhookSender } from "./sender.ts";
-export { sweepSubscribers } from "./sweep.ts";
+export { sweepSubscribers } from "./service.ts";

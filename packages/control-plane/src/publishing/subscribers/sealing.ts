@@ -1,7 +1,7 @@
 import { inTransaction, type System } from "../../platform/context.ts";
 import { countUnreadable, type ReadBatch } from "../../platform/crypto/opening.ts";
 import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
-import * as queries from "./sealing-queries.ts";
+import * as queries from "./queries.ts";
 
 type Owned = Pick<queries.SecretRow, "id" | "org_id">;
 const placeOf = ({ id, org_id }: Owned): string => `${org_id}/subscribers/${id}/secret`;

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
-import { hourMs, minuteMs } from "@statusmesh/shared/time";
+import { hourMs, minuteMs, dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { checkWebhookUrl } from "../../alerting/channels/service.ts";
 import {
@@ -22,6 +22,8 @@ import { getPage, servedPage } from "../status-pages/service.ts";
 import * as queries from "./queries.ts";
 import { sealSecret } from "./sealing.ts";
 import type { Subscriber, SubscriberQuery, SubscriptionChange, SubscriptionRequest } from "./schema.ts";
+import { giveUp } from "./delivery-queries.ts";
+import { purge } from "./queries.ts";
 
 export { resealSubscribers, unreadableSubscribers } from "./sealing.ts";
 
@@ -195,3 +197,18 @@ const present = (row: queries.SubscriberRow): Subscriber => ({
   created_at: iso(row.created_at),
   confirmed_at: isoOrNull(row.confirmed_at),
 });
+
+const keepMessagesMs = 30 * dayMs;
+const keepPendingMs = 2 * dayMs;
+/** Later messages would mislead. */
+const keepTryingMs = dayMs;
+
+/** Removes subscriptions that were not confirmed and old messages, and gives up deliveries that wait for a day. */
+export async function sweepSubscribers(system: System): Promise<void> {
+  const now = system.clock.now();
+  await purge(system.sql, {
+    pendingBefore: new Date(now - keepPendingMs),
+    messagesBefore: new Date(now - keepMessagesMs),
+  });
+  await giveUp(system.sql, new Date(now - keepTryingMs));
+}

@@ -7,7 +7,6 @@ import { mountPages } from "../../platform/html/pages.ts";
 import { openViews } from "../../platform/html/views.ts";
 import { postUpdate, reportIncident, resolveIncident } from "../../alerting/incidents/service.ts";
 import { createWindow } from "../../alerting/maintenance/service.ts";
-
 import { subscriptionPages } from "../public/subscription-pages.ts";
 import { addComponent, createPage, updatePage } from "../status-pages/service.ts";
 import { createTarget } from "../../monitoring/targets/service.ts";
@@ -19,7 +18,7 @@ import { allowPrivate, newOrg, openWorld } from "../../testing/world.ts";
 import { subscriberRoutes } from "./api.ts";
 import { announce, areMessagesDue, isNewsDue, openWebhookSender, sendMails } from "./engine.ts";
 import { openSecret } from "./sealing.ts";
-import type { SecretRow } from "./sealing-queries.ts";
+import type { SecretRow } from "./queries.ts";
 import { endSubscriptions } from "./service.ts";
 
 const mailbox = await startMailbox(t);
