@@ -26,14 +26,14 @@ const absentMs = 300_000;
 /** Names remembered; the oldest is evicted. */
 const maxNames = 10_000;
 
-interface Lane {
+interface Pool {
   readonly slots: number;
   running: number;
   /** Waiting calls by owner; owners take turns. */
   readonly waiting: Map<string, (() => void)[]>;
 }
 
-const laneOf = (max: number): Lane => ({ slots: max, running: 0, waiting: new Map() });
+const poolOf = (max: number): Pool => ({ slots: max, running: 0, waiting: new Map() });
 
 /** The operating system's lookup, for names that DNS cannot know, with bounded use of its threads. */
 export class SystemLookup {
@@ -42,7 +42,7 @@ export class SystemLookup {
   readonly #found = new Set<string>();
   readonly #absent = new Map<string, { until: number; error: unknown }>();
   readonly #flights = new Map<string, Promise<string[]>>();
-  readonly #lanes = { found: laneOf(slots.found), other: laneOf(slots.other) };
+  readonly #pools = { found: poolOf(slots.found), other: poolOf(slots.other) };
 
   constructor(system: Lookup, clock: LookupClock) {
     this.#system = system;
@@ -54,7 +54,7 @@ export class SystemLookup {
     const absent = this.#absent.get(name);
     if (absent !== undefined && absent.until > this.#clock.now()) return Promise.reject(absent.error as Error);
     const isKnown = this.#found.has(name);
-    const flight = this.#flights.get(name) ?? this.#start(name, owner, isKnown ? this.#lanes.found : this.#lanes.other);
+    const flight = this.#flights.get(name) ?? this.#start(name, owner, isKnown ? this.#pools.found : this.#pools.other);
     if (isKnown) return flight;
     return new Promise((settle, reject) => {
       const cancel = this.#clock.after(maxWaitMs, () =>
@@ -64,14 +64,14 @@ export class SystemLookup {
     });
   }
 
-  #start(name: string, owner: string, lane: Lane): Promise<string[]> {
-    const flight = this.#ask(name, owner, lane).finally(() => this.#flights.delete(name));
+  #start(name: string, owner: string, pool: Pool): Promise<string[]> {
+    const flight = this.#ask(name, owner, pool).finally(() => this.#flights.delete(name));
     this.#flights.set(name, flight);
     return flight;
   }
 
-  async #ask(name: string, owner: string, lane: Lane): Promise<string[]> {
-    await this.#enter(owner, lane);
+  async #ask(name: string, owner: string, pool: Pool): Promise<string[]> {
+    await this.#enter(owner, pool);
     try {
       const addresses = await this.#system(name);
       keep(this.#found, name);
@@ -86,30 +86,30 @@ export class SystemLookup {
       }
       throw error;
     } finally {
-      lane.running--;
-      this.#admit(lane);
+      pool.running--;
+      this.#admit(pool);
     }
   }
 
-  #enter(owner: string, lane: Lane): Promise<void> {
+  #enter(owner: string, pool: Pool): Promise<void> {
     return new Promise((settle) => {
-      const queue = lane.waiting.get(owner);
-      if (queue === undefined) lane.waiting.set(owner, [settle]);
+      const queue = pool.waiting.get(owner);
+      if (queue === undefined) pool.waiting.set(owner, [settle]);
       else queue.push(settle);
-      this.#admit(lane);
+      this.#admit(pool);
     });
   }
 
-  #admit(lane: Lane): void {
-    while (lane.running < lane.slots) {
-      const next = lane.waiting.entries().next().value;
+  #admit(pool: Pool): void {
+    while (pool.running < pool.slots) {
+      const next = pool.waiting.entries().next().value;
       if (next === undefined) return;
       const [owner, queue] = next;
       // To the end: the other owners come first.
-      lane.waiting.delete(owner);
+      pool.waiting.delete(owner);
       const start = queue.shift();
-      if (queue.length > 0) lane.waiting.set(owner, queue);
-      lane.running++;
+      if (queue.length > 0) pool.waiting.set(owner, queue);
+      pool.running++;
       start?.();
     }
   }

@@ -200,8 +200,8 @@ t.test("places: a slow key has fewer, until it is fast again", async (t) => {
   let now = 1_000_000;
   const places = openPlaces(() => now);
   const of = { channel: "c", host: "h", org: "o" };
-  const free = (lane: "hosts" | "orgs", key: string) =>
-    places[lane].all().find((it) => it.key === key)?.free ?? places[lane].limit;
+  const free = (by: "hosts" | "orgs", key: string) =>
+    places[by].all().find((it) => it.key === key)?.free ?? places[by].limit;
   const done = [places.take(of)!, places.take(of)!];
   t.equal(free("hosts", "h"), hostLimit.fast - 2);
   t.equal(free("orgs", "o"), orgLimit.fast - 2);

@@ -1,7 +1,7 @@
 import type { ChannelConfig } from "../channels/schema.ts";
 import { type Db, freePlaces } from "../../platform/db/sql.ts";
 import type { Notice } from "../incidents/schema.ts";
-import type { FreePlaces } from "../../platform/outbound/lanes.ts";
+import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
 
 /** A delivery leased to this process. */
 export interface ClaimedDelivery {

@@ -1,4 +1,4 @@
-import { type FreePlaces, type Lane, openLane } from "../../platform/outbound/lanes.ts";
+import { type FreePlaces, type KeyLimit, openKeyLimit } from "../../platform/outbound/key-limits.ts";
 
 /** Sends in flight in one process. */
 export const maxInFlight = 200;
@@ -23,9 +23,9 @@ export interface Places {
 
 /** `now` is Unix ms. */
 export function openPlaces(now: () => number): Places {
-  const channels = openLane(channelLimit, now);
-  const hosts = openLane(hostLimit, now);
-  const orgs = openLane(orgLimit, now);
+  const channels = openKeyLimit(channelLimit, now);
+  const hosts = openKeyLimit(hostLimit, now);
+  const orgs = openKeyLimit(orgLimit, now);
   let taken = 0;
   return {
     room: () => maxInFlight - taken,
@@ -35,16 +35,16 @@ export function openPlaces(now: () => number): Places {
     take({ channel, host, org }) {
       if (hosts.free(host) === 0) return null;
       const began = now();
-      const lanes: [Lane, string][] = [
+      const limits: [KeyLimit, string][] = [
         [channels, channel],
         [hosts, host],
         [orgs, org],
       ];
       taken++;
-      for (const [lane, key] of lanes) lane.begin(key, began);
+      for (const [limit, key] of limits) limit.begin(key, began);
       return () => {
         taken--;
-        for (const [lane, key] of lanes) lane.end(key, began);
+        for (const [limit, key] of limits) limit.end(key, began);
       };
     },
   };

@@ -1,4 +1,5 @@
 import { isId } from "@statusmesh/shared/ids";
+import { hourMs } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { selectChanges, selectOutages } from "./outage-queries.ts";
 import type { Impact, Severity } from "./schema.ts";
@@ -32,7 +33,7 @@ export function peakSeverity(row: { severity: Severity; severity_pinned: boolean
 
 /** Changes between failing and passing within an hour from which on a monitor flaps. */
 const flappingFrom = 4;
-const flappingMs = 3_600_000;
+const flappingMs = hourMs;
 
 /** Those of the targets that flap, with the number of their changes in the last hour. Without a scope check. */
 export async function flapping(reader: OrgReader, targetIds: readonly string[]): Promise<Map<string, number>> {

@@ -1,5 +1,5 @@
 import { freePlaces, type Db } from "../../platform/db/sql.ts";
-import type { FreePlaces } from "../../platform/outbound/lanes.ts";
+import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
 import type { Content, Source } from "./content.ts";
 import type { SubscriberRow } from "./queries.ts";
 import type { Kind } from "./schema.ts";

@@ -2,7 +2,7 @@ import { setMaxListeners } from "node:events";
 import { minuteMs } from "@statusmesh/shared/time";
 import { channelOutbound } from "../../alerting/channels/service.ts";
 import type { System } from "../../platform/context.ts";
-import { type FreePlaces, type Lane, openLane } from "../../platform/outbound/lanes.ts";
+import { type FreePlaces, type KeyLimit, openKeyLimit } from "../../platform/outbound/key-limits.ts";
 import * as queries from "./delivery-queries.ts";
 import type { SubscriberRow } from "./queries.ts";
 import { challenge, confirmByMail, deliverByMail, deliverToWebhook } from "./send.ts";
@@ -111,22 +111,22 @@ export function openWebhookSender(system: System, { ca }: { ca?: string } = {}):
 /** Requests in flight of one kind, limited by page, host and organisation: see {@link webhookLimits}. */
 function openQueue(now: () => number) {
   const [pages, hosts, orgs] = [
-    openLane(webhookLimits.page, now),
-    openLane(webhookLimits.host, now),
-    openLane(webhookLimits.org, now),
+    openKeyLimit(webhookLimits.page, now),
+    openKeyLimit(webhookLimits.host, now),
+    openKeyLimit(webhookLimits.org, now),
   ];
   const running = new Set<Promise<unknown>>();
 
   function track(row: SubscriberRow, work: Promise<unknown>): void {
     const began = now();
-    const lanes: [Lane, string][] = [
+    const limits: [KeyLimit, string][] = [
       [pages, row.page_id],
       [hosts, row.host],
       [orgs, row.org_id],
     ];
-    for (const [lane, key] of lanes) lane.begin(key, began);
+    for (const [limit, key] of limits) limit.begin(key, began);
     const done = work.finally(() => {
-      for (const [lane, key] of lanes) lane.end(key, began);
+      for (const [limit, key] of limits) limit.end(key, began);
       running.delete(done);
     });
     running.add(done);

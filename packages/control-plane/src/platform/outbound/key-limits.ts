@@ -1,7 +1,7 @@
 import { minuteMs } from "@statusmesh/shared/time";
 
 /** Limits of one key, while its sends are answered within {@link slowMs} and otherwise. */
-export interface LaneLimit {
+export interface LimitPair {
   fast: number;
   slow: number;
 }
@@ -18,7 +18,7 @@ export interface FreePlaces {
 }
 
 /** Counts sends in flight by a key, and limits them. */
-export interface Lane extends FreePlaces {
+export interface KeyLimit extends FreePlaces {
   free(key: string): number;
   begin(key: string, at: number): void;
   end(key: string, began: number): void;
@@ -31,7 +31,7 @@ interface Entry {
 }
 
 /** `now` is Unix ms. */
-export function openLane(limit: LaneLimit, now: () => number): Lane {
+export function openKeyLimit(limit: LimitPair, now: () => number): KeyLimit {
   const entries = new Map<string, Entry>();
   const freeOf = ({ begun, slowUntil }: Entry): number => {
     const at = now();
