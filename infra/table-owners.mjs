@@ -30,7 +30,7 @@ export const folders = {
   "alerting/channel-links": { owns: ["channel_links"], joins: { "a code of a deleted organisation": ["orgs"] } },
   "alerting/channels": {
     owns: ["channel_verifications", "channels"],
-    joins: { "organisation of a verification mail": ["orgs"] },
+    joins: { "organisation of a verification mail": ["orgs"], "monitors that use a channel": ["target_alerts"] },
     writes: { "a new config ends a failing spell": ["channel_health"] },
   },
   "platform/db": {

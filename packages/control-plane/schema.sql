@@ -365,6 +365,8 @@ create table channels (
   created_at timestamp with time zone not null,
   updated_at timestamp with time zone not null,
   verified_at timestamp with time zone,
+  is_default boolean not null default false,
+  tested_at timestamp with time zone,
   PRIMARY KEY (id),
   UNIQUE (org_id, name),
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),

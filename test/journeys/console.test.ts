@@ -190,7 +190,7 @@ t.test("the console", async (t) => {
     t.match(await page.locator("#live-region").textContent(), "Checkout is down", "screen readers announce it");
     t.match(
       await page.locator("[data-announce]").textContent(),
-      /Checkout is down since \d\d:\d\d: HTTP 500 \(expected 200 or 204\)\./,
+      /Checkout is down since \d\d:\d\d(?:\s[AP]M)?: HTTP 500 \(expected 200 or 204\)\./,
     );
     const badge = page.locator(".rail [data-badge]");
     const favicon = page.locator("link[rel=icon]");
@@ -217,7 +217,8 @@ t.test("the console", async (t) => {
     await page.getByText(/Acknowledged (now|\d+ s ago)/).waitFor();
     await page.getByRole("link", { name: "View incident" }).click();
     t.match(await page.locator("main").textContent(), /Failing.*2 failing|Failing/s);
-    const response = page.getByRole("region", { name: "Response of the first failed check" });
+    const response = page.locator(".responses details").first();
+    await response.locator("summary").click();
     t.match(await response.textContent(), "HTTP/1.1 500 Internal Server Error");
     t.match(
       await response.getByRole("table").textContent(),
@@ -233,8 +234,14 @@ t.test("the console", async (t) => {
     await page.getByRole("button", { name: "Undo acknowledgement" }).click();
     await timeline.getByText("Acknowledgement undone").waitFor();
     await page.getByLabel("Message").fill("We have found the cause.");
-    await page.getByRole("button", { name: "Post update" }).click();
+    await page.getByRole("button", { name: "Post", exact: true }).click();
     await timeline.getByText("We have found the cause.").waitFor();
+    await page.getByText("Internal note", { exact: true }).click();
+    await page.getByLabel("Message").fill("Failover is running.");
+    await page.getByRole("button", { name: "Post", exact: true }).click();
+    await timeline.getByText("Failover is running.").waitFor();
+    t.equal(await timeline.locator(".badge", { hasText: "Internal" }).count(), 1);
+    await page.getByRole("button", { name: "Edit" }).click();
     await page.getByLabel("Severity", { exact: true }).selectOption("critical");
     await page.getByRole("button", { name: "Save" }).click();
     await timeline.getByText("Severity set to critical").waitFor();
@@ -348,8 +355,8 @@ t.test("the console", async (t) => {
     t.match(await errorBeside(page, "URL"), "https://");
     await page.getByLabel("URL", { exact: true }).fill("https://hooks.example.org/alerts");
     await page.getByRole("button", { name: "Add channel" }).click();
-    await page.waitForURL("**/channels");
-    await page.getByRole("link", { name: "Ops", exact: true }).click();
+    await page.waitForURL("**/channels/*/edit#use");
+    await page.getByText("Never tested").waitFor();
     await page.getByLabel("Replace destination").check();
     await page.getByLabel("URL", { exact: true }).fill(`https://127.0.0.1:${await freePort()}/typed`);
     const tested = page.waitForRequest("**/api/v1/notification-channels/test");

@@ -26,7 +26,7 @@ export function showHead(within) {
     for (const badge of badges) {
       badge.hidden = open === 0;
       badge.textContent = open > 99 ? "99+" : open;
-      badge.setAttribute("aria-label", `${open} open incident${open === 1 ? "" : "s"}`);
+      badge.setAttribute("aria-label", `${open} cause${open === 1 ? " needs" : "s need"} you`);
     }
   }
   draw(false);

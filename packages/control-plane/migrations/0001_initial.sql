@@ -765,6 +765,10 @@ create table channels (
   updated_at      timestamptz not null,
   -- When the receiver confirmed, for kinds that require it; null for others.
   verified_at     timestamptz,
+  -- True: a monitor that is created without a list of channels gets this one.
+  is_default      boolean not null default false,
+  -- When a test was accepted last.
+  tested_at       timestamptz,
   unique (org_id, name)
 );
 create index channels_by_address on channels ((config ->> 'to')) where kind = 'email';

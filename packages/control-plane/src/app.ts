@@ -18,6 +18,7 @@ import { channelsPages } from "./alerting/channels/pages.ts";
 import type { Ctx, Scope, System, Visit } from "./platform/context.ts";
 import { ping } from "./platform/db/server.ts";
 import { dashboardRoutes } from "./interfaces/dashboard/api.ts";
+import { dashboardPages } from "./interfaces/dashboard/pages.ts";
 import type { Hub } from "./platform/db/notify.ts";
 import { loadAssets } from "./platform/html/assets.ts";
 import { cors } from "./platform/http/cors.ts";
@@ -187,6 +188,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     subscribersPages,
     subscriptionPages,
     searchPages,
+    dashboardPages,
     partsPages,
     publicPages,
     shareViewPages,

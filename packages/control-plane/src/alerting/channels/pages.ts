@@ -24,10 +24,12 @@ export const channelsPages = [
   page({
     path: "/channels/new",
     auth: "tenant",
-    handle: async ({ query }) => ({
+    handle: async ({ ctx, query }) => ({
       view: "channels/form",
       fragment: "channels/add",
       data: {
+        /** The first channel is the default: a monitor without one is silent. */
+        first: (await listChannels(ctx, { limit: 1, offset: 0 })).total === 0,
         channel: null,
         kinds,
         type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type,
@@ -41,7 +43,7 @@ export const channelsPages = [
       const channel = await getChannel(ctx, params["id"]!);
       return {
         view: "channels/form",
-        data: { channel, kinds, type: channel.config.type },
+        data: { first: false, channel, kinds, type: channel.config.type },
       };
     },
   }),

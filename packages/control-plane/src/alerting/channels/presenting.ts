@@ -1,5 +1,5 @@
 import { mask } from "@statusmesh/shared/secrets";
-import { iso } from "../../platform/http/wire.ts";
+import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { type ChannelConfig, kindOf } from "./kinds/index.ts";
 import type { ChannelRow } from "./queries.ts";
 import type { Channel } from "./schema.ts";
@@ -12,6 +12,9 @@ export function present(row: ChannelRow): Channel {
     id: row.id,
     name: row.name,
     enabled: row.enabled,
+    is_default: row.is_default,
+    targets_count: row.targets_count,
+    tested_at: isoOrNull(row.tested_at),
     config: kind.mapSecrets(row.config, () => mask) as ChannelConfig,
     disabled_reason: row.disabled_reason,
     verified: kind.confirms === undefined ? null : row.verified_at !== null,

@@ -22,13 +22,19 @@ export interface ChannelRow {
   health: ChannelHealth | null;
   /** When the receiver confirmed; null for unconfirmed ones and for kinds that need no confirmation. */
   verified_at: Date | null;
+  is_default: boolean;
+  /** When a test of this config was accepted last; null: never. */
+  tested_at: Date | null;
+  /** Targets that notify it. */
+  targets_count: number;
   write_source: WriteSource;
   created_at: Date;
   updated_at: Date;
 }
 
 const columns = (sql: Db) =>
-  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, write_source, created_at, updated_at,
+  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, tested_at, write_source, created_at, updated_at,
+    (select count(*)::int from target_alerts a where a.channel_id = channels.id) as targets_count,
     (select jsonb_build_object('at', h.last_at, 'state', h.last_state, 'error', h.last_error,
                                'failing_since', h.failing_since)
      from channel_health h where h.channel_id = channels.id) as health`;
@@ -36,13 +42,13 @@ const columns = (sql: Db) =>
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
 export async function insertChannel(
   sql: Db,
-  row: Omit<ChannelRow, "disabled_reason" | "health" | "verified_at">,
+  row: Omit<ChannelRow, "disabled_reason" | "health" | "verified_at" | "tested_at" | "targets_count">,
 ): Promise<ChannelRow> {
   const [inserted] = await sql<ChannelRow[]>`
-    insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
+    insert into channels (id, org_id, name, kind, config, enabled, is_default, write_source, created_at, updated_at)
     values
       (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled},
-        ${row.write_source}, ${row.created_at}, ${row.updated_at})
+        ${row.is_default}, ${row.write_source}, ${row.created_at}, ${row.updated_at})
     returning ${columns(sql)}`;
   return inserted!;
 }
@@ -90,11 +96,14 @@ export async function countChannels(sql: Db, orgId: string): Promise<number> {
 }
 
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
-export async function updateChannel(sql: Db, row: Omit<ChannelRow, "created_at" | "health">): Promise<ChannelRow> {
+export async function updateChannel(
+  sql: Db,
+  row: Omit<ChannelRow, "created_at" | "health" | "targets_count">,
+): Promise<ChannelRow> {
   const [updated] = await sql<ChannelRow[]>`
     update channels
     set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
-      disabled_reason = ${row.disabled_reason}, verified_at = ${row.verified_at},
+      is_default = ${row.is_default}, tested_at = ${row.tested_at}, disabled_reason = ${row.disabled_reason}, verified_at = ${row.verified_at},
       write_source = ${row.write_source}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}
     returning ${columns(sql)}`;
@@ -104,6 +113,18 @@ export async function updateChannel(sql: Db, row: Omit<ChannelRow, "created_at" 
 /** The foreign key deletes bindings; deliveries stay and keep the channel's name. */
 export async function deleteChannel(sql: Db, orgId: string, id: string): Promise<void> {
   await sql`delete from channels where org_id = ${orgId} and id = ${id}`;
+}
+
+/** Ids of the channels that new targets notify, locked against deletion until the transaction ends. Oldest first. */
+export async function keepDefaults(sql: Db, orgId: string): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from channels where org_id = ${orgId} and is_default order by id for key share`;
+  return rows.map(({ id }) => id);
+}
+
+/** Stores when a test was accepted. */
+export async function setTested(sql: Db, orgId: string, id: string, at: Date): Promise<void> {
+  await sql`update channels set tested_at = ${at} where org_id = ${orgId} and id = ${id}`;
 }
 
 /** The existing channels among `ids`, locked against deletion until the transaction ends. */

@@ -37,6 +37,10 @@ const fields = {
     examples: ["On call"],
   }),
   enabled: Type.Boolean({ description: "A disabled channel receives nothing" }),
+  is_default: Type.Boolean({
+    description: "Whether a target that is created without `alerts` notifies the channel",
+    examples: [false],
+  }),
 };
 
 /** Fields that the server sets; values in a request are ignored. */
@@ -49,6 +53,7 @@ export const ChannelCreate = Type.Object(
     name: fields.name,
     config: ConfigInput,
     enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })),
+    is_default: Type.Optional(Type.Boolean({ ...fields.is_default, default: false })),
     ...ignored,
   },
   { additionalProperties: false, title: "ChannelCreate", description: "A new channel" },
@@ -59,6 +64,7 @@ export const ChannelPatch = Type.Object(
   {
     name: Type.Optional(fields.name),
     enabled: Type.Optional(fields.enabled),
+    is_default: Type.Optional(fields.is_default),
     config: Type.Optional(ConfigInput),
     ...ignored,
   },
@@ -121,6 +127,14 @@ export const Channel = Type.Object(
         examples: [null],
       }),
     ),
+    targets_count: Type.Integer({ description: "Number of targets that notify the channel", examples: [12] }),
+    tested_at: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "When the receiver last accepted a test message of this config; null: never",
+        examples: [null],
+      }),
+    ),
     verified: nullable(
       Type.Boolean({
         description: "Whether the receiver has confirmed; null for kinds that need no confirmation",
@@ -134,6 +148,11 @@ export const Channel = Type.Object(
   { additionalProperties: false, title: "Channel", description: "A notification channel; secrets are masked as ***" },
 );
 export type Channel = Static<typeof Channel>;
+
+export const ChannelApplied = Type.Object(
+  { added: Type.Integer({ description: "Targets that notify the channel from now on", examples: [12] }) },
+  { additionalProperties: false, title: "ChannelApplied", description: "How many targets were changed" },
+);
 
 export const ChannelPage = PageOf(Channel);
 

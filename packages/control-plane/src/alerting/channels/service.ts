@@ -71,7 +71,7 @@ export async function connectChannel(
 
 async function insertNew(
   tx: ActorCtx,
-  input: Pick<ChannelCreate, "name" | "config" | "enabled">,
+  input: Pick<ChannelCreate, "name" | "config" | "enabled" | "is_default">,
 ): Promise<{ channel: Channel; mail: VerificationMail | null }> {
   const id = newId();
   const at = new Date(tx.clock.now());
@@ -83,6 +83,7 @@ async function insertNew(
     kind: config.type,
     config: sealConfig(tx, tx.orgId, id, config),
     enabled: input.enabled ?? true,
+    is_default: input.is_default ?? false,
     write_source: tx.writeSource,
     created_at: at,
     updated_at: at,
@@ -170,7 +171,9 @@ export async function updateChannel(ctx: Ctx, id: string, { config: sent, ...res
       disabled_reason: patch.enabled === true ? null : row.disabled_reason,
       kind: patch.config?.type ?? row.kind,
       config: patch.config === undefined ? row.config : sealConfig(tx, tx.orgId, id, patch.config),
+      is_default: patch.is_default ?? row.is_default,
       verified_at: patch.config === undefined ? row.verified_at : null,
+      tested_at: patch.config === undefined ? row.tested_at : null,
       write_source: tx.writeSource,
       updated_at: new Date(tx.clock.now()),
     };
@@ -225,7 +228,15 @@ export async function testChannel(ctx: Ctx, id: string, transport: Outbound = ch
     await send(ctx, config, testMessage(ctx), transport, await mailHeaders(ctx, id, config));
   });
   await queries.endFailing(ctx.sql, id);
+  await queries.setTested(ctx.sql, ctx.orgId, id, new Date(ctx.clock.now()));
 }
+
+/**
+ * The channels of a target that is created without a list of channels, oldest first. For the transaction that binds
+ * them. Without a scope check, for other services.
+ */
+export const defaultChannelIds = async (system: System, orgId: string): Promise<string[]> =>
+  await queries.keepDefaults(system.sql, orgId);
 
 /**
  * The organisation's channels among `ids`; invalid ids are ignored. For the transaction that binds them: they are not

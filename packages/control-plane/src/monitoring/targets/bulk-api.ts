@@ -1,7 +1,9 @@
 import Type from "typebox";
+import { ChannelApplied } from "../../alerting/channels/schema.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
 import { targetErrors } from "./api.ts";
-import { bulkAction } from "./bulk.ts";
+import { applyChannel, bulkAction } from "./bulk.ts";
 import { createTargets } from "./create.ts";
 import { BulkAction, BulkCreate, BulkOutcome } from "./bulk-schema.ts";
 import { Target } from "./schema.ts";
@@ -48,5 +50,21 @@ export const targetBulkRoutes: Route[] = [
       "REGION_INVALID",
     ],
     handle: async ({ ctx, body }) => ok(await bulkAction(ctx, body)),
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/notification-channels/{id}/apply",
+    auth: "tenant",
+    scope: "targets:write",
+    category: "bulk_ops",
+    tag: "Notification channels",
+    summary: "Let every target notify a channel",
+    description:
+      "Adds the channel to the `alerts` of each target that lacks it, after those that it has. Targets with the most " +
+      "channels stay as they are. New targets follow `is_default`.",
+    params: IdParam,
+    replies: { 200: ChannelApplied },
+    errors: ["CHANNEL_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok({ added: await applyChannel(ctx, params.id) }),
   }),
 ];

@@ -154,6 +154,17 @@ export async function addChannels(
     on conflict do nothing`;
 }
 
+/** Targets of the organisation without the channel that can take one more, locked in the order of ids. */
+export async function lockTargetsWithout(sql: Db, orgId: string, channelId: string, most: number): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select t.id from targets t
+    where t.org_id = ${orgId}
+      and not exists (select from target_alerts a where a.target_id = t.id and a.channel_id = ${channelId})
+      and (select count(*) from target_alerts a where a.target_id = t.id) < ${most}
+    order by t.id for no key update`;
+  return rows.map(({ id }) => id);
+}
+
 export async function removeChannels(
   sql: Db,
   orgId: string,

@@ -3,6 +3,7 @@ import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-prot
 import { newId } from "@statusmesh/shared/ids";
 import type { AgentCtx, Ctx } from "../../platform/context.ts";
 import { openHub } from "../../platform/db/notify.ts";
+import { getChannel, updateChannel } from "../../alerting/channels/service.ts";
 import { listIncidents } from "../../alerting/incidents/service.ts";
 import { pull } from "../pipeline/assign.ts";
 import { openIngest } from "../pipeline/ingest.ts";
@@ -403,3 +404,35 @@ t.test("the same request sent again under its key is answered, not done again", 
   );
   t.equal(await total(), 2);
 });
+
+t.test(
+  "new targets notify the default channels unless they name theirs; a channel is applied to the others",
+  async (t) => {
+    caller = await newOrg(system);
+    const [early] = await create(tcp("early"));
+    const ops = await webhookTo(caller, "https://hooks.example.org/ops", "Ops");
+    const other = await webhookTo(caller, "https://hooks.example.org/other", "Other");
+    await updateChannel(caller, ops, { is_default: true });
+    const [late, silent, own] = await create(
+      tcp("late"),
+      { ...tcp("silent"), alerts: [] },
+      { ...tcp("own"), alerts: [{ channel_id: other }] },
+    );
+    const channelsOf = async (id: string | undefined) =>
+      (await read(id!)).alerts.map((alert: { channel_id: string }) => alert.channel_id);
+    t.strictSame([await channelsOf(early), await channelsOf(late)], [[], [ops]]);
+    t.strictSame([await channelsOf(silent), await channelsOf(own)], [[], [other]]);
+    t.match(await ask("POST", "/api/v1/targets", tcp("single")), {
+      status: 201,
+      body: { alerts: [{ channel_id: ops }] },
+    });
+    t.match(await getChannel(caller, ops), { is_default: true, targets_count: 2, tested_at: null });
+    const apply = (id: string) => ask("POST", `/api/v1/notification-channels/${id}/apply`);
+    t.match(await apply(ops), { status: 200, body: { added: 3 } });
+    t.match(await apply(ops), { status: 200, body: { added: 0 } }, "twice is once");
+    t.strictSame(await channelsOf(own), [other, ops], "after those that it has");
+    t.match(await apply(newId()), error(404, "CHANNEL_NOT_FOUND"));
+    caller = await newOrg(system);
+    t.match(await apply(ops), error(404, "CHANNEL_NOT_FOUND"), "a foreign one");
+  },
+);

@@ -2,11 +2,13 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { type Change, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { existingChannelIds } from "../../alerting/channels/service.ts";
 import { closeSilently } from "../../alerting/incidents/service.ts";
 import * as queries from "./bulk-queries.ts";
 import { changeChannels, changeInterval, changeRegions, refusalsOf, type Refusals } from "./bulk-settings.ts";
 import { announceTargets, deleteTargets } from "./queries.ts";
 import { addedTags, notFound, tagsRule } from "./rules.ts";
+import { maxAlerts } from "./schema.ts";
 import type { BulkAction, BulkOutcome } from "./bulk-schema.ts";
 
 type Action = BulkAction["action"];
@@ -31,6 +33,22 @@ export async function bulkAction(ctx: Ctx, { ids, action }: BulkAction): Promise
     const succeeded = asked.filter((id) => found.has(id) && !refused.has(id));
     await record(tx, changeOf(rows, succeeded, failed.length, action));
     return { succeeded, failed };
+  });
+}
+
+/**
+ * Binds a channel to every target of the organisation that lacks it and has room for one more. Returns how many. Throws
+ * CHANNEL_NOT_FOUND.
+ */
+export async function applyChannel(ctx: Ctx, channelId: string): Promise<number> {
+  requireScope(ctx, "targets:write");
+  return await inTransaction(ctx, async (tx) => {
+    if (!(await existingChannelIds(tx, tx.orgId, [channelId])).has(channelId))
+      throw new AppError("CHANNEL_NOT_FOUND", "Channel not found.");
+    const ids = await queries.lockTargetsWithout(tx.sql, tx.orgId, channelId, maxAlerts);
+    if (ids.length > 0) await queries.addChannels(tx.sql, tx.orgId, ids, [channelId], stampOf(tx));
+    await record(tx, { resourceId: channelId, after: { action: "apply", count: ids.length, ids } });
+    return ids.length;
   });
 }
 

@@ -3,7 +3,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll, Faults } from "@statusmesh/shared/faults";
 import { newId } from "@statusmesh/shared/ids";
 import { type Change, record } from "../../access/audit/service.ts";
-import { existingChannelIds } from "../../alerting/channels/service.ts";
+import { defaultChannelIds, existingChannelIds } from "../../alerting/channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { type Plan, planOf, takeQuota } from "../../access/plans/service.ts";
@@ -22,7 +22,7 @@ import {
   tagsRule,
 } from "./rules.ts";
 import { sealSpec } from "./sealing.ts";
-import type { Target, TargetCreate } from "./schema.ts";
+import { maxAlerts, type Target, type TargetCreate } from "./schema.ts";
 
 /**
  * Creates a target in the given regions, or in every enabled one; its first check runs at once. REGION_INVALID where no
@@ -78,6 +78,10 @@ async function create(
         }))
       : await planOf(tx);
     const channels = await boundChannels(tx, inputs);
+    const defaults = inputs.every(({ alerts }) => alerts !== undefined)
+      ? []
+      : (await defaultChannelIds(tx, tx.orgId)).slice(0, maxAlerts);
+    for (const id of defaults) channels.add(id);
     const regions = await probeRegionIds(tx);
     if (regions.length === 0 && faults.isEmpty)
       throw new AppError(
@@ -88,7 +92,7 @@ async function create(
     const bound = await mapInTurns(inputs, (input, at) =>
       faults.isFull
         ? undefined
-        : faults.check(() => below(base(at), () => boundTo(input, { plan, channels, regions }))),
+        : faults.check(() => below(base(at), () => boundTo(input, { plan, channels, defaults, regions }))),
     );
     faults.throwAny();
     const rows = await mapInTurns(drafts, (draft, at): queries.TargetRow => {
@@ -106,9 +110,15 @@ async function create(
 /** The channels of a new target; checks the rules that need the plan, the channels and the regions. */
 function boundTo(
   input: TargetCreate,
-  { plan, channels, regions }: { plan: Plan; channels: ReadonlySet<string>; regions: readonly string[] },
+  {
+    plan,
+    channels,
+    defaults,
+    regions,
+  }: { plan: Plan; channels: ReadonlySet<string>; defaults: readonly string[]; regions: readonly string[] },
 ): string[] {
-  const { check, interval, alerts = [], region_policy, regions: chosen } = input;
+  const { check, interval, region_policy, regions: chosen } = input;
+  const alerts = input.alerts ?? defaults.map((channel_id) => ({ channel_id }));
   let ids: string[] = [];
   checkAll(
     () => intervalRule(plan, check, interval ?? kindOf(check).defaultIntervalSecs),

@@ -19,6 +19,8 @@ export interface MonitorRow {
   target: Target;
   status: MonitorStatus;
   paused: boolean;
+  /** Whether it has a channel: nobody is told of its incidents otherwise. */
+  notified: boolean;
   /** False while none of its regions is enabled: nothing checks it, and it reads as unknown. */
   probed: boolean;
   status_since: Date | null;
@@ -43,6 +45,7 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
     target: present(row),
     status: row.status,
     paused: !row.enabled,
+    notified: row.channel_ids.length > 0,
     probed: row.probed,
     status_since: row.status_since,
     last_result_at: row.last_result_at,

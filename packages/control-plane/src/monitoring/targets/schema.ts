@@ -167,7 +167,12 @@ export const TargetCreate = Type.Object(
     interval: Type.Optional(fields.interval),
     enabled: optionalWithDefault(fields.enabled, true),
     tags: optionalWithDefault(fields.tags, []),
-    alerts: optionalWithDefault(alertsInput, []),
+    alerts: Type.Optional(
+      Type.Unsafe<Static<typeof alertsInput>>({
+        ...alertsInput,
+        description: "Channels to notify; omitted: the channels with `is_default`",
+      }),
+    ),
     alert_confirmations: optionalWithDefault(fields.alert_confirmations, 2),
     notify_recovery: optionalWithDefault(fields.notify_recovery, true),
     renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),

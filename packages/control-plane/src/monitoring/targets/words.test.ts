@@ -31,6 +31,7 @@ function row(name: string, status: MonitorRow["status"], more: Partial<MonitorRo
     status,
     paused: false,
     probed: true,
+    notified: true,
     status_since: since,
     last_result_at: since,
     last_error: null,
