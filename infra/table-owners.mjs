@@ -189,7 +189,7 @@ export const folders = {
     joins: { "name, state and organisation of a component": ["orgs", "target_states", "targets"] },
   },
   "monitoring/targets": {
-    owns: ["deleted_targets", "target_alerts", "target_regions", "targets"],
+    owns: ["deleted_targets", "pins", "target_alerts", "target_regions", "targets"],
     joins: {
       "state, open incident and regions in a list": ["incidents", "regions", "target_states"],
       "uptime and latency as sort keys": ["results", "results_daily"],

@@ -74,7 +74,7 @@ t.test("many monitors", async (t) => {
   await page.waitForURL(`${url}/`);
 
   await t.test("an outage of one host is one line, which opens to its monitors", async (t) => {
-    const said = (await page.locator(".why.down[data-announce]").textContent())?.replaceAll(/\s+/g, " ");
+    const said = (await page.locator(".say[data-announce]").textContent())?.replaceAll(/\s+/g, " ");
     t.match(said, /db-1.example.org: 60 monitors are down since .*: connection refused. 1 other monitor fails: solo. /);
     t.match(said, "2 monitors are up.");
     t.strictSame(await names(page), ["solo", "alpha", "beta"]);

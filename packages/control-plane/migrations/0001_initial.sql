@@ -372,6 +372,9 @@ create table targets (
   -- Search terms of the check (URL, host or domain). Not indexed: a substring search in 10,000 targets takes 4 ms.
   search_text            text not null default '',
   search                 text not null generated always as (lower(name || e'\n' || search_text)) stored,
+  -- The name for sorting: digits padded to 12, so that API 2 stands before API 10.
+  sort_name              text not null generated always as (regexp_replace(
+    regexp_replace(lower(name), '\d+', '000000000000\&', 'g'), '\d*(\d{12})(?!\d)', '\1', 'g')) stored,
   -- The host that the check connects to first, by which lists group failing monitors. Null for a check without a
   -- chosen host.
   host                   text
@@ -381,6 +384,15 @@ create index targets_by_change on targets (changed_xid);
 create index targets_by_tag on targets using gin (tags);
 -- A page of a list, newest first.
 create index targets_by_age on targets (org_id, created_at desc, id desc);
+
+-- Monitors that a user keeps on top of the list.
+create table pins (
+  target_id  uuid not null references targets on delete cascade,
+  user_id    uuid not null references users on delete cascade,
+  created_at timestamptz not null,
+  primary key (user_id, target_id)
+);
+create index pins_by_target on pins (target_id);
 
 create table target_regions (
   target_id uuid not null references targets on delete cascade,

@@ -9,8 +9,10 @@ import {
   getTarget,
   listTags,
   listTargets,
+  pinTarget,
   setTargetRegions,
   targetRegions,
+  unpinTarget,
   updateTarget,
 } from "./service.ts";
 
@@ -31,6 +33,16 @@ const regions = {
   path: "/api/v1/targets/{id}/regions",
   params: IdParam,
   replies: { 200: TargetRegions },
+} as const;
+
+const pin = {
+  auth: "tenant",
+  tag: "Targets",
+  path: "/api/v1/targets/{id}/pin",
+  scope: "targets:read",
+  params: IdParam,
+  replies: { 204: null },
+  errors: ["TARGET_NOT_FOUND"],
 } as const;
 
 export const targetRoutes: Route[] = [
@@ -135,6 +147,25 @@ export const targetRoutes: Route[] = [
     body: TargetRegions,
     errors: ["TARGET_NOT_FOUND", "REGION_INVALID", "INVALID_REGION_POLICY"],
     handle: async ({ ctx, params, body }) => ok(await setTargetRegions(ctx, params.id, body)),
+  }),
+  route({
+    ...pin,
+    method: "PUT",
+    summary: "Pin a target to the top of your list",
+    description: "For the console. A pin is of one user: others do not see it.",
+    handle: async ({ ctx, params }) => {
+      await pinTarget(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({
+    ...pin,
+    method: "DELETE",
+    summary: "Take a target off the top of your list",
+    handle: async ({ ctx, params }) => {
+      await unpinTarget(ctx, params.id);
+      return noContent();
+    },
   }),
   route({
     auth: "tenant",

@@ -41,7 +41,7 @@ const members = (sql: Db, orgId: string, now: Date, filter: TargetFilter) => sql
 export const groupedMonitors = (sql: Db, orgId: string, now: Date, filter: TargetFilter) =>
   sql`${members(sql, orgId, now, filter)} select id from matched where n > 1`;
 
-/** The causes that several matching monitors share, those with the most monitors first. */
+/** The causes that several matching monitors share, those that wait for somebody and have the most monitors first. */
 export async function selectMonitorCauses(
   sql: Db,
   orgId: string,
@@ -51,7 +51,8 @@ export async function selectMonitorCauses(
 ): Promise<MonitorCauseRow[]> {
   return await sql<MonitorCauseRow[]>`
     ${members(sql, orgId, now, filter)}, described as (
-      select m.kind, m.value, m.total, t.id, t.name, i.id is not null as open, i.acknowledged_at, ${statusAt(sql, now)} as status,
+      select m.kind, m.value, m.total, t.id, t.name, i.id is not null as open, i.acknowledged_at,
+        ${statusAt(sql, now)} as status,
         coalesce(i.outage_since, s.status_since) as since, coalesce(s.last_error, i.error_sample) as error
       from matched m join (${monitorTables(sql)}) on t.id = m.id
       where m.n > 1
@@ -68,5 +69,5 @@ export async function selectMonitorCauses(
       (array_agg(id order by lower(name), name))[1] as example_id, count(*) over ()::int as causes,
       sum(count(*)) over ()::int as monitors
     from described group by kind, value
-    order by count(*) desc, min(since) desc, kind, value limit ${page.limit} offset ${page.offset}`;
+    order by bool_and(acknowledged_at is not null), count(*) desc, min(since) desc, kind, value limit ${page.limit} offset ${page.offset}`;
 }

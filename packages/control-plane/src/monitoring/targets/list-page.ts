@@ -13,7 +13,15 @@ import { activeWindows } from "../../alerting/maintenance/service.ts";
 import { monitorHistory } from "../results/service.ts";
 import { monitorOrders, monitorSorts } from "./list-schema.ts";
 import { shown, throttledOf } from "./rows.ts";
-import { listMonitors, listTags, type MonitorCause, monitorsOverview, prefixesOf, tagGroups } from "./service.ts";
+import {
+  listMonitors,
+  listTags,
+  type MonitorCause,
+  type MonitorRow,
+  monitorsOverview,
+  prefixesOf,
+  tagGroups,
+} from "./service.ts";
 import { causeLead, overview, shownStates, silenceWords } from "./words.ts";
 
 const pageSize = 50;
@@ -65,9 +73,37 @@ async function linesOf(ctx: Ctx, asked: ListQuery) {
     ...(order === "" ? {} : { order }),
     ...(asked.in === untagged ? { lacksPrefix: asked.group } : {}),
     grouped: q === "" && cause === null && (sort === "" || sort === "state") && order === "",
+    pins: !isNarrowed(asked) && sort === "" && order === "" && offset === 0,
     limit: pageSize,
     offset,
   });
+}
+
+/**
+ * The lines of a page under headings: pinned, what needs somebody, what somebody has, the rest. One section without a
+ * heading where a search or another order asks for a plain list.
+ */
+function sectionsOf<C extends { waiting: number }, R extends MonitorRow & { state: string }>(
+  causes: readonly C[],
+  rows: readonly R[],
+  pinned: ReadonlySet<string>,
+  { q, cause, sort, order }: ListQuery,
+) {
+  const isPlain = q !== "" || cause !== "" || (sort !== "" && sort !== "state") || order !== "";
+  if (isPlain) return [{ name: "all" as const, causes, rows }];
+  const failing = (row: R): boolean => row.state === "down" || row.state === "error";
+  const taken = (row: R): boolean => failing(row) && (row.open_incident?.acknowledged_at ?? null) !== null;
+  const others = rows.filter((row) => !pinned.has(row.target.id));
+  return [
+    { name: "pinned" as const, causes: [], rows: rows.filter((row) => pinned.has(row.target.id)) },
+    {
+      name: "waiting" as const,
+      causes: causes.filter(({ waiting }) => waiting > 0),
+      rows: others.filter((row) => failing(row) && !taken(row)),
+    },
+    { name: "taken" as const, causes: causes.filter(({ waiting }) => waiting === 0), rows: others.filter(taken) },
+    { name: "rest" as const, causes: [], rows: others.filter((row) => !failing(row)) },
+  ].filter((section) => section.causes.length + section.rows.length > 0);
 }
 
 const isNarrowed = (asked: ListQuery): boolean =>
@@ -135,7 +171,7 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   // The sentence on top describes all monitors, whatever the list is narrowed to.
   const all = overviewOfAll ?? list;
   const now = ctx.clock.now();
-  const rows = grouping ? [] : list.items;
+  const rows = grouping ? [] : [...list.pinned, ...list.items];
   const [history, throttled] = await Promise.all([
     figuresOf(
       ctx,
@@ -143,17 +179,20 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
     ),
     throttledOf(ctx, rows),
   ]);
+  const shownRows = rows.map((row) => ({
+    ...row,
+    ...shown(row, now, throttled(row)),
+    history: history.get(row.target.id) ?? null,
+    daysLeft: row.expires_at === null ? null : Math.floor((row.expires_at.getTime() - now) / dayMs),
+  }));
+  const causes = grouping ? [] : list.causes.map(shownCause);
   return {
     view: "targets/list" as const,
     fragment: "targets/list-live" as const,
     data: {
-      rows: rows.map((row) => ({
-        ...row,
-        ...shown(row, now, throttled(row)),
-        history: history.get(row.target.id) ?? null,
-        daysLeft: row.expires_at === null ? null : Math.floor((row.expires_at.getTime() - now) / dayMs),
-      })),
-      causes: grouping ? [] : list.causes.map(shownCause),
+      rows: shownRows,
+      causes,
+      sections: sectionsOf(causes, shownRows, new Set(list.pinned.map((row) => row.target.id)), asked),
       list: { total: list.lines, limit: list.limit, offset: list.offset },
       matching: list.total,
       allTargets: apiAddress(asked),

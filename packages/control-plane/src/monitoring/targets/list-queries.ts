@@ -1,5 +1,6 @@
 import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
 import { minuteMs } from "@statusmesh/shared/time";
+import { arrayOf } from "../../platform/db/array.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { groupedMonitors } from "./cause-queries.ts";
 import { isProbed, matching, monitorTables, stateAt, statusAt, type TargetFilter } from "./filter-queries.ts";
@@ -29,7 +30,7 @@ const worstFirst = (sql: Db, now: Date) =>
 
 const sortKeys: Record<MonitorSort, SortKey> = {
   state: { by: worstFirst },
-  name: { by: (sql) => sql`lower(t.name)` },
+  name: { by: (sql) => sql`t.sort_name` },
   // Runs of the hours that are not rolled up yet change the figure on the screen and not the place in the list.
   uptime: {
     by: (sql) => sql`u.share`,
@@ -57,14 +58,34 @@ const sortKeys: Record<MonitorSort, SortKey> = {
 /**
  * Monitors without a value are last in both directions; among equals the worst and then the newest failure is first.
  */
-function orderOf(sql: Db, now: Date, { sort, order }: Sorting) {
+function orderOf(sql: Db, now: Date, { sort, order }: Sorting, grouped: boolean) {
   const { by, largestFirst } = sortKeys[sort];
   const descending = order === null ? largestFirst === true : order === "desc";
   return sql`
-    ${by(sql, now)} ${descending ? sql`desc nulls last` : sql`asc nulls last`}, ${worstFirst(sql, now)},
+    ${grouped ? sql`${isAcknowledged(sql, now)},` : sql``} ${by(sql, now)} ${descending ? sql`desc nulls last` : sql`asc nulls last`}, ${worstFirst(sql, now)},
     case when ${statusAt(sql, now)} in ('down', 'error', 'degraded') then coalesce(i.outage_since, s.status_since) end
       desc nulls last,
-    lower(t.name), t.id`;
+    t.sort_name, t.id`;
+}
+
+/**
+ * Where a monitor stands in the grouped list: what needs somebody, what somebody has acknowledged, all others.
+ */
+const isAcknowledged = (sql: Db, now: Date) => sql`
+  case when ${stateAt(sql, now)} not in ('down', 'error') then 2 when i.acknowledged_at is null then 0 else 1 end`;
+
+/** Which rows of a list, in which order. */
+interface ListPage {
+  sorting: Sorting;
+  /** True: without the monitors that share a line of `selectMonitorCauses`. */
+  grouped: boolean;
+  /** True: acknowledged failures stand behind the others. */
+  inSections?: boolean;
+  /** Only, or none of, these monitors. */
+  only?: readonly string[];
+  except?: readonly string[];
+  limit: number;
+  offset: number;
 }
 
 /** A page of ids in order, found before their columns are fetched: those cost the rows that are passed over as well. */
@@ -73,12 +94,14 @@ const idsInOrder = (
   orgId: string,
   now: Date,
   filter: TargetFilter,
-  { sorting, grouped, limit, offset }: { sorting: Sorting; grouped: boolean; limit: number; offset: number },
+  { sorting, grouped, inSections = false, only, except = [], limit, offset }: ListPage,
 ) => sql`
-  select t.id, row_number() over (order by ${orderOf(sql, now, sorting)}) as place
+  select t.id, row_number() over (order by ${orderOf(sql, now, sorting, inSections)}) as place
   from ${monitorTables(sql)} ${sortKeys[sorting.sort].join?.(sql, now) ?? sql``}
   where ${matching(sql, orgId, now, filter)}
     ${grouped ? sql`and t.id not in (${groupedMonitors(sql, orgId, now, filter)})` : sql``}
+    ${only === undefined ? sql`` : sql`and t.id = any(${arrayOf(only)}::uuid[])`}
+    ${except.length === 0 ? sql`` : sql`and t.id <> all(${arrayOf(except)}::uuid[])`}
   order by place limit ${limit} offset ${offset}`;
 
 export interface ListedTargetRow extends TargetRow {
@@ -130,6 +153,7 @@ export interface MonitorDbRow extends TargetRow {
   incident_id: string | null;
   /** Start of the current outage; null without an open incident. */
   outage_since: Date | null;
+  acknowledged_at: Date | null;
   incident_severity: string | null;
   incident_error: string | null;
   incident_regions_down: string[] | null;
@@ -138,17 +162,17 @@ export interface MonitorDbRow extends TargetRow {
 
 const monitorColumns = (sql: Db, now: Date) => sql`
   ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed, s.status_since, s.last_result_at,
-  s.last_error, s.details, s.expires_at, i.id as incident_id, i.outage_since,
+  s.last_error, s.details, s.expires_at, i.id as incident_id, i.outage_since, i.acknowledged_at,
   i.severity as incident_severity, i.error_sample as incident_error, i.regions_down as incident_regions_down,
   i.regions_up as incident_regions_up`;
 
-/** The console's list; with `grouped`, without the monitors that share a line of `selectMonitorCauses`. */
+/** The console's list. */
 export async function selectMonitors(
   sql: Db,
   orgId: string,
   now: Date,
   filter: TargetFilter,
-  page: { sorting: Sorting; grouped: boolean; limit: number; offset: number },
+  page: ListPage,
 ): Promise<MonitorDbRow[]> {
   if (page.limit === 0) return [];
   return await sql<MonitorDbRow[]>`

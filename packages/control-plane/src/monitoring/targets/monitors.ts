@@ -10,6 +10,8 @@ import { type MonitorCauseRow, selectMonitorCauses } from "./cause-queries.ts";
 import { everything, filterOf } from "./filter-queries.ts";
 import * as queries from "./list-queries.ts";
 import type { MonitorOrder, MonitorSort } from "./list-schema.ts";
+import { countUngrouped } from "./pin-queries.ts";
+import { pinnedTargets } from "./pins.ts";
 import { selectRegionsOf } from "./queries.ts";
 import { notFound, present } from "./rules.ts";
 import type { MonitorState, MonitorStatus, Target } from "./schema.ts";
@@ -33,6 +35,7 @@ export interface MonitorRow {
     id: string;
     /** Start of the current outage. */
     outage_since: Date;
+    acknowledged_at: Date | null;
     severity: string;
     error_sample: string | null;
     regions_down: string[];
@@ -58,6 +61,7 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
         : {
             id: row.incident_id,
             outage_since: row.outage_since!,
+            acknowledged_at: row.acknowledged_at,
             severity: row.incident_severity!,
             error_sample: row.incident_error,
             regions_down: row.incident_regions_down!,
@@ -87,6 +91,8 @@ export interface MonitorCause {
   /** The first three names, and the id of the first. */
   names: string[];
   exampleId: string;
+  /** Members without an acknowledged incident. */
+  waiting: number;
 }
 
 export const presentCause = (row: MonitorCauseRow): MonitorCause => ({
@@ -95,16 +101,19 @@ export const presentCause = (row: MonitorCauseRow): MonitorCause => ({
   count: row.count,
   total: row.total,
   acknowledged: row.waiting === 0 && row.acknowledged > 0,
-  waiting: row.waiting,
+  waiting: row.count - row.acknowledged,
   state: row.down > 0 ? "down" : row.error > 0 ? "error" : "degraded",
   since: row.since,
   error: row.error_sample,
   sameError: row.same_error,
   names: row.names,
   exampleId: row.example_id,
+  waiting: row.waiting,
 });
 
 export interface MonitorList extends Page<MonitorRow> {
+  /** The monitors that the caller has pinned, where they were asked for; they are not among the items. */
+  pinned: MonitorRow[];
   /** The lines of failing monitors that share a cause; their members are not among the items. */
   causes: MonitorCause[];
   /** Causes of all pages, and their monitors. */
@@ -132,8 +141,10 @@ export interface MonitorsInput {
   lacksPrefix?: string;
   sort?: MonitorSort;
   order?: MonitorOrder;
-  /** True: failing monitors that share a cause are one line. */
+  /** True: failing monitors that share a cause are one line, and acknowledged failures stand behind the others. */
   grouped?: boolean;
+  /** True: the monitors that the caller has pinned stand apart. */
+  pins?: boolean;
   limit: number;
   offset: number;
 }
@@ -141,14 +152,15 @@ export interface MonitorsInput {
 /** The console's list of monitors, worst first unless `sort` says otherwise. `limit` and `offset` count lines. */
 export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<MonitorList> {
   requireScope(ctx, "targets:read");
-  const { sort = "state", order = null, grouped = false, limit, offset, ...narrowing } = input;
+  const { sort = "state", order = null, grouped = false, pins = false, limit, offset, ...narrowing } = input;
   const now = new Date(ctx.clock.now());
   const filter = filterOf(narrowing);
   const { sql, orgId } = ctx;
   // The first row carries the totals, so it is read on every page.
-  const [first, tallies] = await Promise.all([
+  const [first, tallies, except] = await Promise.all([
     grouped ? selectMonitorCauses(sql, orgId, now, filter, { limit: Math.max(limit, 1), offset: 0 }) : [],
     queries.countMonitors(sql, orgId, now, { ...filter, state: null }),
+    pins ? pinnedTargets(ctx) : [],
   ]);
   const { causes: causeCount = 0, monitors: inCauses = 0 } = first[0] ?? {};
   const causes =
@@ -157,19 +169,33 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
       : offset < causeCount
         ? await selectMonitorCauses(sql, orgId, now, filter, { limit, offset })
         : [];
-  const rows = await queries.selectMonitors(sql, orgId, now, filter, {
-    sorting: { sort, order },
-    grouped: causeCount > 0,
-    limit: limit - causes.length,
-    offset: Math.max(0, offset - causeCount),
-  });
+  const sorting = { sort, order };
+  const [rows, pinned, apart] = await Promise.all([
+    queries.selectMonitors(sql, orgId, now, filter, {
+      sorting,
+      grouped: causeCount > 0,
+      inSections: grouped,
+      except,
+      limit: limit - causes.length,
+      offset: Math.max(0, offset - causeCount),
+    }),
+    except.length === 0
+      ? []
+      : queries.selectMonitors(sql, orgId, now, filter, {
+          ...{ sorting, grouped: false, only: except },
+          limit: except.length,
+          offset: 0,
+        }),
+    except.length === 0 ? 0 : countUngrouped(sql, orgId, now, filter, except),
+  ]);
   const counts = countsOf(tallies);
   const total = input.state === undefined ? sumOf(Object.values(counts)) : counts[input.state];
   return {
     items: rows.map(presentMonitor),
+    pinned: pinned.map(presentMonitor),
     causes: causes.map(presentCause),
     grouped: { causes: causeCount, monitors: inCauses },
-    lines: total - inCauses + causeCount,
+    lines: total - inCauses + causeCount - apart,
     total,
     limit,
     offset,

@@ -18,6 +18,7 @@ import type { Target } from "./schema.ts";
 export { createTarget } from "./create.ts";
 export { causesOf, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
 export { prefixesOf, tagGroups } from "./groups.ts";
+export { pinnedTargets, pinTarget, unpinTarget } from "./pins.ts";
 export {
   getMonitor,
   listMonitors,

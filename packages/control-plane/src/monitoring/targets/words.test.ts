@@ -45,6 +45,7 @@ function row(name: string, status: MonitorRow["status"], more: Partial<MonitorRo
 const refused: MonitorRow["open_incident"] = {
   id: "1",
   outage_since: since,
+  acknowledged_at: null,
   severity: "major",
   error_sample: "connection refused",
   regions_down: ["a", "b"],
@@ -106,6 +107,7 @@ t.test("the sentence on top names what failing monitors share", async (t) => {
     error: "connection refused",
     sameError: true,
     exampleId: "",
+    waiting: count,
     names: ["A", "B", "C"],
     ...more,
   });

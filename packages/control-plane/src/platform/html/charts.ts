@@ -215,12 +215,25 @@ function titledRect(name: string, x: number, width: number, height: number, titl
  * Shares of a whole as one bar. Widths are attributes of the drawing, which the content policy allows where it forbids
  * styles.
  */
-export function shareBar(parts: readonly { name: string; value: number; label: string }[]): Markup {
+export const shareBar = (parts: readonly { name: string; value: number; label: string }[]): Markup =>
+  bar(parts.map((part) => ({ ...part, name: `ph-${part.name}` })));
+
+/** How many are in each state, as one bar. */
+export const stateBar = (states: readonly { name: string; word: string; count: number }[]): Markup =>
+  bar(
+    states.map(({ name, word, count }) => ({
+      name: `c-${name === "unknown" || name === "paused" ? "none" : name}`,
+      value: count,
+      label: `${word} ${count}`,
+    })),
+  );
+
+function bar(parts: readonly { name: string; value: number; label: string }[]): Markup {
   const total = parts.reduce((sum, part) => sum + part.value, 0);
   if (total <= 0) return new Markup("");
   let left = 0;
   const rects = parts.map((part) => {
-    const rect = titledRect(`ph-${part.name}`, left / total, part.value / total, 12, part.label);
+    const rect = titledRect(part.name, left / total, part.value / total, 12, part.label);
     left += part.value;
     return rect;
   });

@@ -69,6 +69,7 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   modules: assets.modules("console.js"),
   icon: (name: string) => (isIcon(name) ? icon(name) : new Markup("")),
   mark,
+  tag,
   markInDots,
   state,
   pill: (name: string, word?: string) => state(name, word, "pill"),
@@ -102,6 +103,13 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
 export function state(name: string, word: string = stateWords[name as StateName], as = "state"): Markup {
   const shape: Icon = isIcon(name) ? name : "unknown";
   return html`<span class="${as} ${name}">${icon(shape)}<span>${word}</span></span>`;
+}
+
+/** A tag with a dot in one of eight hues, always the same one for the same name. */
+export function tag(name: string): Markup {
+  let sum = 0;
+  for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)!) % 65_521;
+  return html`<span class="tag t${(sum % 8) + 1}">${name}</span>`;
 }
 
 /** A time in UTC that the reader's browser rewrites for the reader's zone; the full time is its title. */

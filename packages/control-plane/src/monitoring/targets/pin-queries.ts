@@ -1,0 +1,43 @@
+import { arrayOf } from "../../platform/db/array.ts";
+import type { Db } from "../../platform/db/sql.ts";
+import { groupedMonitors } from "./cause-queries.ts";
+import type { TargetFilter } from "./filter-queries.ts";
+
+/** Pins the target of the organisation for the user; false where there is none. A pin stays one pin. */
+export async function insertPin(sql: Db, orgId: string, userId: string, id: string, now: Date): Promise<boolean> {
+  const rows = await sql`
+    insert into pins (target_id, user_id, created_at)
+    select id, ${userId}, ${now} from targets where org_id = ${orgId} and id = ${id}
+    on conflict (user_id, target_id) do update set created_at = pins.created_at returning 1`;
+  return rows.length > 0;
+}
+
+/** Takes the pin of the user off the target of the organisation; false where there is no such target. */
+export async function deletePin(sql: Db, orgId: string, userId: string, id: string): Promise<boolean> {
+  const rows = await sql`
+    with gone as (delete from pins where user_id = ${userId} and target_id = ${id})
+    select 1 from targets where org_id = ${orgId} and id = ${id}`;
+  return rows.length > 0;
+}
+
+/** Ids of the monitors of the organisation that the user has pinned, those pinned first. */
+export async function selectPins(sql: Db, orgId: string, userId: string, limit: number): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select t.id from pins p join targets t on t.id = p.target_id
+    where p.user_id = ${userId} and t.org_id = ${orgId} order by p.created_at, t.id limit ${limit}`;
+  return rows.map((row) => row.id);
+}
+
+/** How many of these monitors would have a line of their own in the grouped list. */
+export async function countUngrouped(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  filter: TargetFilter,
+  ids: readonly string[],
+): Promise<number> {
+  const [row] = await sql<[{ count: number }]>`
+    select count(*)::int as count from unnest(${arrayOf(ids)}::uuid[]) as p (id)
+    where p.id not in (${groupedMonitors(sql, orgId, now, filter)})`;
+  return row.count;
+}
