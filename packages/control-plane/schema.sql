@@ -797,6 +797,16 @@ create table org_seconds (
   PRIMARY KEY (org_id, at)
 );
 
+create table pins (
+  target_id uuid not null,
+  user_id uuid not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (user_id, target_id),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE,
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX pins_by_target ON pins USING btree (target_id);
+
 create table regions (
   id text not null,
   name text not null,
@@ -906,6 +916,7 @@ create table targets (
   search_text text not null default ''::text,
   search text not null generated always as (lower(((name || '
 '::text) || search_text))) stored,
+  sort_name text not null generated always as (regexp_replace(regexp_replace(lower(name), '\d+'::text, '000000000000\&'::text, 'g'::text), '\d*(\d{12})(?!\d)'::text, '\1'::text, 'g'::text)) stored,
   host text,
   PRIMARY KEY (id),
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),

@@ -4,6 +4,11 @@ const lines = [
   ["Ctrl K", "Go to anything"],
   ["/", "Search this list, or everything"],
   ["n", "Add to this list"],
+  ["j, k", "Next and previous row; Enter opens it, x selects it"],
+  ["a", "Acknowledge"],
+  ["r", "Check now"],
+  ["p", "Pause or resume"],
+  ["e", "Edit"],
   ["g m", "Monitors"],
   ["g i", "Incidents"],
   ["g c", "Channels"],
@@ -33,7 +38,20 @@ function help() {
 /** Opens the search. Its module is loaded at the first use. */
 const palette = async () => (await import("./palette.js")).openPalette();
 
-/** `Ctrl-K`, `/`, `n`, `g` and `?`, wherever nobody is writing. */
+/** The row that the keys have reached; the focus goes with it, so that readers hear it and Enter opens it. */
+function step(by) {
+  const rows = [...document.querySelectorAll("main tbody tr")].filter((row) => row.querySelector("a.name"));
+  if (rows.length === 0) return;
+  const now = rows.findIndex((row) => row.contains(document.activeElement));
+  const row = rows[now === -1 ? (by > 0 ? 0 : rows.length - 1) : Math.max(0, Math.min(rows.length - 1, now + by))];
+  row.querySelector("a.name").focus();
+  row.scrollIntoView({ block: "nearest" });
+}
+
+/** Ticks the row that has the focus. */
+const tick = () => document.activeElement.closest("tr")?.querySelector("[type=checkbox]")?.click();
+
+/** `Ctrl-K`, `/`, `n`, `g`, `?`, the rows of a list and the actions of a page, wherever nobody is writing. */
 export function keys() {
   let going = 0;
   document.addEventListener("click", (event) => {
@@ -65,6 +83,12 @@ export function keys() {
       document.querySelector('[data-key="n"]')?.click();
     } else if (event.key === "?") {
       help();
+    } else if (event.key === "j" || event.key === "k") {
+      step(event.key === "j" ? 1 : -1);
+    } else if (event.key === "x") {
+      tick();
+    } else if (/^[a-z]$/.test(event.key)) {
+      document.querySelector(`[data-hotkey="${event.key}"]`)?.click();
     }
   });
 }

@@ -1,13 +1,49 @@
 import { announce, el } from "./dom.js";
 import { orgFetch } from "./org.js";
+import { chooseTheme } from "./toggle.js";
 
 const groups = {
+  action: "Actions",
   monitor: "Monitors",
   incident: "Incidents",
   status_page: "Status pages",
   channel: "Channels",
   page: "Go to",
 };
+/** What the page offers to do now, and what every page does: title, further words, what happens. */
+function actionsOf() {
+  const offered = [...document.querySelectorAll("main [data-hotkey], main [data-check-now], main .menu [data-send]")]
+    .filter((button) => !button.disabled)
+    .map((button) => [
+      [...button.childNodes]
+        .filter((node) => node.nodeType === Node.TEXT_NODE)
+        .map((node) => node.data)
+        .join("")
+        .trim(),
+      document.querySelector("h1 .name-text")?.textContent.trim() ?? "",
+      () => button.click(),
+    ]);
+  const themes = ["system", "light", "dark"].map((name) => [`Theme: ${name}`, "", () => chooseTheme(name)]);
+  const adds = [
+    ["Add monitor", "/monitors/new"],
+    ["Report an incident", "/incidents/new"],
+    ["Add channel", "/channels/new"],
+  ].map(([title, href]) => [title, "", () => location.assign(href)]);
+  const known = new Set();
+  return [...offered, ...adds, ...themes].filter(([title]) => title !== "" && !known.has(title) && known.add(title));
+}
+
+/** The actions that have every word; without words those of the page alone. */
+function actionsFor(words) {
+  const wanted = words
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== "");
+  return actionsOf()
+    .filter(([title, detail]) => wanted.every((word) => `${title} ${detail}`.toLowerCase().includes(word)))
+    .map(([title, detail, act]) => ({ type: "action", title, detail: detail || null, state: null, href: "", act }));
+}
+
 /** Pause after a key before a search is sent, ms. */
 const pauseMs = 120;
 
@@ -28,7 +64,7 @@ export function openPalette() {
     autocapitalize: "off",
     spellcheck: "false",
     maxlength: "200",
-    placeholder: "Search monitors, incidents, pages, settings",
+    placeholder: "Search or do: pause, acknowledge, dark, Checkout API",
   });
   const list = el("div", { id: "palette-list", role: "listbox", "aria-label": "Results" });
   const note = el("p", { class: "muted box", hidden: "" });
@@ -43,6 +79,7 @@ export function openPalette() {
   document.body.append(dialog);
 
   let options = [];
+  const acts = new WeakMap();
   let chosen = -1;
   let waiting;
   let running;
@@ -66,6 +103,7 @@ export function openPalette() {
         group.append(el("div", { id: `palette-${type}`, class: "palette-group", role: "presentation" }, title));
         for (const item of own) {
           const option = optionOf(item, options.length);
+          if (item.act) acts.set(option, item.act);
           options.push(option);
           group.append(option);
         }
@@ -90,7 +128,10 @@ export function openPalette() {
       if (reply.status === 401)
         return location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
       if (!reply.ok) throw new Error(String(reply.status));
-      show((await reply.json()).items, words);
+      const actions = actionsFor(words);
+      const titles = new Set(actions.map(({ title }) => title));
+      const found = (await reply.json()).items.filter(({ type, title }) => type !== "page" || !titles.has(title));
+      show([...actions.slice(0, words === "" ? 8 : 20), ...found], words);
     } catch {
       if (own.signal.aborted) return;
       note.hidden = false;
@@ -98,7 +139,13 @@ export function openPalette() {
       announce(note.textContent);
     }
   };
-  const go = (option) => option && location.assign(option.dataset.href);
+  const go = (option) => {
+    if (!option) return;
+    const act = acts.get(option);
+    if (!act) return location.assign(option.dataset.href);
+    dialog.close();
+    act();
+  };
 
   input.addEventListener("input", () => {
     clearTimeout(waiting);

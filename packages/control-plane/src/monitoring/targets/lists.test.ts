@@ -6,12 +6,13 @@ import { hour, minute, noon } from "../../testing/clock.ts";
 import { addIncident, addResults, setStatus } from "../../testing/scene.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { bulkIncidentAction, listIncidentLines, listIncidents, openCounts } from "../../alerting/incidents/service.ts";
+import { readBeats } from "../results/beats.ts";
 import { serve } from "../../testing/app.ts";
 import { expirationRoutes } from "./expiring-api.ts";
 import { listExpirations } from "./expiring.ts";
 import { TargetQuery } from "./list-schema.ts";
 import { TargetCreate } from "./schema.ts";
-import { createTarget, listMonitors, listTargets, updateTarget } from "./service.ts";
+import { createTarget, listMonitors, listTargets, pinTarget, unpinTarget, updateTarget } from "./service.ts";
 
 const { sql, clock, system } = await openWorld(t);
 const page = { limit: 50, offset: 0 };
@@ -222,4 +223,82 @@ t.test("a tag is a cause only where most of its monitors fail; errors are groupe
     await sql`update targets set enabled = false where org_id = ${ctx.orgId} and name = ${`m${n}`}`;
   const most = await listMonitors(ctx, { ...page, grouped: true });
   t.match(most.causes, [{ key: "tag:prod", count: 4, total: 7 }], "paused ones do not count");
+});
+
+t.test(
+  "pins stand apart and are of one person; names sort by their numbers; acknowledged failures are last",
+  async (t) => {
+    const ctx = await newOrg(system);
+    const other = await newOrg(system);
+    const ids: Record<string, string> = {};
+    for (const name of ["API 10", "API 9", "api 1"])
+      ids[name] = await create(ctx, name, `${name.slice(4)}.example.org`);
+    for (const name of ["db 1", "db 2"]) ids[name] = await failing(ctx, name, "db.example.org", 10);
+    for (const name of ["alone", "taken"]) ids[name] = await failing(ctx, name, `${name}.example.org`, 5);
+    const incidents = await listIncidents(ctx, { state: "open", target_id: ids["taken"]!, ...page });
+    await bulkIncidentAction(ctx, { ids: [incidents.items[0]!.id], action: { type: "acknowledge" } });
+    const namesOf = (rows: { target: { name: string } }[]) => rows.map(({ target }) => target.name);
+    t.strictSame(namesOf((await listMonitors(ctx, { ...page, sort: "name" })).items).slice(0, 4), [
+      "alone",
+      "api 1",
+      "API 9",
+      "API 10",
+    ]);
+    const ask = { ...page, grouped: true, pins: true };
+    const before = await listMonitors(ctx, ask);
+    t.match(before, { lines: 6, pinned: [], causes: [{ count: 2, waiting: 2 }] });
+    t.strictSame(namesOf(before.items), ["alone", "taken", "api 1", "API 9", "API 10"]);
+    await pinTarget(ctx, ids["API 10"]!);
+    await pinTarget(ctx, ids["db 1"]!);
+    await pinTarget(ctx, ids["db 1"]!);
+    const after = await listMonitors(ctx, ask);
+    t.strictSame(namesOf(after.pinned), ["db 1", "API 10"]);
+    t.strictSame(namesOf(after.items), ["alone", "taken", "api 1", "API 9"]);
+    t.equal(after.lines, 5, "a pinned member of a cause has no line to lose");
+    t.strictSame((await listMonitors(other, ask)).pinned, [], "others do not see a pin");
+    await t.rejects(pinTarget(other, ids["db 1"]!), { code: "TARGET_NOT_FOUND" });
+    await t.rejects(unpinTarget(other, ids["db 1"]!), { code: "TARGET_NOT_FOUND" });
+    await t.rejects(pinTarget(ctx, "shop"), { code: "TARGET_NOT_FOUND" });
+    await unpinTarget(ctx, ids["db 1"]!);
+    await unpinTarget(ctx, ids["db 1"]!);
+    t.strictSame(namesOf((await listMonitors(ctx, ask)).pinned), ["API 10"]);
+  },
+);
+
+t.test("the beats of a monitor: a check of all regions, an hour, a day", async (t) => {
+  const ctx = await newOrg(system);
+  const id = await create(ctx, "beats", "beats.example.org");
+  const at = (minutes: number, region: string, status: "up" | "down" | "degraded") => ({
+    at: noon - minutes * minute,
+    region,
+    status,
+  });
+  await addResults(system, id, [
+    ...["eu", "us", "ap"].map((region) => at(3, region, "up")),
+    at(2, "eu", "down"),
+    at(2, "us", "up"),
+    at(2, "ap", "up"),
+    at(1, "eu", "down"),
+    at(1, "us", "down"),
+    at(1, "ap", "up"),
+  ]);
+  const checks = await readBeats(ctx, id, "checks", 60);
+  t.equal(checks.length, 49, "the slot of now has not been reported");
+  t.strictSame(
+    checks.slice(-4).map(({ state }) => state),
+    ["none", "up", "degraded", "down"],
+  );
+  t.match(checks.at(-1)!.regions, [
+    { region: "ap", state: "up", error: null },
+    { region: "eu", state: "down" },
+    { region: "us", state: "down" },
+  ]);
+  t.match((await readBeats(ctx, id, "hours", 60)).slice(-2), [{ state: "down" }, { state: "none" }]);
+  t.equal((await readBeats(ctx, id, "days", 60)).length, 90);
+  const stranger = await newOrg(system);
+  t.ok(
+    (await readBeats(stranger, id, "checks", 60)).every(({ state }) => state === "none"),
+    "of the organisation only",
+  );
+  await t.rejects(readBeats({ ...ctx, scopes: new Set() }, id, "hours", 60), { code: "INSUFFICIENT_SCOPE" });
 });

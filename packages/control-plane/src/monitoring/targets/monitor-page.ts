@@ -1,8 +1,10 @@
 import { errorInWords } from "@statusmesh/shared/checks";
 import { hourMs } from "@statusmesh/shared/time";
+import { ms } from "../../platform/html/format.ts";
 import type { Span } from "../../platform/html/charts.ts";
 import { readTimeRange, type TimeRange } from "../../platform/html/time-range.ts";
 import type { Outage } from "../../alerting/incidents/service.ts";
+import type { Beat, BeatKind } from "../results/beats.ts";
 
 /** The spans that the latency chart offers, shortest first. */
 export const ranges = [
@@ -41,4 +43,38 @@ export function shadesOf(outages: readonly Outage[], now: number): Span[] {
       title: error_sample === null ? word : `${word}: ${errorInWords(error_sample)}`,
     };
   });
+}
+
+const beatWords = {
+  up: "Up",
+  degraded: "Degraded",
+  partial: "Down for a part",
+  down: "Down",
+  none: "No data",
+} as const;
+/** Words of the switch of the bar. */
+const beatTitles: Readonly<Record<BeatKind, { label: string; title: string }>> = {
+  checks: { label: "Checks", title: "Last 50 checks" },
+  hours: { label: "24 h", title: "Last 24 hours" },
+  days: { label: "90 d", title: "Last 90 days" },
+};
+
+/** The bar of a monitor: each beat with its state and what every region found, in words; and the row of failures. */
+export function beatsOf(beats: readonly Beat[], kind: BeatKind, nameOf: (region: string) => string) {
+  const failing = beats.toReversed().findIndex(({ state }) => state !== "down");
+  const found = (of: Beat["regions"][number]): string =>
+    of.error === null ? ms(of.p50) : errorInWords(of.error).replace(/\.$/, "");
+  return {
+    kind,
+    title: beatTitles[kind].title,
+    kinds: Object.entries(beatTitles).map(([key, { label }]) => ({ key, label })),
+    inARow: failing === -1 ? beats.length : failing,
+    down: beats.filter(({ state }) => state === "down").length,
+    items: beats.map(({ at, state, regions }) => ({
+      at: new Date(at),
+      state,
+      word: beatWords[state],
+      regions: regions.map((of) => ({ state: of.state, name: nameOf(of.region), found: found(of) })),
+    })),
+  };
 }

@@ -14,10 +14,11 @@ import { listRegionChoices } from "../regions/service.ts";
 import { findingOf } from "./finding.ts";
 import { copyOf, kindForms, startPolicy, targetFields } from "./form.ts";
 import { monitorsPage } from "./list-page.ts";
-import { rangeOf, ranges, shadesOf } from "./monitor-page.ts";
+import { beatsOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
+import { beatKinds, readBeats } from "../results/beats.ts";
 import { shown, throttledOf } from "./rows.ts";
 import type { Target } from "./schema.ts";
-import { getMonitor, getTarget, type MonitorRegion, targetRegions, targetTag } from "./service.ts";
+import { getMonitor, getTarget, type MonitorRegion, pinnedTargets, targetRegions, targetTag } from "./service.ts";
 import { policyWords, silenceWords, where, why } from "./words.ts";
 
 async function monitor({ ctx, params, query }: PageCall<"tenant">) {
@@ -30,7 +31,23 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
   const region = row.regions.find((own) => own.region === query["region"])?.region;
   const span = { from: new Date(range.from).toISOString(), to: new Date(range.to).toISOString() };
   const ofRegion = region === undefined ? {} : { region };
-  const [series, byRegion, up, results, incidents, outages, silent, throttled, trouble, window] = await Promise.all([
+  const isNew = now - Date.parse(row.target.created_at) < dayMs;
+  const beatKind = beatKinds.find((kind) => kind === query["beats"]) ?? (isNew ? "checks" : "hours");
+  const [
+    series,
+    byRegion,
+    up,
+    results,
+    incidents,
+    outages,
+    silent,
+    throttled,
+    trouble,
+    window,
+    regionNames,
+    pinned,
+    beats,
+  ] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion }),
     latencyByRegion(ctx, id, span),
     uptime(ctx, id, { ...span, ...ofRegion }),
@@ -41,7 +58,14 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     throttledOf(ctx, [row]),
     row.open_incident === null ? null : troubleOf(ctx, row.open_incident.id),
     targetWindow(ctx, id),
+    listRegionChoices(
+      ctx,
+      row.regions.map((own) => own.region),
+    ),
+    pinnedTargets(ctx),
+    readBeats(ctx, id, beatKind, row.target.interval),
   ]);
+  const nameOf = (own: string): string => regionNames.find((one) => one.id === own)?.name ?? own;
   const said = shown(row, now, throttled(row));
   return {
     view: "targets/show" as const,
@@ -52,6 +76,9 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       summary: kindOf(row.target.check).summary(row.target.check),
       ranges,
       range,
+      beats: beatsOf(beats, beatKind, nameOf),
+      isPinned: pinned.includes(id),
+      nameOf,
       region: region ?? "",
       series,
       points: series.buckets,

@@ -140,7 +140,32 @@ export interface Span {
   title: string;
 }
 
-const plot = { width: 1000, height: 190 } as const;
+const plot = { width: 1000, height: 200 } as const;
+/** A value is off the scale where it is this many times what 95 of 100 values are at most. */
+const spike = 2.5;
+
+/** Top of the scale: that of the data, without single spikes, which would flatten the rest. Values in ms. */
+export function scaleTop(values: readonly (number | null)[]): number {
+  const known = values.filter((value) => value !== null).sort((a, b) => a - b);
+  const usual = known[Math.floor((known.length - 1) * 0.95)] ?? 1;
+  const highest = known.at(-1) ?? 1;
+  return known.length >= 20 && highest > spike * usual ? usual * 1.2 : highest;
+}
+
+/** The highest of neighbouring values above `top`: index and value. */
+function spikesOf(values: readonly (number | null)[], top: number): { at: number; value: number }[] {
+  const found: { at: number; value: number; last: number }[] = [];
+  for (const [at, value] of values.entries()) {
+    if (value === null || value <= top) continue;
+    const before = found.at(-1);
+    if (before === undefined || before.last < at - 3) found.push({ at, value, last: at });
+    else {
+      before.last = at;
+      if (value > before.value) [before.at, before.value] = [at, value];
+    }
+  }
+  return found;
+}
 const percentOf = (share: number): string => `${Math.round(Math.min(1, Math.max(0, share)) * 10_000) / 100}%`;
 
 /**
@@ -156,12 +181,12 @@ export function latencyChart(
   const at = (t: number) => (t - range.from) / length;
   const p50 = points.map((point) => (point.samples === 0 ? null : point.p50));
   const p95 = points.map((point) => (point.samples === 0 ? null : point.p95));
-  const steps = axisSteps(Math.max(...p95.map((value) => value ?? 0), 1));
+  const steps = axisSteps(Math.max(scaleTop(p95), 1));
   const top = steps.at(-1)!;
   // A bucket is drawn in its middle; the first and the last would otherwise hang over the ends.
   const middle = points.length > 1 ? (points[1]!.t - points[0]!.t) / 2 : 0;
   const x = (index: number) => Math.min(1, Math.max(0, at(points[index]!.t + middle))) * plot.width;
-  const y = (value: number) => plot.height - (value / top) * (plot.height - 12);
+  const y = (value: number) => plot.height - (Math.min(value, top) / top) * (plot.height - 12);
 
   const grid = steps.map((step) => html`<path d="M0 ${round(y(step))}H${plot.width}" />`);
   const shades = spans
@@ -169,16 +194,26 @@ export function latencyChart(
     .map((span) => {
       const left = Math.max(0, at(span.from));
       const width = Math.max(Math.min(1, at(span.to)) - left, 0.002);
-      return titledRect(`shade-${span.kind}`, left, width, plot.height, span.title);
+      return [
+        titledRect(`shade-${span.kind}`, left, width, plot.height, span.title),
+        titledRect(`edge-${span.kind}`, left, width, 2, span.title),
+      ];
     });
+  const spikes = spikesOf(p95, top).map(({ at: index, value }) => {
+    const place = percentOf(x(index) / plot.width);
+    const side = x(index) > plot.width * 0.9 ? html`x="-9" text-anchor="end"` : html`x="9"`;
+    return html`<svg x="${place}" y="0" overflow="visible">
+      <path class="over" d="M0 2l5 8h-10z" /><text class="over-text" ${side} y="10">${ms(value)}</text>
+    </svg>`;
+  });
   const labels = steps.map(
     (step) => html`<text x="100%" dx="-8" y="${round(y(step) + 4)}" text-anchor="end">${ms(step)}</text>`,
   );
   return html`<div class="chartbox">
     <svg class="scale axis" aria-hidden="true">${labels}</svg>
-    <svg class="chart" data-from="${range.from}" data-to="${range.to}" role="img" aria-label="${range.label}">
-      <title>${range.label}</title>
-      ${shades}
+    <svg class="chart" data-from="${range.from}" data-to="${range.to}" data-top="${top}"
+      role="img" aria-label="${range.label}">
+      ${shades.flat()}
       <svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none">
         <g class="grid">${grid}</g>
         <path class="band" d="${bandPath(p50, p95, x, y)}" />
@@ -186,6 +221,7 @@ export function latencyChart(
         <path class="p50" d="${linePath(p50, x, y)}" />
         <path class="dots" d="${dotsPath(p50, x, y)}" />
       </svg>
+      ${spikes}
       <g class="axis">${timeAxis(range)}</g>
     </svg>
   </div>`;

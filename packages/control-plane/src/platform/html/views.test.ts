@@ -21,6 +21,7 @@ import {
   sparkline,
   strip,
   stripLabel,
+  scaleTop,
   stripPath,
 } from "./charts.ts";
 import { exchange } from "../http/exchange.ts";
@@ -174,12 +175,24 @@ t.test("the latency chart", async (t) => {
   }).html;
   t.match(chart, 'role="img" aria-label="Latency, last hour"');
   t.match(chart, /<rect class="shade-down" x="83.33%" width="16.67%"[^>]*><title>Down: &lt;refused&gt;<\/title>/);
-  t.equal(chart.match(/<rect/g)?.length, 1, "what lies outside is not drawn");
+  t.equal(chart.match(/<rect/g)?.length, 2, "a ground and its edge; what lies outside is not drawn");
   t.equal(/class="p50" d="([^"]*)"/.exec(chart)![1]!.match(/M/g)?.length, 2, "the gap breaks the line");
   t.match(chart, /<text x="100%"[^>]*><title>2026-11-20 14:02:31 UTC<\/title>now/);
   t.notMatch(chart, / style=/, "the content policy forbids style attributes");
   t.notMatch(chart, /NaN|Infinity/);
   t.notMatch(latencyChart([], [], { from, to: now, label: "x" }).html, /NaN|Infinity/);
+  const calm = Array.from({ length: 60 }, (_, at) => 100 + (at % 7));
+  const spiked = calm.map((value, at) => (at === 30 ? 4800 : value));
+  t.ok(scaleTop(spiked) < 200, "a spike does not flatten the rest");
+  t.equal(scaleTop(calm), 106, "the scale fits the data");
+  t.equal(scaleTop([null, 4800, 100]), 4800, "a few values are all of them");
+  const clipped = latencyChart(
+    spiked.map((p95, at) => ({ t: from + at * 60_000, p50: 90, p95, samples: 5 })),
+    [],
+    { from, to: now, label: "x" },
+  ).html;
+  t.match(clipped, /class="over".*>4\.80 s<\/text>/s, "a clipped value has a mark and its number");
+  t.equal(clipped.match(/class="over"/g)?.length, 1);
 });
 
 t.test("tokens", async (t) => {
