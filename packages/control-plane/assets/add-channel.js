@@ -24,8 +24,8 @@ function tick(link, { id, name, config }) {
   const list = document.getElementById(link.dataset.addChannel);
   const box = el("input", { type: "checkbox", name: "/alerts", "data-as": "channel", value: id });
   box.checked = true;
-  const label = el("span", { class: "clip" }, name);
-  list.append(el("label", { class: "radio" }, box, label, el("span", { class: "muted xs" }, config.type)));
+  const label = el("strong", {}, name);
+  list.append(el("label", { class: "opt" }, box, label, el("span", { class: "sub" }, config.type)));
   box.focus();
   say(`Channel ${name} added. Save the monitor to use it.`);
 }

@@ -105,6 +105,8 @@ export function nameServer({ resolver }: Pick<DnsCheck, "resolver">): { address:
 export const dns: CheckKind<typeof DnsCheck> = {
   type: "dns",
   label: "DNS",
+  purpose: "A record and its value",
+  icon: "records",
   schema: DnsCheck,
   minIntervalSecs: 10,
   defaultIntervalSecs: 60,

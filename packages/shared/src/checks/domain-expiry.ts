@@ -108,6 +108,8 @@ export function lookedUpDomain({ domain }: Pick<DomainExpiryCheck, "domain">): R
 export const domainExpiry: CheckKind<typeof DomainExpiryCheck, RegistrationDetails> = {
   type: "domain_expiry",
   label: "Domain expiry",
+  purpose: "Days until renewal",
+  icon: "tag",
   schema: DomainExpiryCheck,
   minIntervalSecs: 3600,
   defaultIntervalSecs: 86_400,

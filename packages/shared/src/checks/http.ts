@@ -8,6 +8,8 @@ export { type ExpectedStatus, HttpCheck } from "./http-spec.ts";
 export const http: CheckKind<typeof HttpCheck> = {
   type: "http",
   label: "HTTP",
+  purpose: "A website or an API",
+  icon: "globe",
   schema: HttpCheck,
   minIntervalSecs: 10,
   defaultIntervalSecs: 60,

@@ -22,6 +22,9 @@ export interface CheckKind<S extends TSchema = TSchema, D = never> {
   readonly type: string;
   /** Display name: "HTTP". */
   readonly label: string;
+  /** What it is for, in a few words, and the icon of the console beside them. */
+  readonly purpose: string;
+  readonly icon: string;
   /** The wire shape. Fields with a `default` may be omitted on create. */
   readonly schema: S;
   readonly minIntervalSecs: number;

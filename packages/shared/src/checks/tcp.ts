@@ -30,6 +30,8 @@ export type TcpCheck = Static<typeof TcpCheck>;
 export const tcp: CheckKind<typeof TcpCheck> = {
   type: "tcp",
   label: "TCP",
+  purpose: "A database, a mail server",
+  icon: "plug",
   schema: TcpCheck,
   minIntervalSecs: 10,
   defaultIntervalSecs: 60,

@@ -105,6 +105,8 @@ export function serverName(spec: Pick<TlsCertCheck, "host" | "server_name">): st
 export const tlsCert: CheckKind<typeof TlsCertCheck, CertificateDetails> = {
   type: "tls_cert",
   label: "TLS certificate",
+  purpose: "Days until it expires",
+  icon: "lock",
   schema: TlsCertCheck,
   minIntervalSecs: 3600,
   defaultIntervalSecs: 86_400,

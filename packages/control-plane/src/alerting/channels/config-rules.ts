@@ -86,7 +86,15 @@ export { isPermanent as isPermanentStatus, signature as webhookSignature };
 const forms = Object.values(channelKinds).flatMap((kind: ChannelKind) =>
   kind.managed === true
     ? []
-    : [{ type: kind.type, label: kind.label, form: formOf(kind.schema, { base: "/config", scope: kind.type }) }],
+    : [
+        {
+          type: kind.type,
+          label: kind.label,
+          purpose: kind.purpose,
+          icon: kind.icon,
+          form: formOf(kind.schema, { base: "/config", scope: kind.type }),
+        },
+      ],
 );
 
 /** Forms of the kinds that have one; managed kinds are connected with a code. */

@@ -8,6 +8,8 @@ import { type RegionPolicy, type Target, TargetCreate } from "./schema.ts";
 export interface KindForm {
   type: CheckType;
   label: string;
+  purpose: string;
+  icon: string;
   defaultIntervalSecs: number;
   minIntervalSecs: number;
   sections: FormSection[];
@@ -16,10 +18,10 @@ export interface KindForm {
 /** The forms of all kinds; with a `stored` check, only that of its kind has its fields. */
 export const kindForms = (check: CheckSpec | null, stored = check !== null): KindForm[] =>
   checkTypes.map((type) => {
-    const { label, defaultIntervalSecs, minIntervalSecs } = checkKinds[type];
+    const { label, purpose, icon, defaultIntervalSecs, minIntervalSecs } = checkKinds[type];
     const own = check?.type === type ? check : null;
     const sections = stored && own === null ? [] : kindForm(kindOf({ type }), own);
-    return { type, label, defaultIntervalSecs, minIntervalSecs, sections };
+    return { type, label, purpose, icon, defaultIntervalSecs, minIntervalSecs, sections };
   });
 
 /** The fields of one kind, from its schema. `check` has its secrets masked. */

@@ -171,7 +171,10 @@ async function newMonitor({ ctx, query }: PageCall<"tenant">) {
   const source = query["from"] === undefined ? null : await getTarget(ctx, query["from"]);
   const type = source?.check.type ?? (isCheckType(query["kind"]) ? query["kind"] : checkTypes[0]!);
   const regions = await startRegions(ctx, source);
-  return { view: "targets/form" as const, data: { ...(await formData(ctx, null, regions, source)), type } };
+  return {
+    view: "targets/form" as const,
+    data: { ...(await formData(ctx, null, regions, source)), type, address: (query["address"] ?? "").slice(0, 2048) },
+  };
 }
 
 async function editMonitor({ ctx, params }: PageCall<"tenant">) {
@@ -179,7 +182,7 @@ async function editMonitor({ ctx, params }: PageCall<"tenant">) {
   const { regions } = await targetRegions(ctx, target.id);
   return {
     view: "targets/form" as const,
-    data: { ...(await formData(ctx, target, regions)), type: target.check.type },
+    data: { ...(await formData(ctx, target, regions)), type: target.check.type, address: "" },
   };
 }
 

@@ -53,6 +53,7 @@ export function field(it: Field): Markup {
     "aria-describedby": it.hint === undefined ? undefined : `${id}-hint`,
     required: it.required,
     autofocus: it.autofocus,
+    class: it.type === "url" || it.as === "headers" ? "code" : undefined,
   });
   const label = html`<label for="${id}">${it.label}</label>`;
   if (it.type === "checkbox") {

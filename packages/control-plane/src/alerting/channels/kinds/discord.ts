@@ -42,6 +42,8 @@ const escaped = (text: string): string => text.replaceAll(/[\\*_~`|<>@[\]]/g, "\
 export const discord = channelKind({
   type: "discord",
   label: "Discord",
+  purpose: "A message in a server",
+  icon: "chat",
   schema: DiscordConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
   rules({ webhook_url }) {

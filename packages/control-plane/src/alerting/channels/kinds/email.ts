@@ -36,6 +36,8 @@ const address = new RegExp(`^[a-z0-9.!#$%&'*+/=?^_\`{|}~-]{1,64}@${label}(?:\\.$
 export const email = channelKind({
   type: "email",
   label: "Email",
+  purpose: "To a person or a list",
+  icon: "mail",
   schema: EmailConfig,
   rules({ to }) {
     if (!address.test(to)) invalid("Write one email address, like oncall@example.org.", "/to");

@@ -49,6 +49,8 @@ const unformatted = (text: string): string =>
 export const googleChat = channelKind({
   type: "google_chat",
   label: "Google Chat",
+  purpose: "A message in a space",
+  icon: "chat",
   schema: GoogleChatConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
   rules({ webhook_url }) {

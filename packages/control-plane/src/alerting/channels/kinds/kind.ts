@@ -64,6 +64,9 @@ export interface ChannelKind<S extends TSchema = TSchema> {
   readonly type: string;
   /** Display name: "Webhook". */
   readonly label: string;
+  /** What it does, in a few words, and the icon of the console beside them. */
+  readonly purpose: string;
+  readonly icon: string;
   /**
    * The wire shape of the config. Fields with a `default` may be omitted. {@link rules} holds the format of secrets,
    * so that a mask is reported as a mask and not as a malformed secret.
@@ -106,7 +109,7 @@ export interface ChannelKind<S extends TSchema = TSchema> {
 /** Declaration of a kind; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
 export interface KindDeclaration<S extends TSchema> extends Pick<
   ChannelKind<S>,
-  "type" | "label" | "schema" | "digests" | "confirms" | "managed" | "send"
+  "type" | "label" | "purpose" | "icon" | "schema" | "digests" | "confirms" | "managed" | "send"
 > {
   /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
   rules?: ChannelKind<S>["rules"];

@@ -81,6 +81,8 @@ function card({ tone, title, facts, url, linkLabel }: MessageText): string {
 export const msteams = channelKind({
   type: "msteams",
   label: "Microsoft Teams",
+  purpose: "A card in a channel",
+  icon: "chat",
   schema: TeamsConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
   rules({ webhook_url }) {

@@ -63,6 +63,8 @@ function rootUrlRule(serverUrl: string, allowed: AllowedUrls): void {
 export const ntfy = channelKind({
   type: "ntfy",
   label: "ntfy",
+  purpose: "Push to phones, self-hosted",
+  icon: "phone",
   schema: NtfyConfig,
   complete: (config) => ({ ...config, access_token: config.access_token ?? null }),
   address: ({ server_url }) => ({ url: server_url, pointer: "/server_url" }),

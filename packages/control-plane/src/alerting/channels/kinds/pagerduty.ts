@@ -36,6 +36,8 @@ const severities = { critical: "critical", major: "error", minor: "warning" } as
 export const pagerduty = channelKind({
   type: "pagerduty",
   label: "PagerDuty",
+  purpose: "Wakes who is on call",
+  icon: "clock",
   schema: PagerDutyConfig,
   address: () => ({ url: origin, pointer: null }),
   rules({ routing_key }) {

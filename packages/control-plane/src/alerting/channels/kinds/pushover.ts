@@ -53,6 +53,8 @@ const length = (text: string): number => [...text].length;
 export const pushover = channelKind({
   type: "pushover",
   label: "Pushover",
+  purpose: "Push to phones",
+  icon: "phone",
   schema: PushoverConfig,
   address: () => ({ url: origin, pointer: null }),
   rules(config) {

@@ -36,6 +36,8 @@ const escaped = (text: string): string => text.replaceAll("&", "&amp;").replaceA
 export const slack = channelKind({
   type: "slack",
   label: "Slack",
+  purpose: "A message in a channel",
+  icon: "chat",
   schema: SlackConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
   rules({ webhook_url }) {

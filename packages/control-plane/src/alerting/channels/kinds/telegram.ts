@@ -100,6 +100,8 @@ function telegramFailure(reply: OutboundReply): VendorFailure | null {
 export const telegram = channelKind({
   type: "telegram",
   label: "Telegram bot",
+  purpose: "A bot of your own",
+  icon: "chat",
   schema: TelegramConfig,
   rules({ bot_token, chat_id }) {
     checkAll(

@@ -19,6 +19,8 @@ const TelegramAppConfig = Type.Object(
 export const telegramApp = channelKind({
   type: "telegram_app",
   label: "Telegram",
+  purpose: "Connected by a code",
+  icon: "chat",
   schema: TelegramAppConfig,
   managed: true,
   address: () => ({ url: telegramOrigin, pointer: null }),

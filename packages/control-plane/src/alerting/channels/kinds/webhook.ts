@@ -120,6 +120,8 @@ function headerRule(name: string, value: string, seen: Set<string>): void {
 export const webhook = channelKind({
   type: "webhook",
   label: "Webhook",
+  purpose: "JSON to your own server",
+  icon: "swap",
   schema: WebhookConfig,
 
   rules(config, allowed) {

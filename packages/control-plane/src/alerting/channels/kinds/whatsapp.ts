@@ -142,6 +142,8 @@ function whatsappFailure(reply: OutboundReply): VendorFailure | null {
 export const whatsapp = channelKind({
   type: "whatsapp",
   label: "WhatsApp",
+  purpose: "Your own business account",
+  icon: "phone",
   schema: WhatsappConfig,
   rules({ access_token, phone_number_id, to, template_name, language_code }) {
     const isLanguage = /^[a-z]{2,3}(?:_[A-Za-z0-9]{2,4})?$/.test(language_code);

@@ -19,6 +19,8 @@ const WhatsappAppConfig = Type.Object(
 export const whatsappApp = channelKind({
   type: "whatsapp_app",
   label: "WhatsApp (connected phone)",
+  purpose: "Connected by a code",
+  icon: "phone",
   schema: WhatsappAppConfig,
   managed: true,
   address: () => ({ url: whatsappOrigin, pointer: null }),

@@ -143,6 +143,8 @@ function credentialsRule(config: SmsConfig): void {
 const declared = channelKind({
   type: "sms",
   label: "SMS",
+  purpose: "By a provider of yours",
+  icon: "phone",
   schema: SmsConfig,
   rules(config) {
     const { to, from } = config;
