@@ -75,3 +75,8 @@ export async function looksRight(t: Test, page: Page, name: string): Promise<voi
     t.equal(over, 0, `${title}: no sideways scrolling`);
   }
 }
+
+/** Opens the menu with the further actions of the page. */
+export async function openMenu(page: Page): Promise<void> {
+  await page.locator("main .menu > summary").first().click();
+}

@@ -1,7 +1,7 @@
 import type { Dialog, Page } from "playwright-core";
 import t from "tap";
 import { connect } from "../harness/api.ts";
-import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
+import { findings, looksRight, openBrowser, openMenu, openPage } from "../harness/browser.ts";
 import { freePort, startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 import { startHttpTarget } from "../harness/servers.ts";
@@ -93,10 +93,35 @@ t.test("the console", async (t) => {
 
   await t.test("an empty list shows the next step", async (t) => {
     await page.goto("/");
-    t.match(await page.locator(".empty").textContent(), /No monitors yet.*curl -X POST/s);
+    t.match(await page.locator(".empty").textContent(), /What should we watch.*curl -X POST/s);
     t.same(await findings(page), []);
     await page.keyboard.press("n");
-    await page.waitForURL("**/monitors/new");
+    await page.waitForURL("**/monitors/new?address=");
+  });
+
+  await t.test("an address is understood as people type it", async (t) => {
+    await page.goto("/");
+    await page.getByLabel("Address to watch").fill("api.acme.dev:8443/health");
+    await page.getByRole("button", { name: "Add monitor" }).click();
+    await page.waitForURL("**/monitors/new?address=*");
+    const url = page.getByLabel("URL", { exact: true });
+    await waitFor("the scheme", async () => (await url.inputValue()) === "https://api.acme.dev:8443/health");
+    t.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "api.acme.dev health");
+    t.match(await page.locator(".read").textContent(), "Checked as https://api.acme.dev:8443/health");
+    await page.getByRole("button", { name: "Use http" }).click();
+    t.equal(await url.inputValue(), "http://api.acme.dev:8443/health");
+    t.same(await findings(page), []);
+    await page.getByRole("button", { name: "Check the port only" }).click();
+    const host = page.getByLabel("Host", { exact: true }).locator("visible=true");
+    const port = page.getByLabel("Port", { exact: true }).locator("visible=true");
+    t.strictSame([await host.inputValue(), await port.inputValue()], ["api.acme.dev", "8443"]);
+    await host.fill("db-1.acme.dev:5432");
+    await port.focus();
+    t.strictSame([await host.inputValue(), await port.inputValue()], ["db-1.acme.dev", "5432"]);
+    await page.getByRole("radio", { name: "5 min" }).check();
+    t.equal(await page.getByLabel("Check interval (seconds)").inputValue(), "300");
+    page.once("dialog", (dialog) => void dialog.accept());
+    await page.goto("/monitors/new");
   });
 
   await t.test("adding a monitor, with a slip first", async (t) => {
@@ -133,6 +158,7 @@ t.test("the console", async (t) => {
     await page.getByLabel("User and password").check();
     await page.getByLabel("User", { exact: true }).fill("olga");
     await page.getByLabel("Password", { exact: true }).fill("hush");
+    await page.getByRole("radio", { name: "Other" }).check();
     await page.getByLabel("Check interval (seconds)").fill("10");
     await page.getByLabel("Tags").fill("prod, shop");
     await page.getByLabel("Repeat every (seconds)").fill("600");
@@ -165,6 +191,7 @@ t.test("the console", async (t) => {
   });
 
   await t.test("editing sends what was changed, and keeps stored secrets", async (t) => {
+    await openMenu(page);
     await page.getByRole("link", { name: "Edit" }).click();
     await page.getByLabel("Name", { exact: true }).fill("Checkout");
     const sent = page.waitForRequest((request) => request.method() === "PATCH");
@@ -448,6 +475,10 @@ t.test("the console", async (t) => {
     await page.goto("/monitors");
     await page.keyboard.press("Tab");
     t.equal(await page.evaluate("document.activeElement.className"), "skip", "the first stop is the skip link");
+    await page.setViewportSize({ width: 390, height: 844 });
+    const top = (await page.locator(".panel.table").boundingBox())!.y;
+    t.ok(top <= 200, `the list of a phone begins at ${top} px`);
+    await page.setViewportSize({ width: 1280, height: 800 });
   });
 
   const incident = (await api.get("/api/v1/incidents")).body.items[0];
@@ -527,11 +558,13 @@ t.test("the console", async (t) => {
 
   await t.test("pausing, and deleting by typing the name", async (t) => {
     await page.goto(`/monitors/${id}`);
+    await openMenu(page);
     await page.getByRole("button", { name: "Pause" }).click();
     await headline(page, "Paused").waitFor();
     await page.getByRole("button", { name: "Resume" }).click();
     await headline(page, "Paused").waitFor({ state: "detached" });
 
+    await openMenu(page);
     await page.getByRole("button", { name: "Delete" }).click();
     const dialog = page.getByRole("dialog");
     t.ok(await dialog.getByRole("button", { name: "Delete" }).isDisabled());

@@ -206,6 +206,7 @@ t.test("in the console", async (t) => {
   await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
   await page.locator(".title h1 .pill", { hasText: "Up" }).waitFor();
   await noSideways("monitor-dns");
+  await page.locator("main .menu > summary").click();
   await page.getByRole("link", { name: "Edit" }).click();
   await control("Response must contain").fill("192.0.2.80");
   const sent = page.waitForRequest((request) => request.method() === "PATCH");

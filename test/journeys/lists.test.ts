@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import t from "tap";
 import { type Client, connect } from "../harness/api.ts";
-import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
+import { findings, looksRight, openBrowser, openMenu, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 import { openEmbedded } from "../harness/targets.ts";
@@ -89,6 +89,29 @@ t.test("many monitors", async (t) => {
     await page.getByText("A filter of a saved link may name").waitFor();
     await page.locator(".empty").getByRole("link", { name: "Clear filters" }).click();
     await page.waitForURL("**/monitors");
+  });
+
+  await t.test("a monitor is pinned by Ctrl-K; rows are walked with j, k and Enter; a tooltip follows", async (t) => {
+    await page.goto(`/monitors/${ids[60]}`);
+    const beats = page.locator(".beatbox");
+    await beats.focus();
+    await page.keyboard.press("ArrowLeft");
+    await page.locator(".beatbox .tip").filter({ hasText: "No data" }).waitFor();
+    t.same(await findings(page), [], "a tooltip");
+    await page.keyboard.press("Control+k");
+    const palette = page.getByRole("dialog", { name: "Search" });
+    await palette.getByRole("combobox").fill("pin");
+    await palette.getByRole("option", { name: /^Pin/ }).waitFor();
+    await page.keyboard.press("Enter");
+    await toast(page, "Pinned").waitFor();
+    await page.goto("/monitors");
+    await page.locator(".sec", { hasText: "Pinned 1" }).waitFor();
+    t.strictSame(await names(page), ["alpha", "solo", "beta"]);
+    for (const key of ["j", "j", "k"]) await page.keyboard.press(key);
+    t.equal(await page.evaluate("document.activeElement.textContent"), "alpha");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`**/monitors/${ids[60]}`);
+    t.equal((await api.delete(`/api/v1/targets/${ids[60]}/pin`)).status, 204);
   });
 
   await t.test("its incidents are acknowledged together", async (t) => {
@@ -189,11 +212,13 @@ t.test("many monitors", async (t) => {
   await t.test("a clone starts with the settings and without the secrets; all mistakes show at once", async (t) => {
     await sql`insert into regions (id, name, created_at, updated_at) values ('elsewhere', 'Elsewhere', now(), now())`;
     await page.goto(`/monitors/${ids[60]}`);
+    await openMenu(page);
     await page.getByRole("link", { name: "Clone" }).click();
     await page.getByText("are not copied").waitFor();
     t.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "alpha (copy)");
     t.notOk(await page.getByLabel("Elsewhere").isChecked(), "the source is not checked from there");
     await page.getByLabel("Name", { exact: true }).fill("");
+    await page.getByRole("radio", { name: "Other" }).check();
     await page.getByLabel("Check interval (seconds)").fill("1");
     await page.getByRole("button", { name: "Add monitor" }).click();
     await page.locator(".error-note").nth(1).waitFor();
@@ -271,6 +296,7 @@ t.test("many monitors", async (t) => {
     const made = await api.post("/api/v1/targets", http("short-lived", "short.example.org", []));
     const path = `/monitors/${made.body.id}`;
     await page.goto(path);
+    await openMenu(page);
     await page.getByRole("button", { name: "Delete" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("textbox").fill("short-lived");
