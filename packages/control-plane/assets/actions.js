@@ -1,5 +1,6 @@
 import { call, split } from "./api.js";
 import { collect } from "./collect.js";
+import { removeMonitor } from "./deletion.js";
 import { ask, say } from "./dom.js";
 import { leaveFor } from "./leave.js";
 import { refresh } from "./live.js";
@@ -86,6 +87,7 @@ export function actions() {
     else if (dataset.move) void move(button);
     else if (dataset.copy) void copy(button);
     else if ("close" in dataset) event.target.closest("dialog")?.close();
+    else if (dataset.remove) void removeMonitor(dataset);
     else if (dataset.dialog) document.getElementById(dataset.dialog).showModal();
   });
   document.addEventListener("input", (event) => {

@@ -120,7 +120,7 @@ export function addresses() {
   document.addEventListener("change", (event) => {
     const { target } = event;
     if (target.closest("[data-addressed]")) settle(target);
-    const box = target.form?.querySelector("[data-interval]");
+    const box = target.form?.querySelector("[data-every]");
     if (!box) return;
     if (target.name === "/check/type") showInterval(box);
     if (target.name !== "every") return;

@@ -1,5 +1,6 @@
 import { call } from "./api.js";
 import { collect } from "./collect.js";
+import { deletionQuestion, takeDeletion } from "./deletion.js";
 import { announce, ask, el, say } from "./dom.js";
 import { refresh } from "./live.js";
 
@@ -71,9 +72,13 @@ async function act(action, done) {
 async function remove() {
   const ids = await chosenIds();
   if (ids === null || ids.length === 0) return;
-  const question = `Delete ${count(ids.length)} with results and incidents? You can undo it for 10 seconds.`;
-  if (!(await ask(question, "Delete"))) return;
+  if (!(await ask(deletionQuestion(count(ids.length)), "Delete"))) return;
   clear();
+  removeSoon(ids);
+}
+
+/** Starts the time in which a confirmed deletion can be undone. */
+function removeSoon(ids) {
   const undo = el("button", { class: "link", type: "button" }, "Undo");
   const words = `${count(ids.length)} will be deleted in 10 s. Leaving this page keeps them. `;
   const toast = el("p", { class: "toast down", id: "undo" }, words, undo);
@@ -203,4 +208,6 @@ export function bulk() {
     });
   }
   show();
+  const asked = takeDeletion();
+  if (asked !== null) removeSoon([asked]);
 }

@@ -32,7 +32,7 @@ previews();
 live();
 // Modules of one page are loaded there only.
 if (document.getElementById("import")) void import("./import.js").then((module) => module.importing());
-if (document.querySelector("[data-interval]")) void import("./address.js").then((module) => module.addresses());
+if (document.querySelector("[data-every]")) void import("./address.js").then((module) => module.addresses());
 if (document.getElementById("bulk")) void import("./bulk.js").then((module) => module.bulk());
 if (document.querySelector("[data-operator]")) void import("./operator.js").then((module) => module.operator());
 if (document.getElementById("installation")) void import("./installation.js").then((module) => module.installation());

@@ -116,6 +116,7 @@ async function submit(form) {
   const outcome = await sendAll(form, requests);
   button.disabled = false;
   if (outcome === null) return;
+  if (form.dataset.switch !== undefined) await call("POST", `/api/v1/orgs/${outcome.id}/switch`);
   if (form.dataset.next === "refresh") {
     say("Saved.");
     await refresh(true);

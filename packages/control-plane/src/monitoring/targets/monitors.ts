@@ -182,7 +182,9 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
     except.length === 0
       ? []
       : queries.selectMonitors(sql, orgId, now, filter, {
-          ...{ sorting, grouped: false, only: except },
+          sorting,
+          grouped: false,
+          only: except,
           limit: except.length,
           offset: 0,
         }),
