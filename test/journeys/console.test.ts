@@ -207,6 +207,10 @@ t.test("the console", async (t) => {
   await t.test("an outage shows by itself, is explained and acknowledged", async (t) => {
     await page.goto("/monitors");
     await page.getByText("The only monitor is up.").waitFor();
+    await page.setViewportSize({ width: 390, height: 844 });
+    const top = (await page.locator(".panel.table").boundingBox())!.y;
+    t.ok(top <= 200, `the list of a phone begins at ${top} px`);
+    await page.setViewportSize({ width: 1280, height: 800 });
     shop.behave({
       status: 500,
       headers: { "Content-Type": "text/html", "Set-Cookie": "sid=hidden", "X-Debug": "<i>hush</i>" },
@@ -475,10 +479,6 @@ t.test("the console", async (t) => {
     await page.goto("/monitors");
     await page.keyboard.press("Tab");
     t.equal(await page.evaluate("document.activeElement.className"), "skip", "the first stop is the skip link");
-    await page.setViewportSize({ width: 390, height: 844 });
-    const top = (await page.locator(".panel.table").boundingBox())!.y;
-    t.ok(top <= 200, `the list of a phone begins at ${top} px`);
-    await page.setViewportSize({ width: 1280, height: 800 });
   });
 
   const incident = (await api.get("/api/v1/incidents")).body.items[0];
@@ -571,7 +571,7 @@ t.test("the console", async (t) => {
     t.same(await findings(page), []);
     await dialog.getByRole("button", { name: "Delete" }).click();
     await page.waitForURL("**/monitors");
-    await page.getByText("will be deleted in 10 s").waitFor();
+    await page.locator("#undo", { hasText: "will be deleted in 10 s" }).waitFor();
     await page.locator(".toast", { hasText: "1 monitor deleted." }).waitFor();
     t.equal((await api.get(`/api/v1/targets/${id}`)).status, 404);
     await page.goto(`/monitors/${id}`);
