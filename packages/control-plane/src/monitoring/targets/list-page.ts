@@ -83,7 +83,7 @@ async function linesOf(ctx: Ctx, asked: ListQuery) {
  * The lines of a page under headings: pinned, what needs somebody, what somebody has, the rest. One section without a
  * heading where a search or another order asks for a plain list.
  */
-function sectionsOf<C extends { waiting: number }, R extends MonitorRow & { state: string }>(
+function sectionsOf<C extends { acknowledged: boolean }, R extends MonitorRow & { state: string }>(
   causes: readonly C[],
   rows: readonly R[],
   pinned: ReadonlySet<string>,
@@ -98,10 +98,10 @@ function sectionsOf<C extends { waiting: number }, R extends MonitorRow & { stat
     { name: "pinned" as const, causes: [], rows: rows.filter((row) => pinned.has(row.target.id)) },
     {
       name: "waiting" as const,
-      causes: causes.filter(({ waiting }) => waiting > 0),
+      causes: causes.filter(({ acknowledged }) => !acknowledged),
       rows: others.filter((row) => failing(row) && !taken(row)),
     },
-    { name: "taken" as const, causes: causes.filter(({ waiting }) => waiting === 0), rows: others.filter(taken) },
+    { name: "taken" as const, causes: causes.filter(({ acknowledged }) => acknowledged), rows: others.filter(taken) },
     { name: "rest" as const, causes: [], rows: others.filter((row) => !failing(row)) },
   ].filter((section) => section.causes.length + section.rows.length > 0);
 }

@@ -91,8 +91,6 @@ export interface MonitorCause {
   /** The first three names, and the id of the first. */
   names: string[];
   exampleId: string;
-  /** Members without an acknowledged incident. */
-  waiting: number;
 }
 
 export const presentCause = (row: MonitorCauseRow): MonitorCause => ({
@@ -101,7 +99,6 @@ export const presentCause = (row: MonitorCauseRow): MonitorCause => ({
   count: row.count,
   total: row.total,
   acknowledged: row.waiting === 0 && row.acknowledged > 0,
-  waiting: row.count - row.acknowledged,
   state: row.down > 0 ? "down" : row.error > 0 ? "error" : "degraded",
   since: row.since,
   error: row.error_sample,

@@ -107,7 +107,6 @@ t.test("the sentence on top names what failing monitors share", async (t) => {
     error: "connection refused",
     sameError: true,
     exampleId: "",
-    waiting: count,
     names: ["A", "B", "C"],
     ...more,
   });
