@@ -1,7 +1,7 @@
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import * as queries from "./beat-queries.ts";
-import { dailyCounts } from "./service.ts";
+import { selectDays } from "./overview-queries.ts";
 
 export type BeatState = "up" | "degraded" | "partial" | "down" | "none";
 
@@ -50,10 +50,12 @@ function stateOf(regions: Beat["regions"]): BeatState {
 }
 
 async function days(ctx: Ctx, id: string, now: number): Promise<Beat[]> {
-  const counted = (await dailyCounts(ctx, ctx.orgId, [id], counts.days)).get(id);
+  const firstDay = new Date(now - (counts.days - 1) * dayMs).toISOString().slice(0, 10);
+  const rows = await selectDays(ctx.sql, ctx.orgId, [id], firstDay, new Date(now));
+  const counted = new Map(rows.map((row) => [row.day, row]));
   return Array.from({ length: counts.days }, (_, index): Beat => {
     const at = (Math.floor(now / dayMs) - counts.days + 1 + index) * dayMs;
-    const day = counted?.get(new Date(at).toISOString().slice(0, 10));
+    const day = counted.get(new Date(at).toISOString().slice(0, 10));
     if (day === undefined) return { at, state: "none", regions: [] };
     const failed = day.down + day.error;
     const all = failed + day.up + day.degraded;

@@ -24,6 +24,7 @@ export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from
 export { latestBucket, phasesOf } from "./phases.ts";
 export { parseRange };
 export { probedSpans } from "./probed.ts";
+export { type Beat, type BeatKind, beatKinds, readBeats } from "./beats.ts";
 export type { Counts } from "./queries.ts";
 
 /** From this offset on whole hours are skipped by their counts. */

@@ -62,7 +62,8 @@ function orderOf(sql: Db, now: Date, { sort, order }: Sorting, grouped: boolean)
   const { by, largestFirst } = sortKeys[sort];
   const descending = order === null ? largestFirst === true : order === "desc";
   return sql`
-    ${grouped ? sql`${isAcknowledged(sql, now)},` : sql``} ${by(sql, now)} ${descending ? sql`desc nulls last` : sql`asc nulls last`}, ${worstFirst(sql, now)},
+    ${grouped ? sql`${isAcknowledged(sql, now)},` : sql``}
+    ${by(sql, now)} ${descending ? sql`desc nulls last` : sql`asc nulls last`}, ${worstFirst(sql, now)},
     case when ${statusAt(sql, now)} in ('down', 'error', 'degraded') then coalesce(i.outage_since, s.status_since) end
       desc nulls last,
     t.sort_name, t.id`;

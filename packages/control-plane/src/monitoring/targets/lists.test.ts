@@ -6,7 +6,7 @@ import { hour, minute, noon } from "../../testing/clock.ts";
 import { addIncident, addResults, setStatus } from "../../testing/scene.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { bulkIncidentAction, listIncidentLines, listIncidents, openCounts } from "../../alerting/incidents/service.ts";
-import { readBeats } from "../results/beats.ts";
+import { readBeats } from "../results/service.ts";
 import { serve } from "../../testing/app.ts";
 import { expirationRoutes } from "./expiring-api.ts";
 import { listExpirations } from "./expiring.ts";

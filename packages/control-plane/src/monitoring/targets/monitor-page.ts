@@ -4,7 +4,7 @@ import { ms } from "../../platform/html/format.ts";
 import type { Span } from "../../platform/html/charts.ts";
 import { readTimeRange, type TimeRange } from "../../platform/html/time-range.ts";
 import type { Outage } from "../../alerting/incidents/service.ts";
-import type { Beat, BeatKind } from "../results/beats.ts";
+import type { Beat, BeatKind } from "../results/service.ts";
 
 /** The spans that the latency chart offers, shortest first. */
 export const ranges = [

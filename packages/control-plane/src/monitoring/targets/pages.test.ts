@@ -129,7 +129,10 @@ const checks: Record<CheckType, object> = {
 
 /** The part of a form that belongs to a kind. */
 const partOf = (html: string, type: string): string =>
-  html.split('<fieldset class="kind"').find((part) => part.includes(`data-when="/check/type=${type}"`)) ?? "";
+  html
+    .split('<fieldset class="kind"')
+    .filter((part) => part.includes(`data-when="/check/type=${type}"`))
+    .join("");
 /** `value` of each control in a part of a form, by name. */
 const valuesIn = (part: string) =>
   Object.fromEntries(

@@ -8,14 +8,22 @@ import { page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
 import { targetWindow } from "../../alerting/maintenance/service.ts";
 import { listDeliveries } from "../../alerting/deliveries/service.ts";
 import { explainIncident, getIncident, listIncidents, listOutages } from "../../alerting/incidents/service.ts";
-import { latencyByRegion, latencySeries, latestBucket, listResults, phasesOf, uptime } from "../results/service.ts";
+import {
+  beatKinds,
+  latencyByRegion,
+  latencySeries,
+  latestBucket,
+  listResults,
+  phasesOf,
+  readBeats,
+  uptime,
+} from "../results/service.ts";
 import { planOf } from "../../access/plans/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
 import { findingOf } from "./finding.ts";
 import { copyOf, kindForms, startPolicy, targetFields } from "./form.ts";
 import { monitorsPage } from "./list-page.ts";
 import { beatsOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
-import { beatKinds, readBeats } from "../results/beats.ts";
 import { shown, throttledOf } from "./rows.ts";
 import type { Target } from "./schema.ts";
 import { getMonitor, getTarget, type MonitorRegion, pinnedTargets, targetRegions, targetTag } from "./service.ts";
