@@ -1,7 +1,6 @@
 import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
 import { minuteMs } from "@statusmesh/shared/time";
-import { arrayOf } from "../../platform/db/array.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { groupedMonitors } from "./cause-queries.ts";
 import { isProbed, matching, monitorTables, stateAt, statusAt, type TargetFilter } from "./filter-queries.ts";
 import type { MonitorOrder, MonitorSort } from "./list-schema.ts";

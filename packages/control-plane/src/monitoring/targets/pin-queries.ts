@@ -1,5 +1,4 @@
-import { arrayOf } from "../../platform/db/array.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { groupedMonitors } from "./cause-queries.ts";
 import type { TargetFilter } from "./filter-queries.ts";
 
