@@ -806,6 +806,15 @@ create table pins (
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 CREATE INDEX pins_by_target ON pins USING btree (target_id);
+create table pack_progress (
+  only_row boolean not null default true,
+  first_day date not null,
+  sealed_to date not null,
+  packed_to date not null,
+  packed_at timestamp with time zone not null,
+  PRIMARY KEY (only_row),
+  CHECK (only_row)
+);
 
 create table regions (
   id text not null,
@@ -860,6 +869,58 @@ create table results_hourly (
   PRIMARY KEY (target_id, hour, region)
 );
 CREATE INDEX results_hourly_by_hour ON results_hourly USING brin (hour) WITH (pages_per_range='32');
+
+create table results_late (
+  target_id uuid not null,
+  scheduled_at timestamp with time zone not null,
+  region text not null,
+  "timestamp" timestamp with time zone not null,
+  status text not null,
+  skip boolean not null,
+  error text,
+  http_status smallint,
+  response_size integer,
+  dns_ms real,
+  connect_ms real,
+  tls_ms real,
+  ttfb_ms real,
+  total_ms real,
+  details jsonb,
+  cause text,
+  recheck boolean not null default false,
+  PRIMARY KEY (target_id, scheduled_at, region)
+);
+
+create table results_packed (
+  target_id uuid not null,
+  day date not null,
+  region text not null,
+  runs integer not null,
+  up integer not null,
+  down integer not null,
+  degraded integer not null,
+  error integer not null,
+  first_slot bigint not null,
+  interval_ms integer not null,
+  jitter_seed bigint not null,
+  jitter_pct smallint not null,
+  slots integer[] not null,
+  delays integer[] not null,
+  flags smallint[] not null,
+  http_statuses smallint[],
+  sizes integer[],
+  dns integer[],
+  connect integer[],
+  tls integer[],
+  ttfb integer[],
+  rest integer[],
+  texts text[],
+  errors integer[],
+  causes integer[],
+  details integer[],
+  PRIMARY KEY (target_id, day, region)
+);
+CREATE INDEX results_packed_by_day ON results_packed USING brin (day);
 
 create table rollup_dirty (
   target_id uuid not null,

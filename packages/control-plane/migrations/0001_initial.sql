@@ -468,6 +468,62 @@ create table results (
   primary key (target_id, scheduled_at, region)
 ) partition by range (scheduled_at);
 
+-- Results of ended days: a row per target, region and UTC day of the slot, with an array per column in the order of the
+-- slots. Written by the job `pack`, read by monitoring/results/runs-queries.ts, which has the query for psql.
+create table results_packed (
+  target_id     uuid not null,
+  day           date not null,
+  region        text not null,
+  -- All runs, and those that count in uptime by status.
+  runs          integer not null,
+  up            integer not null,
+  down          integer not null,
+  degraded      integer not null,
+  error         integer not null,
+  -- Slot i is at first_slot + (i - 1) * interval_ms + slots[i], in Unix ms. Its run starts delays[i] ms after the slot
+  -- and its jitter (jitterMs in shared/schedule.ts); a recheck has no jitter.
+  first_slot    bigint not null,
+  interval_ms   integer not null,
+  jitter_seed   bigint not null,
+  jitter_pct    smallint not null,
+  slots         integer[] not null,
+  delays        integer[] not null,
+  -- Status (0 up, 1 down, 2 degraded, 3 error), plus 4 if skipped, plus 8 for a recheck.
+  flags         smallint[] not null,
+  -- Null, here and below, when it is null in all runs.
+  http_statuses smallint[],
+  sizes         integer[],
+  -- Microseconds. `rest` is the total less the phases.
+  dns           integer[],
+  connect       integer[],
+  tls           integer[],
+  ttfb          integer[],
+  rest          integer[],
+  -- Texts of the day; errors, causes and details are positions in it.
+  texts         text[],
+  errors        integer[],
+  causes        integer[],
+  details       integer[],
+  primary key (target_id, day, region)
+);
+create index results_packed_by_day on results_packed using brin (day);
+
+-- Results of packed days that arrived later, until the job `pack` merges them; and those that no array can hold.
+create table results_late (like results including all);
+
+-- Progress of the job `pack`. Without a row nothing is packed.
+create table pack_progress (
+  only_row  boolean primary key default true check (only_row),
+  -- The oldest day that may have results.
+  first_day date not null,
+  -- Results of earlier days go to results_late.
+  sealed_to date not null,
+  -- Results of earlier days are read from results_packed and results_late.
+  packed_to date not null,
+  -- When packed_to was written; the partition of the day is dropped a while later.
+  packed_at timestamptz not null
+);
+
 -- Hours to sum up again: a result that arrives after the end of its hour marks it.
 create table rollup_dirty (
   target_id uuid not null,

@@ -2,7 +2,6 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import { hourMs, minuteMs } from "@statusmesh/shared/time";
-import type { Sql } from "postgres";
 import { ensureBuiltInAgent } from "./monitoring/agents/service.ts";
 import { createApp } from "./app.ts";
 import { bootstrap, type Bootstrapped } from "./access/auth/service.ts";
@@ -13,15 +12,16 @@ import { migrate } from "./platform/db/migrate.ts";
 import { watchDatabase } from "./platform/db/watch.ts";
 import { openHub } from "./platform/db/notify.ts";
 import { openRedis } from "./platform/db/redis.ts";
-import { ensurePartitions } from "./platform/db/partitions.ts";
 import { openCounter } from "./platform/http/counter.ts";
 import { startDatabaseNotices } from "./operator/database-notices.ts";
-import { keepPartitions, dropOldRollups } from "./monitoring/results/retention.ts";
+import { dayPreparer, keepPartitions } from "./monitoring/results/keep-partitions.ts";
 import { nightly } from "./operator/nightly.ts";
 import { notifyOperator } from "./operator/operator-notices.ts";
 import { followMaintenance, isMaintenanceDue } from "./alerting/incidents/engine.ts";
 import { generateOccurrences } from "./alerting/maintenance/engine.ts";
 import { areRemindersDue, sendReminders } from "./alerting/incidents/reminders.ts";
+import { pack } from "./monitoring/results/pack.ts";
+import { dropOldRollups } from "./monitoring/results/retention.ts";
 import { rollUp } from "./monitoring/results/rollup.ts";
 import { mailChannelFailures } from "./alerting/deliveries/channel-failures.ts";
 import { heartbeatJob } from "./operator/heartbeat.ts";
@@ -101,6 +101,7 @@ const periodicJobs = (deliverer: Deliverer, webhooks: WebhookSender): Job[] => [
   { name: "channel-failures", everyMs: minuteMs, run: mailChannelFailures },
   { name: "operator-notices", everyMs: 15_000, run: notifyOperator },
   { name: "rollup", everyMs: minuteMs, run: rollUp },
+  { name: "pack", everyMs: 600_000, run: pack },
   { name: "partitions", everyMs: hourMs, run: keepPartitions },
   { name: "retention", everyMs: hourMs, run: dropOldRollups },
   { name: "custom-domains", everyMs: 600_000, run: recheckDomains },
@@ -132,7 +133,7 @@ async function run(
   const hub = openHub(direct, log);
   const watch = watchDatabase({ pool: sql, direct, log, clock }, { statementMs: config.database.statement_timeout_ms });
   startDatabaseNotices(system, watch, draining.signal);
-  const ingest = openIngest(preparer(sql), metrics?.seen.batch);
+  const ingest = openIngest(dayPreparer(sql), metrics?.seen.batch);
   metrics?.seen.watchQueue(ingest.load);
   const redis = config.redis.url === "" ? null : await openRedis(config.redis.url, log);
   metrics?.seen.watchSharedLimits(() => redis?.client.isReady ?? false);
@@ -213,16 +214,4 @@ async function openConfiguredMetrics(system: System): Promise<ServedMetrics | nu
     throw cannotListen(error, bind, "server.metrics_bind");
   });
   return { seen, port };
-}
-
-/** Creates missing partitions; remembers those that exist. */
-function preparer(sql: Sql): (days: readonly string[]) => Promise<void> {
-  const ready = new Set<string>();
-  return async (days) => {
-    for (const day of days) {
-      if (ready.has(day)) continue;
-      await ensurePartitions(sql, new Date(day), new Date(day));
-      ready.add(day);
-    }
-  };
 }

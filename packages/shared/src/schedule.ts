@@ -34,12 +34,17 @@ export function slotAtOrAfter(fromMs: number, phase: number, intervalMs: number)
   return Math.ceil((fromMs - phase) / intervalMs) * intervalMs + phase;
 }
 
+/** Step of {@link jitterMs}: 2^32 divided by the golden ratio. Its multiples fill the range evenly. */
+export const jitterStep = 0x9e37_79b1;
+
 /**
  * How long after its slot a run starts, in ms: 0 to `jitterPct` percent of the interval, the same for the same slot on
- * every machine. The result keeps the slot as `scheduled_at`; only the start moves.
+ * every machine. The result keeps the slot as `scheduled_at`; only the start moves. Plain arithmetic, because packed
+ * results leave the jitter out and the database computes it again (monitoring/results/pack-queries.ts).
  */
 export function jitterMs(targetId: string, slotMs: number, intervalMs: number, jitterPct: number): number {
-  return Math.floor((hash32(`${targetId}@${slotMs}`) / 0x1_0000_0000) * intervalMs * (jitterPct / 100));
+  const share = (hash32(targetId) + Math.imul(Math.floor(slotMs / intervalMs), jitterStep)) >>> 0;
+  return Math.floor((share / 0x1_0000_0000) * intervalMs * (jitterPct / 100));
 }
 
 /**

@@ -38,6 +38,7 @@ const columnsOf = async (sql: Db): Promise<Column[]> =>
 function valueOf({ table, name, type, allowed }: Column): string {
   const text = `${table}-${name}`.replaceAll("_", "-");
   if (allowed !== null) return `'${allowed}'`;
+  if (/int.*\[\]$/.test(type)) return `array[1]::${type}`;
   if (type.endsWith("[]")) return type === "uuid[]" ? "array[gen_random_uuid()]" : `array['${text}']::${type}`;
   switch (type) {
     case "uuid":

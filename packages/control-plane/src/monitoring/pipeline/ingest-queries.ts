@@ -1,6 +1,6 @@
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { EvidenceTarget } from "../../alerting/incidents/engine.ts";
-import { intervalsOf } from "../results/engine.ts";
+import { intervalsOf, runs } from "../results/engine.ts";
 import type { AdmittedResult, ScheduledTarget } from "./admission.ts";
 
 /** A target that results of a region belong to. */
@@ -24,33 +24,45 @@ export async function selectProbedTargets(sql: Db, ids: readonly string[], regio
     where t.id = any(${arrayOf(ids)}::uuid[])`;
 }
 
-/** Inserts the results and returns the new ones. Without `mayExist` all of them must be new. */
+/**
+ * Inserts the results and returns the new ones. Without `mayExist` all of them must be new. `sealed` are results of
+ * packed days.
+ */
 export async function insertResults(
   sql: Db,
   region: string,
   batch: readonly AdmittedResult[],
-  mayExist: boolean,
+  { mayExist, sealed }: { mayExist: boolean; sealed: boolean },
 ): Promise<AdmittedResult[]> {
   if (batch.length === 0) return [];
   const column = (of: (result: AdmittedResult) => string | number | boolean | null): string => arrayOf(batch.map(of));
   // The keys are returned only when there were duplicates, which are rare.
   const times = (of: (result: AdmittedResult) => number) =>
     sql`${column((result) => new Date(of(result)).toISOString())}::timestamptz[]`;
+  // Whole microseconds, which packed results store.
+  const ms = (of: (result: AdmittedResult) => number | null) =>
+    sql`${column((result) => {
+      const value = of(result);
+      return value === null ? null : Math.round(value * 1000) / 1000;
+    })}::real[]`;
+  const slot = { target: sql`u.target_id`, from: sql`u.scheduled_at`, to: sql`u.scheduled_at + interval '1 ms'` };
+  const stored = sql`select from ${runs(sql, slot, [])} r where r.region = ${region}`;
   const details = batch.map((r) => (r.details == null ? null : JSON.stringify(r.details)));
   const columns = sql`target_id, scheduled_at, "timestamp", status, skip, recheck, error, http_status, response_size,
     dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, cause`;
   const [inserted] = await sql<{ stored: number; keys: string[] | null }[]>`
     with inserted as (
-      insert into results (${columns}, region, details)
+      ${sealed ? sql`insert into results_late` : sql`insert into results`} (${columns}, region, details)
       select ${columns}, ${region}, details::jsonb
       from unnest(${column((r) => r.target_id)}::uuid[], ${times((r) => r.scheduled_at)}, ${times((r) => r.timestamp)},
         ${column((r) => r.status)}::text[], ${column((r) => r.skip)}::boolean[],
         ${column((r) => r.recheck === true)}::boolean[], ${batch.map((r) => r.error)}::text[],
         ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
-        ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[],
-        ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[],
+        ${ms((r) => r.dns_ms)}, ${ms((r) => r.connect_ms)}, ${ms((r) => r.tls_ms)}, ${ms((r) => r.ttfb_ms)},
+        ${ms((r) => r.total_ms)},
         ${batch.map((r) => r.cause?.error ?? null)}::text[], ${details}::text[]) as u (${columns}, details)
-      ${mayExist ? sql`on conflict do nothing` : sql``}
+      ${sealed ? sql`where not exists (${stored})` : sql``}
+      ${sealed || mayExist ? sql`on conflict do nothing` : sql``}
       returning target_id, scheduled_at)
     select count(*)::int as stored, case when count(*) < ${batch.length}
       then array_agg(target_id || '/' || (extract(epoch from scheduled_at) * 1000)::bigint) end as keys

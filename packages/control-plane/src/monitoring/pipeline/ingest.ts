@@ -14,7 +14,14 @@ import {
   needsRecheck,
 } from "../../alerting/incidents/engine.ts";
 import type { Db } from "../../platform/db/sql.ts";
-import { countForOrgs, keepCertificates, keepDetails, withOwnDetails } from "../results/engine.ts";
+import {
+  countForOrgs,
+  keepCertificates,
+  keepDetails,
+  lockSealing,
+  oldAfterMs,
+  withOwnDetails,
+} from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
 import { type AdmittedResult, type Drops, fittingOf, openDropLog, timelyOf } from "./admission.ts";
 import { type BatchWatch, type IngestLoad, openLoad } from "./load.ts";
@@ -135,12 +142,15 @@ async function ingestResults(
     const mine = (await fittingOf(sql, ctx.region, batch, assignedTo, drops)).map((result) =>
       withOwnDetails(assignedTo(result.target_id)!.kind, result),
     );
-    const stored = await insertResults(
-      sql,
-      ctx.region,
-      mine,
-      mayExist || mayHaveDuplicates(evidence, ctx.region, mine),
-    );
+    const late = await sealedOf(sql, ctx.clock.now(), mine);
+    const recent = mine.filter((result) => !late.has(result));
+    const stored = [
+      ...(await insertResults(sql, ctx.region, recent, {
+        mayExist: mayExist || mayHaveDuplicates(evidence, ctx.region, recent),
+        sealed: false,
+      })),
+      ...(await insertResults(sql, ctx.region, [...late], { mayExist: true, sealed: true })),
+    ];
     if (stored.length > 0) await writeDerived(sql, ctx.clock.now(), (id) => evidence.get(id)!.target, stored);
     const changes = addToEvidence(ctx, evidence, stored);
     const reply = {
@@ -154,6 +164,14 @@ async function ingestResults(
     };
     return { changes, result: { reply, captured: capturedOf(ctx.region, evidence, stored, changes) } };
   });
+}
+
+/** The results of days that are sealed. Until the transaction ends no other day is. */
+async function sealedOf(sql: Db, now: number, results: readonly AdmittedResult[]): Promise<Set<AdmittedResult>> {
+  const old = results.filter(({ scheduled_at: slot }) => (Math.floor(slot / dayMs) + 1) * dayMs < now - oldAfterMs);
+  if (old.length === 0) return new Set();
+  const to = (await lockSealing(sql))?.getTime() ?? -Infinity;
+  return new Set(old.filter(({ scheduled_at: slot }) => slot < to));
 }
 
 /** The responses of failing runs that are evidence, with the start of the streak of their target in the region. */

@@ -1,8 +1,9 @@
 import type { Fragment } from "postgres";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
-import { type ResultTarget, summed, unsummed } from "./queries.ts";
+import { type ResultTarget, runsOf, summed, unsummed } from "./queries.ts";
 import type { Range } from "./range.ts";
+import { runs } from "./runs-queries.ts";
 
 /** The columns of changes_hourly in table order, without the target. */
 export const changeColumns = (sql: Db) => sql`hour, region, results, changes, failing`;
@@ -45,8 +46,7 @@ export const changesOfRuns = (sql: Db, target: Fragment, from: Fragment, to: Fra
         from (
           select date_trunc('hour', r.scheduled_at) as hour, r.region, r.scheduled_at, r."timestamp", r.status,
             r.status = 'up' as up, not r.skip and r.status <> 'degraded' as counts
-          from results r
-          where r.target_id = ${target} and r.scheduled_at >= ${from} and r.scheduled_at < ${to}
+          from ${runs(sql, { target, from, to }, ["timestamp", "status", "skip"])} r
         ) u
         window stretches as (partition by u.region, u.hour, u.counts order by u.scheduled_at)
       ) c
@@ -132,16 +132,17 @@ export async function selectFailingAt(sql: Db, target: ResultTarget, hour: Date)
 export async function selectErrors(
   sql: Db,
   target: ResultTarget,
-  runs: readonly { region: string; slotMs: number }[],
+  failed: readonly { region: string; slotMs: number }[],
 ): Promise<(string | null)[]> {
   const rows = await sql<{ error: string | null }[]>`
     select coalesce(r.cause, r.error) as error
-    from unnest(${arrayOf(runs.map(({ slotMs }) => new Date(slotMs).toISOString()))}::timestamptz[],
-      ${arrayOf(runs.map(({ region }) => region))}::text[]) with ordinality as u (slot, region, n)
-    left join lateral (
-      select r.cause, r.error from results r
-      where r.target_id = ${target.id} and r.scheduled_at = u.slot and r.region = u.region limit 1
-    ) r on true
+    from unnest(${arrayOf(failed.map(({ slotMs }) => new Date(slotMs).toISOString()))}::timestamptz[],
+      ${arrayOf(failed.map(({ region }) => region))}::text[]) with ordinality as u (slot, region, n)
+    left join lateral (select r.cause, r.error from ${runs(
+      sql,
+      { target: sql`${target.id}::uuid`, from: sql`u.slot`, to: sql`u.slot + interval '1 ms'` },
+      ["cause", "error"],
+    )} r where r.region = u.region limit 1) r on true
     order by u.n`;
   return rows.map(({ error }) => error);
 }
@@ -157,10 +158,9 @@ export async function countByHour(sql: Db, orgId: string, target: ResultTarget, 
       select n.results
       from (${unsummed(sql, target, { hours, runs: [] })}) as part ("from", "to")
       cross join lateral (
-        select count(*) as results from results r
-        where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
-          and r.scheduled_at >= part."from" and r.scheduled_at < part."to"
-          and (${region}::text is null or r.region = ${region})
+        select count(*) as results
+        from ${runsOf(sql, orgId, target, { from: sql`part."from"`, to: sql`part."to"` }, [])} r
+        where ${region}::text is null or r.region = ${region}
       ) n
     ) c`;
   return row!.count;

@@ -4,6 +4,11 @@ import type { Range } from "./range.ts";
 /** Retention of raw results, days. */
 export const resultDays = 90;
 
+/** A day is packed this long after its end. Most results of agents that were offline have arrived by then. */
+export const packAfterMs = 3 * hourMs;
+/** Results of days that ended longer ago than this may meet a sealed day; less than {@link packAfterMs} by an hour. */
+export const oldAfterMs = 2 * hourMs;
+
 /** From this length on ranges are answered by the hour: one of 60 slices is an hour. */
 const longMs = 60 * hourMs;
 

@@ -15,12 +15,13 @@ export async function insertLateHours(sql: Db, marks: readonly { targetId: strin
 }
 
 /**
- * Start of the oldest day with a partition; null for none. Ingest drops and counts results of earlier slots, because
+ * Start of the oldest day that takes results; null for none. Ingest drops and counts results of earlier slots, because
  * the insert would fail for the whole batch.
  */
 export async function oldestAcceptable(sql: Db): Promise<Date | null> {
   const [row] = await sql<{ day: Date | null }[]>`
-    select substring(min(c.relname) from '[0-9]{8}$')::date::timestamp at time zone 'UTC' as day
+    select coalesce((select p.first_day from pack_progress p), substring(min(c.relname) from '[0-9]{8}$')::date)
+      ::timestamp at time zone 'UTC' as day
     from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = 'results'::regclass and not i.inhdetachpending`;
   return row?.day ?? null;

@@ -1,8 +1,9 @@
 import type { Fragment } from "postgres";
 import type { Db } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
-import { type ResultTarget, rowsOf, summed, unsummed } from "./queries.ts";
+import { type ResultTarget, rowsOf, runsOf, summed, unsummed } from "./queries.ts";
 import type { Range } from "./range.ts";
+import { runs } from "./runs-queries.ts";
 import { lastBucket, least, logGrowth } from "./sketch.ts";
 
 /** One slice of latency. Percentiles and means in ms; a mean is null when no run had the phase. */
@@ -41,7 +42,7 @@ export async function selectLatency(
       avg(r.total_ms) as avg, avg(r.dns_ms) as dns, avg(r.connect_ms) as connect, avg(r.tls_ms) as tls,
         avg(r.ttfb_ms) as ttfb,
       count(*)::int as samples
-    ${rowsOf(sql, orgId, target, range, region)}
+    ${rowsOf(sql, orgId, target, range, region, latencyOf)}
       and not r.skip and not r.recheck and r.status in ('up', 'degraded') and r.total_ms is not null
     group by 1, 2
     order by 1, 2`;
@@ -67,6 +68,9 @@ export interface LatencySliceRow {
   /** The sketches of the hours (sketch.ts), each after its length as a 4-byte integer, big-endian. */
   sketches: Buffer;
 }
+
+/** Columns of runs that latency is made of. */
+const latencyOf = ["status", "skip", "recheck", "total_ms", "dns_ms", "connect_ms", "tls_ms", "ttfb_ms"] as const;
 
 /** LEB128 of a number below 2^14. */
 const varint = (sql: Db, n: Fragment) =>
@@ -95,9 +99,8 @@ export const latencyOfRuns = (sql: Db, target: Fragment, from: Fragment, to: Fra
         count(*)::int as samples, sum(r.total_ms::float8) as total, sum(r.dns_ms::float8) as dns,
           sum(r.connect_ms::float8) as connect, sum(r.tls_ms::float8) as tls, sum(r.ttfb_ms::float8) as ttfb,
         count(r.dns_ms) as dns_n, count(r.connect_ms) as connect_n, count(r.tls_ms) as tls_n, count(r.ttfb_ms) as ttfb_n
-      from results r
-      where r.target_id = ${target} and r.scheduled_at >= ${from} and r.scheduled_at < ${to} and not r.skip
-        and not r.recheck and r.status in ('up', 'degraded') and r.total_ms is not null
+      from ${runs(sql, { target, from, to }, latencyOf)} r
+      where not r.skip and not r.recheck and r.status in ('up', 'degraded') and r.total_ms is not null
       group by 1, 2, 3
     ) g
   ) s
@@ -131,7 +134,8 @@ export async function selectLatencySlices(
   const own = sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})`;
   return await sql<LatencySliceRow[]>`
     select case when ${byRegion} then h.region else '' end as region,
-      greatest(${firstSecs}::float8, floor(extract(epoch from h.hour) / ${bucketSecs}::int) * ${bucketSecs}::int)::float8
+      greatest(${firstSecs}::float8,
+        floor(extract(epoch from h.hour) / ${bucketSecs}::int) * ${bucketSecs}::int)::float8
         as t,
       sum(h.samples)::int as samples, sum(h.total_sum) as total_sum, sum(h.dns_sum) as dns_sum,
       sum(h.connect_sum) as connect_sum, sum(h.tls_sum) as tls_sum, sum(h.ttfb_sum) as ttfb_sum,
@@ -156,9 +160,9 @@ export async function selectRegions(sql: Db, orgId: string, target: ResultTarget
     select n.region
     from (${unsummed(sql, target, sources)}) as part ("from", "to")
     cross join lateral (
-      select distinct r.region from results r
-      where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
-        and r.scheduled_at >= part."from" and r.scheduled_at < part."to" and not r.skip and not r.recheck
+      select distinct r.region
+      from ${runsOf(sql, orgId, target, { from: sql`part."from"`, to: sql`part."to"` }, ["skip", "recheck"])} r
+      where not r.skip and not r.recheck
     ) n
     order by 1`;
   return rows.map(({ region }) => region);

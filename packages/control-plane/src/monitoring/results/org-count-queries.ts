@@ -2,6 +2,7 @@ import { dayMs, hourMs, secondMs } from "@statusmesh/shared/time";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { hourOf } from "./late.ts";
 import type { Counts } from "./queries.ts";
+import { runs } from "./runs-queries.ts";
 
 /** Slots this much older than a day are read: the longest delay of a run (shared/schedule.ts), plus margin. */
 const longestDelayMs = 2 * dayMs + hourMs;
@@ -53,9 +54,16 @@ const runsSince = (sql: Db, from: Date) => sql`
   select date_trunc('second', r."timestamp") as at, count(*) filter (where r.status = 'up') as up,
     count(*) filter (where r.status = 'down') as down, count(*) filter (where r.status = 'degraded') as degraded,
     count(*) filter (where r.status = 'error') as error
-  from results r
-  where r.target_id = d.target_id and r.scheduled_at >= ${new Date(from.getTime() - longestDelayMs)}
-    and r."timestamp" >= ${from} and not r.skip and not r.recheck
+  from ${runs(
+    sql,
+    {
+      target: sql`d.target_id`,
+      from: sql`${new Date(from.getTime() - longestDelayMs)}::timestamptz`,
+      to: sql`'infinity'::timestamptz`,
+    },
+    ["timestamp", "status", "skip", "recheck"],
+  )} r
+  where r."timestamp" >= ${from} and not r.skip and not r.recheck
   group by 1`;
 
 /**

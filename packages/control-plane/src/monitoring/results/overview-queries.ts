@@ -1,6 +1,7 @@
 import { throttledByCap } from "@statusmesh/shared/result";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { type Counts, slackMs } from "./queries.ts";
+import { runs } from "./runs-queries.ts";
 import type { Range } from "./range.ts";
 
 /** The targets whose newest result was throttled by the limit per host. */
@@ -8,9 +9,16 @@ export async function selectThrottled(sql: Db, orgId: string, targetIds: readonl
   const rows = await sql<{ id: string }[]>`
     select t.id from targets t join target_states s on s.target_id = t.id
     cross join lateral (
-      select r.skip, r.error from results r
-      where r.target_id = t.id and r.scheduled_at <= s.last_result_at + interval '10 minutes'
-        and r.scheduled_at >= s.last_result_at - make_interval(secs => t.interval_secs) - interval '10 minutes'
+      select r.skip, r.error
+      from ${runs(
+        sql,
+        {
+          target: sql`t.id`,
+          from: sql`s.last_result_at - make_interval(secs => t.interval_secs) - interval '10 minutes'`,
+          to: sql`s.last_result_at + interval '10 minutes'`,
+        },
+        ["skip", "error"],
+      )} r
       order by r.scheduled_at desc limit 1
     ) newest
     where t.org_id = ${orgId} and t.id = any(${arrayOf(targetIds)}::uuid[]) and newest.skip
@@ -47,9 +55,12 @@ export async function selectSlices(
         case when bool_or(r.status in ('down', 'error')) then 'down'
           when bool_or(r.status = 'degraded') then 'degraded' else 'up' end as status,
         percentile_cont(0.95) within group (order by r.total_ms) filter (where r.status in ('up', 'degraded')) as p95
-      from results r
-      where r.target_id = t.id and r.scheduled_at >= ${range.from} and r.scheduled_at < ${range.to} and not r.skip
-        and not r.recheck
+      from ${runs(
+        sql,
+        { target: sql`t.id`, from: sql`${range.from}::timestamptz`, to: sql`${range.to}::timestamptz` },
+        ["status", "skip", "recheck", "total_ms"],
+      )} r
+      where not r.skip and not r.recheck
       group by 1
     ) h
     where t.org_id = ${orgId} and t.id = any(${targetIds as string[]}::uuid[])`;
@@ -84,11 +95,16 @@ export async function selectDays(
       select (r.scheduled_at at time zone 'UTC')::date as day, count(*) filter (where r.status = 'up') as up,
         count(*) filter (where r.status = 'down') as down,
         count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
-      from results r
-      where r.target_id = t.id and not r.skip and not r.recheck
-        and r.scheduled_at >= greatest((select p.next_hour
-          from rollup_progress p), ${`${firstDay}T00:00:00Z`}::timestamptz)
-        and r.scheduled_at < ${new Date(now.getTime() + slackMs)}
+      from ${runs(
+        sql,
+        {
+          target: sql`t.id`,
+          from: sql`greatest((select p.next_hour from rollup_progress p), ${`${firstDay}T00:00:00Z`}::timestamptz)`,
+          to: sql`${new Date(now.getTime() + slackMs)}::timestamptz`,
+        },
+        ["status", "skip", "recheck"],
+      )} r
+      where not r.skip and not r.recheck
       group by 1
     ) d
     where t.org_id = ${orgId} and t.id = any(${targetIds as string[]}::uuid[])

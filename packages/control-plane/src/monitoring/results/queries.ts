@@ -2,10 +2,12 @@ import type { ResultDetails } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { longestDelayMs } from "@statusmesh/shared/schedule";
 import { minuteMs } from "@statusmesh/shared/time";
+import type { Fragment } from "postgres";
 import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
 import { intervalsOf } from "./issued-slot-queries.ts";
 import type { Range } from "./range.ts";
+import { type RunColumn, runs, startOfMost } from "./runs-queries.ts";
 
 /** A target for result queries: longest distance of its slots, and its rolled-up hours. */
 export interface ResultTarget {
@@ -31,17 +33,42 @@ export const slackMs = 6 * minuteMs;
 /** Maximum time from a slot to its run, ms. */
 export const delayMs = (target: ResultTarget): number => longestDelayMs(target.longest_interval_secs * 1000) + slackMs;
 
+/** Runs of the target by slot; between names of columns, or times. */
+export const runsOf = (
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  { from, to, days }: { from: Fragment | Date; to: Fragment | Date; days?: Fragment | undefined },
+  columns: readonly RunColumn[],
+) => {
+  const time = (at: Fragment | Date) => (at instanceof Date ? sql`${at}::timestamptz` : at);
+  const own = sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})`;
+  return runs(sql, { target: own, from: time(from), to: time(to), days }, columns);
+};
+
 /**
- * Rows of the target whose time is in the range. Partitions and the primary key go by slot, so the slot is bounded
- * too, by the rule of ingest (`scheduleViolation` in schedule.ts).
+ * Runs of the target whose time is in the range. Results are found by slot, so the slot is bounded too, by the rule of
+ * ingest (`scheduleViolation` in schedule.ts).
  */
-export const rowsOf = (sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null) => sql`
-  from results r
-  where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
-    and r.scheduled_at >= ${new Date(range.from.getTime() - delayMs(target))}
-    and r.scheduled_at < ${new Date(range.to.getTime() + slackMs)}
-    and r."timestamp" >= ${range.from} and r."timestamp" < ${range.to}
-    and (${region}::text is null or r.region = ${region})`;
+export const rowsOf = (
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  region: string | null,
+  columns: readonly RunColumn[],
+  days?: Fragment,
+) => {
+  const slots = {
+    from: new Date(range.from.getTime() - delayMs(target)),
+    to: new Date(range.to.getTime() + slackMs),
+    days,
+  };
+  return sql`
+    from ${runsOf(sql, orgId, target, slots, ["timestamp", ...columns])} r
+    where r."timestamp" >= ${range.from} and r."timestamp" < ${range.to}
+      and (${region}::text is null or r.region = ${region})`;
+};
 
 export interface ResultRow {
   target_id: string;
@@ -66,12 +93,23 @@ export const surelyIn = (target: ResultTarget, range: Range): Range => ({
   to: new Date(range.to.getTime() - delayMs(target)),
 });
 
-/** Index entries of the target whose slot is certainly in the range. */
+/** Runs of the target whose slot is certainly in the range. */
 const slotsOf = (sql: Db, orgId: string, target: ResultTarget, inner: Range, region: string | null) => sql`
-  from results r
-  where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
-    and r.scheduled_at >= ${inner.from} and r.scheduled_at < ${inner.to}
-      and (${region}::text is null or r.region = ${region})`;
+  from ${runsOf(sql, orgId, target, inner, [])} r where (${region}::text is null or r.region = ${region})`;
+
+const resultColumns = [
+  "status",
+  "error",
+  "http_status",
+  "response_size",
+  "dns_ms",
+  "connect_ms",
+  "tls_ms",
+  "ttfb_ms",
+  "total_ms",
+  "details",
+  "recheck",
+] as const;
 
 /**
  * One page of results, newest first. They are ordered by the time of the run and found by slot: once the page is full,
@@ -88,11 +126,18 @@ export async function selectResults(
   offset: number,
 ): Promise<ResultRow[]> {
   const depth = offset + limit - 1;
-  const slots = slotsOf(sql, orgId, target, surelyIn(target, range), region);
+  const inner = surelyIn(target, range);
+  // Of packed days only those that can be on the page.
+  const since = Math.max(
+    inner.from.getTime(),
+    (await startOfMost(sql, target.id, inner.to, region, depth))?.getTime() ?? -Infinity,
+  );
+  const slots = slotsOf(sql, orgId, target, { from: new Date(since), to: inner.to }, region);
+  const from = new Date(Math.max(range.from.getTime(), since - delayMs(target) - slackMs));
   return await inPortions(sql<ResultRow[]>`
     select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size,
       r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.recheck
-    ${rowsOf(sql, orgId, target, range, region)}
+    ${rowsOf(sql, orgId, target, { from, to: range.to }, region, resultColumns)}
       and r.scheduled_at >= coalesce(
         (select r.scheduled_at ${slots} order by r.scheduled_at desc limit 1 offset ${depth}), '-infinity')
         - ${`${(delayMs(target) + slackMs) / 1000} s`}::interval
@@ -108,9 +153,11 @@ export async function selectFailures(
   range: Range,
   limit: number,
 ): Promise<Pick<ResultRow, "region" | "timestamp" | "status" | "error" | "http_status">[]> {
+  const columns = ["status", "error", "http_status", "skip", "recheck"] as const;
   return await sql<Pick<ResultRow, "region" | "timestamp" | "status" | "error" | "http_status">[]>`
     select r.region, r."timestamp", r.status, r.error, r.http_status
-    ${rowsOf(sql, orgId, target, range, null)} and r.status <> 'up' and not r.skip and not r.recheck
+    ${rowsOf(sql, orgId, target, range, null, columns, sql`packed.up < packed.runs`)}
+      and r.status <> 'up' and not r.skip and not r.recheck
     order by r."timestamp" desc, r.scheduled_at desc, r.region limit ${limit}`;
 }
 
@@ -130,8 +177,8 @@ export async function countResults(
   const [row] = await sql<{ count: number }[]>`
     select ((select count(*) ${slotsOf(sql, orgId, target, { from: inner.from, to: except.from }, region)})
       + (select count(*) ${slotsOf(sql, orgId, target, { from: except.to, to: inner.to }, region)})
-      + (select count(*) ${rowsOf(sql, orgId, target, range, region)} and r.scheduled_at < ${inner.from})
-      + (select count(*) ${rowsOf(sql, orgId, target, range, region)} and r.scheduled_at >= ${inner.from}
+      + (select count(*) ${rowsOf(sql, orgId, target, range, region, [])} and r.scheduled_at < ${inner.from})
+      + (select count(*) ${rowsOf(sql, orgId, target, range, region, [])} and r.scheduled_at >= ${inner.from}
         and r.scheduled_at >= ${inner.to}))::int as count`;
   return row!.count;
 }
@@ -155,7 +202,7 @@ export async function countStatuses(
     select count(*) filter (where r.status = 'up')::int as up, count(*) filter (where r.status = 'down')::int as down,
       count(*) filter (where r.status = 'degraded')::int as degraded,
         count(*) filter (where r.status = 'error')::int as error
-    ${rowsOf(sql, orgId, target, range, region)} and not r.skip and not r.recheck`;
+    ${rowsOf(sql, orgId, target, range, region, ["status", "skip", "recheck"])} and not r.skip and not r.recheck`;
   return row!;
 }
 
@@ -178,6 +225,8 @@ export const summed = (sql: Db, orgId: string, target: ResultTarget, { hours }: 
   and (${region}::text is null or h.region = ${region})
   and not exists (select from rollup_dirty d where d.target_id = h.target_id and d.hour = h.hour)`;
 
+const evidence = ["status", "skip", "recheck"] as const;
+
 /** {@link countStatuses} by slot, by the hour where rolled up: 90 days are 2,160 rows per region instead of 130,000. */
 export async function countStatusesByHour(
   sql: Db,
@@ -198,10 +247,8 @@ export async function countStatusesByHour(
       cross join lateral (
         select count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
           count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
-        from results r
-        where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
-          and r.scheduled_at >= part."from" and r.scheduled_at < part."to"
-          and (${region}::text is null or r.region = ${region}) and not r.skip and not r.recheck
+        from ${runsOf(sql, orgId, target, { from: sql`part."from"`, to: sql`part."to"` }, evidence)} r
+        where (${region}::text is null or r.region = ${region}) and not r.skip and not r.recheck
       ) n
     ) c`;
   return row!;

@@ -1,5 +1,6 @@
 import type { Fragment } from "postgres";
 import type { Db } from "../../platform/db/sql.ts";
+import { runs } from "./runs-queries.ts";
 import { changeColumns, changesOfRuns, latencyColumns, latencyOfRuns } from "./engine.ts";
 
 /** Writes where the rollup begins, unless it has begun. */
@@ -21,13 +22,18 @@ export async function writeProgress(sql: Db, nextHour: Date): Promise<void> {
   await sql`update rollup_progress set next_hour = ${nextHour}`;
 }
 
+/** The next hour to count; null before the rollup began. */
+export async function selectNextHour(sql: Db): Promise<Date | null> {
+  const [row] = await sql<{ next_hour: Date }[]>`select next_hour from rollup_progress`;
+  return row?.next_hour ?? null;
+}
+
 /** The runs of one target in one hour by region; for a lateral join. Only runs that are evidence count. */
 const hourOfRuns = (sql: Db, target: Fragment, hour: Fragment) => sql`
   select r.region, count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
     count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
-  from results r
-  where r.target_id = ${target} and r.scheduled_at >= ${hour} and r.scheduled_at < ${hour} + interval '1 hour'
-    and not r.skip and not r.recheck
+  from ${runs(sql, { target, from: hour, to: sql`${hour} + interval '1 hour'` }, ["status", "skip", "recheck"])} r
+  where not r.skip and not r.recheck
   group by r.region`;
 
 /** The hours of one target in one UTC day; for a lateral join. No row without hours. */
@@ -186,4 +192,6 @@ export async function deleteCountsOfDeleted(sql: Db): Promise<void> {
   await sql`delete from changes_hourly c using deleted_targets d where c.target_id = d.target_id`;
   await sql`delete from results_daily s using deleted_targets d where s.target_id = d.target_id`;
   await sql`delete from rollup_dirty m using deleted_targets d where m.target_id = d.target_id`;
+  await sql`delete from results_packed p using deleted_targets d where p.target_id = d.target_id`;
+  await sql`delete from results_late l using deleted_targets d where l.target_id = d.target_id`;
 }

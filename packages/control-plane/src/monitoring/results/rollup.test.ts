@@ -5,7 +5,8 @@ import { day, hour, minute, noon } from "../../testing/clock.ts";
 import { addResults, newTarget, type SceneResult } from "../../testing/scene.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { dailyCounts, hourOf, markLate, oldestAcceptable } from "./service.ts";
-import { keepPartitions, dropOldRollups } from "./retention.ts";
+import { keepPartitions } from "./keep-partitions.ts";
+import { dropOldRollups } from "./retention.ts";
 import { rollUp } from "./rollup.ts";
 
 const { sql, pool, clock, system } = await openWorld(t);

@@ -26,6 +26,7 @@ export { parseRange };
 export { probedSpans } from "./probed.ts";
 export { type Beat, type BeatKind, beatKinds, readBeats } from "./beats.ts";
 export type { Counts } from "./queries.ts";
+export { runs } from "./runs-queries.ts";
 
 /** From this offset on whole hours are skipped by their counts. */
 const deepOffset = 2_000;

@@ -1,3 +1,4 @@
+import { runs } from "../results/service.ts";
 import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
 import { minuteMs } from "@statusmesh/shared/time";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
@@ -44,9 +45,17 @@ const sortKeys: Record<MonitorSort, SortKey> = {
     by: (sql) => sql`l.p95`,
     join: (sql, now) => sql`
       left join lateral (
-        select percentile_cont(0.95) within group (order by r.total_ms) as p95 from results r
-        where r.target_id = t.id and r.scheduled_at >= ${new Date(now.getTime() - p95Minutes * minuteMs)}
-          and r.scheduled_at < ${now} and r.status in ('up', 'degraded') and not r.skip and not r.recheck
+        select percentile_cont(0.95) within group (order by r.total_ms) as p95
+        from ${runs(
+          sql,
+          {
+            target: sql`t.id`,
+            from: sql`${new Date(now.getTime() - p95Minutes * minuteMs)}::timestamptz`,
+            to: sql`${now}::timestamptz`,
+          },
+          ["status", "skip", "recheck", "total_ms"],
+        )} r
+        where r.status in ('up', 'degraded') and not r.skip and not r.recheck
       ) l on true`,
     largestFirst: true,
   },

@@ -14,7 +14,7 @@ import { startEmbedded } from "./embedded.ts";
 import { asStartupError } from "./failures.ts";
 import { migrate } from "./migrate.ts";
 import { openHub } from "./notify.ts";
-import { dropOldPartitions, ensurePartitions } from "./partitions.ts";
+import { dropPartitionsBefore, ensurePartitions } from "./partitions.ts";
 
 const root = fs.mkdtempSync(join(tmpdir(), "sm-database-"));
 // As root the server runs as another user, which must enter the folder.
@@ -283,6 +283,7 @@ t.test("old partitions go without stopping readers, also after an interrupted re
   const { sql } = await emptyDatabase(t);
   await sql.unsafe(resultsTable);
   const now = new Date("2026-11-20T12:00:00Z");
+  const threeDaysAgo = new Date("2026-11-17T12:00:00Z");
   await ensurePartitions(sql, new Date("2026-11-14T00:00:00Z"), now);
   await sql.unsafe("alter table results detach partition results_20261115");
 
@@ -295,13 +296,13 @@ t.test("old partitions go without stopping readers, also after an interrupted re
     await leave;
   });
   await read;
-  const dropping = dropOldPartitions(sql, now, 3);
+  const dropping = dropPartitionsBefore(sql, threeDaysAgo);
   // The detach itself waits for the reader; before that there is nothing to see.
   const waiting = () =>
     sql`select 1 from pg_stat_activity where datname = current_database() and query like '%concurrently'
       and wait_event_type = 'Lock'`;
   await until(async () => (await waiting()).length > 0, "the detach to wait");
-  t.strictSame(await dropOldPartitions(sql, now, 3), [], "a second removal leaves it to the first");
+  t.strictSame(await dropPartitionsBefore(sql, threeDaysAgo), [], "a second removal leaves it to the first");
   await sql`insert into results values (gen_random_uuid(), ${now}, 'x')`;
   t.strictSame([...(await sql`select count(*) as n from results`)], [{ n: 1 }]);
   letLeave();

@@ -5,4 +5,5 @@ export const lockKeys = {
   migrate: 7_340_002,
   makePartitions: 7_340_003,
   dropPartitions: 7_340_004,
+  sealDay: 7_340_005,
 } as const;

@@ -42,12 +42,12 @@ export async function missingPartitions(sql: Sql, from: Date, to: Date): Promise
 }
 
 /**
- * Removes the partitions whose day ended more than `keepDays` days before `now`, and returns their names. Each is
+ * Removes the partitions of UTC days before that of `first`, and returns their names. Each is
  * detached concurrently first, so that reads and inserts of `results` continue. Call it from one job at a time. The
  * next call completes one that was killed.
  */
-export async function dropOldPartitions(sql: Sql, now: Date, keepDays: number): Promise<string[]> {
-  const oldest = partitionName(new Date(now.getTime() - keepDays * dayMs));
+export async function dropPartitionsBefore(sql: Sql, first: Date): Promise<string[]> {
+  const oldest = partitionName(first);
   // Detach concurrently is not allowed in a transaction, and waits for transactions that see the partition.
   const connection = openSession(sql);
   const dropped: string[] = [];

@@ -1,0 +1,234 @@
+import { jitterStep } from "@statusmesh/shared/schedule";
+import type { Fragment } from "postgres";
+import { lockKeys } from "../../platform/db/locks.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { packedTo, type RunColumn, runs } from "./runs-queries.ts";
+
+/** A UTC day, `2026-11-20`. */
+type Day = string;
+
+export interface PackProgress {
+  first_day: Day;
+  sealed_to: Day;
+  packed_to: Day;
+  packed_at: Date;
+}
+
+/** Begins with nothing packed before `firstDay`, unless it has begun. */
+export async function startPacking(sql: Db, firstDay: Day, now: Date): Promise<void> {
+  await sql`
+    insert into pack_progress (first_day, sealed_to, packed_to, packed_at)
+    values (${firstDay}, ${firstDay}, ${firstDay}, ${now}) on conflict do nothing`;
+}
+
+export async function selectProgress(sql: Db): Promise<PackProgress | null> {
+  const [row] = await sql<PackProgress[]>`
+    select first_day::text, sealed_to::text, packed_to::text, packed_at from pack_progress`;
+  return row ?? null;
+}
+
+/**
+ * Keeps the days of results from being sealed until the transaction ends; for ingest of results that are not recent.
+ * Returns the start of the first day that is not sealed; null: none is.
+ */
+export async function lockSealing(sql: Db): Promise<Date | null> {
+  await sql`select pg_advisory_xact_lock_shared(${lockKeys.sealDay})`;
+  const [row] = await sql<{ at: Date }[]>`
+    select sealed_to::timestamp at time zone 'UTC' as at from pack_progress`;
+  return row?.at ?? null;
+}
+
+/** Seals a day: from now on its results go to results_late. Waits for transactions of {@link lockSealing}. */
+export async function sealDay(sql: Db, day: Day): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${lockKeys.sealDay})`;
+  await sql`update pack_progress set sealed_to = ${day}::date + 1 where sealed_to = ${day}`;
+}
+
+/** Every reader that starts after this transaction finds the day in results_packed. */
+export async function finishDay(sql: Db, day: Day, now: Date): Promise<void> {
+  await sql`
+    update pack_progress set packed_to = ${day}::date + 1, packed_at = ${now}
+    where packed_to = ${day} and sealed_to > ${day}`;
+}
+
+/** A target whose results are packed. */
+export interface PackTarget {
+  id: string;
+  interval_ms: number;
+}
+
+/** Targets that may have results, also deleted ones whose results were not counted yet; by id. */
+export async function selectPackTargets(sql: Db): Promise<PackTarget[]> {
+  return await sql<PackTarget[]>`
+    select id, interval_secs * 1000 as interval_ms from targets
+    union
+    select target_id, 60000 from deleted_targets d where not exists (select from targets t where t.id = d.target_id)
+    order by id`;
+}
+
+/** The target of the last slice that was packed of the day; null for none. */
+export async function lastPacked(sql: Db, day: Day): Promise<string | null> {
+  const [row] = await sql<{ id: string | null }[]>`
+    select p.target_id as id from results_packed p where p.day = ${day} order by p.target_id desc limit 1`;
+  return row?.id ?? null;
+}
+
+/** A target with what its jitter is computed from. */
+export interface SeededTarget extends PackTarget {
+  jitter_seed: number;
+}
+
+const allColumns: readonly RunColumn[] = [
+  "timestamp",
+  "status",
+  "skip",
+  "recheck",
+  "error",
+  "cause",
+  "details",
+  "http_status",
+  "response_size",
+  "dns_ms",
+  "connect_ms",
+  "tls_ms",
+  "ttfb_ms",
+  "total_ms",
+];
+
+/** Microseconds as an integer. */
+const us = (sql: Db, ms: Fragment) => sql`(${ms}::float8 * 1000)::int`;
+
+/** True for values that return unchanged from microseconds in 4 bytes: below 2,000 s, with 3 decimals. */
+const fits = (sql: Db) => {
+  const exact = (ms: Fragment) => sql`(${ms} is null or (${ms} < 2000000
+    and ((${ms}::float8 * 1000)::bigint / 1000.0::float8)::real = ${ms}))`;
+  return sql`${exact(sql`r.dns_ms`)} and ${exact(sql`r.connect_ms`)} and ${exact(sql`r.tls_ms`)}
+    and ${exact(sql`r.ttfb_ms`)} and ${exact(sql`r.total_ms`)}`;
+};
+
+const given = (sql: Db, targets: readonly SeededTarget[]) => sql`
+  unnest(${arrayOf(targets.map(({ id }) => id))}::uuid[], ${arrayOf(targets.map((one) => one.interval_ms))}::integer[],
+    ${arrayOf(targets.map((one) => one.jitter_seed))}::bigint[]) as k (id, interval_ms, jitter_seed)`;
+
+/** Rows of results of the day and the targets. */
+const rowsOfDay = (sql: Db, day: Day, targets: readonly SeededTarget[]) => sql`
+  results r join ${given(sql, targets)} on k.id = r.target_id
+  where r.scheduled_at >= ${day}::timestamp at time zone 'UTC'
+    and r.scheduled_at < (${day}::date + 1)::timestamp at time zone 'UTC'`;
+
+/**
+ * Packs the results of some targets of a sealed day, and copies those that no array can hold to results_late. Packing
+ * them again changes nothing.
+ */
+export async function packRows(sql: Db, day: Day, targets: readonly SeededTarget[], jitterPct: number): Promise<void> {
+  await sql`
+    insert into results_late
+    select r.* from ${rowsOfDay(sql, day, targets)} and not (${fits(sql)}) on conflict do nothing`;
+  const rows = sql`select r.*, k.interval_ms, k.jitter_seed from ${rowsOfDay(sql, day, targets)} and ${fits(sql)}`;
+  await sql`${insertPacked(sql, day, jitterPct, rows)} on conflict do nothing`;
+}
+
+/** Number of results of the day that have to be packed, and that are. */
+export async function countPacked(
+  sql: Db,
+  day: Day,
+  targets: readonly SeededTarget[],
+): Promise<{ rows: number; packed: number }> {
+  const [row] = await sql<{ rows: number; packed: number }[]>`
+    select (select count(*) from ${rowsOfDay(sql, day, targets)} and ${fits(sql)})::int as rows,
+      (select coalesce(sum(p.runs), 0) from results_packed p where p.day = ${day})::int as packed`;
+  return row!;
+}
+
+/** Removes what was packed of a day that is not finished. */
+export async function unpackDay(sql: Db, day: Day): Promise<void> {
+  await sql`delete from results_packed where day = ${day} and day >= ${packedTo(sql)}`;
+}
+
+/** Merges late results of one target and packed day; those that no array can hold stay. */
+export async function packLate(sql: Db, day: Day, target: SeededTarget, jitterPct: number): Promise<void> {
+  const from = sql`(${day}::date::timestamp at time zone 'UTC')`;
+  const to = sql`((${day}::date + 1)::timestamp at time zone 'UTC')`;
+  // The rows that are deleted here are still visible to the rest of the statement.
+  const rows = sql`
+    select r.*, ${target.interval_ms}::integer as interval_ms, ${target.jitter_seed}::bigint as jitter_seed
+    from ${runs(sql, { target: sql`${target.id}::uuid`, from, to }, allColumns)} r where ${fits(sql)}`;
+  await sql`
+    with taken as (
+      delete from results_late r where r.target_id = ${target.id} and r.scheduled_at >= ${from}
+        and r.scheduled_at < ${to} and ${fits(sql)})
+    ${insertPacked(sql, day, jitterPct, rows)}
+    on conflict (target_id, day, region) do update set (${packedColumns(sql)}) = (${sql`
+      excluded.runs, excluded.up, excluded.down, excluded.degraded, excluded.error, excluded.first_slot,
+      excluded.interval_ms, excluded.jitter_seed, excluded.jitter_pct, excluded.slots, excluded.delays, excluded.flags,
+      excluded.http_statuses, excluded.sizes, excluded.dns, excluded.connect, excluded.tls, excluded.ttfb,
+      excluded.rest, excluded.texts, excluded.errors, excluded.causes, excluded.details`})`;
+}
+
+/** The late results that can be packed, by target and day; a few of them. */
+export async function selectLateDays(sql: Db, limit: number): Promise<(PackTarget & { day: Day })[]> {
+  return await sql<(PackTarget & { day: Day })[]>`
+    select distinct r.target_id as id, (r.scheduled_at at time zone 'UTC')::date::text as day,
+      coalesce(t.interval_secs * 1000, 60000) as interval_ms
+    from results_late r left join targets t on t.id = r.target_id
+    where r.scheduled_at < ${packedTo(sql)}::timestamp at time zone 'UTC' and ${fits(sql)} limit ${limit}`;
+}
+
+/** Drops packed and late results of days before `day`. */
+export async function dropPackedBefore(sql: Db, day: Day): Promise<void> {
+  await sql`delete from results_packed where day < ${day}`;
+  await sql`delete from results_late where scheduled_at < ${day}::date::timestamp at time zone 'UTC'`;
+}
+
+/** Columns of results_packed without the key, in table order. */
+const packedColumns = (sql: Db) => sql`
+  runs, up, down, degraded, error, first_slot, interval_ms, jitter_seed, jitter_pct, slots, delays, flags,
+  http_statuses, sizes, dns, connect, tls, ttfb, rest, texts, errors, causes, details`;
+
+/**
+ * Inserts rows of results as arrays. `rows` is a query of results with interval_ms and jitter_seed of the target. One
+ * sort serves every array, because all are in the order of the key.
+ */
+function insertPacked(sql: Db, day: Day, jitterPct: number, rows: Fragment): Fragment {
+  const jitter = sql`
+    case when g.recheck then 0 else floor(((g.jitter_seed + g.slot / g.interval_ms * ${jitterStep}::bigint)
+      & 4294967295)::float8 / 4294967296 * g.interval_ms * (${jitterPct}::smallint / 100::float8))::bigint end`;
+  const array = (value: Fragment) => sql`array_agg(${value} order by g.scheduled_at)`;
+  const unlessNull = (value: Fragment) => sql`case when count(${value}) > 0 then ${array(value)} end`;
+  const rest = sql`g.total_us - coalesce(g.dns_us, 0) - coalesce(g.connect_us, 0) - coalesce(g.tls_us, 0)
+    - coalesce(g.ttfb_us, 0)`;
+  const counted = (status: string) =>
+    sql`count(*) filter (where g.status = ${status} and not g.skip and not g.recheck)`;
+  return sql`
+    insert into results_packed (target_id, day, region, ${packedColumns(sql)})
+    with run as materialized (${rows}),
+    dictionary as (
+      select r.target_id, r.region, array_agg(distinct t.text) as texts
+      from run r cross join lateral (values (r.error), (r.cause), (r.details::text)) t (text)
+      where (r.error is not null or r.cause is not null or r.details is not null) and t.text is not null
+      group by r.target_id, r.region
+    )
+    select g.target_id, ${day}::date, g.region, count(*), ${counted("up")}, ${counted("down")},
+      ${counted("degraded")}, ${counted("error")}, min(g.first_slot), min(g.interval_ms), min(g.jitter_seed),
+      ${jitterPct}::smallint,
+      ${array(sql`(g.slot - g.first_slot - (g.n - 1) * g.interval_ms)::int`)},
+      ${array(sql`(g.at - g.slot - ${jitter})::int`)},
+      ${array(sql`(array_position(array['up', 'down', 'degraded', 'error'], g.status) - 1
+        + case when g.skip then 4 else 0 end + case when g.recheck then 8 else 0 end)::smallint`)},
+      ${unlessNull(sql`g.http_status`)}, ${unlessNull(sql`g.response_size`)},
+      ${unlessNull(sql`g.dns_us`)}, ${unlessNull(sql`g.connect_us`)}, ${unlessNull(sql`g.tls_us`)},
+      ${unlessNull(sql`g.ttfb_us`)}, ${unlessNull(sql`(${rest})`)}, min(g.texts),
+      ${unlessNull(sql`array_position(g.texts, g.error)`)}, ${unlessNull(sql`array_position(g.texts, g.cause)`)},
+      ${unlessNull(sql`array_position(g.texts, g.details_text)`)}
+    from (
+      select r.*, r.details::text as details_text, (date_part('epoch', r.scheduled_at) * 1000)::bigint as slot,
+        (date_part('epoch', r."timestamp") * 1000)::bigint as at,
+        row_number() over w as n, (date_part('epoch', first_value(r.scheduled_at) over w) * 1000)::bigint as first_slot,
+        ${us(sql, sql`r.dns_ms`)} as dns_us, ${us(sql, sql`r.connect_ms`)} as connect_us,
+        ${us(sql, sql`r.tls_ms`)} as tls_us, ${us(sql, sql`r.ttfb_ms`)} as ttfb_us,
+        ${us(sql, sql`r.total_ms`)} as total_us, d.texts
+      from run r left join dictionary d on d.target_id = r.target_id and d.region = r.region
+      window w as (partition by r.target_id, r.region order by r.scheduled_at)
+    ) g
+    group by g.target_id, g.region`;
+}

@@ -1,0 +1,295 @@
+import fc from "fast-check";
+import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { jitterMs } from "@statusmesh/shared/schedule";
+import t from "tap";
+import { ensurePartitions } from "../../platform/db/partitions.ts";
+import { day, hour, minute, noon } from "../../testing/clock.ts";
+import { openIngest } from "../pipeline/ingest.ts";
+import { addResults, admit, agentResult, newTarget, setStatus } from "../../testing/scene.ts";
+import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
+import { text } from "node:stream/consumers";
+import { dayPreparer, keepPartitions } from "./keep-partitions.ts";
+import { pack } from "./pack.ts";
+import { packRows, sealDay } from "./pack-queries.ts";
+import { rollUp } from "./rollup.ts";
+import { type RunColumn, runs } from "./runs-queries.ts";
+import {
+  dailyCounts,
+  latencyByRegion,
+  latencySeries,
+  listFailures,
+  listPeriods,
+  listResults,
+  monitorHistory,
+  resultsCsv,
+  uptime,
+} from "./service.ts";
+
+const { sql, clock, log, system } = await openWorld(t);
+const ctx = await newOrg(system);
+const first = Date.UTC(2026, 10, 17);
+await ensurePartitions(sql, new Date(first), new Date(noon + 7 * day));
+
+const columns: readonly RunColumn[] = [
+  "timestamp",
+  "status",
+  "skip",
+  "recheck",
+  "error",
+  "cause",
+  "details",
+  "http_status",
+  "response_size",
+  "dns_ms",
+  "connect_ms",
+  "tls_ms",
+  "ttfb_ms",
+  "total_ms",
+];
+
+/** Every run of the target with all columns, as text. */
+async function all(id: string): Promise<string[]> {
+  const range = { target: sql`${id}::uuid`, from: sql`'-infinity'::timestamptz`, to: sql`'infinity'::timestamptz` };
+  const rows = await sql<{ row: string }[]>`
+    select r::text as row from ${runs(sql, range, columns)} r order by r.scheduled_at, r.region`;
+  return rows.map(({ row }) => row);
+}
+
+const maybe = <T>(of: fc.Arbitrary<T>) => fc.option(of, { nil: null });
+/** As ingest stores it: whole microseconds; now and then what no array can hold. */
+const time = maybe(
+  fc.oneof(
+    { weight: 8, arbitrary: fc.integer({ min: 0, max: 60_000_000 }).map((us) => us / 1000) },
+    { weight: 1, arbitrary: fc.constantFrom(0, 0.0004, 3_000_000, 86_400_000, 1999.999) },
+  ),
+);
+const run = fc.record({
+  region: fc.constantFrom("eu", "us"),
+  /** Minutes from the first day; borders of days are frequent. */
+  slot: fc.oneof(fc.integer({ min: 0, max: 3 * 1440 }), fc.constantFrom(0, 1439, 1440, 2879, 2880)),
+  offset: fc.constantFrom(0, 0, 0, 10_000, 59_999),
+  late: fc.oneof(fc.integer({ min: -300_000, max: 400_000 }), fc.constantFrom(0, 1, 2)),
+  onTime: fc.boolean(),
+  status: fc.constantFrom("up", "up", "down", "degraded", "error"),
+  skip: fc.boolean(),
+  recheck: fc.boolean(),
+  error: maybe(fc.constantFrom("connection refused", "status 503", "")),
+  cause: maybe(fc.constantFrom("connection refused", "{}")),
+  details: maybe(fc.constantFrom({ expires_at: "2027-01-01T00:00:00Z" }, { a: 1.5 }, {})),
+  http_status: maybe(fc.integer({ min: 100, max: 999 })),
+  response_size: maybe(fc.integer({ min: 0, max: 2_147_483_647 })),
+  dns_ms: time,
+  connect_ms: time,
+  tls_ms: time,
+  ttfb_ms: time,
+  total_ms: time,
+  /** Arrives after the day was packed. */
+  afterwards: fc.boolean(),
+});
+
+type Run = typeof run extends fc.Arbitrary<infer T> ? T : never;
+const slotOf = ({ slot, offset }: Run): number => first + slot * minute + offset;
+
+async function insert(id: string, table: string, given: readonly Run[]): Promise<void> {
+  for (const one of given) {
+    const { slot: _, offset: __, late, onTime, afterwards: ___, details, ...rest } = one;
+    const at = slotOf(one);
+    const jitter = rest.recheck || !onTime ? 0 : jitterMs(id, at, minute, 10);
+    const row = {
+      target_id: id,
+      scheduled_at: new Date(at),
+      timestamp: new Date(at + jitter + late),
+      ...rest,
+      details: details === null ? null : sql.json(details),
+    };
+    await sql`insert into ${sql(table)} ${sql(row)}`;
+  }
+}
+
+t.test("property: packed and late results read as they did before, to the byte", async (t) => {
+  const runsOfTarget = fc.uniqueArray(run, {
+    maxLength: 60,
+    selector: (one) => `${slotOf(one)} ${one.region}`,
+  });
+  await fc.assert(
+    fc.asyncProperty(runsOfTarget, async (given) => {
+      await sql`truncate pack_progress, results, results_packed, results_late, rollup_progress`;
+      clock.at = first + hour;
+      const id = await newTarget(ctx);
+      await keepPartitions(system);
+      const packedDays = (one: Run) => slotOf(one) < first + 3 * day;
+      const late = given.filter((one) => one.afterwards && packedDays(one));
+      await insert(
+        id,
+        "results",
+        given.filter((one) => !late.includes(one)),
+      );
+      clock.at = first + 3 * day + 4 * hour;
+      await sql`insert into rollup_progress (next_hour) values (${new Date(first + 3 * day)})`;
+      const before = await all(id);
+      await pack(system);
+      t.strictSame(await all(id), before);
+      t.strictSame(await left(), { to: "2026-11-20", unfit: true });
+      await insert(id, "results_late", late);
+      const withLate = await all(id);
+      await pack(system);
+      t.strictSame(await all(id), withLate);
+      t.strictSame(await left(), { to: "2026-11-20", unfit: true });
+    }),
+    { numRuns: 20 },
+  );
+});
+
+/** The first day that is not packed, and whether all late rows are those that no array can hold. */
+async function left(): Promise<object> {
+  const [row] = await sql<object[]>`
+    select packed_to::text as to, not exists (select from results_late where not greatest(dns_ms, connect_ms, tls_ms,
+      ttfb_ms, total_ms) >= 2000000 and 0.0004::real not in (dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)) as unfit
+    from pack_progress`;
+  return { ...row };
+}
+
+t.test(
+  "property: every read gives the same before and after a day is packed, and after its rows are dropped",
+  async (t) => {
+    const step = fc.record({
+      region: fc.constantFrom("eu", "us"),
+      status: fc.constantFrom("up", "up", "up", "down", "error", "degraded"),
+      minutes: fc.integer({ min: 1, max: 240 }),
+      late: fc.constantFrom(0, 0, 3, 61_000),
+      skip: fc.boolean(),
+      recheck: fc.boolean(),
+      total: maybe(fc.integer({ min: 0, max: 3_000_000 }).map((us) => us / 1000)),
+    });
+    const from = first + 20 * hour;
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 60 }), async (steps) => {
+        await sql`truncate pack_progress, results, results_packed, results_late, rollup_progress, rollup_dirty,
+        results_hourly, results_daily, latency_hourly, changes_hourly`;
+        clock.at = from;
+        const id = await newTarget(ctx);
+        await sql`
+        insert into target_regions (target_id, region_id) select ${id}, region from unnest(array['eu', 'us']) region
+        on conflict do nothing`;
+        await keepPartitions(system);
+        let at = from;
+        for (const { minutes, total, ...rest } of steps) {
+          at += minutes * minute;
+          await addResults(system, id, [{ at, ...rest, total }]);
+          if (rest.recheck) await sql`update results set recheck = true where scheduled_at = ${new Date(at)}`;
+        }
+        // The end of the history is on the next day, whose rows stay.
+        const end = Math.max(at, first + day) + 4 * hour;
+        clock.at = end;
+        await sql`insert into rollup_progress (next_hour) values (${new Date(from)})`;
+        await rollUp(system);
+        const before = await everyRead(id, from, end);
+        await pack(system);
+        t.strictSame(await everyRead(id, from, end), before);
+        clock.at = end + hour;
+        await keepPartitions(system);
+        clock.at = end;
+        t.not(
+          await sql`select to_regclass('results_20261117') as name`.then(([row]) => row!["name"]),
+          "results_20261117",
+        );
+        t.strictSame(await everyRead(id, from, end), before);
+        // Hours that late results have marked are read from runs again.
+        await sql`insert into rollup_dirty select target_id, hour from results_hourly on conflict do nothing`;
+        t.strictSame(await everyRead(id, from, end), before);
+        await rollUp(system);
+        t.strictSame(await everyRead(id, from, end), before);
+      }),
+      { numRuns: 6 },
+    );
+  },
+);
+
+t.test("results of a packed day: stored once, read at once, merged later; a killed job completes", async (t) => {
+  await sql`truncate pack_progress, results, results_packed, results_late, rollup_progress, rollup_dirty,
+    results_hourly, results_daily, latency_hourly, changes_hourly`;
+  clock.at = first + hour;
+  const ids = [await newTarget(ctx), await newTarget(ctx)].sort();
+  const [id, other] = ids as [string, string];
+  await sql`
+    insert into target_regions (target_id, region_id)
+    select id, 'eu' from unnest(${ids}::uuid[]) id on conflict do nothing`;
+  for (const one of ids) await setStatus(system, one, "unknown");
+  await keepPartitions(system);
+  const agent = await newAgent(system, "eu");
+  const ingest = openIngest(dayPreparer(sql));
+  const send = async (results: AgentResult[]) => {
+    await admit(system, "eu", results);
+    const { stored, duplicates } = await ingest(agent, { protocol: protocolVersion, results, runs: [] });
+    return { stored, duplicates };
+  };
+  const at = (minutes: number) => first + minutes * minute;
+  await send([0, 1, 2, 3].map((one) => agentResult(id, at(one))));
+  await send([0, 1].map((one) => agentResult(other, at(one), { status: "down" })));
+
+  clock.at = first + day + 4 * hour;
+  await sql`insert into rollup_progress (next_hour) values (${new Date(first)})`;
+  await rollUp(system);
+  // Killed between two targets: the first one is packed, the day is not finished.
+  await sql`update pack_progress set sealed_to = '2026-11-17', packed_to = '2026-11-17'`;
+  await sealDay(sql, "2026-11-17");
+  await packRows(sql, "2026-11-17", [{ id, interval_ms: minute, jitter_seed: 1 }], 10);
+  const late = [agentResult(id, at(4)), agentResult(id, at(3), { status: "down" })];
+  t.strictSame(await send(late), { stored: 1, duplicates: 1 }, "in a sealed day");
+  t.equal((await all(id)).length, 5);
+  await pack(system);
+  t.strictSame((await all(id)).length + (await all(other)).length, 7);
+  t.strictSame(await sql`select count(*)::int from results_late`.then(([row]) => row!["count"]), 0, "merged");
+
+  const later = [agentResult(id, at(3)), agentResult(id, at(5), { status: "down" }), agentResult(id, at(5))];
+  t.strictSame(await send(later), { stored: 1, duplicates: 2 }, "in a packed day");
+  t.strictSame(await send(later), { stored: 0, duplicates: 3 }, "sent again");
+  const counts = async () => {
+    const range = { from: new Date(first - 2 * day).toISOString(), to: new Date(clock.at).toISOString() };
+    const { up, down } = await uptime(ctx, id, range);
+    return { up, down, total: (await listResults(ctx, id, { ...range, limit: 1, offset: 0 })).total };
+  };
+  t.strictSame(await counts(), { up: 5, down: 1, total: 6 }, "read at once");
+  await pack(system);
+  await rollUp(system);
+  t.strictSame(await counts(), { up: 5, down: 1, total: 6 }, "merged");
+  t.strictSame(await send(later), { stored: 0, duplicates: 3 }, "sent after it was merged");
+
+  // A day that lost rows on the way is packed again.
+  await sql`update pack_progress set packed_to = '2026-11-17'`;
+  await sql`delete from results_packed where target_id = ${id}`;
+  await sql`delete from results_late`;
+  await pack(system);
+  t.match(log.lines.at(-1), { level: "error", fields: { day: "2026-11-17", rows: 6, packed: 2 } });
+  await pack(system);
+  t.equal((await all(id)).length, 4, "the rows that the partition has");
+});
+
+/** The answers of all reads of results for ranges with their ends on either side of midnight. */
+async function everyRead(id: string, from: number, end: number): Promise<unknown> {
+  const iso = (at: number) => new Date(at).toISOString();
+  const midnight = first + day;
+  const ranges = [
+    [from, end],
+    [from + 90 * minute, midnight + 1],
+    [midnight - 1, midnight + hour],
+    [midnight, end],
+    [from - 3 * day, end],
+  ].map(([since, until]) => ({ from: iso(since!), to: iso(until!) }));
+  const answers: unknown[] = [];
+  for (const range of ranges) {
+    for (const region of [undefined, "us"]) {
+      const input = { ...range, ...(region === undefined ? {} : { region }) };
+      answers.push(await listResults(ctx, id, { ...input, limit: 20, offset: 0 }));
+      answers.push(await listResults(ctx, id, { ...input, limit: 7, offset: 11 }));
+      answers.push(await uptime(ctx, id, input), await latencySeries(ctx, id, input));
+    }
+    answers.push(await latencyByRegion(ctx, id, range));
+    answers.push(await listPeriods(ctx, id, { ...range, ongoing_only: false, limit: 50, offset: 0 }));
+    answers.push(await listFailures(ctx, id, { ...range, limit: 30 }));
+    answers.push(await text(await resultsCsv(ctx, id, range)));
+  }
+  answers.push(await dailyCounts(system, ctx.orgId, [id], 30));
+  answers.push(await monitorHistory(ctx, [id], { from: new Date(from), to: new Date(end), slices: 40 }));
+  return answers;
+}

@@ -1,0 +1,169 @@
+import { jitterStep } from "@statusmesh/shared/schedule";
+import type { Fragment } from "postgres";
+import type { Db } from "../../platform/db/sql.ts";
+
+/** Columns of a run besides target_id, region and scheduled_at. */
+export type RunColumn =
+  | "timestamp"
+  | "status"
+  | "skip"
+  | "recheck"
+  | "error"
+  | "cause"
+  | "details"
+  | "http_status"
+  | "response_size"
+  | "dns_ms"
+  | "connect_ms"
+  | "tls_ms"
+  | "ttfb_ms"
+  | "total_ms";
+
+/** Runs of one target by slot, from `from` to before `to`; fragments, so that they may name columns of a query. */
+export interface RunRange {
+  target: Fragment;
+  from: Fragment;
+  to: Fragment;
+  /** Condition that leaves out packed days, on the columns of results_packed as `packed`. */
+  days?: Fragment | undefined;
+}
+
+/** Day before which results are packed. */
+export const packedTo = (sql: Db) => sql`coalesce((select b.packed_to from pack_progress b), '-infinity'::date)`;
+
+/**
+ * Start of the packed day from which on the target has more than `most` runs before the day of `to`; null for none.
+ * Reads no arrays.
+ */
+export async function startOfMost(
+  sql: Db,
+  targetId: string,
+  to: Date,
+  region: string | null,
+  most: number,
+): Promise<Date | null> {
+  const [row] = await sql<{ at: Date | null }[]>`
+    select max(d.day)::timestamp at time zone 'UTC' as at
+    from (
+      select p.day, sum(sum(p.runs)) over (order by p.day desc) as runs
+      from results_packed p
+      where p.target_id = ${targetId} and p.day < (${to}::timestamptz at time zone 'UTC')::date
+        and p.day < ${packedTo(sql)} and (${region}::text is null or p.region = ${region})
+      group by p.day
+    ) d
+    where d.runs > ${most}`;
+  return row!.at;
+}
+
+/** Start of a UTC day. */
+const startOf = (sql: Db, day: Fragment) => sql`${day}::timestamp at time zone 'UTC'`;
+
+/**
+ * Runs as a subquery with target_id, region, scheduled_at and the given columns: the rows of days that are not packed,
+ * late rows, and packed days, of which only the arrays that hold the columns are read. Every statement that reads
+ * results reads them here. For one day of a target in psql:
+ *
+ *     select p.region, to_timestamp((p.first_slot + (n - 1) * p.interval_ms + slot) / 1000.0) as scheduled_at, flag,
+ *       rest + coalesce(dns, 0) + coalesce(connect, 0) + coalesce(tls, 0) + coalesce(ttfb, 0) as total_us
+ *     from results_packed p, unnest(slots, flags, dns, connect, tls, ttfb, rest)
+ *       with ordinality u (slot, flag, dns, connect, tls, ttfb, rest, n)
+ *     where p.target_id = '…' and p.day = '2026-11-20';
+ */
+export const runs = (sql: Db, { target, from, to, days }: RunRange, columns: readonly RunColumn[]) => {
+  const rows = [
+    sql`result.target_id, result.region, result.scheduled_at`,
+    ...columns.map((name) => sql`result.${sql(name)}`),
+  ];
+  const wanted = columns.map((name) => packedColumns[name]);
+  const arrays = [...new Set(["slots", ...wanted.flatMap((column) => column.arrays)])];
+  const values = [
+    sql`packed.target_id, packed.region, slot.scheduled_at`,
+    ...columns.map((name) => sql`${packedColumns[name].value(sql)} as ${sql(name)}`),
+  ];
+  return sql`(
+    select ${list(sql, rows)} from results result
+    where result.target_id = ${target} and result.scheduled_at >= ${from} and result.scheduled_at < ${to}
+      and result.scheduled_at >= ${startOf(sql, packedTo(sql))}
+    union all
+    select ${list(sql, rows)} from results_late result
+    where result.target_id = ${target} and result.scheduled_at >= ${from} and result.scheduled_at < ${to}
+    union all
+    select ${list(sql, values)} from results_packed packed
+    cross join lateral unnest(${list(
+      sql,
+      arrays.map((name) => sql`packed.${sql(name)}`),
+    )})
+      with ordinality as item (${list(
+        sql,
+        arrays.map((name) => sql`${sql(name)}`),
+      )}, n)
+    cross join lateral (select packed.first_slot + (item.n - 1) * packed.interval_ms + item.slots as ms) at
+    cross join lateral (select to_timestamp(at.ms / 1000.0::float8) as scheduled_at) slot
+    where packed.target_id = ${target} and packed.day >= ((${from}) at time zone 'UTC')::date
+      and packed.day <= ((${to}) at time zone 'UTC')::date and packed.day < ${packedTo(sql)}
+      and ${days ?? sql`true`}
+      and slot.scheduled_at >= ${from} and slot.scheduled_at < ${to})`;
+};
+
+/**
+ * Milliseconds from a slot to the start of its run: `jitterMs` of shared/schedule.ts, in the same arithmetic. Both
+ * are names of columns: the slot in Unix ms, and whether the run is a recheck.
+ */
+const jitterOf = (sql: Db, slot: Fragment, recheck: Fragment) => sql`
+  case when ${recheck} then 0 else floor(
+    ((packed.jitter_seed + ${slot} / packed.interval_ms * ${jitterStep}::bigint) & 4294967295)::float8 / 4294967296
+      * packed.interval_ms * (packed.jitter_pct / 100::float8))::bigint end`;
+
+interface PackedColumn {
+  /** Arrays of results_packed that the value is made of. */
+  arrays: string[];
+  value: (sql: Db) => Fragment;
+}
+
+/** Milliseconds as stored in results, from microseconds; null stays null. */
+const msOf = (sql: Db, us: Fragment) => sql`(${us} / 1000.0::float8)::real`;
+const phase = (name: string): PackedColumn => ({
+  arrays: [name],
+  value: (sql) => msOf(sql, sql`item.${sql(name)}`),
+});
+const text = (name: string): PackedColumn => ({
+  arrays: [name],
+  value: (sql) => sql`case when item.${sql(name)} is not null then packed.texts[item.${sql(name)}] end`,
+});
+
+const packedColumns: Record<RunColumn, PackedColumn> = {
+  timestamp: {
+    arrays: ["delays", "flags"],
+    value: (sql) =>
+      sql`to_timestamp(
+        (at.ms + item.delays + ${jitterOf(sql, sql`at.ms`, sql`item.flags & 8 <> 0`)}) / 1000.0::float8)`,
+  },
+  status: {
+    arrays: ["flags"],
+    value: (sql) => sql`(array['up', 'down', 'degraded', 'error'])[(item.flags & 3) + 1]`,
+  },
+  skip: { arrays: ["flags"], value: (sql) => sql`item.flags & 4 <> 0` },
+  recheck: { arrays: ["flags"], value: (sql) => sql`item.flags & 8 <> 0` },
+  error: text("errors"),
+  cause: text("causes"),
+  details: { arrays: ["details"], value: (sql) => sql`${text("details").value(sql)}::jsonb` },
+  http_status: { arrays: ["http_statuses"], value: (sql) => sql`item.http_statuses` },
+  response_size: { arrays: ["sizes"], value: (sql) => sql`item.sizes` },
+  dns_ms: phase("dns"),
+  connect_ms: phase("connect"),
+  tls_ms: phase("tls"),
+  ttfb_ms: phase("ttfb"),
+  total_ms: {
+    arrays: ["rest", "dns", "connect", "tls", "ttfb"],
+    value: (sql) =>
+      msOf(
+        sql,
+        sql`(item.rest + coalesce(item.dns, 0) + coalesce(item.connect, 0) + coalesce(item.tls, 0)
+          + coalesce(item.ttfb, 0))`,
+      ),
+  },
+};
+
+/** Fragments separated by commas; of at least one. */
+const list = (sql: Db, parts: readonly Fragment[]): Fragment =>
+  parts.slice(1).reduce((all, part) => sql`${all}, ${part}`, parts[0]!);
