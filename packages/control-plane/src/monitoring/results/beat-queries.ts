@@ -1,5 +1,6 @@
 import type { Db } from "../../platform/db/sql.ts";
 import type { Range } from "./range.ts";
+import { runs } from "./runs-queries.ts";
 
 /** The runs of one region in one slice of time. */
 export interface BeatRow {
@@ -22,14 +23,18 @@ export async function selectBeats(
   range: Range,
   sliceMs: number,
 ): Promise<BeatRow[]> {
+  const slots = {
+    target: sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${targetId})`,
+    from: sql`${range.from}::timestamptz`,
+    to: sql`${range.to}::timestamptz`,
+  };
   return await sql<BeatRow[]>`
     select floor(extract(epoch from r.scheduled_at)::float8 * 1000 / ${sliceMs}::float8)::float8 as slice, r.region,
       count(*) filter (where r.status in ('down', 'error'))::int as failed,
       count(*) filter (where r.status = 'degraded')::int as degraded,
       percentile_cont(0.5) within group (order by r.total_ms) filter (where r.status in ('up', 'degraded')) as p50,
       (array_agg(r.error order by r.scheduled_at desc) filter (where r.error is not null))[1] as error
-    from results r
-    where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${targetId})
-      and r.scheduled_at >= ${range.from} and r.scheduled_at < ${range.to} and not r.skip and not r.recheck
+    from ${runs(sql, slots, ["status", "skip", "recheck", "error", "total_ms"])} r
+    where not r.skip and not r.recheck
     group by 1, 2 order by 1, 2`;
 }

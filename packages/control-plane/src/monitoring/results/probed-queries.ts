@@ -1,5 +1,6 @@
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { slackMs } from "./queries.ts";
+import { runs } from "./runs-queries.ts";
 
 /** A UTC day of a target. */
 export interface TargetDay {
@@ -27,6 +28,11 @@ export async function selectStretches(
   now: number,
 ): Promise<StretchRow[]> {
   const ids = arrayOf(targetIds);
+  const slots = {
+    target: sql`u.id`,
+    from: sql`greatest((select p.next_hour from rollup_progress p), ${`${firstDay}T00:00:00Z`}::timestamptz)`,
+    to: sql`${new Date(now + slackMs)}::timestamptz`,
+  };
   return await sql<StretchRow[]>`
     select d.target_id, min(d.day)::text as first, max(d.day)::text as last
     from (
@@ -35,11 +41,9 @@ export async function selectStretches(
       from (
         select s.target_id, s.day from results_daily s where s.target_id = any(${ids}::uuid[]) and s.day >= ${firstDay}
         union all
-        select r.target_id, (r.scheduled_at at time zone 'UTC')::date from results r
-        where r.target_id = any(${ids}::uuid[]) and not r.skip and not r.recheck
-          and r.scheduled_at >= greatest((select p.next_hour from rollup_progress p),
-            ${`${firstDay}T00:00:00Z`}::timestamptz)
-          and r.scheduled_at < ${new Date(now + slackMs)}
+        select u.id, (r.scheduled_at at time zone 'UTC')::date
+        from unnest(${ids}::uuid[]) as u (id) cross join lateral ${runs(sql, slots, ["skip", "recheck"])} r
+        where not r.skip and not r.recheck
       ) own
     ) d
     join targets t on t.id = d.target_id and t.org_id = ${orgId}
