@@ -797,15 +797,6 @@ create table org_seconds (
   PRIMARY KEY (org_id, at)
 );
 
-create table pins (
-  target_id uuid not null,
-  user_id uuid not null,
-  created_at timestamp with time zone not null,
-  PRIMARY KEY (user_id, target_id),
-  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE,
-  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
-);
-CREATE INDEX pins_by_target ON pins USING btree (target_id);
 create table pack_progress (
   only_row boolean not null default true,
   first_day date not null,
@@ -815,6 +806,16 @@ create table pack_progress (
   PRIMARY KEY (only_row),
   CHECK (only_row)
 );
+
+create table pins (
+  target_id uuid not null,
+  user_id uuid not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (user_id, target_id),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE,
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX pins_by_target ON pins USING btree (target_id);
 
 create table regions (
   id text not null,
