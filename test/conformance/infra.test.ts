@@ -286,7 +286,7 @@ t.test("a template is checked against the data of its page", async (t) => {
     if (!text.includes(right)) throw new Error(`${view} has no ${right}`);
     writeFileSync(file, text.replace(right, wrong));
   };
-  spoil("targets/list-table", "row.target.name", "row.target.nmae");
+  spoil("targets/list-table", "row.last_result_at", "row.last_reslut_at");
   spoil("status-pages/list", 'noun: "status page"', 'nuon: "status page"');
   spoil("incidents/show", "/incidents/show-live", "/incidents/show-lvie");
   // The test runner loads hooks into every Node.js process that it sees, and the compiler does not start with them.
@@ -295,7 +295,7 @@ t.test("a template is checked against the data of its page", async (t) => {
     encoding: "utf8",
   });
   t.not(status, 0);
-  t.match(stdout, /targets\/list-table\.eta\(\d+,\d+\): .*'nmae' does not exist/);
+  t.match(stdout, /targets\/list-table\.eta\(\d+,\d+\): .*'last_reslut_at' does not exist/);
   t.match(stdout, /status-pages\/list\.eta\(\d+,\d+\): error TS\d+: .*nuon/);
   t.match(stdout, /incidents\/show\.eta\(\d+,\d+\): .*show-lvie/);
   t.equal(stdout.match(/: error TS/g)?.length, 3, stdout);

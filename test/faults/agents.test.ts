@@ -9,6 +9,7 @@ import { type Program, startAgent } from "../harness/processes.ts";
 import { startTcpTarget } from "../harness/servers.ts";
 import { insertTargets } from "../harness/targets.ts";
 import { waitFor } from "../harness/wait.ts";
+import { storedSlots } from "../harness/results.ts";
 
 /*
  * Two agents of one region share its targets: every slot is run by one of them, while agents join, deregister and are
@@ -70,8 +71,7 @@ t.test("every slot is run by one agent of the region, while agents join, deregis
     }));
 
   const slotsByTarget = async (): Promise<Map<string, number[]>> => {
-    const rows = await sql<{ target_id: string; scheduled_at: Date }[]>`
-      select target_id, scheduled_at from results order by scheduled_at`;
+    const rows = await storedSlots(sql);
     const slots = new Map(ids.map((id) => [id, [] as number[]]));
     for (const row of rows) slots.get(row.target_id)!.push(row.scheduled_at.getTime());
     return slots;

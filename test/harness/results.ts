@@ -53,3 +53,17 @@ export const slotIn = (targetId: string, region: string, intervalMs: number, at:
  */
 export const admit = (sql: Sql, region: string, results: readonly AgentResult[]): Promise<void> =>
   admitResults({ sql }, region, results);
+
+/** Every stored result as target and slot, packed ones too. */
+export async function storedSlots(sql: Sql): Promise<{ target_id: string; scheduled_at: Date }[]> {
+  return await sql<{ target_id: string; scheduled_at: Date }[]>`
+    with packed as (select coalesce((select packed_to from pack_progress), '-infinity') as to)
+    select r.target_id, r.scheduled_at from results r, packed
+    where r.scheduled_at >= packed.to::timestamp at time zone 'UTC'
+    union all
+    select l.target_id, l.scheduled_at from results_late l
+    union all
+    select p.target_id, to_timestamp((p.first_slot + (u.n - 1) * p.interval_ms + u.slot) / 1000.0)
+    from packed, results_packed p, unnest(p.slots) with ordinality u (slot, n) where p.day < packed.to
+    order by scheduled_at`;
+}

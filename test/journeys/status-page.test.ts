@@ -122,7 +122,7 @@ t.test("a status page", async (t) => {
     await strip.focus();
     await visitor.keyboard.press("ArrowLeft");
     await visitor.keyboard.press("ArrowLeft");
-    t.match(await strip.getAttribute("aria-valuetext"), /^\d+ \w+ \d{4}: Major outage · down 1 h$/);
+    t.match(await strip.getAttribute("aria-valuetext"), /^\w+ \d+, \d{4}: Major outage · down 1 h$/);
     await visitor.keyboard.press("Enter");
     await visitor.mouse.move(5, 5);
     t.match(await strip.locator(".tip.pinned").textContent(), /Major outage · down 1 h/, "a pinned day stays");

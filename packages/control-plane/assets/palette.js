@@ -83,6 +83,10 @@ export function openPalette() {
   let chosen = -1;
   let waiting;
   let running;
+  /** The words of the shown results. */
+  let shown = "";
+  /** Enter was pressed before there was a result of the words. */
+  let entered = false;
 
   const choose = (index) => {
     options[chosen]?.setAttribute("aria-selected", "false");
@@ -93,7 +97,9 @@ export function openPalette() {
     option.scrollIntoView({ block: "nearest" });
     input.setAttribute("aria-activedescendant", option.id);
   };
-  const show = (items, words) => {
+  const show = (items, words, complete) => {
+    const kept = words === shown ? chosen : 0;
+    shown = words;
     options = [];
     list.replaceChildren(
       ...Object.entries(groups).flatMap(([type, title]) => {
@@ -112,11 +118,12 @@ export function openPalette() {
     );
     list.hidden = options.length === 0;
     input.setAttribute("aria-expanded", String(options.length > 0));
-    note.hidden = options.length > 0;
+    note.hidden = options.length > 0 || !complete;
     note.textContent = options.length > 0 ? "" : `No matches for ${words}.`;
-    if (words !== "") announce(options.length > 0 ? `${options.length} results` : note.textContent);
-    choose(options.length > 0 ? 0 : -1);
+    if (words !== "" && complete) announce(options.length > 0 ? `${options.length} results` : note.textContent);
+    choose(options.length > 0 ? Math.max(kept, 0) : -1);
   };
+  const most = (words) => (words === "" ? 8 : 20);
   const search = async () => {
     running?.abort();
     const own = (running = new AbortController());
@@ -131,7 +138,8 @@ export function openPalette() {
       const actions = actionsFor(words);
       const titles = new Set(actions.map(({ title }) => title));
       const found = (await reply.json()).items.filter(({ type, title }) => type !== "page" || !titles.has(title));
-      show([...actions.slice(0, words === "" ? 8 : 20), ...found], words);
+      show([...actions.slice(0, most(words)), ...found], words, true);
+      if (entered) go(options[chosen]);
     } catch {
       if (own.signal.aborted) return;
       note.hidden = false;
@@ -149,6 +157,11 @@ export function openPalette() {
 
   input.addEventListener("input", () => {
     clearTimeout(waiting);
+    running?.abort();
+    entered = false;
+    // At once, so that Enter never acts on results of earlier words.
+    const words = input.value.trim();
+    show(actionsFor(words).slice(0, most(words)), words, false);
     waiting = setTimeout(() => void search(), pauseMs);
   });
   input.addEventListener("keydown", (event) => {
@@ -160,6 +173,7 @@ export function openPalette() {
       choose(wraps ? (to + options.length) % options.length : Math.max(0, Math.min(options.length - 1, to)));
     } else if (event.key === "Enter") {
       event.preventDefault();
+      entered = options.length === 0;
       go(options[chosen]);
     }
   });

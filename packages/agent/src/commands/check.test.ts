@@ -58,7 +58,7 @@ t.test("result as text and exit code", async (t) => {
     "plain without a terminal",
   );
   const down = await check(["http", `${url}gone`, "--expect-status", "200-299"]);
-  t.match(down, { code: 1, stdout: /^✖ down {2}GET .*\n {2}expected status 200-299, got 410, / });
+  t.match(down, { code: 1, stdout: /^✖ down {2}GET .*\n {2}HTTP 410 \(expected 200-299\), / });
   const open = await tcpServer(t, () => undefined);
   t.match(await check(["tcp", `127.0.0.1:${open.port}`]), { code: 0, stdout: /^✔ up {2}127\.0\.0\.1:\d+\n/ });
   const guarded = await check(["tcp", `127.0.0.1:${open.port}`], { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" });

@@ -33,7 +33,8 @@ export interface ChannelRow {
 }
 
 const columns = (sql: Db) =>
-  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, tested_at, write_source, created_at, updated_at,
+  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, tested_at, write_source,
+    created_at, updated_at,
     (select count(*)::int from target_alerts a where a.channel_id = channels.id) as targets_count,
     (select jsonb_build_object('at', h.last_at, 'state', h.last_state, 'error', h.last_error,
                                'failing_since', h.failing_since)
@@ -103,8 +104,8 @@ export async function updateChannel(
   const [updated] = await sql<ChannelRow[]>`
     update channels
     set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
-      is_default = ${row.is_default}, tested_at = ${row.tested_at}, disabled_reason = ${row.disabled_reason}, verified_at = ${row.verified_at},
-      write_source = ${row.write_source}, updated_at = ${row.updated_at}
+      is_default = ${row.is_default}, tested_at = ${row.tested_at}, disabled_reason = ${row.disabled_reason},
+      verified_at = ${row.verified_at}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}
     returning ${columns(sql)}`;
   return updated!;

@@ -139,9 +139,10 @@ export const incidentRoutes: Route[] = [
     scope: "incidents:read",
     summary: "Responses of failed HTTP runs in each region",
     description:
-      "Of the first failed run, of the first of each of the newest ten outages, and of the latest one. Status line, " +
-      "headers and beginning of the body, with secrets masked. Kept 30 days, and only where `capture_failures` of the " +
-      "check is true. Empty where no failing run received a response. By region, oldest first.",
+      "Of the first failed run, of the first of each of the newest ten outages, and of the latest one. Status " +
+      "line, headers and beginning of the body, with secrets masked. Kept 30 days, and only where " +
+      "`capture_failures` of the check is true. Empty where no failing run received a response. By region, oldest " +
+      "first.",
     query: page,
     replies: { 200: IncidentSnapshotPage },
     handle: async ({ ctx, params, query }) => ok(slicePage(await service.listSnapshots(ctx, params.id), query)),
@@ -180,8 +181,8 @@ export const incidentRoutes: Route[] = [
     scope: "incidents:write",
     summary: "Write an internal note",
     description:
-      "Joins the timeline as an event of kind `noted`. No status page, mail or share link shows it. An incident has at " +
-      "most 100 notes.",
+      "Joins the timeline as an event of kind `noted`. No status page, mail or share link shows it. An incident has " +
+      "at most 100 notes.",
     body: NewNote,
     replies: { 201: IncidentEvent },
     errors: ["INCIDENT_NOT_FOUND", "EMPTY_MESSAGE", "MESSAGE_TOO_LONG", "QUOTA_EXCEEDED"],

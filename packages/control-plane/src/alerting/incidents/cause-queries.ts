@@ -38,7 +38,8 @@ export async function selectIncidentCauses(
 ): Promise<IncidentCauseRow[]> {
   return await sql<IncidentCauseRow[]>`
     ${causeMembers(sql, orgId, filter)}
-    select m.kind, m.value, count(*)::int as count, max(m.total) as total, count(*) filter (where i.acknowledged_at is null)::int as waiting,
+    select m.kind, m.value, count(*)::int as count, max(m.total) as total,
+      count(*) filter (where i.acknowledged_at is null)::int as waiting,
       count(*) filter (where i.severity = 'minor')::int as minor,
       count(*) filter (where i.severity = 'critical')::int as critical, min(i.outage_since) as since,
       mode() within group (order by i.error_sample) as error_sample,
@@ -48,5 +49,7 @@ export async function selectIncidentCauses(
     from matched m join incidents i on i.id = m.id join targets t on t.id = i.target_id
     where m.n > 1
     group by m.kind, m.value
-    order by count(*) filter (where i.acknowledged_at is null) = 0, count(*) desc, min(i.started_at) desc, m.kind, m.value limit ${page.limit} offset ${page.offset}`;
+    order by count(*) filter (where i.acknowledged_at is null) = 0, count(*) desc, min(i.started_at) desc, m.kind,
+      m.value
+    limit ${page.limit} offset ${page.offset}`;
 }

@@ -87,7 +87,7 @@ export async function postNote(ctx: Ctx, incidentId: string, { message }: NewNot
     }));
     await appendEvents(tx, [incidentId], "noted", { message });
     const after = await newestEvent(tx, incidentId);
-    await record(tx, { resourceId: incidentId, after: { note: message } });
+    await record(tx, { resourceId: after.id, after: { incident_id: incidentId, message } });
     return after;
   });
 }

@@ -60,7 +60,8 @@ const incidentCauses = (sql: Db, orgId: string) =>
     sql,
     orgId,
     sql`
-      select i.id, t.host, t.tags, i.error_sample as error, i.regions_down as regions from incidents i join targets t on t.id = i.target_id
+      select i.id, t.host, t.tags, i.error_sample as error, i.regions_down as regions
+      from incidents i join targets t on t.id = i.target_id
       where i.org_id = ${orgId} and i.ended_at is null and not i.retracted`,
   );
 
@@ -91,8 +92,8 @@ const matching = (
   }`;
 
 /**
- * Open ones first, those without an acknowledgement at the top, then by start, newest first. With `grouped`, without the incidents that share a line of
- * `selectIncidentCauses`.
+ * Open ones first, those without an acknowledgement at the top, then by start, newest first. With `grouped`, without
+ * the incidents that share a line of `selectIncidentCauses`.
  */
 export async function selectIncidents(
   sql: Db,
@@ -107,7 +108,8 @@ export async function selectIncidents(
   return await sql<IncidentRow[]>`
     select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
     where ${matching(sql, orgId, filter)} ${alone}
-    order by i.ended_at is not null, i.ended_at is null and i.acknowledged_at is not null, i.started_at desc, i.id desc limit ${limit} offset ${offset}`;
+    order by i.ended_at is not null, i.ended_at is null and i.acknowledged_at is not null, i.started_at desc, i.id desc
+    limit ${limit} offset ${offset}`;
 }
 
 /** Ids of the list in its order, for {@link selectIncidentsOf}. */
@@ -275,7 +277,8 @@ export async function searchIncidents(
     select i.id, t.name as monitor_name, i.public_title, i.error_sample, i.started_at, i.ended_at,
       count(*) over ()::int as total
     from incidents i join targets t on t.id = i.target_id
-    where i.org_id = ${orgId} and not i.retracted and (i.ended_at is null ${words.length === 0 ? sql`` : sql`or i.started_at >= ${from}`})
+    where i.org_id = ${orgId} and not i.retracted
+      and (i.ended_at is null ${words.length === 0 ? sql`` : sql`or i.started_at >= ${from}`})
       ${words.reduce((before, word) => sql`${before} and position(${word} in ${text}) > 0`, sql``)}
     order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit}`;
 }

@@ -44,9 +44,9 @@ export async function insertSnapshots(sql: Db, region: string, snapshots: readon
 const isCapturing = (sql: Db) => sql`(t.kind = 'http' and (t.spec ->> 'capture_failures')::boolean)`;
 
 /**
- * Deletes superfluous snapshots of the targets in a region. Of an incident the first one, the first of each of its newest
- * ten outages and the latest stay, and of those outside incidents the first of the present streak and the newest two,
- * which an incident may still come to cover.
+ * Deletes superfluous snapshots of the targets in a region. Of an incident the first one, the first of each of its
+ * newest ten outages and the latest stay, and of those outside incidents the first of the present streak and the
+ * newest two, which an incident may still come to cover.
  */
 export async function pruneSnapshots(
   sql: Db,
@@ -96,8 +96,8 @@ const outageOf = (sql: Db, incidentId: PendingQuery<Row[]>, slot: PendingQuery<R
     select from incident_outages p where p.incident_id = o.incident_id and p.ended_at = o.started_at))`;
 
 /**
- * The first snapshot of an incident in each region, the first of each outage and the latest, by region, oldest first; of
- * slots since `from`.
+ * The first snapshot of an incident in each region, the first of each outage and the latest, by region, oldest first;
+ * of slots since `from`.
  */
 export async function selectSnapshots(sql: Db, orgId: string, incidentId: string, from: Date): Promise<SnapshotRow[]> {
   return await sql<SnapshotRow[]>`

@@ -69,5 +69,6 @@ export async function selectMonitorCauses(
       (array_agg(id order by lower(name), name))[1] as example_id, count(*) over ()::int as causes,
       sum(count(*)) over ()::int as monitors
     from described group by kind, value
-    order by bool_and(acknowledged_at is not null), count(*) desc, min(since) desc, kind, value limit ${page.limit} offset ${page.offset}`;
+    order by bool_and(acknowledged_at is not null), count(*) desc, min(since) desc, kind, value
+    limit ${page.limit} offset ${page.offset}`;
 }

@@ -188,7 +188,9 @@ t.test(
       { cause: { kind: "error", value: "connect ECONNREFUSED" }, count: 5 },
       "what is left shares the class of its error",
     );
-    await sql`update target_states set last_error = null where target_id in (select id from targets where org_id = ${ctx.orgId})`;
+    await sql`
+      update target_states set last_error = null
+      where target_id in (select id from targets where org_id = ${ctx.orgId})`;
     await sql`update incidents set error_sample = null where org_id = ${ctx.orgId}`;
     const unknown = await listMonitors(ctx, { ...page, grouped: true });
     t.match(unknown.causes[0], { cause: { kind: "region", value: "eu" }, count: 5 }, "or the region");

@@ -2,13 +2,19 @@ import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { groupedMonitors } from "./cause-queries.ts";
 import type { TargetFilter } from "./filter-queries.ts";
 
-/** Pins the target of the organisation for the user; false where there is none. A pin stays one pin. */
-export async function insertPin(sql: Db, orgId: string, userId: string, id: string, now: Date): Promise<boolean> {
-  const rows = await sql`
+/** Pins the target of the organisation for the user, unless it was pinned before; null where there is none. */
+export async function insertPin(
+  sql: Db,
+  orgId: string,
+  userId: string,
+  id: string,
+  now: Date,
+): Promise<"now" | "before" | null> {
+  const [row] = await sql<{ fresh: boolean }[]>`
     insert into pins (target_id, user_id, created_at)
     select id, ${userId}, ${now} from targets where org_id = ${orgId} and id = ${id}
-    on conflict (user_id, target_id) do update set created_at = pins.created_at returning 1`;
-  return rows.length > 0;
+    on conflict (user_id, target_id) do update set created_at = pins.created_at returning created_at = ${now} as fresh`;
+  return row === undefined ? null : row.fresh ? "now" : "before";
 }
 
 /** Takes the pin of the user off the target of the organisation; false where there is no such target. */

@@ -42,8 +42,8 @@ const errorClass = (sql: Db, error: PendingQuery<Row[]>) => sql`
 /**
  * Common table expressions that end in `caused (id, kind, value, total)`: the cause of each member that has one.
  * `members` is a query of the columns id, host, tags, error and regions. A member belongs to its host, else to the tag
- * that most of its failing monitors share if most monitors of that tag fail, else to the class of its error, else to the
- * most frequent of its regions. `total` is the number of enabled monitors with the tag; null for other kinds.
+ * that most of its failing monitors share if most monitors of that tag fail, else to the class of its error, else to
+ * the most frequent of its regions. `total` is the number of enabled monitors with the tag; null for other kinds.
  */
 export const causeTables = (sql: Db, orgId: string, members: PendingQuery<Row[]>) => sql`
   members as materialized (${members}),

@@ -1,9 +1,9 @@
 import { escapeHtml, Markup } from "./markup.ts";
 
 /**
- * The Markdown subset of an "about" text (500 characters) and of updates (2,000): paragraphs, `-` lists, **strong**, *emphasis*, `code` and
- * [links](https://…) to http, https and mailto. The text is escaped first and only our own tags are added, so no HTML
- * of the author survives; unknown syntax stays as typed.
+ * The Markdown subset of an "about" text (500 characters) and of updates (2,000): paragraphs, `-` lists, **strong**,
+ * *emphasis*, `code` and [links](https://…) to http, https and mailto. The text is escaped first and only our
+ * own tags are added, so no HTML of the author survives; unknown syntax stays as typed.
  */
 export function markdownHtml(text: string): Markup {
   const blocks = text

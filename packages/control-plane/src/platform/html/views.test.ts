@@ -20,6 +20,7 @@ import {
   shareBar,
   sparkline,
   strip,
+  stateBar,
   stripLabel,
   scaleTop,
   stripPath,
@@ -156,6 +157,13 @@ t.test("lines, bands and axes", async (t) => {
       { name: "tls", value: 3, label: "TLS" },
     ]).html,
     /x="0%" width="25%".*x="25%" width="75%"/,
+  );
+  t.match(
+    stateBar([
+      { name: "down", word: "Down", count: 1 },
+      { name: "paused", word: "Paused", count: 1 },
+    ]).html,
+    /class="c-down" x="0%" width="50%".*class="c-none" x="50%" width="50%"/,
   );
 });
 

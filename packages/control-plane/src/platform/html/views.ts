@@ -106,7 +106,7 @@ export function state(name: string, word: string = stateWords[name as StateName]
 }
 
 /** A tag with a dot in one of eight hues, always the same one for the same name. */
-export function tag(name: string): Markup {
+function tag(name: string): Markup {
   let sum = 0;
   for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)!) % 65_521;
   return html`<span class="tag t${(sum % 8) + 1}">${name}</span>`;

@@ -160,8 +160,8 @@ const isFine = (state: ComponentState): boolean => state === "operational" || st
 const dayMs = 86_400_000;
 
 /**
- * Incidents by day, newest first: open ones today, ended ones on the day that they began. Today and yesterday are listed
- * without one too, unless an incident of another day lasted into them.
+ * Incidents by day, newest first: open ones today, ended ones on the day that they began. Today and yesterday are
+ * listed without one too, unless an incident of another day lasted into them.
  */
 function pastDays(status: PublicStatus, words: PageWords) {
   const now = Date.parse(status.generated_at);
