@@ -72,7 +72,7 @@ t.test("communication", async (t) => {
     await page.waitForURL("**/edit");
     t.equal(await page.getByLabel("Start", { exact: true }).inputValue(), "2126-11-21T23:30");
     await page.getByLabel("Title").fill("Database upgrade of the shop");
-    await page.getByLabel("Search", { exact: true }).uncheck();
+    await page.getByRole("checkbox", { name: "Search", exact: true }).uncheck();
     await page.getByRole("button", { name: "Save" }).click();
     await page.waitForURL(/\/maintenance\/[0-9a-f-]{36}$/);
     const [changed] = (await api.get("/api/v1/maintenance")).body.items;
@@ -127,6 +127,6 @@ t.test("communication", async (t) => {
     t.same(await findings(page), []);
     await page.getByRole("button", { name: "Resolve" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Resolve" }).click();
-    await page.locator(".title .state", { hasText: "Closed" }).waitFor();
+    await page.locator(".title .pill", { hasText: "Closed" }).waitFor();
   });
 });

@@ -1,25 +1,12 @@
 import t from "tap";
-import Type from "typebox";
-import { tool } from "../../platform/http/tool.ts";
 import { hour, minute } from "../../testing/clock.ts";
 import { type Headers, initialize, openMcp, openStream, resource, send, usual } from "../../testing/mcp.ts";
 import { serveWhole } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
-import { registryOf } from "./registry.ts";
 
 const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
 /** For tests without settings of their own. */
 const shared = await openMcp(t);
-
-t.test("a tool with a scope that clients cannot request is refused at the start", (t) => {
-  const shape = { name: "x", title: "X", description: "X", input: Type.Object({}), output: Type.Object({}) };
-  const [own, foreign] = (["incidents:read", "channels:read"] as const).map((scope) =>
-    tool({ ...shape, scope, handle: async () => ({}) }),
-  );
-  t.equal(registryOf([own!]).size, 1);
-  t.throws(() => registryOf([foreign!]), { message: /channels:read.*oauth\/scopes\.ts/ });
-  t.end();
-});
 
 t.test("the official client works with any replica", async (t) => {
   const mcp = shared;
