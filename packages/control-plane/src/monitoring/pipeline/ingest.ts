@@ -198,9 +198,10 @@ async function writeDerived(
   stored: readonly AdmittedResult[],
 ): Promise<void> {
   const counted = stored.filter((result) => !result.skip && result.recheck !== true);
+  // All of them: an hour also stores how many results it has.
   await markLate(
     sql,
-    counted.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
+    stored.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
     now,
   );
   await countForOrgs(

@@ -1,8 +1,7 @@
-import { jitterStep } from "@statusmesh/shared/schedule";
 import type { Fragment } from "postgres";
 import { lockKeys } from "../../platform/db/locks.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import { packedTo, type RunColumn, runs } from "./runs-queries.ts";
+import { jitterOf, packedTo, runColumns, runs } from "./runs-queries.ts";
 
 /** A UTC day, `2026-11-20`. */
 type Day = string;
@@ -78,23 +77,6 @@ export interface SeededTarget extends PackTarget {
   jitter_seed: number;
 }
 
-const allColumns: readonly RunColumn[] = [
-  "timestamp",
-  "status",
-  "skip",
-  "recheck",
-  "error",
-  "cause",
-  "details",
-  "http_status",
-  "response_size",
-  "dns_ms",
-  "connect_ms",
-  "tls_ms",
-  "ttfb_ms",
-  "total_ms",
-];
-
 /** Microseconds as an integer. */
 const us = (sql: Db, ms: Fragment) => sql`(${ms}::float8 * 1000)::int`;
 
@@ -152,7 +134,7 @@ export async function packLate(sql: Db, day: Day, target: SeededTarget, jitterPc
   // The rows that are deleted here are still visible to the rest of the statement.
   const rows = sql`
     select r.*, ${target.interval_ms}::integer as interval_ms, ${target.jitter_seed}::bigint as jitter_seed
-    from ${runs(sql, { target: sql`${target.id}::uuid`, from, to }, allColumns)} r where ${fits(sql)}`;
+    from ${runs(sql, { target: sql`${target.id}::uuid`, from, to }, runColumns)} r where ${fits(sql)}`;
   await sql`
     with taken as (
       delete from results_late r where r.target_id = ${target.id} and r.scheduled_at >= ${from}
@@ -190,9 +172,13 @@ const packedColumns = (sql: Db) => sql`
  * sort serves every array, because all are in the order of the key.
  */
 function insertPacked(sql: Db, day: Day, jitterPct: number, rows: Fragment): Fragment {
-  const jitter = sql`
-    case when g.recheck then 0 else floor(((g.jitter_seed + g.slot / g.interval_ms * ${jitterStep}::bigint)
-      & 4294967295)::float8 / 4294967296 * g.interval_ms * (${jitterPct}::smallint / 100::float8))::bigint end`;
+  const jitter = jitterOf(sql, {
+    seed: sql`g.jitter_seed`,
+    slot: sql`g.slot`,
+    intervalMs: sql`g.interval_ms`,
+    pct: sql`${jitterPct}::smallint`,
+    recheck: sql`g.recheck`,
+  });
   const array = (value: Fragment) => sql`array_agg(${value} order by g.scheduled_at)`;
   const unlessNull = (value: Fragment) => sql`case when count(${value}) > 0 then ${array(value)} end`;
   const rest = sql`g.total_us - coalesce(g.dns_us, 0) - coalesce(g.connect_us, 0) - coalesce(g.tls_us, 0)

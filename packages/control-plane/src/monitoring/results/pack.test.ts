@@ -12,7 +12,7 @@ import { dayPreparer, keepPartitions } from "./keep-partitions.ts";
 import { pack } from "./pack.ts";
 import { packRows, sealDay } from "./pack-queries.ts";
 import { rollUp } from "./rollup.ts";
-import { type RunColumn, runs } from "./runs-queries.ts";
+import { runColumns, runs } from "./runs-queries.ts";
 import {
   dailyCounts,
   latencyByRegion,
@@ -30,28 +30,11 @@ const ctx = await newOrg(system);
 const first = Date.UTC(2026, 10, 17);
 await ensurePartitions(sql, new Date(first), new Date(noon + 7 * day));
 
-const columns: readonly RunColumn[] = [
-  "timestamp",
-  "status",
-  "skip",
-  "recheck",
-  "error",
-  "cause",
-  "details",
-  "http_status",
-  "response_size",
-  "dns_ms",
-  "connect_ms",
-  "tls_ms",
-  "ttfb_ms",
-  "total_ms",
-];
-
 /** Every run of the target with all columns, as text. */
 async function all(id: string): Promise<string[]> {
   const range = { target: sql`${id}::uuid`, from: sql`'-infinity'::timestamptz`, to: sql`'infinity'::timestamptz` };
   const rows = await sql<{ row: string }[]>`
-    select r::text as row from ${runs(sql, range, columns)} r order by r.scheduled_at, r.region`;
+    select r::text as row from ${runs(sql, range, runColumns)} r order by r.scheduled_at, r.region`;
   return rows.map(({ row }) => row);
 }
 
@@ -254,6 +237,12 @@ t.test("results of a packed day: stored once, read at once, merged later; a kill
   await rollUp(system);
   t.strictSame(await counts(), { up: 5, down: 1, total: 6 }, "merged");
   t.strictSame(await send(later), { stored: 0, duplicates: 3 }, "sent after it was merged");
+  const skipped = agentResult(id, at(6), { status: "error", skip: true, error: "throttled: host concurrency cap" });
+  t.strictSame(await send([skipped]), { stored: 1, duplicates: 0 });
+  t.strictSame(await counts(), { up: 5, down: 1, total: 7 }, "one that is no evidence counts as a result only");
+  await pack(system);
+  await rollUp(system);
+  t.strictSame(await counts(), { up: 5, down: 1, total: 7 });
 
   // A day that lost rows on the way is packed again.
   await sql`update pack_progress set packed_to = '2026-11-17'`;

@@ -3,21 +3,23 @@ import type { Fragment } from "postgres";
 import type { Db } from "../../platform/db/sql.ts";
 
 /** Columns of a run besides target_id, region and scheduled_at. */
-export type RunColumn =
-  | "timestamp"
-  | "status"
-  | "skip"
-  | "recheck"
-  | "error"
-  | "cause"
-  | "details"
-  | "http_status"
-  | "response_size"
-  | "dns_ms"
-  | "connect_ms"
-  | "tls_ms"
-  | "ttfb_ms"
-  | "total_ms";
+export const runColumns = [
+  "timestamp",
+  "status",
+  "skip",
+  "recheck",
+  "error",
+  "cause",
+  "details",
+  "http_status",
+  "response_size",
+  "dns_ms",
+  "connect_ms",
+  "tls_ms",
+  "ttfb_ms",
+  "total_ms",
+] as const;
+export type RunColumn = (typeof runColumns)[number];
 
 /** Runs of one target by slot, from `from` to before `to`; fragments, so that they may name columns of a query. */
 export interface RunRange {
@@ -105,14 +107,20 @@ export const runs = (sql: Db, { target, from, to, days }: RunRange, columns: rea
       and slot.scheduled_at >= ${from} and slot.scheduled_at < ${to})`;
 };
 
-/**
- * Milliseconds from a slot to the start of its run: `jitterMs` of shared/schedule.ts, in the same arithmetic. Both
- * are names of columns: the slot in Unix ms, and whether the run is a recheck.
- */
-const jitterOf = (sql: Db, slot: Fragment, recheck: Fragment) => sql`
-  case when ${recheck} then 0 else floor(
-    ((packed.jitter_seed + ${slot} / packed.interval_ms * ${jitterStep}::bigint) & 4294967295)::float8 / 4294967296
-      * packed.interval_ms * (packed.jitter_pct / 100::float8))::bigint end`;
+/** What the jitter of a run is computed from: names of columns, or values. */
+export interface JitterOf {
+  seed: Fragment;
+  /** Unix ms. */
+  slot: Fragment;
+  intervalMs: Fragment;
+  pct: Fragment;
+  recheck: Fragment;
+}
+
+/** Milliseconds from a slot to the start of its run: `jitterMs` of shared/schedule.ts, in the same arithmetic. */
+export const jitterOf = (sql: Db, { seed, slot, intervalMs, pct, recheck }: JitterOf) => sql`
+  case when ${recheck} then 0 else floor(((${seed} + ${slot} / ${intervalMs} * ${jitterStep}::bigint)
+    & 4294967295)::float8 / 4294967296 * ${intervalMs} * (${pct} / 100::float8))::bigint end`;
 
 interface PackedColumn {
   /** Arrays of results_packed that the value is made of. */
@@ -134,9 +142,16 @@ const text = (name: string): PackedColumn => ({
 const packedColumns: Record<RunColumn, PackedColumn> = {
   timestamp: {
     arrays: ["delays", "flags"],
-    value: (sql) =>
-      sql`to_timestamp(
-        (at.ms + item.delays + ${jitterOf(sql, sql`at.ms`, sql`item.flags & 8 <> 0`)}) / 1000.0::float8)`,
+    value: (sql) => {
+      const jitter = jitterOf(sql, {
+        seed: sql`packed.jitter_seed`,
+        slot: sql`at.ms`,
+        intervalMs: sql`packed.interval_ms`,
+        pct: sql`packed.jitter_pct`,
+        recheck: sql`item.flags & 8 <> 0`,
+      });
+      return sql`to_timestamp((at.ms + item.delays + ${jitter}) / 1000.0::float8)`;
+    },
   },
   status: {
     arrays: ["flags"],
