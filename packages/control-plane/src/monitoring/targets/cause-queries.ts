@@ -41,7 +41,7 @@ const members = (sql: Db, orgId: string, now: Date, filter: TargetFilter) => sql
 export const groupedMonitors = (sql: Db, orgId: string, now: Date, filter: TargetFilter) =>
   sql`${members(sql, orgId, now, filter)} select id from matched where n > 1`;
 
-/** The causes that several matching monitors share, those that wait for somebody and have the most monitors first. */
+/** The causes that several matching monitors share, those that wait for somebody first, then by state and size. */
 export async function selectMonitorCauses(
   sql: Db,
   orgId: string,
@@ -69,6 +69,7 @@ export async function selectMonitorCauses(
       (array_agg(id order by lower(name), name))[1] as example_id, count(*) over ()::int as causes,
       sum(count(*)) over ()::int as monitors
     from described group by kind, value
-    order by bool_and(acknowledged_at is not null), count(*) desc, min(since) desc, kind, value
+    order by bool_and(acknowledged_at is not null), bool_and(status = 'degraded'), count(*) desc, min(since) desc, kind,
+      value
     limit ${page.limit} offset ${page.offset}`;
 }

@@ -4,7 +4,7 @@ import { dayMs } from "@statusmesh/shared/time";
 import { silentRegions } from "../agents/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { causeKey, readCause } from "../../platform/db/causes.ts";
-import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
+import { causeName, causeTitle, namesOf, shareOf } from "../../platform/html/causes.ts";
 import { numbered } from "../../platform/html/format.ts";
 import { type PageCall, wholeNumber } from "../../platform/html/pages.ts";
 import { stateWords } from "../../platform/html/states.ts";
@@ -22,7 +22,7 @@ import {
   prefixesOf,
   tagGroups,
 } from "./service.ts";
-import { causeLead, overview, shownStates, silenceWords } from "./words.ts";
+import { overview, shownStates, silenceWords } from "./words.ts";
 
 const pageSize = 50;
 /** Half an hour each over a day: fine enough to see an outage of one check interval, few enough to count. */
@@ -112,8 +112,8 @@ const isNarrowed = (asked: ListQuery): boolean =>
 /** A line of monitors with a common cause, in words. */
 const shownCause = (cause: MonitorCause) => ({
   ...cause,
-  lead: causeLead(cause),
-  detail: [causeError(cause), namesOf(cause.names, cause.count)].filter((part) => part !== null).join(" · "),
+  lead: causeTitle(cause),
+  detail: `${shareOf(cause, "monitor")} · ${namesOf(cause.names, cause.count)}`,
   word: stateWords[cause.state],
 });
 
@@ -172,11 +172,9 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   const all = overviewOfAll ?? list;
   const now = ctx.clock.now();
   const rows = grouping ? [] : [...list.pinned, ...list.items];
+  const lines = grouping ? [] : list.causes;
   const [history, throttled] = await Promise.all([
-    figuresOf(
-      ctx,
-      rows.map((row) => row.target.id),
-    ),
+    figuresOf(ctx, [...rows.map((row) => row.target.id), ...lines.map(({ exampleId }) => exampleId)]),
     throttledOf(ctx, rows),
   ]);
   const shownRows = rows.map((row) => ({
@@ -185,7 +183,10 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
     history: history.get(row.target.id) ?? null,
     daysLeft: row.expires_at === null ? null : Math.floor((row.expires_at.getTime() - now) / dayMs),
   }));
-  const causes = grouping ? [] : list.causes.map(shownCause);
+  const causes = lines.map((line) => ({
+    ...shownCause(line),
+    strip: history.get(line.exampleId)?.strip ?? [],
+  }));
   return {
     view: "targets/list" as const,
     fragment: "targets/list-live" as const,

@@ -63,7 +63,7 @@ export interface Overview {
 }
 
 /** `db-1: 880 monitors are down`, `Tag payments: 44 of 67 monitors are down`. */
-export const causeLead = ({
+const causeLead = ({
   cause,
   count,
   total,

@@ -2,38 +2,35 @@ import { html, Markup } from "./markup.ts";
 
 // Drawings on a 16 by 16 grid, in the colour of the text around them.
 
-/** Filled ones. One shape per state: colour is never the only sign. */
+/** Filled ones, the marks in them cut out. One shape per state: colour is never the only sign. */
 const filled = {
   up:
-    '<circle cx="8" cy="8" r="6.5" fill="currentColor"/><path d="m5.2 8.2 2 2 3.7-4.2" ' +
-    'stroke="var(--panel)" stroke-width="1.6" fill="none" stroke-linecap="round" ' +
-    'stroke-linejoin="round"/>',
+    "M8 1.5a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13ZM5.77 7.63L7.16 9.03 10.3 5.47A.8.8 0 0 1 11.5 " +
+    "6.53L7.24 11.37 4.63 8.77A.8.8 0 0 1 5.77 7.63Z",
   degraded:
-    '<path d="M7.1 2.2a1 1 0 0 1 1.8 0l5.6 10.3a1 1 0 0 1-.9 1.5H2.4a1 1 0 0 1-.9-1.5Z" ' +
-    'fill="currentColor"/><path d="M8 6v3.4M8 11.6v.2" stroke="var(--panel)" stroke-width="1.6" ' +
-    'stroke-linecap="round"/>',
+    "M7.1 2.2a1 1 0 0 1 1.8 0l5.6 10.3a1 1 0 0 1-.9 1.5H2.4a1 1 0 0 1-.9-1.5ZM7.2 6a.8.8 0 0 1 1.6 " +
+    "0v3.4a.8.8 0 0 1-1.6 0ZM7.2 11.6a.8.8 0 0 1 1.6 0v.2a.8.8 0 0 1-1.6 0Z",
   down:
-    '<path d="M5.3 1.5h5.4l3.8 3.8v5.4l-3.8 3.8H5.3l-3.8-3.8V5.3Z" fill="currentColor"/><path d="m5.8 ' +
-    '5.8 4.4 4.4m0-4.4-4.4 4.4" stroke="var(--panel)" stroke-width="1.6" stroke-linecap="round"/>',
+    "M5.3 1.5h5.4l3.8 3.8v5.4l-3.8 3.8H5.3l-3.8-3.8V5.3ZM5.23 6.37A.8.8 0 0 1 6.37 5.23L8 6.87 9.63 " +
+    "5.23A.8.8 0 0 1 10.77 6.37L9.13 8 10.77 9.63A.8.8 0 0 1 9.63 10.77L8 9.13 6.37 10.77A.8.8 0 0 1 " +
+    "5.23 9.63L6.87 8Z",
   error:
-    '<rect x="2.5" y="2.5" width="11" height="11" rx="2" transform="rotate(45 8 8)" fill="currentColor"/>' +
-    '<path d="M8 4.8v3.8M8 11v.2" stroke="var(--panel)" stroke-width="1.6" stroke-linecap="round"/>',
-  unknown:
-    '<circle cx="8" cy="8" r="5.75" fill="none" stroke="currentColor" stroke-width="1.5" ' +
-    'stroke-dasharray="2.6 2"/>',
-  paused:
-    '<circle cx="8" cy="8" r="5.75" fill="none" stroke="currentColor" stroke-width="1.5"/><path d="M6.5 ' +
-    '6v4m3-4v4" stroke="currentColor" stroke-width="1.5" stroke-linecap="round"/>',
+    "M9.41 1.64L14.36 6.59A2 2 0 0 1 14.36 9.41L9.41 14.36A2 2 0 0 1 6.59 14.36L1.64 9.41A2 2 0 0 1 1.64 " +
+    "6.59L6.59 1.64A2 2 0 0 1 9.41 1.64ZM7.2 4.8a.8.8 0 0 1 1.6 0v3.8a.8.8 0 0 1-1.6 0ZM7.2 11a.8.8 0 0 " +
+    "1 1.6 0v.2a.8.8 0 0 1-1.6 0Z",
   maintenance:
-    '<rect x="1.75" y="1.75" width="12.5" height="12.5" rx="3.5" fill="currentColor"/><path d="M5 ' +
-    '5v6m3-6v6m3-6v6" stroke="var(--panel)" stroke-width="1.4" stroke-linecap="round"/>',
+    "M5.25 1.75h5.5a3.5 3.5 0 0 1 3.5 3.5v5.5a3.5 3.5 0 0 1-3.5 3.5h-5.5a3.5 3.5 0 0 1-3.5-3.5v-5.5a3.5 " +
+    "3.5 0 0 1 3.5-3.5ZM4.3 5a.7.7 0 0 1 1.4 0v6a.7.7 0 0 1-1.4 0ZM7.3 5a.7.7 0 0 1 1.4 0v6a.7.7 0 0 " +
+    "1-1.4 0ZM10.3 5a.7.7 0 0 1 1.4 0v6a.7.7 0 0 1-1.4 0Z",
   more:
-    '<circle cx="3.2" cy="8" r="1.3" fill="currentColor"/><circle cx="8" cy="8" r="1.3" ' +
-    'fill="currentColor"/><circle cx="12.8" cy="8" r="1.3" fill="currentColor"/>',
+    "M4.5 8a1.3 1.3 0 1 1-2.6 0 1.3 1.3 0 0 1 2.6 0ZM9.3 8a1.3 1.3 0 1 1-2.6 0 1.3 1.3 0 0 1 2.6 0Z" +
+    "M14.1 8a1.3 1.3 0 1 1-2.6 0 1.3 1.3 0 0 1 2.6 0Z",
 } as const;
 
 /** Drawn with one pen. */
 const lines = {
+  unknown: '<circle cx="8" cy="8" r="5.75" stroke-dasharray="2.6 2"/>',
+  paused: '<path d="M8 2.25a5.75 5.75 0 1 1 0 11.5 5.75 5.75 0 0 1 0-11.5ZM6.5 6v4m3-4v4"/>',
   monitors: '<path d="M1.5 8.5H4l2-5 3.5 9 2-4h3"/>',
   incidents: '<path d="M8 2.2 14.3 13.4H1.7ZM8 6.5v3M8 11.4v.1"/>',
   planned:
@@ -80,14 +77,13 @@ const lines = {
 
 export type Icon = keyof typeof filled | keyof typeof lines;
 
-const pen = 'fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round"';
+const draw = (name: string, inner: string): Markup =>
+  new Markup(`<svg class="${name}" viewBox="0 0 16 16" aria-hidden="true">${inner}</svg>`);
 
-const draw = (inner: string): Markup =>
-  new Markup(`<svg class="icon" viewBox="0 0 16 16" aria-hidden="true">${inner}</svg>`);
-
+/** One element each where one is enough: a list has an icon or two in every row. */
 const icons = new Map<string, Markup>([
-  ...Object.entries(filled).map(([name, inner]): [string, Markup] => [name, draw(inner)]),
-  ...Object.entries(lines).map(([name, inner]): [string, Markup] => [name, draw(`<g ${pen}>${inner}</g>`)]),
+  ...Object.entries(filled).map(([name, d]): [string, Markup] => [name, draw("icon", `<path d="${d}"/>`)]),
+  ...Object.entries(lines).map(([name, inner]): [string, Markup] => [name, draw("icon pen", inner)]),
 ]);
 
 /** An icon as inline SVG. It is decoration: the word beside it says the same. */

@@ -119,7 +119,7 @@ t.test("markup escapes whatever our own code did not make", async (t) => {
 });
 
 t.test("strips", async (t) => {
-  t.equal(stripPath(["up", "down", "up"], "up"), "M0 3h3v14h-3zM8 3h3v14h-3z");
+  t.equal(stripPath(["up", "up", "down", "up"], "up"), "M0 10h7M12 10h3", "a line for each run of cells");
   const drawing = strip(["up", "down", "none"], "A & B").html;
   t.match(drawing, 'viewBox="0 0 11 20"', "no gap after the last cell");
   t.match(drawing, /<path class="c-up".*<path class="c-down".*<path class="c-none"/);

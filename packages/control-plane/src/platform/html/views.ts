@@ -102,7 +102,7 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
 /** A state as icon and word, in its colour; as a `pill`, on its ground. */
 export function state(name: string, word: string = stateWords[name as StateName], as = "state"): Markup {
   const shape: Icon = isIcon(name) ? name : "unknown";
-  return html`<span class="${as} ${name}">${icon(shape)}<span>${word}</span></span>`;
+  return html`<span class="${as} ${name}">${icon(shape)}${word}</span>`;
 }
 
 /** A tag with a dot in one of eight hues, always the same one for the same name. */
