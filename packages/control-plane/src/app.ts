@@ -40,6 +40,7 @@ import { whatsappHandshake } from "./interfaces/hooks/handshake.ts";
 import { hookLimits } from "./interfaces/hooks/limits.ts";
 import { incidentRoutes } from "./alerting/incidents/api.ts";
 import { incidentsPages } from "./alerting/incidents/pages.ts";
+import { dayHistory } from "./monitoring/results/service.ts";
 import { dropHeldNotices } from "./alerting/deliveries/service.ts";
 import { openCounts } from "./alerting/incidents/service.ts";
 import { activeWindows } from "./alerting/maintenance/service.ts";
@@ -173,7 +174,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     targetsPages,
     expiringPages,
     sharesPages,
-    incidentsPages,
+    incidentsPages(dayHistory),
     maintenancePages(listTags),
     channelLinkPages,
     channelsPages,

@@ -49,7 +49,10 @@ function readQuery(query: Readonly<Record<string, string>>, now: number): ListQu
   };
 }
 
-async function listOf(ctx: Ctx, asked: ListQuery) {
+/** The last day of monitors by id, in slices of the same length: `up`, `degraded`, `down` or `none`. */
+export type StripsOf = (ctx: Ctx, targetIds: readonly string[]) => Promise<ReadonlyMap<string, { strip: string[] }>>;
+
+async function listOf(ctx: Ctx, asked: ListQuery, stripsOf: StripsOf) {
   const { state, monitor, cause, offset } = asked;
   const severity = severities.find((known) => known === asked.severity);
   const hours = ranges[asked.since];
@@ -76,10 +79,16 @@ async function listOf(ctx: Ctx, asked: ListQuery) {
     service.openCounts(ctx),
     service.monitorsWithIncidents(ctx),
   ]);
-  const flaps = await flapping(
-    ctx,
-    list.items.filter((one) => one.state === "open").map((one) => one.target_id),
-  );
+  const [flaps, strips] = await Promise.all([
+    flapping(
+      ctx,
+      list.items.filter((one) => one.state === "open").map((one) => one.target_id),
+    ),
+    stripsOf(
+      ctx,
+      list.causes.map(({ exampleId }) => exampleId),
+    ),
+  ]);
   const items = list.items.map((one) => ({ ...one, changes: flaps.get(one.target_id) ?? 0 }));
   return {
     list: { ...list, items },
@@ -88,6 +97,7 @@ async function listOf(ctx: Ctx, asked: ListQuery) {
       lead: causeTitle(one),
       share: shareOf(one, "incident"),
       detail: namesOf(one.names, one.count),
+      strip: strips.get(one.exampleId)?.strip ?? [],
     })),
     open,
     monitors,
@@ -95,13 +105,13 @@ async function listOf(ctx: Ctx, asked: ListQuery) {
   };
 }
 
-export const incidentsPages = [
+export const incidentsPages = (stripsOf: StripsOf) => [
   page({
     path: "/incidents",
     auth: "tenant",
     async handle({ ctx, query }) {
       const asked = readQuery(query, ctx.clock.now());
-      const data = await listOf(ctx, asked);
+      const data = await listOf(ctx, asked, stripsOf);
       return {
         view: "incidents/list",
         fragment: "incidents/list-live",

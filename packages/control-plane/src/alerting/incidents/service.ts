@@ -63,8 +63,9 @@ export interface IncidentCause {
   error: string | null;
   /** True where all incidents have the error, not only most of them. */
   sameError: boolean;
-  /** Names of the first three monitors. */
+  /** Names of the first three monitors, and the id of the first. */
   names: string[];
+  exampleId: string;
 }
 
 const presentCause = (row: IncidentCauseRow): IncidentCause => ({
@@ -79,6 +80,7 @@ const presentCause = (row: IncidentCauseRow): IncidentCause => ({
   error: row.error_sample,
   sameError: row.same_error,
   names: row.names,
+  exampleId: row.example_id,
 });
 
 /**

@@ -1,12 +1,18 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { number } from "../../platform/html/format.ts";
+import { stateWords } from "../../platform/html/states.ts";
 import { causeTitle, shareOf } from "../../platform/html/causes.ts";
 import { page } from "../../platform/html/pages.ts";
 import { errorInWords } from "@statusmesh/shared/checks";
 import { listIncidentLines, openCounts } from "../../alerting/incidents/service.ts";
-import { monitorCounts } from "../../monitoring/targets/service.ts";
+import type { Ctx } from "../../platform/context.ts";
+import { readBeats } from "../../monitoring/results/service.ts";
+import { getTarget, listTags, monitorCounts, prefixesOf, tagGroups } from "../../monitoring/targets/service.ts";
 
 /** Tiles that are read at 5 m: more of them would be too small. */
 const alarms = 6;
 const taken = 6;
+const groups = 10;
 
 /** A cause on the wall. @public */
 export interface Tile {
@@ -20,6 +26,30 @@ export interface Tile {
   /** Whether somebody has acknowledged it, and who where it is one incident. */
   acknowledged: boolean;
   by: string | null;
+  /** The monitor, or the first one of a cause, whose last checks stand for it. */
+  targetId: string;
+}
+
+/** States of the last 50 checks of a monitor, oldest first; none where it was deleted a moment ago. */
+async function beatsOf(ctx: Ctx, { targetId }: Tile): Promise<string[]> {
+  try {
+    const { interval } = await getTarget(ctx, targetId);
+    return (await readBeats(ctx, targetId, "checks", interval)).map(({ state }) => state);
+  } catch (error) {
+    if (error instanceof AppError && error.code === "TARGET_NOT_FOUND") return [];
+    throw error;
+  }
+}
+
+/** The tags with the worst monitors first: those below the prefix that most monitors have, else all. */
+async function tagTiles(ctx: Ctx) {
+  const [prefix = null] = prefixesOf((await listTags(ctx, { limit: 100, offset: 0 })).items);
+  const tagged = (await tagGroups(ctx, prefix)).filter(({ tag }) => tag !== null);
+  return tagged.slice(0, groups).map(({ tag, state, counts }) => ({
+    name: tag!.slice(prefix === null ? 0 : prefix.length + 1),
+    state,
+    text: `${number(counts[state] ?? 0)} ${stateWords[state].toLowerCase()}`,
+  }));
 }
 
 export const dashboardPages = [
@@ -27,10 +57,11 @@ export const dashboardPages = [
     path: "/wall",
     auth: "tenant",
     async handle({ ctx }) {
-      const [lines, counts, open] = await Promise.all([
+      const [lines, counts, open, tags] = await Promise.all([
         listIncidentLines(ctx, { state: "open", limit: 100, offset: 0 }),
         monitorCounts(ctx),
         openCounts(ctx),
+        tagTiles(ctx),
       ]);
       const tiles: Tile[] = [
         ...lines.causes.map((one) => ({
@@ -41,6 +72,7 @@ export const dashboardPages = [
           tone: one.state,
           acknowledged: one.waiting === 0,
           by: null,
+          targetId: one.exampleId,
         })),
         ...lines.items.map((one) => ({
           id: one.id,
@@ -50,6 +82,7 @@ export const dashboardPages = [
           tone: one.severity === "minor" ? ("degraded" as const) : ("down" as const),
           acknowledged: one.acknowledged_at !== null,
           by: one.acknowledged_by?.name ?? null,
+          targetId: one.target_id,
         })),
       ];
       const waiting = tiles.filter((tile) => !tile.acknowledged);
@@ -57,7 +90,10 @@ export const dashboardPages = [
         view: "wall/wall",
         fragment: "wall/live",
         data: {
-          waiting: waiting.slice(0, alarms),
+          waiting: await Promise.all(
+            waiting.slice(0, alarms).map(async (tile) => ({ ...tile, beats: await beatsOf(ctx, tile) })),
+          ),
+          tags,
           hidden: Math.max(0, open.waiting - alarms),
           taken: tiles.filter((tile) => tile.acknowledged).slice(0, taken),
           open,

@@ -24,6 +24,7 @@ const consolePages: readonly ConsolePage[] = [
   { href: "/status-pages", title: "Status pages" },
   { href: "/monitors/new", title: "Add monitor", words: "new create" },
   { href: "/expiring", title: "Expiring", words: "certificates domains tls days left" },
+  { href: "/wall", title: "Wall", words: "full screen tv dashboard wallboard" },
   { href: "/channels/new", title: "Add channel", words: "new create" },
   { href: "/status-pages/new", title: "Create status page", words: "new add" },
   { href: "/settings", title: "Settings", words: "account sessions sign out" },

@@ -255,6 +255,17 @@ export async function monitorHistory(
   return histories;
 }
 
+/** Half an hour each over a day: fine enough to see an outage of one check interval, few enough to count. */
+const daySlices = 48;
+/** Length of a slice of {@link dayHistory}, seconds. */
+export const daySliceSecs = dayMs / daySlices / 1000;
+
+/** {@link monitorHistory} of the last day. */
+export async function dayHistory(ctx: Ctx, targetIds: readonly string[]): Promise<Map<string, MonitorHistory>> {
+  const now = ctx.clock.now();
+  return await monitorHistory(ctx, targetIds, { from: new Date(now - dayMs), to: new Date(now), slices: daySlices });
+}
+
 /**
  * Runs per target and UTC day (`2026-11-20`), for today and the `days` days before; days without a run are left out.
  * Without a scope check, for the functions above.

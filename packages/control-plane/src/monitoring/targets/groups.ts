@@ -32,8 +32,11 @@ export function prefixesOf(tags: readonly TagCount[]): string[] {
     .slice(0, mostPrefixes);
 }
 
-/** The groups of all monitors by their tags below `prefix`: worst first, then by name, those without a tag last. */
-export async function tagGroups(ctx: Ctx, prefix: string): Promise<TagGroup[]> {
+/**
+ * The groups of all monitors by their tags below `prefix`, or by each tag where it is null: worst first, then by name,
+ * those without a tag last.
+ */
+export async function tagGroups(ctx: Ctx, prefix: string | null): Promise<TagGroup[]> {
   requireScope(ctx, "targets:read");
   const rows = await selectTagGroups(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), everything, prefix);
   const byTag = new Map<string | null, TagGroupRow[]>();

@@ -10,7 +10,7 @@ import { type PageCall, wholeNumber } from "../../platform/html/pages.ts";
 import { stateWords } from "../../platform/html/states.ts";
 import { setupSteps } from "./setup.ts";
 import { activeWindows } from "../../alerting/maintenance/service.ts";
-import { monitorHistory } from "../results/service.ts";
+import { dayHistory, daySliceSecs } from "../results/service.ts";
 import { monitorOrders, monitorSorts } from "./list-schema.ts";
 import { shown, throttledOf } from "./rows.ts";
 import {
@@ -25,8 +25,6 @@ import {
 import { overview, shownStates, silenceWords } from "./words.ts";
 
 const pageSize = 50;
-/** Half an hour each over a day: fine enough to see an outage of one check interval, few enough to count. */
-const slices = 48;
 /** Tags that stand as chips in one line, and those behind "More". */
 const tagChips = 8;
 const moreTags = 60;
@@ -138,12 +136,6 @@ function apiAddress(asked: ListQuery): string {
   return `/api/v1/targets?${new URLSearchParams(params.filter(([, value]) => value !== "")).toString()}`;
 }
 
-/** Figures of the last day for the rows of a page. */
-async function figuresOf(ctx: Ctx, ids: readonly string[]) {
-  const now = ctx.clock.now();
-  return await monitorHistory(ctx, ids, { from: new Date(now - dayMs), to: new Date(now), slices });
-}
-
 /** The tags as chips, the chosen one first: those of one line, those behind "More", and the number of all others. */
 function chipsOf(chosen: string, { items, total }: Awaited<ReturnType<typeof listTags>>) {
   const names = [...new Set([...(chosen === "" ? [] : [chosen]), ...items.map(({ name }) => name)])];
@@ -174,7 +166,7 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   const rows = grouping ? [] : [...list.pinned, ...list.items];
   const lines = grouping ? [] : list.causes;
   const [history, throttled] = await Promise.all([
-    figuresOf(ctx, [...rows.map((row) => row.target.id), ...lines.map(({ exampleId }) => exampleId)]),
+    dayHistory(ctx, [...rows.map((row) => row.target.id), ...lines.map(({ exampleId }) => exampleId)]),
     throttledOf(ctx, rows),
   ]);
   const shownRows = rows.map((row) => ({
@@ -214,7 +206,7 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
       showsDays: asked.sort === "days_left" || rows.some((row) => row.expires_at !== null),
       setup,
       isOwner: ctx.role === "owner",
-      sliceSecs: dayMs / slices / 1000,
+      sliceSecs: daySliceSecs,
       origin: ctx.config.server.public_url,
     },
   };

@@ -33,19 +33,22 @@ export interface TagGroupRow {
   last_result_at: Date | null;
 }
 
-/** The monitors that match, counted by their tags below `prefix` and by state. One with two such tags counts twice. */
+/**
+ * The monitors that match, counted by state and by their tags below `prefix`, or by each tag where it is null. One with
+ * two such tags counts twice.
+ */
 export async function selectTagGroups(
   sql: Db,
   orgId: string,
   now: Date,
   filter: TargetFilter,
-  prefix: string,
+  prefix: string | null,
 ): Promise<TagGroupRow[]> {
   return await sql<TagGroupRow[]>`
     select g.tag, ${stateAt(sql, now)} as state, count(*)::int as count, max(s.last_result_at) as last_result_at
     from targets t join target_states s on s.target_id = t.id
     left join lateral (
-      select own.tag from unnest(t.tags) as own (tag) where starts_with(own.tag, ${`${prefix}/`})
+      select own.tag from unnest(t.tags) as own (tag) where ${prefix === null} or starts_with(own.tag, ${`${prefix}/`})
     ) g on true
     where ${matching(sql, orgId, now, filter)}
     group by 1, 2`;

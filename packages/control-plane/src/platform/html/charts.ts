@@ -33,6 +33,15 @@ export function strip(cells: readonly string[], label: string): Markup {
   return html`<svg class="strip runs" ${box} role="img" aria-label="${label}">${paths}</svg>`;
 }
 
+/** `7 down, 43 up`: how many of the cells have which state, the worst first. */
+export function beatsLabel(cells: readonly string[]): string {
+  const words = { down: "down", partial: "partly down", degraded: "degraded", up: "up", none: "without data" };
+  return Object.entries(words)
+    .map(([state, word]) => [cells.filter((own) => own === state).length, word] as const)
+    .flatMap(([count, word]) => (count === 0 ? [] : [`${count} ${word}`]))
+    .join(", ");
+}
+
 /** Text alternative of a strip: `Last 24 hours: down 2 h, degraded 30 min, no data 1 h`. */
 export function stripLabel(cells: readonly string[], sliceSecs: number): string {
   const words: Record<string, string> = { down: "down", degraded: "degraded", none: "no data" };
