@@ -162,6 +162,8 @@ export const folders = {
   "monitoring/results": {
     owns: [
       "changes_hourly",
+      "changes_packed",
+      "hours_packed",
       "issued_slots",
       "latency_hourly",
       "org_hours",

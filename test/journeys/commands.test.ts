@@ -7,6 +7,7 @@ import { json } from "node:stream/consumers";
 import t from "tap";
 import { connect } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
+import { openEmbedded } from "../harness/targets.ts";
 import { freePort, startControlPlane, startProgram } from "../harness/processes.ts";
 import { waitFor } from "../harness/wait.ts";
 
@@ -77,6 +78,7 @@ t.test("the doctor finds a running service well, and says what is not", async (t
       "plan ok",
       "owner ok",
       "partitions ok",
+      "packing ok",
       "agents ok",
       "secrets ok",
       "clock ok",
@@ -87,6 +89,19 @@ t.test("the doctor finds a running service well, and says what is not", async (t
     ],
   );
   t.match(findings.find(({ check }) => check === "agents")?.detail, "default: 1 alive, 1 monitor");
+  t.match(findings.find(({ check }) => check === "packing")?.detail, /ended days? (?:are packed|of results to be)/);
+  const sql = openEmbedded(t, folder, 1);
+  const progress = await sql`update pack_progress set packed_to = packed_to - 10 returning packed_to::text as day`;
+  const waiting = await run(["doctor"], withOld);
+  t.match(
+    waiting.out,
+    new RegExp(`^ok {6}packing {8}\\d+ ended days of results .* the oldest ${progress[0]!["day"]}$`, "m"),
+  );
+  await sql`update pack_progress set packed_at = packed_at - interval '10 days'`;
+  t.match((await run(["doctor"], withOld)).out, /^FAIL {4}packing {8}.* none was for two days/m);
+  await sql`update pack_progress set mismatches = 2`;
+  t.match((await run(["doctor"], withOld)).out, /^FAIL {4}packing {8}.* were packed 2 times and did not match/m);
+  await sql`update pack_progress set packed_to = packed_to + 10, packed_at = now(), mismatches = 0`;
 
   const google = {
     SM_AUTH__ENABLED_METHODS: "google",

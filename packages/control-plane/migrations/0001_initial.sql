@@ -506,7 +506,6 @@ create table results_packed (
   details       integer[],
   primary key (target_id, day, region)
 );
-create index results_packed_by_day on results_packed using brin (day);
 
 -- Results of packed days that arrived later, until the job `pack` merges them; and those that no array can hold.
 create table results_late (like results including all);
@@ -521,7 +520,9 @@ create table pack_progress (
   -- Results of earlier days are read from results_packed and results_late.
   packed_to date not null,
   -- When packed_to was written; the partition of the day is dropped a while later.
-  packed_at timestamptz not null
+  packed_at timestamptz not null,
+  -- Times in a row that the day packed_to was packed and did not match its results; packed_at is when, then.
+  mismatches integer not null default 0
 );
 
 -- Hours to sum up again: a result that arrives after the end of its hour marks it.
@@ -569,12 +570,13 @@ create table latency_hourly (
   region      text not null,
   -- Runs with a time (up or degraded).
   samples     integer not null,
-  -- Sums in ms, and the number of runs with the phase.
-  total_sum   real not null,
-  dns_sum     real not null,
-  connect_sum real not null,
-  tls_sum     real not null,
-  ttfb_sum    real not null,
+  -- Sums as 1000 times the natural logarithm of microseconds, and the number of runs with the phase; a sum without a
+  -- run is null.
+  total_sum   smallint not null,
+  dns_sum     smallint,
+  connect_sum smallint,
+  tls_sum     smallint,
+  ttfb_sum    smallint,
   dns_n       integer not null,
   connect_n   integer not null,
   tls_n       integer not null,
@@ -596,6 +598,42 @@ create table changes_hourly (
   changes   bytea not null,
   failing   bytea not null,
   primary key (target_id, hour, region)
+);
+
+-- Hours of ended days: a row per target, region and UTC day, whose arrays have an element per hour, null for an hour
+-- without a row. An hour is either here or in results_hourly and latency_hourly. Written by the job `pack`, read by
+-- monitoring/results/hours-queries.ts, which has the query for psql.
+create table hours_packed (
+  target_id   uuid not null,
+  day         date not null,
+  region      text not null,
+  up          smallint[] not null,
+  -- Null when it is 0 in all hours.
+  down        smallint[],
+  degraded    smallint[],
+  error       smallint[],
+  -- Null when it is up + degraded in all hours.
+  samples     smallint[],
+  -- Of 5 times 24 elements: total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum. Null without a sample.
+  sums        smallint[],
+  -- Of 4 times 24 elements: dns_n, connect_n, tls_n, ttfb_n. Null when each is 0 without a sum, or else the samples.
+  phases      smallint[],
+  -- The sketches one after the other, and the position at which each ends.
+  sketches    bytea,
+  sketch_ends smallint[],
+  primary key (target_id, day, region)
+);
+
+-- Hours of changes_hourly in the same way; kept as long as results.
+create table changes_packed (
+  target_id uuid not null,
+  day       date not null,
+  region    text not null,
+  results   smallint[] not null,
+  changes   bytea[] not null,
+  -- Null when it is empty in all hours.
+  failing   bytea[],
+  primary key (target_id, day, region)
 );
 
 -- Runs of an organisation in the last day by hour, for the dashboard. Without foreign keys, here and in the next two

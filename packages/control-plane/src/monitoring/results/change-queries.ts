@@ -1,6 +1,7 @@
 import type { Fragment } from "postgres";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
+import { changeRegions, hourChanges, latestChanges } from "./hours-queries.ts";
 import { type ResultTarget, runsOf, summed, unsummed } from "./queries.ts";
 import type { Range } from "./range.ts";
 import { runs } from "./runs-queries.ts";
@@ -58,8 +59,7 @@ export const changesOfRuns = (sql: Db, target: Fragment, from: Fragment, to: Fra
 
 /** Stored hours with those of the rest of the range computed from results. */
 const hoursOf = (sql: Db, orgId: string, target: ResultTarget, sources: Sources) => sql`
-  select h.hour, h.region, h.changes, h.failing from changes_hourly h
-  where ${summed(sql, orgId, target, sources, null)}
+  select h.hour, h.region, h.changes, h.failing ${summed(sql, orgId, target, sources, null, hourChanges)}
   union all
   select n.hour, n.region, n.changes, n.failing
   from (${unsummed(sql, target, sources)}) as part ("from", "to")
@@ -110,14 +110,14 @@ export async function selectChanges(
  */
 export async function selectFailingAt(sql: Db, target: ResultTarget, hour: Date): Promise<string[] | null> {
   if (target.counted_to === null || target.counted_to < hour) return null;
+  const [own, before] = [sql`${target.id}::uuid`, sql`${hour}::timestamptz`];
   const [row] = await sql<{ regions: string[]; marked: boolean }[]>`
     select exists (select from rollup_dirty d where d.target_id = ${target.id} and d.hour < ${hour}) as marked,
       array(
         select r.region
-        from (select distinct region from changes_hourly where target_id = ${target.id} and hour < ${hour}) r
+        from ${changeRegions(sql, { target: own, before })} r
         cross join lateral (
-          select h.changes from changes_hourly h
-          where h.target_id = ${target.id} and h.hour < ${hour} and h.region = r.region and h.changes <> ''
+          select h.changes from ${latestChanges(sql, { target: own, region: sql`r.region`, before })} h
           order by h.hour desc limit 1
         ) last
         where get_byte(last.changes, length(last.changes) - 1) % 2 = 1
@@ -152,8 +152,7 @@ export async function countByHour(sql: Db, orgId: string, target: ResultTarget, 
   const [row] = await sql<{ count: number }[]>`
     select coalesce(sum(c.results), 0)::int as count
     from (
-      select h.results from changes_hourly h
-      where ${summed(sql, orgId, target, { hours, runs: [] }, region)}
+      select h.results ${summed(sql, orgId, target, { hours, runs: [] }, region, hourChanges)}
       union all
       select n.results
       from (${unsummed(sql, target, { hours, runs: [] })}) as part ("from", "to")
@@ -182,8 +181,7 @@ export async function hourOfDepth(
     select min(c.hour) as hour
     from (
       select h.hour, sum(sum(h.results)) over (order by h.hour desc) as results
-      from changes_hourly h
-      where ${summed(sql, orgId, target, { hours, runs: [] }, region)}
+      ${summed(sql, orgId, target, { hours, runs: [] }, region, hourChanges)}
       group by h.hour
     ) c
     where c.results <= ${most}`;

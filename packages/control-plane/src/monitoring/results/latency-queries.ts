@@ -1,6 +1,7 @@
 import type { Fragment } from "postgres";
 import type { Db } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
+import { hourCounts, hourLatencies } from "./hours-queries.ts";
 import { type ResultTarget, rowsOf, runsOf, summed, unsummed } from "./queries.ts";
 import type { Range } from "./range.ts";
 import { runs } from "./runs-queries.ts";
@@ -72,32 +73,38 @@ export interface LatencySliceRow {
 /** Columns of runs that latency is made of. */
 const latencyOf = ["status", "skip", "recheck", "total_ms", "dns_ms", "connect_ms", "tls_ms", "ttfb_ms"] as const;
 
-/** LEB128 of a number below 2^14. */
-const varint = (sql: Db, n: Fragment) =>
-  sql`
-    case when ${n} < 128 then set_byte('\\x00'::bytea, 0, ${n})
-      else set_byte(set_byte('\\x0000'::bytea, 0, ${n} % 128 + 128), 1, ${n} / 128) end`;
+/** The bytes of a non-empty bucket in a sketch, as hex: `step` buckets after the one before, with `n` samples. */
+const bucketBytes = (sql: Db, step: Fragment, n: Fragment) => sql`
+  repeat('f0', ${step} / 240) || case when ${step} % 240 >= 16 then to_hex(${step} % 240 / 16) || '0' else '' end
+    || to_hex(${step} % 16) || to_hex((${n} - 1) % 15 + 1) || repeat('0f', (${n} - 1) / 15)`;
+
+/** Sum of microseconds as stored: within 0.05 %. */
+const storedSum = (sql: Db, us: Fragment) => sql`round(1000 * ln(greatest(${us}, 1)))::smallint`;
+/** Milliseconds of a stored sum. */
+const msOfSum = (sql: Db, column: Fragment) => sql`exp(${column} / 1000.0::float8) / 1000`;
 
 /**
  * Latency of one target by the hour of the slot and region, as in latency_hourly, from results; for a lateral
  * join. `target`, `from` and `to` may name columns of the outer query. Summing in the database keeps the values out of
- * this process: an hour of 10,000 targets with a check per minute is 600,000 values, and 2.1 s here.
+ * this process: an hour of 10,000 targets with a check per minute is 600,000 values, and 2.1 s here. Whole microseconds
+ * add up to the same sum in any order.
  */
 export const latencyOfRuns = (sql: Db, target: Fragment, from: Fragment, to: Fragment) => sql`
-  select s.hour, s.region, sum(s.samples)::int as samples, sum(s.total) as total_sum,
-    coalesce(sum(s.dns), 0) as dns_sum, coalesce(sum(s.connect), 0) as connect_sum,
-    coalesce(sum(s.tls), 0) as tls_sum, coalesce(sum(s.ttfb), 0) as ttfb_sum, sum(s.dns_n)::int as dns_n,
-      sum(s.connect_n)::int as connect_n, sum(s.tls_n)::int as tls_n, sum(s.ttfb_n)::int as ttfb_n,
-    string_agg(${varint(sql, sql`s.step`)} || ${varint(sql, sql`least(s.samples, 16383)`)}, ''::bytea
-      order by s.bucket) as sketch
+  select s.hour, s.region, sum(s.samples)::int as samples, ${storedSum(sql, sql`sum(s.total)`)} as total_sum,
+    ${storedSum(sql, sql`sum(s.dns)`)} as dns_sum, ${storedSum(sql, sql`sum(s.connect)`)} as connect_sum,
+    ${storedSum(sql, sql`sum(s.tls)`)} as tls_sum, ${storedSum(sql, sql`sum(s.ttfb)`)} as ttfb_sum,
+    sum(s.dns_n)::int as dns_n, sum(s.connect_n)::int as connect_n, sum(s.tls_n)::int as tls_n,
+    sum(s.ttfb_n)::int as ttfb_n,
+    decode(string_agg(${bucketBytes(sql, sql`s.step`, sql`s.samples`)}, '' order by s.bucket), 'hex') as sketch
   from (
     select g.*, g.bucket - lag(g.bucket, 1, 0) over (partition by g.hour, g.region order by g.bucket) as step
     from (
       select date_trunc('hour', r.scheduled_at) as hour, r.region,
         least(greatest(ceil(ln(greatest(r.total_ms::float8,
           ${least}::float8) / ${least}::float8) / ${logGrowth}::float8), 0), ${lastBucket}::int)::int as bucket,
-        count(*)::int as samples, sum(r.total_ms::float8) as total, sum(r.dns_ms::float8) as dns,
-          sum(r.connect_ms::float8) as connect, sum(r.tls_ms::float8) as tls, sum(r.ttfb_ms::float8) as ttfb,
+        count(*)::int as samples, ${wholeUs(sql, sql`r.total_ms`)} as total, ${wholeUs(sql, sql`r.dns_ms`)} as dns,
+        ${wholeUs(sql, sql`r.connect_ms`)} as connect, ${wholeUs(sql, sql`r.tls_ms`)} as tls,
+        ${wholeUs(sql, sql`r.ttfb_ms`)} as ttfb,
         count(r.dns_ms) as dns_n, count(r.connect_ms) as connect_n, count(r.tls_ms) as tls_n, count(r.ttfb_ms) as ttfb_n
       from ${runs(sql, { target, from, to }, latencyOf)} r
       where not r.skip and not r.recheck and r.status in ('up', 'degraded') and r.total_ms is not null
@@ -106,7 +113,10 @@ export const latencyOfRuns = (sql: Db, target: Fragment, from: Fragment, to: Fra
   ) s
   group by s.hour, s.region`;
 
-/** The columns of latency_hourly in table order. */
+/** Sum in whole microseconds. */
+const wholeUs = (sql: Db, ms: Fragment) => sql`sum(round(${ms}::float8 * 1000))`;
+
+/** The columns of latency_hourly in table order, without the target. */
 export const latencyColumns = (sql: Db) =>
   sql`
     hour, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n, ttfb_n, sketch`;
@@ -132,17 +142,18 @@ export async function selectLatencySlices(
   { bucketSecs, firstSecs, byRegion }: Slicing,
 ): Promise<LatencySliceRow[]> {
   const own = sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})`;
+  const sum = (name: string) => sql`coalesce(sum(${msOfSum(sql, sql`h.${sql(`${name}_sum`)}`)}), 0)`;
   return await sql<LatencySliceRow[]>`
     select case when ${byRegion} then h.region else '' end as region,
       greatest(${firstSecs}::float8,
         floor(extract(epoch from h.hour) / ${bucketSecs}::int) * ${bucketSecs}::int)::float8
         as t,
-      sum(h.samples)::int as samples, sum(h.total_sum) as total_sum, sum(h.dns_sum) as dns_sum,
-      sum(h.connect_sum) as connect_sum, sum(h.tls_sum) as tls_sum, sum(h.ttfb_sum) as ttfb_sum,
+      sum(h.samples)::int as samples, ${sum("total")} as total_sum, ${sum("dns")} as dns_sum,
+      ${sum("connect")} as connect_sum, ${sum("tls")} as tls_sum, ${sum("ttfb")} as ttfb_sum,
       sum(h.dns_n)::int as dns_n, sum(h.connect_n)::int as connect_n, sum(h.tls_n)::int as tls_n,
       sum(h.ttfb_n)::int as ttfb_n, string_agg(int4send(length(h.sketch)) || h.sketch, ''::bytea) as sketches
     from (
-      select ${latencyColumns(sql)} from latency_hourly h where ${summed(sql, orgId, target, sources, region)}
+      select ${latencyColumns(sql)} ${summed(sql, orgId, target, sources, region, hourLatencies)}
       union all
       select ${latencyColumns(sql)}
       from (${unsummed(sql, target, sources)}) as part ("from", "to")
@@ -155,7 +166,7 @@ export async function selectLatencySlices(
 /** Regions that ran in the range, by slot, also those without a success; sorted. */
 export async function selectRegions(sql: Db, orgId: string, target: ResultTarget, sources: Sources): Promise<string[]> {
   const rows = await sql<{ region: string }[]>`
-    select h.region from results_hourly h where ${summed(sql, orgId, target, sources, null)}
+    select h.region ${summed(sql, orgId, target, sources, null, hourCounts)}
     union
     select n.region
     from (${unsummed(sql, target, sources)}) as part ("from", "to")

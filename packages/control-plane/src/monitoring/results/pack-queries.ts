@@ -11,6 +11,8 @@ export interface PackProgress {
   sealed_to: Day;
   packed_to: Day;
   packed_at: Date;
+  /** Times in a row that the results of the day before which all are packed did not match. */
+  mismatches: number;
 }
 
 /** Begins with nothing packed before `firstDay`, unless it has begun. */
@@ -22,8 +24,17 @@ export async function startPacking(sql: Db, firstDay: Day, now: Date): Promise<v
 
 export async function selectProgress(sql: Db): Promise<PackProgress | null> {
   const [row] = await sql<PackProgress[]>`
-    select first_day::text, sealed_to::text, packed_to::text, packed_at from pack_progress`;
+    select first_day::text, sealed_to::text, packed_to::text, packed_at, mismatches
+    from pack_progress`;
   return row ?? null;
+}
+
+/**
+ * Makes packers wait for each other until the transaction ends: two may run when a replica lost the connection with the
+ * lock of its job. Call it before the statement that reads what it packs.
+ */
+export async function lockPacking(sql: Db): Promise<void> {
+  await sql`select from pack_progress for update`;
 }
 
 /**
@@ -46,8 +57,13 @@ export async function sealDay(sql: Db, day: Day): Promise<void> {
 /** Every reader that starts after this transaction finds the day in results_packed. */
 export async function finishDay(sql: Db, day: Day, now: Date): Promise<void> {
   await sql`
-    update pack_progress set packed_to = ${day}::date + 1, packed_at = ${now}
+    update pack_progress set packed_to = ${day}::date + 1, packed_at = ${now}, mismatches = 0
     where packed_to = ${day} and sealed_to > ${day}`;
+}
+
+/** Counts a mismatch of the day that is packed next. */
+export async function countMismatch(sql: Db, now: Date): Promise<void> {
+  await sql`update pack_progress set mismatches = mismatches + 1, packed_at = ${now}`;
 }
 
 /** A target whose results are packed. */
@@ -56,20 +72,22 @@ export interface PackTarget {
   interval_ms: number;
 }
 
-/** Targets that may have results, also deleted ones whose results were not counted yet; by id. */
+/** Targets that may have results, also deleted ones whose results were not subtracted yet; by id. */
 export async function selectPackTargets(sql: Db): Promise<PackTarget[]> {
   return await sql<PackTarget[]>`
     select id, interval_secs * 1000 as interval_ms from targets
     union
-    select target_id, 60000 from deleted_targets d where not exists (select from targets t where t.id = d.target_id)
+    select target_id, 60000 from deleted_targets d
+    where not d.uncounted and not exists (select from targets t where t.id = d.target_id)
     order by id`;
 }
 
-/** The target of the last slice that was packed of the day; null for none. */
-export async function lastPacked(sql: Db, day: Day): Promise<string | null> {
-  const [row] = await sql<{ id: string | null }[]>`
-    select p.target_id as id from results_packed p where p.day = ${day} order by p.target_id desc limit 1`;
-  return row?.id ?? null;
+/** Those of the targets that have packed results of the day. */
+export async function selectPacked(sql: Db, day: Day, targets: readonly PackTarget[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select k.id from unnest(${arrayOf(targets.map(({ id }) => id))}::uuid[]) k (id)
+    where exists (select from results_packed p where p.target_id = k.id and p.day = ${day})`;
+  return new Set(rows.map(({ id }) => id));
 }
 
 /** A target with what its jitter is computed from. */
@@ -110,21 +128,32 @@ export async function packRows(sql: Db, day: Day, targets: readonly SeededTarget
   await sql`${insertPacked(sql, day, jitterPct, rows)} on conflict do nothing`;
 }
 
-/** Number of results of the day that have to be packed, and that are. */
-export async function countPacked(
-  sql: Db,
-  day: Day,
-  targets: readonly SeededTarget[],
-): Promise<{ rows: number; packed: number }> {
-  const [row] = await sql<{ rows: number; packed: number }[]>`
-    select (select count(*) from ${rowsOfDay(sql, day, targets)} and ${fits(sql)})::int as rows,
-      (select coalesce(sum(p.runs), 0) from results_packed p where p.day = ${day})::int as packed`;
-  return row!;
+/** A target whose packed results of a day are not as many as its rows. */
+export interface Mismatch {
+  id: string;
+  rows: number;
+  packed: number;
 }
 
-/** Removes what was packed of a day that is not finished. */
-export async function unpackDay(sql: Db, day: Day): Promise<void> {
-  await sql`delete from results_packed where day = ${day} and day >= ${packedTo(sql)}`;
+/** The mismatches of the sealed day among the targets that are not deleted. */
+export async function selectMismatches(sql: Db, day: Day, targets: readonly SeededTarget[]): Promise<Mismatch[]> {
+  return await sql<Mismatch[]>`
+    select k.id, coalesce(n.rows, 0)::int as rows, coalesce(p.runs, 0)::int as packed
+    from ${given(sql, targets)}
+    left join (select r.target_id, count(*) as rows from ${rowsOfDay(sql, day, targets)} and ${fits(sql)} group by 1) n
+      on n.target_id = k.id
+    left join lateral (
+      select sum(p.runs) as runs from results_packed p where p.target_id = k.id and p.day = ${day}
+    ) p on true
+    where coalesce(n.rows, 0) <> coalesce(p.runs, 0)
+      and not exists (select from deleted_targets d where d.target_id = k.id)`;
+}
+
+/** Removes what was packed of targets and a day that is not finished. */
+export async function unpackRows(sql: Db, day: Day, targetIds: readonly string[]): Promise<void> {
+  await sql`
+    delete from results_packed
+    where target_id = any(${arrayOf(targetIds)}::uuid[]) and day = ${day} and day >= ${packedTo(sql)}`;
 }
 
 /** Merges late results of one target and packed day; those that no array can hold stay. */
@@ -147,18 +176,36 @@ export async function packLate(sql: Db, day: Day, target: SeededTarget, jitterPc
       excluded.rest, excluded.texts, excluded.errors, excluded.causes, excluded.details`})`;
 }
 
-/** The late results that can be packed, by target and day; a few of them. */
-export async function selectLateDays(sql: Db, limit: number): Promise<(PackTarget & { day: Day })[]> {
-  return await sql<(PackTarget & { day: Day })[]>`
+/** A target and a packed day of it with late results. */
+export type LateDay = PackTarget & { day: Day };
+
+/** Late results that can be packed. */
+const packable = (sql: Db) => sql`
+  r.scheduled_at < ${packedTo(sql)}::timestamp at time zone 'UTC' and ${fits(sql)}`;
+
+/** Target and day of late results that can be packed, of the next targets after `after` by id. */
+export async function selectLateDays(sql: Db, after: string | null, limit: number): Promise<LateDay[]> {
+  return await sql<LateDay[]>`
     select distinct r.target_id as id, (r.scheduled_at at time zone 'UTC')::date::text as day,
       coalesce(t.interval_secs * 1000, 60000) as interval_ms
-    from results_late r left join targets t on t.id = r.target_id
-    where r.scheduled_at < ${packedTo(sql)}::timestamp at time zone 'UTC' and ${fits(sql)} limit ${limit}`;
+    from (
+      select distinct r.target_id from results_late r
+      where r.target_id > coalesce(${after}::uuid, '00000000-0000-0000-0000-000000000000') and ${packable(sql)}
+      order by r.target_id limit ${limit}
+    ) k
+    join results_late r on r.target_id = k.target_id left join targets t on t.id = k.target_id
+    where ${packable(sql)} order by 1, 2`;
 }
 
-/** Drops packed and late results of days before `day`. */
-export async function dropPackedBefore(sql: Db, day: Day): Promise<void> {
-  await sql`delete from results_packed where day < ${day}`;
+/** Number of late results that wait to be merged, at most `most`. */
+export async function countLate(sql: Db, most: number): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from (select from results_late r where ${packable(sql)} limit ${most}) l`;
+  return row!.count;
+}
+
+/** Drops late results of days before `day`. */
+export async function dropLateBefore(sql: Db, day: Day): Promise<void> {
   await sql`delete from results_late where scheduled_at < ${day}::date::timestamp at time zone 'UTC'`;
 }
 

@@ -10,7 +10,8 @@ import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
 import { text } from "node:stream/consumers";
 import { dayPreparer, keepPartitions } from "./keep-partitions.ts";
 import { pack } from "./pack.ts";
-import { packRows, sealDay } from "./pack-queries.ts";
+import { areHoursLeft } from "./pack-hours-queries.ts";
+import { packRows, sealDay, selectProgress } from "./pack-queries.ts";
 import { rollUp } from "./rollup.ts";
 import { runColumns, runs } from "./runs-queries.ts";
 import {
@@ -21,6 +22,7 @@ import {
   listPeriods,
   listResults,
   monitorHistory,
+  packState,
   resultsCsv,
   uptime,
 } from "./service.ts";
@@ -30,11 +32,17 @@ const ctx = await newOrg(system);
 const first = Date.UTC(2026, 10, 17);
 await ensurePartitions(sql, new Date(first), new Date(noon + 7 * day));
 
+const clear = () => sql`
+  truncate pack_progress, results, results_packed, results_late, rollup_progress, rollup_dirty, results_hourly,
+    results_daily, latency_hourly, changes_hourly, hours_packed, changes_packed`;
+
+const always = { from: sql`'-infinity'::timestamptz`, to: sql`'infinity'::timestamptz` };
+
 /** Every run of the target with all columns, as text. */
 async function all(id: string): Promise<string[]> {
-  const range = { target: sql`${id}::uuid`, from: sql`'-infinity'::timestamptz`, to: sql`'infinity'::timestamptz` };
   const rows = await sql<{ row: string }[]>`
-    select r::text as row from ${runs(sql, range, runColumns)} r order by r.scheduled_at, r.region`;
+    select r::text as row from ${runs(sql, { target: sql`${id}::uuid`, ...always }, runColumns)} r
+    order by r.scheduled_at, r.region`;
   return rows.map(({ row }) => row);
 }
 
@@ -96,7 +104,7 @@ t.test("property: packed and late results read as they did before, to the byte",
   });
   await fc.assert(
     fc.asyncProperty(runsOfTarget, async (given) => {
-      await sql`truncate pack_progress, results, results_packed, results_late, rollup_progress`;
+      await clear();
       clock.at = first + hour;
       const id = await newTarget(ctx);
       await keepPartitions(system);
@@ -123,6 +131,9 @@ t.test("property: packed and late results read as they did before, to the byte",
   );
 });
 
+/** Whether packed days have hours as rows. */
+const hoursLeft = async () => await areHoursLeft(sql, (await selectProgress(sql))!.packed_to);
+
 /** The first day that is not packed, and whether all late rows are those that no array can hold. */
 async function left(): Promise<object> {
   const [row] = await sql<object[]>`
@@ -147,8 +158,7 @@ t.test(
     const from = first + 20 * hour;
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 60 }), async (steps) => {
-        await sql`truncate pack_progress, results, results_packed, results_late, rollup_progress, rollup_dirty,
-        results_hourly, results_daily, latency_hourly, changes_hourly`;
+        await clear();
         clock.at = from;
         const id = await newTarget(ctx);
         await sql`
@@ -169,6 +179,7 @@ t.test(
         const before = await everyRead(id, from, end);
         await pack(system);
         t.strictSame(await everyRead(id, from, end), before);
+        t.notOk(await hoursLeft(), "hours of ended days are packed");
         clock.at = end + hour;
         await keepPartitions(system);
         clock.at = end;
@@ -177,11 +188,18 @@ t.test(
           "results_20261117",
         );
         t.strictSame(await everyRead(id, from, end), before);
-        // Hours that late results have marked are read from runs again.
-        await sql`insert into rollup_dirty select target_id, hour from results_hourly on conflict do nothing`;
+        // Hours that late results have marked are read from runs again, and summed again as rows.
+        await sql`
+          insert into rollup_dirty
+          select distinct r.target_id, date_trunc('hour', r.scheduled_at)
+          from ${runs(sql, { target: sql`${id}::uuid`, ...always }, [])} r
+          where extract(minute from r.scheduled_at) < 30`;
         t.strictSame(await everyRead(id, from, end), before);
         await rollUp(system);
         t.strictSame(await everyRead(id, from, end), before);
+        await pack(system);
+        t.strictSame(await everyRead(id, from, end), before);
+        t.notOk(await hoursLeft());
       }),
       { numRuns: 6 },
     );
@@ -189,8 +207,7 @@ t.test(
 );
 
 t.test("results of a packed day: stored once, read at once, merged later; a killed job completes", async (t) => {
-  await sql`truncate pack_progress, results, results_packed, results_late, rollup_progress, rollup_dirty,
-    results_hourly, results_daily, latency_hourly, changes_hourly`;
+  await clear();
   clock.at = first + hour;
   const ids = [await newTarget(ctx), await newTarget(ctx)].sort();
   const [id, other] = ids as [string, string];
@@ -214,7 +231,6 @@ t.test("results of a packed day: stored once, read at once, merged later; a kill
   await sql`insert into rollup_progress (next_hour) values (${new Date(first)})`;
   await rollUp(system);
   // Killed between two targets: the first one is packed, the day is not finished.
-  await sql`update pack_progress set sealed_to = '2026-11-17', packed_to = '2026-11-17'`;
   await sealDay(sql, "2026-11-17");
   await packRows(sql, "2026-11-17", [{ id, interval_ms: minute, jitter_seed: 1 }], 10);
   const late = [agentResult(id, at(4)), agentResult(id, at(3), { status: "down" })];
@@ -243,15 +259,44 @@ t.test("results of a packed day: stored once, read at once, merged later; a kill
   await pack(system);
   await rollUp(system);
   t.strictSame(await counts(), { up: 5, down: 1, total: 7 });
+});
 
-  // A day that lost rows on the way is packed again.
-  await sql`update pack_progress set packed_to = '2026-11-17'`;
-  await sql`delete from results_packed where target_id = ${id}`;
-  await sql`delete from results_late`;
+t.test("a day whose results do not match is reported, packed again ever later, and then finished", async (t) => {
+  await clear();
+  clock.at = first + hour;
+  const [id, deleted] = [await newTarget(ctx), await newTarget(ctx)];
+  await keepPartitions(system);
+  for (const one of [id, deleted]) await addResults(system, one, [{ at: first + minute }, { at: first + 2 * minute }]);
+  clock.at = first + day + 4 * hour;
+  await sql`insert into rollup_progress (next_hour) values (${new Date(first + day)})`;
+  await sql`update pack_progress set sealed_to = '2026-11-18'`;
+  // Half of the results, and all of a target that is deleted meanwhile, whose packed results are gone already.
+  const tamper = () =>
+    packRows(sql, "2026-11-17", [{ id, interval_ms: minute, jitter_seed: 1 }], 10).then(
+      () => sql`update results_packed set runs = 1 where target_id = ${id}`,
+    );
+  await sql`delete from targets where id = ${deleted}`;
+  await sql`
+    insert into deleted_targets (target_id, org_id, deleted_at, regions)
+    values (${deleted}, ${ctx.orgId}, now(), '{}')`;
+  const runs = async () =>
+    (await sql<{ runs: number }[]>`select runs from results_packed where target_id = ${id}`).map((row) => row.runs);
+  const errors = () => log.lines.filter(({ level }) => level === "error").length;
+  const before = errors();
+  for (const [times, pause] of [10, 20, 40].entries()) {
+    await tamper();
+    await pack(system);
+    t.match(log.lines.at(-1), { fields: { day: "2026-11-17", times: times + 1, targets: 1, id, rows: 2, packed: 1 } });
+    t.strictSame(await runs(), [], "what was packed of it is gone");
+    t.match(await packState(system), { mismatches: times + 1, waiting: 1, oldest: "2026-11-17" });
+    clock.at += pause * minute - 1;
+    await pack(system);
+    t.equal(errors(), before + times + 1, "not before");
+    clock.at += 1;
+  }
   await pack(system);
-  t.match(log.lines.at(-1), { level: "error", fields: { day: "2026-11-17", rows: 6, packed: 2 } });
-  await pack(system);
-  t.equal((await all(id)).length, 4, "the rows that the partition has");
+  t.strictSame(await runs(), [2]);
+  t.match(await packState(system), { mismatches: 0, waiting: 0, oldest: null, late: 0 });
 });
 
 /** The answers of all reads of results for ranges with their ends on either side of midnight. */

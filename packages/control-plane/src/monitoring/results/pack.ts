@@ -1,74 +1,116 @@
 import { hash32 } from "@statusmesh/shared/schedule";
-import { dayMs } from "@statusmesh/shared/time";
+import { messageOf } from "@statusmesh/shared/thrown";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
 import { allowTime } from "../../platform/db/connect.ts";
+import { failureOf } from "../../platform/db/failures.ts";
 import { packAfterMs, resultDays } from "./hours.ts";
+import { areHoursLeft, packHours, selectPackedDays, unpackHours } from "./pack-hours-queries.ts";
 import * as queries from "./pack-queries.ts";
-import { selectNextHour } from "./rollup-queries.ts";
+import { lockProgress, selectNextHour } from "./rollup-queries.ts";
 
 /** Expected results per statement: about 2 s, and a sort of 100 MB. */
 const runsAtOnce = 400_000;
+/** Targets whose late results are merged in one transaction. */
 const lateAtOnce = 50;
+/** Targets whose hours are packed in one transaction, for which the rollup waits: about a second. */
+const hoursAtOnce = 500;
 const statementMs = 600_000;
+/** Pause after a day did not match, doubled each time. */
+const mismatchMs = 10 * minuteMs;
 
-/**
- * Packs the results of ended days, oldest first, and merges results that arrived later. Each step is a transaction
- * that can be repeated, so the next call completes the work of a killed process. `signal` ends it between two steps.
- */
-export async function pack(system: System, signal?: AbortSignal): Promise<void> {
-  while (!signal?.aborted && (await packNextDay(system, signal)));
-  while (!signal?.aborted && (await packSomeLate(system)));
+/** Sizes of the transactions, for tests. */
+export interface PackSizes {
+  runsAtOnce: number;
+  hoursAtOnce: number;
 }
 
+/**
+ * Packs the results of ended days, oldest first, merges results that arrived later, and packs the hours of packed days.
+ * Each step is a transaction that can be repeated, so the next call completes the work of a killed process. `signal`
+ * ends it between two steps.
+ */
+export async function pack(
+  system: System,
+  signal?: AbortSignal,
+  sizes: PackSizes = { runsAtOnce, hoursAtOnce },
+): Promise<void> {
+  try {
+    while (!signal?.aborted && (await packNextDay(system, sizes, signal)));
+    await packAllLate(system, signal);
+    await packAllHours(system, sizes, signal);
+  } catch (error) {
+    // A sort that finds no room for its files leaves room again when it fails, so nothing else reports it.
+    if (failureOf(error) === "full" || failureOf(error) === "busy")
+      system.log.error({ reason: messageOf(error) }, "results were not packed; the next run goes on");
+    throw error;
+  }
+}
+
+/** A transaction of a packer. */
+const inPacking = <T>(system: System, work: (sql: System["sql"]) => Promise<T>): Promise<T> =>
+  inTransaction(system, async ({ sql }) => {
+    await allowTime(sql, statementMs);
+    await queries.lockPacking(sql);
+    return await work(sql);
+  });
+
 /** True when a day was packed. */
-async function packNextDay(system: System, signal?: AbortSignal): Promise<boolean> {
+async function packNextDay(system: System, sizes: PackSizes, signal?: AbortSignal): Promise<boolean> {
   const { sql, clock, log, config } = system;
   const progress = await queries.selectProgress(sql);
   if (progress === null) return false;
-  const day = progress.packed_to;
+  const { packed_to: day, mismatches } = progress;
   const end = Date.parse(day) + dayMs;
   const now = clock.now();
-  if (now < end + packAfterMs) return false;
+  if (now < end + packAfterMs || now < retryAt(progress)) return false;
   // The sums of the day are made from rows.
   const summedTo = await selectNextHour(sql);
   if (summedTo === null || summedTo.getTime() < end) return false;
   await inTransaction(system, (tx) => queries.sealDay(tx.sql, day));
-  if (end > now - resultDays * dayMs) {
-    const targets = (await queries.selectPackTargets(sql)).map(seeded);
-    const last = await queries.lastPacked(sql, day);
-    for (const slice of slicesOf(targets.filter(({ id }) => last === null || id > last))) {
-      if (signal?.aborted) return false;
-      await inTransaction(system, async (tx) => {
-        await allowTime(tx.sql, statementMs);
-        await queries.packRows(tx.sql, day, slice, config.scheduler.jitter_pct);
-      });
-    }
-    const complete = await inTransaction(system, async (tx) => {
-      await allowTime(tx.sql, statementMs);
-      const { rows, packed } = await queries.countPacked(tx.sql, day, targets);
-      if (rows === packed) return true;
-      await queries.unpackDay(tx.sql, day);
-      log.error({ day, rows, packed }, "a day of results is packed again: its number of results does not match");
-      return false;
-    });
-    if (!complete) return false;
+  const targets = end > now - resultDays * dayMs ? (await queries.selectPackTargets(sql)).map(seeded) : [];
+  const packed = await queries.selectPacked(sql, day, targets);
+  const left = targets.filter(({ id }) => !packed.has(id));
+  for (const slice of slicesOf(left, sizes.runsAtOnce)) {
+    if (signal?.aborted) return false;
+    await inPacking(system, (tx) => queries.packRows(tx, day, slice, config.scheduler.jitter_pct));
   }
-  await queries.finishDay(sql, day, new Date(clock.now()));
-  log.info({ day }, "results of a day packed");
-  return true;
+  const wrong = await inPacking(system, async (tx) => {
+    const found = await queries.selectMismatches(tx, day, targets);
+    if (found.length === 0) await queries.finishDay(tx, day, new Date(clock.now()));
+    else {
+      const ids = found.map(({ id }) => id);
+      await queries.unpackRows(tx, day, ids);
+      await queries.countMismatch(tx, new Date(clock.now()));
+    }
+    return found;
+  });
+  if (wrong.length === 0) {
+    log.info({ day }, "results of a day packed");
+    return true;
+  }
+  log.error(
+    { day, times: mismatches + 1, targets: wrong.length, ...wrong[0] },
+    "results of a day are packed again later: their number does not match",
+  );
+  return false;
 }
+
+/** When a day that did not match is packed again, Unix ms: after 10 minutes, 20, 40, at most a day. */
+const retryAt = ({ mismatches, packed_at: at }: queries.PackProgress): number =>
+  mismatches === 0 ? -Infinity : at.getTime() + Math.min(mismatchMs * 2 ** (mismatches - 1), dayMs);
 
 const seeded = (target: queries.PackTarget): queries.SeededTarget => ({
   ...target,
   jitter_seed: hash32(target.id),
 });
 
-function slicesOf(targets: readonly queries.SeededTarget[]): queries.SeededTarget[][] {
+function slicesOf(targets: readonly queries.SeededTarget[], most: number): queries.SeededTarget[][] {
   const slices: queries.SeededTarget[][] = [];
   let expected = Infinity;
   for (const target of targets) {
     const runs = dayMs / target.interval_ms;
-    if (expected + runs > runsAtOnce) {
+    if (expected + runs > most) {
       slices.push([]);
       expected = 0;
     }
@@ -78,12 +120,33 @@ function slicesOf(targets: readonly queries.SeededTarget[]): queries.SeededTarge
   return slices;
 }
 
-/** True when there may be more. */
-async function packSomeLate(system: System): Promise<boolean> {
-  const late = await queries.selectLateDays(system.sql, lateAtOnce);
-  for (const { day, ...target } of late)
-    await inTransaction(system, (tx) =>
-      queries.packLate(tx.sql, day, seeded(target), system.config.scheduler.jitter_pct),
-    );
-  return late.length === lateAtOnce;
+/** Merges the late results that are there, by target. */
+async function packAllLate(system: System, signal?: AbortSignal): Promise<void> {
+  const pct = system.config.scheduler.jitter_pct;
+  for (let after: string | null = null; !signal?.aborted;) {
+    const days: queries.LateDay[] = await queries.selectLateDays(system.sql, after, lateAtOnce);
+    if (days.length === 0) return;
+    await inPacking(system, async (tx) => {
+      for (const { day, ...target } of days) await queries.packLate(tx, day, seeded(target), pct);
+    });
+    after = days.at(-1)!.id;
+  }
+}
+
+/** Packs the hours of the days whose results are packed, also those that the rollup has unpacked. */
+async function packAllHours(system: System, { hoursAtOnce: most }: PackSizes, signal?: AbortSignal): Promise<void> {
+  const to = (await queries.selectProgress(system.sql))?.packed_to;
+  if (to === undefined || !(await areHoursLeft(system.sql, to))) return;
+  const targets = (await queries.selectPackTargets(system.sql)).map(({ id }) => id);
+  for (let from = 0; from < targets.length && !signal?.aborted; from += most) {
+    const ids = targets.slice(from, from + most);
+    await inTransaction(system, async ({ sql }) => {
+      await allowTime(sql, statementMs);
+      await lockProgress(sql);
+      // None, unless sums were made anew.
+      const again = await selectPackedDays(sql, ids, to);
+      if (again.length > 0) await unpackHours(sql, again);
+      await packHours(sql, ids, to);
+    });
+  }
 }

@@ -1,4 +1,5 @@
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { hourCounts } from "./hours-queries.ts";
 import { slackMs } from "./queries.ts";
 import { runs } from "./runs-queries.ts";
 
@@ -64,9 +65,12 @@ export async function selectDayHours(sql: Db, orgId: string, days: readonly Targ
       as d (target_id, day)
     join targets t on t.id = d.target_id and t.org_id = ${orgId}
     cross join lateral (
-      select min(h.hour) as first, max(h.hour) as last from results_hourly h
-      where h.target_id = d.target_id and h.hour >= d.day::timestamp at time zone 'UTC'
-        and h.hour < (d.day + 1)::timestamp at time zone 'UTC'
+      select min(h.hour) as first, max(h.hour) as last
+      from ${hourCounts(sql, {
+        target: sql`d.target_id`,
+        from: sql`(d.day::timestamp at time zone 'UTC')`,
+        to: sql`((d.day + 1)::timestamp at time zone 'UTC')`,
+      })} h
     ) h
     where h.first is not null`;
 }

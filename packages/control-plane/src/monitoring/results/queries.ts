@@ -5,6 +5,7 @@ import { minuteMs } from "@statusmesh/shared/time";
 import type { Fragment } from "postgres";
 import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
+import { hourCounts, type HourRange } from "./hours-queries.ts";
 import { intervalsOf } from "./issued-slot-queries.ts";
 import type { Range } from "./range.ts";
 import { type RunColumn, runs, startOfMost } from "./runs-queries.ts";
@@ -218,12 +219,22 @@ export const unsummed = (sql: Db, target: ResultTarget, { hours, runs }: Sources
   select d.hour, d.hour + interval '1 hour' from rollup_dirty d
   where d.target_id = ${target.id} and d.hour >= ${hours?.from ?? null} and d.hour < ${hours?.to ?? null}`;
 
-/** Selects the valid rolled-up hours of `h`, of the target and, if given, the region. */
-export const summed = (sql: Db, orgId: string, target: ResultTarget, { hours }: Sources, region: string | null) => sql`
-  h.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
-    and h.hour >= ${hours?.from ?? null} and h.hour < ${hours?.to ?? null}
-  and (${region}::text is null or h.region = ${region})
-  and not exists (select from rollup_dirty d where d.target_id = h.target_id and d.hour = h.hour)`;
+/** The valid rolled-up hours `h` of the target and, if given, the region; `hours` reads one kind of sums. */
+export const summed = (
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  sources: Sources,
+  region: string | null,
+  hours: (sql: Db, range: HourRange) => Fragment,
+) => sql`
+  from ${hours(sql, {
+    target: sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})`,
+    from: sql`${sources.hours?.from ?? null}::timestamptz`,
+    to: sql`${sources.hours?.to ?? null}::timestamptz`,
+  })} h
+  where (${region}::text is null or h.region = ${region})
+    and not exists (select from rollup_dirty d where d.target_id = ${target.id} and d.hour = h.hour)`;
 
 const evidence = ["status", "skip", "recheck"] as const;
 
@@ -240,7 +251,7 @@ export async function countStatusesByHour(
       coalesce(sum(c.degraded), 0)::int as degraded, coalesce(sum(c.error), 0)::int as error
     from (
       select sum(h.up) as up, sum(h.down) as down, sum(h.degraded) as degraded, sum(h.error) as error
-      from results_hourly h where ${summed(sql, orgId, target, sources, region)}
+      ${summed(sql, orgId, target, sources, region, hourCounts)}
       union all
       select n.up, n.down, n.degraded, n.error
       from (${unsummed(sql, target, sources)}) as part ("from", "to")

@@ -177,21 +177,42 @@ export async function deleteHoursBefore(
   table: "results_hourly" | "latency_hourly" | "changes_hourly",
   cutoff: Date,
 ): Promise<void> {
-  await sql`
-    delete from ${sql(table)} where ctid = any(array(
-      select old.ctid from targets t
-      cross join lateral (select h.ctid from ${sql(table)} h where h.target_id = t.id and h.hour < ${cutoff}
-        order by h.hour limit 200) old
-      limit 50000))`;
+  await deleteOldest(sql, table, sql`h.hour < ${cutoff}`, sql`h.hour`);
 }
 
-/** Drops what was summed up of targets that are remembered as deleted. */
-export async function deleteCountsOfDeleted(sql: Db): Promise<void> {
-  await sql`delete from results_hourly h using deleted_targets d where h.target_id = d.target_id`;
-  await sql`delete from latency_hourly l using deleted_targets d where l.target_id = d.target_id`;
-  await sql`delete from changes_hourly c using deleted_targets d where c.target_id = d.target_id`;
-  await sql`delete from results_daily s using deleted_targets d where s.target_id = d.target_id`;
-  await sql`delete from rollup_dirty m using deleted_targets d where m.target_id = d.target_id`;
-  await sql`delete from results_packed p using deleted_targets d where p.target_id = d.target_id`;
-  await sql`delete from results_late l using deleted_targets d where l.target_id = d.target_id`;
+/** Drops packed days from before the UTC day `cutoff`, likewise. */
+export async function deleteDaysBefore(
+  sql: Db,
+  table: "results_packed" | "hours_packed" | "changes_packed",
+  cutoff: string,
+): Promise<void> {
+  await deleteOldest(sql, table, sql`h.day < ${cutoff}::date`, sql`h.day`);
 }
+
+const deleteOldest = (sql: Db, table: string, old: Fragment, order: Fragment) => sql`
+  delete from ${sql(table)} where ctid = any(array(
+    select old.ctid from targets t
+    cross join lateral (select h.ctid from ${sql(table)} h where h.target_id = t.id and ${old}
+      order by ${order} limit 200) old
+    limit 50000))`;
+
+/**
+ * Drops what is stored of targets that are remembered as deleted; their results once they were subtracted from the
+ * counts of their organisation.
+ */
+export async function deleteCountsOfDeleted(sql: Db): Promise<void> {
+  for (const table of ofTargets)
+    await sql`delete from ${sql(table)} c using deleted_targets d where c.target_id = d.target_id`;
+  for (const table of ["results", "results_late", "results_packed"])
+    await sql`delete from ${sql(table)} r using deleted_targets d where r.target_id = d.target_id and d.uncounted`;
+}
+
+const ofTargets = [
+  "results_hourly",
+  "latency_hourly",
+  "changes_hourly",
+  "hours_packed",
+  "changes_packed",
+  "results_daily",
+  "rollup_dirty",
+] as const;

@@ -3,6 +3,7 @@ import { inTransaction, type System } from "../../platform/context.ts";
 import { allowTime } from "../../platform/db/connect.ts";
 import { gatherOrgCounts, uncountDeleted } from "./engine.ts";
 import { hourOf, oldestAcceptable } from "./service.ts";
+import { type TargetDay, unpackHours } from "./pack-hours-queries.ts";
 import * as queries from "./rollup-queries.ts";
 
 /** An ingest transaction lasts at most 30 s, and the clocks of two replicas may be a minute apart. */
@@ -48,6 +49,13 @@ async function begin(system: System): Promise<Date | null> {
   return await queries.lockProgress(system.sql);
 }
 
+/** The UTC days of the marks, which the sums of days and the packing take as a whole. */
+const daysOf = (marks: readonly queries.DirtyHour[]): TargetDay[] =>
+  [...new Set(marks.map((mark) => `${mark.hour.toISOString().slice(0, 10)} ${mark.target_id}`))].map((key) => ({
+    target_id: key.slice(11),
+    day: key.slice(0, 10),
+  }));
+
 /** Works off marks and returns their number. Hours that are not rolled up yet keep theirs. */
 async function repairMarked(system: System): Promise<number> {
   return await inTransaction(system, async ({ sql }) => {
@@ -57,6 +65,7 @@ async function repairMarked(system: System): Promise<number> {
     await allowTime(sql, statementMs);
     const marks = await queries.takeDirty(sql, nextHour, marksAtOnce);
     if (marks.length === 0) return 0;
+    await unpackHours(sql, daysOf(marks));
     await queries.rollMarked(sql, marks);
     await queries.rollMarkedLatency(sql, marks);
     await queries.rollMarkedChanges(sql, marks);

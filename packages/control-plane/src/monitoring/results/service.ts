@@ -21,6 +21,7 @@ export { forgetDetails } from "./details-queries.ts";
 export { oldestAcceptable } from "./late-queries.ts";
 export { hourOf, markLate } from "./late.ts";
 export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";
+export { type PackState, packState } from "./pack-state.ts";
 export { latestBucket, phasesOf } from "./phases.ts";
 export { parseRange };
 export { probedSpans } from "./probed.ts";

@@ -6,8 +6,9 @@ import { dayMs } from "@statusmesh/shared/time";
  * 2019):
  * bucket 0 holds values up to `least`, bucket i values above least × growth^(i-1) and up to least × growth^i. Sketches
  * are merged by adding their counts, so order and grouping do not matter. The database fills the buckets
- * (latency-queries.ts) and stores the non-empty ones as pairs of LEB128 numbers: the distance from the previous
- * bucket, and the count.
+ * (latency-queries.ts) and stores the non-empty ones, usually in a byte each: the distance from the previous bucket
+ * (0 to 15) times 16, plus the count. With a count of 0 the byte itself is a distance (16 to 240), and a distance of 0
+ * adds to the bucket before.
  */
 
 /** Maximum relative error of a percentile (interpolated between neighbours). */
@@ -26,18 +27,11 @@ export const emptyHistogram = (): Histogram => new Uint32Array(lastBucket + 1);
 
 /** Adds a stored sketch to the histogram. */
 export function addSketch(histogram: Histogram, sketch: Uint8Array): void {
-  let at = 0;
-  const next = (): number => {
-    let value = 0;
-    for (let shift = 0; ; shift += 7) {
-      const byte = sketch[at++]!;
-      value |= (byte & 127) << shift;
-      if (byte < 128) return value;
-    }
-  };
-  for (let bucket = 0; at < sketch.length;) {
-    bucket += next();
-    histogram[bucket]! += next();
+  let bucket = 0;
+  for (const byte of sketch) {
+    const count = byte & 15;
+    bucket += count === 0 ? byte : byte >> 4;
+    histogram[bucket]! += count;
   }
 }
 

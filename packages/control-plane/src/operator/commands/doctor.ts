@@ -6,6 +6,7 @@ import { dayMs } from "@statusmesh/shared/time";
 import { codeOf, messageOf } from "@statusmesh/shared/thrown";
 import { openAbuseLists } from "../../access/abuse/service.ts";
 import { regionCover } from "../../monitoring/agents/service.ts";
+import { packState } from "../../monitoring/results/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { Clock, System } from "../../platform/context.ts";
 import type { ReadBatch } from "../../platform/crypto/opening.ts";
@@ -109,7 +110,7 @@ async function examineDatabase(
   look: (check: string, what: Look) => Promise<void>,
   skip: (check: string, detail: string) => void,
 ): Promise<void> {
-  const rest = ["migrations", "plan", "owner", "partitions", "agents", "secrets", "clock"];
+  const rest = ["migrations", "plan", "owner", "partitions", "packing", "agents", "secrets", "clock"];
   if (config.database.url === "" && !existsSync(join(config.data.dir, "postgres", "PG_VERSION"))) {
     for (const check of ["database", ...rest])
       skip(check, `there is none in ${config.data.dir} yet: the first start makes it`);
@@ -136,7 +137,8 @@ async function examineDatabase(
       return "the database is up to date";
     });
     if (!current)
-      for (const check of ["plan", "owner", "partitions", "agents", "secrets"]) skip(check, "needs the migrations");
+      for (const check of ["plan", "owner", "partitions", "packing", "agents", "secrets"])
+        skip(check, "needs the migrations");
     else {
       await look("plan", async () => {
         await requireDefaultPlan({ sql, config });
@@ -144,6 +146,7 @@ async function examineDatabase(
       });
       await look("owner", () => owner(sql, config));
       await look("partitions", () => partitions(sql, clock));
+      await look("packing", () => packing(sql, clock));
       await look("agents", () => agents(sql, clock));
       await look("secrets", () => secrets(makeSystem(config, sql, clock, silentLog)));
       if (config.alerts.heartbeat_url !== "") await look("heartbeat", () => checkHeartbeat({ sql, config }));
@@ -169,6 +172,24 @@ async function partitions(sql: Sql, clock: Clock): Promise<string> {
       `${missing.join(" and ")} missing: results of that day cannot be stored until the service has made it`,
     );
   return "there for today and tomorrow";
+}
+
+/** A day is packed in minutes; an installation with many days to pack finishes one every few minutes. */
+const packingMs = 2 * dayMs;
+
+async function packing(sql: Sql, clock: Clock): Promise<string> {
+  const { waiting, oldest, dueSince, finishedAt, mismatches, late } = await packState({ sql, clock });
+  if (mismatches > 0)
+    throw new Error(
+      `the results of ${oldest} were packed ${count(mismatches, "time")} and did not match, so they stay as rows: ` +
+        "see the errors in the log",
+    );
+  const lateWords = late === 0 ? "" : `; ${count(late, "late result")} to be merged`;
+  if (waiting === 0) return `results of ended days are packed${lateWords}`;
+  const words = `${count(waiting, "ended day")} of results to be packed, the oldest ${oldest}`;
+  if (clock.now() - Math.max(dueSince ?? 0, finishedAt ?? 0) > packingMs)
+    throw new Error(`${words}, and none was for two days: see the log for errors of the job pack`);
+  return words + lateWords;
 }
 
 async function agents(sql: Sql, clock: Clock): Promise<string> {

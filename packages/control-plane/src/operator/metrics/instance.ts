@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { agentLiveMs, agentProblems } from "../../monitoring/agents/service.ts";
+import { type PackState, packState } from "../../monitoring/results/service.ts";
 import type { System } from "../../platform/context.ts";
 import { ping } from "../../platform/db/server.ts";
 import type { MetricFactory } from "./factory.ts";
@@ -23,6 +24,7 @@ interface Reading {
   agents: Awaited<ReturnType<typeof queries.agentCounts>>;
   regionsWithoutAgent: number;
   notices: number;
+  packing: PackState;
   connections: Awaited<ReturnType<typeof queries.connections>>;
 }
 
@@ -71,7 +73,7 @@ async function readInstance(system: System): Promise<Reading> {
   const began = clock.now();
   await ping(sql);
   const at = clock.now();
-  const [outbox, failing, open, enabled, agents, problems, notices, connections] = await Promise.all([
+  const [outbox, failing, open, enabled, agents, problems, notices, packing, connections] = await Promise.all([
     queries.outbox(sql, new Date(at)),
     queries.failingChannels(sql),
     queries.openIncidents(sql),
@@ -79,10 +81,23 @@ async function readInstance(system: System): Promise<Reading> {
     queries.agentCounts(sql, new Date(at - agentLiveMs)),
     agentProblems(system),
     queries.openOperatorNotices(sql),
+    packState(system),
     queries.connections(sql),
   ]);
   const regionsWithoutAgent = problems.regions.length;
-  return { at, pingMs: at - began, outbox, failing, open, enabled, agents, regionsWithoutAgent, notices, connections };
+  return {
+    at,
+    pingMs: at - began,
+    outbox,
+    failing,
+    open,
+    enabled,
+    agents,
+    regionsWithoutAgent,
+    notices,
+    packing,
+    connections,
+  };
 }
 
 function readingGauges(make: MetricFactory): { forget(): void; set(reading: Reading): void } {
@@ -103,10 +118,18 @@ function readingGauges(make: MetricFactory): { forget(): void; set(reading: Read
   );
   const silent = make.gauge("regions_without_agent", "Regions with monitors and without a working agent");
   const notices = make.gauge("operator_notices_open", "Ongoing problems that the operator has had a mail about");
+  const unpacked = make.gauge("packing_days_waiting", "Ended days of results that are to be packed by now");
+  const overdue = make.gauge("packing_overdue_seconds", "Time for which the oldest of them has been due");
+  const mismatches = make.gauge(
+    "packing_mismatches",
+    "Times in a row that the oldest of them was packed and did not match its results",
+  );
+  const late = make.gauge("packing_late_results", "Late results of packed days to be merged, counted to 100,000");
   return {
     forget() {
       // Without labels a reset means 0; only removal makes a metric absent.
-      for (const single of [ping, failing, targets, silent, notices]) single.remove();
+      for (const single of [ping, failing, targets, silent, notices, unpacked, overdue, mismatches, late])
+        single.remove();
       for (const labelled of [connections, incidents, agents]) labelled.reset();
       outbox.forget();
     },
@@ -121,6 +144,11 @@ function readingGauges(make: MetricFactory): { forget(): void; set(reading: Read
       for (const state of ["live", "impaired", "silent"] as const) agents.set({ state }, reading.agents[state]);
       silent.set(reading.regionsWithoutAgent);
       notices.set(reading.notices);
+      const { packing, at } = reading;
+      unpacked.set(packing.waiting);
+      overdue.set(packing.dueSince === null ? 0 : (at - packing.dueSince) / 1000);
+      mismatches.set(packing.mismatches);
+      late.set(packing.late);
     },
   };
 }

@@ -265,10 +265,19 @@ t.test("metrics of the instance: outbox, incidents, agents; absent while the dat
   await sql`update deliveries set next_attempt_at = ${new Date(noon + hour)} where org_id = ${ctx.orgId}`;
   await writeDeliveries(sql, noon - 3 * minute, [outboxNotice(ctx, incident, "reminder")]);
 
+  // Midnight of the 19th and three hours are 34 hours ago.
+  await sql`
+    insert into pack_progress (first_day, sealed_to, packed_to, packed_at)
+    values ('2026-11-18', '2026-11-18', '2026-11-18', ${new Date(noon)})`;
+  await sql`
+    insert into results_late (target_id, scheduled_at, region, "timestamp", status, skip)
+    values (${incident.targetId}, '2026-11-17T12:00Z', 'eu', '2026-11-17T12:00Z', 'up', false),
+      (${incident.targetId}, '2026-11-18T12:00Z', 'eu', '2026-11-18T12:00Z', 'up', false)`;
+
   const values = (samples: Map<string, number>) =>
     Object.fromEntries(
       [...samples]
-        .filter(([name]) => /_(?:outbox|incidents_open|targets|agents|regions|operator|database_up)/.test(name))
+        .filter(([name]) => /_(?:outbox|incidents_open|targets|agents|regions|operator|packing|database_up)/.test(name))
         .map(([name, value]) => [name.slice("statusmesh_".length), value]),
     );
   const expected = {
@@ -285,6 +294,10 @@ t.test("metrics of the instance: outbox, incidents, agents; absent while the dat
     'agents{state="silent"}': 1,
     regions_without_agent: 1,
     operator_notices_open: 0,
+    packing_days_waiting: 2,
+    packing_overdue_seconds: 34 * 3600,
+    packing_mismatches: 0,
+    packing_late_results: 1,
   };
   t.strictSame(values(await scrape()), expected);
   t.ok([...(await scrape()).keys()].some((name) => name.startsWith('statusmesh_database_connections{state="')));
