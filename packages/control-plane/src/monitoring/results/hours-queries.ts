@@ -19,7 +19,7 @@ export interface HourRange {
 }
 
 /** Start of hour `n`, counted from 1, of the packed day `p`. */
-export const packedHour = (sql: Db, n: Fragment) =>
+const packedHour = (sql: Db, n: Fragment) =>
   sql`(p.day::timestamp + (${n} - 1) * interval '1 hour') at time zone 'UTC'`;
 
 const ofTarget = (sql: Db, { target, from, to }: HourRange) => sql`
