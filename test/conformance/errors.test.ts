@@ -320,6 +320,25 @@ const values: Case[] = [
     "INVALID_STATUS_RANGE",
     "/check/expected_status/value",
   ),
+  create("a pattern", http({ expected_body_matches: "(ok" }), "INVALID_PATTERN", "/check/expected_body_matches"),
+  create(
+    "a path",
+    http({ expected_json: [{ path: "status", op: "exists" }] }),
+    "INVALID_PATTERN",
+    "/check/expected_json/0/path",
+  ),
+  create(
+    "a value that does not fit the op",
+    http({ expected_json: [{ path: "$.queue", op: "lt", value: "5" }] }),
+    "INVALID_EXPECTATION",
+    "/check/expected_json/0/value",
+  ),
+  create(
+    "a threshold above the timeout",
+    http({ degraded_above_ms: 20_000 }),
+    "INVALID_THRESHOLD",
+    "/check/degraded_above_ms",
+  ),
   create("the mask as a token", http({ bearer_token: "***" }), "REDACTION_SENTINEL", "/check/bearer_token"),
   create("the mask as a password", http({ basic_auth: ["user", "***"] }), "REDACTION_SENTINEL", "/check/basic_auth/1"),
   create(

@@ -45,6 +45,27 @@ const readers = {
     }
     return headers;
   },
+  // As shared/src/checks/expectations.ts writes and reads them: subject, op, and a JSON value or text.
+  expectations(control) {
+    const read = (text) => {
+      const line = /^\s*(\S.*?)\s+(eq|ne|lt|le|gt|ge|contains|matches|exists|absent)(?:\s+(.*\S))?\s*$/.exec(text);
+      if (!line)
+        throw new Unreadable(control, `Enter one per line, like: ${control.placeholder}. Not: ${text.slice(0, 60)}`);
+      const [, subject, op, rest] = line;
+      const found = { [control.dataset.subject]: subject, op };
+      if (rest === undefined) return found;
+      try {
+        const value = JSON.parse(rest);
+        return { ...found, value: typeof value === "object" && value !== null ? rest : value };
+      } catch {
+        return { ...found, value: rest };
+      }
+    };
+    return control.value
+      .split("\n")
+      .filter((text) => text.trim() !== "")
+      .map(read);
+  },
   status(control) {
     const text = control.value.trim();
     const range = /^(\d{3})\s*[-–]\s*(\d{3})$/.exec(text);

@@ -90,6 +90,18 @@ export const errorCodes = {
     status: 400,
     when: "domain is no registered domain, or warn_days is not more than critical_days",
   },
+  INVALID_PATTERN: {
+    status: 400,
+    when: "a pattern is not RE2 syntax, or a path not JSONPath (RFC 9535); the message has the position",
+  },
+  INVALID_EXPECTATION: {
+    status: 400,
+    when: "an expectation has an unknown op, a value that does not fit it, or there are too many",
+  },
+  INVALID_THRESHOLD: {
+    status: 400,
+    when: "degraded_above_ms or down_above_ms is not in 1..timeout, or down_above_ms is not the larger",
+  },
   INVALID_ALERT_CONFIG: { status: 400, when: "an alert binding or an alerting number is not valid" },
   INVALID_REGION_POLICY: { status: 422, when: "the count of the region policy is 0 or exceeds the available regions" },
   REGION_INVALID: { status: 422, when: "a region is unknown, disabled or listed twice, or there is none" },

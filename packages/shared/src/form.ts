@@ -13,9 +13,9 @@ export interface FieldForm {
   placeholder?: string;
   /**
    * Default: `password` for secrets, `lines` for records, `select` for enums, else by the type. `status` is a range,
-   * one or several status codes as one text.
+   * one or several status codes as one text, `expectations` a list of them, one per line.
    */
-  control?: "text" | "url" | "password" | "lines" | "status";
+  control?: "text" | "url" | "password" | "lines" | "status" | "expectations";
   /** Choices of a text whose values are not in the schema, or display names of an enum's values. */
   options?: Readonly<Record<string, string>>;
   /** Title of the collapsed section that holds the field. */

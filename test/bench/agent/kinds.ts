@@ -1,4 +1,5 @@
-import type { CheckSpec } from "@statusmesh/shared/checks";
+import { checkKinds, type CheckSpec } from "@statusmesh/shared/checks";
+import { validate } from "@statusmesh/shared/validate";
 import { hostOf } from "./hosts.ts";
 
 /**
@@ -23,20 +24,9 @@ export function specOf(kind: Measurable, n: number, port: number): CheckSpec {
       expected_contains: zone.address,
       timeout,
     };
-  return {
+  return validate(checkKinds.http.schema, {
     type: "http",
     url: `${kind}://${host}:${port}/health?check=${n}`,
-    method: "GET",
     timeout,
-    follow_redirects: true,
-    max_redirects: 5,
-    expected_status: { kind: "range", value: { min: 200, max: 299 } },
-    expected_body_contains: null,
-    headers: {},
-    body: null,
-    verify_tls: true,
-    basic_auth: null,
-    bearer_token: null,
-    capture_failures: true,
-  };
+  });
 }

@@ -214,6 +214,7 @@ t.test("http: a redirect to a private address is refused at its hop", async (t) 
         return hops++ === 0;
       },
       userAgent: "StatusMesh/1.2.3",
+      owner: "org",
       now: Date.now,
       lookup: async () => ["127.0.0.1"],
       rdap: testLookups({ registriesUrl: "http://127.0.0.1:1/" }),

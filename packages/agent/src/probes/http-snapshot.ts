@@ -36,6 +36,12 @@ export function snapshotOf(spec: HttpCheck, response: IncomingMessage, body: Bod
   });
 }
 
+/** A part of a response for a message, with every secret masked. `header`: the name of the header it is from. */
+export function quoteMasked(spec: HttpCheck, text: string, header?: string): string {
+  const masked = maskerOf(secretsOf(spec));
+  return header === undefined ? masked(text) : maskedHeader(header, text, masked);
+}
+
 function secretsOf(spec: HttpCheck): string[] {
   const secrets: string[] = [];
   checkKinds.http.mapSecrets(spec, (secret) => {

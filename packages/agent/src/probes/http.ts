@@ -8,8 +8,19 @@ import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
 import { BodyReader } from "./http-body.ts";
+import {
+  compileExpectations,
+  type HttpExpectations,
+  type Judge,
+  missingText,
+  type Received,
+  shortened,
+  type Unmet,
+} from "./http-expectations.ts";
 import { accepts, expectation, firstHop, isRedirect, nextHop, type Hop } from "./http-message.ts";
-import { snapshotOf } from "./http-snapshot.ts";
+import { quoteMasked, snapshotOf } from "./http-snapshot.ts";
+import { judgeInThread } from "./judging.ts";
+import { oncePer } from "./once-per.ts";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 
 /** Limit of response heads, bytes; browsers stop at 256 KiB, common servers at 8. */
@@ -18,11 +29,30 @@ const maxHeaderBytes = 64 * 1024;
 const maxInformational = 32;
 const certificateWarningDays = 14;
 const brokenBody = "connection closed in the middle of the body";
+/** Steps of a judgement that are done at once; a million take 1 to 5 ms. */
+const maxStepsAtOnce = 4_000_000;
+/** Bytes of a body that is judged at once. */
+const maxBytesAtOnce = 64 * 1024;
+
+/** Null where the check expects nothing beyond the status and a text, which is searched while the body arrives. */
+const judgeOf = oncePer((spec: HttpCheck): { judge: Judge | null } => ({
+  judge:
+    spec.expected_headers.length > 0 ||
+    spec.expected_body_absent !== null ||
+    (spec.expected_body_contains !== null && spec.body_case_insensitive) ||
+    spec.expected_body_matches !== null ||
+    spec.expected_body_not_matches !== null ||
+    spec.expected_json.length > 0
+      ? compileExpectations(spec)
+      : null,
+}));
 
 /** An HTTP request over a fresh guarded connection per hop, judged by status code and body. */
 export const http: Probe<HttpCheck> = {
   timeoutStatus: "down",
   async run(spec, context) {
+    // Before anything is sent: what cannot be compiled fails here, and not in an event of the response.
+    judgeOf(spec);
     let hop = firstHop(spec, context.userAgent);
     for (let redirects = 0; ; redirects++) {
       const answer = await exchange(spec, hop, context, redirects > 0);
@@ -109,7 +139,8 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
       message.destroy();
       socket.destroy();
     };
-    const answer = (value: Answer): void => {
+    // A promise is settled after the connection has ended: its time is not the server's.
+    const answer = (value: Answer | Promise<Answer>): void => {
       if (done) return;
       finish();
       settle(value);
@@ -158,7 +189,7 @@ function receive(
   spec: HttpCheck,
   response: IncomingMessage,
   context: ProbeContext,
-  answer: (value: Answer) => void,
+  answer: (value: Answer | Promise<Answer>) => void,
   fail: (error: Error) => void,
 ): void {
   const { trace, warn } = context;
@@ -174,31 +205,100 @@ function receive(
   trace.overdue = "response body timed out after";
   const accepted = accepts(spec.expected_status, status);
   if (!accepted) trace.verdict = refusal(spec, response, status);
-  const reader = new BodyReader(accepted ? spec.expected_body_contains : null);
+  const judge = accepted ? judgeOf(spec).judge : null;
+  const charset = charsetOf(response);
+  const text = accepted && judge === null ? spec.expected_body_contains : null;
+  const reader = new BodyReader(text, charset, judge !== null);
   // A function literal assigned to a property directly is allocated in V8's old generation, and would keep the whole
   // exchange alive until the next full collection.
   const capture = (): FailureSnapshot => snapshotOf(spec, response, reader);
   if (captures) trace.snapshot = capture;
   let judged = false;
-  const judge = (): void => {
+  const conclude = (): void => {
     // The end may follow the abort, in buffered data.
     if (judged) return;
     judged = true;
     if (reader.cut) warn?.("The response is larger than 1 MiB; the rest of it was not read.");
-    const encoding = response.headers["content-encoding"];
-    const missing = reader.missing(encoding === "identity" ? undefined : encoding);
-    answer(trace.verdict ?? (missing === null ? { status: "up", error: null } : { status: "down", error: missing }));
+    if (trace.verdict !== null) return answer(trace.verdict);
+    const read = { cut: reader.cut, contentType: contentTypeOf(response), charset };
+    if (judge === null) return answer(text === null || reader.found ? up : verdictOf(spec, missingText(text, read)));
+    const received = { ...read, body: reader.whole, headers: spec.expected_headers.map(valuesIn(response)) };
+    if (reader.cut && (spec.expected_body_absent !== null || spec.expected_body_not_matches !== null))
+      warn?.("Only the first MiB of the body was searched for what must be absent.");
+    answer(judgeResponse(spec, judge, received, context));
   };
   response.on("data", (chunk: Buffer) => {
     reader.take(chunk);
     trace.response_size = reader.size;
-    if (reader.cut) judge();
+    if (reader.cut) conclude();
   });
-  response.on("end", judge);
+  response.on("end", conclude);
   response.on("error", (error) => fail(codeOf(error) === "ECONNRESET" ? new Error(brokenBody) : error));
   trace.response_size = 0;
   // No HTTP follows it, so Node would wait for the end of the body.
-  if (status === 101) judge();
+  if (status === 101) conclude();
+}
+
+const up: Verdict = { status: "up", error: null };
+
+/** At once where that takes little, else in a thread. */
+async function judgeResponse(
+  spec: HttpCheck,
+  judge: Judge,
+  received: Received,
+  { trace, owner, signal }: ProbeContext,
+): Promise<Verdict> {
+  if (received.body.length <= maxBytesAtOnce && judge.cost(received) <= maxStepsAtOnce)
+    return verdictOf(spec, judge.judge(received));
+  const busy: Verdict = { status: "error", error: "the agent had no time to judge the response", skip: true };
+  trace.verdict = busy;
+  const outcome = await judgeInThread(
+    { expectations: expectationsOf(spec), received },
+    {
+      owner,
+      signal,
+      onPhase: (phase) => {
+        const error = phase === "json" ? "the path selects too much" : "the patterns take too long on this body";
+        trace.verdict = { status: "error", error };
+      },
+    },
+  );
+  if (outcome === "busy") return busy;
+  return outcome === "overdue" ? trace.verdict : verdictOf(spec, outcome);
+}
+
+/** Without the request, which may have secrets: a thread needs the expectations only. */
+const expectationsOf = (spec: HttpCheck): HttpExpectations => ({
+  expected_headers: spec.expected_headers,
+  expected_body_contains: spec.expected_body_contains,
+  expected_body_absent: spec.expected_body_absent,
+  body_case_insensitive: spec.body_case_insensitive,
+  expected_body_matches: spec.expected_body_matches,
+  expected_body_not_matches: spec.expected_body_not_matches,
+  expected_json: spec.expected_json,
+});
+
+function verdictOf(spec: HttpCheck, unmet: Unmet | null): Verdict {
+  if (unmet === null) return up;
+  const got = unmet.got === null ? "" : shortened(quoteMasked(spec, unmet.got, unmet.header));
+  return { status: unmet.status, error: unmet.before + got + unmet.after };
+}
+
+const valuesIn =
+  (response: IncomingMessage) =>
+  ({ name }: { name: string }): readonly string[] =>
+    response.headersDistinct[name.toLowerCase()] ?? [];
+
+/** The two character sets in which bodies are read; every other one is read as UTF-8. */
+const charsetOf = ({ headers }: IncomingMessage): "utf8" | "latin1" =>
+  /;\s*charset\s*=\s*"?(?:iso-8859-1|latin-?1|windows-1252|us-ascii)\b/i.test(headers["content-type"] ?? "")
+    ? "latin1"
+    : "utf8";
+
+function contentTypeOf({ headers }: IncomingMessage): string {
+  const type = headers["content-type"]?.split(";")[0]!.trim().slice(0, 100) || "no content type";
+  const encoding = headers["content-encoding"] ?? "identity";
+  return encoding === "identity" ? type : `${type}, sent as ${encoding.slice(0, 40)}`;
 }
 
 function refusal(spec: HttpCheck, response: IncomingMessage, status: number): Verdict {

@@ -27,6 +27,8 @@ export interface Verdict {
   error: string | null;
   /** Details of the kind, for every status. */
   details?: ResultDetails | null;
+  /** Replaces the time of the run, ms: a ping takes its interval, and its answer less. */
+  totalMs?: number;
   /** True when the run is no evidence. */
   skip?: boolean;
   /** True when this agent did not run the check: an on-demand caller gets "busy". Implies `skip`. */
@@ -46,6 +48,8 @@ export interface ProbeContext {
   userAgent: string;
   /** Records a warning. Absent when warnings are not used. */
   warn?: ((text: string) => void) | undefined;
+  /** The organisation: what runs share is shared fairly between them. */
+  owner: string;
   /** Unix ms. */
   now: () => number;
   lookup?: Lookup | undefined;

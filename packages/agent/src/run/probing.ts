@@ -9,7 +9,16 @@ import type { NetworkGuard } from "./network.ts";
 import type { Probe, Trace, Verdict } from "../probes/probe.ts";
 import type { RdapLookups } from "../rdap/lookups.ts";
 import type { Stats } from "../telemetry/stats.ts";
-import { clean, measurementOf, newTrace, ownNetworkDown, stalled, timedOut, verdictOf } from "./verdicts.ts";
+import {
+  clean,
+  measurementOf,
+  newTrace,
+  ownNetworkDown,
+  slowVerdict,
+  stalled,
+  timedOut,
+  verdictOf,
+} from "./verdicts.ts";
 
 /** A deadline that fires this much too late means that the agent itself stood still, ms. */
 const stallMs = 1000;
@@ -119,13 +128,14 @@ class Probing implements Run {
       trace: this.#trace,
       allowPrivate,
       userAgent,
+      owner,
       now: () => clock.now(),
       lookup: (name: string) => lookup(name, owner),
       rdap,
       warn: this.#hooks.onDemand ? (text: string) => void this.#warnings.push(clean(text, 500)) : undefined,
     };
     probe.run(check, context).then(
-      (verdict) => this.#finish(verdict),
+      (verdict) => this.#finish(slowVerdict(check, verdict, clock.monotonic() - this.#started)),
       (error: unknown) => {
         if (!(error instanceof DialError) && !this.#cancellation.aborted)
           log("error", "a probe failed unexpectedly", {

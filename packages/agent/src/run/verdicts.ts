@@ -45,6 +45,17 @@ export function timedOut(probe: Probe<unknown>, timeoutMs: number, trace: Trace)
   return { status: probe.timeoutStatus, error, transportFailed: probe.answersForOthers !== true, unresolved };
 }
 
+/** The verdict of a run that found nothing wrong and was slower than its check allows. */
+export function slowVerdict(check: Record<string, unknown>, verdict: Verdict, elapsedMs: number): Verdict {
+  if (verdict.status !== "up") return verdict;
+  const totalMs = verdict.totalMs ?? elapsedMs;
+  const exceeds = (limit: unknown): limit is number => typeof limit === "number" && totalMs > limit;
+  const { down_above_ms: down, degraded_above_ms: degraded } = check;
+  const words = (limit: number): string => `slow: ${Math.ceil(totalMs)} ms, limit ${limit} ms`;
+  if (exceeds(down)) return { ...verdict, status: "down", error: words(down) };
+  return exceeds(degraded) ? { ...verdict, status: "degraded", error: words(degraded) } : verdict;
+}
+
 /** The verdict of a thrown error; skipped for a failure of this machine. */
 export function verdictOf(error: unknown): Verdict {
   if (!(error instanceof DialError))
@@ -67,7 +78,7 @@ export function measurementOf(kind: string, verdict: Verdict, trace: Trace, tota
     connect_ms: micro(trace.connect_ms),
     tls_ms: micro(trace.tls_ms),
     ttfb_ms: micro(trace.ttfb_ms),
-    total_ms: micro(totalMs),
+    total_ms: micro(verdict.totalMs ?? totalMs),
     details: detailsIn(kind, verdict),
   };
 }

@@ -2,7 +2,9 @@ import { AppError } from "../errors.ts";
 import { checkAll, Faults, rule } from "../faults.ts";
 import { pointerSegment } from "../secrets.ts";
 import { urlProblem } from "../url.ts";
+import { expectationRule, pathRule, patternRule } from "./expectations.ts";
 import { type HttpCheck, methods } from "./http-spec.ts";
+import { thresholdRules } from "./kind.ts";
 
 /**
  * Headers that the client sets itself, or that change the framing of the message (RFC 9110 section 7.6.1, RFC 9112
@@ -110,6 +112,27 @@ const authenticates = ({ basic_auth, bearer_token, headers }: HttpCheck): boolea
   bearer_token !== null ||
   Object.keys(headers).some((name) => credentialHeaders.has(name.toLowerCase()));
 
+/** Throws INVALID_PATTERN and INVALID_EXPECTATION for what no response could be compared with. */
+function expectationRules(spec: HttpCheck): void {
+  checkAll(
+    () => patternRule(spec.expected_body_matches, "/expected_body_matches"),
+    () => patternRule(spec.expected_body_not_matches, "/expected_body_not_matches"),
+    ...spec.expected_json.flatMap((one, at) => [
+      () => pathRule(one.path, `/expected_json/${at}/path`),
+      () => expectationRule(one, `/expected_json/${at}`, false),
+    ]),
+    ...spec.expected_headers.flatMap((one, at) => [
+      rule(
+        headerName.test(one.name),
+        "INVALID_HTTP_HEADER",
+        "A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.",
+        `/expected_headers/${at}/name`,
+      ),
+      () => expectationRule(one, `/expected_headers/${at}`, true),
+    ]),
+  );
+}
+
 /** Rules of an HTTP check beyond its schema. Throws AppError with every violation. */
 export function httpRules(spec: HttpCheck): void {
   const { method, expected_status: expected, bearer_token: bearer } = spec;
@@ -123,6 +146,8 @@ export function httpRules(spec: HttpCheck): void {
       "/expected_status/value",
     ),
     () => headersRule(spec.headers),
+    () => expectationRules(spec),
+    () => thresholdRules(spec),
     rule(
       spec.basic_auth === null || bearer === null,
       "INVALID_BODY",

@@ -1,4 +1,5 @@
-import { ShellError, type ShellForm } from "./shell.ts";
+import { ops, readExpectation } from "./expectations.ts";
+import { durationOption, ShellError, type ShellForm } from "./shell.ts";
 
 function statusFrom(text: string): unknown {
   if (/^\d{1,9}$/.test(text)) return { kind: "exact", value: Number(text) };
@@ -22,6 +23,15 @@ function headersFrom(lines: readonly string[]): unknown {
   return Object.fromEntries(headers);
 }
 
+/** Expectations of the command line; `subject` is the field of what is compared. */
+const expectations = (subject: "path" | "name", example: string) => (lines: readonly string[]) =>
+  lines.map((line) => {
+    const read = readExpectation(line);
+    if (read === null) throw new ShellError(`must be like '${example}', with one of ${ops.join(", ")}`);
+    const { subject: what, ...rest } = read;
+    return { [subject]: what, ...rest };
+  });
+
 function userAndPassword(text: string): unknown {
   const at = text.indexOf(":");
   if (at < 1) throw new ShellError("must have a user and a password with a colon between them");
@@ -40,6 +50,26 @@ export const httpShell: ShellForm = {
       read: ([text = ""]) => statusFrom(text),
     },
     expected_body_contains: { name: "contains" },
+    expected_body_absent: { name: "not-contains" },
+    body_case_insensitive: { name: "ignore-case" },
+    expected_body_matches: { name: "matches", takes: "pattern" },
+    expected_body_not_matches: { name: "not-matches", takes: "pattern" },
+    expected_json: {
+      name: "expect-json",
+      words: "value of the JSON body; may be repeated",
+      takes: "path op value",
+      repeated: true,
+      read: expectations("path", '$.status eq "ok"'),
+    },
+    expected_headers: {
+      name: "expect-header",
+      words: "header of the response; may be repeated",
+      takes: "name op value",
+      repeated: true,
+      read: expectations("name", 'content-type contains "json"'),
+    },
+    degraded_above_ms: durationOption("degraded-above"),
+    down_above_ms: durationOption("down-above"),
     headers: {
       name: "header",
       words: "header of the request; may be repeated",

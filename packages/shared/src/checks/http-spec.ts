@@ -1,10 +1,13 @@
 import Type, { type Static } from "typebox";
 import type { FieldForm } from "../form.ts";
-import { timeout } from "./kind.ts";
+import { ops } from "./expectations.ts";
+import { degradedAbove, threshold, timeout } from "./kind.ts";
 
 export const methods: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 /** Title of the collapsed part of the form. */
 const section = "Advanced HTTP options";
+/** Title of the part of the form with what the response must be. */
+const expectations = "Expectations";
 
 const statusCode = Type.Integer({
   minimum: 100,
@@ -35,7 +38,7 @@ const ExpectedStatus = Type.Union(
         kind: Type.Literal("one_of"),
         value: Type.Array(statusCode, {
           minItems: 1,
-          maxItems: 100,
+          maxItems: 500,
           errorCode: "INVALID_STATUS_RANGE",
           description: "Any of these",
         }),
@@ -48,11 +51,10 @@ const ExpectedStatus = Type.Union(
     discriminator: "kind",
     description: "Which status codes count as up",
     form: {
-      section,
+      section: expectations,
       label: "Accepted status codes",
       control: "status",
       hint: "200-299, or 200, or 200, 204, 301.",
-      beside: true,
     },
   },
 );
@@ -60,6 +62,61 @@ export type ExpectedStatus = Static<typeof ExpectedStatus>;
 
 const nullableText = (maxLength: number, description: string, form: FieldForm) =>
   Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], { default: null, description, form });
+
+const nullablePattern = (description: string, form: FieldForm) =>
+  Type.Union([Type.String({ minLength: 1, maxLength: 500, errorCode: "INVALID_PATTERN" }), Type.Null()], {
+    default: null,
+    errorCode: "INVALID_PATTERN",
+    description: `${description}: RE2 syntax, unanchored, (?i) for any case`,
+    form: { section: expectations, ...form },
+  });
+
+const errorCode = "INVALID_EXPECTATION";
+const expectationFields = {
+  op: Type.Enum([...ops], { errorCode, description: "How it is compared", examples: ["eq"] }),
+  value: Type.Optional(
+    Type.Union([Type.String({ maxLength: 1000 }), Type.Number(), Type.Boolean(), Type.Null()], {
+      errorCode,
+      description: "Compared with type and value; absent for exists and absent, a number for lt, le, gt and ge",
+      examples: ["ok"],
+    }),
+  ),
+};
+
+const JsonExpectation = Type.Object(
+  {
+    path: Type.String({
+      minLength: 1,
+      maxLength: 500,
+      errorCode: "INVALID_PATTERN",
+      description: "JSONPath (RFC 9535). Where it selects several values, one must fit",
+      examples: ["$.status"],
+    }),
+    ...expectationFields,
+  },
+  { additionalProperties: false, errorCode, title: "JsonExpectation", description: "What a value of the body must be" },
+);
+export type JsonExpectation = Static<typeof JsonExpectation>;
+
+const HeaderExpectation = Type.Object(
+  {
+    name: Type.String({
+      minLength: 1,
+      maxLength: 128,
+      errorCode: "INVALID_HTTP_HEADER",
+      description: "Name of the header, in any case",
+      examples: ["content-type"],
+    }),
+    ...expectationFields,
+  },
+  {
+    additionalProperties: false,
+    errorCode,
+    title: "HeaderExpectation",
+    description: "What a header of the response must be; with a number as value it is read as a number",
+  },
+);
+export type HeaderExpectation = Static<typeof HeaderExpectation>;
 
 export const HttpCheck = Type.Object(
   {
@@ -83,9 +140,60 @@ export const HttpCheck = Type.Object(
     timeout: timeout({ section, beside: true, hint: "Includes redirects." }),
     expected_status: ExpectedStatus,
     expected_body_contains: nullableText(1000, "Text that the first MiB of the body must contain", {
-      section,
+      section: expectations,
       label: "Response must contain",
       hint: "Searched in the first MiB. Empty accepts any body.",
+    }),
+    expected_body_absent: nullableText(1000, "Text that the first MiB of the body must not contain", {
+      section: expectations,
+      label: "Response must not contain",
+      beside: true,
+    }),
+    body_case_insensitive: Type.Boolean({
+      default: false,
+      description: "Whether expected_body_contains and expected_body_absent ignore the case of letters",
+      form: { section: expectations, label: "Ignore case in these texts" },
+    }),
+    expected_body_matches: nullablePattern("Pattern that the first MiB of the body must match", {
+      label: "Response must match",
+      hint: "A regular expression (RE2), for example version [0-9]+\\.[0-9]+. (?i) ignores case.",
+    }),
+    expected_body_not_matches: nullablePattern("Pattern that the first MiB of the body must not match", {
+      label: "Response must not match",
+      beside: true,
+    }),
+    expected_json: Type.Array(JsonExpectation, {
+      default: [],
+      maxItems: 10,
+      errorCode,
+      description: "Values that the JSON body must have",
+      form: {
+        section: expectations,
+        label: "JSON values",
+        control: "expectations",
+        placeholder: '$.status eq "ok"',
+        hint: `One per line: JSONPath, ${ops.join(" ")}, JSON value.`,
+      },
+    }),
+    expected_headers: Type.Array(HeaderExpectation, {
+      default: [],
+      maxItems: 10,
+      errorCode,
+      description: "Headers that the response must have",
+      form: {
+        section: expectations,
+        label: "Response headers",
+        control: "expectations",
+        placeholder: 'content-type contains "json"',
+        hint: "One per line, in the same way, with the name of the header.",
+      },
+    }),
+    degraded_above_ms: degradedAbove({ section: expectations }),
+    down_above_ms: threshold("Down when the whole check takes longer than this, milliseconds; null: never", {
+      section: expectations,
+      label: "Down above (ms)",
+      hint: "More than the other limit, at most the timeout.",
+      beside: true,
     }),
     follow_redirects: Type.Boolean({
       default: true,

@@ -1,5 +1,6 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { AppError, type ErrorCode } from "../errors.ts";
+import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
 import type { SecretsDestination } from "../secrets.ts";
 import { unseenIn } from "../url.ts";
@@ -73,6 +74,48 @@ export const timeout = (form: Pick<FieldForm, "hint" | "section" | "beside">, fa
     description: "Time budget of the whole check, milliseconds",
     form: { label: "Timeout (ms)", ...form },
   });
+
+/** A time in ms above which a run that found nothing wrong is slow. {@link thresholdRules} has its other rules. */
+export const threshold = (description: string, form: FieldForm) =>
+  Type.Union([Type.Integer({ minimum: 1, maximum: 60_000 }), Type.Null()], {
+    default: null,
+    errorCode: "INVALID_THRESHOLD",
+    description,
+    form,
+  });
+
+/** The threshold that every kind with a duration has. */
+export const degradedAbove = (form: Pick<FieldForm, "section" | "beside"> = {}) =>
+  threshold("Degraded when the whole check takes longer than this, milliseconds; null: never", {
+    label: "Degraded above (ms)",
+    hint: "A slower check is degraded. Empty: never.",
+    ...form,
+  });
+
+/** Throws INVALID_THRESHOLD for thresholds that no run could exceed, or in the wrong order. */
+export function thresholdRules(spec: {
+  timeout: number;
+  degraded_above_ms: number | null;
+  down_above_ms?: number | null;
+}): void {
+  const { timeout: most, degraded_above_ms: degraded, down_above_ms: down = null } = spec;
+  checkAll(
+    ...Object.entries({ degraded_above_ms: degraded, down_above_ms: down }).map(([name, limit]) =>
+      rule(
+        limit === null || limit <= most,
+        "INVALID_THRESHOLD",
+        `${name} (${limit}) must be at most the timeout (${most}): a run never takes longer.`,
+        `/${name}`,
+      ),
+    ),
+    rule(
+      degraded === null || down === null || down > degraded,
+      "INVALID_THRESHOLD",
+      `down_above_ms (${down}) must be more than degraded_above_ms (${degraded}): a check is degraded first.`,
+      "/down_above_ms",
+    ),
+  );
+}
 
 /** The canonical form of a host name or address, as dialler and guard use it; throws like URL. */
 export function canonicalHost(host: string): string {

@@ -52,3 +52,10 @@ export function duration(text: string): number {
     throw new ShellError(`must be a time with its unit, for example 10s or 500ms, and not "${text}"`);
   return Math.round(Number(amount) * factor);
 }
+
+/** An option that takes a time with its unit. */
+export const durationOption = (name: string): ShellOption => ({
+  name,
+  takes: "500ms",
+  read: ([text = ""]) => duration(text),
+});

@@ -155,7 +155,7 @@ t.test("tools", async (t) => {
       config: { interval_secs: 60, url: "https://shop.example/health", host: undefined, region_policy: "majority" },
       uptime_24h_pct: 200 / 3,
     });
-    t.notMatch(JSON.stringify(monitor), /hidden|bearer|headers|basic_auth/, "no secrets");
+    t.notMatch(JSON.stringify(monitor), /hidden|bearer|"headers"|basic_auth/, "no secrets");
     t.match(await read("get_monitor_history", { monitor_id: own.monitor, window: "1h" }), {
       checks: 3,
       uptime_pct: 200 / 3,

@@ -53,6 +53,18 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   INVALID_TIMEOUT: { field: "/check/timeout" },
   INVALID_TCP_PORT: { field: "/check/port" },
   INVALID_TCP_HOST: { field: "/check/host" },
+  INVALID_PATTERN: {
+    message: "The pattern cannot be used: missing closing ), at character 1: (ok.",
+    field: "/check/expected_body_matches",
+  },
+  INVALID_EXPECTATION: {
+    message: 'lt compares numbers, and "5" is none.',
+    field: "/check/expected_json/0/value",
+  },
+  INVALID_THRESHOLD: {
+    message: "down_above_ms (500) must be more than degraded_above_ms (800): a check is degraded first.",
+    field: "/check/down_above_ms",
+  },
   INVALID_ALERT_CONFIG: { field: "/alerts/0/channel_id" },
   CHECK_KIND_IMMUTABLE: { field: "/check/type" },
   CREDENTIALS_REQUIRED: { field: "/check/bearer_token" },

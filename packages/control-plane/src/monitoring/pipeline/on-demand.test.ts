@@ -7,6 +7,8 @@ import type { AgentCtx, Ctx } from "../../platform/context.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { type Hub, openHub } from "../../platform/db/notify.ts";
 import { isOnGrid } from "@statusmesh/shared/schedule";
+import { validate } from "@statusmesh/shared/validate";
+import { Check } from "../targets/schema.ts";
 import { createTarget } from "../targets/service.ts";
 import { serve } from "../../testing/app.ts";
 import { minute, second, until } from "../../testing/clock.ts";
@@ -23,22 +25,13 @@ const elsewhere = openHub(pool(), log);
 const ctx = await newOrg(system);
 const [eu, twin, us] = [await newAgent(system, "eu"), await newAgent(system, "eu"), await newAgent(system, "us")];
 
-const spec: CheckSpec = {
+const spec: CheckSpec = validate(Check, {
   type: "http",
   url: "https://example.org/",
-  method: "GET",
   timeout: 2000,
-  follow_redirects: true,
-  max_redirects: 5,
   expected_status: { kind: "exact", value: 200 },
-  expected_body_contains: null,
-  headers: {},
-  body: null,
-  verify_tls: true,
-  basic_auth: null,
   bearer_token: "SECRET",
-  capture_failures: true,
-};
+});
 const replyTo = (run_id: string, changes: Partial<RunReply> = {}): RunReply => ({
   run_id,
   timestamp: clock.now(),

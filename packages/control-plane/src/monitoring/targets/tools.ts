@@ -64,10 +64,14 @@ async function lastHttpStatus(ctx: Ctx, { target, last_result_at: at }: MonitorR
   return items[0]?.http_status ?? null;
 }
 
+const isEmpty = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+
 function configOf(target: Target, regions: readonly string[]): Static<typeof schema.Config> {
   const check = target.check as unknown as Record<string, unknown>;
   const text = (field: string) => (typeof check[field] === "string" ? clipped(check[field], 500) : null);
   const number = (field: string) => (typeof check[field] === "number" ? check[field] : null);
+  const json = (field: string) =>
+    check[field] === undefined || isEmpty(check[field]) ? null : clipped(JSON.stringify(check[field]), 1000);
   const flag = (field: string) => (typeof check[field] === "boolean" ? check[field] : null);
   return {
     interval_secs: target.interval,
@@ -80,8 +84,15 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
     alert_channels: target.alerts.length,
     url: text("url"),
     method: text("method"),
-    expected_status: check["expected_status"] === undefined ? null : clipped(JSON.stringify(check["expected_status"])),
+    expected_status: json("expected_status"),
     expected_body_contains: text("expected_body_contains"),
+    expected_body_absent: text("expected_body_absent"),
+    expected_body_matches: text("expected_body_matches"),
+    expected_body_not_matches: text("expected_body_not_matches"),
+    expected_json: json("expected_json"),
+    expected_headers: json("expected_headers"),
+    degraded_above_ms: number("degraded_above_ms"),
+    down_above_ms: number("down_above_ms"),
     follow_redirects: flag("follow_redirects"),
     verify_tls: flag("verify_tls"),
     host: text("host"),

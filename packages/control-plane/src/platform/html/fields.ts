@@ -9,10 +9,12 @@ export interface Field {
   hint?: string;
   type?: "text" | "url" | "number" | "password" | "color" | "lines" | "select" | "checkbox";
   /**
-   * How the text becomes a value: text (as it is), int, tags, headers, status, nullable (empty is null), optional
-   * (empty is left out).
+   * How the text becomes a value: text (as it is), int, tags, headers, status, expectations, nullable (empty is null),
+   * optional (empty is left out).
    */
-  as?: "text" | "int" | "tags" | "headers" | "status" | "nullable" | "optional";
+  as?: "text" | "int" | "tags" | "headers" | "status" | "expectations" | "nullable" | "optional";
+  /** Field of what an expectation compares: path or name. */
+  subject?: string;
   options?: readonly (readonly [value: string, label: string])[];
   placeholder?: string;
   required?: boolean;
@@ -50,10 +52,11 @@ export function field(it: Field): Markup {
     id,
     name: it.name,
     "data-as": it.as,
+    "data-subject": it.subject,
     "aria-describedby": it.hint === undefined ? undefined : `${id}-hint`,
     required: it.required,
     autofocus: it.autofocus,
-    class: it.type === "url" || it.as === "headers" ? "code" : undefined,
+    class: it.type === "url" || it.as === "headers" || it.as === "expectations" ? "code" : undefined,
   });
   const label = html`<label for="${id}">${it.label}</label>`;
   if (it.type === "checkbox") {

@@ -1,4 +1,5 @@
 import type { TSchema } from "typebox";
+import { expectationText } from "@statusmesh/shared/checks/expectations";
 import type { FieldForm } from "@statusmesh/shared/form";
 import { mask } from "@statusmesh/shared/secrets";
 import type { SchemaNode } from "@statusmesh/shared/validate";
@@ -121,6 +122,7 @@ function control(name: string, node: FormNode, value: unknown, required: boolean
   const nullable = branches.length < (node.anyOf?.length ?? 1);
   const inner = branches.length === 1 ? branches[0]! : node;
   const kind = node.form?.control;
+  if (kind === "expectations") return expectations(node, value as Expected[]);
   if (kind === "status") return { as: "status", value: statusText(value as ExpectedStatus), short: true };
   const choices = choicesOf(inner, node.form?.options);
   if (choices !== null) return { type: "select", value: value ?? startOf(node), options: choices, short: true };
@@ -133,7 +135,7 @@ function control(name: string, node: FormNode, value: unknown, required: boolean
   if (inner.type === "string") {
     const mustHave = !nullable && required && node.default === undefined;
     return {
-      type: kind ?? (node.secret === true ? "password" : "text"),
+      type: (kind as Field["type"]) ?? (node.secret === true ? "password" : "text"),
       value,
       ...(mustHave ? { required: true } : { as: nullable ? "nullable" : "optional" }),
       ...(inner.maxLength === undefined ? {} : { maxLength: inner.maxLength }),
@@ -164,6 +166,15 @@ const inWords = (name: string): string => name.charAt(0).toUpperCase() + name.sl
 function exampleOf({ examples }: FormNode): string | undefined {
   const [first] = examples ?? [];
   return typeof first === "string" || typeof first === "number" ? String(first) : undefined;
+}
+
+type Expected = Record<string, string> & Parameters<typeof expectationText>[0];
+
+/** One expectation per line, as `assets/body.js` reads them. */
+function expectations(node: FormNode, value: readonly Expected[]): Partial<Field> {
+  const [subject = ""] = Object.keys((node.items as FormNode).properties ?? {});
+  const lines = value.map((one) => expectationText({ ...one, subject: one[subject]! }));
+  return { type: "lines", as: "expectations", subject, value: lines.join("\n"), rows: 2 };
 }
 
 const isMasked = (value: unknown): boolean =>

@@ -108,6 +108,7 @@ const harmless = [
   /^timed out(?: after \d+ ms)?$/,
   /^expected status [\d., -]{1,60}, got \d{3}$/,
   /^rate-limited \d{3}$/,
+  /^slow: \d+ ms, limit \d+ ms$/,
 ];
 
 /** The error for a visitor: itself when it names nothing, else that the check failed. Null stays null. */

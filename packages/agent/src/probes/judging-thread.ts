@@ -1,0 +1,12 @@
+import { parentPort } from "node:worker_threads";
+import { compileExpectations } from "./http-expectations.ts";
+import type { Job, Report } from "./judging.ts";
+
+/* One thread of judging.ts: one job at a time. */
+
+const report = (message: Report): void => parentPort!.postMessage(message);
+
+parentPort!.on("message", ({ expectations, received }: Job) => {
+  const unmet = compileExpectations(expectations).judge(received, () => report({ phase: "json" }));
+  report({ unmet });
+});

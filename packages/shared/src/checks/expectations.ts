@@ -1,0 +1,79 @@
+import { AppError } from "../errors.ts";
+import { compilePath, PathError } from "./json-paths.ts";
+import { compilePattern, PatternError } from "./patterns.ts";
+
+/** Comparisons of an expectation; `exists` and `absent` have no value. */
+export const ops = ["eq", "ne", "lt", "le", "gt", "ge", "contains", "matches", "exists", "absent"] as const;
+export type Op = (typeof ops)[number];
+
+export type Scalar = string | number | boolean | null;
+
+/** What a selected value is compared with. */
+export interface Expectation {
+  op: Op;
+  value?: Scalar;
+}
+
+const needNumber: ReadonlySet<Op> = new Set<Op>(["lt", "le", "gt", "ge"]);
+
+/** Throws INVALID_EXPECTATION for a value that does not fit the op, INVALID_PATTERN for a pattern. */
+export function expectationRule({ op, value }: Expectation, pointer: string, isHeader: boolean): void {
+  const refuse = (message: string) => new AppError("INVALID_EXPECTATION", message, { field: `${pointer}/value` });
+  if (op === "exists" || op === "absent") {
+    if (value !== undefined) throw refuse(`${op} takes no value. Remove it, or use eq.`);
+    return;
+  }
+  if (value === undefined) throw refuse(`${op} needs a value to compare with.`);
+  if (needNumber.has(op) && typeof value !== "number")
+    throw refuse(`${op} compares numbers, and ${JSON.stringify(value)} is none.`);
+  if (isHeader && (value === null || typeof value === "boolean"))
+    throw refuse(`A header is text or a number, never ${value}. Write "${value}" in quotation marks.`);
+  if ((op === "matches" || (op === "contains" && isHeader)) && typeof value !== "string")
+    throw refuse(`${op} takes a text.`);
+  if ((op === "matches" || op === "contains") && value === "") throw refuse(`${op} takes a text that is not empty.`);
+  if (op === "matches") patternRule(value as string, `${pointer}/value`);
+}
+
+/** Throws INVALID_PATTERN for a pattern that is not RE2 syntax. */
+export function patternRule(pattern: string | null, pointer: string): void {
+  try {
+    if (pattern !== null) compilePattern(pattern);
+  } catch (cause) {
+    if (!(cause instanceof PatternError)) throw cause;
+    throw new AppError("INVALID_PATTERN", `The pattern cannot be used: ${cause.message}.`, { field: pointer, cause });
+  }
+}
+
+/** Throws INVALID_PATTERN for a path that is not JSONPath. */
+export function pathRule(path: string, pointer: string): void {
+  try {
+    compilePath(path);
+  } catch (cause) {
+    if (!(cause instanceof PathError)) throw cause;
+    throw new AppError(
+      "INVALID_PATTERN",
+      `The path cannot be used: ${cause.message}. Write JSONPath, for example $.status or $.items[0].name.`,
+      { field: pointer, cause },
+    );
+  }
+}
+
+/** `$.status eq "ok"`, as forms and the shell show it. */
+export const expectationText = ({ subject, op, value }: Expectation & { subject: string }): string =>
+  `${subject} ${op}${value === undefined ? "" : ` ${JSON.stringify(value)}`}`;
+
+const line = new RegExp(`^\\s*(\\S.*?)\\s+(${ops.join("|")})(?:\\s+(.*\\S))?\\s*$`);
+
+/** Reads what {@link expectationText} writes; a value that is not JSON is text. Null for another text. */
+export function readExpectation(text: string): (Expectation & { subject: string }) | null {
+  const [, subject, op, rest] = line.exec(text) ?? [];
+  if (subject === undefined) return null;
+  const found = { subject, op: op as Op };
+  if (rest === undefined) return found;
+  try {
+    const value: unknown = JSON.parse(rest);
+    return { ...found, value: typeof value === "object" && value !== null ? rest : (value as Scalar) };
+  } catch {
+    return { ...found, value: rest };
+  }
+}

@@ -1,0 +1,138 @@
+import { createRequire } from "node:module";
+import type { JSONPathEnvironment, JSONPathNode, JSONPathQuery, JSONValue } from "json-p3";
+import { messageOf } from "../thrown.ts";
+import { compilePattern, type Pattern } from "./patterns.ts";
+
+/* JSONPath (RFC 9535). The functions match() and search() run on the linear engine of {@link compilePattern}. */
+
+type Library = typeof import("json-p3");
+
+/** Nesting of a document that is read. */
+export const maxDepth = 200;
+/** Nodes that a path visits. */
+const maxVisited = 100_000;
+/** Compiled patterns of match() and search(), which may come from the document. */
+const maxPatterns = 20;
+
+/** A path that selects or visits more than is evaluated. */
+export class PathTooLarge extends Error {
+  override readonly name = "PathTooLarge";
+}
+
+/** A path that cannot be compiled, in words. */
+export class PathError extends Error {
+  override readonly name = "PathError";
+}
+
+export interface JsonPath {
+  /** True for names and indices only: evaluating it costs next to nothing. */
+  readonly isSingular: boolean;
+  /** The selected values. Throws {@link PathTooLarge}. */
+  select(document: unknown): unknown[];
+}
+
+let budget = 0;
+const spend = (nodes: number): void => {
+  budget -= nodes;
+  if (budget < 0) throw new PathTooLarge("the path selects too much");
+};
+
+const patterns = new Map<string, Pattern | null>();
+function patternOf(text: string): Pattern | null {
+  let pattern = patterns.get(text);
+  if (pattern === undefined) {
+    try {
+      pattern = compilePattern(text);
+    } catch {
+      pattern = null;
+    }
+    if (patterns.size >= maxPatterns) patterns.clear();
+    patterns.set(text, pattern);
+  }
+  return pattern;
+}
+
+// Loaded on first use: it takes 12 ms, and most checks have no path.
+let environment: JSONPathEnvironment | undefined;
+function makeEnvironment(): JSONPathEnvironment {
+  const { JSONPathEnvironment: Environment, FunctionExpressionType } = createRequire(import.meta.url)(
+    "json-p3",
+  ) as Library;
+  const made = new Environment({ maxRecursionDepth: maxDepth + 10 });
+  const { ValueType, LogicalType } = FunctionExpressionType;
+  const matching = (test: (pattern: Pattern, text: string) => boolean) => ({
+    argTypes: [ValueType, ValueType],
+    returnType: LogicalType,
+    call(text: unknown, pattern: unknown): boolean {
+      const compiled = typeof text === "string" && typeof pattern === "string" ? patternOf(pattern) : null;
+      return compiled !== null && test(compiled, text as string);
+    },
+  });
+  made.functionRegister.set(
+    "match",
+    matching((pattern, text) => pattern.matchesAll(text)),
+  );
+  made.functionRegister.set(
+    "search",
+    matching((pattern, text) => pattern.test(text)),
+  );
+  return made;
+}
+
+/** Compiles a path. Throws {@link PathError} with the position. */
+export function compilePath(text: string): JsonPath {
+  let query: JSONPathQuery;
+  try {
+    environment ??= makeEnvironment();
+    query = environment.compile(text);
+  } catch (error) {
+    const at = error instanceof Error && "token" in error ? (error.token as { index?: number }).index : undefined;
+    const found = messageOf(error).replace(/ \('.*$/s, "");
+    const words = found === "can't backup beyond start" ? "unexpected end" : found;
+    throw new PathError(at === undefined ? words : `${words}, at character ${at + 1}`, { cause: error });
+  }
+  count(query.segments);
+  return {
+    isSingular: query.singularQuery(),
+    select(document) {
+      budget = maxVisited;
+      try {
+        const selected: unknown[] = [];
+        for (const { value } of query.lazyQuery(document as JSONValue)) selected.push(value);
+        return selected;
+      } catch (error) {
+        // The library spreads lists into arguments; a very long one overflows the stack.
+        if (error instanceof RangeError) throw new PathTooLarge("the path selects too much");
+        throw error;
+      }
+    },
+  };
+}
+
+interface Countable {
+  visit?(node: JSONPathNode, depth?: number): Iterable<JSONPathNode>;
+  resolve?(node: JSONPathNode): JSONPathNode[];
+  selectors?: unknown;
+}
+
+/** Makes every selector and descent of a compiled path, those of its filters too, spend the nodes that it visits. */
+function count(part: unknown): void {
+  if (typeof part !== "object" || part === null) return;
+  if (Array.isArray(part)) return part.forEach(count);
+  const one = part as Countable;
+  const { visit, resolve } = one;
+  if (visit !== undefined)
+    one.visit = function (node, depth) {
+      spend(1);
+      return visit.call(this, node, depth);
+    };
+  else if (resolve !== undefined && one.selectors === undefined)
+    one.resolve = function (node) {
+      const { value } = node;
+      spend(1 + (Array.isArray(value) ? value.length : 0));
+      const found = resolve.call(this, node);
+      spend(found.length);
+      return found;
+    };
+  for (const [name, inner] of Object.entries(part)) if (name !== "environment" && name !== "token") count(inner);
+}
