@@ -22,7 +22,11 @@ export async function packAgent() {
   rmSync(out, { recursive: true, force: true });
   mkdirSync(join(out, "bin"), { recursive: true });
   await build({
-    entryPoints: { "sm-agent": join(source, "dist/cli.js") },
+    entryPoints: {
+      "sm-agent": join(source, "dist/cli.js"),
+      // A thread is started by the path of its file, which is beside the file that starts it.
+      "judging-thread": join(source, "dist/probes/judging-thread.js"),
+    },
     outdir: join(out, "bin"),
     // Dynamic imports stay separate files.
     splitting: true,

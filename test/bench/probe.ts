@@ -13,6 +13,8 @@ const windowMs = 12_000;
 /** Rate of each kind, and its limit as a multiple of the CPU time of the raw client. */
 const kinds: Record<Measurable, { perSecond: number; most: number }> = {
   http: { perSecond: 1000, most: 2.5 },
+  // At most 1.3 times a plain http check.
+  http_expectations: { perSecond: 1000, most: 3.25 },
   https: { perSecond: 250, most: 1.5 },
   tcp: { perSecond: 1000, most: 2 },
   dns: { perSecond: 1000, most: 2 },

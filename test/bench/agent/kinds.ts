@@ -3,12 +3,31 @@ import { validate } from "@statusmesh/shared/validate";
 import { hostOf } from "./hosts.ts";
 
 /**
- * Measured kinds: each has its server and its check. `https` is an http check over TLS.
+ * Measured kinds: each has its server and its check. `https` is an http check over TLS, `http_expectations` one with
+ * five expectations.
  */
-export type Measurable = "http" | "https" | "tcp" | "dns";
+export type Measurable = "http" | "http_expectations" | "https" | "tcp" | "dns";
 
 /** Name and address of the dns checks. */
 export const zone = { name: "www.example.org", address: "192.0.2.1" };
+
+/** Reply of the http servers. */
+export const reply = JSON.stringify({
+  status: "ok",
+  version: "3.12.1",
+  queue: { length: 12 },
+  parts: ["database", "cache", "mail"],
+});
+
+const expectations = {
+  expected_body_absent: "Exception",
+  expected_body_matches: "version.*[0-9]+",
+  expected_json: [
+    { path: "$.status", op: "eq", value: "ok" },
+    { path: "$.queue.length", op: "lt", value: 100 },
+  ],
+  expected_headers: [{ name: "content-type", op: "contains", value: "json" }],
+};
 
 /** The nth check of a server on `port` of every loopback address. */
 export function specOf(kind: Measurable, n: number, port: number): CheckSpec {
@@ -26,7 +45,8 @@ export function specOf(kind: Measurable, n: number, port: number): CheckSpec {
     };
   return validate(checkKinds.http.schema, {
     type: "http",
-    url: `${kind}://${host}:${port}/health?check=${n}`,
+    url: `${kind === "https" ? kind : "http"}://${host}:${port}/health?check=${n}`,
     timeout,
+    ...(kind === "http_expectations" ? expectations : {}),
   });
 }

@@ -22,6 +22,7 @@ const fail = (error: Error): never => {
 
 const once: Record<Measurable, (host: string) => void> = {
   http: (host) => speak(connect({ host, port: Number(port) }), "connect", host),
+  http_expectations: (host) => once.http(host),
   https: (host) => speak(connectSecurely({ host, port: Number(port), secureContext }), "secureConnect", host),
   tcp(host) {
     const socket = connect({ host, port: Number(port) });

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import { type AddressInfo, createServer as createTcpServer, type Server } from "node:net";
 import { decode, encode } from "dns-packet";
-import { type Measurable, zone } from "./kinds.ts";
+import { type Measurable, reply, zone } from "./kinds.ts";
 
 // The checked server: a minimal response on every loopback address. Prints its port on the first line.
 // Arguments: kind, and for https the file with key and certificate.
@@ -35,9 +35,12 @@ process.on("SIGTERM", () => process.exit(0));
 
 function serverOf(of: Exclude<Measurable, "dns">): Server {
   if (of === "tcp") return createTcpServer((socket) => socket.on("error", () => undefined).resume());
-  if (of === "http")
+  if (of !== "https")
     return Object.assign(
-      createServer((_request, response) => response.end("ok")),
+      createServer((_request, response) => {
+        response.setHeader("content-type", "application/json");
+        response.end(reply);
+      }),
       { keepAliveTimeout: 1 },
     );
   const pem = readFileSync(pemFile);

@@ -1,6 +1,6 @@
+import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import t from "tap";
 import { checkKinds } from "@statusmesh/shared/checks";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
@@ -256,29 +256,37 @@ const catastrophic = [
   "(\\pL|\\pN)*(\\pL|\\w)*(a|\\pL)*[^\\pL]{3}$",
 ];
 
-t.test("no pattern, path or body holds the agent, and threads are few", async (t) => {
+/** CPU time of the main thread, ms: what it does at once takes at most as much, on a loaded machine too. */
+const schedule = `/proc/self/task/${process.pid}/schedstat`;
+const mainThreadMs = (): number =>
+  existsSync(schedule)
+    ? Number(readFileSync(schedule, "utf8").split(" ")[0]) / 1e6
+    : performance.eventLoopUtilization().active;
+
+t.test("no pattern, path or body holds the agent", async (t) => {
   const text = "a".repeat((1 << 20) - 4) + "!";
   const wide = JSON.stringify(Array.from({ length: 60_000 }, (_, n) => ({ n, a: "aaaaaaaaaaaa!" }))).slice(0, 1 << 20);
   const list = `${wide.slice(0, wide.lastIndexOf("},") + 1)}]`;
   const seconds: number[] = [];
+  const busy: number[] = [];
   let beats = 0;
-  const delay = monitorEventLoopDelay({ resolution: 5 });
-  // Reading 1 MiB from our own server is work of this process too: it is served before the measurement matters.
   const others = setInterval(async () => {
     const { measurement } = await outcomeOf(
       runner.run("other", { type: "tcp", host: "127.0.0.1", port, timeout: 5000 }),
     );
     if (measurement.status === "up") beats++;
-  }, 50);
+  }, 200);
   const { port } = server.address() as AddressInfo;
   const timed = async (change: Partial<HttpCheck>, body: string, what: string, expected: object) => {
     const began = performance.now();
+    const before = mainThreadMs();
     const found = await ask({ timeout: 8000, ...change }, { body });
     seconds.push((performance.now() - began) / 1000);
+    busy.push(mainThreadMs() - before);
     t.match(found, { skip: false, ...expected }, what);
   };
   await timed({ expected_body_matches: "warm" }, text, "warm", {});
-  delay.enable();
+  busy.length = 0;
   for (const pattern of catastrophic) {
     await timed({ expected_body_matches: pattern }, text, pattern, { status: /up|down/ });
     await timed(json(`$[?search(@.a, ${JSON.stringify(pattern)})].n`, "lt", 0), list, `search ${pattern}`, {
@@ -298,13 +306,11 @@ t.test("no pattern, path or body holds the agent, and threads are few", async (t
     "the deadline of the check",
     { status: "error", error: /the path selects too much$/ },
   );
-  delay.disable();
   clearInterval(others);
   t.ok(Math.max(...seconds) < 8, `the slowest took ${Math.max(...seconds).toFixed(1)} s`);
-  t.ok(beats > 20, `other checks ran meanwhile: ${beats}`);
-  // A shared machine delays any process: the largest of a hundred milliseconds would be its scheduler, not a pattern.
-  t.ok(delay.percentile(99) < 50e6, `event loop delay p99 ${(delay.percentile(99) / 1e6).toFixed(1)} ms`);
-  t.comment(`largest event loop delay ${(delay.max / 1e6).toFixed(1)} ms`);
+  t.ok(beats > 5, `other checks ran meanwhile: ${beats}`);
+  // The test's own server, and the other checks, are in it.
+  t.ok(Math.max(...busy) < 50, `a check took ${Math.max(...busy).toFixed(1)} ms of the main thread at most`);
 });
 
 t.test("a pattern or path that cannot be used is refused with its position", (t) => {
@@ -355,7 +361,7 @@ t.test("a pattern or path that cannot be used is refused with its position", (t)
     [json("$.a", "contains", ""), "INVALID_EXPECTATION", "/expected_json/0/value", /not empty/],
     [json("$.a", "like" as "eq", 1), "INVALID_EXPECTATION", "/expected_json/0/op", /must be one of eq, ne/],
     [
-      { expected_json: Array(11).fill({ path: "$", op: "exists" }) },
+      { expected_json: Array.from({ length: 11 }, () => ({ path: "$", op: "exists" as const })) },
       "INVALID_EXPECTATION",
       "/expected_json",
       /at most 10/,

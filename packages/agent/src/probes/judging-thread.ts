@@ -4,6 +4,7 @@ import type { Job, Report } from "./judging.ts";
 
 /* One thread of judging.ts: one job at a time. */
 
+// oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
 const report = (message: Report): void => parentPort!.postMessage(message);
 
 parentPort!.on("message", ({ expectations, received }: Job) => {

@@ -129,6 +129,7 @@ function run({ job, signal, onPhase, settle }: Waiting, thread: Worker): void {
     fail,
   });
   onPhase("text");
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
   thread.postMessage(job);
 }
 

@@ -129,15 +129,6 @@ export const HttpCheck = Type.Object(
       examples: ["https://shop.example.org/health"],
       form: { label: "URL", control: "url" },
     }),
-    method: Type.String({
-      minLength: 1,
-      maxLength: 20,
-      default: "GET",
-      errorCode: "INVALID_HTTP_METHOD",
-      description: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS",
-      form: { section, options: Object.fromEntries(methods.map((method) => [method, method])) },
-    }),
-    timeout: timeout({ section, beside: true, hint: "Includes redirects." }),
     expected_status: ExpectedStatus,
     expected_body_contains: nullableText(1000, "Text that the first MiB of the body must contain", {
       section: expectations,
@@ -195,6 +186,15 @@ export const HttpCheck = Type.Object(
       hint: "More than the other limit, at most the timeout.",
       beside: true,
     }),
+    method: Type.String({
+      minLength: 1,
+      maxLength: 20,
+      default: "GET",
+      errorCode: "INVALID_HTTP_METHOD",
+      description: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS",
+      form: { section, options: Object.fromEntries(methods.map((method) => [method, method])) },
+    }),
+    timeout: timeout({ section, beside: true, hint: "Includes redirects." }),
     follow_redirects: Type.Boolean({
       default: true,
       description: "Whether the answer of the last hop counts, not that of the first",

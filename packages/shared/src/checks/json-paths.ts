@@ -1,18 +1,15 @@
 import { createRequire } from "node:module";
+import type * as library from "json-p3";
 import type { JSONPathEnvironment, JSONPathNode, JSONPathQuery, JSONValue } from "json-p3";
 import { messageOf } from "../thrown.ts";
-import { compilePattern, type Pattern } from "./patterns.ts";
+import { compiledOnce, compilePattern, type Pattern } from "./patterns.ts";
 
 /* JSONPath (RFC 9535). The functions match() and search() run on the linear engine of {@link compilePattern}. */
-
-type Library = typeof import("json-p3");
 
 /** Nesting of a document that is read. */
 export const maxDepth = 200;
 /** Nodes that a path visits. */
 const maxVisited = 100_000;
-/** Compiled patterns of match() and search(), which may come from the document. */
-const maxPatterns = 20;
 
 /** A path that selects or visits more than is evaluated. */
 export class PathTooLarge extends Error {
@@ -37,19 +34,13 @@ const spend = (nodes: number): void => {
   if (budget < 0) throw new PathTooLarge("the path selects too much");
 };
 
-const patterns = new Map<string, Pattern | null>();
+/** A pattern of match() or search(), which may come from the document; an invalid one matches nothing. */
 function patternOf(text: string): Pattern | null {
-  let pattern = patterns.get(text);
-  if (pattern === undefined) {
-    try {
-      pattern = compilePattern(text);
-    } catch {
-      pattern = null;
-    }
-    if (patterns.size >= maxPatterns) patterns.clear();
-    patterns.set(text, pattern);
+  try {
+    return compilePattern(text);
+  } catch {
+    return null;
   }
-  return pattern;
 }
 
 // Loaded on first use: it takes 12 ms, and most checks have no path.
@@ -57,7 +48,7 @@ let environment: JSONPathEnvironment | undefined;
 function makeEnvironment(): JSONPathEnvironment {
   const { JSONPathEnvironment: Environment, FunctionExpressionType } = createRequire(import.meta.url)(
     "json-p3",
-  ) as Library;
+  ) as typeof library;
   const made = new Environment({ maxRecursionDepth: maxDepth + 10 });
   const { ValueType, LogicalType } = FunctionExpressionType;
   const matching = (test: (pattern: Pattern, text: string) => boolean) => ({
@@ -80,7 +71,9 @@ function makeEnvironment(): JSONPathEnvironment {
 }
 
 /** Compiles a path. Throws {@link PathError} with the position. */
-export function compilePath(text: string): JsonPath {
+export const compilePath = compiledOnce(compile);
+
+function compile(text: string): JsonPath {
   let query: JSONPathQuery;
   try {
     environment ??= makeEnvironment();

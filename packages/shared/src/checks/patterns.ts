@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import type { RE2JS } from "re2js";
+import type * as re2js from "re2js";
 import { messageOf } from "../thrown.ts";
 
 /*
@@ -9,9 +9,8 @@ import { messageOf } from "../thrown.ts";
  */
 
 // Loaded on first use: it takes 30 ms, and most checks have no pattern.
-let library: typeof import("re2js") | undefined;
-const re2 = (): typeof import("re2js") =>
-  (library ??= createRequire(import.meta.url)("re2js") as typeof import("re2js"));
+let library: typeof re2js | undefined;
+const re2 = (): typeof re2js => (library ??= createRequire(import.meta.url)("re2js") as typeof re2js);
 
 /** Instructions of a program. A repetition multiplies them: compiling 80,000 takes 0.2 s. */
 const maxProgram = 3000;
@@ -33,10 +32,29 @@ export interface Pattern {
   matchesAll(text: string): boolean;
 }
 
+/** Compiled texts that are kept: many checks expect the same, and compiling takes 0.1 to 20 ms. */
+const maxCompiled = 1000;
+
+/** Memoises a compiler by its text. */
+export function compiledOnce<T>(compile: (text: string) => T): (text: string) => T {
+  const known = new Map<string, T>();
+  return (text) => {
+    let compiled = known.get(text);
+    if (compiled === undefined) {
+      compiled = compile(text);
+      if (known.size >= maxCompiled) known.clear();
+      known.set(text, compiled);
+    }
+    return compiled;
+  };
+}
+
 /** Compiles a pattern. Throws {@link PatternError} with the position. */
-export function compilePattern(text: string): Pattern {
+export const compilePattern = compiledOnce(compile);
+
+function compile(text: string): Pattern {
   if (expanded(text) > maxProgram) throw new PatternError("it is too large: repetitions multiply it");
-  let pattern: RE2JS;
+  let pattern: re2js.RE2JS;
   try {
     pattern = re2().RE2JS.compile(text);
   } catch (error) {
