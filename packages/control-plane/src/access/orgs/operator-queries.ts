@@ -1,6 +1,5 @@
 import type { Db } from "../../platform/db/sql.ts";
-import type { Limits, PlanOverrides, Quota } from "../plans/schema.ts";
-import { countsOf } from "./queries.ts";
+import type { Limits, PlanOverrides } from "../plans/schema.ts";
 
 export interface OperatorOrgRow {
   id: string;
@@ -10,16 +9,14 @@ export interface OperatorOrgRow {
   plan_overrides: PlanOverrides;
   limits: Limits & Record<"id" | "name", string>;
   owners: string[];
-  counts: Record<Quota, number>;
   created_at: Date;
   deleted_at: Date | null;
 }
 
-const columns = (sql: Db, now: Date) => sql`
+const columns = (sql: Db) => sql`
   o.id, o.name, o.slug, o.plan_id, o.plan_overrides, to_jsonb(plan_of(o)) as limits,
   array(select u.email from memberships m join users u on u.id = m.user_id
     where m.org_id = o.id and m.role = 'owner' order by m.created_at, u.id limit 10) as owners,
-  ${countsOf(sql, now)} as counts,
   o.created_at, o.deleted_at`;
 
 /** The text within the name or the slug; wildcards of LIKE are taken literally. */
@@ -29,10 +26,10 @@ const matching = (sql: Db, text: string) => sql`
 /** Organisations of the installation, oldest first. */
 export async function selectOrgs(
   sql: Db,
-  { text, limit, offset, now }: { text: string; limit: number; offset: number; now: Date },
+  { text, limit, offset }: { text: string; limit: number; offset: number },
 ): Promise<OperatorOrgRow[]> {
   return await sql<OperatorOrgRow[]>`
-    select ${columns(sql, now)} from orgs o where ${matching(sql, text)} order by o.created_at, o.id
+    select ${columns(sql)} from orgs o where ${matching(sql, text)} order by o.created_at, o.id
     limit ${limit} offset ${offset}`;
 }
 
@@ -42,9 +39,9 @@ export async function countOrgs(sql: Db, text: string): Promise<number> {
 }
 
 /** One organisation, by its id or its slug. */
-export async function selectOrg(sql: Db, org: string, now: Date): Promise<OperatorOrgRow | null> {
+export async function selectOrg(sql: Db, org: string): Promise<OperatorOrgRow | null> {
   const [row] = await sql<OperatorOrgRow[]>`
-    select ${columns(sql, now)} from orgs o where ${org} in (o.id::text, o.slug)`;
+    select ${columns(sql)} from orgs o where ${org} in (o.id::text, o.slug)`;
   return row ?? null;
 }
 

@@ -3,9 +3,10 @@ import { suggestion } from "@statusmesh/shared/text";
 import { record } from "../audit/service.ts";
 import { asSystem, inTransaction, type System } from "../../platform/context.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
-import type { PlanOverrides } from "../plans/schema.ts";
+import type { PlanOverrides, Quota } from "../plans/schema.ts";
 import { listPlans } from "../plans/service.ts";
 import * as queries from "./operator-queries.ts";
+import { countUsage } from "./queries.ts";
 import type { OperatorOrg, OperatorOrgPatch, OperatorOrgQuery } from "./schema.ts";
 
 /** Organisations of the installation, oldest first, deleted ones too. For operators. */
@@ -14,17 +15,20 @@ export async function listAllOrgs(
   { q: text = "", limit, offset }: OperatorOrgQuery,
 ): Promise<Page<OperatorOrg>> {
   const [rows, total] = await Promise.all([
-    queries.selectOrgs(sql, { text, limit, offset, now: new Date(clock.now()) }),
+    queries.selectOrgs(sql, { text, limit, offset }),
     queries.countOrgs(sql, text),
   ]);
-  return { items: rows.map(present), total, limit, offset };
+  const ids = rows.map(({ id }) => id);
+  const counts = await countUsage(sql, ids, new Date(clock.now()));
+  return { items: rows.map((row) => present(row, counts.get(row.id)!)), total, limit, offset };
 }
 
 /** One organisation, by its id or its slug. For operators. Throws ORG_NOT_FOUND. */
 export async function getAnyOrg({ sql, clock }: Pick<System, "sql" | "clock">, org: string): Promise<OperatorOrg> {
-  const row = await queries.selectOrg(sql, org.toLowerCase(), new Date(clock.now()));
+  const row = await queries.selectOrg(sql, org.toLowerCase());
   if (row === null) throw noOrg();
-  return present(row);
+  const counts = await countUsage(sql, [row.id], new Date(clock.now()));
+  return present(row, counts.get(row.id)!);
 }
 
 interface OrgPlanPatch extends Omit<OperatorOrgPatch, "overrides"> {
@@ -71,7 +75,7 @@ const noOrg = () => new AppError("ORG_NOT_FOUND", "There is no such organisation
 
 const auditable = ({ plan_id, plan_overrides }: queries.OrgPlanRow) => ({ plan: plan_id, overrides: plan_overrides });
 
-function present(row: queries.OperatorOrgRow): OperatorOrg {
+function present(row: queries.OperatorOrgRow, usage: Record<Quota, number>): OperatorOrg {
   const { id: _id, name: _name, ...limits } = row.limits;
   return {
     id: row.id,
@@ -81,7 +85,7 @@ function present(row: queries.OperatorOrgRow): OperatorOrg {
     overrides: row.plan_overrides,
     limits,
     owners: row.owners,
-    usage: row.counts,
+    usage,
     created_at: iso(row.created_at),
     deleted_at: isoOrNull(row.deleted_at),
   };

@@ -1,6 +1,6 @@
 import { allowTime } from "../../platform/db/connect.ts";
-import type { Db } from "../../platform/db/sql.ts";
-import type { Quota } from "../plans/schema.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { perQuota, type Quota } from "../plans/schema.ts";
 import type { Role } from "./schema.ts";
 
 /**
@@ -123,41 +123,68 @@ export async function deleteOrg(sql: Db, orgId: string): Promise<void> {
   await sql`delete from orgs where id = ${orgId}`;
 }
 
-/** What the organisation `o` has of everything that quotas count, by quota. Over the tables of all domains. */
-export const countsOf = (sql: Db, now: Date) => sql`
-  jsonb_build_object(
-    'max_targets', (select count(*) from targets t where t.org_id = o.id),
-    'max_members', (select count(*) from memberships m where m.org_id = o.id),
-    'max_pending_invitations', (select count(*) from invitations i
-      where i.org_id = o.id and i.accepted_at is null and i.revoked_at is null and i.expires_at > ${now}),
-    'max_status_pages', (select count(*) from status_pages s where s.org_id = o.id),
-    'max_public_components', (select count(distinct c.target_id) from status_page_components c
-      where c.org_id = o.id),
-    'max_components_per_page', (select coalesce(max(shown), 0) from (select count(*) as shown
-      from status_page_components c where c.org_id = o.id group by c.page_id) by_page),
-    'max_updates_per_incident', (select coalesce(max(own.updates), 0) from incidents i cross join lateral (
-      select count(*) as updates from incident_updates u where u.incident_id = i.id) own
-      where i.org_id = o.id and i.ended_at is null),
-    'max_notification_channels', (select count(*) from channels c where c.org_id = o.id),
-    'max_maintenance_windows', (select count(*) from maintenance_windows w
-      where w.org_id = o.id and (w.over_at is null or w.over_at > ${now})),
-    'max_share_links_per_monitor', (select coalesce(max(links), 0) from (select count(*) as links from shares s
-      where s.org_id = o.id and (s.expires_at is null or s.expires_at > ${now}) group by s.target_id) by_monitor),
-    'max_shared_monitors', (select count(distinct s.target_id) from shares s
-      where s.org_id = o.id and (s.expires_at is null or s.expires_at > ${now})))`;
+/**
+ * What organisations have of everything that quotas count, over the tables of all domains. A table is read once for all
+ * of them: counting for each of 100 organisations took 30 ms of the database per organisation beside a large one.
+ */
+export async function countUsage(
+  sql: Db,
+  orgIds: readonly string[],
+  now: Date,
+): Promise<Map<string, Record<Quota, number>>> {
+  const ids = arrayOf(orgIds);
+  const own = sql`org_id = any(${ids}::uuid[])`;
+  const rows = await sql<{ org_id: string; counts: Partial<Record<Quota, number>> }[]>`
+    with links as (
+      select org_id, target_id, count(*) as n from shares
+      where ${own} and (expires_at is null or expires_at > ${now}) group by org_id, target_id
+    ), components as (
+      select org_id, page_id, target_id from status_page_components where ${own}
+    ), counted (org_id, quota, n) as (
+      select org_id, 'max_targets', count(*) from targets where ${own} group by org_id
+      union all
+      select org_id, 'max_members', count(*) from memberships where ${own} group by org_id
+      union all
+      select org_id, 'max_pending_invitations', count(*) from invitations
+      where ${own} and accepted_at is null and revoked_at is null and expires_at > ${now} group by org_id
+      union all
+      select org_id, 'max_status_pages', count(*) from status_pages where ${own} group by org_id
+      union all
+      select org_id, 'max_public_components', count(*) from (
+        select org_id, target_id from components group by org_id, target_id) shown group by org_id
+      union all
+      select org_id, 'max_components_per_page', max(n) from (
+        select org_id, count(*) as n from components group by org_id, page_id) by_page group by org_id
+      union all
+      select org_id, 'max_updates_per_incident', max(n) from (
+        select i.org_id, count(*) as n from incident_updates u
+        join incidents i on i.id = u.incident_id and i.ended_at is null
+        where i.org_id = any(${ids}::uuid[]) group by i.org_id, i.id) by_incident group by org_id
+      union all
+      select org_id, 'max_notification_channels', count(*) from channels where ${own} group by org_id
+      union all
+      select org_id, 'max_maintenance_windows', count(*) from maintenance_windows
+      where ${own} and (over_at is null or over_at > ${now}) group by org_id
+      union all
+      select org_id, 'max_share_links_per_monitor', max(n) from links group by org_id
+      union all
+      select org_id, 'max_shared_monitors', count(*) from links group by org_id
+    )
+    select org_id, json_object_agg(quota, n) as counts from counted group by org_id`;
+  const counted = new Map(rows.map((row) => [row.org_id, row.counts]));
+  return new Map(orgIds.map((id) => [id, { ...perQuota(0), ...counted.get(id) }]));
+}
 
-export interface UsageRow {
+export interface PlanLimitsRow {
   plan: string;
   min_check_interval_secs: number;
   limits: Record<Quota, number | null>;
-  counts: Record<Quota, number>;
 }
 
-/** Plan limits, with overrides, and current counts, in one statement. */
-export async function selectUsage(sql: Db, orgId: string, now: Date): Promise<UsageRow> {
-  const [row] = await sql<UsageRow[]>`
-    select p.id as plan, p.min_check_interval_secs, to_jsonb(p) as limits,
-      ${countsOf(sql, now)} as counts
+/** Plan limits, with overrides. */
+export async function selectLimits(sql: Db, orgId: string): Promise<PlanLimitsRow> {
+  const [row] = await sql<PlanLimitsRow[]>`
+    select p.id as plan, p.min_check_interval_secs, to_jsonb(p) as limits
     from orgs o cross join lateral plan_of(o) p where o.id = ${orgId}`;
   return row!;
 }

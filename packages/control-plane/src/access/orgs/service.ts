@@ -157,18 +157,21 @@ export async function switchOrg(ctx: Ctx, id: string): Promise<Org> {
 export async function usage(ctx: Ctx, id: string): Promise<Usage> {
   requireScope(ctx, "org:read");
   const own = await inOrg(ctx, id);
-  const row = await queries.selectUsage(own.sql, id, new Date(own.clock.now()));
-  return { ...presentUsage(row), refused_30d: await refusalsOf(own) };
+  return { ...(await usageOf(own)), refused_30d: await refusalsOf(own) };
 }
 
 /** Plan limits and current usage of the caller's organisation, for readers of its monitors. */
 export async function ownUsage(ctx: Ctx): Promise<Pick<Usage, "plan" | "min_check_interval_secs" | "quotas">> {
   requireScope(ctx, "targets:read");
-  return presentUsage(await queries.selectUsage(ctx.sql, ctx.orgId, new Date(ctx.clock.now())));
+  return await usageOf(ctx);
 }
 
-function presentUsage({ plan, min_check_interval_secs, limits, counts }: queries.UsageRow) {
-  const used = quotas.map((quota) => [quota, { current: counts[quota], limit: limits[quota] }]);
+async function usageOf({ sql, orgId, clock }: Ctx): Promise<Pick<Usage, "plan" | "min_check_interval_secs" | "quotas">> {
+  const [{ plan, min_check_interval_secs, limits }, counts] = await Promise.all([
+    queries.selectLimits(sql, orgId),
+    queries.countUsage(sql, [orgId], new Date(clock.now())),
+  ]);
+  const used = quotas.map((quota) => [quota, { current: counts.get(orgId)![quota], limit: limits[quota] }]);
   return { plan, min_check_interval_secs, quotas: Object.fromEntries(used) as Usage["quotas"] };
 }
 

@@ -82,27 +82,43 @@ export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, li
     order by e.at, e.id limit ${limit}`;
 }
 
-/** Maintenance that was announced, started or ended since `since` and is not queued. */
+/**
+ * Maintenance that was announced, started or ended since `since` and is not queued. The few events are found first:
+ * joined with the components before, 1,000 windows took 1.2 s.
+ */
 export async function selectMaintenanceNews(sql: Db, since: Date, now: Date, limit: number): Promise<Source[]> {
   return await sql<Source[]>`
-    select ${pageColumns(sql)}, n.kind || ':' || o.id as key, n.at, null::uuid as incident_id,
-      array_agg(c.target_id) as target_ids, array_agg(coalesce(c.public_name, t.name)
-        order by wt.position) as components,
-      w.title, null as severity, n.kind, w.description as message, o.starts_at, o.ends_at
-    from maintenance_occurrences o
-    join maintenance_windows w on w.id = o.window_id
-    join maintenance_window_targets wt on wt.window_id = w.id
-    join targets t on t.id = wt.target_id
-    join status_page_components c on c.target_id = wt.target_id
-    join status_pages p on p.id = c.page_id and ${published(sql)}
-    cross join lateral (values ('scheduled', w.created_at), ('started', o.starts_at), ('completed', o.ends_at))
-      as n (kind, at)
-    where not o.cancelled and n.at > ${since} and n.at <= ${now}
-      and (n.kind <> 'scheduled' or (o.starts_at > ${now} and o.id = (
-        select f.id from maintenance_occurrences f where f.window_id = w.id and not f.cancelled
-        order by f.starts_at limit 1)))
-      and not exists (select from subscriber_messages m where m.page_id = p.id and m.key = n.kind || ':' || o.id)
-    group by p.id, n.kind, n.at, o.id, w.id order by n.at limit ${limit}`;
+    with happened as materialized (
+      select 'scheduled' as kind, w.created_at as at, o.*
+      from maintenance_windows w cross join lateral (
+        select f.id, f.window_id, f.starts_at, f.ends_at from maintenance_occurrences f
+        where f.window_id = w.id and not f.cancelled order by f.starts_at limit 1) o
+      where w.created_at > ${since} and w.created_at <= ${now} and o.starts_at > ${now}
+      union all
+      select 'started', starts_at, id, window_id, starts_at, ends_at from maintenance_occurrences
+      where not cancelled and starts_at > ${since} and starts_at <= ${now}
+      union all
+      select 'completed', ends_at, id, window_id, starts_at, ends_at from maintenance_occurrences
+      where not cancelled and ends_at > ${since} and ends_at <= ${now}
+    ), news as materialized (
+      select ${pageColumns(sql)}, n.kind || ':' || n.id as key, n.at, n.window_id, w.title, n.kind,
+        w.description as message, n.starts_at, n.ends_at
+      from happened n
+      join maintenance_windows w on w.id = n.window_id
+      join status_pages p on p.org_id = w.org_id and ${published(sql)}
+      where not exists (select from subscriber_messages m where m.page_id = p.id and m.key = n.kind || ':' || n.id)
+    )
+    select news.*, own.*, null::uuid as incident_id, null as severity from news
+    cross join lateral (
+      select array_agg(c.target_id) as target_ids,
+        array_agg(coalesce(c.public_name, t.name) order by wt.position) as components
+      from maintenance_window_targets wt
+      join status_page_components c on c.page_id = news.page_id and c.target_id = wt.target_id
+      join targets t on t.id = wt.target_id
+      where wt.window_id = news.window_id
+    ) own
+    where own.target_ids is not null
+    order by news.at limit ${limit}`;
 }
 
 /**
