@@ -1,5 +1,5 @@
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { MonitorState } from "./schema.ts";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 
@@ -13,6 +13,8 @@ export interface TargetFilter {
   cause: Cause | null;
   /** Only targets without a tag that begins with this prefix and a slash. */
   lacksPrefix: string | null;
+  /** None of these targets. */
+  except: readonly string[];
 }
 
 export const everything: TargetFilter = {
@@ -23,6 +25,7 @@ export const everything: TargetFilter = {
   state: null,
   cause: null,
   lacksPrefix: null,
+  except: [],
 };
 
 /** The filter of an input. Search text and tag in NFC, as names and tags are stored. */
@@ -103,7 +106,8 @@ export const matching = (sql: Db, orgId: string, now: Date, filter: TargetFilter
       ? sql``
       : sql`and not exists (
           select from unnest(t.tags) own (tag) where starts_with(own.tag, ${`${filter.lacksPrefix}/`}))`
-  }`;
+  }
+  ${filter.except.length === 0 ? sql`` : sql`and t.id not in (select unnest(${arrayOf(filter.except)}::uuid[]))`}`;
 
 interface FoundTarget {
   id: string;

@@ -36,8 +36,11 @@ export { checkRules } from "./rules.ts";
 export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
 export { targetTag, updateTarget } from "./update.ts";
 
-/** The targets of the organisation with their status, newest first unless `sort` says otherwise. */
-export async function listTargets(ctx: Ctx, query: TargetQuery): Promise<Page<ListedTarget>> {
+/** The targets of the organisation but `except`, with their status, newest first unless `sort` says otherwise. */
+export async function listTargets(
+  ctx: Ctx,
+  query: TargetQuery & { except?: readonly string[] },
+): Promise<Page<ListedTarget>> {
   requireScope(ctx, "targets:read");
   const { limit, offset, sort, order, cause, ...narrowing } = query;
   const filter = filterOf({ ...narrowing, cause: cause === undefined ? null : readCause(cause) });

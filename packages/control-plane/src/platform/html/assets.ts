@@ -92,6 +92,7 @@ export function loadAssets(folder: string = assetsFolder): Assets {
     }
     return sheet;
   };
+  const modules = new Map<string, readonly string[]>();
   const hash = fingerprint([...files].map(([name, file]) => `${name} ${file.etag}`).join("\n"));
 
   return {
@@ -100,7 +101,11 @@ export function loadAssets(folder: string = assetsFolder): Assets {
       return `/assets/${hash}/${name}`;
     },
     text: (name) => files.get(name)!.body.toString(),
-    modules: (name) => modulesOf(files, name),
+    modules(name) {
+      let found = modules.get(name);
+      if (found === undefined) modules.set(name, (found = modulesOf(files, name)));
+      return found;
+    },
     serve(http, next) {
       if (!http.path.startsWith("/assets/")) return next();
       atRoute(http, "/assets/{file}");

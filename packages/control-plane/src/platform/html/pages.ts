@@ -10,7 +10,8 @@ import type { Authenticators } from "../http/mount.ts";
 import { readParams } from "../http/query.ts";
 import { securePage, varyByCaller } from "../http/security-headers.ts";
 import type { Throttle } from "../http/throttle.ts";
-import { takeTurns } from "../http/turns.ts";
+import { mapInTurns, takeTurns } from "../http/turns.ts";
+import { Markup } from "./markup.ts";
 import type { Views } from "./views.ts";
 
 export interface Redirect {
@@ -43,6 +44,8 @@ export interface PageCall<D extends PageAuth> {
   /** The raw query, the last value of each name. Pages are lenient: an invalid value is ignored. */
   query: Readonly<Record<string, string>>;
   http: Context;
+  /** Renders a view for each of many rows, in slices: a template of 1,000 rows would hold the event loop. */
+  rows(view: string, each: readonly object[]): Promise<Markup[]>;
 }
 
 export type PageAuth = "tenant" | "public";
@@ -158,7 +161,10 @@ async function serve(
   // An error is shown in the same frame.
   http.state["frame"] = frame;
 
-  const reply = await declared.handle({ ctx, params: readParams(http), query, http });
+  const now = ctx.clock.now();
+  const rows: PageCall<PageAuth>["rows"] = async (view, each) =>
+    await mapInTurns(each, (data) => new Markup(views.render(view, data, now)));
+  const reply = await declared.handle({ ctx, params: readParams(http), query, http, rows });
   if ("redirect" in reply) {
     if (reply.headers !== undefined) http.set(reply.headers);
     return redirect(http, reply.redirect);

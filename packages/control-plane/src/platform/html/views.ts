@@ -46,9 +46,14 @@ export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOp
     functionHeader: "const h = it.h;",
   });
   const has = (name: string) => existsSync(join(folder, `${name}.eta`));
+  // The rows of a page are rendered with the same time, one after the other.
+  let latest = helpers(assets, 0, has);
   return {
     has,
-    render: (name, data, now) => eta.render(`/${name}`, { ...data, h: helpers(assets, now, has) }).trimStart(),
+    render(name, data, now) {
+      if (latest.now !== now) latest = helpers(assets, now, has);
+      return eta.render(`/${name}`, { ...data, h: latest }).trimStart();
+    },
   };
 }
 

@@ -38,7 +38,7 @@ export const statusPagesPages = [
   page({
     path: "/status-pages/{id}",
     auth: "tenant",
-    async handle({ ctx, params, query }) {
+    async handle({ ctx, params, query, rows }) {
       const id = params["id"]!;
       const owner = ctx.role === "owner";
       const q = (query["q"] ?? "").slice(0, 200);
@@ -49,28 +49,37 @@ export const statusPagesPages = [
         listComponents(ctx, id, { limit: 1000, offset: 0 }),
         listTags(ctx, { limit: 50, offset: 0 }),
       ]);
-      const there = new Set(components.items.map((component) => component.target_id));
       const found = owner
         ? await listTargets(ctx, {
-            limit: Math.min(1000, most + there.size),
+            limit: most,
             offset: 0,
+            except: components.items.map((component) => component.target_id),
             ...(q === "" ? {} : { q }),
             ...(tag === "" ? {} : { tag }),
           })
         : { items: [], total: 0 };
-      const addable = found.items.filter((target) => !there.has(target.id));
+      const last = components.items.length - 1;
       return {
         view: "status-pages/show",
         fragment: "status-pages/components",
         data: {
           page: own,
-          components: components.items,
+          rows: await rows(
+            "status-pages/component",
+            components.items.map((one, at) => ({
+              one,
+              pageId: id,
+              owner,
+              edited: owner && query["edit"] === one.target_id,
+              first: at === 0,
+              last: at === last,
+            })),
+          ),
           groups: [...new Set(components.items.flatMap((component) => component.public_group ?? []))],
-          edited: query["edit"] ?? null,
           search: { q, tag, tags: tags.items.map(({ name }) => name) },
-          addable: addable.slice(0, most),
+          addable: found.items,
           /** Matching monitors that are not offered, besides those on the page. */
-          more: Math.max(0, found.total - found.items.length + Math.max(0, addable.length - most)),
+          more: found.total - found.items.length,
           owner,
           origin: ctx.config.server.public_url,
         },

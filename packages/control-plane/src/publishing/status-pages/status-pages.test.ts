@@ -6,10 +6,12 @@ import { type Answer, serve } from "../../testing/app.ts";
 import { noon } from "../../testing/clock.ts";
 import { createTargets } from "../../monitoring/targets/create.ts";
 import { newTarget } from "../../testing/scene.ts";
+import { asking, serveWhole, signedIn } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { statusPageRoutes } from "./api.ts";
 
-const { sql, clock, system } = await openWorld(t);
+const world = await openWorld(t);
+const { sql, clock, system } = world;
 // The oldest organisation is the one whose page /status serves.
 const ctx = await newOrg(system);
 clock.at = noon + 1000;
@@ -464,28 +466,39 @@ t.test("quotas hold under concurrency: at one below the limit exactly one of man
   t.strictSame(doubles.map((answer) => answer.status).sort(), [201, 409, 409, 409]);
 });
 
-t.test("a page has at most 1,000 components, in any order", async (t) => {
-  const page = await makePage();
-  const own = `${pages}/${page.id}/components`;
-  const check = { type: "tcp" as const, host: "example.org", port: 443, timeout: 1000 };
-  await createTargets(
-    ctx,
-    Array.from({ length: 1001 }, (_, n) => ({ name: `Copy ${n}`, check, interval: 60 })),
-  );
-  const ids = (await sql<{ id: string }[]>`select id from targets where name like 'Copy %'`).map(({ id }) => id);
-  const last = ids.pop()!;
-  const full = {
-    status: 422,
-    body: {
-      error: { code: "QUOTA_EXCEEDED", details: { quota: "max_components_per_page", current: 1000, limit: 1000 } },
-    },
-  };
-  t.match(await ask("POST", `${own}/bulk`, { target_ids: ids }), { status: 200, body: { total: 1000 } });
-  t.match(await ask("POST", own, { target_id: last }), full);
-  t.match(await ask("POST", `${own}/bulk`, { target_ids: [ids[0], last] }), full);
-  t.match(await ask("POST", `${own}/bulk`, { target_ids: ids }), { status: 200 }, "those on it already cost nothing");
-  t.match(await ask("GET", own), { body: { total: 1000 } });
-});
+t.test(
+  "a page has at most 1,000 components, in any order; its builder offers the monitors that are left",
+  async (t) => {
+    const page = await makePage();
+    const own = `${pages}/${page.id}/components`;
+    const check = { type: "tcp" as const, host: "example.org", port: 443, timeout: 1000 };
+    await createTargets(
+      ctx,
+      Array.from({ length: 1001 }, (_, n) => ({ name: `Copy ${n}`, check, interval: 60 })),
+    );
+    const rows = await sql<{ id: string }[]>`select id from targets where name like 'Copy %' order by id desc`;
+    const ids = rows.map(({ id }) => id);
+    const last = ids.pop()!;
+    const full = {
+      status: 422,
+      body: {
+        error: { code: "QUOTA_EXCEEDED", details: { quota: "max_components_per_page", current: 1000, limit: 1000 } },
+      },
+    };
+    t.match(await ask("POST", `${own}/bulk`, { target_ids: ids }), { status: 200, body: { total: 1000 } });
+    t.match(await ask("POST", own, { target_id: last }), full);
+    t.match(await ask("POST", `${own}/bulk`, { target_ids: [ids[0], last] }), full);
+    t.match(await ask("POST", `${own}/bulk`, { target_ids: ids }), { status: 200 }, "those on it already cost nothing");
+    t.match(await ask("GET", own), { body: { total: 1000 } });
+
+    const browser = asking(await serveWhole(t, world), await signedIn(ctx));
+    const { text } = await browser("GET", `/status-pages/${page.id}`);
+    t.match(text, `id="add-${last}"`);
+    t.equal(text.match(/<li data-id="/g)?.length, 1000);
+    t.equal(text.match(/data-move="-1"[^>]*disabled/g)?.length, 1, "the first does not move up");
+    t.equal(text.match(/data-move="1"[^>]*disabled/g)?.length, 1, "the last does not move down");
+  },
+);
 
 t.test("a time zone is stored by its canonical name", async (t) => {
   for (const [sent, stored] of [
