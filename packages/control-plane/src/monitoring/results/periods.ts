@@ -45,40 +45,46 @@ export async function periodsOf(regions: readonly RegionChanges[], sinceMs = -In
   const turns = await takeTurns();
   const lists: FailingRuns[] = [];
   for (const region of regions) lists.push(await runsOf(region, turns));
-  const next = lists.map(({ starts }) => starts.findIndex((start) => start >= sinceMs));
+  const next = lists.map(({ starts }) => firstFrom(starts, sinceMs));
+  const heads = Float64Array.from(lists, (list, at) => startOf(list, next[at]!));
   const most = lists.reduce((sum, { starts }) => sum + starts.length, 0);
   const [starts, ends] = [new Float64Array(most), new Float64Array(most)];
   const failures: Failures[] = [];
   let last = -1;
   for (let seen = 1; ; seen++) {
     if (seen % atOnce === 0 && turns.over()) await turns.next();
-    const from = earliest(lists, next);
-    if (from === -1) return { starts: starts.subarray(0, last + 1), ends: ends.subarray(0, last + 1), failures };
+    const from = earliest(heads);
+    const start = heads[from] ?? Infinity;
+    if (start === Infinity) return { starts: starts.subarray(0, last + 1), ends: ends.subarray(0, last + 1), failures };
     const list = lists[from]!;
     const run = next[from]!++;
+    heads[from] = startOf(list, run + 1);
     const end = list.ends[run]!;
-    if (last >= 0 && list.starts[run]! < ends[last]!) {
+    if (last >= 0 && start < ends[last]!) {
       if (end > ends[last]!) ends[last] = end;
       if (failures.length > 0) failures[last] = together(failures[last]!, list.failures[run]!);
       continue;
     }
     last++;
-    starts[last] = list.starts[run]!;
+    starts[last] = start;
     ends[last] = end;
     if (list.failures.length > 0) failures.push(list.failures[run]!);
   }
 }
 
-/** Position of the list whose next run starts first; the first one of equals, -1 for none. */
-function earliest(lists: readonly FailingRuns[], next: readonly number[]): number {
-  let found = -1;
-  let least = Infinity;
-  for (let at = 0; at < lists.length; at++) {
-    const start = next[at]! < 0 ? undefined : lists[at]!.starts[next[at]!];
-    if (start === undefined || start >= least) continue;
-    least = start;
-    found = at;
-  }
+/** Position of the first start that is not before `since`. */
+function firstFrom(starts: Float64Array, since: number): number {
+  const at = starts.findIndex((start) => start >= since);
+  return at === -1 ? starts.length : at;
+}
+
+/** Start of a run; Infinity after the last. */
+const startOf = ({ starts }: FailingRuns, run: number): number => (run < starts.length ? starts[run]! : Infinity);
+
+/** Position of the least value; the first one of equals. */
+function earliest(heads: Float64Array): number {
+  let found = 0;
+  for (let at = 1; at < heads.length; at++) if (heads[at]! < heads[found]!) found = at;
   return found;
 }
 

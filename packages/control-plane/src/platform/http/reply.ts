@@ -5,6 +5,8 @@ import { takeTurns, type Turns } from "./turns.ts";
 
 /** A reply with more list items is serialised in slices: a thousand targets can be 65 MB. */
 const manyItems = 100;
+/** Items without long lists that are serialised together: a turn for each would take longer than they do. */
+const itemsAtOnce = 16;
 /** Lists within lists are counted down to this depth. */
 const listDepth = 3;
 /** Characters that are encoded together. */
@@ -85,15 +87,19 @@ async function stringifyInTurns(body: unknown): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Writes a value that JSON has, with its lists item by item. */
+/** Writes a value that JSON has, with its long lists in pieces. */
 async function writeValue(value: unknown, write: (text: string) => void, turns: Turns): Promise<void> {
   if (turns.over()) await turns.next();
   if (!isLong(value)) return write(JSON.stringify(value) ?? "null");
   if (Array.isArray(value)) {
     write("[");
-    for (const [at, item] of value.entries()) {
+    for (let at = 0; at < value.length;) {
       if (at > 0) write(",");
-      await writeValue(item, write, turns);
+      let end = at;
+      while (end < value.length && end - at < itemsAtOnce && !isLong(value[end])) end++;
+      if (end === at) await writeValue(value[at++], write, turns);
+      else write(JSON.stringify(value.slice(at, (at = end))).slice(1, -1));
+      if (turns.over()) await turns.next();
     }
     return write("]");
   }

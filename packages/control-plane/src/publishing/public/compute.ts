@@ -17,7 +17,7 @@ import { daysUntil } from "./days.ts";
 import { union } from "./intervals.ts";
 import * as queries from "./queries.ts";
 import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
-import { componentState, dayCells, type History, uptimesOf, worst } from "./states.ts";
+import { componentState, dayCells, type History, touchedDays, uptimesOf, worst } from "./states.ts";
 import { type Texts, textsOf } from "./texts.ts";
 
 export const historyDays = 90;
@@ -63,10 +63,18 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     windowsOf(system, page.org_id, ids, { from: since, to: new Date(now + upcomingDays * dayMs) }),
   ]);
   const historyOf = historiesOf({ now, spans, windows, probed });
+  // Components in the same windows share their maintenance.
+  const maintained = new WeakMap<History["maintenance"], boolean[]>();
   const past = new Map(
     await mapInTurns(ids, (id) => {
       const history = historyOf(id);
-      return [id, { uptimes: uptimesOf(days, history).map(shownPct), cells: dayCells(days, history) }] as const;
+      const { maintenance } = history;
+      let touched = maintained.get(maintenance);
+      if (touched === undefined) maintained.set(maintenance, (touched = touchedDays(days, maintenance)));
+      return [
+        id,
+        { uptimes: uptimesOf(days, history).map(shownPct), cells: dayCells(days, history, touched) },
+      ] as const;
     }),
   );
   const logo = page.logo_hash === null ? null : logoPath(page.logo_hash);

@@ -69,21 +69,26 @@ export interface History {
 
 /**
  * A cell for each day. A day has the worst state of its outages; a maintenance window replaces it; a day without
- * checks has no data.
+ * checks has no data. `maintained` says which days maintenance touches, where many components share their windows.
  */
-export function dayCells(days: readonly Day[], { incidents, maintenance, probed }: History): DayCell[] {
-  const [incidentsOf, windowsOf, probedOf] = [byDay(days, incidents), byDay(days, maintenance), byDay(days, probed)];
+export function dayCells(
+  days: readonly Day[],
+  { incidents, maintenance, probed }: History,
+  maintained: readonly boolean[] = touchedDays(days, maintenance),
+): DayCell[] {
+  const isProbed = touchedDays(days, probed);
+  const incidentsOf = incidents.length === 0 ? null : byDay(days, incidents);
+  const windowsOf = incidentsOf && byDay(days, maintenance);
   return days.map((day, at) => {
-    const own = incidentsOf[at]!;
-    const down = difference(union(own.filter(isDown)), windowsOf[at]!);
+    const own = incidentsOf?.[at] ?? [];
+    const down = own.length === 0 ? [] : difference(union(own.filter(isDown)), windowsOf![at]!);
     return {
       date: day.date,
-      state:
-        windowsOf[at]!.length > 0
-          ? "maintenance"
-          : probedOf[at]!.length > 0
-            ? worst(["operational", ...own.map(({ state }) => state)])
-            : "no_data",
+      state: maintained[at]!
+        ? "maintenance"
+        : isProbed[at]!
+          ? worst(["operational", ...own.map(({ state }) => state)])
+          : "no_data",
       downtime_secs: down.length === 0 ? 0 : Math.round(length(intersection(down, [day])) / 1000),
     };
   });
@@ -113,6 +118,14 @@ function byDay<S extends Interval>(days: readonly Day[], spans: readonly S[]): S
   for (const span of spans)
     for (let at = dayAt(days, span.start); at < days.length && touches(span, days[at]!); at++) found[at]!.push(span);
   return found;
+}
+
+/** For each day whether a span touches it. */
+export function touchedDays(days: readonly Day[], spans: readonly Interval[]): boolean[] {
+  const touched = days.map(() => false);
+  for (const span of spans)
+    for (let at = dayAt(days, span.start); at < days.length && touches(span, days[at]!); at++) touched[at] = true;
+  return touched;
 }
 
 /** Milliseconds of a union in each day. */
