@@ -166,7 +166,11 @@ export async function ownUsage(ctx: Ctx): Promise<Pick<Usage, "plan" | "min_chec
   return await usageOf(ctx);
 }
 
-async function usageOf({ sql, orgId, clock }: Ctx): Promise<Pick<Usage, "plan" | "min_check_interval_secs" | "quotas">> {
+async function usageOf({
+  sql,
+  orgId,
+  clock,
+}: Ctx): Promise<Pick<Usage, "plan" | "min_check_interval_secs" | "quotas">> {
   const [{ plan, min_check_interval_secs, limits }, counts] = await Promise.all([
     queries.selectLimits(sql, orgId),
     queries.countUsage(sql, [orgId], new Date(clock.now())),

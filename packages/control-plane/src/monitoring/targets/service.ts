@@ -96,11 +96,10 @@ export async function deleteTarget(ctx: Ctx, id: string): Promise<void> {
 export async function listTags(ctx: Ctx, input: TagQuery): Promise<Page<TagCount>> {
   requireScope(ctx, "targets:read");
   const prefix = input.q?.normalize("NFC") ?? "";
-  const [items, total] = await Promise.all([
-    tags.selectTags(ctx.sql, ctx.orgId, prefix, input.limit, input.offset),
-    tags.countTags(ctx.sql, ctx.orgId, prefix),
-  ]);
-  return { items, total, limit: input.limit, offset: input.offset };
+  const { limit, offset } = input;
+  const rows = await tags.selectTags(ctx.sql, ctx.orgId, prefix, limit, offset);
+  const total = rows[0]?.total ?? (offset === 0 ? 0 : await tags.countTags(ctx.sql, ctx.orgId, prefix));
+  return { items: rows.map(({ name, count }) => ({ name, count })), total, limit, offset };
 }
 
 /** Removes tombstones after a day: an agent with an older cursor is sent everything. */

@@ -1,21 +1,22 @@
 import type { Db } from "../../platform/db/sql.ts";
 import { likeText, matching, stateAt, type TargetFilter } from "./filter-queries.ts";
+import type { TagCount } from "./list-schema.ts";
 import type { MonitorState } from "./schema.ts";
 
 const tagged = (sql: Db, orgId: string, prefix: string) => sql`
   from targets t cross join unnest(t.tags) as tag (name)
   where t.org_id = ${orgId} and tag.name ilike ${likeText(prefix)} || '%'`;
 
-/** The tags that begin with `prefix` in either case, most used first. */
+/** The tags that begin with `prefix` in either case, most used first; each row has the number of all. */
 export async function selectTags(
   sql: Db,
   orgId: string,
   prefix: string,
   limit: number,
   offset: number,
-): Promise<{ name: string; count: number }[]> {
-  return await sql<{ name: string; count: number }[]>`
-    select tag.name, count(*)::int as count ${tagged(sql, orgId, prefix)} group by tag.name
+): Promise<(TagCount & { total: number })[]> {
+  return await sql<(TagCount & { total: number })[]>`
+    select tag.name, count(*)::int as count, count(*) over ()::int as total ${tagged(sql, orgId, prefix)} group by tag.name
     order by count(*) desc, tag.name collate "C" limit ${limit} offset ${offset}`;
 }
 
