@@ -16,7 +16,8 @@ export async function selectTags(
   offset: number,
 ): Promise<(TagCount & { total: number })[]> {
   return await sql<(TagCount & { total: number })[]>`
-    select tag.name, count(*)::int as count, count(*) over ()::int as total ${tagged(sql, orgId, prefix)} group by tag.name
+    select tag.name, count(*)::int as count, count(*) over ()::int as total ${tagged(sql, orgId, prefix)}
+    group by tag.name
     order by count(*) desc, tag.name collate "C" limit ${limit} offset ${offset}`;
 }
 
