@@ -16,9 +16,11 @@ COPY test/package.json test/package.json
 RUN pnpm install --frozen-lockfile
 COPY tsconfig.json ./
 COPY infra/tsconfig.base.json infra/tsconfig.base.json
+COPY infra/scripts/bundle.mjs infra/scripts/bundle.mjs
 COPY packages packages
 # The last command creates the library links of the bundled PostgreSQL, because the final image is read-only.
 RUN node_modules/.bin/tsc -b packages/control-plane packages/agent \
+  && node infra/scripts/bundle.mjs \
   && rm -rf node_modules packages/*/node_modules packages/*/src \
   && pnpm install --prod --frozen-lockfile --offline --filter "@statusmesh/control-plane..." \
   && node --input-type=module -e "(await import('/src/packages/control-plane/dist/platform/db/embedded-binaries.js')).findBinaries()"
@@ -36,5 +38,5 @@ EXPOSE 8080
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:8080/readyz').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["node", "--enable-source-maps", "/opt/statusmesh/packages/control-plane/dist/main.js"]
+ENTRYPOINT ["node", "--enable-source-maps", "/opt/statusmesh/packages/control-plane/bin/statusmesh.js"]
 CMD ["serve"]

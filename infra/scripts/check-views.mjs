@@ -123,7 +123,7 @@ function check() {
   return { status, found };
 }
 
-prepare();
+prepare({ bundled: false });
 const { status, found } = check();
 process.stdout.write(found);
 process.exitCode = status;

@@ -55,7 +55,7 @@ const port = await freePort();
 const url = `http://127.0.0.1:${port}`;
 const token = `sm_live_${randomBytes(32).toString("base64url")}`;
 const ours = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SM_")));
-const child = spawn(process.execPath, [join(root, "packages/control-plane/dist/main.js"), "serve"], {
+const child = spawn(process.execPath, [join(root, "packages/control-plane/bin/statusmesh.js"), "serve"], {
   cwd: folder,
   stdio: ["ignore", "ignore", "inherit"],
   env: {

@@ -127,12 +127,16 @@ async function main() {
 
 /** The scenario `authorization`: this script is the browser of a signed-in user. */
 async function authorization({ app, resource, ask }) {
-  const link = spawnSync(process.execPath, [join(root, "packages/control-plane/dist/main.js"), "bootstrap-owner"], {
-    cwd: work,
-    env: environment,
-    encoding: "utf8",
-    timeout: timeoutMs,
-  });
+  const link = spawnSync(
+    process.execPath,
+    [join(root, "packages/control-plane/bin/statusmesh.js"), "bootstrap-owner"],
+    {
+      cwd: work,
+      env: environment,
+      encoding: "utf8",
+      timeout: timeoutMs,
+    },
+  );
   const code = /\/sign-in\/([\w-]+)/.exec(link.stdout)?.[1];
   if (code === undefined) throw new Error(`bootstrap-owner printed no link:\n${link.stdout}${link.stderr}`);
   const signedIn = await ask("POST", "/api/v1/sessions", {
@@ -244,7 +248,7 @@ async function startControlPlane(settings) {
     SM_LOG__LEVEL: "warn",
     ...settings,
   };
-  const child = spawn(process.execPath, [join(root, "packages/control-plane/dist/main.js"), "serve"], {
+  const child = spawn(process.execPath, [join(root, "packages/control-plane/bin/statusmesh.js"), "serve"], {
     cwd: work,
     env: environment,
     stdio: ["ignore", "ignore", "pipe"],

@@ -1,4 +1,4 @@
-// Installs dependencies and compiles, when something changed. Every other script calls it first.
+// Installs dependencies, compiles and bundles, when something changed. Every other script calls it first.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import * as fs from "node:fs";
@@ -21,8 +21,14 @@ export const tool = (name) => join(root, "node_modules/.bin", name);
 /** TypeScript 7 compiles in a quarter of the time of 5.9, which tap and the linters still import. */
 export const compiler = join(root, "node_modules/typescript7/lib/tsc.js");
 
-/** Updates dependencies and compiled output, with `tests` also of the tests. Ends the process after a failure. */
-export function prepare({ tests = true } = {}) {
+/** The bundles of the programs. Without them the files in bin/ run what the compiler wrote. */
+const bundles = ["packages/agent/dist/bundle/cli.js", "packages/control-plane/dist/bundle/main.js"];
+
+/**
+ * Updates dependencies and compiled output, with `tests` also of the tests, with `bundled` also of the bundles. Ends
+ * the process after a failure.
+ */
+export function prepare({ tests = true, bundled = true } = {}) {
   const files = [
     "package.json",
     "pnpm-workspace.yaml",
@@ -40,7 +46,10 @@ export function prepare({ tests = true } = {}) {
   once(tests ? "build-all" : "build", built, complete, "compiling", () => {
     run(process.execPath, [compiler, "-b", ...projects]);
     for (const dir of projects) removeOrphans(dir);
+    for (const file of bundles) fs.rmSync(join(root, file), { force: true });
   });
+  const exist = bundles.every((file) => fs.existsSync(join(root, file)));
+  if (bundled && !exist) run(process.execPath, [join(root, "infra/scripts/bundle.mjs")]);
 }
 
 /** Calls `work` unless the stamp of that name has the same input. */
@@ -103,7 +112,7 @@ function removeOrphans(dir) {
   const dist = join(root, dir, "dist");
   const source = (file) => join(root, dir, dir === "test" ? "" : "src", file.replace(/\.js$/, ".ts"));
   for (const file of fs.readdirSync(dist, { recursive: true })) {
-    if (!file.endsWith(".js") || fs.existsSync(source(file))) continue;
+    if (!file.endsWith(".js") || file.startsWith("bundle") || fs.existsSync(source(file))) continue;
     for (const ending of [".js", ".js.map", ".d.ts"])
       fs.rmSync(join(dist, file.replace(/\.js$/, ending)), { force: true });
   }
@@ -115,4 +124,4 @@ function digest(parts) {
   return hash.digest("hex");
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) prepare();
+if (process.argv[1] === fileURLToPath(import.meta.url)) prepare({ bundled: process.argv.includes("--bundle") });

@@ -7,7 +7,7 @@ const parent = process.ppid;
 prepare({ tests: false });
 const child = spawn(
   process.execPath,
-  ["--enable-source-maps", join(root, "packages/control-plane/dist/main.js"), "serve", ...process.argv.slice(2)],
+  ["--enable-source-maps", join(root, "packages/control-plane/bin/statusmesh.js"), "serve", ...process.argv.slice(2)],
   { stdio: "inherit" },
 );
 // Ctrl-C reaches the whole process group and npm forwards SIGINT and SIGTERM: the control plane accepts both copies.

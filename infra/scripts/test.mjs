@@ -18,7 +18,8 @@ if (values.watch) watch(words);
 else await run();
 
 async function run() {
-  prepare();
+  // A bundle takes longer to make than a few files save.
+  prepare({ bundled: words.length === 0 });
   const files = testFiles({ all: values.all || words.length > 0 }).filter(
     (file) => words.length === 0 || words.some((word) => file.includes(word)),
   );

@@ -3,14 +3,14 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { createRequire } from "node:module";
 import t, { type Test } from "tap";
 import type { PullReply, PullRequest, ResultsReply, ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { nextRecheck, phaseMs } from "@statusmesh/shared/schedule";
 import { completeSwitches } from "./shell/options.ts";
 import { httpCheck } from "./testing.ts";
 
-const cli = fileURLToPath(new URL("cli.js", import.meta.url));
+const cli = createRequire(import.meta.url).resolve("sm-agent/cli");
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
 const token = "sm_agent_not-to-be-seen-anywhere";
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { Command, InvalidArgumentError } from "commander";
 import { AppError } from "@statusmesh/shared/errors";
 import { endpointNames } from "./alerting/channels/kinds/index.ts";

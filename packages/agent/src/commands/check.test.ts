@@ -3,13 +3,13 @@ import { writeFileSync } from "node:fs";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { createRequire } from "node:module";
 import t from "tap";
 import { phaseBar, screenOf, shares } from "../shell/output.ts";
 import { tcpServer } from "../testing.ts";
 import { inWords } from "./check.ts";
 
-const cli = fileURLToPath(new URL("../cli.js", import.meta.url));
+const cli = createRequire(import.meta.url).resolve("sm-agent/cli");
 interface Ended {
   code: number | null;
   stdout: string;

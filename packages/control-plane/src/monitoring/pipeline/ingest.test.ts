@@ -948,5 +948,7 @@ t.test("a first run is taken at the slot that a pull gave, however often it was 
   const again = await given();
   t.match(await report(us, [agentResult(id, first)]), { dropped_off_schedule: 1 });
   t.match(await report(eu, [agentResult(id, first), agentResult(id, again)]), { stored: 2, dropped_off_schedule: 0 });
-  t.equal(await given(), nextSlot(id, "eu", hour, 10, clock.now()), "with a result it has its grid");
+  // A slot of the minutes before the target was made is due yet where its start is jittered.
+  const slot = nextSlot(id, "eu", hour, 10, clock.now());
+  t.equal(await given(), slot < noon ? slot + hour : slot, "with a result it has its grid");
 });

@@ -9,8 +9,11 @@ export interface Redis {
   stop(): void;
 }
 
-/** Most installations have no Redis, and the 480 modules of its client are a fifth of those of a start. */
-const loadClient = async () => await import("@redis/client");
+/**
+ * Most installations have no Redis, and the 480 modules of its client are a fifth of those of a start. A bundle has the
+ * default export of a CommonJS module only.
+ */
+const loadClient = async () => (await import("@redis/client")).default;
 
 const connectMs = 2_000;
 const slowestRetryMs = 2_000;
