@@ -17,7 +17,7 @@ import { goodBodies, tcp, webhook } from "./bodies.ts";
  */
 
 const seed = Number(process.env["SM_TEST_SEED"] ?? 20_261_121);
-const runs = 10;
+const runs = 6;
 
 const operatorSecret = "a-secret-of-the-operator";
 const database = await cloneDatabase(t);

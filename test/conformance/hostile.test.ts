@@ -48,13 +48,15 @@ const list = (item: string, size: number): string => `[${repeated(`${item},`, si
 const fields = (count: number, value: string): string =>
   `{${Array.from({ length: count }, (_, at) => `"k${at}":${value}`).join()}}`;
 
-/** Hostile bodies of about `size` bytes. */
-const hostile: Record<string, (size: number) => string> = {
+/** Hostile bodies of about `size` bytes. A route that takes an object refuses a list once it is parsed. */
+const hostileLists: Record<string, (size: number) => string> = {
   "a list of empty objects": (size) => list("{}", size),
   "lists in lists": (size) => repeated("[", size / 2) + repeated("]", size / 2),
   "one text of escapes": (size) => `["${repeated("\\u00e9", size)}"]`,
-  "many fields": (size) => fields(Math.floor(size / 12), "1"),
   "long digits": (size) => list("123456789012345", size),
+};
+const hostileObjects: Record<string, (size: number) => string> = {
+  "many fields": (size) => fields(Math.floor(size / 12), "1"),
   "a list in a field": (size) => `{"name":"x","tags":${list("{}", size)},"ids":[]}`,
   "a check with many headers": (size) =>
     `{"name":"x","check":{"type":"http","url":"https://example.org","headers":${fields(Math.floor(size / 13), '""')}}}`,
@@ -65,8 +67,8 @@ const hostile: Record<string, (size: number) => string> = {
 };
 /** Hostile bodies whose cost grows only with many MiB. */
 const hostileInBulk: Record<string, (size: number) => string> = {
-  "a list of empty objects": hostile["a list of empty objects"]!,
-  "lists in lists": hostile["lists in lists"]!,
+  "a list of empty objects": hostileLists["a list of empty objects"]!,
+  "lists in lists": hostileLists["lists in lists"]!,
   "a text of back slashes": (size) => `["${repeated("\\\\", size)}"]`,
   "white space": (size) => `[${repeated(" ", size)}]`,
   "one field over and over": (size) => `{${repeated('"results":[],', size)}"results":[]}`,
@@ -123,12 +125,17 @@ const bodied = routes.filter((route) => route.body !== null);
 const pathOf = ({ path }: Route): string =>
   path.replaceAll(/\{\w+\}/g, () => (path.includes("/orgs/") ? olga.orgId : newId()));
 
+/** A list is sent to every route that takes one, and to the first of each way to authenticate: parsing is the same. */
+const takesLists = (route: Route): boolean =>
+  (route.body as { type?: string }).type !== "object" || bodied.find(({ auth }) => auth === route.auth) === route;
+
 t.test("hostile bodies on every route", async (t) => {
   const worst = new Map<Route, { delay: number; title: string }>();
   for (const limit of new Set(bodied.map((route) => route.bodyLimit)))
-    for (const [title, make] of Object.entries(limit > MiB ? hostileInBulk : hostile)) {
+    for (const [title, make] of Object.entries(limit > MiB ? hostileInBulk : { ...hostileLists, ...hostileObjects })) {
       const body = Buffer.from(make(limit - 64));
       for (const route of bodied.filter((it) => it.bodyLimit === limit)) {
+        if (title in hostileLists && limit <= MiB && !takesLists(route)) continue;
         const name = `${nameOf(route)}: ${title}`;
         let answer = await send(name, route.method, pathOf(route), credentials[route.auth], body);
         for (let n = 1; n < attempts && answer.delay >= idle + allowedMs; n++)
@@ -142,7 +149,7 @@ t.test("hostile bodies on every route", async (t) => {
 });
 
 t.test("many at once", async (t) => {
-  const body = Buffer.from(hostile["many fields"]!(MiB - 64));
+  const body = Buffer.from(hostileObjects["many fields"]!(MiB - 64));
   const bulk = Buffer.from(hostileInBulk["white space"]!(32 * MiB - 64));
   const post = (path: string, content: Buffer) =>
     anonymous

@@ -20,7 +20,6 @@ import { waitFor } from "../harness/wait.ts";
 const points: readonly CommitPoint[] = [
   { name: "evidence", table: "target_states", event: "update" },
   { name: "opening", table: "deliveries", event: "insert", when: "new.reason = 'opened'" },
-  { name: "recovery", table: "deliveries", event: "insert", when: "new.reason = 'resolved'" },
   { name: "claim", table: "deliveries", event: "update", when: "new.leased_until is not null" },
   { name: "attempt", table: "delivery_attempts", event: "insert" },
   {
