@@ -188,13 +188,13 @@ function refusal(error: unknown, url: string): PreflightResult {
   const what = "control plane";
   if (!(error instanceof ApiError))
     return bad(what, `${url} does not answer in time (${messageOf(error)}).`, exits.unavailable);
-  if (error.trouble === "refused")
+  if (error.kind === "refused")
     return bad(
       what,
       `it does not take the token (${error.message}). Have a new one made: POST /operator/agents`,
       exits.refused,
     );
-  if (error.trouble === "away") return bad(what, `it does not answer now (${error.message}).`, exits.unavailable);
+  if (error.kind === "away") return bad(what, `it does not answer now (${error.message}).`, exits.unavailable);
   return bad(
     what,
     `what answers at ${url} is not a StatusMesh control plane of this release (${error.message}). Look at ` +

@@ -9,7 +9,7 @@ import {
 import { abortSignalOf } from "@statusmesh/shared/net/cancellation";
 import { dayMs } from "@statusmesh/shared/time";
 import type { Stage } from "../rdap/lookups.ts";
-import type { LookupFailure, Registration } from "../rdap/registration.ts";
+import type { LookupFailure, Registration } from "../rdap/query.ts";
 import type { Probe, Verdict } from "./probe.ts";
 
 /** How long a cached answer replaces a failed lookup, ms. */

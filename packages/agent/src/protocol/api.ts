@@ -2,7 +2,7 @@ import { Pool } from "undici";
 import { messageOf } from "@statusmesh/shared/thrown";
 
 /** Errors of the control plane, by the reaction of the agent. */
-export type Trouble =
+export type ApiErrorKind =
   /** It cannot be reached or is overloaded: retry with backoff. */
   | "away"
   /** It refuses the token: only a person can change that. */
@@ -16,13 +16,13 @@ export type Trouble =
 
 export class ApiError extends Error {
   override readonly name = "ApiError";
-  readonly trouble: Trouble;
+  readonly kind: ApiErrorKind;
   /** Retry-After in seconds; null without one. */
   readonly retryAfterMs: number | null;
 
-  constructor(trouble: Trouble, message: string, retryAfterMs: number | null = null) {
+  constructor(kind: ApiErrorKind, message: string, retryAfterMs: number | null = null) {
     super(message);
-    this.trouble = trouble;
+    this.kind = kind;
     this.retryAfterMs = retryAfterMs;
   }
 }

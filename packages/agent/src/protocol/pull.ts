@@ -1,7 +1,7 @@
 import { Compile } from "typebox/compile";
 import { type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { messageOf } from "@statusmesh/shared/thrown";
-import { type Api, ApiError, backoffMs, type Contact, type Trouble } from "./api.ts";
+import { type Api, ApiError, backoffMs, type Contact, type ApiErrorKind } from "./api.ts";
 import type { CorrectedClock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";
 
@@ -156,14 +156,11 @@ export class Puller {
   #failed(error: ApiError): number {
     this.failed++;
     this.#options.contact?.failed(this.#options.clock.now(), error.message);
-    this.#condition.say(
-      error.trouble === "away" ? "warn" : "error",
-      `${explanations[error.trouble]} (${error.message})`,
-    );
-    if (error.trouble === "away") return Math.max(error.retryAfterMs ?? 0, backoffMs(this.#failures++, 500, 30_000));
+    this.#condition.say(error.kind === "away" ? "warn" : "error", `${explanations[error.kind]} (${error.message})`);
+    if (error.kind === "away") return Math.max(error.retryAfterMs ?? 0, backoffMs(this.#failures++, 500, 30_000));
     // A cursor that the control plane cannot read would be refused for ever.
     this.#cursor = null;
-    this.#refused = error.trouble === "refused";
+    this.#refused = error.kind === "refused";
     if (this.#refused) this.#options.refused();
     return backoffMs(0, slowRetryMs, slowRetryMs);
   }
@@ -195,7 +192,7 @@ function otherProtocol(theirs: unknown): ApiError {
   return new ApiError("protocol", `it speaks version ${String(theirs)}, this agent ${protocolVersion}`);
 }
 
-const explanations: Record<Trouble, string> = {
+const explanations: Record<ApiErrorKind, string> = {
   away: "the control plane cannot be reached; checks continue, results are kept",
   refused:
     "the control plane does not accept this agent's token; nothing is checked, results are kept, trying again " +

@@ -179,7 +179,7 @@ export class Reporter {
         await this.#post(some);
         accepted = true;
       } catch (error) {
-        if (!(error instanceof ApiError) || error.trouble !== "rejected") throw error;
+        if (!(error instanceof ApiError) || error.kind !== "rejected") throw error;
         this.#options.stats.reportFailures++;
         reason = error.message;
         if (some.length === 1) {
@@ -242,14 +242,14 @@ export class Reporter {
   #failed(error: unknown): void {
     if (this.#abort.signal.aborted) return;
     const { clock, stats } = this.#options;
-    const { trouble, message, retryAfterMs } =
+    const { kind, message, retryAfterMs } =
       error instanceof ApiError ? error : new ApiError("unexpected", messageOf(error));
     stats.reportFailures++;
     this.#options.contact?.failed(clock.now(), message);
-    this.#condition.say(trouble === "away" ? "warn" : "error", `results cannot be reported and are kept (${message})`);
+    this.#condition.say(kind === "away" ? "warn" : "error", `results cannot be reported and are kept (${message})`);
     const attempt = this.#failures++;
     const wait =
-      trouble === "away" ? (retryAfterMs ?? backoffMs(attempt, 250, 30_000)) : backoffMs(0, slowRetryMs, slowRetryMs);
+      kind === "away" ? (retryAfterMs ?? backoffMs(attempt, 250, 30_000)) : backoffMs(0, slowRetryMs, slowRetryMs);
     this.#notBefore = Math.max(this.#notBefore, clock.monotonic() + wait);
   }
 }

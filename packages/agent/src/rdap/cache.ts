@@ -6,7 +6,7 @@ import { Compile } from "typebox/compile";
 import { codeOf, messageOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../telemetry/log.ts";
-import type { Registration } from "./registration.ts";
+import type { Registration } from "./query.ts";
 
 /** Cached data on domains and registries, persistent where a folder is given. */
 export interface RdapCache {

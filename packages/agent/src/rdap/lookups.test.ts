@@ -6,7 +6,7 @@ import { correctedClock } from "../clock.ts";
 import { FakeClock, testLookups } from "../testing.ts";
 import { type RdapCache, rdapCache } from "./cache.ts";
 import { mayAsk } from "./may-ask.ts";
-import type { Answer } from "./registration.ts";
+import type { Answer } from "./query.ts";
 import { SingleFlight } from "./single-flight.ts";
 import { good, rdapAnswer, type Registry, silent, startOfTime, startRegistry } from "./testing.ts";
 

@@ -4,9 +4,8 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { RdapCache } from "./cache.ts";
 import { GetError } from "./get.ts";
-import { query } from "./query.ts";
+import { type Answer, query, type Registration } from "./query.ts";
 import { ianaRegistriesUrl, Registries } from "./registries.ts";
-import type { Answer, Registration } from "./registration.ts";
 import { SingleFlight } from "./single-flight.ts";
 
 /** Time to live of an answer, success or failure, ms. */

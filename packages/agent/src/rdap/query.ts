@@ -1,11 +1,38 @@
 import { domainToASCII } from "node:url";
 import type { LookupAttempt, LookupResult } from "rdapper";
 import { get, GetError } from "./get.ts";
-import type { Answer } from "./registration.ts";
 
 const maxBytes = 1_000_000;
 /** Domain states that matter to the owner whatever the expiry date (RFC 8056 section 2). */
 const concerning = /^(?:redemption period|pending delete|pending restore|client hold|server hold|inactive)$/i;
+
+/** A registry's data on a domain. */
+export interface Registration {
+  /** Unix ms. */
+  expiresAt: number;
+  /** Registrar; null when the registry names none. */
+  registrar: string | null;
+  /** Time of the answer, Unix ms. */
+  lookedUpAt: number;
+}
+
+/** A lookup without an expiry date. */
+export interface LookupFailure {
+  /** For operators, as part of a sentence. */
+  failure: string;
+  /** False when it is no evidence: this agent held the lookup back, or had a problem of its own. */
+  evidence: boolean;
+  /** True when this agent held the lookup back. */
+  heldBack?: boolean;
+}
+
+export interface Found {
+  registration: Registration;
+  /** A noteworthy state from the registry, for example `redemption period`. */
+  concerns: readonly string[];
+}
+
+export type Answer = Found | LookupFailure;
 
 export interface Query {
   /** Registrable domain, in ASCII. */

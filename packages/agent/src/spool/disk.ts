@@ -11,8 +11,8 @@ import { PendingFrames } from "./pending.ts";
 import { Queue } from "./queue.ts";
 import { type Entry, Reader } from "./reader.ts";
 import { type Recovered, recover } from "./recover.ts";
-import { type Segment } from "./segment.ts";
 import { Writer } from "./writer.ts";
+import type { Segment } from "./format.ts";
 
 /** Appended results are written after this time, ms: they survive the end of the process, not of the machine. */
 const writeMs = 50;
@@ -70,7 +70,7 @@ export class DiskSpool implements Spool {
   #stateAt = -Infinity;
   readonly #durability: Durability;
   readonly #alarm: Alarm;
-  #trouble: string | null = null;
+  #writeError: string | null = null;
   #work: Promise<void> = Promise.resolve();
   #reading: Promise<void> = Promise.resolve();
   #closed = false;
@@ -146,7 +146,7 @@ export class DiskSpool implements Spool {
     this.#recent.push(entry);
     this.#waiting++;
     this.#bound();
-    this.#arm(this.#trouble === null ? writeMs : retryMs);
+    this.#arm(this.#writeError === null ? writeMs : retryMs);
   }
 
   async take(max: number, lane: Lane): Promise<Batch | null> {
@@ -173,7 +173,7 @@ export class DiskSpool implements Spool {
   async flush(): Promise<void> {
     const wanted = this.#next;
     await this.#run(true);
-    if (this.#trouble !== null) throw new Error(`the spool cannot be written: ${this.#trouble}`);
+    if (this.#writeError !== null) throw new Error(`the spool cannot be written: ${this.#writeError}`);
     if (this.#durability.safe < wanted) throw new Error("the spool was not written");
   }
 
@@ -242,7 +242,7 @@ export class DiskSpool implements Spool {
       this.#ledger.giveUp(seq);
       this.#condition.say(
         "error",
-        `the disk does not take results; the oldest in memory are dropped (${this.#trouble ?? "it is too slow"})`,
+        `the disk does not take results; the oldest in memory are dropped (${this.#writeError ?? "it is too slow"})`,
       );
     }
   }
@@ -276,18 +276,18 @@ export class DiskSpool implements Spool {
     try {
       await this.#write();
       await this.#sync(now || over.length > 0);
-      if (this.#trouble !== null) this.#options.log("info", "the disk takes results again");
-      this.#trouble = null;
+      if (this.#writeError !== null) this.#options.log("info", "the disk takes results again");
+      this.#writeError = null;
       this.#condition.clear();
     } catch (error) {
-      this.#trouble = messageOf(error);
-      this.#condition.say("error", `the spool cannot be written, results wait in memory (${this.#trouble})`);
+      this.#writeError = messageOf(error);
+      this.#condition.say("error", `the spool cannot be written, results wait in memory (${this.#writeError})`);
     }
     // The state that marks them done is synced; after a failure the freed space may be what the disk lacked.
     await this.#remove(over);
     while (this.#recent.size > this.#options.window && this.#recent.first!.seq < this.#pending.firstSeq)
       this.#recent.take(1);
-    if (this.#trouble !== null) this.#arm(retryMs);
+    if (this.#writeError !== null) this.#arm(retryMs);
     else if (this.#pending.size > 0) this.#arm(writeMs);
     else if (this.#ledger.changed || this.#durability.safe < this.#next) this.#arm(syncMs);
   }

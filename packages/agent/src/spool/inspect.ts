@@ -1,9 +1,8 @@
 import { codeOf } from "@statusmesh/shared/thrown";
 import { type Files, folderFiles } from "./files.ts";
-import { decodeResult, frameAt, isSegmentName } from "./format.ts";
+import { decodeResult, frameAt, isSegmentName, type Segment } from "./format.ts";
 import { Ledger } from "./ledger.ts";
 import { recover } from "./recover.ts";
-import type { Segment } from "./segment.ts";
 
 export interface SegmentReport {
   file: string;

@@ -1,7 +1,6 @@
-import type { State } from "./format.ts";
+import type { State, Segment } from "./format.ts";
 import type { Ranges } from "./ranges.ts";
 import type { Recovered } from "./recover.ts";
-import type { Segment } from "./segment.ts";
 
 /** Tracks every frame: its file, whether it is done, and whether it is in flight. */
 export class Ledger {

@@ -1,8 +1,7 @@
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Files } from "./files.ts";
-import { decodeResult, frameAt } from "./format.ts";
-import { type Segment } from "./segment.ts";
+import { decodeResult, frameAt, type Segment } from "./format.ts";
 
 /** A result and its frame number. */
 export interface Entry {

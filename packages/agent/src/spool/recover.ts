@@ -1,9 +1,8 @@
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Log } from "../telemetry/log.ts";
 import type { Files } from "./files.ts";
-import { decodeHeader, decodeState, frameAt, isSegmentName, type State } from "./format.ts";
+import { decodeHeader, decodeState, frameAt, isSegmentName, type State, type Segment } from "./format.ts";
 import { Ranges } from "./ranges.ts";
-import { type Segment } from "./segment.ts";
 
 export interface Recovered {
   /** In order, including segments without waiting results. */

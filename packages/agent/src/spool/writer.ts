@@ -1,6 +1,5 @@
 import type { Files, SegmentFile } from "./files.ts";
-import { encodeHeader, maxFrame, type SegmentHeader, segmentName } from "./format.ts";
-import type { Segment } from "./segment.ts";
+import { encodeHeader, maxFrame, type SegmentHeader, segmentName, type Segment } from "./format.ts";
 
 export interface WriterOptions {
   files: Files;

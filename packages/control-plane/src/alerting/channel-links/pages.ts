@@ -1,9 +1,8 @@
 import encodeQR from "qr";
 import { AppError } from "@statusmesh/shared/errors";
-import { channelForms, kindLabel } from "../channels/service.ts";
+import { channelForms, delegableKinds, kindLabel } from "../channels/service.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
-import { delegableKinds } from "./kinds.ts";
 import {
   codeState,
   isCodeOf,
@@ -54,7 +53,7 @@ export const channelLinkPages = [
           items: list.items.map((link) => ({ ...link, label: link.kind === null ? "Any" : kindLabel(link.kind) })),
           telegram: isOn(ctx.config, "telegram"),
           whatsapp: isOn(ctx.config, "whatsapp"),
-          kinds: delegableKinds(ctx.config).map((kind): [string, string] => [kind, kindLabel(kind)]),
+          kinds: delegableKinds(ctx.config.channels).map((kind): [string, string] => [kind, kindLabel(kind)]),
         },
       };
     },
@@ -68,7 +67,8 @@ export const channelLinkPages = [
       const code = params["code"]!;
       const done = query["done"] === "1";
       const pending = done ? null : await pendingDelegation(ctx, code);
-      const allowed = pending === null ? [] : pending.kind === null ? delegableKinds(ctx.config) : [pending.kind];
+      const allowed =
+        pending === null ? [] : pending.kind === null ? delegableKinds(ctx.config.channels) : [pending.kind];
       return {
         view: "channel-links/delegated",
         data: {

@@ -3,12 +3,11 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import type { ChannelConfig } from "../channels/schema.ts";
-import { connectChannel, sendVerificationMail } from "../channels/service.ts";
+import { connectChannel, delegableKinds, sendVerificationMail } from "../channels/service.ts";
 import type { Config } from "../../config/config.ts";
 import { asSystem, type Ctx, inTransaction, requireScope, type System, type Trail } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
-import { delegableKinds, isDelegable } from "./kinds.ts";
 import * as queries from "./queries.ts";
 import type { CodeCreate, DelegateCreate, DelegationLink } from "./schema.ts";
 
@@ -122,10 +121,10 @@ export const isCodeOf = async (ctx: Ctx, id: string, code: string): Promise<bool
 /** Issues a delegation link. Throws DELEGATE_KIND_INVALID, DELEGATE_LINK_LIMIT. */
 export async function createDelegation(ctx: Ctx, input: DelegateCreate = {}) {
   requireScope(ctx, "channels:write");
-  if (input.kind !== undefined && !isDelegable(ctx.config, input.kind))
+  if (input.kind !== undefined && !delegableKinds(ctx.config.channels).includes(input.kind))
     throw new AppError(
       "DELEGATE_KIND_INVALID",
-      `A link cannot connect this kind. Use one of: ${delegableKinds(ctx.config).join(", ")}.`,
+      `A link cannot connect this kind. Use one of: ${delegableKinds(ctx.config.channels).join(", ")}.`,
       { field: "/kind" },
     );
   const { row, code } = await issue(ctx, "delegation", input);
@@ -186,7 +185,7 @@ export interface Use {
 /** True where a code allows a kind. */
 function allows(config: Config, { purpose, channel_kind: only }: queries.LinkRow, type: string): boolean {
   if (purpose !== "delegation") return type === `${purpose}_app`;
-  return only === null ? isDelegable(config, type) : only === type;
+  return only === null ? delegableKinds(config.channels).includes(type) : only === type;
 }
 
 /**

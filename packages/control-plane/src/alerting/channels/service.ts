@@ -20,6 +20,7 @@ import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTes
 import { addressToConfirm, beginVerification, sendVerificationMail, type VerificationMail } from "./verification.ts";
 
 export { channelForms, kindLabel } from "./config-rules.ts";
+export { delegableKinds } from "./kinds/index.ts";
 export { DeliveryError } from "./kinds/kind.ts";
 export { checkWebhookUrl, isPermanentStatus, webhookSignature } from "./config-rules.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";

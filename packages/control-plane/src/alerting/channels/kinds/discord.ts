@@ -44,6 +44,7 @@ export const discord = channelKind({
   label: "Discord",
   purpose: "A message in a server",
   icon: "chat",
+  delegable: () => true,
   schema: DiscordConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
   rules({ webhook_url }) {

@@ -38,6 +38,7 @@ export const email = channelKind({
   label: "Email",
   purpose: "To a person or a list",
   icon: "mail",
+  delegable: () => true,
   schema: EmailConfig,
   rules({ to }) {
     if (!address.test(to)) invalid("Write one email address, like oncall@example.org.", "/to");

@@ -51,6 +51,7 @@ export const googleChat = channelKind({
   label: "Google Chat",
   purpose: "A message in a space",
   icon: "chat",
+  delegable: () => true,
   schema: GoogleChatConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
   rules({ webhook_url }) {

@@ -1,7 +1,7 @@
 import type { Static } from "typebox";
 import { discord } from "./discord.ts";
 import { googleChat } from "./google_chat.ts";
-import type { ChannelKind } from "./kind.ts";
+import type { CentralAccounts, ChannelKind } from "./kind.ts";
 import { email } from "./email.ts";
 import { msteams } from "./msteams.ts";
 import { ntfy } from "./ntfy.ts";
@@ -49,6 +49,12 @@ export const completed = (config: ChannelConfig): ChannelConfig => kindOf(config
 export function isChannelType(type: unknown): type is ChannelType {
   return typeof type === "string" && Object.hasOwn(channelKinds, type);
 }
+
+/** Kinds that a delegation link can connect in this installation. */
+export const delegableKinds = (central: CentralAccounts): readonly string[] =>
+  Object.values(channelKinds)
+    .filter(({ delegable }) => delegable(central))
+    .map(({ type }) => type);
 
 /** Keys of `channels.endpoints`. */
 export const endpointNames: readonly string[] = Object.values(channelKinds).flatMap(({ endpoints }) => endpoints);

@@ -68,6 +68,11 @@ export interface ChannelKind<S extends TSchema = TSchema> {
   readonly purpose: string;
   readonly icon: string;
   /**
+   * True for a kind that a person without an account connects by a delegation link: with an own address, or
+   * a chat where the installation has a bot or a number. False for kinds with credentials of the organisation.
+   */
+  delegable(central: CentralAccounts): boolean;
+  /**
    * The wire shape of the config. Fields with a `default` may be omitted. {@link rules} holds the format of secrets,
    * so that a mask is reported as a mask and not as a malformed secret.
    */
@@ -109,7 +114,7 @@ export interface ChannelKind<S extends TSchema = TSchema> {
 /** Declaration of a kind; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
 export interface KindDeclaration<S extends TSchema> extends Pick<
   ChannelKind<S>,
-  "type" | "label" | "purpose" | "icon" | "schema" | "digests" | "confirms" | "managed" | "send"
+  "type" | "label" | "purpose" | "icon" | "delegable" | "schema" | "digests" | "confirms" | "managed" | "send"
 > {
   /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
   rules?: ChannelKind<S>["rules"];

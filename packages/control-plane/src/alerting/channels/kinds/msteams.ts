@@ -83,6 +83,7 @@ export const msteams = channelKind({
   label: "Microsoft Teams",
   purpose: "A card in a channel",
   icon: "chat",
+  delegable: () => true,
   schema: TeamsConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
   rules({ webhook_url }) {

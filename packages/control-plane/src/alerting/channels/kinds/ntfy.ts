@@ -65,6 +65,7 @@ export const ntfy = channelKind({
   label: "ntfy",
   purpose: "Push to phones, self-hosted",
   icon: "phone",
+  delegable: () => true,
   schema: NtfyConfig,
   complete: (config) => ({ ...config, access_token: config.access_token ?? null }),
   address: ({ server_url }) => ({ url: server_url, pointer: "/server_url" }),

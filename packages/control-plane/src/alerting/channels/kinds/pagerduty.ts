@@ -38,6 +38,7 @@ export const pagerduty = channelKind({
   label: "PagerDuty",
   purpose: "Wakes who is on call",
   icon: "clock",
+  delegable: () => true,
   schema: PagerDutyConfig,
   address: () => ({ url: origin, pointer: null }),
   rules({ routing_key }) {

@@ -55,6 +55,7 @@ export const pushover = channelKind({
   label: "Pushover",
   purpose: "Push to phones",
   icon: "phone",
+  delegable: () => true,
   schema: PushoverConfig,
   address: () => ({ url: origin, pointer: null }),
   rules(config) {

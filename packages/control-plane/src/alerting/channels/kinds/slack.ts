@@ -38,6 +38,7 @@ export const slack = channelKind({
   label: "Slack",
   purpose: "A message in a channel",
   icon: "chat",
+  delegable: () => true,
   schema: SlackConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
   rules({ webhook_url }) {

@@ -102,6 +102,7 @@ export const telegram = channelKind({
   label: "Telegram bot",
   purpose: "A bot of your own",
   icon: "chat",
+  delegable: () => false,
   schema: TelegramConfig,
   rules({ bot_token, chat_id }) {
     checkAll(

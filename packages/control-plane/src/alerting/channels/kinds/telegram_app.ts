@@ -21,6 +21,7 @@ export const telegramApp = channelKind({
   label: "Telegram",
   purpose: "Connected by a code",
   icon: "chat",
+  delegable: ({ telegram: { bot_token } }) => bot_token !== "",
   schema: TelegramAppConfig,
   managed: true,
   address: () => ({ url: telegramOrigin, pointer: null }),

@@ -122,6 +122,7 @@ export const webhook = channelKind({
   label: "Webhook",
   purpose: "JSON to your own server",
   icon: "swap",
+  delegable: () => true,
   schema: WebhookConfig,
 
   rules(config, allowed) {

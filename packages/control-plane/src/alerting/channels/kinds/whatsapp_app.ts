@@ -21,6 +21,7 @@ export const whatsappApp = channelKind({
   label: "WhatsApp (connected phone)",
   purpose: "Connected by a code",
   icon: "phone",
+  delegable: ({ whatsapp: { access_token } }) => access_token !== "",
   schema: WhatsappAppConfig,
   managed: true,
   address: () => ({ url: whatsappOrigin, pointer: null }),

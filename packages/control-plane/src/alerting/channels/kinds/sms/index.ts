@@ -145,6 +145,7 @@ const declared = channelKind({
   label: "SMS",
   purpose: "By a provider of yours",
   icon: "phone",
+  delegable: () => false,
   schema: SmsConfig,
   rules(config) {
     const { to, from } = config;
