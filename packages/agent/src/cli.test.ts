@@ -102,7 +102,7 @@ t.test("wrong usage: one line and exit code 64", async (t) => {
       "a token file of something else",
       ["run", "--url", url],
       { SM_AGENT_TOKEN_FILE: cli },
-      /the token in .*cli\.js is not an agent's token/,
+      /the token in .*sm-agent\.js is not an agent's token/,
     ],
     ["an option that does not exist", ["run", "--url", url, "--token", "x"], {}, /unknown option '--token'/],
     [
