@@ -4,7 +4,8 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
-import { type CheckKind, refuseUnseen, timeout } from "./kind.ts";
+import { type CheckKind, degradedAbove, refuseUnseen, thresholdRules, timeout } from "./kind.ts";
+import { durationOption } from "./shell.ts";
 
 export const recordTypes = ["A", "AAAA", "CNAME", "MX", "NS", "TXT", "SOA", "PTR", "CAA", "SRV"] as const;
 export type RecordType = (typeof recordTypes)[number];
@@ -44,6 +45,7 @@ export const DnsCheck = Type.Object(
       { label: "Response must contain", hint: "An address, a name or part of a TXT record. Empty accepts any answer." },
     ),
     timeout: timeout({ section, beside: true, hint: "Includes retries of lost packets." }),
+    degraded_above_ms: Type.Optional(degradedAbove({ section })),
   },
   { additionalProperties: false, title: "DnsCheck" },
 );
@@ -116,6 +118,7 @@ export const dns: CheckKind<typeof DnsCheck> = {
       () => refuseUnseen(spec.domain, errorCode, "/domain"),
       () => askedName(spec),
       () => nameServer(spec),
+      () => thresholdRules(spec),
     );
   },
 
@@ -133,6 +136,7 @@ export const dns: CheckKind<typeof DnsCheck> = {
     options: {
       record_type: { name: "type", read: ([text = ""]) => text.toUpperCase() },
       expected_contains: { name: "contains" },
+      degraded_above_ms: durationOption("degraded-above"),
     },
   },
   summary: (spec) => `${spec.record_type} of ${spec.domain}${spec.resolver === null ? "" : ` at ${spec.resolver}`}`,

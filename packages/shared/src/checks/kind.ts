@@ -95,10 +95,10 @@ export const degradedAbove = (form: Pick<FieldForm, "section" | "beside"> = {}) 
 /** Throws INVALID_THRESHOLD for thresholds that no run could exceed, or in the wrong order. */
 export function thresholdRules(spec: {
   timeout: number;
-  degraded_above_ms: number | null;
+  degraded_above_ms?: number | null;
   down_above_ms?: number | null;
 }): void {
-  const { timeout: most, degraded_above_ms: degraded, down_above_ms: down = null } = spec;
+  const { timeout: most, degraded_above_ms: degraded = null, down_above_ms: down = null } = spec;
   checkAll(
     ...Object.entries({ degraded_above_ms: degraded, down_above_ms: down }).map(([name, limit]) =>
       rule(

@@ -1,7 +1,17 @@
 import Type, { type Static } from "typebox";
-import { type CheckKind, hostOrThrow, refuseUnseen, timeout } from "./kind.ts";
-import { hostAndPort } from "./shell.ts";
+import { AppError } from "../errors.ts";
+import { checkAll, rule } from "../faults.ts";
+import { type CheckKind, degradedAbove, hostOrThrow, refuseUnseen, thresholdRules, timeout } from "./kind.ts";
+import { serverName } from "./server-name.ts";
+import { durationOption, hostAndPort } from "./shell.ts";
 
+/** Title of the collapsed part of the form. */
+const section = "Advanced TCP options";
+const tlsModes = ["none", "tls", "starttls_smtp", "starttls_imap", "starttls_pop3"] as const;
+/** Bytes of `send` without its escapes. */
+const maxSent = 4096;
+
+// Fields after the port are optional for what makes a check by hand: validation fills in their defaults.
 export const TcpCheck = Type.Object(
   {
     type: Type.Literal("tcp"),
@@ -21,11 +31,86 @@ export const TcpCheck = Type.Object(
       examples: [5432],
       form: { beside: true },
     }),
-    timeout: timeout({ section: "Advanced TCP options", hint: "Includes name resolution and connect." }),
+    tls: Type.Optional(
+      Type.Enum([...tlsModes], {
+        default: "none",
+        description: "Encryption: none, from the first byte, or after STARTTLS of a mail protocol",
+        form: {
+          section,
+          label: "Encryption",
+          options: {
+            none: "None",
+            tls: "TLS",
+            starttls_smtp: "STARTTLS (SMTP)",
+            starttls_imap: "STARTTLS (IMAP)",
+            starttls_pop3: "STARTTLS (POP3)",
+          },
+        },
+      }),
+    ),
+    server_name: Type.Optional(
+      Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
+        default: null,
+        errorCode: "INVALID_TLS_CERT_PARAMS",
+        description: "Server name (SNI); null: the host",
+        form: { section, label: "Server name (SNI)", hint: "With encryption. Empty uses the host.", beside: true },
+      }),
+    ),
+    verify_tls: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description: "false accepts any certificate",
+        form: { section, label: "Verify the certificate" },
+      }),
+    ),
+    send: Type.Optional(
+      Type.Union([Type.String({ minLength: 1, maxLength: 16_384, errorCode: "INVALID_EXPECTATION" }), Type.Null()], {
+        default: null,
+        errorCode: "INVALID_EXPECTATION",
+        description: "Sent after the connection, with the escapes \\\\ \\r \\n \\t \\xHH; at most 4 KiB. Reads as ***",
+        form: {
+          section,
+          control: "text",
+          hint: "Encrypted. \\r \\n \\t \\xHH stand for bytes.",
+          placeholder: "PING\\r\\n",
+        },
+      }),
+    ),
+    expect: Type.Optional(
+      Type.Union([Type.String({ minLength: 1, maxLength: 1000, errorCode: "INVALID_EXPECTATION" }), Type.Null()], {
+        default: null,
+        errorCode: "INVALID_EXPECTATION",
+        description: "Text that the first 4 KiB which come back must contain",
+        form: {
+          section,
+          label: "Response must contain",
+          hint: "In the first 4 KiB. Empty waits for nothing.",
+          beside: true,
+        },
+      }),
+    ),
+    timeout: timeout({ section, hint: "Includes name resolution and connect." }),
+    degraded_above_ms: Type.Optional(degradedAbove({ section, beside: true })),
   },
   { additionalProperties: false, title: "TcpCheck", description: "Connects to a port" },
 );
 export type TcpCheck = Static<typeof TcpCheck>;
+
+/** The bytes of `send`; empty for none. Throws INVALID_EXPECTATION for an unknown escape, or too many. */
+export function sentBytes({ send = null }: Pick<TcpCheck, "send">): Buffer {
+  const refuse = (message: string) => new AppError("INVALID_EXPECTATION", message, { field: "/send" });
+  const named: Readonly<Record<string, number>> = { "\\": 0x5c, r: 13, n: 10, t: 9 };
+  const parts = (send ?? "").split(/(\\x[\da-f]{2}|\\.?)/is).map((part, at) => {
+    if (at % 2 === 0) return Buffer.from(part, "utf8");
+    const byte = part.length === 4 ? Number.parseInt(part.slice(2), 16) : named[part.slice(1)];
+    if (byte === undefined)
+      throw refuse(`The escape ${part} is not known. Use \\\\ \\r \\n \\t or \\x and two hexadecimal digits.`);
+    return Buffer.from([byte]);
+  });
+  const bytes = Buffer.concat(parts);
+  if (bytes.length > maxSent) throw refuse(`send has ${bytes.length} bytes; at most ${maxSent} are sent.`);
+  return bytes;
+}
 
 export const tcp: CheckKind<typeof TcpCheck> = {
   type: "tcp",
@@ -36,13 +121,38 @@ export const tcp: CheckKind<typeof TcpCheck> = {
   minIntervalSecs: 10,
   defaultIntervalSecs: 60,
   rules(spec) {
-    refuseUnseen(spec.host, "INVALID_TCP_HOST", "/host");
-    hostOrThrow(spec.host, "/host");
+    checkAll(
+      () => refuseUnseen(spec.host, "INVALID_TCP_HOST", "/host"),
+      () => hostOrThrow(spec.host, "/host"),
+      () => refuseUnseen(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
+      () => serverName(spec),
+      () => sentBytes(spec),
+      () => thresholdRules(spec),
+      rule(
+        spec.verify_tls !== false || spec.tls === "none" || (spec.send ?? null) === null,
+        "INVALID_TLS_CRED_COMBO",
+        "What send holds is a secret, and not sent to a server whose certificate is not verified. Set verify_tls to " +
+          "true or remove send.",
+        "/verify_tls",
+      ),
+    );
   },
   destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
-  mapSecrets: (spec) => spec,
-  secretsGoTo: () => null,
-  shell: { subject: "<host:port>", read: hostAndPort },
+  subject: (spec) => ((spec.server_name ?? null) === null ? null : { name: serverName(spec), pointer: "/server_name" }),
+  mapSecrets: (spec, change) => ((spec.send ?? null) === null ? spec : { ...spec, send: change(spec.send!, "/send") }),
+  secretsGoTo: (spec) => ({
+    origin: `${spec.tls ?? "none"}://${hostOrThrow(spec.host, "/host")}:${spec.port} ${serverName(spec)}`,
+    verified: spec.verify_tls !== false,
+  }),
+  shell: {
+    subject: "<host:port>",
+    read: hostAndPort,
+    options: {
+      verify_tls: { words: "accept any certificate" },
+      send: { words: "sent after the connection", secret: "always" },
+      degraded_above_ms: durationOption("degraded-above"),
+    },
+  },
   summary: (spec) => (spec.host.includes(":") ? `[${spec.host}]:${spec.port}` : `${spec.host}:${spec.port}`),
   searchText: (spec) => spec.host,
 };

@@ -1,18 +1,9 @@
 import Type, { type Static } from "typebox";
-import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
 import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
-import {
-  canonicalHost,
-  type CheckKind,
-  daysAgo,
-  documentIn,
-  hostOrThrow,
-  inDays,
-  refuseUnseen,
-  timeout,
-} from "./kind.ts";
+import { type CheckKind, daysAgo, documentIn, hostOrThrow, inDays, refuseUnseen, timeout } from "./kind.ts";
+import { serverName } from "./server-name.ts";
 import { hostAndPort } from "./shell.ts";
 
 const days = (fallback: number, minimum: number, description: string, form: FieldForm) =>
@@ -77,30 +68,6 @@ export const CertificateDetails = Type.Object(
   { additionalProperties: false, title: "CertificateDetails", description: "The certificate of a tls_cert check" },
 );
 export type CertificateDetails = Static<typeof CertificateDetails>;
-
-/** Server name (SNI, RFC 6066 section 3); defaults to the host. */
-export function serverName(spec: Pick<TlsCertCheck, "host" | "server_name">): string {
-  if (spec.server_name === null) return hostOrThrow(spec.host, "/host");
-  const refuse = (cause?: unknown) =>
-    new AppError(
-      "INVALID_TLS_CERT_PARAMS",
-      `"${spec.server_name}" is not a host name that a server can be asked for. Write it without scheme or ` +
-        "port, or null for the host.",
-      {
-        field: "/server_name",
-        cause,
-      },
-    );
-  let name: string;
-  try {
-    name = canonicalHost(spec.server_name);
-  } catch (cause) {
-    throw refuse(cause);
-  }
-  // SNI cannot carry an address, and wildcards exist only in certificates.
-  if (!/^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/.test(name) || /^[\d.]+$/.test(name)) throw refuse();
-  return name;
-}
 
 export const tlsCert: CheckKind<typeof TlsCertCheck, CertificateDetails> = {
   type: "tls_cert",

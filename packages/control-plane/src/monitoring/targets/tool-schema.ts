@@ -159,6 +159,8 @@ export const Config = Type.Object(
     verify_tls: flag(),
     host: text("host"),
     port: whole("Port"),
+    tls: text("encryption"),
+    expect: text("expected answer"),
     server_name: text("name in the TLS handshake"),
     domain: text("domain"),
     record_type: text("DNS record type"),

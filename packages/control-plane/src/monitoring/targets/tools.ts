@@ -97,6 +97,8 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
     verify_tls: flag("verify_tls"),
     host: text("host"),
     port: number("port"),
+    tls: text("tls"),
+    expect: text("expect"),
     server_name: text("server_name"),
     domain: text("domain"),
     record_type: text("record_type"),
