@@ -65,7 +65,7 @@ export async function startTls(
     }
     if (!offered) return down("the server does not offer STARTTLS");
     // Bytes that came before they could be an answer, or after the go-ahead, are not protected: RFC 3207 section 6.
-    if (buffer !== "" && say !== null && !/^EHLO/.test(say)) return down("plaintext after STARTTLS");
+    if (buffer !== "" && say !== null && !say.startsWith("EHLO")) return down("plaintext after STARTTLS");
   }
   return null;
 }

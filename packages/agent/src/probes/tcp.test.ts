@@ -95,7 +95,7 @@ t.test("STARTTLS", async (t) => {
       socket.write(greeting);
       socket.on("data", (bytes) => {
         const line = bytes.toString();
-        const [start] = Object.keys(script).filter((one) => line.startsWith(one));
+        const start = Object.keys(script).find((one) => line.startsWith(one));
         if (start === undefined) return heard(line);
         const last = Object.keys(script).at(-1) === start;
         if (last && then === "tls") socket.removeAllListeners("data");
