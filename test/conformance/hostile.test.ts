@@ -16,6 +16,11 @@ import { nameOf, routes } from "./declared.ts";
 
 /** Longest event-loop delay that a body may add to that of an idle service, ms. */
 const allowedMs = 200;
+/**
+ * The same as a multiple of the time that `JSON.parse` takes for the worst body of a MiB, which is parsed in one step:
+ * 350,000 empty objects, 25 to 50 ms on an idle machine. Other work on the machine made it 125 ms.
+ */
+const allowedTimes = 4;
 const MiB = 1_048_576;
 const operatorSecret = "a-secret-of-the-operator";
 
@@ -42,6 +47,18 @@ const credentials = { tenant: olga.token, agent: agent.token, operator: operator
 
 /** Longest event-loop delay since the last call, ms. */
 const longestDelay = async (): Promise<number> => (await loop.get("/")).body.holdMs as number;
+
+let idle = 0;
+/** Longest delay that is allowed now, ms. Parses only where a delay is longer than on an idle machine. */
+function allowedFor(delay: number): number {
+  if (delay < idle + allowedMs) return idle + allowedMs;
+  const body = list("{}", MiB);
+  const [began, cpu] = [performance.now(), process.cpuUsage()];
+  JSON.parse(body);
+  const { user, system } = process.cpuUsage(cpu);
+  return idle + Math.max(allowedMs, allowedTimes * Math.min(performance.now() - began, (user + system) / 1000));
+}
+const isShort = (delay: number): boolean => delay < allowedFor(delay);
 
 const repeated = (text: string, size: number): string => text.repeat(Math.max(1, Math.floor(size / text.length)));
 const list = (item: string, size: number): string => `[${repeated(`${item},`, size - item.length - 2)}${item}]`;
@@ -101,7 +118,6 @@ const results = (ids: readonly string[], text: string) => ({
   runs: [] as object[],
 });
 
-let idle = 0;
 /** A body that blocks the process does so in each try; a busy machine does not. */
 const attempts = 3;
 
@@ -130,7 +146,7 @@ const takesLists = (route: Route): boolean =>
   (route.body as { type?: string }).type !== "object" || bodied.find(({ auth }) => auth === route.auth) === route;
 
 t.test("hostile bodies on every route", async (t) => {
-  const worst = new Map<Route, { delay: number; title: string }>();
+  const worst = new Map<Route, { delay: number; short: boolean; title: string }>();
   for (const limit of new Set(bodied.map((route) => route.bodyLimit)))
     for (const [title, make] of Object.entries(limit > MiB ? hostileInBulk : { ...hostileLists, ...hostileObjects })) {
       const body = Buffer.from(make(limit - 64));
@@ -138,14 +154,19 @@ t.test("hostile bodies on every route", async (t) => {
         if (title in hostileLists && limit <= MiB && !takesLists(route)) continue;
         const name = `${nameOf(route)}: ${title}`;
         let answer = await send(name, route.method, pathOf(route), credentials[route.auth], body);
-        for (let n = 1; n < attempts && answer.delay >= idle + allowedMs; n++)
+        let short = isShort(answer.delay);
+        for (let n = 1; n < attempts && !short; n++) {
           answer = await send(name, route.method, pathOf(route), credentials[route.auth], body);
+          short = isShort(answer.delay);
+        }
         if (answer.status < 400 || answer.status >= 500) t.fail(`${name} was answered ${answer.status} ${answer.text}`);
-        if (answer.delay >= (worst.get(route)?.delay ?? 0)) worst.set(route, { delay: answer.delay, title });
+        const known = worst.get(route);
+        if (known === undefined || !short || (known.short && answer.delay > known.delay))
+          worst.set(route, { delay: answer.delay, short, title });
       }
     }
-  for (const [route, { delay, title }] of worst)
-    t.ok(delay < idle + allowedMs, `${nameOf(route)}: ${delay.toFixed(0)} ms (${title})`);
+  for (const [route, { delay, short, title }] of worst)
+    t.ok(short, `${nameOf(route)}: ${delay.toFixed(0)} ms (${title})`);
 });
 
 t.test("many at once", async (t) => {
@@ -156,19 +177,22 @@ t.test("many at once", async (t) => {
       .with({ authorization: `Bearer ${olga.token}`, "content-type": "application/json" })
       .send("POST", path, { body: content });
   const delays: number[] = [];
-  while (delays.length < attempts && !delays.some((delay) => delay < idle + allowedMs)) {
+  let short = false;
+  while (delays.length < attempts && !short) {
     await longestDelay();
     const answers = await Promise.all([
       ...Array.from({ length: 12 }, () => post("/api/v1/targets", body)),
       ...Array.from({ length: 4 }, () => post("/api/v1/targets/bulk", bulk)),
     ]);
-    delays.push(await longestDelay());
+    const delay = await longestDelay();
+    delays.push(delay);
+    short = isShort(delay);
     t.ok(
       answers.every(({ status }) => status === 400 || status === 413),
       JSON.stringify(answers.map(({ status }) => status)),
     );
   }
-  t.ok(Math.min(...delays) < idle + allowedMs, `${delays.map((delay) => delay.toFixed(0)).join(", ")} ms`);
+  t.ok(short, `${delays.map((delay) => delay.toFixed(0)).join(", ")} ms`);
 });
 
 t.test("valid ones, as large as they may be", async (t) => {
@@ -206,7 +230,7 @@ t.test("valid ones, as large as they may be", async (t) => {
     const text = padded(body, 32 * MiB - 64);
     const answer = await send(`${title} (${(text.length / MiB).toFixed(1)} MiB)`, method, path, token, text);
     t.equal(answer.status, status, `${title}: ${JSON.stringify(answer.body?.error ?? null)}`);
-    t.ok(answer.delay < idle + allowedMs, `${title}: ${answer.delay.toFixed(0)} ms`);
+    t.ok(isShort(answer.delay), `${title}: ${answer.delay.toFixed(0)} ms`);
   }
   const all = (await sql<{ id: string }[]>`select id from targets where org_id = ${olga.orgId} limit 10000`).map(
     ({ id }) => id,
@@ -221,6 +245,6 @@ t.test("valid ones, as large as they may be", async (t) => {
       JSON.stringify({ ids: all, action: { type: action, ...tags } }),
     );
     t.equal(answer.status, 200, action);
-    t.ok(answer.delay < idle + allowedMs, `${action}: ${answer.delay.toFixed(0)} ms`);
+    t.ok(isShort(answer.delay), `${action}: ${answer.delay.toFixed(0)} ms`);
   }
 });
