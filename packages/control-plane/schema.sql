@@ -742,6 +742,7 @@ create table hours_packed (
   samples smallint[],
   sums smallint[],
   phases smallint[],
+  sketch_skip smallint,
   sketches bytea,
   sketch_ends smallint[],
   PRIMARY KEY (target_id, day, region)

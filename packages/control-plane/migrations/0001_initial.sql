@@ -608,7 +608,7 @@ create table hours_packed (
   day         date not null,
   region      text not null,
   up          smallint[] not null,
-  -- Null when it is 0 in all hours.
+  -- Null for 0, and when it is 0 in all hours.
   down        smallint[],
   degraded    smallint[],
   error       smallint[],
@@ -618,7 +618,9 @@ create table hours_packed (
   sums        smallint[],
   -- Of 4 times 24 elements: dns_n, connect_n, tls_n, ttfb_n. Null when each is 0 without a sum, or else the samples.
   phases      smallint[],
-  -- The sketches one after the other, and the position at which each ends.
+  -- The sketches one after the other, each without its first sketch_skip bytes, which are F0 in all of them, and the
+  -- position at which each ends.
+  sketch_skip smallint,
   sketches    bytea,
   sketch_ends smallint[],
   primary key (target_id, day, region)

@@ -54,7 +54,8 @@ export const hourLatencies = (sql: Db, range: HourRange) => sql`(
   union all
   select p.target_id, at.hour, p.region, u.samples, p.sums[1][u.n], p.sums[2][u.n], p.sums[3][u.n], p.sums[4][u.n],
     p.sums[5][u.n], ${phaseRuns(sql, 2)}, ${phaseRuns(sql, 3)}, ${phaseRuns(sql, 4)}, ${phaseRuns(sql, 5)},
-    substring(p.sketches from u.start + 1 for p.sketch_ends[u.n] - u.start)
+    decode(repeat('f0', p.sketch_skip), 'hex')
+      || substring(p.sketches from u.start + 1 for p.sketch_ends[u.n] - u.start)
   from hours_packed p
   cross join lateral (
     select n, coalesce(p.samples[n], p.up[n] + coalesce(p.degraded[n], 0)) as samples,

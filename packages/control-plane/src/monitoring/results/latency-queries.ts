@@ -78,8 +78,9 @@ const bucketBytes = (sql: Db, step: Fragment, n: Fragment) => sql`
   repeat('f0', ${step} / 240) || case when ${step} % 240 >= 16 then to_hex(${step} % 240 / 16) || '0' else '' end
     || to_hex(${step} % 16) || to_hex((${n} - 1) % 15 + 1) || repeat('0f', (${n} - 1) / 15)`;
 
-/** Sum of microseconds as stored: within 0.05 %. */
-const storedSum = (sql: Db, us: Fragment) => sql`round(1000 * ln(greatest(${us}, 1)))::smallint`;
+/** Sum of microseconds as stored: within 0.05 %; null stays null. */
+const storedSum = (sql: Db, us: Fragment) => sql`
+  (case when ${us} > 1 then round(1000 * ln(${us})) else 0 * ${us} end)::smallint`;
 /** Milliseconds of a stored sum. */
 const msOfSum = (sql: Db, column: Fragment) => sql`exp(${column} / 1000.0::float8) / 1000`;
 

@@ -48,22 +48,24 @@ const phases = ["dns", "connect", "tls", "ttfb"] as const;
 
 /** Packs the hours of the targets before the UTC day `before`. None of those days may be packed yet. */
 export async function packHours(sql: Db, targetIds: readonly string[], before: string): Promise<void> {
+  // The planner knows nothing of the rows that are deleted, and would compare each with each in nested loops.
+  await sql`set local enable_nestloop = off`;
   const differs = (name: string) =>
     sql`d.${sql(`${name}_n`)} <> case when d.${sql(`${name}_sum`)} is null then 0 else d.samples end`;
   await sql`
     with counts as (${taken(sql, "results_hourly", targetIds, before)}),
     latency as (${taken(sql, "latency_hourly", targetIds, before)}),
     hour as (
-      select target_id, hour, region, coalesce(c.up, 0) as up, coalesce(c.down, 0) as down,
-        coalesce(c.degraded, 0) as degraded, coalesce(c.error, 0) as error, l.samples, l.total_sum, l.dns_sum,
+      select target_id, hour, region, coalesce(c.up, 0) as up, nullif(c.down, 0) as down,
+        nullif(c.degraded, 0) as degraded, nullif(c.error, 0) as error, l.samples, l.total_sum, l.dns_sum,
         l.connect_sum, l.tls_sum, l.ttfb_sum, l.dns_n, l.connect_n, l.tls_n, l.ttfb_n, l.sketch
       from counts c full join latency l using (target_id, hour, region)
     )
-    insert into hours_packed (target_id, day, region, up, down, degraded, error, samples, sums, phases, sketches,
-      sketch_ends)
+    insert into hours_packed (target_id, day, region, up, down, degraded, error, samples, sums, phases, sketch_skip,
+      sketches, sketch_ends)
     select d.target_id, d.day, d.region, ${array(sql, "up")}, ${arrayIf(sql, sql`d.down > 0`, "down")},
       ${arrayIf(sql, sql`d.degraded > 0`, "degraded")}, ${arrayIf(sql, sql`d.error > 0`, "error")},
-      ${arrayIf(sql, sql`d.samples <> d.up + d.degraded`, "samples")},
+      ${arrayIf(sql, sql`d.samples <> d.up + coalesce(d.degraded, 0)`, "samples")},
       ${arrayIf(sql, sql`d.samples > 0`, "total_sum", "dns_sum", "connect_sum", "tls_sum", "ttfb_sum")},
       ${arrayIf(
         sql,
@@ -73,15 +75,18 @@ export async function packHours(sql: Db, targetIds: readonly string[], before: s
         "tls_n",
         "ttfb_n",
       )},
-      string_agg(d.sketch, ''::bytea order by d.n), ${arrayIf(sql, sql`d.samples > 0`, "sketch_end")}
+      min(d.skip), string_agg(substring(d.sketch from d.skip + 1), ''::bytea order by d.n),
+      case when bool_or(d.samples > 0)
+        then array_agg((d.length - d.skip * d.sketches)::smallint order by d.n) end
     from (
-      select w.*, sum(coalesce(length(w.sketch), 0)) over (partition by w.target_id, w.day, w.region order by w.n)
-        as sketch_end
+      select w.*, min(length(w.sketch) - length(ltrim(w.sketch, '\\xf0'::bytea))) over same as skip,
+        sum(coalesce(length(w.sketch), 0)) over before as length, count(w.sketch) over before as sketches
       from (${wholeDays(
         sql,
         sql`h.up, h.down, h.degraded, h.error, h.samples, h.total_sum, h.dns_sum, h.connect_sum, h.tls_sum, h.ttfb_sum,
           h.dns_n, h.connect_n, h.tls_n, h.ttfb_n, h.sketch`,
       )}) w
+      window same as (partition by w.target_id, w.day, w.region), before as (same order by w.n)
     ) d
     group by d.target_id, d.day, d.region`;
   await sql`

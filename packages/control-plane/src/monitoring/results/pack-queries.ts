@@ -110,11 +110,13 @@ const given = (sql: Db, targets: readonly SeededTarget[]) => sql`
   unnest(${arrayOf(targets.map(({ id }) => id))}::uuid[], ${arrayOf(targets.map((one) => one.interval_ms))}::integer[],
     ${arrayOf(targets.map((one) => one.jitter_seed))}::bigint[]) as k (id, interval_ms, jitter_seed)`;
 
+const startOf = (sql: Db, day: Day) => sql`(${day}::date::timestamp at time zone 'UTC')`;
+const endOf = (sql: Db, day: Day) => sql`((${day}::date + 1)::timestamp at time zone 'UTC')`;
+
 /** Rows of results of the day and the targets. */
 const rowsOfDay = (sql: Db, day: Day, targets: readonly SeededTarget[]) => sql`
   results r join ${given(sql, targets)} on k.id = r.target_id
-  where r.scheduled_at >= ${day}::timestamp at time zone 'UTC'
-    and r.scheduled_at < (${day}::date + 1)::timestamp at time zone 'UTC'`;
+  where r.scheduled_at >= ${startOf(sql, day)} and r.scheduled_at < ${endOf(sql, day)}`;
 
 /**
  * Packs the results of some targets of a sealed day, and copies those that no array can hold to results_late. Packing
@@ -135,18 +137,25 @@ export interface Mismatch {
   packed: number;
 }
 
-/** The mismatches of the sealed day among the targets that are not deleted. */
-export async function selectMismatches(sql: Db, day: Day, targets: readonly SeededTarget[]): Promise<Mismatch[]> {
+/**
+ * The mismatches of the sealed day among the targets that are not deleted. Rows are counted in the index; those that no
+ * array can hold are in results_late.
+ */
+export async function selectMismatches(sql: Db, day: Day, targets: readonly PackTarget[]): Promise<Mismatch[]> {
+  const inDay = sql`r.scheduled_at >= ${startOf(sql, day)} and r.scheduled_at < ${endOf(sql, day)}`;
   return await sql<Mismatch[]>`
-    select k.id, coalesce(n.rows, 0)::int as rows, coalesce(p.runs, 0)::int as packed
-    from ${given(sql, targets)}
-    left join (select r.target_id, count(*) as rows from ${rowsOfDay(sql, day, targets)} and ${fits(sql)} group by 1) n
-      on n.target_id = k.id
-    left join lateral (
-      select sum(p.runs) as runs from results_packed p where p.target_id = k.id and p.day = ${day}
-    ) p on true
-    where coalesce(n.rows, 0) <> coalesce(p.runs, 0)
-      and not exists (select from deleted_targets d where d.target_id = k.id)`;
+    select k.id, n.rows, p.runs + late.rows as packed
+    from unnest(${arrayOf(targets.map(({ id }) => id))}::uuid[]) k (id)
+    cross join lateral (select count(*)::int as rows from results r where r.target_id = k.id and ${inDay}) n
+    cross join lateral (
+      select coalesce(sum(p.runs), 0)::int as runs from results_packed p where p.target_id = k.id and p.day = ${day}
+    ) p
+    cross join lateral (
+      select count(*)::int as rows from results_late r where r.target_id = k.id and ${inDay} and not (${fits(sql)})
+        and exists (select from results s where s.target_id = r.target_id and s.scheduled_at = r.scheduled_at
+          and s.region = r.region)
+    ) late
+    where n.rows <> p.runs + late.rows and not exists (select from deleted_targets d where d.target_id = k.id)`;
 }
 
 /** Removes what was packed of targets and a day that is not finished. */
@@ -158,8 +167,7 @@ export async function unpackRows(sql: Db, day: Day, targetIds: readonly string[]
 
 /** Merges late results of one target and packed day; those that no array can hold stay. */
 export async function packLate(sql: Db, day: Day, target: SeededTarget, jitterPct: number): Promise<void> {
-  const from = sql`(${day}::date::timestamp at time zone 'UTC')`;
-  const to = sql`((${day}::date + 1)::timestamp at time zone 'UTC')`;
+  const [from, to] = [startOf(sql, day), endOf(sql, day)];
   // The rows that are deleted here are still visible to the rest of the statement.
   const rows = sql`
     select r.*, ${target.interval_ms}::integer as interval_ms, ${target.jitter_seed}::bigint as jitter_seed
@@ -216,7 +224,8 @@ const packedColumns = (sql: Db) => sql`
 
 /**
  * Inserts rows of results as arrays. `rows` is a query of results with interval_ms and jitter_seed of the target. One
- * sort serves every array, because all are in the order of the key.
+ * sort serves every array, because all are in the order of the key. Texts become positions after the grouping: a join
+ * with their dictionary was planned as a nested loop, for which 30 targets took 30 s.
  */
 function insertPacked(sql: Db, day: Day, jitterPct: number, rows: Fragment): Fragment {
   const jitter = jitterOf(sql, {
@@ -232,36 +241,42 @@ function insertPacked(sql: Db, day: Day, jitterPct: number, rows: Fragment): Fra
     - coalesce(g.ttfb_us, 0)`;
   const counted = (status: string) =>
     sql`count(*) filter (where g.status = ${status} and not g.skip and not g.recheck)`;
+  const positions = (column: Fragment) => sql`case when ${column} is not null then (
+    select array_agg(array_position(d.texts, u.text) order by u.n)
+    from unnest(${column}) with ordinality u (text, n)) end`;
   return sql`
     insert into results_packed (target_id, day, region, ${packedColumns(sql)})
-    with run as materialized (${rows}),
-    dictionary as (
-      select r.target_id, r.region, array_agg(distinct t.text) as texts
-      from run r cross join lateral (values (r.error), (r.cause), (r.details::text)) t (text)
-      where (r.error is not null or r.cause is not null or r.details is not null) and t.text is not null
-      group by r.target_id, r.region
-    )
-    select g.target_id, ${day}::date, g.region, count(*), ${counted("up")}, ${counted("down")},
-      ${counted("degraded")}, ${counted("error")}, min(g.first_slot), min(g.interval_ms), min(g.jitter_seed),
-      ${jitterPct}::smallint,
-      ${array(sql`(g.slot - g.first_slot - (g.n - 1) * g.interval_ms)::int`)},
-      ${array(sql`(g.at - g.slot - ${jitter})::int`)},
-      ${array(sql`(array_position(array['up', 'down', 'degraded', 'error'], g.status) - 1
-        + case when g.skip then 4 else 0 end + case when g.recheck then 8 else 0 end)::smallint`)},
-      ${unlessNull(sql`g.http_status`)}, ${unlessNull(sql`g.response_size`)},
-      ${unlessNull(sql`g.dns_us`)}, ${unlessNull(sql`g.connect_us`)}, ${unlessNull(sql`g.tls_us`)},
-      ${unlessNull(sql`g.ttfb_us`)}, ${unlessNull(sql`(${rest})`)}, min(g.texts),
-      ${unlessNull(sql`array_position(g.texts, g.error)`)}, ${unlessNull(sql`array_position(g.texts, g.cause)`)},
-      ${unlessNull(sql`array_position(g.texts, g.details_text)`)}
+    select p.target_id, ${day}::date, p.region, p.runs, p.up, p.down, p.degraded, p.error, p.first_slot, p.interval_ms,
+      p.jitter_seed, ${jitterPct}::smallint, p.slots, p.delays, p.flags, p.http_statuses, p.sizes, p.dns, p.connect,
+      p.tls, p.ttfb, p.rest, d.texts, ${positions(sql`p.errors`)}, ${positions(sql`p.causes`)},
+      ${positions(sql`p.details`)}
     from (
-      select r.*, r.details::text as details_text, (date_part('epoch', r.scheduled_at) * 1000)::bigint as slot,
-        (date_part('epoch', r."timestamp") * 1000)::bigint as at,
-        row_number() over w as n, (date_part('epoch', first_value(r.scheduled_at) over w) * 1000)::bigint as first_slot,
-        ${us(sql, sql`r.dns_ms`)} as dns_us, ${us(sql, sql`r.connect_ms`)} as connect_us,
-        ${us(sql, sql`r.tls_ms`)} as tls_us, ${us(sql, sql`r.ttfb_ms`)} as ttfb_us,
-        ${us(sql, sql`r.total_ms`)} as total_us, d.texts
-      from run r left join dictionary d on d.target_id = r.target_id and d.region = r.region
-      window w as (partition by r.target_id, r.region order by r.scheduled_at)
-    ) g
-    group by g.target_id, g.region`;
+      select g.target_id, g.region, count(*) as runs, ${counted("up")} as up, ${counted("down")} as down,
+        ${counted("degraded")} as degraded, ${counted("error")} as error, min(g.first_slot) as first_slot,
+        min(g.interval_ms) as interval_ms, min(g.jitter_seed) as jitter_seed,
+        ${array(sql`(g.slot - g.first_slot - (g.n - 1) * g.interval_ms)::int`)} as slots,
+        ${array(sql`(g.at - g.slot - ${jitter})::int`)} as delays,
+        ${array(sql`(array_position(array['up', 'down', 'degraded', 'error'], g.status) - 1
+          + case when g.skip then 4 else 0 end + case when g.recheck then 8 else 0 end)::smallint`)} as flags,
+        ${unlessNull(sql`g.http_status`)} as http_statuses, ${unlessNull(sql`g.response_size`)} as sizes,
+        ${unlessNull(sql`g.dns_us`)} as dns, ${unlessNull(sql`g.connect_us`)} as connect,
+        ${unlessNull(sql`g.tls_us`)} as tls, ${unlessNull(sql`g.ttfb_us`)} as ttfb, ${unlessNull(sql`(${rest})`)} as rest,
+        ${unlessNull(sql`g.error`)} as errors, ${unlessNull(sql`g.cause`)} as causes,
+        ${unlessNull(sql`g.details_text`)} as details
+      from (
+        select r.*, r.details::text as details_text, (date_part('epoch', r.scheduled_at) * 1000)::bigint as slot,
+          (date_part('epoch', r."timestamp") * 1000)::bigint as at, row_number() over w as n,
+          (date_part('epoch', first_value(r.scheduled_at) over w) * 1000)::bigint as first_slot,
+          ${us(sql, sql`r.dns_ms`)} as dns_us, ${us(sql, sql`r.connect_ms`)} as connect_us,
+          ${us(sql, sql`r.tls_ms`)} as tls_us, ${us(sql, sql`r.ttfb_ms`)} as ttfb_us,
+          ${us(sql, sql`r.total_ms`)} as total_us
+        from (${rows}) r
+        window w as (partition by r.target_id, r.region order by r.scheduled_at)
+      ) g
+      group by g.target_id, g.region
+    ) p
+    cross join lateral (
+      select array_agg(distinct text) as texts from unnest(p.errors || p.causes || p.details) text
+      where text is not null
+    ) d`;
 }

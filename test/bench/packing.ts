@@ -1,0 +1,120 @@
+import { newId } from "@statusmesh/shared/ids";
+import { hash32 } from "@statusmesh/shared/schedule";
+import { dayMs, hourMs } from "@statusmesh/shared/time";
+import { keepPartitions } from "@statusmesh/control-plane/monitoring/results/keep-partitions";
+import { pack } from "@statusmesh/control-plane/monitoring/results/pack";
+import { rollUp } from "@statusmesh/control-plane/monitoring/results/rollup";
+import { jitterOf } from "@statusmesh/control-plane/monitoring/results/runs-queries";
+import { ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
+import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds/index";
+import { loadConfig } from "@statusmesh/control-plane/config/config";
+import { makeSystem } from "@statusmesh/control-plane/operator/open-system";
+import { silentLog } from "@statusmesh/control-plane/platform/log";
+import type { Sql } from "postgres";
+import { agentIn, castIn } from "../harness/cast.ts";
+import { cloneDatabase } from "../harness/database.ts";
+import { insertTargets } from "../harness/targets.ts";
+import { cpuSeconds, type Measured, rounded } from "./measure.ts";
+import { withTeardown } from "./scope.ts";
+
+const targets = 100;
+const region = "bench";
+/** Bytes on disk of a result of an ended day, hours and state changes included. */
+const maxBytes = 25;
+/** CPU of the packing of results and hours, as a share of the bare insert of the same rows. Measured 1.8. */
+const maxShare = 2.5;
+
+/**
+ * A day of results of 100 monitors with a check per minute: bytes of a result once the day is packed, with everything,
+ * and the CPU time of the packing.
+ */
+export async function run(): Promise<Measured> {
+  return await withTeardown(async (t) => {
+    const { pool, sql: other } = await cloneDatabase(t);
+    // One connection: its process does all the work.
+    const sql = pool(1);
+    await sql`set statement_timeout = 0`;
+    const first = Math.floor(Date.now() / dayMs) * dayMs - dayMs;
+    let now = first + hourMs;
+    const config = loadConfig({ env: {}, cwd: process.cwd(), endpointNames });
+    const packer = makeSystem(config, sql, { now: () => now }, silentLog);
+    const { olga } = await castIn(other);
+    await agentIn(other, region);
+    await ensurePartitions(sql, new Date(first), new Date(first + dayMs));
+    await keepPartitions(packer);
+    const ids = Array.from({ length: targets }, newId);
+    await insertTargets(other, { ids, orgId: olga.orgId, region, intervalSecs: 60, confirmations: 2 });
+    await makeDay(sql, ids, first);
+    const [made] = await sql<{ count: number; pid: number }[]>`
+      select count(*)::int as count, pg_backend_pid() as pid from results`;
+    const { count, pid } = made!;
+    const spent = async (work: () => Promise<unknown>): Promise<number> => {
+      const before = cpuSeconds(pid);
+      await work();
+      return ((cpuSeconds(pid) - before) * 1e6) / count;
+    };
+    await sql`create table bare (like results including all)`;
+    const insert = await spent(() => sql`insert into bare select * from results order by scheduled_at`);
+    await sql`insert into rollup_progress (next_hour) values (${new Date(first)})`;
+    now = first + dayMs + 4 * hourMs;
+    await rollUp(packer);
+    const own = process.cpuUsage();
+    const packing = await spent(() => pack(packer));
+    const { user, system: kernel } = process.cpuUsage(own);
+    const sizeOf = async (table: string) => {
+      const [row] = await sql<{ bytes: number; rows: number }[]>`
+        select pg_total_relation_size(${table}::regclass)::float8 as bytes,
+          (select count(*) from ${sql(table)})::int as rows`;
+      return row!;
+    };
+    const [results, hours, changes, bare] = await Promise.all(
+      ["results_packed", "hours_packed", "changes_packed", "bare"].map(sizeOf),
+    );
+    const bytes = (results!.bytes + hours!.bytes + changes!.bytes) / count;
+    const share = packing / insert;
+    return {
+      name: "packing",
+      value: rounded(bytes),
+      unit: "bytes per packed result",
+      limit: maxBytes,
+      ratio: rounded(Math.max(bytes / maxBytes, share / maxShare)),
+      bytesUnpacked: rounded(bare!.bytes / count),
+      bytesOfResults: rounded(results!.bytes / count),
+      bytesPerDayOfHours: rounded(hours!.bytes / hours!.rows),
+      bytesPerDayOfChanges: rounded(changes!.bytes / changes!.rows),
+      packingMicroseconds: rounded(packing + (user + kernel) / count),
+      insertMicroseconds: rounded(insert),
+      cpuShare: rounded(share),
+    };
+  });
+}
+
+/** Log-normal times with noise of their own in each phase, the jitter of the schedule, and 1 % failures. */
+async function makeDay(sql: Sql, ids: readonly string[], first: number): Promise<void> {
+  const jitter = jitterOf(sql, {
+    seed: sql`k.seed`,
+    slot: sql`s.slot`,
+    intervalMs: sql`60000`,
+    pct: sql`10`,
+    recheck: sql`false`,
+  });
+  const time = (middle: number, sigma: number) =>
+    sql`(round((${middle}::float8 * exp(random_normal() * ${sigma}::float8) * 1000)::numeric) / 1000)::float8`;
+  await sql`select setseed(0.5)`;
+  await sql`
+    insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status,
+      response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
+    select r.id, to_timestamp(r.slot / 1000.0), ${region}, to_timestamp((r.slot + r.jitter + r.lag) / 1000.0),
+      case when r.fails then 'down' else 'up' end, false, case when r.fails then 'status 503' end,
+      case when r.fails then 503 else 200 end, 5120, r.dns, r.connect, r.tls, r.ttfb,
+      r.dns + r.connect + r.tls + r.ttfb + r.rest
+    from (
+      select k.id, s.slot, ${jitter} as jitter, floor(random() * 4)::int as lag, random() < 0.01 as fails,
+        ${time(0.4, 0.3)} as dns, ${time(20, 0.05)} as connect, ${time(25, 0.1)} as tls, ${time(40, 0.4)} as ttfb,
+        ${time(0.5, 0.4)} as rest
+      from unnest(${ids as string[]}::uuid[], ${ids.map(hash32)}::bigint[]) as k (id, seed)
+      cross join lateral (
+        select ${first}::bigint + k.seed % 60000 + n * 60000 as slot from generate_series(0, 1439) n
+      ) s
+    ) r order by r.slot`;
+}
