@@ -260,7 +260,8 @@ function insertPacked(sql: Db, day: Day, jitterPct: number, rows: Fragment): Fra
           + case when g.skip then 4 else 0 end + case when g.recheck then 8 else 0 end)::smallint`)} as flags,
         ${unlessNull(sql`g.http_status`)} as http_statuses, ${unlessNull(sql`g.response_size`)} as sizes,
         ${unlessNull(sql`g.dns_us`)} as dns, ${unlessNull(sql`g.connect_us`)} as connect,
-        ${unlessNull(sql`g.tls_us`)} as tls, ${unlessNull(sql`g.ttfb_us`)} as ttfb, ${unlessNull(sql`(${rest})`)} as rest,
+        ${unlessNull(sql`g.tls_us`)} as tls, ${unlessNull(sql`g.ttfb_us`)} as ttfb,
+        ${unlessNull(sql`(${rest})`)} as rest,
         ${unlessNull(sql`g.error`)} as errors, ${unlessNull(sql`g.cause`)} as causes,
         ${unlessNull(sql`g.details_text`)} as details
       from (
