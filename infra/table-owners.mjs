@@ -200,6 +200,7 @@ export const folders = {
       "uptime as sort key": ["results_daily"],
       "whether an incident is on a status page": ["status_page_components"],
       "steps of the setup checklist": ["channels", "orgs", "status_pages"],
+      "monitors without an enabled channel": ["channels"],
     },
     writes: { "the state row has the lifetime of its target": ["target_states"] },
   },

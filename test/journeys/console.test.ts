@@ -242,7 +242,7 @@ t.test("the console", async (t) => {
 
     await page.getByRole("link", { name: "Checkout" }).click();
     t.match(await page.title(), /^Down: Checkout/);
-    await page.getByText("No channel is assigned to this monitor").waitFor();
+    await page.getByText("No enabled channel is assigned to this monitor").waitFor();
     t.same(await findings(page), []);
     await page.getByRole("button", { name: "Acknowledge" }).click();
     await page.getByText(/Acknowledged (now|\d+ s ago)/).waitFor();

@@ -3,7 +3,7 @@ import { normaliseText } from "@statusmesh/shared/text";
 import { hourMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
 import { readCause } from "../../platform/db/causes.ts";
-import { causeName, causeTitle, namesOf, shareOf } from "../../platform/html/causes.ts";
+import { causeName, causeTitle, namesOf, shareOf, withRegionName } from "../../platform/html/causes.ts";
 import { numbered } from "../../platform/html/format.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { readTimeRange, type TimeRange } from "../../platform/html/time-range.ts";
@@ -72,7 +72,8 @@ async function listOf(ctx: Ctx, asked: ListQuery, stripsOf: StripsOf) {
     limit: pageSize,
     offset,
   };
-  const [list, open, monitors] = await Promise.all([
+  const [region, list, open, monitors] = await Promise.all([
+    service.regionNamer(ctx),
     cause === ""
       ? service.listIncidentLines(ctx, page)
       : { ...(await service.listIncidents(ctx, { ...page, cause })), causes: [] },
@@ -92,14 +93,17 @@ async function listOf(ctx: Ctx, asked: ListQuery, stripsOf: StripsOf) {
   const items = list.items.map((one) => ({ ...one, changes: flaps.get(one.target_id) ?? 0 }));
   return {
     list: { ...list, items },
-    causes: list.causes.map((one) => ({
-      ...one,
-      lead: causeTitle(one),
-      share: shareOf(one, "incident"),
-      detail: namesOf(one.names, one.count),
-      strip: strips.get(one.exampleId)?.strip ?? [],
-    })),
+    causes: list.causes
+      .map((line) => withRegionName(line, region))
+      .map((one) => ({
+        ...one,
+        lead: causeTitle(one),
+        share: shareOf(one, "incident"),
+        detail: namesOf(one.names, one.count),
+        strip: strips.get(one.exampleId)?.strip ?? [],
+      })),
     open,
+    region,
     monitors,
     causeName: cause === "" ? "" : causeName(readCause(cause)!),
   };
@@ -134,7 +138,8 @@ export const incidentsPages = (stripsOf: StripsOf) => [
     async handle({ ctx, params }) {
       const id = params["id"]!;
       const incident = await service.getIncident(ctx, id);
-      const [explained, events, snapshots, outages] = await Promise.all([
+      const [region, explained, events, snapshots, outages] = await Promise.all([
+        service.regionNamer(ctx),
         service.explainIncident(ctx, id),
         service.listEvents(ctx, id, { limit: maxEvents, offset: 0 }),
         service.listSnapshots(ctx, id),
@@ -142,7 +147,7 @@ export const incidentsPages = (stripsOf: StripsOf) => [
       ]);
       const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
       const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
-      const timeline = timelineOf(events.items, deliveries.items);
+      const timeline = timelineOf(events.items, deliveries.items, region);
       const changes = (await flapping(ctx, [incident.target_id])).get(incident.target_id) ?? 0;
       const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
       return {
@@ -150,7 +155,7 @@ export const incidentsPages = (stripsOf: StripsOf) => [
         fragment: "incidents/show-live",
         data: {
           title,
-          region: await service.regionNamer(ctx),
+          region,
           incident,
           changes,
           votes,

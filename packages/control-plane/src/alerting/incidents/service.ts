@@ -20,7 +20,7 @@ export { incidentsCsv } from "./export.ts";
 export { listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
-export { listOutages, type Outage, outageSecs, outageState } from "./outages.ts";
+export { flapping, listOutages, type Outage, outageSecs, outageState } from "./outages.ts";
 export {
   acknowledgeWithUpdate,
   incidentMetrics,

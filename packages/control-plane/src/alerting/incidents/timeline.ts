@@ -1,5 +1,6 @@
 import type { IncidentEvent } from "./event-schema.ts";
 import type { Delivery } from "./schema.ts";
+import { list } from "../../platform/html/format.ts";
 
 /** One line of the timeline of the console. */
 export interface TimelineEntry {
@@ -18,7 +19,7 @@ type Words = Pick<TimelineEntry, "tone" | "title" | "text">;
 type Detail = Readonly<Record<string, unknown>>;
 
 const textOf = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
-const listOf = (value: unknown): string => (Array.isArray(value) ? value.join(", ") : "");
+const textsOf = (value: unknown): string[] => (Array.isArray(value) ? value.map(String) : []);
 
 const closings: Readonly<Record<string, string>> = {
   engine: "Closed by passing checks",
@@ -34,11 +35,15 @@ const phases: Readonly<Record<string, string>> = {
   postmortem: "Post-mortem",
 };
 
-const outage = (title: string, detail: Detail): Words => ({
-  tone: detail["severity"] === "minor" ? "degraded" : "down",
-  title: listOf(detail["regions_down"]) === "" ? title : `${title} in ${listOf(detail["regions_down"])}`,
-  text: textOf(detail["error"]),
-});
+/** `detail` has the names of regions. */
+function outage(title: string, detail: Detail): Words {
+  const regions = textsOf(detail["regions_down"]);
+  return {
+    tone: detail["severity"] === "minor" ? "degraded" : "down",
+    title: regions.length === 0 ? title : `${title} in ${list(regions)}`,
+    text: textOf(detail["error"]),
+  };
+}
 
 const plain = (title: string, text: string | null = null): Words => ({ tone: "unknown", title, text });
 
@@ -76,12 +81,16 @@ const reasons: Readonly<Record<Delivery["reason"], string>> = {
 const states = { delivered: "delivered", dead: "failed", pending: "pending" } as const;
 
 /** Events and deliveries as one list, newest first. Deliveries of one notice are one entry. */
-export function timelineOf(events: readonly IncidentEvent[], deliveries: readonly Delivery[]): TimelineEntry[] {
+export function timelineOf(
+  events: readonly IncidentEvent[],
+  deliveries: readonly Delivery[],
+  regionName: (id: string) => string,
+): TimelineEntry[] {
   const entries: TimelineEntry[] = events.map(({ at, kind, actor, detail }) => ({
     at,
     internal: kind === "noted",
     by: actor.type === "engine" ? null : (actor.name ?? "a deleted user"),
-    ...words[kind](detail),
+    ...words[kind]({ ...detail, regions_down: textsOf((detail as Detail)["regions_down"]).map(regionName) }),
   }));
   const notices = new Map<string, { at: string; reason: Delivery["reason"]; sent: string[] }>();
   for (const { created_at, reason, channel_name, state } of deliveries) {

@@ -15,6 +15,8 @@ export interface TargetFilter {
   lacksPrefix: string | null;
   /** None of these targets. */
   except: readonly string[];
+  /** Whether an enabled channel is notified of its incidents. */
+  notified: boolean | null;
 }
 
 export const everything: TargetFilter = {
@@ -26,6 +28,7 @@ export const everything: TargetFilter = {
   cause: null,
   lacksPrefix: null,
   except: [],
+  notified: null,
 };
 
 /** The filter of an input. Search text and tag in NFC, as names and tags are stored. */
@@ -52,6 +55,10 @@ export const likeText = (text: string): string => text.replaceAll(/[\\%_]/g, "\\
 export const isProbed = (sql: Db) => sql`
   (not exists (select from regions where not enabled) or exists (
     select from target_regions p join regions g on g.id = p.region_id and g.enabled where p.target_id = t.id))`;
+
+/** Whether the target has an enabled channel. */
+export const isNotified = (sql: Db) => sql`
+  exists (select from target_alerts a join channels c on c.id = a.channel_id and c.enabled where a.target_id = t.id)`;
 
 /** Status of a monitor at `now`: unknown when its votes are stale, and when it has no enabled region. */
 export const statusAt = (sql: Db, now: Date) => sql`
@@ -101,6 +108,7 @@ export const matching = (sql: Db, orgId: string, now: Date, filter: TargetFilter
       : sql`and t.id in (with ${monitorCauses(sql, orgId, now)}
           select id from caused where kind = ${filter.cause.kind} and value = ${filter.cause.value})`
   }
+  ${filter.notified === null ? sql`` : sql`and ${isNotified(sql)} = ${filter.notified}`}
   ${
     filter.lacksPrefix === null
       ? sql``

@@ -24,9 +24,9 @@ const titles = { test: "Test", now: "Checked now" } as const;
 
 /**
  * A run made in the console as its pages show it: state, answer and phases, in the words of every other page.
- * `result` is the JSON of the result. Throws INVALID_BODY for any other text.
+ * `result` is the JSON of the result, `regionName` the name of a region. Throws INVALID_BODY for any other text.
  */
-export function findingOf(query: Readonly<Record<string, string>>) {
+export function findingOf(query: Readonly<Record<string, string>>, regionName: (id: string) => string) {
   const result = validate(ShownResult, parsed(query["result"] ?? ""), "/result");
   const { status, total_ms: total = null, region = null, error = null, http_status: code = null } = result;
   return {
@@ -34,7 +34,7 @@ export function findingOf(query: Readonly<Record<string, string>>) {
     status,
     answer: [code, error === null ? null : errorInWords(error)].filter((part) => part !== null).join(" "),
     total,
-    region,
+    region: region === null ? null : regionName(region),
     phases: phasesIn(result),
   };
 }

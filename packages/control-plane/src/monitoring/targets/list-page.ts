@@ -4,11 +4,12 @@ import { dayMs } from "@statusmesh/shared/time";
 import { silentRegions } from "../agents/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { causeKey, readCause } from "../../platform/db/causes.ts";
-import { causeName, causeTitle, namesOf, shareOf } from "../../platform/html/causes.ts";
+import { causeName, causeTitle, namesOf, shareOf, withRegionName } from "../../platform/html/causes.ts";
 import { numbered } from "../../platform/html/format.ts";
 import { type PageCall, wholeNumber } from "../../platform/html/pages.ts";
 import { stateWords } from "../../platform/html/states.ts";
 import { setupSteps } from "./setup.ts";
+import { flapping, regionNamer } from "../../alerting/incidents/service.ts";
 import { activeWindows } from "../../alerting/maintenance/service.ts";
 import { dayHistory, daySliceSecs } from "../results/service.ts";
 import { monitorOrders, monitorSorts } from "./list-schema.ts";
@@ -46,6 +47,8 @@ function readQuery(query: Query) {
     kind: isCheckType(query["kind"]) ? query["kind"] : "",
     state: shownStates.find((known) => known === query["state"]) ?? ("" as const),
     cause: cause === null ? "" : causeKey(cause),
+    /** `none`: only monitors without an enabled channel. */
+    channels: query["channels"] === "none" ? ("none" as const) : ("" as const),
     sort: monitorSorts.find((known) => known === query["sort"]) ?? ("" as const),
     order: monitorOrders.find((known) => known === query["order"]) ?? ("" as const),
     group,
@@ -69,6 +72,7 @@ async function linesOf(ctx: Ctx, asked: ListQuery) {
     ...(cause === null ? {} : { cause }),
     ...(sort === "" ? {} : { sort }),
     ...(order === "" ? {} : { order }),
+    ...(asked.channels === "" ? {} : { notified: false }),
     ...(asked.in === untagged ? { lacksPrefix: asked.group } : {}),
     grouped: q === "" && cause === null && (sort === "" || sort === "state") && order === "",
     pins: !isNarrowed(asked) && sort === "" && order === "" && offset === 0,
@@ -105,7 +109,7 @@ function sectionsOf<C extends { acknowledged: boolean }, R extends MonitorRow & 
 }
 
 const isNarrowed = (asked: ListQuery): boolean =>
-  [asked.q, asked.tag, asked.kind, asked.state, asked.cause, asked.in].some((value) => value !== "");
+  [asked.q, asked.tag, asked.kind, asked.state, asked.cause, asked.channels, asked.in].some((value) => value !== "");
 
 /** A line of monitors with a common cause, in words. */
 const shownCause = (cause: MonitorCause) => ({
@@ -116,7 +120,7 @@ const shownCause = (cause: MonitorCause) => ({
 });
 
 /** Filters in words, for the sentence of an empty list. */
-function filtersInWords({ q, tag, kind, state, cause, group, in: open }: ListQuery): string[] {
+function filtersInWords({ q, tag, kind, state, cause, channels, group, in: open }: ListQuery): string[] {
   const known = readCause(cause);
   return [
     ...(q === "" ? [] : [`search "${q}"`]),
@@ -124,6 +128,7 @@ function filtersInWords({ q, tag, kind, state, cause, group, in: open }: ListQue
     ...(tag === "" ? [] : [`tag ${tag}`]),
     ...(kind === "" || !isCheckType(kind) ? [] : [`type ${checkKinds[kind].label}`]),
     ...(known === null ? [] : [`failing together: ${causeName(known)}`]),
+    ...(channels === "" ? [] : ["no notifications"]),
     ...(open === "" ? [] : [open === untagged ? `no tag ${group}/…` : `tag ${open}`]),
   ];
 }
@@ -132,7 +137,8 @@ function filtersInWords({ q, tag, kind, state, cause, group, in: open }: ListQue
 function apiAddress(asked: ListQuery): string {
   if (asked.in === untagged) return "";
   const { q, kind, state, cause } = asked;
-  const params = Object.entries({ q, kind, state, cause, tag: asked.in === "" ? asked.tag : asked.in });
+  const notified = asked.channels === "" ? "" : "false";
+  const params = Object.entries({ q, kind, state, cause, notified, tag: asked.in === "" ? asked.tag : asked.in });
   return `/api/v1/targets?${new URLSearchParams(params.filter(([, value]) => value !== "")).toString()}`;
 }
 
@@ -151,7 +157,8 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   const asked = readQuery(query);
   const grouping = asked.group !== "" && asked.in === "";
   const plain = !isNarrowed(asked) && !grouping && asked.sort === "" && asked.order === "" && asked.offset === 0;
-  const [list, overviewOfAll, tags, groups, silent, setup, maintenance] = await Promise.all([
+  const [region, list, overviewOfAll, tags, groups, silent, setup, maintenance] = await Promise.all([
+    regionNamer(ctx),
     linesOf(ctx, asked),
     plain ? null : monitorsOverview(ctx),
     listTags(ctx, { limit: 1000, offset: 0 }),
@@ -164,14 +171,19 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   const all = overviewOfAll ?? list;
   const now = ctx.clock.now();
   const rows = grouping ? [] : [...list.pinned, ...list.items];
-  const lines = grouping ? [] : list.causes;
-  const [history, throttled] = await Promise.all([
+  const lines = grouping ? [] : list.causes.map((line) => withRegionName(line, region));
+  const [history, flaps, throttled] = await Promise.all([
     dayHistory(ctx, [...rows.map((row) => row.target.id), ...lines.map(({ exampleId }) => exampleId)]),
+    flapping(
+      ctx,
+      rows.map((row) => row.target.id),
+    ),
     throttledOf(ctx, rows),
   ]);
   const shownRows = rows.map((row) => ({
     ...row,
     ...shown(row, now, throttled(row)),
+    changes: flaps.get(row.target.id) ?? 0,
     history: history.get(row.target.id) ?? null,
     daysLeft: row.expires_at === null ? null : Math.floor((row.expires_at.getTime() - now) / dayMs),
   }));
@@ -188,6 +200,7 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
       sections: sectionsOf(causes, shownRows, new Set(list.pinned.map((row) => row.target.id)), asked),
       list: { total: list.lines, limit: list.limit, offset: list.offset },
       matching: list.total,
+      withoutChannel: list.silent,
       allTargets: apiAddress(asked),
       grouping,
       groups: groups.slice(0, mostGroups),
@@ -195,7 +208,7 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
       prefixes: [...new Set([...(asked.group === "" ? [] : [asked.group]), ...prefixesOf(tags.items)])],
       states: shownStates.map((name) => ({ name, word: stateWords[name], count: list.counts[name] })),
       ...chipsOf(asked.tag, tags),
-      overview: overview(all),
+      overview: overview({ ...all, causes: all.causes.map((line) => withRegionName(line, region)) }),
       title: numbered("Monitors", all.counts.down + all.counts.error),
       everything: shownStates.reduce((sum, name) => sum + all.counts[name], 0),
       lastCheck: all.last_check_at,

@@ -3,7 +3,15 @@ import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
 import { minuteMs } from "@statusmesh/shared/time";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { groupedMonitors } from "./cause-queries.ts";
-import { isProbed, matching, monitorTables, stateAt, statusAt, type TargetFilter } from "./filter-queries.ts";
+import {
+  isNotified,
+  isProbed,
+  matching,
+  monitorTables,
+  stateAt,
+  statusAt,
+  type TargetFilter,
+} from "./filter-queries.ts";
 import type { MonitorOrder, MonitorSort } from "./list-schema.ts";
 import { columns, type TargetRow } from "./queries.ts";
 import type { MonitorStatus } from "./schema.ts";
@@ -170,6 +178,8 @@ export interface MonitorDbRow extends TargetRow {
   status: MonitorStatus;
   /** False while none of its regions is enabled. */
   probed: boolean;
+  /** Whether it has an enabled channel. */
+  notified: boolean;
   status_since: Date | null;
   last_result_at: Date | null;
   last_error: string | null;
@@ -186,7 +196,8 @@ export interface MonitorDbRow extends TargetRow {
 }
 
 const monitorColumns = (sql: Db, now: Date) => sql`
-  ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed, s.status_since, s.last_result_at,
+  ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed, ${isNotified(sql)} as notified,
+  s.status_since, s.last_result_at,
   s.last_error, s.details, s.expires_at, i.id as incident_id, i.outage_since, i.acknowledged_at,
   i.severity as incident_severity, i.error_sample as incident_error, i.regions_down as incident_regions_down,
   i.regions_up as incident_regions_up`;

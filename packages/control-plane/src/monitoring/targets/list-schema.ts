@@ -56,6 +56,9 @@ export const TargetQuery = Type.Object(
     state: Type.Optional(
       Type.Enum([...monitorStates], { description: "Only targets in this state", examples: ["down"] }),
     ),
+    notified: Type.Optional(
+      Type.Boolean({ description: "Only targets with, or without, an enabled channel", examples: [false] }),
+    ),
     kind: Type.Optional(Type.Enum([...checkTypes], { description: "Only checks of this type", examples: ["http"] })),
     cause: Type.Optional(
       SearchText({

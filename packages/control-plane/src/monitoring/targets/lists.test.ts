@@ -6,6 +6,7 @@ import { hour, minute, noon } from "../../testing/clock.ts";
 import { addIncident, addResults, setStatus } from "../../testing/scene.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { bulkIncidentAction, listIncidentLines, listIncidents, openCounts } from "../../alerting/incidents/service.ts";
+import { createChannel, updateChannel } from "../../alerting/channels/service.ts";
 import { readBeats } from "../results/service.ts";
 import { serve } from "../../testing/app.ts";
 import { expirationRoutes } from "./expiring-api.ts";
@@ -31,6 +32,31 @@ async function failing(ctx: Ctx, name: string, host: string, minutes: number, mo
   await addIncident(ctx, id, { started: noon - minutes * minute });
   return id;
 }
+
+t.test("a monitor without an enabled channel is not notified, and lists find it", async (t) => {
+  const ctx = await newOrg(system);
+  const channel = async (name: string) =>
+    (await createChannel(ctx, { name, config: { type: "webhook", url: `https://${name}.example.org/`, headers: {} } }))
+      .id;
+  const [on, off] = [await channel("on"), await channel("off")];
+  await create(ctx, "told", "a.example.org", { alerts: [{ channel_id: off }, { channel_id: on }] });
+  await create(ctx, "silenced", "b.example.org", { alerts: [{ channel_id: off }] });
+  await create(ctx, "forgotten", "c.example.org", { alerts: [] });
+  await updateChannel(ctx, off, { enabled: false });
+  const list = await listMonitors(ctx, { ...page, sort: "name" });
+  t.strictSame(
+    list.items.map(({ target, notified }) => [target.name, notified]),
+    [
+      ["forgotten", false],
+      ["silenced", false],
+      ["told", true],
+    ],
+  );
+  t.equal(list.silent, 2);
+  t.strictSame(await listed(ctx, { notified: "false", sort: "name" }), ["forgotten", "silenced"]);
+  t.strictSame(await listed(ctx, { notified: "true" }), ["told"]);
+  t.match(await listMonitors(ctx, { ...page, notified: false, grouped: true }), { total: 2, silent: 2 });
+});
 
 t.test("what expires: by date, with the limits of each check, and the certificates of HTTP checks", async (t) => {
   const ctx = await newOrg(system);

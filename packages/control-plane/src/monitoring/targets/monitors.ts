@@ -21,7 +21,7 @@ export interface MonitorRow {
   target: Target;
   status: MonitorStatus;
   paused: boolean;
-  /** Whether it has a channel: nobody is told of its incidents otherwise. */
+  /** Whether it has an enabled channel: nobody is told of its incidents otherwise. */
   notified: boolean;
   /** False while none of its regions is enabled: nothing checks it, and it reads as unknown. */
   probed: boolean;
@@ -48,7 +48,7 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
     target: present(row),
     status: row.status,
     paused: !row.enabled,
-    notified: row.channel_ids.length > 0,
+    notified: row.notified,
     probed: row.probed,
     status_since: row.status_since,
     last_result_at: row.last_result_at,
@@ -119,6 +119,8 @@ export interface MonitorList extends Page<MonitorRow> {
   lines: number;
   /** Of all that match, whatever `state` says. */
   counts: Record<MonitorState, number>;
+  /** Those of them that no enabled channel is notified of. */
+  silent: number;
   last_check_at: Date | null;
 }
 
@@ -136,6 +138,7 @@ export interface MonitorsInput {
   cause?: Cause;
   /** Only monitors without a tag below this prefix. */
   lacksPrefix?: string;
+  notified?: boolean;
   sort?: MonitorSort;
   order?: MonitorOrder;
   /** True: failing monitors that share a cause are one line, and acknowledged failures stand behind the others. */
@@ -154,10 +157,11 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
   const filter = filterOf(narrowing);
   const { sql, orgId } = ctx;
   // The first row carries the totals, so it is read on every page.
-  const [first, tallies, except] = await Promise.all([
+  const [first, tallies, except, silent] = await Promise.all([
     grouped ? selectMonitorCauses(sql, orgId, now, filter, { limit: Math.max(limit, 1), offset: 0 }) : [],
     queries.countMonitors(sql, orgId, now, { ...filter, state: null }),
     pins ? pinnedTargets(ctx) : [],
+    queries.countTargets(sql, orgId, now, { ...filter, state: null, notified: false }),
   ]);
   const { causes: causeCount = 0, monitors: inCauses = 0 } = first[0] ?? {};
   const causes =
@@ -199,6 +203,7 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
     limit,
     offset,
     counts,
+    silent,
     last_check_at: lastCheckOf(tallies),
   };
 }

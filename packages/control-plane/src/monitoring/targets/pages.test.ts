@@ -184,7 +184,7 @@ t.test("a run that was made in the console reads as every other", async (t) => {
   const document = JSON.stringify({ not_after: "2026-11-30T00:00:00Z", days_remaining: 5, subject_common_name: "x.y" });
   t.match(
     words(await shown({ status: "down", error: document, total_ms: 41.2, region: "eu" })),
-    /^ ?Test: Down certificate of x\.y expires in 5 days, on 2026-11-30 41 ms from eu/,
+    /^ ?Test: Down certificate of x\.y expires in 5 days, on 2026-11-30 41 ms from Europe/,
   );
   const up = await shown({ status: "up", http_status: 200, total_ms: 30, connect_ms: 10, ttfb_ms: 15 }, "now");
   t.match(words(up), /Checked now: Up 200 30 ms .*Connect 10 ms First byte 15 ms Body 5 ms/);

@@ -7,7 +7,13 @@ import type { StateName } from "../../platform/html/states.ts";
 import { page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
 import { targetWindow } from "../../alerting/maintenance/service.ts";
 import { listDeliveries } from "../../alerting/deliveries/service.ts";
-import { explainIncident, getIncident, listIncidents, listOutages } from "../../alerting/incidents/service.ts";
+import {
+  explainIncident,
+  getIncident,
+  listIncidents,
+  listOutages,
+  regionNamer,
+} from "../../alerting/incidents/service.ts";
 import {
   beatKinds,
   latencyByRegion,
@@ -201,10 +207,10 @@ export const targetsPages = [
     // The console asks for it after a test or a check, so that their words are those of every page.
     path: "/monitors/finding",
     auth: "tenant",
-    handle: async ({ query, http }) =>
+    handle: async ({ ctx, query, http }) =>
       http.get("sec-fetch-dest") === "document"
         ? { redirect: "/monitors" }
-        : { view: "targets/finding", data: findingOf(query) },
+        : { view: "targets/finding", data: findingOf(query, await regionNamer(ctx)) },
   }),
   page({ path: "/monitors/new", auth: "tenant", handle: newMonitor }),
   page({

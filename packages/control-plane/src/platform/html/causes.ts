@@ -13,6 +13,10 @@ export const causeName = ({ kind, value }: Cause): string =>
       ? capital(errorInWords(value))
       : `${kind === "tag" ? "Tag" : "Region"} ${value}`;
 
+/** The same line with a region by name. */
+export const withRegionName = <L extends { cause: Cause }>(line: L, nameOf: (id: string) => string): L =>
+  line.cause.kind === "region" ? { ...line, cause: { ...line.cause, value: nameOf(line.cause.value) } } : line;
+
 const capital = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 
 /**
