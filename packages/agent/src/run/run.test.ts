@@ -201,7 +201,7 @@ t.test("failures of the agent are no evidence", async (t) => {
   });
   t.match(await outcomeOf(runner.run("org", { ...httpCheck("gopher://old.example.org/") })), {
     skip: false,
-    measurement: { status: "error", error: 'The scheme "gopher" cannot be checked. Use http or https.' },
+    measurement: { status: "error", error: 'Start with http:// or https://. The scheme "gopher" cannot be checked.' },
   });
 
   const { port } = await tcpServer(t, () => undefined);

@@ -50,9 +50,13 @@ export const headerPointer = (name: string): string => `/headers/${pointerSegmen
  */
 export function schemeRule(scheme: string | undefined): void {
   if (scheme !== undefined && scheme !== "http" && scheme !== "https")
-    throw new AppError("INVALID_URL_SCHEME", `The scheme "${scheme}" cannot be checked. Use http or https.`, {
-      field: "/url",
-    });
+    throw new AppError(
+      "INVALID_URL_SCHEME",
+      `Start with http:// or https://. The scheme "${scheme}" cannot be checked.`,
+      {
+        field: "/url",
+      },
+    );
 }
 
 /** Throws an AppError for an invalid URL of a check. */

@@ -68,7 +68,7 @@ export async function authenticateTenant(system: System, http: Context): Promise
   const cookie = http.cookies.get(sessionCookieName(system.config));
   if (cookie === undefined) throw unauthenticated("Sign in, or send a token as Authorization: Bearer sm_live_….");
   const found = await findSession(system, cookie, request);
-  if ("refused" in found) throw refusalOf(found.refused, notOfThisUser, "The session has ended. Sign in again.");
+  if ("refused" in found) throw refusalOf(found.refused, notOfThisUser, "Your session has ended. Sign in again.");
   refuseForeignOrigin(http);
   // A page that is older than the last switch learns from it where its links lead.
   if (org !== "" && found.sessionOrgId !== undefined) http.set("X-Sm-Session-Org", found.sessionOrgId);

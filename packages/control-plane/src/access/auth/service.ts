@@ -57,7 +57,7 @@ export async function sweepSignIn({ sql, clock }: System): Promise<void> {
 /** The caller: user, organisation, role and scopes. */
 export async function me(ctx: Ctx): Promise<Me> {
   const row = await queries.selectMe(ctx.sql, ctx.userId, ctx.orgId);
-  if (row === null) throw new AppError("UNAUTHENTICATED", "The session has ended. Sign in again.");
+  if (row === null) throw new AppError("UNAUTHENTICATED", "Your session has ended. Sign in again.");
   return {
     user: { id: row.user_id, email: row.email, name: row.name },
     org: ctx.unnamedOrg ? null : { id: row.org_id, name: row.org_name, slug: row.org_slug, plan: row.plan_id },
@@ -175,7 +175,7 @@ async function makeOwnerToken(
 /** Email of a user. Throws UNAUTHENTICATED when the user no longer exists. */
 export async function userOf(system: System, userId: string): Promise<{ email: string }> {
   const email = await queries.selectEmail(system.sql, userId);
-  if (email === null) throw new AppError("UNAUTHENTICATED", "The session has ended. Sign in again.");
+  if (email === null) throw new AppError("UNAUTHENTICATED", "Your session has ended. Sign in again.");
   return { email };
 }
 

@@ -13,9 +13,11 @@ export interface TimelineEntry {
   /** Name of the person or the program; null for StatusMesh itself. */
   by: string | null;
   text: string | null;
+  /** True for a text with Markdown. */
+  isMarkdown: boolean;
 }
 
-type Words = Pick<TimelineEntry, "tone" | "title" | "text">;
+type Words = Pick<TimelineEntry, "tone" | "title" | "text"> & { isMarkdown?: boolean };
 type Detail = Readonly<Record<string, unknown>>;
 
 const textOf = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
@@ -60,7 +62,7 @@ const words: Readonly<Record<IncidentEvent["kind"], (detail: Detail) => Words>> 
   updated: (detail) =>
     textOf(detail["phase"]) === null
       ? plain("Public text changed", textOf(detail["public_title"]))
-      : plain(`Public update: ${phases[String(detail["phase"])]}`, textOf(detail["message"])),
+      : { ...plain(`Public update: ${phases[String(detail["phase"])]}`, textOf(detail["message"])), isMarkdown: true },
   severity_changed: ({ after, pinned }) =>
     plain(pinned === true ? `Severity set to ${String(after)}` : `Severity follows checks again: ${String(after)}`),
   maintenance_started: ({ title }) => ({
@@ -89,6 +91,7 @@ export function timelineOf(
   const entries: TimelineEntry[] = events.map(({ at, kind, actor, detail }) => ({
     at,
     internal: kind === "noted",
+    isMarkdown: false,
     by: actor.type === "engine" ? null : (actor.name ?? "a deleted user"),
     ...words[kind]({ ...detail, regions_down: textsOf((detail as Detail)["regions_down"]).map(regionName) }),
   }));
@@ -103,6 +106,7 @@ export function timelineOf(
     entries.push({
       at,
       internal: false,
+      isMarkdown: false,
       by: null,
       ...plain(`Notification of the ${reasons[reason]}`, sent.join(" · ")),
     });

@@ -37,7 +37,10 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   INVALID_TAG: { field: "/tags/1" },
   INVALID_CUSTOM_DOMAIN: { field: "/custom_domain" },
   INVALID_TIME_ZONE: { field: "/branding/timezone" },
-  INVALID_URL_SCHEME: { message: 'The scheme "ftp" cannot be checked. Use http or https.', field: "/check/url" },
+  INVALID_URL_SCHEME: {
+    message: 'Start with http:// or https://. The scheme "ftp" cannot be checked.',
+    field: "/check/url",
+  },
   INVALID_URL_FORMAT: {
     message: '"shop" is not a URL. Write it with scheme and host, for example https://example.org/health.',
     field: "/check/url",

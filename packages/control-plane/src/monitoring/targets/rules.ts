@@ -7,10 +7,11 @@ import { mask } from "@statusmesh/shared/secrets";
 import { validate } from "@statusmesh/shared/validate";
 import { refuseAbusiveUrl, refuseDeniedHost } from "../../access/abuse/service.ts";
 import type { System } from "../../platform/context.ts";
+import { plural } from "../../platform/html/format.ts";
 import { iso } from "../../platform/http/wire.ts";
 import { type Plan, PlanRefusal } from "../../access/plans/service.ts";
 import type { TargetRow } from "./queries.ts";
-import { Check, type RegionPolicy, type Target } from "./schema.ts";
+import { Check, maxIntervalDays, type RegionPolicy, type Target } from "./schema.ts";
 
 /*
  * Rules of every write of a target: create, bulk create, edit. No rule queries the database:
@@ -167,11 +168,24 @@ export function addedTags(tags: readonly string[], added: readonly string[]): st
   return all;
 }
 
+/** `10 seconds`, `1 minute`, `1 day`: a whole number of the largest unit. */
+function spelled(secs: number): string {
+  const [unit, length] = (
+    [
+      ["day", 86_400],
+      ["hour", 3600],
+      ["minute", 60],
+    ] as const
+  ).find(([, of]) => secs % of === 0) ?? ["second", 1];
+  return plural(secs / length, unit);
+}
+
+/** Throws MIN_CHECK_INTERVAL where the kind or the plan allows longer intervals only. */
 export function intervalRule(plan: Plan, spec: CheckSpec, interval: number): void {
   const ofKind = kindOf(spec).minIntervalSecs;
   const floor = Math.max(plan.min_check_interval_secs, ofKind);
   if (interval >= floor) return;
-  const message = `The shortest interval for this kind of check on the plan ${plan.id} is ${floor} seconds.`;
+  const message = `Choose an interval of ${spelled(floor)} to ${maxIntervalDays} days.`;
   const extras = { field: "/interval", details: { interval, minimum: floor, plan: plan.id } };
   // A value below the minimum of the kind is refused by every plan.
   if (interval < ofKind) throw new AppError("MIN_CHECK_INTERVAL", message, extras);

@@ -5,6 +5,9 @@ import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
 import { Id, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
 
+/** Longest time between two checks of a target. */
+export const maxIntervalDays = 31;
+
 /** Any check; `type` is the discriminator. */
 export const Check = Type.Unsafe<CheckSpec>(
   Type.Union(
@@ -93,9 +96,9 @@ export const fields = {
     form: { placeholder: "Checkout API" },
   }),
   interval: Type.Integer({
-    expects: "Enter whole seconds",
+    expects: "Enter whole seconds, at most 31 days",
     minimum: 1,
-    maximum: 2_678_400,
+    maximum: maxIntervalDays * 86_400,
     errorCode: "INVALID_INTERVAL",
     description: "Check interval in seconds; the minimum depends on plan and kind",
     examples: [60],

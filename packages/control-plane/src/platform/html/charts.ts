@@ -248,7 +248,8 @@ function timeAxis(range: { from: number; to: number; live?: boolean }): Markup[]
     const text = isNow ? "now" : long ? day(t).replace(/ \d{4}$/, "") : clock(t, t.getTime());
     const live = isNow ? "" : html` data-at="${t.toISOString()}" data-as="${long ? "date" : "hour"}"`;
     const place = html`x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}"`;
-    return html`<text ${place}${live}><title>${absolute(t)}</title>${text}</text>`;
+    const between = share === 0.25 || share === 0.75 ? html` class="between"` : "";
+    return html`<text ${place}${live}${between}><title>${absolute(t)}</title>${text}</text>`;
   });
 }
 

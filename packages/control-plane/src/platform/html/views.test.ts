@@ -19,6 +19,7 @@ import {
   linePath,
   shareBar,
   sparkline,
+  beatsLabel,
   strip,
   stateBar,
   stripLabel,
@@ -125,6 +126,7 @@ t.test("strips", async (t) => {
   t.match(drawing, /<path class="c-up".*<path class="c-down".*<path class="c-none"/);
   t.match(drawing, 'aria-label="A &amp; B"');
   t.match(strip([], "x").html, 'viewBox="0 0 1 20"');
+  t.equal(beatsLabel(["up", "none", "up", "down"]), "1 down, 2 up, 1 without data");
   t.equal(stripLabel(["up", "up"], 43_200), "Last 24 hours: up");
   t.equal(stripLabel(["none", "none"], 43_200), "Last 24 hours: no data");
   t.equal(

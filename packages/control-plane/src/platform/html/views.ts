@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Eta } from "eta";
 import { errorInWords } from "@statusmesh/shared/checks";
+import { markdownHtml } from "./markdown.ts";
 import type { Assets } from "./assets.ts";
 import * as charts from "./charts.ts";
 import { field } from "./fields.ts";
@@ -73,6 +74,7 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   /** The imports of `console.js`, so that a page requests all of them at once. */
   modules: assets.modules("console.js"),
   icon: (name: string) => (isIcon(name) ? icon(name) : new Markup("")),
+  markdown: markdownHtml,
   mark,
   tag,
   markInDots,

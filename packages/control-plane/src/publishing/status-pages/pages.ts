@@ -54,6 +54,8 @@ export const statusPagesPages = [
             limit: most,
             offset: 0,
             except: components.items.map((component) => component.target_id),
+            // As the list of monitors, so that selecting all adds them in its order.
+            sort: "name",
             ...(q === "" ? {} : { q }),
             ...(tag === "" ? {} : { tag }),
           })
@@ -71,6 +73,11 @@ export const statusPagesPages = [
               pageId: id,
               owner,
               edited: owner && query["edit"] === one.target_id,
+              // Null draws no heading: the group of the monitor above, or none at the top.
+              heading:
+                one.public_group === (components.items[at - 1]?.public_group ?? null)
+                  ? null
+                  : (one.public_group ?? "No group"),
               first: at === 0,
               last: at === last,
             })),
