@@ -139,9 +139,23 @@ t.test("many monitors", async (t) => {
     await page.waitForURL(/group=team/);
     t.strictSame(await page.locator("tbody .name").allTextContents(), ["team/core", "team/web", "No tag team/…"]);
     await looksRight(t, page, "groups");
-    await page.getByRole("link", { name: "team/web", exact: true }).click();
+    await page.getByRole("table").getByRole("link", { name: "team/web", exact: true }).click();
     await page.waitForURL(/in=team%2Fweb/);
     t.strictSame(await names(page), ["alpha", "beta"]);
+  });
+
+  await t.test("monitors that nobody is notified of are a chip; the wall is a link away and readable", async (t) => {
+    await page.goto("/monitors");
+    await page.getByRole("link", { name: "No notifications 63" }).click();
+    await page.waitForURL(/channels=none/);
+    await page.goto("/monitors");
+    await openMenu(page);
+    await page.getByRole("link", { name: "Wall" }).click();
+    await page.waitForURL("**/wall");
+    await page.getByRole("region", { name: "Needs you" }).getByText("solo").waitFor();
+    await page.getByRole("region", { name: "Acknowledged" }).getByText("db-1.example.org").waitFor();
+    await page.getByRole("region", { name: "Tags" }).getByText("core").waitFor();
+    await looksRight(t, page, "the wall");
   });
 
   await t.test(

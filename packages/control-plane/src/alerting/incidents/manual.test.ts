@@ -2,9 +2,19 @@ import t from "tap";
 import { updateTarget } from "../../monitoring/targets/service.ts";
 import { hour, minute, noon } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
-import { refusal } from "../../testing/world.ts";
+import { newOrg, refusal } from "../../testing/world.ts";
+import { validate } from "@statusmesh/shared/validate";
 import { followMaintenance } from "./engine.ts";
-import { getIncident, listEvents, listUpdates, reportIncident, resolveIncident } from "./service.ts";
+import { NewNote } from "./narration-schema.ts";
+import {
+  flapping,
+  getIncident,
+  listEvents,
+  listUpdates,
+  postNote,
+  reportIncident,
+  resolveIncident,
+} from "./service.ts";
 
 const world = await openOutages(t);
 const { sql, clock, system, owner, monitor, report, maintain, notices, incidents, events } = world;
@@ -90,4 +100,37 @@ t.test("a pause closes it silently; a maintenance window holds its notice", asyn
   t.match(await getIncident(owner, made.id), { state: "closed", closed_by: "pause" });
   t.strictSame(await notices(target), ["opened"]);
   t.ok((await events(made.id)).includes("resolved"));
+});
+
+t.test(
+  "an internal note is refused without a text, when it is too long, for others, and after the hundredth",
+  async (t) => {
+    const { id } = await open(await monitor());
+    const note = (message: unknown, ctx = owner, of = id) =>
+      refusal(t, async () => await postNote(ctx, of, validate(NewNote, { message })));
+    t.match(await note(" "), { code: "EMPTY_MESSAGE", field: "/message" });
+    t.match(await note("x".repeat(2001)), { code: "MESSAGE_TOO_LONG", field: "/message" });
+    t.match(await note("foreign", await newOrg(system)), { code: "INCIDENT_NOT_FOUND" });
+    t.match(await note("unscoped", { ...owner, scopes: new Set(["incidents:read"]) }), { code: "INSUFFICIENT_SCOPE" });
+    for (let n = 0; n < 100; n++) await postNote(owner, id, { message: `note ${n}` });
+    t.match(await note("one more"), { code: "QUOTA_EXCEEDED" });
+    t.equal((await listUpdates(owner, id, { limit: 5, offset: 0 })).total, 1, "none of them is public");
+  },
+);
+
+t.test("a monitor flaps from four changes within an hour on; older ones do not count", async (t) => {
+  const target = await monitor();
+  const { id } = await open(target);
+  const outage = (from: number, to: number | null) => sql`
+    insert into incident_outages (incident_id, org_id, started_at, ended_at, impact)
+    values (${id}, ${owner.orgId}, ${new Date(noon - from * minute)}, ${to === null ? null : new Date(noon - to * minute)},
+      'major_outage')`;
+  await sql`delete from incident_outages where incident_id = ${id}`;
+  await outage(90, 80);
+  await outage(50, 40);
+  await outage(20, null);
+  t.equal((await flapping(owner, [target])).get(target), undefined, "three changes");
+  await outage(35, 30);
+  t.equal((await flapping(owner, [target])).get(target), 5);
+  t.equal((await flapping(await newOrg(system), [target])).size, 0, "of its own organisation only");
 });
