@@ -123,8 +123,9 @@ t.test("a monitor flaps from four changes within an hour on; older ones do not c
   const { id } = await open(target);
   const outage = (from: number, to: number | null) => sql`
     insert into incident_outages (incident_id, org_id, started_at, ended_at, impact)
-    values (${id}, ${owner.orgId}, ${new Date(noon - from * minute)}, ${to === null ? null : new Date(noon - to * minute)},
-      'major_outage')`;
+    values
+      (${id}, ${owner.orgId}, ${new Date(noon - from * minute)}, ${to === null ? null : new Date(noon - to * minute)},
+        'major_outage')`;
   await sql`delete from incident_outages where incident_id = ${id}`;
   await outage(90, 80);
   await outage(50, 40);

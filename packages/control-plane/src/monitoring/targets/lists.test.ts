@@ -22,7 +22,7 @@ clock.at = noon;
 const create = async (ctx: Ctx, name: string, host: string, more: object = {}) =>
   (await createTarget(ctx, validate(TargetCreate, { name, check: { type: "tcp", host, port: 80 }, ...more }))).id;
 /** Names of `GET /targets` with this query. */
-const listed = async (ctx: Ctx, query: Record<string, string>) =>
+const listed = async (ctx: Ctx, query: Record<string, string | boolean>) =>
   (await listTargets(ctx, validate(TargetQuery, { ...page, ...query }, "/query"))).items.map(({ name }) => name);
 
 /** A monitor that fails since `minutes` ago, with an open incident. */
@@ -53,8 +53,8 @@ t.test("a monitor without an enabled channel is not notified, and lists find it"
     ],
   );
   t.equal(list.silent, 2);
-  t.strictSame(await listed(ctx, { notified: "false", sort: "name" }), ["forgotten", "silenced"]);
-  t.strictSame(await listed(ctx, { notified: "true" }), ["told"]);
+  t.strictSame(await listed(ctx, { notified: false, sort: "name" }), ["forgotten", "silenced"]);
+  t.strictSame(await listed(ctx, { notified: true }), ["told"]);
   t.match(await listMonitors(ctx, { ...page, notified: false, grouped: true }), { total: 2, silent: 2 });
 });
 
