@@ -67,7 +67,7 @@ export const errorCodes = {
   // Targets and checks
   EMPTY_NAME: { status: 400, when: "a name has no visible character" },
   INVALID_TAG: { status: 400, when: "a tag is empty, too long, or there are too many" },
-  INVALID_URL_SCHEME: { status: 400, when: "the URL scheme is neither http nor https" },
+  INVALID_URL_SCHEME: { status: 400, when: "the URL scheme is not one of the kind: http and https, or ws and wss" },
   INVALID_URL_FORMAT: { status: 400, when: "the URL is malformed, has no host, or carries credentials" },
   INVALID_HTTP_METHOD: { status: 400, when: "the HTTP method is not one that a check may send" },
   INVALID_HTTP_HEADER: { status: 400, when: "a header name or value cannot be sent" },

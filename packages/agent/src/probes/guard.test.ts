@@ -32,6 +32,17 @@ const tls = (host: string, port: number): SpecOf<"tls_cert"> => ({
   timeout: 2000,
 });
 
+const socketCheck = (url: string): SpecOf<"websocket"> => ({
+  type: "websocket",
+  url,
+  send: null,
+  expect: null,
+  headers: {},
+  verify_tls: false,
+  timeout: 2000,
+  degraded_above_ms: null,
+});
+
 const kinds: { readonly [T in CheckType]: Dials<SpecOf<T>> | { never: string } } = {
   http: {
     address: (address, port) => httpCheck(`https://${inUrl(address)}:${port}/`, { verify_tls: false }),
@@ -40,6 +51,10 @@ const kinds: { readonly [T in CheckType]: Dials<SpecOf<T>> | { never: string } }
   tcp: {
     address: (host, port) => ({ type: "tcp", host, port, timeout: 2000 }),
     name: (host, port) => ({ type: "tcp", host, port, timeout: 2000 }),
+  },
+  websocket: {
+    address: (address, port) => socketCheck(`wss://${inUrl(address)}:${port}/`),
+    name: (name, port) => socketCheck(`ws://${name}:${port}/`),
   },
   tls_cert: { address: tls, name: tls },
   dns: {

@@ -5,12 +5,14 @@ import { http } from "./http.ts";
 import type { Probe } from "./probe.ts";
 import { tcp } from "./tcp.ts";
 import { tlsCert } from "./tls-cert.ts";
+import { websocket } from "./websocket.ts";
 
 /** Registry of probes. A check kind without one does not compile. */
 const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = {
   http,
   tcp,
   dns,
+  websocket,
   tls_cert: tlsCert,
   domain_expiry: domainExpiry,
 };

@@ -74,6 +74,20 @@ const kinds: { readonly [T in CheckType]: Kind | { none: string } } = {
     answer: (t, port) => listen(t, createServer(), port),
     error: null,
   }),
+  websocket: toPort({
+    check: (host, port) => ({
+      type: "websocket",
+      url: `ws://${host}:${port}/`,
+      send: null,
+      expect: null,
+      headers: {},
+      verify_tls: true,
+      timeout,
+      degraded_above_ms: null,
+    }),
+    answer: (t, port) => listen(t, createServer(answering("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")), port),
+    error: "the handshake was answered with status 500 instead of 101",
+  }),
   tls_cert: toPort({
     check: (host, port) => ({
       type: "tls_cert",

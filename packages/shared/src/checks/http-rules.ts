@@ -89,7 +89,7 @@ function methodRule(method: string): void {
 }
 
 /** Throws INVALID_HTTP_HEADER for every header that cannot be sent, or that the agent writes itself. */
-function headersRule(headers: HttpCheck["headers"]): void {
+export function headersRule(headers: HttpCheck["headers"]): void {
   const faults = new Faults();
   const seen = new Set<string>();
   for (const [name, value] of Object.entries(headers)) {

@@ -9,7 +9,8 @@ function statusFrom(text: string): unknown {
   throw new ShellError(`must be a status code, a range or a list: 200, 200-299 or 200,204, and not "${text}"`);
 }
 
-function headersFrom(lines: readonly string[]): unknown {
+/** Headers of the command line, one text each. Throws ShellError. */
+export function headersFrom(lines: readonly string[]): unknown {
   const headers = new Map<string, string>();
   for (const line of lines) {
     const at = line.indexOf(":");

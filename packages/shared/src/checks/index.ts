@@ -6,9 +6,10 @@ import { domainExpiry } from "./domain-expiry.ts";
 import { http } from "./http.ts";
 import { tcp } from "./tcp.ts";
 import { tlsCert } from "./tls-cert.ts";
+import { websocket } from "./websocket.ts";
 
 /** Registry of check kinds. A new kind is one file here, one line in this registry, and one probe in the agent. */
-export const checkKinds = { http, tcp, dns, tls_cert: tlsCert, domain_expiry: domainExpiry } as const;
+export const checkKinds = { http, tcp, dns, websocket, tls_cert: tlsCert, domain_expiry: domainExpiry } as const;
 
 export type CheckType = keyof typeof checkKinds;
 /** The spec of one kind. */

@@ -1,0 +1,153 @@
+import Type, { type Static } from "typebox";
+import { AppError } from "../errors.ts";
+import { checkAll, rule } from "../faults.ts";
+import { urlProblem } from "../url.ts";
+import { credentialsRule, headerPointer, headersRule, isSecretHeader } from "./http-rules.ts";
+import { headersFrom } from "./http-shell.ts";
+import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { durationOption } from "./shell.ts";
+
+/** Title of the collapsed part of the form. */
+const section = "Advanced WebSocket options";
+
+export const WebSocketCheck = Type.Object(
+  {
+    type: Type.Literal("websocket"),
+    url: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      errorCode: "INVALID_URL_FORMAT",
+      description: "ws or wss",
+      examples: ["wss://live.example.org/socket"],
+      form: { label: "URL", control: "url" },
+    }),
+    send: Type.Union([Type.String({ minLength: 1, maxLength: 65_536 }), Type.Null()], {
+      default: null,
+      description: "Text message that is sent after the handshake",
+      form: { section, control: "lines" },
+    }),
+    expect: Type.Union(
+      [Type.String({ minLength: 1, maxLength: 1000, errorCode: "INVALID_EXPECTATION" }), Type.Null()],
+      {
+        default: null,
+        errorCode: "INVALID_EXPECTATION",
+        description: "Text that a message within the first MiB must contain",
+        form: { section, label: "Response must contain", hint: "A message with this text. Empty waits for nothing." },
+      },
+    ),
+    headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
+      default: {},
+      maxProperties: 50,
+      description: "Sent with the handshake. Values read as ***, except those of headers that never authenticate",
+      form: {
+        section,
+        placeholder: "Origin: https://shop.example.org",
+        hint: "One per line, name and value. Values are encrypted.",
+        maskedHint:
+          "One per line. *** is a stored value: leave the list unchanged to keep it, or enter every value again.",
+      },
+    }),
+    verify_tls: Type.Boolean({
+      default: true,
+      description: "false accepts any certificate; not together with a header that authenticates",
+      form: { section, label: "Verify the certificate" },
+    }),
+    timeout: timeout({ section }),
+    degraded_above_ms: degradedAbove({ section, beside: true }),
+  },
+  { additionalProperties: false, title: "WebSocketCheck", description: "Opens a WebSocket, and verifies a message" },
+);
+export type WebSocketCheck = Static<typeof WebSocketCheck>;
+
+function urlRule(text: string): URL {
+  const refuse = (code: "INVALID_URL_SCHEME" | "INVALID_URL_FORMAT", message: string) =>
+    new AppError(code, message, { field: "/url" });
+  const scheme = /^([a-z][a-z\d+.-]*):/i.exec(text)?.[1]?.toLowerCase();
+  if (scheme !== undefined && scheme !== "ws" && scheme !== "wss")
+    throw refuse("INVALID_URL_SCHEME", `The scheme "${scheme}" is no WebSocket. Use ws or wss.`);
+  const problem = urlProblem(text);
+  if (problem !== null) throw refuse("INVALID_URL_FORMAT", problem);
+  const url = new URL(text);
+  if (url.port === "0") throw refuse("INVALID_URL_FORMAT", "Port 0 cannot be connected to. Use 1 to 65535.");
+  if (url.hash !== "")
+    throw refuse("INVALID_URL_FORMAT", "A WebSocket has no part after # (RFC 6455 section 3). Remove it.");
+  credentialsRule(url);
+  return url;
+}
+
+/** Host and port of the handshake; the host without brackets and final dot. */
+export function placeOf(text: string): { secure: boolean; host: string; port: number } {
+  const url = urlRule(text);
+  const secure = url.protocol === "wss:";
+  const port = url.port === "" ? (secure ? 443 : 80) : Number(url.port);
+  return { secure, host: url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, ""), port };
+}
+
+export const websocket: CheckKind<typeof WebSocketCheck> = {
+  type: "websocket",
+  label: "WebSocket",
+  purpose: "A live connection",
+  icon: "plug",
+  schema: WebSocketCheck,
+  minIntervalSecs: 10,
+  defaultIntervalSecs: 60,
+  rules(spec) {
+    const isSecret = Object.keys(spec.headers).some(isSecretHeader);
+    checkAll(
+      () => urlRule(spec.url),
+      () => headersRule(spec.headers),
+      rule(
+        !Object.keys(spec.headers).some((name) => /^(?:host|sec-websocket-.*)$/i.test(name)),
+        "INVALID_HTTP_HEADER",
+        "Host and Sec-WebSocket headers are written by the agent.",
+        "/headers",
+      ),
+      () => thresholdRules(spec),
+      rule(
+        spec.verify_tls || !isSecret || !/^wss:/i.test(spec.url),
+        "INVALID_TLS_CRED_COMBO",
+        "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or remove the " +
+          "headers.",
+        "/verify_tls",
+      ),
+    );
+  },
+  destination: (spec) => ({ ...hostAndPortOf(spec.url), pointer: "/url" }),
+  url: (spec) => new URL(spec.url),
+  mapSecrets: (spec, change) => ({
+    ...spec,
+    headers: Object.fromEntries(
+      Object.entries(spec.headers).map(([name, value]) => [
+        name,
+        isSecretHeader(name) ? change(value, headerPointer(name)) : value,
+      ]),
+    ),
+  }),
+  secretsGoTo(spec) {
+    const { secure, host, port } = placeOf(spec.url);
+    return { origin: `${secure ? "wss" : "ws"}://${host}:${port}`, verified: spec.verify_tls };
+  },
+  shell: {
+    subject: "<url>",
+    read: (subject) => ({ url: subject }),
+    options: {
+      headers: {
+        name: "header",
+        words: "header of the handshake; may be repeated",
+        takes: "name: value",
+        repeated: true,
+        secret: "some",
+        read: headersFrom,
+      },
+      verify_tls: { words: "accept any certificate" },
+      degraded_above_ms: durationOption("degraded-above"),
+    },
+  },
+  summary: (spec) => spec.url,
+  searchText: (spec) => spec.url,
+};
+
+const hostAndPortOf = (url: string): { host: string; port: number } => {
+  const { host, port } = placeOf(url);
+  return { host, port };
+};
