@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { TcpCheck } from "@statusmesh/shared/checks/tcp";
 import { shortened } from "./http-expectations.ts";
 import type { ProbeContext, Verdict } from "./probe.ts";
-import { unlessClosed } from "./tcp.ts";
+import { unlessClosed } from "./unless-closed.ts";
 
 /** Bytes of the conversation before TLS; a line of SMTP has 512, of IMAP 8 KiB. */
 const maxBytes = 32 * 1024;

@@ -2,16 +2,14 @@ import type { Socket } from "node:net";
 import { sentBytes, type TcpCheck } from "@statusmesh/shared/checks/tcp";
 import { canonicalHost } from "@statusmesh/shared/checks/kind";
 import { serverName } from "@statusmesh/shared/checks/server-name";
-import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 import { dial } from "@statusmesh/shared/net/dial";
-import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
-import { codeOf } from "@statusmesh/shared/thrown";
 import { shortened } from "./http-expectations.ts";
 import { maskerOf } from "./masking.ts";
 import { oncePer } from "./once-per.ts";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 import { startTls } from "./starttls.ts";
+import { unlessClosed } from "./unless-closed.ts";
 
 const hostOf = oncePer(({ host }: TcpCheck) => canonicalHost(host));
 const bytesOf = oncePer(sentBytes);
@@ -77,35 +75,3 @@ async function talk(spec: TcpCheck, socket: Socket, { signal, trace }: ProbeCont
 /** What came, without what was sent: servers repeat it. */
 const got = (answer: Buffer, sent: Buffer): string =>
   shortened(JSON.stringify(maskerOf(sent.length === 0 ? [] : [sent.toString()])(answer.toString())));
-
-/**
- * Resolves when `begin` says so; with `closed`, also when the other side closes. Rejects with a DialError when the
- * connection breaks, and with the reason of the signal.
- */
-export function unlessClosed<T = void>(
-  socket: Socket,
-  signal: CancelSignal,
-  begin: (done: (value: T) => void) => void,
-  closed?: () => T,
-): Promise<T> {
-  return new Promise((settle, reject) => {
-    const end = (conclude: () => void): void => {
-      signal.removeEventListener("abort", onAbort);
-      socket.off("error", onError).off("close", onClose).off("end", onClose).removeAllListeners("data");
-      conclude();
-    };
-    const onAbort = (): void => end(() => reject(signal.reason as Error));
-    const onError = (error: Error): void =>
-      end(() => reject(new DialError("connect", wordsFor(error), codeOf(error), error)));
-    const onClose = (): void =>
-      end(() =>
-        closed === undefined
-          ? reject(new DialError("connect", "connection closed by the other side", "ECONNRESET"))
-          : settle(closed()),
-      );
-    if (signal.aborted) return reject(signal.reason as Error);
-    signal.addEventListener("abort", onAbort, { once: true });
-    socket.on("error", onError).on("close", onClose).on("end", onClose);
-    begin((value) => end(() => settle(value)));
-  });
-}

@@ -96,7 +96,6 @@ const JsonExpectation = Type.Object(
   },
   { additionalProperties: false, errorCode, title: "JsonExpectation", description: "What a value of the body must be" },
 );
-export type JsonExpectation = Static<typeof JsonExpectation>;
 
 const HeaderExpectation = Type.Object(
   {
@@ -116,7 +115,6 @@ const HeaderExpectation = Type.Object(
     description: "What a header of the response must be; with a number as value it is read as a number",
   },
 );
-export type HeaderExpectation = Static<typeof HeaderExpectation>;
 
 export const HttpCheck = Type.Object(
   {

@@ -3,7 +3,7 @@ import { credentialsRule, headerPointer, httpRules, isSecretHeader, schemeRule }
 import { httpShell } from "./http-shell.ts";
 import { HttpCheck } from "./http-spec.ts";
 
-export { type ExpectedStatus, type HeaderExpectation, HttpCheck, type JsonExpectation } from "./http-spec.ts";
+export { type ExpectedStatus, HttpCheck } from "./http-spec.ts";
 
 export const http: CheckKind<typeof HttpCheck> = {
   type: "http",
