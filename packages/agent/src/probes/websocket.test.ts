@@ -89,7 +89,8 @@ t.test("servers that are no WebSocket", async (t) => {
   );
   t.match(
     await raw(
-      "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: no\r\n\r\n",
+      "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+        "Sec-WebSocket-Accept: no\r\n\r\n",
     ),
     {
       status: "down",

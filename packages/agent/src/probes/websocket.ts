@@ -87,7 +87,8 @@ function converse(spec: WebSocketCheck, client: WebSocket, { signal, trace }: Pr
       trace.response_size = read;
       if (data.toString().includes(spec.expect)) return up();
       const got = maskerOf(Object.values(spec.headers))(data.subarray(0, 4096).toString());
-      const error = `no message contains ${JSON.stringify(spec.expect.slice(0, 200))}; got ${shortened(JSON.stringify(got))}`;
+      const wanted = JSON.stringify(spec.expect.slice(0, 200));
+      const error = `no message contains ${wanted}; got ${shortened(JSON.stringify(got))}`;
       trace.verdict = { status: "down", error };
       if (read >= maxBytes) down(error);
     });

@@ -106,8 +106,8 @@ export const websocket: CheckKind<typeof WebSocketCheck> = {
       rule(
         spec.verify_tls || !isSecret || !/^wss:/i.test(spec.url),
         "INVALID_TLS_CRED_COMBO",
-        "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or remove the " +
-          "headers.",
+        "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or remove " +
+          "the headers.",
         "/verify_tls",
       ),
     );
