@@ -137,6 +137,13 @@ export const folders = {
       ],
     },
   },
+  "monitoring/heartbeats": {
+    owns: ["heartbeat_addresses", "heartbeat_pings", "heartbeat_watch", "heartbeats"],
+    joins: {
+      "policy, check and organisation of a heartbeat": ["orgs", "targets"],
+      "evidence is locked before windows": ["target_states"],
+    },
+  },
   "monitoring/pipeline": {
     owns: ["on_demand_runs"],
     joins: {

@@ -394,6 +394,9 @@ create table pins (
 );
 create index pins_by_target on pins (target_id);
 
+-- Results of heartbeats, which no agent reports, have a region too. Lists of regions leave it out.
+insert into regions (id, name, created_at, updated_at) values ('heartbeat', 'Heartbeat', now(), now());
+
 create table target_regions (
   target_id uuid not null references targets on delete cascade,
   region_id text not null references regions,
@@ -671,6 +674,68 @@ create table org_seconds (
   degraded integer not null,
   error    integer not null,
   primary key (org_id, at)
+);
+
+-- Monitors that jobs report to (kind heartbeat): what was reported last, and when the next report is due.
+create table heartbeats (
+  target_id      uuid primary key references targets on delete cascade,
+  -- The token of the ping URL, sealed.
+  token          text not null,
+  -- Number of pings so far: the number of the newest one.
+  pings          bigint not null default 0,
+  -- The newest ping that is a result, and the duration of its run where the start was reported.
+  reported_at    timestamptz,
+  last_duration  integer,
+  -- True from a reported failure or a missed report to the next success.
+  failing        boolean not null default false,
+  -- The newest run that reported its start and not its end.
+  run_id         uuid,
+  started_at     timestamptz,
+  run_over_at    timestamptz,
+  -- When the next report is expected.
+  due_at         timestamptz,
+  -- When it is down unless another report comes: the earlier of due_at with the grace, and run_over_at. Null while
+  -- nothing is expected: before the first ping, and while paused.
+  down_at        timestamptz
+) with (fillfactor = 70);
+create index heartbeats_by_deadline on heartbeats (down_at) where down_at is not null;
+
+-- Addresses of pings: tokens of ping URLs (kind own), and those that jobs used with another product. A rotated token
+-- stays valid for a day.
+create table heartbeat_addresses (
+  kind        text not null check (kind in ('own', 'healthchecks', 'healthchecks_slug', 'kuma', 'better_stack',
+    'gatus')),
+  hash        bytea not null,
+  target_id   uuid not null references targets on delete cascade,
+  position    integer not null,
+  -- The last four characters.
+  hint        text not null,
+  valid_until timestamptz,
+  primary key (hash, kind)
+);
+create index heartbeat_addresses_by_target on heartbeat_addresses (target_id);
+
+-- The newest 1,000 pings of each monitor, for 30 days.
+create table heartbeat_pings (
+  target_id  uuid not null references targets on delete cascade,
+  number     bigint not null,
+  at         timestamptz not null,
+  kind       text not null check (kind in ('success', 'start', 'fail', 'log')),
+  exit_code  smallint,
+  run_id     uuid,
+  duration   integer,
+  source_ip  text not null,
+  user_agent text not null,
+  -- The first 10 kB of the body. It arrives after the ping was counted.
+  body       text,
+  primary key (target_id, number)
+);
+create index heartbeat_pings_by_time on heartbeat_pings using brin (at);
+
+-- When a control plane last watched for missed reports. After a gap the windows are extended: no ping could arrive.
+create table heartbeat_watch (
+  only_row boolean primary key default true check (only_row),
+  alive_at timestamptz not null
 );
 
 -- Alerting: states and incidents, maintenance, channels, deliveries ---------------------------------------------------

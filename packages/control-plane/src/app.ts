@@ -52,6 +52,9 @@ import { tenancyPages } from "./access/orgs/pages.ts";
 import { maintenanceTools } from "./alerting/maintenance/tools.ts";
 import { orgTools } from "./access/orgs/tools.ts";
 import { docsPage, openApiDocument } from "./interfaces/openapi/document.ts";
+import { heartbeatRoutes } from "./monitoring/heartbeats/api.ts";
+import { heartbeatEndpoints } from "./monitoring/pipeline/heartbeat-endpoints.ts";
+import type { PingOutcome, ReceivedPing } from "./monitoring/pipeline/heartbeats.ts";
 import { pipelineRoutes } from "./monitoring/pipeline/api.ts";
 import type { Ingest } from "./monitoring/pipeline/ingest.ts";
 import { pipelineLoad } from "./monitoring/pipeline/load.ts";
@@ -103,6 +106,8 @@ export interface AppOptions {
   system: System;
   hub: Hub;
   ingest: Ingest;
+  /** Stores pings of heartbeat monitors. */
+  pings: (ping: ReceivedPing) => Promise<PingOutcome>;
   /** Fires when the process drains: held requests are answered, and /readyz fails. */
   draining: AbortSignal;
   /** Counts requests for the rate limits; default: in this process. */
@@ -125,6 +130,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...pipelineRoutes(hub, ingest, draining),
     ...targetBulkRoutes,
     ...targetRoutes,
+    ...heartbeatRoutes,
     ...expirationRoutes,
     ...resultRoutes,
     ...dashboardRoutes(pipelineLoad(ingest)),
@@ -228,6 +234,8 @@ export function createApp(options: AppOptions): Koa {
       onReply: options.onReply,
     }),
   );
+  // Before everything about hosts: jobs come by the host name of the product that they used before.
+  app.use(heartbeatEndpoints(system, options.pings));
   app.use(resourceHost(system.config));
   const throttle = openThrottle(counter, openBudgets(system));
   app.use(mcpEndpoint({ system, hub: options.hub, throttle, counter, draining }, tools));

@@ -44,6 +44,7 @@ import { type Database, makeSystem, openConfiguredDatabase } from "./operator/op
 import { version } from "./platform/version.ts";
 import { requireDefaultPlan } from "./access/plans/service.ts";
 import { type Deliverer, startDeliverer } from "./alerting/deliveries/deliverer.ts";
+import { followHeartbeats, isHeartbeatDue, openPings } from "./monitoring/pipeline/heartbeats.ts";
 import { openIngest } from "./monitoring/pipeline/ingest.ts";
 import { ensureRegion } from "./monitoring/regions/service.ts";
 import { recheckDomains } from "./publishing/status-pages/service.ts";
@@ -90,7 +91,17 @@ export async function serve(
 }
 
 /** Periodic jobs; each runs on one replica at a time. */
-const periodicJobs = (deliverer: Deliverer, webhooks: WebhookSender): Job[] => [
+const periodicJobs = (
+  deliverer: Deliverer,
+  webhooks: WebhookSender,
+  prepareDays: (days: readonly string[]) => Promise<void>,
+): Job[] => [
+  {
+    name: "missed-heartbeats",
+    everyMs: 1_000,
+    isDue: isHeartbeatDue,
+    run: (system) => followHeartbeats(system, prepareDays),
+  },
   { name: "reminders", everyMs: 5_000, isDue: areRemindersDue, run: sendReminders },
   { name: "maintenance", everyMs: 5_000, isDue: isMaintenanceDue, run: followMaintenance },
   { name: "maintenance-occurrences", everyMs: 600_000, run: generateOccurrences },
@@ -133,7 +144,8 @@ async function run(
   const hub = openHub(direct, log);
   const watch = watchDatabase({ pool: sql, direct, log, clock }, { statementMs: config.database.statement_timeout_ms });
   startDatabaseNotices(system, watch, draining.signal);
-  const ingest = openIngest(dayPreparer(sql), metrics?.seen.batch);
+  const prepareDays = dayPreparer(sql);
+  const ingest = openIngest(prepareDays, metrics?.seen.batch);
   metrics?.seen.watchQueue(ingest.load);
   const redis = config.redis.url === "" ? null : await openRedis(config.redis.url, log);
   metrics?.seen.watchSharedLimits(() => redis?.client.isReady ?? false);
@@ -142,6 +154,7 @@ async function run(
     system,
     hub,
     ingest,
+    pings: openPings(system, prepareDays),
     counter,
     draining: draining.signal,
     ready: watch.ready,
@@ -152,7 +165,7 @@ async function run(
 
   const deliverer = startDeliverer(system, hub, { watch: metrics?.seen.attempt });
   const webhooks = openWebhookSender(system);
-  const jobs = startJobs(system, periodicJobs(deliverer, webhooks), metrics?.seen.job);
+  const jobs = startJobs(system, periodicJobs(deliverer, webhooks, prepareDays), metrics?.seen.job);
   const agent = agentToken === null ? null : startOwnAgent(system, url, agentToken);
 
   let stopped: Promise<void> | null = null;

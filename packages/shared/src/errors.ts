@@ -102,6 +102,12 @@ export const errorCodes = {
     status: 400,
     when: "degraded_above_ms or down_above_ms is not in 1..timeout, or down_above_ms is not the larger",
   },
+  INVALID_HEARTBEAT: {
+    status: 400,
+    when: "the period, schedule, grace or longest run of a heartbeat check, or one of its addresses, cannot be used",
+  },
+  HEARTBEAT_ADDRESS_TAKEN: { status: 409, when: "another monitor of the installation has this heartbeat address" },
+  NOT_PROBED: { status: 422, when: "no agent probes the monitor: what it watches reports by itself" },
   INVALID_ALERT_CONFIG: { status: 400, when: "an alert binding or an alerting number is not valid" },
   INVALID_REGION_POLICY: { status: 422, when: "the count of the region policy is 0 or exceeds the available regions" },
   REGION_INVALID: { status: 422, when: "a region is unknown, disabled or listed twice, or there is none" },

@@ -25,7 +25,7 @@ export interface FieldForm {
   /** Puts the field into the row of the field before it. */
   beside?: true;
   /** Name of a view that shows the field, for values without a plain control; it also shows the fields in `with`. */
-  view?: { name: "targets/fields/credentials"; with?: readonly string[] };
+  view?: { name: "targets/fields/credentials" | "targets/fields/heartbeat-schedule"; with?: readonly string[] };
 }
 
 declare module "typebox" {

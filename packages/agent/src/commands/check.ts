@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { checkTypes, detailsOf, errorInWords, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
+import { probedTypes, detailsOf, errorInWords, kindOf, type ProbedSpec } from "@statusmesh/shared/checks";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { suggestion } from "@statusmesh/shared/text";
@@ -45,23 +45,23 @@ export function define(command: Command): void {
         fail(
           self,
           exits.usage,
-          `there is no kind "${first}" of check.${suggestion(first, checkTypes)} There are ${checkTypes.join(", ")}.`,
+          `there is no kind "${first}" of check.${suggestion(first, probedTypes)} There are ${probedTypes.join(", ")}.`,
         );
       const { spec } = given;
       if (spec === undefined)
         fail(
           self,
           exits.usage,
-          `what to check is missing: sm-agent check <${checkTypes.join(" | ")}> …, or --spec <file>`,
+          `what to check is missing: sm-agent check <${probedTypes.join(" | ")}> …, or --spec <file>`,
         );
       await check(() => specFromFile(spec), given, self);
     });
   shared(command);
-  for (const type of checkTypes) {
+  for (const type of probedTypes) {
     const kind = kindOf({ type });
     const one = command
-      .command(`${type} ${kind.shell.subject}`)
-      .summary(`${kind.label} of ${kind.shell.subject}`)
+      .command(`${type} ${kind.shell!.subject}`)
+      .summary(`${kind.label} of ${kind.shell!.subject}`)
       .description(`One ${kind.label} check. Exit code: 0 up, 2 degraded, 1 down or error.`);
     if (type.includes("_")) one.alias(type.replaceAll("_", "-"));
     for (const option of optionsOf(kind)) one.addOption(option);
@@ -89,8 +89,8 @@ function explicit(given: Record<string, unknown>, command: Command): Record<stri
   return Object.fromEntries(Object.entries(given).filter(([name]) => command.getOptionValueSource(name) !== "default"));
 }
 
-async function check(read: () => CheckSpec, given: RunOptions, command: Command): Promise<void> {
-  let spec: CheckSpec;
+async function check(read: () => ProbedSpec, given: RunOptions, command: Command): Promise<void> {
+  let spec: ProbedSpec;
   try {
     spec = read();
   } catch (error) {
@@ -115,7 +115,7 @@ const exitOf: Record<CheckStatus, number> = {
   error: exits.down,
 };
 
-async function runOnce(spec: CheckSpec, given: RunOptions): Promise<Outcome> {
+async function runOnce(spec: ProbedSpec, given: RunOptions): Promise<Outcome> {
   const [{ Runner }, { RdapLookups }, { rdapCache }, { Stats }] = await Promise.all([
     import("../run/run.ts"),
     import("../rdap/lookups.ts"),
@@ -150,7 +150,7 @@ const tones: Record<CheckStatus, Tone> = { up: "good", degraded: "warn", down: "
 
 /** Output for people: state, outcome, timing and warnings. */
 export function inWords(
-  spec: CheckSpec,
+  spec: ProbedSpec,
   { measurement, timestamp, warnings, snapshot }: Outcome,
   given: Pick<RunOptions, "allowPrivateTargets">,
   screen: Screen,

@@ -2,7 +2,7 @@ import { createSocket } from "node:dgram";
 import { createServer as createHttpServer } from "node:http";
 import { createServer, type AddressInfo, type Server } from "node:net";
 import t, { type Test } from "tap";
-import { checkTypes, type CheckType, type SpecOf } from "@statusmesh/shared/checks";
+import { probedTypes, type ProbedType, type SpecOf } from "@statusmesh/shared/checks";
 import { httpCheck, outcomeOf, testLookups, testRunner } from "../testing.ts";
 import { http } from "./http.ts";
 import type { ProbeContext } from "./probe.ts";
@@ -43,7 +43,7 @@ const socketCheck = (url: string): SpecOf<"websocket"> => ({
   degraded_above_ms: null,
 });
 
-const kinds: { readonly [T in CheckType]: Dials<SpecOf<T>> | { never: string } } = {
+const kinds: { readonly [T in ProbedType]: Dials<SpecOf<T>> | { never: string } } = {
   http: {
     address: (address, port) => httpCheck(`https://${inUrl(address)}:${port}/`, { verify_tls: false }),
     name: (name, port) => httpCheck(`http://${name}:${port}/`),
@@ -133,8 +133,8 @@ const written = [
   "１２７.0.0.1",
 ];
 
-for (const type of checkTypes) {
-  const kind = kinds[type] as Dials<SpecOf<CheckType>> | { never: string };
+for (const type of probedTypes) {
+  const kind = kinds[type] as Dials<SpecOf<ProbedType>> | { never: string };
   t.test(
     `${type}: ${"never" in kind ? `no address to guard, because ${kind.never}` : "not one byte, not one connection"}`,
     async (t) => {
@@ -159,12 +159,12 @@ for (const type of checkTypes) {
           "nothing of the check's own is dialled or looked up",
         );
       }
-      const seen = async (spec: SpecOf<CheckType>, runner: ReturnType<typeof testRunner>) => {
+      const seen = async (spec: SpecOf<ProbedType>, runner: ReturnType<typeof testRunner>) => {
         const { measurement, skip } = await outcomeOf(runner.run("org", { ...spec }));
         const { total_ms: _, ...fields } = measurement;
         return { ...fields, skip };
       };
-      const refused = async (spec: SpecOf<CheckType>, runner: ReturnType<typeof testRunner>, what: string) => {
+      const refused = async (spec: SpecOf<ProbedType>, runner: ReturnType<typeof testRunner>, what: string) => {
         const { measurement, skip } = await outcomeOf(runner.run("org", { ...spec }));
         t.match(
           { ...measurement, skip },

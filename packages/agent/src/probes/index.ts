@@ -1,4 +1,4 @@
-import type { CheckType, SpecOf } from "@statusmesh/shared/checks";
+import type { ProbedType, SpecOf } from "@statusmesh/shared/checks";
 import { dns } from "./dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";
 import { http } from "./http.ts";
@@ -8,7 +8,7 @@ import { tlsCert } from "./tls-cert.ts";
 import { websocket } from "./websocket.ts";
 
 /** Registry of probes. A check kind without one does not compile. */
-const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = {
+const probes: { readonly [T in ProbedType]: Probe<SpecOf<T>> } = {
   http,
   tcp,
   dns,
@@ -18,6 +18,6 @@ const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = {
 };
 
 /** The probe of a kind, for a spec of that kind: the registry guarantees the match. */
-export function probeOf(type: CheckType): Probe<unknown> {
+export function probeOf(type: ProbedType): Probe<unknown> {
   return probes[type] as Probe<unknown>;
 }

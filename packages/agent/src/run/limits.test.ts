@@ -3,7 +3,7 @@ import { createServer, type AddressInfo, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
-import { checkTypes, type CheckType } from "@statusmesh/shared/checks";
+import { probedTypes, type ProbedType } from "@statusmesh/shared/checks";
 import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
 /*
@@ -21,7 +21,7 @@ const expired = await generate([{ name: "commonName", value: "x" }], {
 const answering = (text: string) => (socket: Socket) => void socket.once("data", () => socket.end(text));
 const timeout = 5000;
 
-type Check = { type: CheckType; timeout: number };
+type Check = { type: ProbedType; timeout: number };
 
 interface Kind {
   /** Two checks of one destination that answers nothing, and one of another destination. */
@@ -63,7 +63,7 @@ function toPort(kind: {
   };
 }
 
-const kinds: { readonly [T in CheckType]: Kind | { none: string } } = {
+const kinds: { readonly [T in ProbedType]: Kind | { none: string } } = {
   http: toPort({
     check: (host, port) => httpCheck(`http://${host}:${port}/`, { timeout }),
     answer: (t, port) => listen(t, createServer(answering("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")), port),
@@ -137,7 +137,7 @@ async function closedPort(t: Test): Promise<number> {
   return port;
 }
 
-for (const type of checkTypes) {
+for (const type of probedTypes) {
   const kind = kinds[type];
   t.test(`${type}${"none" in kind ? `: no limits, because ${kind.none}` : ""}`, async (t) => {
     const clock = new FakeClock();

@@ -1,5 +1,5 @@
 import type { WithheldCheck } from "@statusmesh/shared/agent-protocol";
-import { checkKinds, isCheckType, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
+import { isProbedType, kindOf, probedTypes, type ProbedSpec } from "@statusmesh/shared/checks";
 import { type Cause, circuitOpen, throttledByCap } from "@statusmesh/shared/result";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { CircuitBreakers, type Failure, InflightCap } from "./limits.ts";
@@ -174,15 +174,15 @@ const keyOf = (orgId: string, { destination }: Prepared): string | null =>
 
 function prepare(check: WireCheck): Prepared | Verdict {
   if (check.type === withheldType) return { status: "error", error: String(check["reason"]), skip: true };
-  if (!isCheckType(check.type)) {
+  if (!isProbedType(check.type)) {
     return {
       status: "error",
-      error: `this agent cannot run ${check.type} checks (it knows ${Object.keys(checkKinds).join(", ")}): update it`,
+      error: `this agent cannot run ${check.type} checks (it knows ${probedTypes.join(", ")}): update it`,
       skip: true,
     };
   }
   // The control plane validated the spec when it was stored; the probe finds the rest.
-  const spec = check as unknown as CheckSpec;
+  const spec = check as unknown as ProbedSpec;
   try {
     const destination = kindOf(spec).destination(spec);
     return { kind: spec.type, probe: probeOf(spec.type), timeoutMs: spec.timeout, destination };

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { Option } from "commander";
-import { type CheckSpec, type CheckType, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { type ProbedSpec, type ProbedType, isProbedType, kindOf } from "@statusmesh/shared/checks";
 import type { CheckKind } from "@statusmesh/shared/checks/kind";
 import { duration, ShellError, type ShellOption, wholeOr } from "@statusmesh/shared/checks/shell";
 import { AppError } from "@statusmesh/shared/errors";
@@ -26,12 +26,12 @@ export class CheckUsage extends Error {
 
 /** The fields of a kind that have options: those not set by the subject. */
 function fieldsOf(kind: CheckKind): FieldOption[] {
-  const subject = new Set(["type", ...Object.keys(kind.shell.read("example.org:1"))]);
+  const subject = new Set(["type", ...Object.keys(kind.shell!.read("example.org:1"))]);
   return Object.entries((kind.schema as unknown as SchemaNode).properties ?? {})
     .filter(([field]) => !subject.has(field))
     .map(([field, node]) => ({
       name: field.replaceAll("_", "-"),
-      ...(common[field] ?? kind.shell.options?.[field]),
+      ...(common[field] ?? kind.shell!.options?.[field]),
       field,
       node,
     }));
@@ -82,13 +82,13 @@ const keyOf = (name: string): string => name.replaceAll(/-(.)/g, (_, letter: str
  * environment. Throws {@link CheckUsage}.
  */
 export function specFrom(
-  type: CheckType,
+  type: ProbedType,
   subject: string,
   given: Readonly<Record<string, unknown>>,
   env: Readonly<Record<string, string | undefined>>,
-): CheckSpec {
+): ProbedSpec {
   const kind = kindOf({ type });
-  const open: Record<string, unknown> = { type, ...kind.shell.read(subject) };
+  const open: Record<string, unknown> = { type, ...kind.shell!.read(subject) };
   const secrets: Record<string, unknown> = {};
   for (const option of fieldsOf(kind)) {
     const { field, name, node, secret } = option;
@@ -145,7 +145,7 @@ function fileText(file: string): string {
 }
 
 /** Other users can list processes with their command lines, and shells store them. */
-function refuseSecrets(kind: CheckKind, spec: CheckSpec, fields: readonly FieldOption[]): void {
+function refuseSecrets(kind: CheckKind, spec: ProbedSpec, fields: readonly FieldOption[]): void {
   kind.mapSecrets(spec, (_secret, pointer) => {
     const [, field = "", part = ""] = pointer.split("/");
     const name = fields.find((option) => option.field === field)?.name ?? field;
@@ -157,7 +157,7 @@ function refuseSecrets(kind: CheckKind, spec: CheckSpec, fields: readonly FieldO
 }
 
 /** The check of a JSON file, or of standard input for `-`. Throws {@link CheckUsage}. */
-export function specFromFile(file: string): CheckSpec {
+export function specFromFile(file: string): ProbedSpec {
   const text = fileText(file);
   let value: unknown;
   try {
@@ -167,7 +167,7 @@ export function specFromFile(file: string): CheckSpec {
     throw new CheckUsage(`${file === "-" ? "standard input" : file} is not JSON.`);
   }
   const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
-  if (!isCheckType(type))
+  if (!isProbedType(type))
     throw new CheckUsage(
       `a check is an object whose type is one of those that sm-agent check --help lists, for example {"type": ` +
         `"tcp", "host": "db.example.org", "port": 5432}.`,
@@ -175,9 +175,9 @@ export function specFromFile(file: string): CheckSpec {
   return checked(kindOf({ type }), value);
 }
 
-function checked(kind: CheckKind, value: unknown): CheckSpec {
+function checked(kind: CheckKind, value: unknown): ProbedSpec {
   try {
-    const spec = validate(kind.schema, value) as CheckSpec;
+    const spec = validate(kind.schema, value) as ProbedSpec;
     kind.rules(spec);
     return spec;
   } catch (error) {

@@ -4,6 +4,7 @@ import { sessionCookieName } from "../access/auth/service.ts";
 import { type Ctx, type Scope, scopes, type System } from "../platform/context.ts";
 import { hashToken, newToken } from "../platform/crypto/token.ts";
 import { openHub } from "../platform/db/notify.ts";
+import { openPings } from "../monitoring/pipeline/heartbeats.ts";
 import { openIngest } from "../monitoring/pipeline/ingest.ts";
 import { type Ask, listen, type Served } from "./app.ts";
 import { day } from "./clock.ts";
@@ -24,6 +25,7 @@ export async function serveWhole(
       system,
       hub: openHub(world.sql, world.log),
       ingest,
+      pings: openPings(system, async () => {}),
       draining: new AbortController().signal,
       checkReplies: true,
       ...more,

@@ -1,15 +1,25 @@
 import type { Static, TSchema } from "typebox";
 import { circuitOpen, capSetting, throttledByCap } from "../run-errors.ts";
+import { dayMs } from "../time.ts";
 import type { CheckKind, KindDetails } from "./kind.ts";
 import { dns } from "./dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";
+import { heartbeat } from "./heartbeat.ts";
 import { http } from "./http.ts";
 import { tcp } from "./tcp.ts";
 import { tlsCert } from "./tls-cert.ts";
 import { websocket } from "./websocket.ts";
 
 /** Registry of check kinds. A new kind is one file here, one line in this registry, and one probe in the agent. */
-export const checkKinds = { http, tcp, dns, websocket, tls_cert: tlsCert, domain_expiry: domainExpiry } as const;
+export const checkKinds = {
+  http,
+  tcp,
+  dns,
+  websocket,
+  tls_cert: tlsCert,
+  domain_expiry: domainExpiry,
+  heartbeat,
+} as const;
 
 export type CheckType = keyof typeof checkKinds;
 /** The spec of one kind. */
@@ -17,8 +27,13 @@ export type SpecOf<T extends CheckType> = Static<(typeof checkKinds)[T]["schema"
 /** The spec of any kind. */
 export type CheckSpec = { [T in CheckType]: SpecOf<T> }[CheckType];
 
+/** Kinds that agents probe; the others are reported to the control plane. */
+export type ProbedType = Exclude<CheckType, "heartbeat">;
+export type ProbedSpec = Extract<CheckSpec, { type: ProbedType }>;
+
 /** Names of the kinds, in display order. */
 export const checkTypes = Object.keys(checkKinds) as CheckType[];
+export const probedTypes = checkTypes.filter((type): type is ProbedType => kindOf({ type }).reported === undefined);
 
 /** The kind of a spec. The cast states what the registry guarantees: the kind matches the spec. */
 export function kindOf(spec: { type: CheckType }): CheckKind {
@@ -38,6 +53,24 @@ export const detailSchemas: readonly TSchema[] = Object.values(checkKinds).flatM
 /** Details of the kind; null for a kind without. */
 export function detailsOf(type: CheckType): KindDetails<ResultDetails> | null {
   return (kindOf({ type }).details as KindDetails<ResultDetails> | undefined) ?? null;
+}
+
+const yearMs = 366 * dayMs;
+
+/**
+ * Time budget of a run, ms. A heartbeat has no timeout: its vote stays for a year, because another report or a missed
+ * one changes it.
+ */
+export const budgetMs = (spec: CheckSpec): number => (isProbed(spec) ? spec.timeout : yearMs);
+
+/** True for a check that agents run. */
+export function isProbed(spec: CheckSpec): spec is ProbedSpec {
+  return kindOf(spec).reported === undefined;
+}
+
+/** True for a kind that agents run. */
+export function isProbedType(type: unknown): type is ProbedType {
+  return isCheckType(type) && kindOf({ type }).reported === undefined;
 }
 
 /** True for a registered kind. */

@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import { type Db, arrayOf, inPortions } from "../../platform/db/sql.ts";
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
 import type { Actor } from "./event-schema.ts";
@@ -201,6 +202,12 @@ export async function selectDisabledRegions(sql: Db): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
+/**
+ * Time budget of a run in ms, from the check of a target: `budgetMs` of the check kinds as SQL. A heartbeat has no
+ * timeout: its vote stays for a year, because another report or a missed one changes it.
+ */
+export const budgetOf = (sql: Db, spec: Fragment) => sql`coalesce(${spec} ->> 'timeout', '31622400000')::float8`;
+
 export interface PolicyRow {
   id: string;
   org_id: string;
@@ -215,7 +222,7 @@ export interface PolicyRow {
 
 export async function selectPolicies(sql: Db, orgId: string, targetIds: readonly string[]): Promise<PolicyRow[]> {
   return await sql<PolicyRow[]>`
-    select id, org_id, name, (spec ->> 'timeout')::int as timeout, interval_secs, alert_confirmations, region_policy,
+    select id, org_id, name, ${budgetOf(sql, sql`spec`)} as timeout, interval_secs, alert_confirmations, region_policy,
       renotify_interval_secs, notify_recovery
     from targets where org_id = ${orgId} and id = any(${arrayOf(targetIds)}::uuid[])`;
 }

@@ -20,6 +20,8 @@ export { incidentsCsv } from "./export.ts";
 export { listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
+export { lockEvidence } from "./evidence.ts";
+export { budgetOf } from "./queries.ts";
 export { flapping, listOutages, type Outage, outageSecs, outageState } from "./outages.ts";
 export {
   acknowledgeWithUpdate,

@@ -1,3 +1,4 @@
+import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { Db } from "../../platform/db/sql.ts";
 
 export interface AgentRow {
@@ -165,7 +166,7 @@ export async function selectSilentRegions(sql: Db, orgId: string | null, since: 
       max(a.impaired_since) filter (where a.last_seen_at > ${since}) as impaired_since,
       count(a.id) > 0 as has_agents
     from regions r left join agents a on a.region_id = r.id
-    where r.enabled and exists (
+    where r.enabled and r.id <> ${heartbeatRegion} and exists (
       select 1 from target_regions tr join targets t on t.id = tr.target_id and t.enabled
       join orgs o on o.id = t.org_id and o.deleted_at is null
       where tr.region_id = r.id and (${orgId}::uuid is null or t.org_id = ${orgId}))
@@ -207,5 +208,5 @@ export async function selectRegionCover(sql: Db, since: Date): Promise<RegionCov
         where tr.region_id = r.id) as targets,
       (select count(*)::int from agents a
         where a.region_id = r.id and a.last_seen_at > ${since} and a.left_at is null) as live_agents
-    from regions r where r.enabled order by r.id`;
+    from regions r where r.enabled and r.id <> ${heartbeatRegion} order by r.id`;
 }

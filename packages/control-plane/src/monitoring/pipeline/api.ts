@@ -115,7 +115,7 @@ function onDemandRoutes(hub: Hub): Route[] {
         `place. ${expectedAgent}`,
       body: Check,
       replies: { 200: TestResult },
-      errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", ...checkErrors],
+      errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", "NOT_PROBED", ...checkErrors],
       handle: async ({ ctx, body }) => {
         requireScope(ctx, "targets:execute");
         const spec = body as CheckSpec;
@@ -142,7 +142,7 @@ function onDemandRoutes(hub: Hub): Route[] {
         `place. ${expectedAgent}`,
       params: IdParam,
       replies: { 200: CheckResult },
-      errors: ["TARGET_NOT_FOUND", "SECRET_UNREADABLE", "PROBE_UNAVAILABLE", "PROBE_BUSY"],
+      errors: ["TARGET_NOT_FOUND", "SECRET_UNREADABLE", "NOT_PROBED", "PROBE_UNAVAILABLE", "PROBE_BUSY"],
       handle: async ({ ctx, params }) => ok(present(await checkNow(ctx, hub, params.id), params.id)),
     }),
   ];

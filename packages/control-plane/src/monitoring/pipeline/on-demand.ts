@@ -1,4 +1,4 @@
-import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { minuteMs } from "@statusmesh/shared/time";
 import { newId } from "@statusmesh/shared/ids";
@@ -10,6 +10,7 @@ import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { issueFreeSlot } from "../results/engine.ts";
+import { notProbed } from "../heartbeats/service.ts";
 import { targetToRun } from "../targets/service.ts";
 import * as queries from "./on-demand-queries.ts";
 
@@ -33,6 +34,7 @@ export async function runOnDemand(
   hub: Hub,
   input: { spec: CheckSpec; targetId: string | null; regions: readonly string[] },
 ): Promise<RunReply & { region: string }> {
+  if (!isProbed(input.spec)) throw notProbed("it cannot be run from here");
   const region = await servedRegion(ctx, hub, input.regions);
   const id = newId();
   const sealed = kindOf(input.spec).mapSecrets(input.spec, (secret, pointer) =>

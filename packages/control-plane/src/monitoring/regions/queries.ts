@@ -1,3 +1,4 @@
+import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { Db } from "../../platform/db/sql.ts";
 
 export interface RegionRow {
@@ -9,6 +10,9 @@ export interface RegionRow {
   updated_at: Date;
 }
 
+/** The region of heartbeats has no agents, and is in no list: it cannot be chosen, changed or deleted. */
+const chosen = (sql: Db) => sql`id <> ${heartbeatRegion}`;
+
 const columns = (sql: Db) => sql`id, name, location, enabled, created_at, updated_at`;
 
 export async function selectRegions(
@@ -18,25 +22,25 @@ export async function selectRegions(
   offset: number,
 ): Promise<RegionRow[]> {
   return await sql<RegionRow[]>`
-    select ${columns(sql)} from regions where enabled or not ${onlyEnabled} order by created_at, id
+    select ${columns(sql)} from regions where ${chosen(sql)} and (enabled or not ${onlyEnabled}) order by created_at, id
     limit ${limit} offset ${offset}`;
 }
 
 export async function countRegions(sql: Db, onlyEnabled: boolean): Promise<number> {
   const [row] = await sql<
     { count: number }[]
-  >`select count(*)::int as count from regions where enabled or not ${onlyEnabled}`;
+  >`select count(*)::int as count from regions where ${chosen(sql)} and (enabled or not ${onlyEnabled})`;
   return row!.count;
 }
 
 export async function selectRegion(sql: Db, id: string): Promise<RegionRow | null> {
-  const [row] = await sql<RegionRow[]>`select ${columns(sql)} from regions where id = ${id}`;
+  const [row] = await sql<RegionRow[]>`select ${columns(sql)} from regions where ${chosen(sql)} and id = ${id}`;
   return row ?? null;
 }
 
 /** The region, locked against another change until the transaction ends. */
 export async function lockRegion(sql: Db, id: string): Promise<RegionRow | null> {
-  const [row] = await sql<RegionRow[]>`select ${columns(sql)} from regions where id = ${id} for no key update`;
+  const [row] = await sql<RegionRow[]>`select ${columns(sql)} from regions where ${chosen(sql)} and id = ${id} for no key update`;
   return row ?? null;
 }
 
@@ -44,7 +48,7 @@ export async function lockRegion(sql: Db, id: string): Promise<RegionRow | null>
 export async function keepEnabledRegions(sql: Db, ids: readonly string[]): Promise<string[]> {
   const rows = await sql<
     { id: string }[]
-  >`select id from regions where enabled and id = any(${[...ids]}::text[]) order by id for key share`;
+  >`select id from regions where ${chosen(sql)} and enabled and id = any(${[...ids]}::text[]) order by id for key share`;
   return rows.map((row) => row.id);
 }
 
@@ -83,5 +87,5 @@ export async function updateRegion(
 
 /** False when it does not exist. Throws a foreign key violation while targets or agents are in it. */
 export async function deleteRegion(sql: Db, id: string): Promise<boolean> {
-  return (await sql`delete from regions where id = ${id}`).count === 1;
+  return (await sql`delete from regions where ${chosen(sql)} and id = ${id}`).count === 1;
 }

@@ -25,6 +25,8 @@ export const targetErrors = [
   "MIN_CHECK_INTERVAL",
   "INVALID_ALERT_CONFIG",
   "INVALID_REGION_POLICY",
+  "HEARTBEAT_ADDRESS_TAKEN",
+  "NOT_PROBED",
 ] as const;
 
 const regions = {
@@ -145,7 +147,7 @@ export const targetRoutes: Route[] = [
       "A removed region stops at once and loses its vote: an incident that only this region kept open closes. " +
       "A disabled region that the target already has may stay.",
     body: TargetRegions,
-    errors: ["TARGET_NOT_FOUND", "REGION_INVALID", "INVALID_REGION_POLICY"],
+    errors: ["TARGET_NOT_FOUND", "REGION_INVALID", "INVALID_REGION_POLICY", "NOT_PROBED"],
     handle: async ({ ctx, params, body }) => ok(await setTargetRegions(ctx, params.id, body)),
   }),
   route({

@@ -1,5 +1,6 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import type { WriteSource } from "../../platform/context.ts";
+import { budgetOf } from "../../alerting/incidents/service.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { pastIntervals } from "./queries.ts";
 import type { RegionPolicy } from "./schema.ts";
@@ -28,7 +29,7 @@ export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]
     where target_id in (select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]))
     order by target_id for update`;
   return await sql<LockedTarget[]>`
-    select id, name, enabled, tags, kind, (spec ->> 'timeout')::int as timeout, interval_secs, alert_confirmations,
+    select id, name, enabled, tags, kind, ${budgetOf(sql, sql`spec`)} as timeout, interval_secs, alert_confirmations,
       region_policy
     from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for no key update`;
 }

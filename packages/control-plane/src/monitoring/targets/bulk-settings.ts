@@ -1,8 +1,9 @@
 import { AppError } from "@statusmesh/shared/errors";
-import type { CheckSpec } from "@statusmesh/shared/checks";
+import { type CheckSpec, isProbedType } from "@statusmesh/shared/checks";
 import { existingChannelIds } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { type PolicyEdit, reevaluate } from "../../alerting/incidents/service.ts";
+import { notProbed } from "../heartbeats/service.ts";
 import { planOf } from "../../access/plans/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
 import * as queries from "./bulk-queries.ts";
@@ -14,6 +15,10 @@ import { maxAlerts } from "./schema.ts";
 /** Targets that a bulk action refused, with the reason. */
 export type Refusals = Map<string, AppError>;
 type Rows = readonly queries.LockedTarget[];
+
+function probedRule(kind: queries.LockedTarget["kind"], what: string): void {
+  if (!isProbedType(kind)) throw notProbed(what);
+}
 
 /** The rows for which `rule` throws an error of the API. */
 export function refusalsOf(rows: Rows, rule: (row: queries.LockedTarget) => void): Refusals {
@@ -67,7 +72,10 @@ export async function changeChannels(
 /** Sets the interval, except where plan or kind ask for a longer one. */
 export async function changeInterval(tx: Ctx, rows: Rows, interval: number, stamp: queries.Stamp): Promise<Refusals> {
   const plan = await planOf(tx);
-  const refused = refusalsOf(rows, ({ kind }) => intervalRule(plan, { type: kind } as CheckSpec, interval));
+  const refused = refusalsOf(rows, ({ kind }) => {
+    probedRule(kind, "its interval follows from its period");
+    intervalRule(plan, { type: kind } as CheckSpec, interval);
+  });
   const changed = rows.filter(({ id, interval_secs }) => !refused.has(id) && interval_secs !== interval);
   await queries.setInterval(tx.sql, tx.orgId, acceptedOf(rows, refused), interval, stamp);
   const regions = await regionsOf(tx, changed);
@@ -87,7 +95,10 @@ export async function changeRegions(
   stamp: queries.Stamp,
 ): Promise<Refusals> {
   regionsRule(regions, await enabledRegionIds(tx, regions), "/action/regions");
-  const refused = refusalsOf(rows, (row) => regionPolicyRule(row.region_policy, regions.length));
+  const refused = refusalsOf(rows, (row) => {
+    probedRule(row.kind, "it has no regions");
+    regionPolicyRule(row.region_policy, regions.length);
+  });
   const changed = rows.filter(({ id }) => !refused.has(id));
   await queries.setRegions(tx.sql, tx.orgId, acceptedOf(rows, refused), regions, stamp);
   await reevaluate(

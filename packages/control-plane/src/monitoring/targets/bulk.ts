@@ -4,6 +4,7 @@ import { type Change, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { existingChannelIds } from "../../alerting/channels/service.ts";
 import { closeSilently } from "../../alerting/incidents/service.ts";
+import { reopenWindows } from "../heartbeats/service.ts";
 import * as queries from "./bulk-queries.ts";
 import { changeChannels, changeInterval, changeRegions, refusalsOf, type Refusals } from "./bulk-settings.ts";
 import { announceTargets, deleteTargets } from "./queries.ts";
@@ -88,6 +89,12 @@ async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Actio
   if (action.type === "delete") await deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
   else {
     await queries.setEnabled(tx.sql, tx.orgId, ids, action.type === "enable", stampOf(tx));
+    const reported = rows.filter((row) => row.kind === "heartbeat" && row.enabled !== (action.type === "enable"));
+    await reopenWindows(
+      tx,
+      reported.map(({ id }) => id),
+      { resumed: action.type === "enable" },
+    );
     // Enabling needs no evaluation: the pause has ended all streaks, and results during it were no evidence.
     if (action.type === "disable")
       await closeSilently(

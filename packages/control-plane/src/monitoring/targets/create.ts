@@ -1,4 +1,5 @@
-import { kindOf } from "@statusmesh/shared/checks";
+import { isProbed, kindOf } from "@statusmesh/shared/checks";
+import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll, Faults } from "@statusmesh/shared/faults";
 import { newId } from "@statusmesh/shared/ids";
@@ -7,6 +8,7 @@ import { defaultChannelIds, existingChannelIds } from "../../alerting/channels/s
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { type Plan, planOf, takeQuota } from "../../access/plans/service.ts";
+import { addHeartbeats, addressesRule } from "../heartbeats/service.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { everything } from "./filter-queries.ts";
 import { countTargets } from "./list-queries.ts";
@@ -14,11 +16,14 @@ import * as queries from "./queries.ts";
 import {
   alertRule,
   checkRules,
+  completed,
   intervalRule,
   present,
   regionPolicyRule,
   regionsRule,
   renotifyRule,
+  reportedRules,
+  shownAddresses,
   tagsRule,
 } from "./rules.ts";
 import { sealSpec } from "./sealing.ts";
@@ -83,7 +88,7 @@ async function create(
       : (await defaultChannelIds(tx, tx.orgId)).slice(0, maxAlerts);
     for (const id of defaults) channels.add(id);
     const regions = await probeRegionIds(tx);
-    if (regions.length === 0 && faults.isEmpty)
+    if (regions.length === 0 && faults.isEmpty && inputs.some(({ check }) => isProbed(check)))
       throw new AppError(
         "REGION_INVALID",
         "No region is enabled, so nothing would be checked. The operator of this instance can enable one " +
@@ -97,9 +102,16 @@ async function create(
     faults.throwAny();
     const rows = await mapInTurns(drafts, (draft, at): queries.TargetRow => {
       const row = draft!;
-      return { ...row, spec: sealSpec(ctx, row.id, row.spec), channel_ids: bound[at]! };
+      const addresses = isProbed(row.spec) ? null : shownAddresses(inputs[at]!.heartbeat_addresses ?? []);
+      return { ...row, spec: sealSpec(ctx, row.id, row.spec), channel_ids: bound[at]!, heartbeat_addresses: addresses };
     });
     await insert(tx, rows, inputs);
+    await addHeartbeats(
+      tx,
+      rows.flatMap(({ id, spec }, at) =>
+        isProbed(spec) ? [] : [{ targetId: id, addresses: inputs[at]!.heartbeat_addresses ?? [] }],
+      ),
+    );
     await queries.announceTargets(sql);
     const made = await mapInTurns(rows, present);
     await record(tx, changeOf(made));
@@ -117,11 +129,11 @@ function boundTo(
     regions,
   }: { plan: Plan; channels: ReadonlySet<string>; defaults: readonly string[]; regions: readonly string[] },
 ): string[] {
-  const { check, interval, region_policy, regions: chosen } = input;
+  const { check, region_policy, regions: chosen } = input;
   const alerts = input.alerts ?? defaults.map((channel_id) => ({ channel_id }));
   let ids: string[] = [];
   checkAll(
-    () => intervalRule(plan, check, interval ?? kindOf(check).defaultIntervalSecs),
+    () => intervalRule(plan, check, intervalOf(input)),
     () => (ids = alertRule(alerts, channels)),
     () => chosen && regionsRule(chosen, new Set(regions)),
     () => region_policy && regionPolicyRule(region_policy, (chosen ?? regions).length),
@@ -153,7 +165,7 @@ async function insert(
   inputs: readonly TargetCreate[],
 ): Promise<void> {
   const insertables = await mapInTurns(rows, (row, at) =>
-    queries.insertable({ ...row, regions: inputs[at]!.regions ?? null }),
+    queries.insertable({ ...row, regions: isProbed(row.spec) ? (inputs[at]!.regions ?? null) : [heartbeatRegion] }),
   );
   let texts: string[] = [];
   let length = 0;
@@ -175,24 +187,29 @@ function* portionsOf<T>(list: readonly T[], size: number): Generator<T[]> {
   for (let at = 0; at < list.length; at += size) yield list.slice(at, at + size);
 }
 
+const intervalOf = ({ check, interval }: TargetCreate): number =>
+  kindOf(check).reported?.intervalSecs(check) ?? interval ?? kindOf(check).defaultIntervalSecs;
+
 /** The row of a new target, its secrets still open. */
 function draft(ctx: Ctx, input: TargetCreate): queries.NewTargetRow {
-  const spec = input.check;
   const renotify = input.renotify_interval_secs ?? 3600;
   checkAll(
-    () => checkRules(ctx, spec, "/check"),
+    () => checkRules(ctx, input.check, "/check"),
     () => renotifyRule(renotify),
+    () => reportedRules(input.check, input),
+    () => addressesRule(input.heartbeat_addresses ?? [], false),
   );
+  const spec = completed(input.check);
   const now = new Date(ctx.clock.now());
   return {
     id: newId(),
     org_id: ctx.orgId,
     name: input.name,
     spec,
-    interval_secs: input.interval ?? kindOf(spec).defaultIntervalSecs,
+    interval_secs: intervalOf(input),
     enabled: input.enabled ?? true,
     tags: tagsRule(input.tags ?? []),
-    alert_confirmations: input.alert_confirmations ?? 2,
+    alert_confirmations: isProbed(spec) ? (input.alert_confirmations ?? 2) : 1,
     notify_recovery: input.notify_recovery ?? true,
     renotify_interval_secs: renotify,
     region_policy: input.region_policy ?? "majority",

@@ -55,6 +55,7 @@ const kinds: {
     names: false,
   },
   domain_expiry: { never: "it asks registries, which their own public list chooses" },
+  heartbeat: { never: "the job connects to the control plane" },
 };
 
 const addresses: [string, string][] = [

@@ -1,4 +1,4 @@
-import { kindOf, type ResultDetails } from "@statusmesh/shared/checks";
+import { budgetMs, kindOf, type ResultDetails } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
@@ -275,7 +275,7 @@ export async function readMonitor(reader: OrgReader, id: string): Promise<Monito
   const row = isId(id) ? await queries.selectMonitor(reader.sql, reader.orgId, new Date(now), id) : null;
   if (row === null) throw notFound();
   const [own, disabled] = await Promise.all([selectRegionsOf(reader.sql, id), disabledRegionIds(reader)]);
-  const votes = explainVotes({ ...row, timeout: row.spec.timeout }, row, disabled, now).regions;
+  const votes = explainVotes({ ...row, timeout: budgetMs(row.spec) }, row, disabled, now).regions;
   const regions = own.map((region): MonitorRegion => {
     const enabled = !disabled.has(region);
     const vote = votes.find((it) => it.region === region);

@@ -126,6 +126,7 @@ const checks: Record<CheckType, object> = {
   websocket: { url: "wss://example.org/socket", expect: "ready" },
   tls_cert: { host: "www.example.org", warn_days: 21 },
   domain_expiry: { domain: "example.org", critical_days: 3 },
+  heartbeat: { period: 86_400_000, max_runtime: 600_000 },
 };
 
 /** The part of a form that belongs to a kind. */

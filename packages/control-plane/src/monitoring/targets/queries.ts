@@ -1,6 +1,8 @@
 import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
+import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { WriteSource } from "../../platform/context.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
 
 /** A row of `targets` with its bindings. `spec` has its secrets sealed. */
@@ -20,14 +22,19 @@ export interface TargetRow {
   created_at: Date;
   updated_at: Date;
   channel_ids: string[];
+  /** Of a heartbeat, as they are shown; null for other kinds. */
+  heartbeat_addresses: HeartbeatAddresses | null;
 }
 
 export const columns = (sql: Db) => sql`
   t.id, t.org_id, t.name, t.spec, t.interval_secs, t.enabled, t.tags, t.alert_confirmations, t.notify_recovery,
   t.renotify_interval_secs, t.region_policy, t.write_source, t.created_at, t.updated_at,
-  array(select a.channel_id from target_alerts a where a.target_id = t.id order by a.position) as channel_ids`;
+  array(select a.channel_id from target_alerts a where a.target_id = t.id order by a.position) as channel_ids,
+  case when t.kind = 'heartbeat' then (
+    select coalesce(jsonb_agg(jsonb_build_object('kind', h.kind, 'value', '***', 'hint', h.hint) order by h.position), '[]')
+    from heartbeat_addresses h where h.target_id = t.id and h.kind <> 'own') end as heartbeat_addresses`;
 
-export type NewTargetRow = Omit<TargetRow, "channel_ids">;
+export type NewTargetRow = Omit<TargetRow, "channel_ids" | "heartbeat_addresses">;
 
 /** Search terms of the check, beside the name. */
 const searchText = ({ spec }: Pick<TargetRow, "spec">): string => kindOf(spec).searchText(spec);
@@ -72,7 +79,7 @@ export async function insertTargets(sql: Db, rows: readonly string[]): Promise<v
     )
     insert into target_regions (target_id, region_id)
     select g.id, r.id from given g cross join regions r
-    where r.enabled and (g.regions is null or r.id = any(g.regions))`;
+    where r.enabled and (g.regions is null and r.id <> ${heartbeatRegion} or r.id = any(g.regions))`;
 }
 
 /** Binds new targets to their channels. */

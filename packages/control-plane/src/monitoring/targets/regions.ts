@@ -1,7 +1,9 @@
+import { budgetMs, isProbed } from "@statusmesh/shared/checks";
 import { isId } from "@statusmesh/shared/ids";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { reevaluate } from "../../alerting/incidents/service.ts";
+import { notProbed } from "../heartbeats/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
 import * as queries from "./queries.ts";
 import { notFound, regionPolicyRule, regionsRule } from "./rules.ts";
@@ -25,6 +27,7 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
   return await inTransaction(ctx, async (tx) => {
     const before = await queries.lockTarget(tx.sql, ctx.orgId, id);
     if (before === null) throw notFound();
+    if (!isProbed(before.spec)) throw notProbed("it has no regions");
     const old = await queries.selectRegionsOf(tx.sql, id);
     // A disabled region that the target has already may stay, so that a client can send back what it read.
     const allowed = new Set([...(await enabledRegionIds(tx, regions)), ...old]);
@@ -38,7 +41,7 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
       write_source: ctx.writeSource,
       updated_at: new Date(ctx.clock.now()),
     });
-    await reevaluate(tx, new Map([[id, { ...before, timeout: before.spec.timeout, regions }]]));
+    await reevaluate(tx, new Map([[id, { ...before, timeout: budgetMs(before.spec), regions }]]));
     await queries.announceTargets(tx.sql);
     return { regions: regions.toSorted() };
   });

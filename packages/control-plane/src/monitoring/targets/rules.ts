@@ -1,4 +1,4 @@
-import { checkKinds, type CheckSpec, kindOf } from "@statusmesh/shared/checks";
+import { checkKinds, type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll, Faults } from "@statusmesh/shared/faults";
 import { blockedHost } from "@statusmesh/shared/net/address";
@@ -9,6 +9,8 @@ import { refuseAbusiveUrl, refuseDeniedHost } from "../../access/abuse/service.t
 import type { System } from "../../platform/context.ts";
 import { plural } from "../../platform/html/format.ts";
 import { iso } from "../../platform/http/wire.ts";
+import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
+import { notProbed } from "../heartbeats/service.ts";
 import { type Plan, PlanRefusal } from "../../access/plans/service.ts";
 import type { TargetRow } from "./queries.ts";
 import { Check, maxIntervalDays, type RegionPolicy, type Target } from "./schema.ts";
@@ -36,6 +38,7 @@ export function present(row: TargetRow): Target {
     notify_recovery: row.notify_recovery,
     renotify_interval_secs: row.renotify_interval_secs,
     region_policy: row.region_policy,
+    ...(row.heartbeat_addresses === null ? {} : { heartbeat_addresses: row.heartbeat_addresses }),
     write_source: row.write_source,
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
@@ -156,6 +159,35 @@ function refuseInsideName({ config }: Pick<System, "config">, name: string, fiel
     { field, details: { range } },
   );
 }
+
+/** The check with the defaults that follow from it. */
+export const completed = (spec: CheckSpec): CheckSpec =>
+  (kindOf(spec).reported?.complete(spec) as CheckSpec | undefined) ?? spec;
+
+/** Refuses what only makes sense for a probed target, and addresses of heartbeats for one. */
+export function reportedRules(
+  spec: CheckSpec,
+  input: {
+    region_policy?: RegionPolicy | undefined;
+    heartbeat_addresses?: HeartbeatAddresses | undefined;
+    regions?: readonly string[] | undefined;
+  },
+  policy: RegionPolicy = "majority",
+): void {
+  if (isProbed(spec)) {
+    if (input.heartbeat_addresses === undefined || input.heartbeat_addresses.length === 0) return;
+    throw new AppError("INVALID_HEARTBEAT", "Only a monitor of the kind heartbeat has addresses of pings.", {
+      field: "/heartbeat_addresses",
+    });
+  }
+  if (input.regions !== undefined) throw notProbed("it has no regions");
+  if (input.region_policy !== undefined && JSON.stringify(input.region_policy) !== JSON.stringify(policy))
+    throw notProbed("it has no region policy");
+}
+
+/** Addresses as the API shows them. */
+export const shownAddresses = (addresses: HeartbeatAddresses): HeartbeatAddresses =>
+  addresses.map(({ kind, value }) => ({ kind, value: mask, hint: value.slice(-4) }));
 
 /** The tags, each once. */
 export const tagsRule = (tags: readonly string[]): string[] => [...new Set(tags)];

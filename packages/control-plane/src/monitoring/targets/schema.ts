@@ -3,6 +3,7 @@ import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
+import { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import { Id, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
 
 /** Longest time between two checks of a target. */
@@ -30,6 +31,7 @@ export const checkErrors = [
   "INVALID_PATTERN",
   "INVALID_EXPECTATION",
   "INVALID_THRESHOLD",
+  "INVALID_HEARTBEAT",
   "REDACTION_SENTINEL",
   "SSRF_BLOCKED",
   "DOMAIN_DENYLISTED",
@@ -189,6 +191,7 @@ export const TargetCreate = Type.Object(
         description: "The regions that probe the target; omitted: all enabled ones",
       }),
     ),
+    heartbeat_addresses: Type.Optional(HeartbeatAddresses),
     ...ignored,
   },
   { additionalProperties: false, title: "TargetCreate", description: "A new target" },
@@ -212,6 +215,7 @@ export const TargetPatch = Type.Object(
     notify_recovery: Type.Optional(fields.notify_recovery),
     renotify_interval_secs: Type.Optional(fields.renotify_interval_secs),
     region_policy: Type.Optional(fields.region_policy),
+    heartbeat_addresses: Type.Optional(HeartbeatAddresses),
     ...ignored,
   },
   {
@@ -230,7 +234,16 @@ export const TargetRegions = Type.Object(
 export type TargetRegions = Static<typeof TargetRegions>;
 
 export const Target = Type.Object(
-  { id: Id, ...fields, check: Check, write_source: WriteSourceSchema, created_at: Timestamp, updated_at: Timestamp },
+  {
+    id: Id,
+    ...fields,
+    interval: Type.Integer({ minimum: 1, description: "Check interval in seconds", examples: [60] }),
+    check: Check,
+    heartbeat_addresses: Type.Optional(HeartbeatAddresses),
+    write_source: WriteSourceSchema,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+  },
   { additionalProperties: false, title: "Target", description: "A target; secrets are masked as ***" },
 );
 export type Target = Static<typeof Target>;

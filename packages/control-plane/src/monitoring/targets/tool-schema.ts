@@ -137,7 +137,7 @@ const flag = () => absent(Type.Boolean());
 export const Config = Type.Object(
   {
     interval_secs: Type.Integer(),
-    timeout_ms: Type.Integer(),
+    timeout_ms: absent(Type.Integer()),
     regions: Type.Array(Type.String()),
     region_policy: Type.String({ description: "Regions that must agree on a failure: any, majority, all or a number" }),
     alert_confirmations: Type.Integer({ description: "Failing checks in a row that open an incident" }),

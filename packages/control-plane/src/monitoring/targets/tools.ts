@@ -75,7 +75,7 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
   const flag = (field: string) => (typeof check[field] === "boolean" ? check[field] : null);
   return {
     interval_secs: target.interval,
-    timeout_ms: target.check.timeout,
+    timeout_ms: number("timeout"),
     regions: regions.slice(0, 100),
     region_policy: typeof target.region_policy === "string" ? target.region_policy : String(target.region_policy.count),
     alert_confirmations: target.alert_confirmations,

@@ -1,4 +1,4 @@
-import { type CheckSpec, detailsOf, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { budgetMs, type CheckSpec, detailsOf, isCheckType, isProbed, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll } from "@statusmesh/shared/faults";
 import { isId } from "@statusmesh/shared/ids";
@@ -11,17 +11,20 @@ import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import { unreadable } from "../../platform/crypto/opening.ts";
 import { etagOf, requireMatch } from "../../platform/http/etag.ts";
 import { closeSilently, reevaluate, rescheduleReminders } from "../../alerting/incidents/service.ts";
+import { reopenWindows, replaceAddresses, shownOf } from "../heartbeats/service.ts";
 import { planOf } from "../../access/plans/service.ts";
 import { forgetDetails } from "../results/service.ts";
 import * as queries from "./queries.ts";
 import {
   alertRule,
   checkRules,
+  completed,
   intervalRule,
   notFound,
   present,
   regionPolicyRule,
   renotifyRule,
+  reportedRules,
   tagsRule,
 } from "./rules.ts";
 import { openSpecPartly, sealSpec } from "./sealing.ts";
@@ -44,16 +47,19 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
     requireMatch(ifMatch, targetTag(present(before)));
     const regions = await queries.selectRegionsOf(tx.sql, id);
     const check = await patchRules(tx, before, patch, regions.length);
+    const isReported = !isProbed(before.spec);
     const renotify = patch.renotify_interval_secs ?? before.renotify_interval_secs;
     const channels = patch.alerts?.map((alert) => alert.channel_id) ?? before.channel_ids;
     const after: queries.NewTargetRow = {
       ...before,
       name: patch.name ?? before.name,
       spec: check === null ? before.spec : sealSpec(ctx, id, check.after),
-      interval_secs: patch.interval ?? before.interval_secs,
+      interval_secs: isReported
+        ? kindOf(before.spec).reported!.intervalSecs(check?.after ?? before.spec)
+        : (patch.interval ?? before.interval_secs),
       enabled: patch.enabled ?? before.enabled,
       tags: patch.tags === undefined ? before.tags : tagsRule(patch.tags),
-      alert_confirmations: patch.alert_confirmations ?? before.alert_confirmations,
+      alert_confirmations: isReported ? 1 : (patch.alert_confirmations ?? before.alert_confirmations),
       notify_recovery: patch.notify_recovery ?? before.notify_recovery,
       renotify_interval_secs: renotify,
       region_policy: patch.region_policy ?? before.region_policy,
@@ -64,10 +70,14 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
     if (patch.alerts !== undefined) await queries.replaceAlerts(tx.sql, id, channels);
     if (check !== null && isElsewhere(check)) await forgetDetails(tx.sql, ctx.orgId, id, after.updated_at);
     if (before.enabled && !after.enabled) await closeSilently(tx, [id]);
-    else if (after.enabled) await reevaluate(tx, new Map([[id, { ...before, timeout: before.spec.timeout, regions }]]));
+    else if (after.enabled) await reevaluate(tx, new Map([[id, { ...before, timeout: budgetMs(before.spec), regions }]]));
+    if (patch.heartbeat_addresses !== undefined) await replaceAddresses(tx, id, patch.heartbeat_addresses);
+    if (isReported && (check !== null || after.enabled !== before.enabled))
+      await reopenWindows(tx, [id], { resumed: after.enabled && !before.enabled });
     if (renotify !== before.renotify_interval_secs) await rescheduleReminders(tx, id, renotify);
     await queries.announceTargets(tx.sql);
-    const [old, fresh] = [present(before), present({ ...after, channel_ids: channels })];
+    const addresses = patch.heartbeat_addresses === undefined ? before.heartbeat_addresses : await shownOf(tx, id);
+    const [old, fresh] = [present(before), present({ ...after, channel_ids: channels, heartbeat_addresses: addresses })];
     const real =
       check === null ? undefined : { before: { ...old, check: check.before }, after: { ...fresh, check: check.after } };
     await record(tx, { resourceId: id, ...differences({ before: old, after: fresh }, real) });
@@ -79,7 +89,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
 async function patchRules(
   tx: Ctx,
   before: queries.TargetRow,
-  { check: checkPatch, interval, renotify_interval_secs: renotify, alerts, region_policy: policy }: TargetPatch,
+  { check: checkPatch, interval, renotify_interval_secs: renotify, alerts, region_policy: policy, heartbeat_addresses: addresses }: TargetPatch,
   regions: number,
 ): Promise<ReturnType<typeof mergeCheck> | null> {
   const plan = interval === undefined ? null : await planOf(tx);
@@ -89,10 +99,11 @@ async function patchRules(
   checkAll(
     () => (check = checkPatch === undefined ? null : mergeCheck(tx, before.id, before.spec, checkPatch)),
     // A patch cannot change the kind, which decides the shortest interval.
-    () => plan && intervalRule(plan, before.spec, interval!),
+    () => plan && isProbed(before.spec) && intervalRule(plan, before.spec, interval!),
     () => renotify !== undefined && renotifyRule(renotify),
     () => alerts && alertRule(alerts, channels),
     () => policy && regionPolicyRule(policy, regions),
+    () => reportedRules(before.spec, { region_policy: policy, heartbeat_addresses: addresses }, before.region_policy),
   );
   return check;
 }
@@ -113,9 +124,10 @@ function mergeCheck(
     );
   }
   const { value: before, isClosed } = openSpecPartly(ctx, id, stored);
-  const after = validate(Check, { ...before, ...patch, type: stored.type }, "/check");
-  const kind = kindOf(after);
-  below("/check", () => kind.rules(after));
+  const merged = validate(Check, { ...before, ...patch, type: stored.type }, "/check");
+  const kind = kindOf(merged);
+  below("/check", () => kind.rules(merged));
+  const after = completed(merged);
   refuseMovedSecrets(kind, {
     before,
     after,

@@ -25,6 +25,7 @@ import { trustedAuthorities } from "../../platform/outbound/authorities.ts";
 import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { checkProviders } from "../../access/sign-in/service.ts";
 import { unreadableSubscribers } from "../../publishing/subscribers/service.ts";
+import { unreadableTokens } from "../../monitoring/heartbeats/service.ts";
 import { unreadableTargets } from "../../monitoring/targets/service.ts";
 
 /** Result of one check. */
@@ -212,6 +213,7 @@ const secretsBatch = 500;
 /** What holds secrets, with the domain's count of unreadable ones. */
 const holders = [
   ["monitor", unreadableTargets],
+  ["heartbeat", unreadableTokens],
   ["channel", unreadableChannels],
   ["webhook subscriber", unreadableSubscribers],
 ] as const;

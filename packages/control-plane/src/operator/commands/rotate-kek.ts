@@ -5,6 +5,7 @@ import type { ResealedBatch } from "../../platform/crypto/reseal.ts";
 import { pendingMigrations } from "../../platform/db/migrate.ts";
 import { resealSnapshots } from "../../alerting/incidents/service.ts";
 import { silentLog } from "../../platform/log.ts";
+import { resealTokens } from "../../monitoring/heartbeats/service.ts";
 import { resealWaitingRuns } from "../../monitoring/pipeline/engine.ts";
 import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { ownCommand } from "../../platform/own-command.ts";
@@ -22,6 +23,7 @@ const stores: readonly {
   reseal(system: System, after: string | null, limit: number): Promise<ResealedBatch>;
 }[] = [
   { name: "targets", reseal: resealTargets },
+  { name: "heartbeats", reseal: resealTokens },
   { name: "channels", reseal: resealChannels },
   { name: "share links", reseal: resealShares },
   { name: "subscribers", reseal: resealSubscribers },

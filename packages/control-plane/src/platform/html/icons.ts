@@ -56,6 +56,7 @@ const lines = {
   screen: '<path d="M2 3.5h12v7.5H2ZM6 13.5h4"/>',
   globe: '<circle cx="8" cy="8" r="6"/><path d="M2 8h12M8 2c4 3.6 4 8.4 0 12M8 2C4 5.6 4 10.4 8 14"/>',
   plug: '<path d="M6 1.8V5m4-3.2V5M4 5h8v2.5a4 4 0 0 1-8 0ZM8 11.5v3"/>',
+  pulse: '<path d="M1.5 8.5h3l1.7-4.5 3.3 8 1.7-3.5h3.3"/>',
   records: '<path d="M3 3.2h10v3.4H3ZM3 9.4h10v3.4H3ZM5.2 4.9h.1M5.2 11.1h.1"/>',
   lock: '<path d="M3.5 7.2h9v6h-9ZM5.2 7V5.2a2.8 2.8 0 0 1 5.6 0V7M8 9.6v1.4"/>',
   tag: '<path d="M2.5 8V3a.5.5 0 0 1 .5-.5h5l5.5 5.5-5.5 5.5ZM5.4 5.4h.1"/>',

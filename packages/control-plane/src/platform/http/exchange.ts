@@ -43,6 +43,9 @@ const minSecretLength = 32;
 const loggedPath = (path: string): string =>
   path.length <= minSecretLength ? path : path.replaceAll(secretSegment, "***");
 
+/** The path for the log; `state.loggedPath` replaces one that is a secret as a whole. */
+const pathOf = (http: Context): string => (http.state["loggedPath"] as string | undefined) ?? loggedPath(http.path);
+
 /** Records the declared path of the request. */
 export function atRoute(http: Context, declared: string): void {
   http.state["route"] = declared;
@@ -99,7 +102,7 @@ export function exchange(options: {
       answer(http, error, trace, options.page(error, http));
     }
     const took = options.clock.now() - started;
-    const fields = { trace, method: http.method, path: loggedPath(http.path), status: http.status, ms: took };
+    const fields = { trace, method: http.method, path: pathOf(http), status: http.status, ms: took };
     if (http.path !== "/healthz" && http.path !== "/readyz") options.log.debug(fields, "request");
     report(took);
   };
@@ -141,7 +144,7 @@ function answer(http: Context, error: AppError, trace: string, page: string | nu
 
 /** Logs a request that failed inside the service. */
 export function reportFailure(http: Context, error: AppError, thrown: unknown, log: Log): void {
-  const fields = { trace: http.state["traceId"] as string, code: error.code, path: loggedPath(http.path) };
+  const fields = { trace: http.state["traceId"] as string, code: error.code, path: pathOf(http) };
   // The database watch logs an outage once, at its start and its end.
   if (error.code === "DEPENDENCY_DOWN" && (error.cause === undefined || failureOf(error.cause) !== null))
     log.debug({ ...fields, reason: String(error.cause) }, "request failed");

@@ -65,7 +65,7 @@ function classOfRequest({ server, auth, mcp }: Config): ConnectionLimits["classO
   return ({ url = "/", headers: { host = "" } }: IncomingMessage) => {
     const path = url.split("?", 1)[0]!;
     if (path.startsWith("/api/agent/")) return "agents";
-    if (isPublicPath(path) || path.startsWith("/hooks/")) return "visitors";
+    if (isPublicPath(path) || /^\/(?:hooks|hb|ping|api\/push)\//.test(path)) return "visitors";
     return path.startsWith("/api/") || console.has(host.toLowerCase()) ? "api" : "visitors";
   };
 }

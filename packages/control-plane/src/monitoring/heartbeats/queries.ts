@@ -1,0 +1,312 @@
+import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
+import type { EvidenceTarget } from "../../alerting/incidents/engine.ts";
+import { budgetOf } from "../../alerting/incidents/service.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import type { AddressKind } from "./schema.ts";
+import type { PingKind, Window } from "./windows.ts";
+
+/** Pings of a monitor that are kept. */
+export const keptPings = 1000;
+
+/** The part of `heartbeats` that decides, as it is stored. */
+interface WindowRow {
+  reported_at: Date | null;
+  last_duration: number | null;
+  failing: boolean;
+  run_id: string | null;
+  started_at: Date | null;
+  run_over_at: Date | null;
+  due_at: Date | null;
+}
+
+const windowColumns = (sql: Db) =>
+  sql`h.reported_at, h.last_duration, h.failing, h.run_id, h.started_at, h.run_over_at, h.due_at`;
+
+const windowOf = (row: WindowRow): Window => ({
+  reportedAt: row.reported_at?.getTime() ?? null,
+  lastDuration: row.last_duration,
+  failing: row.failing,
+  runId: row.run_id,
+  startedAt: row.started_at?.getTime() ?? null,
+  runOverAt: row.run_over_at?.getTime() ?? null,
+  dueAt: row.due_at?.getTime() ?? null,
+});
+
+/** A heartbeat monitor with its policy and its window, locked with its evidence. */
+export interface HeartbeatTarget extends EvidenceTarget {
+  kind: "heartbeat";
+  spec: HeartbeatCheck;
+  enabled: boolean;
+  pings: number;
+  window: Window;
+}
+
+/** The heartbeat monitors among `ids`, without those of deleted organisations. Their evidence is locked. */
+export async function selectHeartbeats(sql: Db, ids: readonly string[]): Promise<HeartbeatTarget[]> {
+  const rows = await sql<(Omit<HeartbeatTarget, "window"> & WindowRow)[]>`
+    select t.id, t.org_id, t.name, t.kind, t.spec, t.enabled, ${budgetOf(sql, sql`t.spec`)} as timeout, t.interval_secs,
+      t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.notify_recovery, h.pings::float8 as pings,
+      ${windowColumns(sql)}
+    from targets t join heartbeats h on h.target_id = t.id
+    join orgs o on o.id = t.org_id and o.deleted_at is null
+    where t.id = any(${arrayOf(ids)}::uuid[])`;
+  return rows.map((row) => ({ ...row, window: windowOf(row) }));
+}
+
+/** What a batch of pings or missed reports changes. */
+export interface WindowUpdate {
+  targetId: string;
+  /** Pings that are added to the count. */
+  pings: number;
+  window: Window;
+  /** Unix ms. */
+  downAt: number | null;
+}
+
+const times = (sql: Db, values: readonly (number | null)[]) =>
+  sql`${arrayOf(values.map((ms) => (ms === null ? null : new Date(ms).toISOString())))}::timestamptz[]`;
+
+/** Writes the windows of heartbeats whose evidence the caller has locked. */
+export async function writeWindows(sql: Db, updates: readonly WindowUpdate[]): Promise<void> {
+  const column = (of: (update: WindowUpdate) => string | number | boolean | null) => arrayOf(updates.map(of));
+  const timesOf = (of: (window: Window) => number | null) => times(sql, updates.map(({ window }) => of(window)));
+  await sql`
+    update heartbeats h set pings = h.pings + u.pings, reported_at = u.reported_at, last_duration = u.last_duration,
+      failing = u.failing, run_id = u.run_id, started_at = u.started_at, run_over_at = u.run_over_at,
+      due_at = u.due_at, down_at = u.down_at
+    from unnest(${column((u) => u.targetId)}::uuid[], ${column((u) => u.pings)}::integer[],
+      ${timesOf((w) => w.reportedAt)}, ${column((u) => u.window.lastDuration)}::integer[],
+      ${column((u) => u.window.failing)}::boolean[], ${column((u) => u.window.runId)}::uuid[],
+      ${timesOf((w) => w.startedAt)}, ${timesOf((w) => w.runOverAt)}, ${timesOf((w) => w.dueAt)},
+      ${times(sql, updates.map((u) => u.downAt))}) as u (target_id, pings, reported_at, last_duration, failing, run_id,
+      started_at, run_over_at, due_at, down_at)
+    where h.target_id = u.target_id`;
+}
+
+export interface NewPing {
+  targetId: string;
+  number: number;
+  at: number;
+  kind: PingKind;
+  exitCode: number | null;
+  runId: string | null;
+  duration: number | null;
+  sourceIp: string;
+  userAgent: string;
+}
+
+/** Stores pings, and deletes those that they push out of the newest {@link keptPings}. */
+export async function insertPings(sql: Db, pings: readonly NewPing[]): Promise<void> {
+  const column = (of: (ping: NewPing) => string | number | null) => arrayOf(pings.map(of));
+  await sql`
+    with fresh as (
+      insert into heartbeat_pings (target_id, number, at, kind, exit_code, run_id, duration, source_ip, user_agent)
+      select * from unnest(${column((p) => p.targetId)}::uuid[], ${column((p) => p.number)}::bigint[],
+        ${times(sql, pings.map((p) => p.at))}, ${column((p) => p.kind)}::text[],
+        ${column((p) => p.exitCode)}::smallint[], ${column((p) => p.runId)}::uuid[],
+        ${column((p) => p.duration)}::integer[], ${pings.map((p) => p.sourceIp)}::text[],
+        ${pings.map((p) => p.userAgent)}::text[]))
+    delete from heartbeat_pings old using (
+      select target_id, max(number) - ${keptPings}::bigint as last
+      from unnest(${column((p) => p.targetId)}::uuid[], ${column((p) => p.number)}::bigint[]) as u (target_id, number)
+      group by 1
+    ) kept
+    where old.target_id = kept.target_id and old.number <= kept.last`;
+}
+
+/** Keeps the body of a stored ping. */
+export async function writeBody(sql: Db, targetId: string, number: number, body: string): Promise<void> {
+  await sql`update heartbeat_pings set body = ${body} where target_id = ${targetId} and number = ${number}`;
+}
+
+export async function deletePingsBefore(sql: Db, before: Date): Promise<void> {
+  await sql`delete from heartbeat_pings where at < ${before}`;
+}
+
+/** The monitors of addresses, by hash; unknown and expired ones are left out. */
+export async function selectAddressed(
+  sql: Db,
+  hashes: readonly string[],
+  now: Date,
+): Promise<{ hash: string; target_id: string }[]> {
+  return await sql<{ hash: string; target_id: string }[]>`
+    select encode(a.hash, 'hex') as hash, a.target_id from heartbeat_addresses a
+    where a.hash in (select decode(h, 'hex') from unnest(${arrayOf(hashes)}::text[]) h)
+      and (a.valid_until is null or a.valid_until > ${now})`;
+}
+
+/** The window is over; of a deleted organisation none is. */
+const isOver = (sql: Db, now: Date) => sql`
+  h.down_at <= ${now} and exists (
+    select from targets t join orgs o on o.id = t.org_id and o.deleted_at is null where t.id = h.target_id)`;
+
+/** Heartbeats whose window is over, the most overdue first. */
+export async function selectOverdue(sql: Db, now: Date, limit: number): Promise<string[]> {
+  const rows = await sql<{ target_id: string }[]>`
+    select h.target_id from heartbeats h where ${isOver(sql, now)} order by h.down_at limit ${limit}`;
+  return rows.map((row) => row.target_id);
+}
+
+/** When a control plane last watched; and whether a window is over. One statement, for every second. */
+export async function selectWatch(sql: Db, now: Date): Promise<{ alive_at: Date | null; is_due: boolean }> {
+  const [row] = await sql<{ alive_at: Date | null; is_due: boolean }[]>`
+    select (select alive_at from heartbeat_watch) as alive_at,
+      exists (select from heartbeats h where ${isOver(sql, now)}) as is_due`;
+  return row!;
+}
+
+/** Writes that this control plane watches at `now`. Returns when one did before; null for never. */
+export async function keepWatch(sql: Db, now: Date): Promise<Date | null> {
+  const [before] = await sql<{ alive_at: Date }[]>`select alive_at from heartbeat_watch for update`;
+  await sql`
+    insert into heartbeat_watch (alive_at) values (${now}) on conflict (only_row) do update set alive_at = ${now}`;
+  return before?.alive_at ?? null;
+}
+
+/** Extends every open window and running start to `now` and the grace of its monitor. Returns how many. */
+export async function extendWindows(sql: Db, now: Date): Promise<number> {
+  // Evidence first, in the order of ids, as everything that changes windows locks it.
+  const { count } = await sql`
+    with locked as (
+      select s.target_id, ${now}::timestamptz + (t.spec ->> 'grace')::float8 * interval '1 ms' as until
+      from target_states s join targets t on t.id = s.target_id join heartbeats h on h.target_id = t.id
+      where h.down_at < ${now}::timestamptz + (t.spec ->> 'grace')::float8 * interval '1 ms'
+      order by s.target_id for update of s)
+    update heartbeats h set
+      due_at = greatest(h.due_at, ${now}::timestamptz),
+      run_over_at = case when h.run_over_at is not null then greatest(h.run_over_at, l.until) end,
+      down_at = greatest(h.down_at, l.until)
+    from locked l where l.target_id = h.target_id`;
+  return count;
+}
+
+/** Makes the rows of new heartbeat monitors, with the sealed tokens and their hashes. */
+export async function insertHeartbeats(
+  sql: Db,
+  rows: readonly { targetId: string; token: string }[],
+): Promise<void> {
+  await sql`
+    insert into heartbeats (target_id, token)
+    select * from unnest(${rows.map((row) => row.targetId)}::uuid[], ${rows.map((row) => row.token)}::text[])`;
+}
+
+export interface NewAddress {
+  targetId: string;
+  kind: AddressKind | "own";
+  /** SHA-256 in hex. */
+  hash: string;
+  hint: string;
+  position: number;
+}
+
+/** Throws a unique violation where an address is taken. */
+export async function insertAddresses(sql: Db, addresses: readonly NewAddress[]): Promise<void> {
+  await sql`
+    insert into heartbeat_addresses (target_id, kind, hash, hint, position)
+    select u.target_id, u.kind, decode(u.hash, 'hex'), u.hint, u.position
+    from unnest(${addresses.map((a) => a.targetId)}::uuid[], ${addresses.map((a) => a.kind)}::text[],
+      ${addresses.map((a) => a.hash)}::text[], ${addresses.map((a) => a.hint)}::text[],
+      ${arrayOf(addresses.map((a) => a.position))}::integer[]) as u (target_id, kind, hash, hint, position)`;
+}
+
+export interface AddressRow {
+  kind: AddressKind;
+  hash: string;
+  hint: string;
+}
+
+/** The addresses that jobs used with another product, in their order. */
+export async function selectAddresses(sql: Db, targetId: string): Promise<AddressRow[]> {
+  return await sql<AddressRow[]>`
+    select kind, encode(hash, 'hex') as hash, hint from heartbeat_addresses where target_id = ${targetId} and kind <> 'own' order by position`;
+}
+
+export async function deleteAddresses(sql: Db, targetId: string): Promise<void> {
+  await sql`delete from heartbeat_addresses where target_id = ${targetId} and kind <> 'own'`;
+}
+
+/** Ends all tokens but the newest, which is valid until `until`, and stores the next one. */
+export async function replaceToken(
+  sql: Db,
+  next: { targetId: string; token: string; hash: string; hint: string },
+  until: Date,
+): Promise<void> {
+  const { targetId } = next;
+  await sql`delete from heartbeat_addresses where target_id = ${targetId} and kind = 'own' and valid_until is not null`;
+  await sql`update heartbeat_addresses set valid_until = ${until} where target_id = ${targetId} and kind = 'own'`;
+  await sql`
+    insert into heartbeat_addresses (target_id, kind, hash, hint, position)
+    values (${targetId}, 'own', decode(${next.hash}, 'hex'), ${next.hint}, 0)`;
+  await sql`update heartbeats set token = ${next.token} where target_id = ${targetId}`;
+}
+
+export interface HeartbeatRow {
+  id: string;
+  spec: HeartbeatCheck;
+  enabled: boolean;
+  token: string;
+  window: Window;
+  down_at: Date | null;
+  previous_until: Date | null;
+}
+
+/** A heartbeat monitor of the organisation, or null: `kind` says which other kind it is. */
+export async function selectHeartbeat(
+  sql: Db,
+  orgId: string,
+  id: string,
+  now: Date,
+): Promise<HeartbeatRow | { kind: string } | null> {
+  const [row] = await sql<(Omit<HeartbeatRow, "window"> & WindowRow & { kind: string; token: string | null })[]>`
+    select t.id, t.kind, t.spec, t.enabled, h.token, h.down_at, ${windowColumns(sql)},
+      (select max(a.valid_until) from heartbeat_addresses a
+        where a.target_id = t.id and a.kind = 'own' and a.valid_until > ${now}) as previous_until
+    from targets t left join heartbeats h on h.target_id = t.id
+    where t.org_id = ${orgId} and t.id = ${id}`;
+  if (row === undefined) return null;
+  return row.token === null ? { kind: row.kind } : { ...row, window: windowOf(row) };
+}
+
+export interface PingRow {
+  at: Date;
+  kind: PingKind;
+  exit_code: number | null;
+  run_id: string | null;
+  duration: number | null;
+  source_ip: string;
+  user_agent: string;
+  body: string | null;
+}
+
+/** The newest pings since `from`, newest first. */
+export async function selectPings(sql: Db, targetId: string, from: Date, limit: number): Promise<PingRow[]> {
+  return await sql<PingRow[]>`
+    select at, kind, exit_code, run_id, duration, source_ip, user_agent, body from heartbeat_pings
+    where target_id = ${targetId} and at >= ${from} order by number desc limit ${limit}`;
+}
+
+/** Sealed tokens after `after`, by id; locked until the transaction ends. */
+export async function lockTokens(
+  sql: Db,
+  after: string | null,
+  limit: number,
+): Promise<{ id: string; token: string }[]> {
+  return await sql<{ id: string; token: string }[]>`
+    select target_id as id, token from heartbeats where ${after}::uuid is null or target_id > ${after}::uuid
+    order by target_id limit ${limit} for no key update`;
+}
+
+/** {@link lockTokens} for looking only. */
+export async function selectTokens(
+  sql: Db,
+  after: string | null,
+  limit: number,
+): Promise<{ id: string; token: string }[]> {
+  return await sql<{ id: string; token: string }[]>`
+    select target_id as id, token from heartbeats where ${after}::uuid is null or target_id > ${after}::uuid
+    order by target_id limit ${limit}`;
+}
+
+export async function storeToken(sql: Db, id: string, token: string): Promise<void> {
+  await sql`update heartbeats set token = ${token} where target_id = ${id}`;
+}

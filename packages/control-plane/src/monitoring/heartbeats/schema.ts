@@ -1,0 +1,109 @@
+import Type, { type Static } from "typebox";
+import { Id, Timestamp } from "../../platform/http/wire.ts";
+import { heartbeatStates } from "./windows.ts";
+
+/** Products whose addresses jobs may go on using. */
+export const addressKinds = ["healthchecks", "healthchecks_slug", "kuma", "better_stack", "gatus"] as const;
+export type AddressKind = (typeof addressKinds)[number];
+
+const errorCode = "INVALID_HEARTBEAT";
+
+/** Addresses of one monitor. */
+const maxAddresses = 20;
+
+export const HeartbeatAddresses = Type.Array(
+  Type.Object(
+    {
+      kind: Type.Enum([...addressKinds], {
+        errorCode,
+        description: "The product that the job reported to",
+        examples: ["healthchecks"],
+      }),
+      value: Type.String({
+        minLength: 3,
+        maxLength: 300,
+        errorCode,
+        secret: true,
+        description:
+          "UUID or key/slug of healthchecks, push token of Uptime Kuma, token of Better Stack, key:token of Gatus. " +
+          "Shown as ***, which keeps the stored one",
+        examples: ["6e1a4b7c-2f1d-4f3e-9a55-0c6f6a2b7d10"],
+      }),
+      hint: Type.Optional(
+        Type.String({ maxLength: 4, description: "The last four characters. Decided by the server; names a kept one" }),
+      ),
+    },
+    { additionalProperties: false, errorCode },
+  ),
+  {
+    maxItems: maxAddresses,
+    errorCode,
+    description:
+      "Addresses that jobs use with another product: they report here once its host name leads to this installation",
+  },
+);
+export type HeartbeatAddresses = Static<typeof HeartbeatAddresses>;
+
+const nullable = <S extends Type.TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
+const Ms = (description: string) => Type.Integer({ minimum: 0, description, examples: [92_000] });
+
+export const HeartbeatPing = Type.Object(
+  {
+    at: Timestamp,
+    kind: Type.Enum(["success", "start", "fail", "log"], { description: "What the job said", examples: ["success"] }),
+    exit_code: Type.Union([Type.Integer({ minimum: 0, maximum: 255 }), Type.Null()], {
+      description: "Exit code of the job, where it gave one",
+      examples: [null],
+    }),
+    run_id: Type.Union([Id, Type.Null()], { description: "The run, where the job gave an id" }),
+    source_ip: Type.String({ description: "Address of the job", examples: ["192.0.2.7"] }),
+    user_agent: Type.String({ description: "Its User-Agent", examples: ["curl/8.14.1"] }),
+    body: Type.Union([Type.String(), Type.Null()], {
+      description: "The first 10 kB of the body of a POST",
+      examples: ["backup of 3 databases done"],
+    }),
+  },
+  { additionalProperties: false, title: "HeartbeatPing" },
+);
+
+export const Heartbeat = Type.Object(
+  {
+    ping_url: Type.String({
+      description: "Address of the job's reports; needs targets:write, else ***",
+      examples: ["https://status.example.org/hb/3q2-7w"],
+    }),
+    token: Type.String({ description: "The last part of ping_url; needs targets:write, else ***", examples: ["***"] }),
+    previous_token_valid_until: Type.Union([Timestamp, Type.Null()], {
+      description: "Until then the token before the last rotation counts too",
+    }),
+    state: Type.Enum([...heartbeatStates], { description: "The first that holds", examples: ["up"] }),
+    last_ping: nullable(HeartbeatPing),
+    last_duration_ms: nullable(Ms("Duration of the last run whose start was reported, milliseconds")),
+    next_due_at: Type.Union([Timestamp, Type.Null()], { description: "When the next report is expected" }),
+    down_at: Type.Union([Timestamp, Type.Null()], { description: "When the monitor is down without another report" }),
+    suggestion: nullable(
+      Type.Object(
+        {
+          period: Ms("Milliseconds"),
+          grace: Ms("Milliseconds"),
+          reason: Type.String({ description: "What was observed", examples: ["it reports about every 10 min"] }),
+        },
+        { additionalProperties: false, description: "A period that fits what the job does" },
+      ),
+    ),
+  },
+  { additionalProperties: false, title: "Heartbeat" },
+);
+export type Heartbeat = Static<typeof Heartbeat>;
+
+export const PingQuery = Type.Object(
+  {
+    limit: Type.Integer({ minimum: 1, maximum: 1000, default: 50, description: "Items on this page" }),
+  },
+  { additionalProperties: false },
+);
+
+export const PingList = Type.Object(
+  { items: Type.Array(HeartbeatPing, { description: "Newest first" }) },
+  { additionalProperties: false, title: "HeartbeatPings" },
+);

@@ -1,0 +1,330 @@
+import t from "tap";
+import type { Ctx, System } from "../../platform/context.ts";
+import { ensurePartitions } from "../../platform/db/partitions.ts";
+import { day, hour, minute, noon, second, until } from "../../testing/clock.ts";
+import { asking, serveWhole, signedIn, withToken } from "../../testing/whole-app.ts";
+import { newOrg, openWorld } from "../../testing/world.ts";
+import { followHeartbeats, isHeartbeatDue } from "./heartbeats.ts";
+
+const world = await openWorld(t);
+const { sql, pool, clock, system, log } = world;
+await ensurePartitions(sql, new Date(noon - 2 * day), new Date(noon + 40 * day));
+const ctx = await newOrg(system);
+const anybody = await serveWhole(t, world);
+const ask = asking(anybody, await signedIn(ctx));
+const other: System = { ...system, sql: pool() };
+const prepareDays = async () => {};
+
+t.beforeEach(() => {
+  clock.at = noon;
+});
+
+interface Made {
+  id: string;
+  /** Path of its ping URL. */
+  path: string;
+}
+
+async function make(check: object = { period: hour }, more: object = {}): Promise<Made> {
+  const made = await ask("POST", "/api/v1/targets", {
+    name: "Backup",
+    check: { type: "heartbeat", grace: minute, ...check },
+    ...more,
+  });
+  if (made.status !== 201) throw new Error(made.text);
+  const { body } = await ask("GET", `/api/v1/targets/${made.body.id}/heartbeat`);
+  return { id: made.body.id, path: new URL(body.ping_url).pathname };
+}
+
+const heartbeat = async ({ id }: Made) => (await ask("GET", `/api/v1/targets/${id}/heartbeat`)).body;
+const ping = async ({ path }: Made, suffix = "", method = "GET") => await anybody(method, path + suffix);
+const statusOf = async ({ id }: Made, as: Ctx = ctx) =>
+  (await as.sql<{ status: string }[]>`select status from target_states where target_id = ${id}`)[0]!.status;
+const incidentsOf = async ({ id }: Made) =>
+  (await ask("GET", `/api/v1/incidents?state=all&target_id=${id}`)).body.items as {
+    ended_at: string | null;
+    error_sample: string;
+  }[];
+/** What every control plane does each second. */
+const follow = async (by: System = system) =>
+  (await isHeartbeatDue(by)) ? await followHeartbeats(by, prepareDays) : 0;
+/** Time passes, and control planes watch all the while. */
+async function pass(ms: number): Promise<void> {
+  clock.advance(ms);
+  await sql`
+    insert into heartbeat_watch (alive_at) values (${new Date(clock.at)})
+    on conflict (only_row) do update set alive_at = excluded.alive_at`;
+  await follow();
+}
+
+t.test("a monitor with its URL; the reply shows what is expected", async (t) => {
+  const made = await ask("POST", "/api/v1/targets", { name: "Nightly", check: { type: "heartbeat", period: day } });
+  t.match(made, {
+    status: 201,
+    body: { interval: 86_400, alert_confirmations: 1, heartbeat_addresses: [], check: { grace: 2.4 * hour } },
+  });
+  t.match(await ask("GET", `/api/v1/targets/${made.body.id}/heartbeat`), {
+    status: 200,
+    body: { ping_url: /^https:\/\/status\.example\.org\/hb\/[\w-]{43}$/, state: "new", last_ping: null, down_at: null },
+  });
+  const reader = asking(anybody, await withToken(ctx, { scopes: ["targets:read"] }));
+  t.match(await reader("GET", `/api/v1/targets/${made.body.id}/heartbeat`), {
+    body: { ping_url: "***", token: "***", state: "new" },
+  });
+  const probed = await ask("POST", "/api/v1/targets", {
+    name: "Port",
+    check: { type: "tcp", host: "db.example.org", port: 5432 },
+  });
+  t.match(await ask("GET", `/api/v1/targets/${probed.body.id}/heartbeat`), { status: 404 });
+  t.match(await ask("GET", "/api/v1/regions"), { body: { items: [{ id: "eu" }] } }, "its region is in no list");
+});
+
+t.test("success, missed report, success: one incident, told once, on two replicas", async (t) => {
+  const job = await make();
+  await pass(3 * hour);
+  t.equal(await statusOf(job), "unknown", "no alert before the first ping");
+  t.match(await ping(job), { status: 200, text: "OK", headers: new Headers({ "access-control-allow-origin": "*" }) });
+  t.equal(await statusOf(job), "up");
+  const at = clock.at;
+  t.match(await heartbeat(job), {
+    state: "up",
+    next_due_at: new Date(at + hour).toISOString(),
+    down_at: new Date(at + hour + minute).toISOString(),
+    last_ping: { kind: "success", source_ip: "127.0.0.1" },
+  });
+  await pass(hour + 30 * second);
+  t.match(await heartbeat(job), { state: "late" });
+  t.equal(await statusOf(job), "up");
+  await pass(20 * second);
+  clock.at = at + hour + minute + second;
+  t.equal((await Promise.all([follow(), follow(other)])).reduce((a, b) => a + b), 1, "once on two replicas");
+  t.equal(await statusOf(job), "down");
+  t.match(await incidentsOf(job), [{ ended_at: null, error_sample: /^no report, due 2026-11-20 17:00:00 UTC/ }]);
+  await pass(hour);
+  const [found] = await sql<{ count: number }[]>`
+    select count(*)::int as count from results where target_id = ${job.id} and status = 'down'`;
+  t.equal(found!.count, 2, "one failing result for each missed window");
+  t.equal((await incidentsOf(job)).length, 1);
+  await ping(job);
+  t.equal(await statusOf(job), "up");
+  t.match(await incidentsOf(job), [{ ended_at: new Date(clock.at).toISOString() }]);
+});
+
+t.test("start, end, exit codes and bodies", async (t) => {
+  const job = await make({ period: day, max_runtime: hour });
+  const rid = "6e1a4b7c-2f1d-4f3e-9a55-0c6f6a2b7d10";
+  await ping(job, `/start?rid=${rid}`);
+  t.match(await heartbeat(job), { state: "running", down_at: new Date(noon + hour).toISOString() });
+  clock.advance(90 * second);
+  await anybody("POST", `${job.path}/3?rid=${rid}`, "disk\u0000 full");
+  t.match(await heartbeat(job), {
+    state: "down",
+    last_duration_ms: 90_000,
+    last_ping: { kind: "fail", exit_code: 3, run_id: rid },
+  });
+  await until(async () => (await heartbeat(job)).last_ping.body !== null, "the body is stored");
+  t.equal((await heartbeat(job)).last_ping.body, '"disk\\u0000 full"');
+  t.match(await incidentsOf(job), [{ ended_at: null, error_sample: "the job failed with exit code 3" }]);
+  clock.advance(minute);
+  await ping(job, "/start");
+  clock.advance(42 * second);
+  await ping(job, "/0");
+  t.match(await heartbeat(job), { state: "up", last_duration_ms: 42_000, last_ping: { exit_code: 0 } });
+  t.match((await ask("GET", `/api/v1/targets/${job.id}/heartbeat/pings?limit=3`)).body.items, [
+    { kind: "success" },
+    { kind: "start" },
+    { kind: "fail" },
+  ]);
+  clock.advance(1);
+  t.match(await ask("GET", `/api/v1/targets/${job.id}/results?limit=1`), {
+    body: { items: [{ status: "up", total_ms: 42_000, region: "heartbeat" }] },
+  });
+  for (const [suffix, status, text] of [
+    ["/256", 400, "an exit code is 0 to 255"],
+    ["/start/7", 404, "not found"],
+    ["/start?rid=7", 400, "rid must be a UUID"],
+    ["/later", 404, "not found"],
+  ] as const)
+    t.match(await ping(job, suffix), { status, text }, suffix);
+  t.match(await anybody("GET", `/hb/${"x".repeat(43)}`), { status: 404, text: "not found" });
+  t.match(await ping(job, "", "PUT"), { status: 405 });
+  t.match(await ping(job, "", "OPTIONS"), { status: 204 });
+  t.equal((await ping(job, "", "HEAD")).status, 200);
+});
+
+t.test("POST only: links that are opened report nothing", async (t) => {
+  const job = await make({ period: hour, methods: "post" });
+  t.match(await ping(job), { status: 405, text: "POST only" });
+  t.equal((await heartbeat(job)).last_ping, null);
+  t.match(await ping(job, "", "POST"), { status: 200 });
+});
+
+t.test("a pause expects nothing, and its end gives a whole window", async (t) => {
+  const job = await make();
+  await ping(job);
+  await ask("PATCH", `/api/v1/targets/${job.id}`, { enabled: false });
+  t.match(await heartbeat(job), { state: "paused", down_at: null });
+  clock.advance(5 * hour);
+  await ping(job, "/fail");
+  t.match(await heartbeat(job), { state: "paused", last_ping: { kind: "fail" } });
+  t.equal((await incidentsOf(job)).length, 0);
+  clock.advance(5 * hour);
+  await ask("POST", "/api/v1/targets/bulk-action", { ids: [job.id], action: { type: "enable" } });
+  t.match(await heartbeat(job), { state: "up", down_at: new Date(clock.at + hour + minute).toISOString() });
+  await ask("PATCH", `/api/v1/targets/${job.id}`, { check: { period: 2 * hour } });
+  t.match(await heartbeat(job), { down_at: new Date(clock.at + 2 * hour + minute).toISOString() });
+});
+
+t.test("our own absence is no failure: windows are extended by the grace", async (t) => {
+  const job = await make();
+  await ping(job);
+  const running = await make({ period: day, max_runtime: minute });
+  await ping(running, "/start");
+  await follow();
+  clock.advance(10 * hour);
+  t.equal(await followHeartbeats(other, prepareDays), 0);
+  t.equal(await statusOf(job), "up");
+  t.match(await heartbeat(job), { state: "late", down_at: new Date(clock.at + minute).toISOString() });
+  t.match(await heartbeat(running), { state: "running", down_at: new Date(clock.at + minute).toISOString() });
+  t.match(
+    log.lines.find(({ message }) => message.startsWith("no control plane took pings")),
+    { level: "info" },
+  );
+  await pass(minute + second);
+  t.equal(await statusOf(job), "down");
+  t.equal(await statusOf(running), "down");
+});
+
+t.test("a rotated token counts for a day, the one before it no longer", async (t) => {
+  const first = await make();
+  const rotate = async () => {
+    const { body } = await ask("POST", `/api/v1/targets/${first.id}/heartbeat/rotate`);
+    return { path: new URL(body.ping_url).pathname, until: body.previous_token_valid_until as string };
+  };
+  const second = await rotate();
+  t.equal(second.until, new Date(noon + day).toISOString());
+  t.equal((await ping(first)).status, 200);
+  t.equal((await anybody("GET", second.path)).status, 200);
+  const third = await rotate();
+  t.equal((await ping(first)).status, 404);
+  t.equal((await anybody("GET", second.path)).status, 200);
+  clock.advance(day + second.path.length);
+  t.equal((await anybody("GET", second.path)).status, 404);
+  t.equal((await anybody("GET", third.path)).status, 200);
+});
+
+t.test("jobs go on using the addresses of other products", async (t) => {
+  const uuid = "0b0b7e9c-5d1f-4f6e-8c3a-1f2e3d4c5b6a";
+  const job = await make(undefined, {
+    heartbeat_addresses: [
+      { kind: "healthchecks", value: uuid },
+      { kind: "healthchecks_slug", value: "pingkey-123/db-backup" },
+      { kind: "kuma", value: "Ku4aPushToken" },
+      { kind: "better_stack", value: "BetterToken12" },
+      { kind: "gatus", value: "core_backup:gatus-secret" },
+    ],
+  });
+  const bearer = { authorization: "Bearer gatus-secret" };
+  const cases: [string, string, Record<string, string>, number, string, string | null][] = [
+    ["GET", `/ping/${uuid}`, {}, 200, "OK", "success"],
+    ["GET", `/ping/${uuid.toUpperCase()}/fail`, {}, 200, "OK", "fail"],
+    ["HEAD", "/ping/pingkey-123/db-backup", {}, 200, "", "success"],
+    ["POST", "/ping/pingkey-123/db-backup/start", {}, 200, "OK", "start"],
+    ["GET", "/ping/pingkey-123/unknown", {}, 404, "not found", null],
+    ["GET", "/api/push/Ku4aPushToken?status=up&msg=OK&ping=", {}, 200, '{"ok":true}', "success"],
+    ["GET", "/api/push/Ku4aPushToken?status=down", {}, 200, '{"ok":true}', "fail"],
+    ["GET", "/api/push/unknown-token", {}, 404, '{"ok":false,"msg":"not found"}', null],
+    ["POST", "/api/v1/heartbeat/BetterToken12", {}, 200, "OK", "success"],
+    ["GET", "/api/v1/heartbeat/BetterToken12/7", {}, 200, "OK", "fail"],
+    ["GET", "/api/v1/heartbeat/BetterToken12/start", {}, 404, "not found", null],
+    ["POST", "/api/v1/endpoints/core_backup/external?success=true", bearer, 200, "OK", "success"],
+    ["POST", "/api/v1/endpoints/core_backup/external?success=false", bearer, 200, "OK", "fail"],
+    ["POST", "/api/v1/endpoints/core_backup/external", bearer, 400, "success must be true or false", null],
+    ["POST", "/api/v1/endpoints/core_backup/external?success=true", {}, 404, "not found", null],
+    ["GET", "/api/v1/endpoints/core_backup/external?success=true", bearer, 405, "POST only", null],
+  ];
+  for (const [method, path, headers, status, text, kind] of cases) {
+    clock.advance(second);
+    t.match(await anybody(method, path, undefined, headers), { status, text }, `${method} ${path}`);
+    if (kind !== null) t.equal((await heartbeat(job)).last_ping.kind, kind, `${method} ${path}`);
+  }
+  t.match(await ask("GET", `/api/v1/targets/${job.id}`), {
+    body: {
+      heartbeat_addresses: [
+        { kind: "healthchecks", value: "***", hint: "5b6a" },
+        { kind: "healthchecks_slug", value: "***", hint: "ckup" },
+        { kind: "kuma" },
+        { kind: "better_stack" },
+        { kind: "gatus" },
+      ],
+    },
+  });
+  const kept = [
+    { kind: "kuma", value: "***" },
+    { kind: "healthchecks", value: "***", hint: "5b6a" },
+  ];
+  t.equal((await ask("PATCH", `/api/v1/targets/${job.id}`, { heartbeat_addresses: kept })).status, 200);
+  t.equal((await anybody("GET", `/ping/${uuid}`)).status, 200);
+  t.equal((await anybody("GET", "/api/push/Ku4aPushToken")).status, 200);
+  clock.advance(minute);
+  t.equal((await anybody("GET", "/api/v1/heartbeat/BetterToken12")).status, 404);
+});
+
+t.test("addresses that cannot be, that are taken, and that nobody may change", async (t) => {
+  const address = (kind: string, value: string) => ({ heartbeat_addresses: [{ kind, value }] });
+  const job = await make(undefined, address("kuma", "OnlyOnceToken"));
+  const create = (more: object, check: object = { type: "heartbeat", period: hour }) =>
+    ask("POST", "/api/v1/targets", { name: "Other", check, ...more });
+  const refused = async (answer: Promise<{ status: number; body: unknown }>, status: number, code: string, field?: string) =>
+    t.match(await answer, { status, body: { error: { code, ...(field === undefined ? {} : { field }) } } }, code);
+  await refused(create(address("kuma", "OnlyOnceToken")), 409, "HEARTBEAT_ADDRESS_TAKEN");
+  await refused(create(address("kuma", "short")), 400, "INVALID_HEARTBEAT", "/heartbeat_addresses/0/value");
+  await refused(create(address("healthchecks", "no-uuid-at-all")), 400, "INVALID_HEARTBEAT");
+  await refused(create(address("kuma", "***")), 400, "REDACTION_SENTINEL");
+  const tcp = { type: "tcp", host: "db.example.org", port: 5432 };
+  await refused(create(address("kuma", "SomeOtherToken"), tcp), 400, "INVALID_HEARTBEAT", "/heartbeat_addresses");
+  await refused(create({ regions: ["eu"] }), 422, "NOT_PROBED");
+  await refused(create({ region_policy: "all" }), 422, "NOT_PROBED");
+  await refused(ask("PUT", `/api/v1/targets/${job.id}/regions`, { regions: ["eu"] }), 422, "NOT_PROBED");
+  await refused(ask("POST", `/api/v1/targets/${job.id}/check-now`), 422, "NOT_PROBED");
+  await refused(ask("POST", "/api/v1/targets/test", { type: "heartbeat", period: hour }), 422, "NOT_PROBED");
+  await refused(ask("PATCH", `/api/v1/targets/${job.id}`, { check: { schedule: { cron: "61 * * * *", timezone: "UTC" }, period: null } }), 400, "INVALID_HEARTBEAT", "/check/schedule/cron");
+  t.match(
+    await ask("POST", "/api/v1/targets/bulk-action", { ids: [job.id], action: { type: "interval_set", interval: 60 } }),
+    { body: { succeeded: [], failed: [{ code: "NOT_PROBED" }] } },
+  );
+  const stranger = asking(anybody, await signedIn(await newOrg(system)));
+  for (const path of ["heartbeat", "heartbeat/pings"])
+    t.equal((await stranger("GET", `/api/v1/targets/${job.id}/${path}`)).status, 404);
+  t.equal((await stranger("POST", `/api/v1/targets/${job.id}/heartbeat/rotate`)).status, 404);
+});
+
+t.test("a flood is answered 429, keeps the job alive and stores nothing", async (t) => {
+  const job = await make({ period: 10 * second });
+  const answers = [];
+  for (let n = 0; n < 70; n++) answers.push((await ping(job)).status);
+  t.equal(answers.filter((status) => status === 200).length, 60);
+  t.equal(answers.filter((status) => status === 429).length, 10);
+  const [stored] = await sql<{ count: number }[]>`
+    select count(*)::int as count from heartbeat_pings where target_id = ${job.id}`;
+  t.equal(stored!.count, 60);
+  const alive = async () => (await heartbeat(job)).down_at;
+  clock.advance(500);
+  t.equal((await ping(job)).status, 200, "two more a half second later");
+  for (let n = 0; n < 5; n++) await ping(job);
+  await until(async () => (await alive()) === new Date(clock.at + 10 * second + minute).toISOString(), "it counts");
+  t.equal(log.lines.filter(({ message }) => message.startsWith("a job sends more")).length, 1);
+});
+
+t.test("unknown addresses: looked up once, then the visitor is limited; known jobs of it are not", async (t) => {
+  clock.advance(20 * day);
+  const job = await make();
+  await ping(job);
+  const statuses: number[] = [];
+  for (let n = 0; n < 70; n++) statuses.push((await anybody("GET", `/hb/unknown-${n % 65}`)).status);
+  t.equal(statuses.filter((status) => status === 404).length, 60);
+  t.equal(statuses.at(-1), 429);
+  t.equal((await ping(job)).status, 200);
+  clock.advance(minute + second);
+  t.equal((await anybody("GET", "/hb/unknown-again")).status, 404);
+});
