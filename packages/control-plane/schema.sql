@@ -709,16 +709,6 @@ create table changes_hourly (
   PRIMARY KEY (target_id, hour, region)
 );
 
-create table changes_packed (
-  target_id uuid not null,
-  day date not null,
-  region text not null,
-  results smallint[] not null,
-  changes bytea[] not null,
-  failing bytea[],
-  PRIMARY KEY (target_id, day, region)
-);
-
 create table deleted_targets (
   target_id uuid not null,
   org_id uuid not null,
@@ -731,7 +721,9 @@ create table deleted_targets (
 CREATE INDEX deleted_targets_by_change ON deleted_targets USING btree (changed_xid);
 CREATE INDEX deleted_targets_counted ON deleted_targets USING btree (org_id) WHERE (NOT uncounted);
 
-create table hours_packed (
+create table heartbeat_addresses (
+  kind text not null,
+  hash bytea not null,
   target_id uuid not null,
   day date not null,
   region text not null,
@@ -746,7 +738,55 @@ create table hours_packed (
   sketches bytea,
   sketch_ends smallint[],
   PRIMARY KEY (target_id, day, region)
+  "position" integer not null,
+  hint text not null,
+  valid_until timestamp with time zone,
+  PRIMARY KEY (hash, kind),
+  CHECK ((kind = ANY (ARRAY['own'::text, 'healthchecks'::text, 'healthchecks_slug'::text, 'kuma'::text, 'better_stack'::text, 'gatus'::text]))),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
 );
+CREATE INDEX heartbeat_addresses_by_target ON heartbeat_addresses USING btree (target_id);
+
+create table heartbeat_pings (
+  target_id uuid not null,
+  number bigint not null,
+  at timestamp with time zone not null,
+  kind text not null,
+  exit_code smallint,
+  run_id uuid,
+  duration integer,
+  source_ip text not null,
+  user_agent text not null,
+  body text,
+  PRIMARY KEY (target_id, number),
+  CHECK ((kind = ANY (ARRAY['success'::text, 'start'::text, 'fail'::text, 'log'::text]))),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+CREATE INDEX heartbeat_pings_by_time ON heartbeat_pings USING brin (at);
+
+create table heartbeat_watch (
+  only_row boolean not null default true,
+  alive_at timestamp with time zone not null,
+  PRIMARY KEY (only_row),
+  CHECK (only_row)
+);
+
+create table heartbeats (
+  target_id uuid not null,
+  token text not null,
+  pings bigint not null default 0,
+  reported_at timestamp with time zone,
+  last_duration integer,
+  failing boolean not null default false,
+  run_id uuid,
+  started_at timestamp with time zone,
+  run_over_at timestamp with time zone,
+  due_at timestamp with time zone,
+  down_at timestamp with time zone,
+  PRIMARY KEY (target_id),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+) with (fillfactor=70);
+CREATE INDEX heartbeats_by_deadline ON heartbeats USING btree (down_at) WHERE (down_at IS NOT NULL);
 
 create table issued_slots (
   target_id uuid not null,
@@ -761,11 +801,11 @@ create table latency_hourly (
   hour timestamp with time zone not null,
   region text not null,
   samples integer not null,
-  total_sum smallint not null,
-  dns_sum smallint,
-  connect_sum smallint,
-  tls_sum smallint,
-  ttfb_sum smallint,
+  total_sum real not null,
+  dns_sum real not null,
+  connect_sum real not null,
+  tls_sum real not null,
+  ttfb_sum real not null,
   dns_n integer not null,
   connect_n integer not null,
   tls_n integer not null,
@@ -830,7 +870,6 @@ create table pack_progress (
   sealed_to date not null,
   packed_to date not null,
   packed_at timestamp with time zone not null,
-  mismatches integer not null default 0,
   PRIMARY KEY (only_row),
   CHECK (only_row)
 );
@@ -949,6 +988,7 @@ create table results_packed (
   details integer[],
   PRIMARY KEY (target_id, day, region)
 );
+CREATE INDEX results_packed_by_day ON results_packed USING brin (day);
 
 create table rollup_dirty (
   target_id uuid not null,

@@ -83,6 +83,7 @@ async function scene() {
     await made("/api/v1/targets", { name: "Old", check: tcp }),
     await made("/api/v1/targets", { name: "Bare", check: tcp }),
   ];
+  const heartbeat = await made("/api/v1/targets", { name: "Job", check: { type: "heartbeat", period: 60_000 } });
   const share = await made(`/api/v1/targets/${target.id}/shares`, { label: "Old" });
   const body = goodBodies({ targetId: target.id })["POST /api/v1/maintenance"]!;
   const window = await made("/api/v1/maintenance", body);
@@ -132,6 +133,7 @@ async function scene() {
     subscriber,
     delivery,
     session,
+    heartbeat,
     identity,
     token: token!.id,
     connectedApp,
@@ -143,6 +145,7 @@ type Scene = Awaited<ReturnType<typeof scene>>;
 
 /** The thing that replaces `{id}` below a path. */
 const idsByPath = (s: Scene): Record<string, string> => ({
+  "/api/v1/targets/{id}/heartbeat": s.heartbeat.id,
   "/api/v1/targets": s.target.id,
   "/api/v1/notification-channels/delegate": s.delegation.id,
   "/api/v1/notification-channels": s.channel.id,
@@ -157,7 +160,9 @@ const idsByPath = (s: Scene): Record<string, string> => ({
 });
 
 function pathOf(route: Route, s: Scene): string {
-  const own = Object.entries(idsByPath(s)).find(([prefix]) => route.path.startsWith(`${prefix}/{id}`))?.[1];
+  const own = Object.entries(idsByPath(s)).find(([prefix]) =>
+    route.path.startsWith(prefix.includes("{id}") ? prefix : `${prefix}/{id}`),
+  )?.[1];
   const parts: Record<string, string> = {
     id: own ?? newId(),
     target_id: s.target.id,

@@ -315,12 +315,13 @@ export async function people({ sql, olga, milan, asking, signedIn, anonymous, pa
   ];
 }
 
-/** Rules of the check kinds other than http and tcp. */
-export function kinds(): Case[] {
+/** Rules of the check kinds other than http and tcp. `taken`: heartbeat addresses of a monitor that is there. */
+export function kinds(taken: object): Case[] {
   const create = refusedBody("POST /api/v1/targets");
   const check = (spec: object) => ({ name: "Shop", check: spec });
   const dns = { type: "dns", domain: "example.org" };
   const cert = { type: "tls_cert", host: "shop.example.org" };
+  const job = { type: "heartbeat", period: 60_000 };
   return [
     create(
       "a name that is none",
@@ -335,6 +336,9 @@ export function kinds(): Case[] {
       "INVALID_DNS_PARAMS",
       "/check/resolver",
     ),
+    create("a heartbeat without a time", check({ type: "heartbeat" }), "INVALID_HEARTBEAT", "/check/period"),
+    create("regions of a heartbeat", { ...check(job), regions: ["default"] }, "NOT_PROBED"),
+    create("an address that is taken", { ...check(job), heartbeat_addresses: taken }, "HEARTBEAT_ADDRESS_TAKEN"),
     create(
       "a warning at the time of the alarm",
       check({ ...cert, warn_days: 7, critical_days: 7 }),

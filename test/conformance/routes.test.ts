@@ -41,6 +41,7 @@ async function made(path: string, json: object): Promise<Json> {
   return body;
 }
 const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
+const heartbeat = await made("/api/v1/targets", { name: "Job", check: { type: "heartbeat", period: 60_000 } });
 const channel = await made("/api/v1/notification-channels", { name: "Duty", config: webhook });
 const window = await made("/api/v1/maintenance", goodBodies({ targetId: target.id })["POST /api/v1/maintenance"]!);
 const telegramCode = await made("/api/v1/notification-channels/telegram-link", {});
@@ -78,6 +79,7 @@ const parts: Record<string, string> = {
 
 /** Olga's thing that replaces `{id}` below a path. */
 const idsByPath: Record<string, string> = {
+  "/api/v1/targets/{id}/heartbeat": heartbeat.id,
   "/api/v1/targets": target.id,
   "/api/v1/notification-channels/telegram-link": telegramCode.id,
   "/api/v1/notification-channels/whatsapp-link": whatsappCode.id,
@@ -96,7 +98,9 @@ const bodies = goodBodies({ targetId: target.id });
 const bodyOf = (route: Route): object => (route.body === null ? {} : { json: bodies[nameOf(route)] });
 /** The path with an id of Olga's, or with `id`. */
 const pathOf = (route: Route, id?: string): string => {
-  const own = Object.entries(idsByPath).find(([prefix]) => route.path.startsWith(`${prefix}/{id}`))?.[1];
+  const own = Object.entries(idsByPath).find(([prefix]) =>
+    route.path.startsWith(prefix.includes("{id}") ? prefix : `${prefix}/{id}`),
+  )?.[1];
   return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     name === "id" ? (id ?? own ?? newId()) : (parts[name] ?? newId()),
   );

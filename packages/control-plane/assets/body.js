@@ -22,11 +22,21 @@ function checkControl(control) {
   throw new Unreadable(control, `Enter a whole number${bounds}.`);
 }
 
+const units = { ms: 1, s: 1000, min: 60_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
 const readers = {
   text: (control) => control.value,
   int: (control) => (control.value.trim() === "" ? null : Number(control.value)),
   nullable: (control) => (control.value === "" ? null : control.value),
   optional: (control) => (control.value === "" ? undefined : control.value),
+  duration(control) {
+    const text = control.value.trim();
+    if (text === "") return null;
+    const parts = [...text.matchAll(/(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)[a-z]*\s*/gi)];
+    if (parts.length === 0 || parts.map(([part]) => part).join("") !== text)
+      throw new Unreadable(control, "Enter a time with its unit, for example 30 s, 10 min, 1 h 30 min or 1 d.");
+    return Math.round(parts.reduce((sum, [, count, unit]) => sum + Number(count) * units[unit.toLowerCase()], 0));
+  },
   null: () => null,
   // A local time in the zone that the form names.
   instant: (control) => new Date(instantOf(readLocal(control.value), control.form.elements.zone.value)).toISOString(),

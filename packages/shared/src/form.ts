@@ -13,9 +13,10 @@ export interface FieldForm {
   placeholder?: string;
   /**
    * Default: `password` for secrets, `lines` for records, `select` for enums, else by the type. `status` is a range,
-   * one or several status codes as one text, `expectations` a list of them, one per line.
+   * one or several status codes as one text, `expectations` a list of them, one per line, `duration` milliseconds as
+   * `10 min`.
    */
-  control?: "text" | "url" | "password" | "lines" | "status" | "expectations";
+  control?: "text" | "url" | "password" | "lines" | "status" | "expectations" | "duration";
   /** Choices of a text whose values are not in the schema, or display names of an enum's values. */
   options?: Readonly<Record<string, string>>;
   /** Title of the collapsed section that holds the field. */
@@ -25,7 +26,7 @@ export interface FieldForm {
   /** Puts the field into the row of the field before it. */
   beside?: true;
   /** Name of a view that shows the field, for values without a plain control; it also shows the fields in `with`. */
-  view?: { name: "targets/fields/credentials" | "targets/fields/heartbeat-schedule"; with?: readonly string[] };
+  view?: { name: "targets/fields/credentials" | "targets/fields/heartbeat-due"; with?: readonly string[] };
 }
 
 declare module "typebox" {

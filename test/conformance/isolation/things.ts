@@ -8,6 +8,7 @@ import { webhook } from "../bodies.ts";
 /** Kinds of things that ids name. */
 export type Thing =
   | "target"
+  | "heartbeat"
   | "share"
   | "channel"
   | "window"
@@ -53,6 +54,27 @@ export const make: Readonly<Record<Thing, Make>> = {
   async target(sql, { orgId }) {
     const id = newId();
     await insertTargetsIn(sql, { ids: [id], orgId, region: "default", intervalSecs: 60, confirmations: 2 });
+    return id;
+  },
+  async heartbeat(sql, { orgId }) {
+    const id = newId();
+    const spec = {
+      type: "heartbeat",
+      period: 60_000,
+      schedule: null,
+      grace: 60_000,
+      max_runtime: null,
+      methods: "any",
+    } as const;
+    await insertTargetsIn(sql, {
+      ids: [id],
+      orgId,
+      region: "heartbeat",
+      intervalSecs: 60,
+      confirmations: 1,
+      spec: () => spec,
+    });
+    await sql`insert into heartbeats (target_id, token) values (${id}, ${inPlain(id)})`;
     return id;
   },
   async share(sql, { orgId }, targetId) {

@@ -2,6 +2,7 @@ import { sweepSignIn } from "../access/auth/service.ts";
 import { sweepOAuth } from "../access/oauth/service.ts";
 import { sweepFlows } from "../access/sign-in/service.ts";
 import { sweepRuns } from "../monitoring/pipeline/engine.ts";
+import { sweepPings } from "../monitoring/heartbeats/service.ts";
 import { sweepTombstones } from "../monitoring/targets/service.ts";
 import type { System } from "../platform/context.ts";
 import { deleteEndedCounters } from "../platform/db/counters.ts";
@@ -16,4 +17,5 @@ export async function sweep(system: System): Promise<void> {
   await deleteEndedCounters(system.sql, new Date(system.clock.now()));
   await sweepRuns(system);
   await sweepTombstones(system);
+  await sweepPings(system);
 }

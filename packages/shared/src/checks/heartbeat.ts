@@ -2,7 +2,7 @@ import { Cron } from "croner";
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { messageOf } from "../thrown.ts";
-import { dayMs, minuteMs } from "../time.ts";
+import { dayMs, inUnits, minuteMs } from "../time.ts";
 import type { CheckKind } from "./kind.ts";
 
 const errorCode = "INVALID_HEARTBEAT";
@@ -41,28 +41,45 @@ const nullable = (minimum: number, maximum: number, description: string, example
 export const HeartbeatCheck = Type.Object(
   {
     type: Type.Literal("heartbeat"),
-    period: nullable(10_000, 90 * dayMs, "Time between two reports, milliseconds; or else give a schedule", 86_400_000, {
-      label: "Expected every (ms)",
-    }),
+    period: nullable(
+      10_000,
+      90 * dayMs,
+      "Time between two reports, milliseconds; or else give a schedule",
+      86_400_000,
+      {
+        label: "When a report is expected",
+        view: { name: "targets/fields/heartbeat-due", with: ["schedule"] },
+      },
+    ),
     schedule: Type.Union([HeartbeatSchedule, Type.Null()], {
       default: null,
       errorCode,
       description: "When the job reports, in place of a period",
-      form: { view: { name: "targets/fields/heartbeat-schedule" } },
     }),
     grace: nullable(
       1000,
       30 * dayMs,
       "How late a report may be, milliseconds; default: a tenth of the period, at least one minute",
       3_600_000,
-      { label: "Grace (ms)", hint: "How late a report may be. Empty: a tenth of the period, at least a minute." },
+      {
+        control: "duration",
+        label: "Grace",
+        placeholder: "automatic",
+        hint: "How late a report may be. Empty: a tenth of the time between reports, at least 1 min.",
+      },
     ),
     max_runtime: nullable(
       1000,
       7 * dayMs,
       "How long a run may take after its start was reported, milliseconds; null: any time",
       7_200_000,
-      { label: "Longest run (ms)", hint: "From a reported start to the success. Empty: any time.", beside: true },
+      {
+        control: "duration",
+        label: "Longest run",
+        placeholder: "any",
+        hint: "From a reported start to its end. Empty: any time.",
+        beside: true,
+      },
     ),
     methods: Type.Enum(["any", "post"], {
       default: "any",
@@ -152,17 +169,3 @@ export const heartbeat: CheckKind<typeof HeartbeatCheck> = {
     schedule === null ? `every ${inUnits(period!)}` : `${schedule.cron} (${schedule.timezone})`,
   searchText: ({ schedule }) => schedule?.cron ?? "",
 };
-
-const units = [
-  [dayMs, "d"],
-  [60 * minuteMs, "h"],
-  [minuteMs, "min"],
-  [1000, "s"],
-  [1, "ms"],
-] as const;
-
-/** Milliseconds in the largest unit that they are a whole number of: `1 d`, `90 min`. */
-export function inUnits(ms: number): string {
-  const [size, name] = units.find(([unit]) => ms % unit === 0)!;
-  return `${ms / size} ${name}`;
-}

@@ -7,6 +7,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/targets": "Created monitor",
   "PATCH /api/v1/targets/{id}": "Changed monitor",
   "DELETE /api/v1/targets/{id}": "Deleted monitor",
+  "POST /api/v1/targets/{id}/heartbeat/rotate": "Replaced ping URL",
   "PUT /api/v1/targets/{id}/pin": "Pinned monitor",
   "DELETE /api/v1/targets/{id}/pin": "Unpinned monitor",
   "PUT /api/v1/targets/{id}/regions": "Changed regions of monitor",

@@ -68,6 +68,14 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
     message: "down_above_ms (500) must be more than degraded_above_ms (800): a check is degraded first.",
     field: "/check/down_above_ms",
   },
+  INVALID_HEARTBEAT: {
+    message: "Give either a period or a schedule: when is the next report expected?",
+    field: "/check/period",
+  },
+  HEARTBEAT_ADDRESS_TAKEN: {
+    message: "Another monitor of this installation has one of these addresses. Remove it there first.",
+    details: { pointer: "/heartbeat_addresses" },
+  },
   INVALID_ALERT_CONFIG: { field: "/alerts/0/channel_id" },
   CHECK_KIND_IMMUTABLE: { field: "/check/type" },
   CREDENTIALS_REQUIRED: { field: "/check/bearer_token" },

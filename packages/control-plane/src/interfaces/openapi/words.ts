@@ -24,6 +24,7 @@ export const tags: Record<string, string> = {
   "Sign-in": "The caller, sign-in and sessions.",
   Subscribers: "Visitors who are sent updates of a status page, by email or webhook.",
   "Status pages": "Public status pages. Every member reads them, owners change them.",
+  Heartbeats: "Monitors that jobs report to: ping URL, state and pings.",
   Targets: "Monitors: check, interval, regions and alerting policy.",
 };
 

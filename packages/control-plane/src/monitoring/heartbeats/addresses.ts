@@ -27,7 +27,9 @@ function isUuid(value: string): boolean {
 
 /** Stored lookup key of an address: SHA-256 in hex. */
 export const hashOf = (kind: AddressKind | "own", value: string): string =>
-  createHash("sha256").update(`${kind}:${kind === "healthchecks" ? value.toLowerCase() : value}`).digest("hex");
+  createHash("sha256")
+    .update(`${kind}:${kind === "healthchecks" ? value.toLowerCase() : value}`)
+    .digest("hex");
 
 /** Throws INVALID_HEARTBEAT for a value that no job of the product could use. */
 export function addressRule(kind: AddressKind, value: string, field: string): void {
@@ -65,7 +67,11 @@ const unknown: PingRefusal = { status: 404, reason: "not found" };
 
 const uuid = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
 /** Forms of the paths. A suffix says what happened; healthchecks knows two ways to name the job. */
-const paths: readonly { address: PingRequest["address"]; path: RegExp; read(asked: Asked, suffix: string): Said | PingRefusal }[] = [
+const paths: readonly {
+  address: PingRequest["address"];
+  path: RegExp;
+  read(asked: Asked, suffix: string): Said | PingRefusal;
+}[] = [
   { address: "own", path: /^\/hb\/(?<value>[^/]+)(?:\/(?<suffix>[^/]+))?$/, read: bySuffix },
   {
     address: "healthchecks",

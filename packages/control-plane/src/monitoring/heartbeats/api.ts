@@ -1,6 +1,6 @@
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
-import { Heartbeat, PingList, PingQuery } from "./schema.ts";
+import { Heartbeat, PingPage, PingQuery } from "./schema.ts";
 import { getHeartbeat, listPings, rotateToken } from "./service.ts";
 
 const common = {
@@ -39,7 +39,7 @@ export const heartbeatRoutes: Route[] = [
     summary: "List the pings of a heartbeat monitor",
     description: "Newest first: at most 1,000, of the last 30 days.",
     query: PingQuery,
-    replies: { 200: PingList },
-    handle: async ({ ctx, params, query }) => ok({ items: await listPings(ctx, params.id, query.limit) }),
+    replies: { 200: PingPage },
+    handle: async ({ ctx, params, query }) => ok(await listPings(ctx, params.id, query)),
   }),
 ];

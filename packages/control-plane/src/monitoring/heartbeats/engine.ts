@@ -3,7 +3,6 @@
  */
 export { hashOf, isPingPath, type PingRefusal, type PingRequest, readPing } from "./addresses.ts";
 export {
-  deletePingsBefore,
   extendWindows,
   type HeartbeatTarget,
   insertPings,

@@ -69,7 +69,11 @@ const times = (sql: Db, values: readonly (number | null)[]) =>
 /** Writes the windows of heartbeats whose evidence the caller has locked. */
 export async function writeWindows(sql: Db, updates: readonly WindowUpdate[]): Promise<void> {
   const column = (of: (update: WindowUpdate) => string | number | boolean | null) => arrayOf(updates.map(of));
-  const timesOf = (of: (window: Window) => number | null) => times(sql, updates.map(({ window }) => of(window)));
+  const timesOf = (of: (window: Window) => number | null) =>
+    times(
+      sql,
+      updates.map(({ window }) => of(window)),
+    );
   await sql`
     update heartbeats h set pings = h.pings + u.pings, reported_at = u.reported_at, last_duration = u.last_duration,
       failing = u.failing, run_id = u.run_id, started_at = u.started_at, run_over_at = u.run_over_at,
@@ -78,7 +82,10 @@ export async function writeWindows(sql: Db, updates: readonly WindowUpdate[]): P
       ${timesOf((w) => w.reportedAt)}, ${column((u) => u.window.lastDuration)}::integer[],
       ${column((u) => u.window.failing)}::boolean[], ${column((u) => u.window.runId)}::uuid[],
       ${timesOf((w) => w.startedAt)}, ${timesOf((w) => w.runOverAt)}, ${timesOf((w) => w.dueAt)},
-      ${times(sql, updates.map((u) => u.downAt))}) as u (target_id, pings, reported_at, last_duration, failing, run_id,
+      ${times(
+        sql,
+        updates.map((u) => u.downAt),
+      )}) as u (target_id, pings, reported_at, last_duration, failing, run_id,
       started_at, run_over_at, due_at, down_at)
     where h.target_id = u.target_id`;
 }
@@ -102,7 +109,10 @@ export async function insertPings(sql: Db, pings: readonly NewPing[]): Promise<v
     with fresh as (
       insert into heartbeat_pings (target_id, number, at, kind, exit_code, run_id, duration, source_ip, user_agent)
       select * from unnest(${column((p) => p.targetId)}::uuid[], ${column((p) => p.number)}::bigint[],
-        ${times(sql, pings.map((p) => p.at))}, ${column((p) => p.kind)}::text[],
+        ${times(
+          sql,
+          pings.map((p) => p.at),
+        )}, ${column((p) => p.kind)}::text[],
         ${column((p) => p.exitCode)}::smallint[], ${column((p) => p.runId)}::uuid[],
         ${column((p) => p.duration)}::integer[], ${pings.map((p) => p.sourceIp)}::text[],
         ${pings.map((p) => p.userAgent)}::text[]))
@@ -181,10 +191,7 @@ export async function extendWindows(sql: Db, now: Date): Promise<number> {
 }
 
 /** Makes the rows of new heartbeat monitors, with the sealed tokens and their hashes. */
-export async function insertHeartbeats(
-  sql: Db,
-  rows: readonly { targetId: string; token: string }[],
-): Promise<void> {
+export async function insertHeartbeats(sql: Db, rows: readonly { targetId: string; token: string }[]): Promise<void> {
   await sql`
     insert into heartbeats (target_id, token)
     select * from unnest(${rows.map((row) => row.targetId)}::uuid[], ${rows.map((row) => row.token)}::text[])`;
@@ -279,10 +286,21 @@ export interface PingRow {
 }
 
 /** The newest pings since `from`, newest first. */
-export async function selectPings(sql: Db, targetId: string, from: Date, limit: number): Promise<PingRow[]> {
+export async function selectPings(
+  sql: Db,
+  targetId: string,
+  from: Date,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<PingRow[]> {
   return await sql<PingRow[]>`
     select at, kind, exit_code, run_id, duration, source_ip, user_agent, body from heartbeat_pings
-    where target_id = ${targetId} and at >= ${from} order by number desc limit ${limit}`;
+    where target_id = ${targetId} and at >= ${from} order by number desc limit ${limit} offset ${offset}`;
+}
+
+export async function countPings(sql: Db, targetId: string, from: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from heartbeat_pings where target_id = ${targetId} and at >= ${from}`;
+  return row!.count;
 }
 
 /** Sealed tokens after `after`, by id; locked until the transaction ends. */

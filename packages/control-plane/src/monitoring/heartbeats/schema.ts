@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { Id, Timestamp } from "../../platform/http/wire.ts";
+import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
 import { heartbeatStates } from "./windows.ts";
 
 /** Products whose addresses jobs may go on using. */
@@ -44,7 +44,6 @@ export const HeartbeatAddresses = Type.Array(
 );
 export type HeartbeatAddresses = Static<typeof HeartbeatAddresses>;
 
-const nullable = <S extends Type.TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
 const Ms = (description: string) => Type.Integer({ minimum: 0, description, examples: [92_000] });
 
 export const HeartbeatPing = Type.Object(
@@ -96,14 +95,5 @@ export const Heartbeat = Type.Object(
 );
 export type Heartbeat = Static<typeof Heartbeat>;
 
-export const PingQuery = Type.Object(
-  {
-    limit: Type.Integer({ minimum: 1, maximum: 1000, default: 50, description: "Items on this page" }),
-  },
-  { additionalProperties: false },
-);
-
-export const PingList = Type.Object(
-  { items: Type.Array(HeartbeatPing, { description: "Newest first" }) },
-  { additionalProperties: false, title: "HeartbeatPings" },
-);
+export const PingQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
+export const PingPage = PageOf(HeartbeatPing);

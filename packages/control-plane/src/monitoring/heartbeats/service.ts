@@ -1,5 +1,4 @@
 import postgres from "postgres";
-import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { mask } from "@statusmesh/shared/secrets";
@@ -11,16 +10,14 @@ import { countUnreadable, type ReadBatch, unreadable } from "../../platform/cryp
 import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { newToken } from "../../platform/crypto/token.ts";
-import { isoOrNull } from "../../platform/http/wire.ts";
+import { isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { addressRule, hashOf, hintOf } from "./addresses.ts";
 import * as queries from "./queries.ts";
 import type { Heartbeat, HeartbeatAddresses } from "./schema.ts";
-import { downAt, heartbeatStates, reopened, stateOf, suggestionFor, type Window } from "./windows.ts";
-
-export { heartbeatStates };
+import { downAt, reopened, stateOf, suggestionFor, type Window } from "./windows.ts";
 
 /** Pings are kept for so long. */
-export const pingDays = 30;
+const pingDays = 30;
 /** A rotated token counts for so long. */
 const overlapMs = dayMs;
 
@@ -45,16 +42,18 @@ export async function addHeartbeats({ sql, sealer }: System, made: readonly NewH
     sql,
     tokens.map(({ targetId, token }) => ({ targetId, token: sealer.seal(token, placeOf(targetId)) })),
   );
-  await queries.insertAddresses(sql, [
-    ...tokens.map(({ targetId, token }) => ({
-      targetId,
-      kind: "own" as const,
-      hash: hashOf("own", token),
-      hint: hintOf(token),
-      position: 0,
-    })),
-    ...made.flatMap(({ targetId, addresses }) => newAddresses(targetId, addresses)),
-  ]).catch(taken);
+  await queries
+    .insertAddresses(sql, [
+      ...tokens.map(({ targetId, token }) => ({
+        targetId,
+        kind: "own" as const,
+        hash: hashOf("own", token),
+        hint: hintOf(token),
+        position: 0,
+      })),
+      ...made.flatMap(({ targetId, addresses }) => newAddresses(targetId, addresses)),
+    ])
+    .catch(taken);
 }
 
 const newAddresses = (targetId: string, addresses: HeartbeatAddresses): queries.NewAddress[] =>
@@ -139,7 +138,7 @@ export async function reopenWindows(
   );
 }
 
-/** The heartbeat of a monitor. Its token is *** without `targets:write`. NOT_PROBED's opposite: TARGET_NOT_FOUND. */
+/** The heartbeat of a monitor. Its token is *** without `targets:write`. NOT_FOUND for a monitor of another kind. */
 export async function getHeartbeat(ctx: Ctx, id: string): Promise<Heartbeat> {
   requireScope(ctx, "targets:read");
   const row = await find(ctx, id);
@@ -162,14 +161,22 @@ export async function getHeartbeat(ctx: Ctx, id: string): Promise<Heartbeat> {
 }
 
 /** Pings that a suggestion is read from. */
-const suggestedFrom = 50;
+const suggestedFrom = { limit: 50, offset: 0 };
 
 /** The newest pings of a monitor, newest first. */
-export async function listPings(ctx: Ctx, id: string, limit: number): Promise<ReturnType<typeof presentPing>[]> {
+export async function listPings(
+  ctx: Ctx,
+  id: string,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<ReturnType<typeof presentPing>>> {
   requireScope(ctx, "targets:read");
   await find(ctx, id);
   const from = new Date(ctx.clock.now() - pingDays * dayMs);
-  return (await queries.selectPings(ctx.sql, id, from, limit)).map(presentPing);
+  const [rows, total] = await Promise.all([
+    queries.selectPings(ctx.sql, id, from, { limit, offset }),
+    queries.countPings(ctx.sql, id, from),
+  ]);
+  return { items: rows.map(presentPing), total, limit, offset };
 }
 
 /** Gives the monitor a new token; the one before counts for a day more, those before it no longer. */
@@ -192,8 +199,7 @@ export async function rotateToken(ctx: Ctx, id: string): Promise<Heartbeat> {
 async function find(ctx: Ctx, id: string): Promise<queries.HeartbeatRow> {
   const row = isId(id) ? await queries.selectHeartbeat(ctx.sql, ctx.orgId, id, new Date(ctx.clock.now())) : null;
   if (row === null) throw notFound();
-  if (!("token" in row))
-    throw new AppError("NOT_FOUND", "This monitor is probed by agents: it has no heartbeat.");
+  if (!("token" in row)) throw new AppError("NOT_FOUND", "This monitor is probed by agents: it has no heartbeat.");
   return row;
 }
 
@@ -216,8 +222,10 @@ const presentPing = (row: queries.PingRow) => ({
   body: row.body,
 });
 
-/** The check of a target without the parts that are not stored yet: for callers that have a row. */
-export const isHeartbeat = (spec: { type: string }): spec is HeartbeatCheck => spec.type === "heartbeat";
+/** Deletes pings that are older than {@link pingDays}. */
+export async function sweepPings({ sql, clock }: System): Promise<void> {
+  await queries.deletePingsBefore(sql, new Date(clock.now() - pingDays * dayMs));
+}
 
 /** Counts unreadable tokens in up to `limit` heartbeats after `after`. For the doctor. */
 export async function unreadableTokens(

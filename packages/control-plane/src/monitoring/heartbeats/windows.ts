@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
-import { type HeartbeatCheck, inUnits, nextOf } from "@statusmesh/shared/checks/heartbeat";
-import { dayMs, hourMs, minuteMs, secondMs } from "@statusmesh/shared/time";
+import { type HeartbeatCheck, nextOf } from "@statusmesh/shared/checks/heartbeat";
+import { dayMs, hourMs, inUnits, minuteMs, secondMs } from "@statusmesh/shared/time";
 
 /*
  * When the next report of a job is expected, and what a ping or a missed report means. Pure; times are Unix ms.
@@ -97,11 +97,7 @@ const failureWords = (exitCode: number | null): string =>
   exitCode === null ? "the job reported a failure" : `the job failed with exit code ${exitCode}`;
 
 /** The window after a report was missed, and the failing result: one for each window. Null while it is open. */
-export function miss(
-  spec: HeartbeatCheck,
-  window: Window,
-  now: number,
-): { window: Window; verdict: Verdict } | null {
+export function miss(spec: HeartbeatCheck, window: Window, now: number): { window: Window; verdict: Verdict } | null {
   const at = downAt(spec, window);
   if (at === null || at > now) return null;
   const failed = (error: string): Verdict => ({ at, status: "down", error, durationMs: null });
@@ -138,7 +134,11 @@ export function reopened(spec: HeartbeatCheck, window: Window, now: number): Win
 export const heartbeatStates = ["paused", "down", "running", "late", "up", "new"] as const;
 export type HeartbeatState = (typeof heartbeatStates)[number];
 
-export function stateOf(enabled: boolean, { failing, startedAt, dueAt, reportedAt }: Window, now: number): HeartbeatState {
+export function stateOf(
+  enabled: boolean,
+  { failing, startedAt, dueAt, reportedAt }: Window,
+  now: number,
+): HeartbeatState {
   if (!enabled) return "paused";
   if (failing) return "down";
   if (startedAt !== null) return "running";
@@ -161,7 +161,10 @@ export interface Suggestion {
  */
 export function suggestionFor({ period, grace }: HeartbeatCheck, successes: readonly number[]): Suggestion | null {
   if (period === null || successes.length < leastReports) return null;
-  const gaps = successes.slice(1).map((at, n) => successes[n]! - at).sort((a, b) => a - b);
+  const gaps = successes
+    .slice(1)
+    .map((at, n) => successes[n]! - at)
+    .sort((a, b) => a - b);
   const middle = gaps[Math.floor(gaps.length / 2)]!;
   const longest = gaps.at(-1)!;
   if (middle >= period * 0.5 && longest <= period + grace!) return null;

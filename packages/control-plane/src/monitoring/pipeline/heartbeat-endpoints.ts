@@ -45,10 +45,7 @@ interface Reply {
  * Answers pings of heartbeat monitors. The reply says that the ping is stored; it waits for the database and not for
  * the body. `take` stores a ping.
  */
-export function heartbeatEndpoints(
-  system: System,
-  take: (ping: ReceivedPing) => Promise<PingOutcome>,
-): Middleware {
+export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) => Promise<PingOutcome>): Middleware {
   const { clock, config } = system;
   const buckets = new LRUCache<string, Bucket>({ max: maxEntries });
   const unknown = new LRUCache<string, number>({ max: maxEntries });

@@ -97,7 +97,11 @@ t.test("success, missed report, success: one incident, told once, on two replica
   t.equal(await statusOf(job), "up");
   await pass(20 * second);
   clock.at = at + hour + minute + second;
-  t.equal((await Promise.all([follow(), follow(other)])).reduce((a, b) => a + b), 1, "once on two replicas");
+  t.equal(
+    (await Promise.all([follow(), follow(other)])).reduce((a, b) => a + b),
+    1,
+    "once on two replicas",
+  );
   t.equal(await statusOf(job), "down");
   t.match(await incidentsOf(job), [{ ended_at: null, error_sample: /^no report, due 2026-11-20 17:00:00 UTC/ }]);
   await pass(hour);
@@ -275,8 +279,12 @@ t.test("addresses that cannot be, that are taken, and that nobody may change", a
   const job = await make(undefined, address("kuma", "OnlyOnceToken"));
   const create = (more: object, check: object = { type: "heartbeat", period: hour }) =>
     ask("POST", "/api/v1/targets", { name: "Other", check, ...more });
-  const refused = async (answer: Promise<{ status: number; body: unknown }>, status: number, code: string, field?: string) =>
-    t.match(await answer, { status, body: { error: { code, ...(field === undefined ? {} : { field }) } } }, code);
+  const refused = async (
+    answer: Promise<{ status: number; body: unknown }>,
+    status: number,
+    code: string,
+    field?: string,
+  ) => t.match(await answer, { status, body: { error: { code, ...(field === undefined ? {} : { field }) } } }, code);
   await refused(create(address("kuma", "OnlyOnceToken")), 409, "HEARTBEAT_ADDRESS_TAKEN");
   await refused(create(address("kuma", "short")), 400, "INVALID_HEARTBEAT", "/heartbeat_addresses/0/value");
   await refused(create(address("healthchecks", "no-uuid-at-all")), 400, "INVALID_HEARTBEAT");
@@ -288,7 +296,14 @@ t.test("addresses that cannot be, that are taken, and that nobody may change", a
   await refused(ask("PUT", `/api/v1/targets/${job.id}/regions`, { regions: ["eu"] }), 422, "NOT_PROBED");
   await refused(ask("POST", `/api/v1/targets/${job.id}/check-now`), 422, "NOT_PROBED");
   await refused(ask("POST", "/api/v1/targets/test", { type: "heartbeat", period: hour }), 422, "NOT_PROBED");
-  await refused(ask("PATCH", `/api/v1/targets/${job.id}`, { check: { schedule: { cron: "61 * * * *", timezone: "UTC" }, period: null } }), 400, "INVALID_HEARTBEAT", "/check/schedule/cron");
+  await refused(
+    ask("PATCH", `/api/v1/targets/${job.id}`, {
+      check: { schedule: { cron: "61 * * * *", timezone: "UTC" }, period: null },
+    }),
+    400,
+    "INVALID_HEARTBEAT",
+    "/check/schedule/cron",
+  );
   t.match(
     await ask("POST", "/api/v1/targets/bulk-action", { ids: [job.id], action: { type: "interval_set", interval: 60 } }),
     { body: { succeeded: [], failed: [{ code: "NOT_PROBED" }] } },

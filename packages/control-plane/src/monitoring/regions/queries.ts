@@ -40,7 +40,9 @@ export async function selectRegion(sql: Db, id: string): Promise<RegionRow | nul
 
 /** The region, locked against another change until the transaction ends. */
 export async function lockRegion(sql: Db, id: string): Promise<RegionRow | null> {
-  const [row] = await sql<RegionRow[]>`select ${columns(sql)} from regions where ${chosen(sql)} and id = ${id} for no key update`;
+  const [row] = await sql<
+    RegionRow[]
+  >`select ${columns(sql)} from regions where ${chosen(sql)} and id = ${id} for no key update`;
   return row ?? null;
 }
 

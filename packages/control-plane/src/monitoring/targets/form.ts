@@ -1,4 +1,11 @@
-import { checkKinds, checkTypes, type CheckSpec, type CheckType, kindOf } from "@statusmesh/shared/checks";
+import {
+  checkKinds,
+  checkTypes,
+  type CheckSpec,
+  type CheckType,
+  isProbedType,
+  kindOf,
+} from "@statusmesh/shared/checks";
 import type { CheckKind } from "@statusmesh/shared/checks/kind";
 import { validate } from "@statusmesh/shared/validate";
 import { fieldsOf, type FormSection, formOf } from "../../platform/html/schema-fields.ts";
@@ -13,6 +20,8 @@ export interface KindForm {
   defaultIntervalSecs: number;
   minIntervalSecs: number;
   sections: FormSection[];
+  /** False for a kind whose monitors report by themselves: it has no interval and no regions. */
+  probed: boolean;
 }
 
 /** The forms of all kinds; with a `stored` check, only that of its kind has its fields. */
@@ -21,7 +30,7 @@ export const kindForms = (check: CheckSpec | null, stored = check !== null): Kin
     const { label, purpose, icon, defaultIntervalSecs, minIntervalSecs } = checkKinds[type];
     const own = check?.type === type ? check : null;
     const sections = stored && own === null ? [] : kindForm(kindOf({ type }), own);
-    return { type, label, purpose, icon, defaultIntervalSecs, minIntervalSecs, sections };
+    return { type, label, purpose, icon, defaultIntervalSecs, minIntervalSecs, sections, probed: isProbedType(type) };
   });
 
 /** The fields of one kind, from its schema. `check` has its secrets masked. */

@@ -24,6 +24,7 @@ import {
   readBeats,
   uptime,
 } from "../results/service.ts";
+import { heartbeatPanel } from "./heartbeat-panel.ts";
 import { planOf } from "../../access/plans/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
 import { findingOf } from "./finding.ts";
@@ -61,6 +62,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     regionNames,
     pinned,
     beats,
+    job,
   ] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion }),
     latencyByRegion(ctx, id, span),
@@ -78,6 +80,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     ),
     pinnedTargets(ctx),
     readBeats(ctx, id, beatKind, row.target.interval),
+    heartbeatPanel(ctx, row.target),
   ]);
   const nameOf = (own: string): string => regionNames.find((one) => one.id === own)?.name ?? own;
   const said = shown(row, now, throttled(row));
@@ -91,6 +94,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       ranges,
       range,
       beats: beatsOf(beats, beatKind, nameOf),
+      job,
       isPinned: pinned.includes(id),
       nameOf,
       region: region ?? "",

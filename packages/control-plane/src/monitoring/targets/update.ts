@@ -70,14 +70,18 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
     if (patch.alerts !== undefined) await queries.replaceAlerts(tx.sql, id, channels);
     if (check !== null && isElsewhere(check)) await forgetDetails(tx.sql, ctx.orgId, id, after.updated_at);
     if (before.enabled && !after.enabled) await closeSilently(tx, [id]);
-    else if (after.enabled) await reevaluate(tx, new Map([[id, { ...before, timeout: budgetMs(before.spec), regions }]]));
+    else if (after.enabled)
+      await reevaluate(tx, new Map([[id, { ...before, timeout: budgetMs(before.spec), regions }]]));
     if (patch.heartbeat_addresses !== undefined) await replaceAddresses(tx, id, patch.heartbeat_addresses);
     if (isReported && (check !== null || after.enabled !== before.enabled))
       await reopenWindows(tx, [id], { resumed: after.enabled && !before.enabled });
     if (renotify !== before.renotify_interval_secs) await rescheduleReminders(tx, id, renotify);
     await queries.announceTargets(tx.sql);
     const addresses = patch.heartbeat_addresses === undefined ? before.heartbeat_addresses : await shownOf(tx, id);
-    const [old, fresh] = [present(before), present({ ...after, channel_ids: channels, heartbeat_addresses: addresses })];
+    const [old, fresh] = [
+      present(before),
+      present({ ...after, channel_ids: channels, heartbeat_addresses: addresses }),
+    ];
     const real =
       check === null ? undefined : { before: { ...old, check: check.before }, after: { ...fresh, check: check.after } };
     await record(tx, { resourceId: id, ...differences({ before: old, after: fresh }, real) });
@@ -89,7 +93,14 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
 async function patchRules(
   tx: Ctx,
   before: queries.TargetRow,
-  { check: checkPatch, interval, renotify_interval_secs: renotify, alerts, region_policy: policy, heartbeat_addresses: addresses }: TargetPatch,
+  {
+    check: checkPatch,
+    interval,
+    renotify_interval_secs: renotify,
+    alerts,
+    region_policy: policy,
+    heartbeat_addresses: addresses,
+  }: TargetPatch,
   regions: number,
 ): Promise<ReturnType<typeof mergeCheck> | null> {
   const plan = interval === undefined ? null : await planOf(tx);

@@ -120,8 +120,9 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
       order by id`;
   const lines: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 0);
-  t.strictSame(lines.slice(0, 6), [
+  t.strictSame(lines.slice(0, 7), [
     "targets: 5 of 6 sealed anew",
+    "heartbeats: 0 of 0 sealed anew",
     "channels: 1 of 1 sealed anew",
     "share links: 0 of 0 sealed anew",
     "subscribers: 3 of 3 sealed anew",

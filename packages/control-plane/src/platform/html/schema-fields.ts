@@ -1,6 +1,7 @@
 import type { TSchema } from "typebox";
 import { expectationText } from "@statusmesh/shared/checks/expectations";
 import type { FieldForm } from "@statusmesh/shared/form";
+import { inUnits } from "@statusmesh/shared/time";
 import { mask } from "@statusmesh/shared/secrets";
 import type { SchemaNode } from "@statusmesh/shared/validate";
 import type { Field } from "./fields.ts";
@@ -123,6 +124,8 @@ function control(name: string, node: FormNode, value: unknown, required: boolean
   const inner = branches.length === 1 ? branches[0]! : node;
   const kind = node.form?.control;
   if (kind === "expectations") return expectations(node, value as Expected[]);
+  if (kind === "duration")
+    return { as: "duration", value: typeof value === "number" ? inUnits(value) : "", short: true };
   if (kind === "status") return { as: "status", value: statusText(value as ExpectedStatus), short: true };
   const choices = choicesOf(inner, node.form?.options);
   if (choices !== null) return { type: "select", value: value ?? startOf(node), options: choices, short: true };

@@ -1,3 +1,4 @@
+import { inUnits } from "@statusmesh/shared/time";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -86,6 +87,8 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   /** ` checked`: an attribute without a value, where `on` is true. */
   flag: (name: string, on: unknown) => new Markup(on ? ` ${name}` : ""),
   /** Attributes of an alternative of a form that is not chosen. */
+  /** Milliseconds as a form shows them: `10 min`; empty for none. */
+  units: (ms: number | null) => (ms === null ? "" : inUnits(ms)),
   hiddenUnless: (chosen: boolean) => new Markup(chosen ? "" : " hidden disabled"),
   /** The attribute of the chosen link among several. */
   current: (chosen: boolean) => new Markup(chosen ? ' aria-current="true"' : ""),

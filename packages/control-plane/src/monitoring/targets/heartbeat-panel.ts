@@ -1,0 +1,64 @@
+import { isProbed } from "@statusmesh/shared/checks";
+import type { Ctx } from "../../platform/context.ts";
+import { getHeartbeat, listPings } from "../heartbeats/service.ts";
+import type { Heartbeat } from "../heartbeats/schema.ts";
+import type { Target } from "./schema.ts";
+
+/** Pings that the page shows. */
+const shownPings = { limit: 20, offset: 0 };
+
+/** The part of a monitor's page that only a heartbeat has; null for a probed monitor. */
+export async function heartbeatPanel(ctx: Ctx, target: Target) {
+  if (isProbed(target.check)) return null;
+  const [heartbeat, listed] = await Promise.all([getHeartbeat(ctx, target.id), listPings(ctx, target.id, shownPings)]);
+  const pings = listed.items;
+  const failure = pings.find(({ kind, body }) => kind === "fail" && body !== null);
+  return { heartbeat, pings, failure: failure ?? null, commands: commandsOf(heartbeat, target.name) };
+}
+
+/** How a job reports, ready to paste. */
+function commandsOf({ ping_url: url }: Heartbeat, name: string) {
+  const unit =
+    name
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9]+/g, "-")
+      .replaceAll(/^-|-$/g, "") || "job";
+  const send = `curl -fsS -m 10 --retry 5 -o /dev/null`;
+  return [
+    { id: "cron", title: "Cron", text: `0 3 * * * /path/to/job; ${send} ${url}/$?` },
+    {
+      id: "output",
+      title: "Shell, with duration and output",
+      text:
+        `rid=$(cat /proc/sys/kernel/random/uuid)\n${send} "${url}/start?rid=$rid"\n` +
+        `out=$(/path/to/job 2>&1); code=$?\n` +
+        `printf %s "$out" | tail -c 10000 | ${send} --data-binary @- "${url}/$code?rid=$rid"`,
+    },
+    {
+      id: "systemd",
+      title: "systemd",
+      text:
+        `# systemctl edit ${unit}.service\n[Service]\nExecStartPre=-/usr/bin/${send} ${url}/start\n` +
+        `ExecStopPost=-/usr/bin/env sh -c '${send} ${url}/$$([ "$SERVICE_RESULT" = success ] && echo 0 || echo fail)'`,
+    },
+    {
+      id: "kubernetes",
+      title: "Kubernetes CronJob",
+      text:
+        `containers:\n  - name: ${unit}\n    command: ["/bin/sh", "-c"]\n` +
+        `    args: ["/path/to/job; wget -q -O /dev/null -T 10 ${url}/$?"]`,
+    },
+    {
+      id: "powershell",
+      title: "PowerShell",
+      text: `& C:\\path\\to\\job.exe\nInvoke-RestMethod -TimeoutSec 10 -Uri "${url}/$LASTEXITCODE"`,
+    },
+    {
+      id: "github",
+      title: "GitHub Actions",
+      text:
+        `- name: Report to StatusMesh\n  if: always()\n` +
+        `  run: ${send} "${url}/\${{ job.status == 'success' && 'success' || 'fail' }}"`,
+    },
+  ];
+}
