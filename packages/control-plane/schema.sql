@@ -709,6 +709,16 @@ create table changes_hourly (
   PRIMARY KEY (target_id, hour, region)
 );
 
+create table changes_packed (
+  target_id uuid not null,
+  day date not null,
+  region text not null,
+  results smallint[] not null,
+  changes bytea[] not null,
+  failing bytea[],
+  PRIMARY KEY (target_id, day, region)
+);
+
 create table deleted_targets (
   target_id uuid not null,
   org_id uuid not null,
@@ -788,6 +798,22 @@ create table heartbeats (
 ) with (fillfactor=70);
 CREATE INDEX heartbeats_by_deadline ON heartbeats USING btree (down_at) WHERE (down_at IS NOT NULL);
 
+create table hours_packed (
+  target_id uuid not null,
+  day date not null,
+  region text not null,
+  up smallint[] not null,
+  down smallint[],
+  degraded smallint[],
+  error smallint[],
+  samples smallint[],
+  sums smallint[],
+  phases smallint[],
+  sketches bytea,
+  sketch_ends smallint[],
+  PRIMARY KEY (target_id, day, region)
+);
+
 create table issued_slots (
   target_id uuid not null,
   region text not null,
@@ -801,11 +827,11 @@ create table latency_hourly (
   hour timestamp with time zone not null,
   region text not null,
   samples integer not null,
-  total_sum real not null,
-  dns_sum real not null,
-  connect_sum real not null,
-  tls_sum real not null,
-  ttfb_sum real not null,
+  total_sum smallint not null,
+  dns_sum smallint,
+  connect_sum smallint,
+  tls_sum smallint,
+  ttfb_sum smallint,
   dns_n integer not null,
   connect_n integer not null,
   tls_n integer not null,
@@ -870,6 +896,7 @@ create table pack_progress (
   sealed_to date not null,
   packed_to date not null,
   packed_at timestamp with time zone not null,
+  mismatches integer not null default 0,
   PRIMARY KEY (only_row),
   CHECK (only_row)
 );
@@ -988,7 +1015,6 @@ create table results_packed (
   details integer[],
   PRIMARY KEY (target_id, day, region)
 );
-CREATE INDEX results_packed_by_day ON results_packed USING brin (day);
 
 create table rollup_dirty (
   target_id uuid not null,

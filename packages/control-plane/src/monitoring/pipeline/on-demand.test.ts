@@ -1,6 +1,6 @@
 import t from "tap";
 import { protocolVersion, type RunReply } from "@statusmesh/shared/agent-protocol";
-import type { CheckSpec } from "@statusmesh/shared/checks";
+import type { CheckSpec, ProbedSpec } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
 import { agentLeaves, agentPulls, agentSeen, ensureBuiltInAgent } from "../agents/service.ts";
 import type { AgentCtx, Ctx } from "../../platform/context.ts";
@@ -25,13 +25,13 @@ const elsewhere = openHub(pool(), log);
 const ctx = await newOrg(system);
 const [eu, twin, us] = [await newAgent(system, "eu"), await newAgent(system, "eu"), await newAgent(system, "us")];
 
-const spec: CheckSpec = validate(Check, {
+const spec = validate(Check, {
   type: "http",
   url: "https://example.org/",
   timeout: 2000,
   expected_status: { kind: "exact", value: 200 },
   bearer_token: "SECRET",
-});
+}) as ProbedSpec;
 const replyTo = (run_id: string, changes: Partial<RunReply> = {}): RunReply => ({
   run_id,
   timestamp: clock.now(),
