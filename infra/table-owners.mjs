@@ -204,6 +204,7 @@ export const folders = {
     owns: ["deleted_targets", "pins", "target_alerts", "target_regions", "targets"],
     joins: {
       "state, open incident and regions in a list": ["incidents", "regions", "target_states"],
+      "addresses of a heartbeat": ["heartbeat_addresses"],
       "uptime as sort key": ["results_daily"],
       "whether an incident is on a status page": ["status_page_components"],
       "steps of the setup checklist": ["channels", "orgs", "status_pages"],

@@ -113,7 +113,7 @@ function compiled({ cron, timezone }: Static<typeof HeartbeatSchedule>): Cron {
       "/schedule/cron",
     );
   try {
-    new Intl.DateTimeFormat("en-US", { timeZone: timezone });
+    Intl.DateTimeFormat("en-US", { timeZone: timezone });
   } catch {
     throw refuse(`"${timezone}" is not an IANA time zone, for example Europe/Berlin.`, "/schedule/timezone");
   }
@@ -132,7 +132,7 @@ export function nextOf(schedule: NonNullable<HeartbeatCheck["schedule"]>, after:
   return compiled(schedule).nextRun(new Date(after))?.getTime() ?? null;
 }
 
-/** Occurrences that are read for the longest time between two, and where they start: not now, so that it is the same always. */
+/** Occurrences that are read for the longest time between two; from a fixed time, so that it is the same always. */
 const occurrences = 20;
 const reference = new Date("2026-01-01T00:00:00Z");
 

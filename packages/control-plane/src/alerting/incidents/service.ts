@@ -20,7 +20,7 @@ export { incidentsCsv } from "./export.ts";
 export { listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
-export { lockEvidence } from "./evidence.ts";
+export { type EvidenceTarget, lockEvidence } from "./evidence.ts";
 export { budgetOf } from "./queries.ts";
 export { flapping, listOutages, type Outage, outageSecs, outageState } from "./outages.ts";
 export {

@@ -1,12 +1,11 @@
 import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
-import type { EvidenceTarget } from "../../alerting/incidents/engine.ts";
-import { budgetOf } from "../../alerting/incidents/service.ts";
+import { budgetOf, type EvidenceTarget } from "../../alerting/incidents/service.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { AddressKind } from "./schema.ts";
 import type { PingKind, Window } from "./windows.ts";
 
 /** Pings of a monitor that are kept. */
-export const keptPings = 1000;
+const keptPings = 1000;
 
 /** The part of `heartbeats` that decides, as it is stored. */
 interface WindowRow {
@@ -225,7 +224,8 @@ export interface AddressRow {
 /** The addresses that jobs used with another product, in their order. */
 export async function selectAddresses(sql: Db, targetId: string): Promise<AddressRow[]> {
   return await sql<AddressRow[]>`
-    select kind, encode(hash, 'hex') as hash, hint from heartbeat_addresses where target_id = ${targetId} and kind <> 'own' order by position`;
+    select kind, encode(hash, 'hex') as hash, hint from heartbeat_addresses
+    where target_id = ${targetId} and kind <> 'own' order by position`;
 }
 
 export async function deleteAddresses(sql: Db, targetId: string): Promise<void> {

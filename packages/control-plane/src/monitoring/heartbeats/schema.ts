@@ -46,7 +46,7 @@ export type HeartbeatAddresses = Static<typeof HeartbeatAddresses>;
 
 const Ms = (description: string) => Type.Integer({ minimum: 0, description, examples: [92_000] });
 
-export const HeartbeatPing = Type.Object(
+const HeartbeatPing = Type.Object(
   {
     at: Timestamp,
     kind: Type.Enum(["success", "start", "fail", "log"], { description: "What the job said", examples: ["success"] }),

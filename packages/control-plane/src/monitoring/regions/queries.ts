@@ -48,9 +48,9 @@ export async function lockRegion(sql: Db, id: string): Promise<RegionRow | null>
 
 /** The enabled regions among `ids`, locked against deletion until the transaction ends. */
 export async function keepEnabledRegions(sql: Db, ids: readonly string[]): Promise<string[]> {
-  const rows = await sql<
-    { id: string }[]
-  >`select id from regions where ${chosen(sql)} and enabled and id = any(${[...ids]}::text[]) order by id for key share`;
+  const rows = await sql<{ id: string }[]>`
+    select id from regions where ${chosen(sql)} and enabled and id = any(${[...ids]}::text[])
+    order by id for key share`;
   return rows.map((row) => row.id);
 }
 

@@ -31,7 +31,8 @@ export const columns = (sql: Db) => sql`
   t.renotify_interval_secs, t.region_policy, t.write_source, t.created_at, t.updated_at,
   array(select a.channel_id from target_alerts a where a.target_id = t.id order by a.position) as channel_ids,
   case when t.kind = 'heartbeat' then (
-    select coalesce(jsonb_agg(jsonb_build_object('kind', h.kind, 'value', '***', 'hint', h.hint) order by h.position), '[]')
+    select coalesce(jsonb_agg(jsonb_build_object('kind', h.kind, 'value', '***', 'hint', h.hint) order by h.position),
+      '[]')
     from heartbeat_addresses h where h.target_id = t.id and h.kind <> 'own') end as heartbeat_addresses`;
 
 export type NewTargetRow = Omit<TargetRow, "channel_ids" | "heartbeat_addresses">;
