@@ -19,9 +19,6 @@ export interface IdPlace {
 
 const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = {
   "/api/v1/targets/{id}": { thing: "target", refusal: "TARGET_NOT_FOUND" },
-  "/api/v1/targets/{id}/heartbeat": { thing: "heartbeat", refusal: "TARGET_NOT_FOUND" },
-  "/api/v1/targets/{id}/heartbeat/rotate": { thing: "heartbeat", refusal: "TARGET_NOT_FOUND" },
-  "/api/v1/targets/{id}/heartbeat/pings": { thing: "heartbeat", refusal: "TARGET_NOT_FOUND" },
   "/api/v1/targets/{id}/shares/{share_id}": { thing: "share", refusal: "SHARE_NOT_FOUND" },
   "/api/v1/notification-channels/telegram-link/{id}": { thing: "telegramCode", refusal: "TELEGRAM_LINK_NOT_FOUND" },
   "/api/v1/notification-channels/whatsapp-link/{id}": { thing: "whatsappCode", refusal: "WHATSAPP_LINK_NOT_FOUND" },
@@ -91,7 +88,8 @@ const otherBranches: Readonly<Record<string, readonly string[]>> = {
 export function idsOf(route: Route): IdPlace[] {
   const inPath = [...route.path.matchAll(/\{\w+\}/g)].map((match): IdPlace => {
     const prefix = route.path.slice(0, match.index + match[0].length);
-    const known = pathIds[route.path] ?? pathIds[prefix];
+    const isHeartbeat = route.path.startsWith(`${prefix}/heartbeat`);
+    const known = isHeartbeat ? { ...pathIds[prefix]!, thing: "heartbeat" as const } : pathIds[prefix];
     if (known === undefined)
       throw new Error(
         `Add "${prefix}" to pathIds in test/conformance/isolation/ids.ts: what the id names, and the code for ` +

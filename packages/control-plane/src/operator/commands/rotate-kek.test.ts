@@ -155,8 +155,9 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
 
   const again: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => again.push(line)), 0);
-  t.strictSame(again.slice(0, 6), [
+  t.strictSame(again.slice(0, 7), [
     "targets: 0 of 6 sealed anew",
+    "heartbeats: 0 of 0 sealed anew",
     "channels: 0 of 1 sealed anew",
     "share links: 0 of 0 sealed anew",
     "subscribers: 0 of 3 sealed anew",
