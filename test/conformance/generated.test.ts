@@ -46,6 +46,7 @@ const callers: Record<string, Client> = {
 
 const made = async (path: string, json: object): Promise<Json> => (await callers["token"]!.post(path, json)).body;
 const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
+const heartbeat = await made("/api/v1/targets", { name: "Job", check: { type: "heartbeat", period: 60_000 } });
 const channel = await made("/api/v1/notification-channels", { name: "Duty", config: webhook });
 const window = await made("/api/v1/maintenance", goodBodies({ targetId: target.id })["POST /api/v1/maintenance"]!);
 const page = await made("/api/v1/status-pages", { slug: "null", name: "Shop" });
@@ -62,6 +63,7 @@ await sql`
 await callers["operator"]!.post("/operator/regions", { id: "frankfurt", name: "Frankfurt" });
 /** Olga's thing for each path parameter; operations that delete or leave get a thing of another user. */
 const idsByPath: Record<string, string> = {
+  "/api/v1/targets/{id}/heartbeat": heartbeat.id,
   "/api/v1/targets/{id}": target.id,
   "/api/v1/notification-channels/{id}": channel.id,
   "/api/v1/maintenance/{id}": window.id,

@@ -129,7 +129,7 @@ t.test("into another embedded database, where the key is missing", async (t) => 
   const restored = await run(["restore", file], { SM_SECURITY__CREDENTIALS_KEK_BASE64: "" }, elsewhere);
   t.match(restored, { code: 1, out: /The stored credentials of 1 monitor cannot be opened/ });
   t.match(await run(["doctor"], {}, elsewhere), {
-    out: /secrets +those of 1 monitor, 0 channels and 0 webhook subscribers can be opened/,
+    out: /secrets +those of 1 monitor, 0 heartbeats, 0 channels and 0 webhook subscribers can be opened/,
   });
 });
 

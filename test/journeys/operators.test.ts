@@ -232,7 +232,7 @@ t.test("the first hour", async (t) => {
   await t.test("after the end of the session people sign in in place and lose nothing", async (t) => {
     await page.goto("/monitors/new");
     await page.getByLabel("Name", { exact: true }).fill("Kept over the sign-in");
-    await page.getByLabel("URL", { exact: true }).fill(`${url}/healthz`);
+    await page.locator("#http-check-url").fill(`${url}/healthz`);
     await context.clearCookies();
     await page.getByRole("button", { name: "Add monitor" }).click();
     const ended = page.getByRole("dialog", { name: "Your session has ended" });

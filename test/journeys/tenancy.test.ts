@@ -119,7 +119,7 @@ t.test("people of an organisation", async (t) => {
     };
     const fill = async (page: Page, name: string) => {
       await page.getByLabel("Name", { exact: true }).fill(name);
-      await page.getByLabel("URL", { exact: true }).fill("https://shop.example.org/");
+      await page.locator("#http-check-url").fill("https://shop.example.org/");
     };
     await owner.goto("/monitors/new");
     await fill(owner, "Belongs to the first");

@@ -66,6 +66,10 @@ function portOnly(form, url) {
   announce("Checks the port only.");
 }
 
+/** True for the URL of an HTTP check: other kinds have URLs of other schemes. */
+const isHttpUrl = (control) =>
+  control.name === "/check/url" && control.closest("[data-when]")?.dataset.when === "/check/type=http";
+
 /** Shows how an address was read. */
 function read(control) {
   const field = control.closest(".field");
@@ -88,7 +92,7 @@ function read(control) {
 
 /** Takes a control that was left as people mean it. */
 function settle(control) {
-  if (control.name === "/check/url") {
+  if (isHttpUrl(control)) {
     const url = urlOf(control.value);
     if (url !== null && !hasScheme.test(control.value.trim())) put(control, url.href);
     if (url !== null) suggestName(control.form, control.value);
@@ -116,7 +120,7 @@ function showInterval(box) {
 
 /** Lets the form of a monitor understand addresses and intervals. */
 export function addresses() {
-  document.addEventListener("input", (event) => event.target.name === "/check/url" && read(event.target));
+  document.addEventListener("input", (event) => isHttpUrl(event.target) && read(event.target));
   document.addEventListener("change", (event) => {
     const { target } = event;
     if (target.closest("[data-addressed]")) settle(target);
@@ -131,7 +135,7 @@ export function addresses() {
   });
   const form = document.querySelector("form[data-address]");
   if (!form) return;
-  const url = form.elements["/check/url"];
+  const url = form.querySelector('[data-when="/check/type=http"] [name="/check/url"]');
   put(url, form.dataset.address);
   url.dispatchEvent(new Event("change", { bubbles: true }));
 }

@@ -212,7 +212,7 @@ t.test("secrets are read from files and the environment, and never printed", asy
 
 t.test("wrong usage: one line with the error of the API and exit code 64", async (t) => {
   const cases: [string[], RegExp][] = [
-    [["http", "ftp://example.org"], /The scheme "ftp" cannot be checked\. Use http or https\./],
+    [["http", "ftp://example.org"], /Start with http:\/\/ or https:\/\/\. The scheme "ftp" cannot be checked\./],
     [
       ["http", url, "--timeout", "10"],
       /--timeout must be a time with its unit, for example 10s or 500ms, and not "10"/,

@@ -1,9 +1,12 @@
-import { kindOf } from "@statusmesh/shared/checks";
+import { isProbed, kindOf } from "@statusmesh/shared/checks";
 import type { Ctx } from "../../platform/context.ts";
 import { stateWords } from "../../platform/html/states.ts";
 import { throttledTargets } from "../results/service.ts";
 import type { MonitorRow } from "./service.ts";
 import { detail, expiryWords, isWaiting, shownState, throttledWords } from "./words.ts";
+
+const waitingWord = ({ target }: MonitorRow): string =>
+  isProbed(target.check) ? "Pending first check" : "Waiting for the first ping";
 
 /** Words and state of a row, decided here so that templates only place them. */
 export function shown(row: MonitorRow, now: number, throttled: string | null) {
@@ -11,7 +14,7 @@ export function shown(row: MonitorRow, now: number, throttled: string | null) {
   const waiting = isWaiting(row);
   return {
     state,
-    word: waiting ? "Pending first check" : throttled === null ? stateWords[state] : "Throttled",
+    word: waiting ? waitingWord(row) : throttled === null ? stateWords[state] : "Throttled",
     throttled,
     since: state === "down" || state === "error" ? (row.open_incident?.outage_since ?? row.status_since) : null,
     detail: throttled ?? detail(row, now),
