@@ -14,6 +14,6 @@ export function tempFolder(t: Teardown, name = "t"): string {
   // As root the database server runs under another user, which needs access to the folder.
   fs.chmodSync(folder, 0o711);
   reapFolder(folder);
-  t.teardown(() => fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
+  t.teardown(() => fs.rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }));
   return folder;
 }
