@@ -4,10 +4,12 @@ import t from "tap";
 import { protocolVersion, type PullReply } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { jitterMs, nextSlot, phaseMs } from "@statusmesh/shared/schedule";
+import { validate } from "@statusmesh/shared/validate";
 import { agentLiveMs, agentSeen } from "../agents/service.ts";
 import { type AgentCtx, type Ctx, inTransaction } from "../../platform/context.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { type Hub, openHub } from "../../platform/db/notify.ts";
+import { Check } from "../targets/schema.ts";
 import { createTarget, deleteTarget, setTargetRegions, updateTarget } from "../targets/service.ts";
 import { minute, second, until } from "../../testing/clock.ts";
 import type { Teardown } from "../../testing/database.ts";
@@ -389,21 +391,9 @@ t.test("an agent gets opened secrets, and nothing of other regions", async (t) =
   const mesh = await openMesh(t);
   const { sql, ctx, system, log } = mesh;
   const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
-  const http = {
-    type: "http",
-    url: "https://example.org/",
-    method: "GET",
-    timeout: 1000,
-    follow_redirects: true,
-    max_redirects: 5,
-    expected_status: { kind: "exact", value: 200 },
-    expected_body_contains: null,
-    headers: {},
-    body: null,
-    verify_tls: true,
-    basic_auth: null,
-  } as const;
-  const secret = await newMonitor(ctx, { check: { ...http, bearer_token: "SECRET" } });
+  const secret = await newMonitor(ctx, {
+    check: validate(Check, { type: "http", url: "https://example.org/", bearer_token: "SECRET" }),
+  });
   await sql`delete from target_regions where region_id = 'us'`;
   const { cursor } = await ask(mesh, us);
   t.match(await glance(mesh, eu), { checks: [{ target_id: secret, check: { bearer_token: "SECRET" } }] });
