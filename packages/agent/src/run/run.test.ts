@@ -1,4 +1,5 @@
 import t from "tap";
+import { probedTypes } from "@statusmesh/shared/checks";
 import { CircuitBreakers, InflightCap } from "./limits.ts";
 import { Stats } from "../telemetry/stats.ts";
 import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
@@ -196,7 +197,7 @@ t.test("failures of the agent are no evidence", async (t) => {
     skip: true,
     measurement: {
       status: "error",
-      error: "this agent cannot run icmp checks (it knows http, tcp, dns, tls_cert, domain_expiry): update it",
+      error: `this agent cannot run icmp checks (it knows ${probedTypes.join(", ")}): update it`,
     },
   });
   t.match(await outcomeOf(runner.run("org", { ...httpCheck("gopher://old.example.org/") })), {
