@@ -150,11 +150,12 @@ t.test("the console", async (t) => {
     await page.locator("#http-check-url").fill(shop.url);
     t.equal(await page.locator(".error-note").count(), 2, "it goes when the field is corrected");
     await page.getByText("Advanced HTTP options").click();
+    await page.locator('[data-when="/check/type=http"] summary', { hasText: "Expectations" }).click();
     await page.getByLabel("Accepted status codes").fill("20x");
     await page.getByRole("button", { name: "Test", exact: true }).click();
     t.match(await errorBeside(page, "Accepted status codes"), "200-299");
     await page.getByLabel("Accepted status codes").fill("200, 204");
-    await page.getByLabel("Headers", { exact: true }).fill("Accept: text/plain\nX-Api-Key: hush");
+    await page.locator("#http-check-headers").fill("Accept: text/plain\nX-Api-Key: hush");
     await page.getByLabel("User and password").check();
     await page.getByLabel("User", { exact: true }).fill("olga");
     await page.getByLabel("Password", { exact: true }).fill("hush");
