@@ -191,6 +191,7 @@ t.test("an agent whose network is down hands its targets to its neighbour, and t
   await waitFor("its neighbour to have all targets", () => assigned(cut) === 0 && assigned(fine) === ids.length);
   const from = Date.now();
   await waitFor("every target to be reached", () => servers.every(({ arrivals }) => arrivals.some((at) => at > from)));
+  t.equal(linesOf(cut, "error").filter(({ msg }) => msg.includes("own network is down")).length, 1, "logged once");
   rmSync(cable);
   await waitFor("the targets to be shared again", shared);
   t.match(await sql`select id from agents where impaired_since is not null`, []);
@@ -200,7 +201,6 @@ t.test("an agent whose network is down hands its targets to its neighbour, and t
   t.equal(results.down, 0, "a run without a network is no evidence");
   t.ok(results.skipped > 0, "and is stored as skipped");
   t.match(await sql`select count(*)::int as n from incidents`, [{ n: 0 }]);
-  t.equal(linesOf(cut, "error").filter(({ msg }) => msg.includes("own network is down")).length, 1, "logged once");
   t.strictSame(linesOf(fine, "error"), []);
   for (const agent of [cut, fine]) t.equal(await agent.stop("SIGTERM"), 0);
 });
