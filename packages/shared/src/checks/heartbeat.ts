@@ -1,8 +1,6 @@
-import { Cron } from "croner";
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
-import { messageOf } from "../thrown.ts";
-import { dayMs, inUnits, minuteMs } from "../time.ts";
+import { dayMs, inUnits } from "../time.ts";
 import type { CheckKind } from "./kind.ts";
 
 const errorCode = "INVALID_HEARTBEAT";
@@ -100,50 +98,6 @@ export type HeartbeatCheck = Static<typeof HeartbeatCheck>;
 /** Reserved region: results of heartbeats carry it, and no agent can have it. */
 export const heartbeatRegion = "heartbeat";
 
-/** Minimum of the default grace. */
-const leastGraceMs = minuteMs;
-
-/** The schedule, compiled. Throws AppError. */
-function compiled({ cron, timezone }: Static<typeof HeartbeatSchedule>): Cron {
-  // The library also reads points in time and patterns with seconds or years.
-  if (!/^(?:@\w+|\S+(?: +\S+){4})$/.test(cron.trim()))
-    throw refuse(
-      `"${cron}" is not a cron schedule. Write five fields (minute, hour, day of month, month, day of week), for ` +
-        "example 0 3 * * *, or @hourly, @daily, @weekly, @monthly.",
-      "/schedule/cron",
-    );
-  try {
-    Intl.DateTimeFormat("en-US", { timeZone: timezone });
-  } catch {
-    throw refuse(`"${timezone}" is not an IANA time zone, for example Europe/Berlin.`, "/schedule/timezone");
-  }
-  try {
-    return new Cron(cron.trim(), { mode: "5-part", timezone, paused: true });
-  } catch (error) {
-    throw refuse(
-      `The cron schedule "${cron}" cannot be read: ${messageOf(error).replace(/^CronPattern: /, "")}`,
-      "/schedule/cron",
-    );
-  }
-}
-
-/** The first time after `after` (both Unix ms) that the schedule names, in its zone; null when it never comes. */
-export function nextOf(schedule: NonNullable<HeartbeatCheck["schedule"]>, after: number): number | null {
-  return compiled(schedule).nextRun(new Date(after))?.getTime() ?? null;
-}
-
-/** Occurrences that are read for the longest time between two; from a fixed time, so that it is the same always. */
-const occurrences = 20;
-const reference = new Date("2026-01-01T00:00:00Z");
-
-/** Longest time between two reports, ms; for a schedule that of its next occurrences. */
-function periodOf({ period, schedule }: HeartbeatCheck): number {
-  if (schedule === null) return period!;
-  const cron = compiled(schedule);
-  const times = cron.nextRuns(occurrences, reference).map((at) => at.getTime());
-  return Math.max(...times.slice(1).map((at, n) => at - times[n]!), minuteMs);
-}
-
 export const heartbeat: CheckKind<typeof HeartbeatCheck> = {
   type: "heartbeat",
   label: "Heartbeat",
@@ -155,13 +109,8 @@ export const heartbeat: CheckKind<typeof HeartbeatCheck> = {
   rules(spec) {
     if ((spec.period === null) === (spec.schedule === null))
       throw refuse("Give either a period or a schedule: when is the next report expected?", "/period");
-    if (spec.schedule !== null && nextOf(spec.schedule, reference.getTime()) === null)
-      throw refuse(`The cron schedule "${spec.schedule.cron}" names a time that never comes.`, "/schedule/cron");
   },
-  reported: {
-    intervalSecs: (spec) => Math.ceil(periodOf(spec) / 1000),
-    complete: (spec) => ({ ...spec, grace: spec.grace ?? Math.max(leastGraceMs, Math.floor(periodOf(spec) / 10)) }),
-  },
+  reported: true,
   destination: () => null,
   mapSecrets: (spec) => spec,
   secretsGoTo: () => null,

@@ -59,12 +59,7 @@ export interface CheckKind<S extends TSchema = TSchema, D = never> {
   /** Shell syntax of the check; none for a kind that no agent probes. */
   readonly shell?: ShellForm;
   /** For a kind that no agent probes: what it checks reports to the control plane. */
-  readonly reported?: {
-    /** The interval that follows from the check, seconds. */
-    intervalSecs(spec: Static<S>): number;
-    /** The check with its computed defaults. */
-    complete(spec: Static<S>): Static<S>;
-  };
+  readonly reported?: true;
   /** For a kind whose results have details. */
   readonly details?: KindDetails<D>;
   /** For a kind with a JSON document as error: its sentence without a full stop. Null for any other text. */

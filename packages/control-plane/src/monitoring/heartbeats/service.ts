@@ -16,6 +16,8 @@ import * as queries from "./queries.ts";
 import type { Heartbeat, HeartbeatAddresses } from "./schema.ts";
 import { downAt, reopened, stateOf, suggestionFor, type Window } from "./windows.ts";
 
+export { intervalSecsOf, scheduleRule, withGrace } from "./schedule.ts";
+
 /** Pings are kept for so long. */
 const pingDays = 30;
 /** A rotated token counts for so long. */

@@ -1,6 +1,7 @@
 import t from "tap";
 import { heartbeat, type HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import { day, hour, minute, noon } from "../../testing/clock.ts";
+import { intervalSecsOf, scheduleRule, withGrace } from "./schedule.ts";
 import { downAt, dueAfter, miss, type Ping, reopened, stateOf, suggestionFor, take, type Window } from "./windows.ts";
 
 const daily: HeartbeatCheck = {
@@ -10,6 +11,10 @@ const daily: HeartbeatCheck = {
   grace: hour,
   max_runtime: null,
   methods: "any",
+};
+const rules = (spec: HeartbeatCheck): void => {
+  heartbeat.rules(spec);
+  scheduleRule(spec);
 };
 const blank: Window = {
   reportedAt: null,
@@ -122,7 +127,7 @@ t.test("a suggestion where the job has another pace", async (t) => {
 
 t.test("the check: one of period and schedule, schedules that come, a default grace", async (t) => {
   const bad = (change: Partial<HeartbeatCheck>, message: RegExp, field: string) =>
-    t.throws(() => heartbeat.rules({ ...daily, ...change }), { code: "INVALID_HEARTBEAT", message, field });
+    t.throws(() => rules({ ...daily, ...change }), { code: "INVALID_HEARTBEAT", message, field });
   const cron = (text: string, timezone = "UTC") => ({ period: null, schedule: { cron: text, timezone } });
   bad({ period: null }, /either a period or a schedule/, "/period");
   bad({ schedule: { cron: "@daily", timezone: "UTC" } }, /either a period or a schedule/, "/period");
@@ -132,9 +137,9 @@ t.test("the check: one of period and schedule, schedules that come, a default gr
   bad(cron("2026-11-20T00:00:00Z"), /five fields/, "/schedule/cron");
   bad(cron("@reboot"), /cannot be read/, "/schedule/cron");
   bad(cron("@daily", "Mars/Olympus"), /not an IANA time zone/, "/schedule/timezone");
-  for (const text of ["@hourly", "*/5 9-17 * * 1-5", "0 3 L * *"]) heartbeat.rules({ ...daily, ...cron(text) });
-  t.equal(heartbeat.reported!.complete({ ...daily, grace: null }).grace, 144 * minute);
-  t.equal(heartbeat.reported!.complete({ ...daily, period: minute, grace: null }).grace, minute);
-  t.equal(heartbeat.reported!.intervalSecs({ ...daily, ...cron("0 9 * * 1-5") }), (3 * day) / 1000, "over a weekend");
-  t.equal(heartbeat.reported!.intervalSecs({ ...daily, period: 10_500 }), 11);
+  for (const text of ["@hourly", "*/5 9-17 * * 1-5", "0 3 L * *"]) rules({ ...daily, ...cron(text) });
+  t.equal(withGrace({ ...daily, grace: null }).grace, 144 * minute);
+  t.equal(withGrace({ ...daily, period: minute, grace: null }).grace, minute);
+  t.equal(intervalSecsOf({ ...daily, ...cron("0 9 * * 1-5") }), (3 * day) / 1000, "over a weekend");
+  t.equal(intervalSecsOf({ ...daily, period: 10_500 }), 11);
 });

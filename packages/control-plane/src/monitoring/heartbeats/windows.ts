@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
-import { type HeartbeatCheck, nextOf } from "@statusmesh/shared/checks/heartbeat";
+import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import { dayMs, hourMs, inUnits, minuteMs, secondMs } from "@statusmesh/shared/time";
+import { nextOf } from "./schedule.ts";
 
 /*
  * When the next report of a job is expected, and what a ping or a missed report means. Pure; times are Unix ms.

@@ -291,6 +291,10 @@ t.test("addresses that cannot be, that are taken, and that nobody may change", a
   await refused(create(address("kuma", "***")), 400, "REDACTION_SENTINEL");
   const tcp = { type: "tcp", host: "db.example.org", port: 5432 };
   await refused(create(address("kuma", "SomeOtherToken"), tcp), 400, "INVALID_HEARTBEAT", "/heartbeat_addresses");
+  const cron = { cron: "61 * * * *", timezone: "UTC" };
+  const once = await create({}, { type: "heartbeat", schedule: cron });
+  t.match(once.body.error, { code: "INVALID_HEARTBEAT", field: "/check/schedule/cron" });
+  t.notOk(once.body.error.details?.errors?.length > 1, "one fault is said once");
   await refused(create({ regions: ["eu"] }), 422, "NOT_PROBED");
   await refused(create({ region_policy: "all" }), 422, "NOT_PROBED");
   await refused(ask("PUT", `/api/v1/targets/${job.id}/regions`, { regions: ["eu"] }), 422, "NOT_PROBED");

@@ -8,7 +8,7 @@ import { defaultChannelIds, existingChannelIds } from "../../alerting/channels/s
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { type Plan, planOf, takeQuota } from "../../access/plans/service.ts";
-import { addHeartbeats, addressesRule } from "../heartbeats/service.ts";
+import { addHeartbeats, addressesRule, intervalSecsOf } from "../heartbeats/service.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { everything } from "./filter-queries.ts";
 import { countTargets } from "./list-queries.ts";
@@ -133,7 +133,7 @@ function boundTo(
   const alerts = input.alerts ?? defaults.map((channel_id) => ({ channel_id }));
   let ids: string[] = [];
   checkAll(
-    () => intervalRule(plan, check, intervalOf(input)),
+    () => isProbed(check) && intervalRule(plan, check, intervalOf(input)),
     () => (ids = alertRule(alerts, channels)),
     () => chosen && regionsRule(chosen, new Set(regions)),
     () => region_policy && regionPolicyRule(region_policy, (chosen ?? regions).length),
@@ -188,7 +188,7 @@ function* portionsOf<T>(list: readonly T[], size: number): Generator<T[]> {
 }
 
 const intervalOf = ({ check, interval }: TargetCreate): number =>
-  kindOf(check).reported?.intervalSecs(check) ?? interval ?? kindOf(check).defaultIntervalSecs;
+  isProbed(check) ? (interval ?? kindOf(check).defaultIntervalSecs) : intervalSecsOf(check);
 
 /** The row of a new target, its secrets still open. */
 function draft(ctx: Ctx, input: TargetCreate): queries.NewTargetRow {

@@ -10,7 +10,7 @@ import type { System } from "../../platform/context.ts";
 import { plural } from "../../platform/html/format.ts";
 import { iso } from "../../platform/http/wire.ts";
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
-import { notProbed } from "../heartbeats/service.ts";
+import { notProbed, scheduleRule, withGrace } from "../heartbeats/service.ts";
 import { type Plan, PlanRefusal } from "../../access/plans/service.ts";
 import type { TargetRow } from "./queries.ts";
 import { Check, maxIntervalDays, type RegionPolicy, type Target } from "./schema.ts";
@@ -74,7 +74,7 @@ export function checkRules(system: Pick<System, "config" | "abuse">, spec: Check
   below(base, () => {
     checkAll(
       () => maskRule(spec),
-      () => kindOf(spec).rules(spec),
+      () => kindRules(spec),
     );
     addressRules(system, spec);
   });
@@ -93,7 +93,7 @@ export function addRuleFaults(body: unknown, error: unknown): void {
   if (typeof check === "object" && check !== null)
     faults.check(() => {
       const spec = validate(Check, check, "/check");
-      below("/check", () => kindOf(spec).rules(spec));
+      below("/check", () => kindRules(spec));
     });
   if (typeof renotify === "number") faults.check(() => renotifyRule(renotify));
   faults.throwAny();
@@ -161,8 +161,13 @@ function refuseInsideName({ config }: Pick<System, "config">, name: string, fiel
 }
 
 /** The check with the defaults that follow from it. */
-export const completed = (spec: CheckSpec): CheckSpec =>
-  (kindOf(spec).reported?.complete(spec) as CheckSpec | undefined) ?? spec;
+export const completed = (spec: CheckSpec): CheckSpec => (isProbed(spec) ? spec : withGrace(spec));
+
+/** The rules of the kind, and those of a schedule. */
+export function kindRules(spec: CheckSpec): void {
+  kindOf(spec).rules(spec);
+  if (!isProbed(spec)) scheduleRule(spec);
+}
 
 /** Refuses what only makes sense for a probed target, and addresses of heartbeats for one. */
 export function reportedRules(

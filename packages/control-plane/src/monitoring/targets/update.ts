@@ -1,4 +1,5 @@
 import { budgetMs, type CheckSpec, detailsOf, isCheckType, isProbed, kindOf } from "@statusmesh/shared/checks";
+import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll } from "@statusmesh/shared/faults";
 import { isId } from "@statusmesh/shared/ids";
@@ -11,7 +12,7 @@ import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import { unreadable } from "../../platform/crypto/opening.ts";
 import { etagOf, requireMatch } from "../../platform/http/etag.ts";
 import { closeSilently, reevaluate, rescheduleReminders } from "../../alerting/incidents/service.ts";
-import { reopenWindows, replaceAddresses, shownOf } from "../heartbeats/service.ts";
+import { intervalSecsOf, reopenWindows, replaceAddresses, shownOf } from "../heartbeats/service.ts";
 import { planOf } from "../../access/plans/service.ts";
 import { forgetDetails } from "../results/service.ts";
 import * as queries from "./queries.ts";
@@ -20,6 +21,7 @@ import {
   checkRules,
   completed,
   intervalRule,
+  kindRules,
   notFound,
   present,
   regionPolicyRule,
@@ -55,7 +57,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
       name: patch.name ?? before.name,
       spec: check === null ? before.spec : sealSpec(ctx, id, check.after),
       interval_secs: isReported
-        ? kindOf(before.spec).reported!.intervalSecs(check?.after ?? before.spec)
+        ? intervalSecsOf((check?.after ?? before.spec) as HeartbeatCheck)
         : (patch.interval ?? before.interval_secs),
       enabled: patch.enabled ?? before.enabled,
       tags: patch.tags === undefined ? before.tags : tagsRule(patch.tags),
@@ -137,7 +139,7 @@ function mergeCheck(
   const { value: before, isClosed } = openSpecPartly(ctx, id, stored);
   const merged = validate(Check, { ...before, ...patch, type: stored.type }, "/check");
   const kind = kindOf(merged);
-  below("/check", () => kind.rules(merged));
+  below("/check", () => kindRules(merged));
   const after = completed(merged);
   refuseMovedSecrets(kind, {
     before,
