@@ -277,12 +277,13 @@ function readsOf(largest: Largest): Read[] {
   const add = (name: string, path: string, auth: string, query: string) => {
     declared.add(name);
     if (Object.hasOwn(excluded, name)) return;
+    const ids = path.includes("/heartbeat") ? { ...largest.ids, targets: largest.heartbeat } : largest.ids;
     all.push({
       name: `${name}${query}`,
       declared: name,
       auth,
       method: "GET",
-      path: pathOf(path, largest.ids) + timed(query),
+      path: pathOf(path, ids) + timed(query),
     });
   };
   for (const route of routes.filter(({ method }) => method === "GET")) {

@@ -4,7 +4,7 @@ import { openSession } from "@statusmesh/control-plane/platform/db/connect";
 import { ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
 import { newId } from "@statusmesh/shared/ids";
 import { webhook } from "../../conformance/bodies.ts";
-import { make } from "../../conformance/isolation/things.ts";
+import { type Home, make } from "../../conformance/isolation/things.ts";
 import { agentIn, castIn, type Person } from "../../harness/cast.ts";
 import { insertTargets } from "../../harness/targets.ts";
 import { addHistory, publishPage } from "../public/page.ts";
@@ -42,6 +42,8 @@ export interface Largest {
   readonly pages: readonly { readonly id: string; readonly slug: string }[];
   /** Tokens of shares of the flapping monitor. */
   readonly shares: readonly string[];
+  /** A heartbeat monitor. */
+  readonly heartbeat: string;
 }
 
 /** Without a time limit: on a busy machine it takes longer than that of statements. */
@@ -87,6 +89,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
   const channelId = await channels(sql, orgId, targetIds);
   await deliveries(sql, incidentId);
   const windowId = await windows(sql, orgId, targetIds);
+  const heartbeat = await heartbeatMonitor(sql, home);
   const subscriberId = await make.subscriber(sql, home, pageId);
   await sql`
     insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_at, created_at, confirmed_at)
@@ -102,6 +105,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
     olga,
     agent,
     shares,
+    heartbeat,
     pages,
     ids: {
       targets: flapping,
@@ -125,6 +129,16 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
       "whatsapp-link": await make.whatsappCode(sql, home, ""),
     },
   };
+}
+
+/** A heartbeat monitor with as many pings as are kept, each with the largest body. */
+async function heartbeatMonitor(sql: Sql, home: Home): Promise<string> {
+  const id = await make.heartbeat(sql, home, "");
+  await sql`
+    insert into heartbeat_pings (target_id, number, at, kind, source_ip, user_agent, body)
+    select ${id}, n, now() - n * interval '30 minutes', 'success', '192.0.2.1', 'curl/8.10.1', repeat(md5(n::text), 312)
+    from generate_series(1, 1000) as n`;
+  return id;
 }
 
 /** Every tenth target is down with one of 50 causes; a certificate of each ends within a month. */
