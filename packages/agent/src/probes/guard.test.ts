@@ -43,6 +43,18 @@ const socketCheck = (url: string): SpecOf<"websocket"> => ({
   degraded_above_ms: null,
 });
 
+const grpcCheck = (host: string, port: number): SpecOf<"grpc"> => ({
+  type: "grpc",
+  host,
+  port,
+  service: "",
+  tls: true,
+  verify_tls: false,
+  server_name: "www.example.org",
+  timeout: 2000,
+  degraded_above_ms: null,
+});
+
 const kinds: { readonly [T in ProbedType]: Dials<SpecOf<T>> | { never: string } } = {
   http: {
     address: (address, port) => httpCheck(`https://${inUrl(address)}:${port}/`, { verify_tls: false }),
@@ -51,6 +63,10 @@ const kinds: { readonly [T in ProbedType]: Dials<SpecOf<T>> | { never: string } 
   tcp: {
     address: (host, port) => ({ type: "tcp", host, port, timeout: 2000 }),
     name: (host, port) => ({ type: "tcp", host, port, timeout: 2000 }),
+  },
+  grpc: {
+    address: grpcCheck,
+    name: (name, port) => ({ ...grpcCheck(name, port), tls: false }),
   },
   websocket: {
     address: (address, port) => socketCheck(`wss://${inUrl(address)}:${port}/`),

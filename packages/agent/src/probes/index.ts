@@ -1,6 +1,7 @@
 import type { ProbedType, SpecOf } from "@statusmesh/shared/checks";
 import { dns } from "./dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";
+import { grpc } from "./grpc.ts";
 import { http } from "./http.ts";
 import type { Probe } from "./probe.ts";
 import { tcp } from "./tcp.ts";
@@ -12,6 +13,7 @@ const probes: { readonly [T in ProbedType]: Probe<SpecOf<T>> } = {
   http,
   tcp,
   dns,
+  grpc,
   websocket,
   tls_cert: tlsCert,
   domain_expiry: domainExpiry,

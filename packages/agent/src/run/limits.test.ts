@@ -74,6 +74,21 @@ const kinds: { readonly [T in ProbedType]: Kind | { none: string } } = {
     answer: (t, port) => listen(t, createServer(), port),
     error: null,
   }),
+  grpc: toPort({
+    check: (host, port) => ({
+      type: "grpc",
+      host,
+      port,
+      service: "",
+      tls: false,
+      verify_tls: true,
+      server_name: null,
+      timeout,
+      degraded_above_ms: null,
+    }),
+    answer: (t, port) => listen(t, createServer(answering("HTTP/1.1 400 Bad Request\r\n\r\n")), port),
+    error: "the answer is not valid HTTP/2",
+  }),
   websocket: toPort({
     check: (host, port) => ({
       type: "websocket",

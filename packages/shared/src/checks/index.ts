@@ -4,6 +4,7 @@ import { dayMs } from "../time.ts";
 import type { CheckKind, KindDetails } from "./kind.ts";
 import { dns } from "./dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";
+import { grpc } from "./grpc.ts";
 import { heartbeat } from "./heartbeat.ts";
 import { http } from "./http.ts";
 import { tcp } from "./tcp.ts";
@@ -15,6 +16,7 @@ export const checkKinds = {
   http,
   tcp,
   dns,
+  grpc,
   websocket,
   tls_cert: tlsCert,
   domain_expiry: domainExpiry,

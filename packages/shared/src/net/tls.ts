@@ -85,7 +85,9 @@ export function secure(options: SecureOptions): Promise<TLSSocket> {
     const onAbort = (): void => fail(abortError(signal, "tls"));
     signal.addEventListener("abort", onAbort, { once: true });
     // For the socket's life: an error after the handshake belongs to the reader, but must always have a listener.
-    secured.on("error", (error: Error) => fail(new DialError("tls", handshakeWords(error), codeOf(error), error)));
+    secured.on("error", (error: Error) =>
+      fail(new DialError("tls", handshakeWords(error, protocols[0]), codeOf(error), error)),
+    );
     secured.once("secureConnect", () => {
       if (verify && !secured.authorized) return fail(certificateError(secured, host, (options.now ?? Date.now)()));
       signal.removeEventListener("abort", onAbort);
@@ -95,7 +97,7 @@ export function secure(options: SecureOptions): Promise<TLSSocket> {
   });
 }
 
-function handshakeWords(error: Error): string {
+function handshakeWords(error: Error, protocol: string | undefined): string {
   const code = codeOf(error);
   if (code === "ECONNRESET") return "the other side closed the connection in the TLS handshake";
   if (
@@ -107,7 +109,9 @@ function handshakeWords(error: Error): string {
   if (code === "ERR_SSL_UNSUPPORTED_PROTOCOL" || code === "ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION")
     return "the server offers no TLS version that is still safe (1.2 or later)";
   if (code === "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL")
-    return "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2";
+    return protocol === "h2"
+      ? "the server does not offer HTTP/2 over TLS, only another protocol such as HTTP/1.1"
+      : "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2";
   const reason = "reason" in error && typeof error.reason === "string" ? error.reason : null;
   // OpenSSL names each alert after the SSL version that introduced it, not after the version of this connection.
   const alert = /^(?:ssl\/tls|sslv3|tlsv1|tlsv13) (?:alert )?(.+)$/.exec(reason ?? "")?.[1];

@@ -36,6 +36,12 @@ const kinds: {
 } = {
   http: { good: { url: "https://example.org/" }, to: (host) => ({ url: url(host) }), pointer: "/url", names: true },
   tcp: { good: { host: "db.example.org", port: 5432 }, to: (host) => ({ host }), pointer: "/host", names: true },
+  grpc: {
+    good: { host: "orders.example.org", port: 50_051 },
+    to: (host) => ({ host, server_name: "www.example.org" }),
+    pointer: "/host",
+    names: true,
+  },
   websocket: {
     good: { url: "wss://example.org/" },
     to: (host) => ({ url: url(host).replace("https", "wss") }),

@@ -123,6 +123,7 @@ const checks: Record<CheckType, object> = {
   http: { url: "https://example.org/", headers: { "X-Key": "hush" }, expected_status: { kind: "exact", value: 204 } },
   tcp: { host: "db.example.org", port: 5432 },
   dns: { domain: "example.org", record_type: "MX" },
+  grpc: { host: "orders.example.org", port: 50_051, service: "shop.v1.Orders" },
   websocket: { url: "wss://example.org/socket", expect: "ready" },
   tls_cert: { host: "www.example.org", warn_days: 21 },
   domain_expiry: { domain: "example.org", critical_days: 3 },

@@ -1,0 +1,95 @@
+import Type, { type Static } from "typebox";
+import { checkAll } from "../faults.ts";
+import { type CheckKind, degradedAbove, hostOrThrow, refuseUnseen, thresholdRules, timeout } from "./kind.ts";
+import { serverName } from "./server-name.ts";
+import { durationOption, hostAndPort } from "./shell.ts";
+
+/** Title of the collapsed part of the form. */
+const section = "Advanced gRPC options";
+
+export const GrpcCheck = Type.Object(
+  {
+    type: Type.Literal("grpc"),
+    host: Type.String({
+      minLength: 1,
+      maxLength: 253,
+      errorCode: "INVALID_TCP_HOST",
+      description: "Host name or IP address",
+      examples: ["orders.example.org"],
+      form: { hint: "A host name or an IP address." },
+    }),
+    port: Type.Integer({
+      minimum: 1,
+      maximum: 65_535,
+      errorCode: "INVALID_TCP_PORT",
+      description: "TCP port",
+      examples: [50_051],
+      form: { beside: true },
+    }),
+    service: Type.String({
+      maxLength: 500,
+      default: "",
+      description: "Name of the service; empty: the server as a whole",
+      examples: ["shop.v1.Orders"],
+      form: { hint: "As the server registers it. Empty asks for the server as a whole." },
+    }),
+    tls: Type.Boolean({
+      default: true,
+      description: "false connects without encryption",
+      form: { label: "Encryption (TLS)" },
+    }),
+    verify_tls: Type.Boolean({
+      default: true,
+      description: "false accepts any certificate",
+      form: { section, label: "Verify the certificate" },
+    }),
+    server_name: Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
+      default: null,
+      errorCode: "INVALID_TLS_CERT_PARAMS",
+      description: "Name of the server (SNI and :authority); null: the host",
+      form: { section, label: "Server name (SNI)", hint: "Empty uses the host." },
+    }),
+    timeout: timeout({ section }),
+    degraded_above_ms: degradedAbove({ section, beside: true }),
+  },
+  { additionalProperties: false, title: "GrpcCheck", description: "Asks a gRPC server for its health" },
+);
+export type GrpcCheck = Static<typeof GrpcCheck>;
+
+/** https://github.com/grpc/grpc/blob/master/doc/health-checking.md */
+export const grpc: CheckKind<typeof GrpcCheck> = {
+  type: "grpc",
+  label: "gRPC",
+  purpose: "The health of a gRPC service",
+  icon: "plug",
+  schema: GrpcCheck,
+  minIntervalSecs: 10,
+  defaultIntervalSecs: 60,
+  rules(spec) {
+    checkAll(
+      () => refuseUnseen(spec.host, "INVALID_TCP_HOST", "/host"),
+      () => hostOrThrow(spec.host, "/host"),
+      () => refuseUnseen(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
+      () => serverName(spec),
+      () => thresholdRules(spec),
+    );
+  },
+  destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
+  subject: (spec) => (spec.server_name === null ? null : { name: serverName(spec), pointer: "/server_name" }),
+  mapSecrets: (spec) => spec,
+  secretsGoTo: () => null,
+  shell: {
+    subject: "<host:port>",
+    read: hostAndPort,
+    options: {
+      tls: { words: "connect without encryption" },
+      verify_tls: { words: "accept any certificate" },
+      degraded_above_ms: durationOption("degraded-above"),
+    },
+  },
+  summary(spec) {
+    const server = spec.host.includes(":") ? `[${spec.host}]:${spec.port}` : `${spec.host}:${spec.port}`;
+    return spec.service === "" ? server : `${server} ${spec.service}`;
+  },
+  searchText: (spec) => `${spec.host}\n${spec.service}`,
+};
