@@ -1,3 +1,4 @@
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { batchOf } from "../harness/results.ts";
 
@@ -32,7 +33,13 @@ export const goodBodies = ({
   incidentId?: string;
   mark?: string;
 }): Record<string, object> => ({
-  "POST /api/agent/pull": { protocol: protocolVersion, agent_version: "0.0.0", cursor: null, capacity: 0 },
+  "POST /api/agent/pull": {
+    protocol: protocolVersion,
+    agent_version: "0.0.0",
+    kinds: allAbilities,
+    cursor: null,
+    capacity: 0,
+  },
   "POST /api/agent/results": batchOf([]),
   "POST /api/v1/targets": { name: "Shop", check: tcp },
   "POST /api/v1/targets/test": tcp,

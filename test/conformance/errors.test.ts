@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import t from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { type Client, connect } from "../harness/api.ts";
@@ -680,7 +681,9 @@ const agents: Case[] = [
   {
     title: "a pull of another protocol",
     ask: "POST /api/agent/pull",
-    send: { json: { protocol: protocolVersion + 1, agent_version: "0", cursor: null, capacity: 0 } },
+    send: {
+      json: { protocol: protocolVersion + 1, agent_version: "0", kinds: allAbilities, cursor: null, capacity: 0 },
+    },
     as: probe,
     code: "AGENT_PROTOCOL_MISMATCH",
   },

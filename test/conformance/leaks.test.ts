@@ -1,4 +1,5 @@
 import t, { type Test } from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { allPages } from "@statusmesh/control-plane/app";
@@ -273,6 +274,7 @@ t.test("an agent gets and reports targets of its region, and none of another reg
       await as(token).post("/api/agent/pull", {
         protocol: protocolVersion,
         agent_version: "0",
+        kinds: allAbilities,
         cursor: null,
         capacity: 10,
       })

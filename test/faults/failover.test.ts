@@ -1,4 +1,5 @@
 import t from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { openPool } from "@statusmesh/control-plane/platform/db/connect";
 import { type Answer, connect } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
@@ -51,7 +52,13 @@ t.test("outages of the database", async (t) => {
       const asked = await Promise.all([
         api.get("/api/v1/targets"),
         api.post("/api/v1/targets", target),
-        probe.post("/api/agent/pull", { protocol: 1, cursor: null, capacity: 1, agent_version: "0.1.0" }),
+        probe.post("/api/agent/pull", {
+          protocol: 1,
+          cursor: null,
+          capacity: 1,
+          agent_version: "0.1.0",
+          kinds: allAbilities,
+        }),
         api.get("/readyz"),
       ]);
       answers.push(...asked);

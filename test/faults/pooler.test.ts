@@ -6,6 +6,7 @@ import { openPool } from "@statusmesh/control-plane/platform/db/connect";
 import { watchDatabase } from "@statusmesh/control-plane/platform/db/watch";
 import { silentLog } from "@statusmesh/control-plane/platform/log";
 import t from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { connect } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase, type TestDatabase } from "../harness/database.ts";
@@ -154,7 +155,7 @@ t.test("a control plane behind a pooler in transaction mode", async (t) => {
   // A notification is sent through the pooler and received directly: it ends the held pull.
   const agent = connect(t, url, (await agentIn(database.sql, "default")).token);
   const pull = (cursor: string | null) =>
-    agent.post("/api/agent/pull", { protocol: 1, cursor, capacity: 1, agent_version: "0.1.0" });
+    agent.post("/api/agent/pull", { protocol: 1, cursor, capacity: 1, agent_version: "0.1.0", kinds: allAbilities });
   const { body: first } = await pull(null);
   const held = pull(first.cursor);
   const target = { name: "Example", check: { type: "tcp", host: "127.0.0.1", port: 80 } };

@@ -1,4 +1,5 @@
 import t from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { type Client, connect, type Json } from "../harness/api.ts";
@@ -190,6 +191,7 @@ t.test("an agent's cursor does not skip a target whose transaction commits late"
     const { status, body, text } = await from.post("/api/agent/pull", {
       protocol: protocolVersion,
       agent_version: "0.0.0",
+      kinds: allAbilities,
       cursor,
       capacity: 0,
     });

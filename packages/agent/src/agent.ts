@@ -4,6 +4,7 @@ import {
   type OnDemandRun,
   type PullReply,
 } from "@statusmesh/shared/agent-protocol";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { Measurement } from "@statusmesh/shared/result";
 import { dial } from "@statusmesh/shared/net/dial";
@@ -168,6 +169,7 @@ class RunningAgent implements Agent {
       clock,
       log,
       version,
+      kinds: () => allAbilities,
       capacity: () => this.#capacity(),
       apply: (reply) => this.#apply(reply),
       refused: () => this.#schedule.clear(),
@@ -235,7 +237,7 @@ class RunningAgent implements Agent {
     this.#follow(this.#runner.run(asked.org_id, asked.check, true), (outcome) => {
       this.#onDemand--;
       if (outcome === null) return;
-      const { measurement, timestamp, warnings, throttled } = outcome;
+      const { measurement, timestamp, warnings, throttled, skip } = outcome;
       if (asked.target_id !== null && throttled !== true)
         this.#record(asked.target_id, asked.scheduled_at, outcome, false);
       this.#reporter.add({
@@ -245,6 +247,7 @@ class RunningAgent implements Agent {
           matched_expectations: measurement.status === "up",
           warnings: warnings.slice(0, 20),
           ...wire(measurement),
+          ...(skip ? { skip: true as const } : {}),
           ...(throttled === true ? { busy: true as const } : {}),
         },
       });

@@ -337,6 +337,8 @@ create table agents (
   -- Load that the agent reports: results in its spool and scheduling lag. Null: not reported.
   waiting        integer,
   lag_ms         integer,
+  -- Kinds of checks that the agent knows, and what it cannot run of them; null before it was seen.
+  kinds          jsonb,
   -- When the control plane last started its built-in agent: callers of on-demand runs wait until it pulls.
   started_at     timestamptz
 );
@@ -425,6 +427,8 @@ create table on_demand_runs (
   region_id    text not null references regions,
   target_id    uuid references targets on delete cascade,
   spec         jsonb not null,
+  -- What the check names that an agent must have, such as a command; null for most kinds.
+  needs        text,
   requested_at timestamptz not null,
   claimed_by   uuid references agents on delete set null,
   claimed_at   timestamptz,

@@ -1,4 +1,5 @@
 import Type, { type Static } from "typebox";
+import { Abilities } from "./checks/abilities.ts";
 import { FailureSnapshot } from "./failure-snapshot.ts";
 import { idPattern } from "./ids.ts";
 import { Cause, Details, measurementFields } from "./result.ts";
@@ -45,6 +46,7 @@ export const PullRequest = Type.Object(
       description: "Version of sm-agent",
       examples: ["0.1.0"],
     }),
+    kinds: Abilities,
     /** Opaque; from the last applied reply. Null requests the complete list. */
     cursor: Type.Union([Type.String({ maxLength: 4000 }), Type.Null()], {
       description: "Opaque cursor of the last applied reply. Null requests the complete list",
@@ -231,6 +233,9 @@ export const RunReply = Type.Object(
     run_id: Id,
     timestamp: UnixMs,
     matched_expectations: Type.Boolean({ description: "Everything was as the check expects it" }),
+    skip: Type.Optional(
+      Type.Literal(true, { description: "The run was no evidence about the target, as the error says" }),
+    ),
     warnings: Type.Array(Type.String({ maxLength: 500 }), {
       maxItems: 20,
       description: "Warnings that do not change the status",

@@ -22,6 +22,8 @@ export interface PullerOptions {
   clock: CorrectedClock;
   log: Log;
   version: string;
+  /** What this agent can run. */
+  kinds: () => PullRequest["kinds"];
   /** How many on-demand runs can be taken now. */
   capacity: () => number;
   apply: (reply: PullReply) => void;
@@ -80,6 +82,7 @@ export class Puller {
     const request: PullRequest = {
       protocol: protocolVersion,
       agent_version: version,
+      kinds: this.#options.kinds(),
       cursor: null,
       capacity: 0,
       leaving: true,
@@ -125,6 +128,7 @@ export class Puller {
     const request: PullRequest = {
       protocol: protocolVersion,
       agent_version: version,
+      kinds: this.#options.kinds(),
       cursor: this.#cursor,
       capacity: capacity(),
       ...(since === null ? {} : { impaired_since: since }),

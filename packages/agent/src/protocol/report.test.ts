@@ -1,6 +1,7 @@
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import t, { type Test } from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import type {
   AgentResult,
   PullReply,
@@ -387,6 +388,7 @@ async function pulling(
     clock,
     log: (_level, msg) => logged.push(msg),
     version: "1.2.3",
+    kinds: () => allAbilities,
     capacity: () => 7,
     apply: (r) => void applied.push(r),
     refused: () => refusals++,
@@ -413,7 +415,13 @@ t.test("pulls send the cursor of the last applied reply", async (t) => {
   await until(() => requests.length >= 3, "three polls");
   t.strictSame(
     requests.map(({ body }) => body),
-    [null, "one", "two"].map((cursor) => ({ protocol: 1, agent_version: "1.2.3", cursor, capacity: 7 })),
+    [null, "one", "two"].map((cursor) => ({
+      protocol: 1,
+      agent_version: "1.2.3",
+      kinds: allAbilities,
+      cursor,
+      capacity: 7,
+    })),
   );
   t.equal(applied.length, 2);
   t.ok(Math.abs(clock.offsetMs() - 3_600_000) < 60_000, "the clock is the control plane's");
@@ -525,7 +533,7 @@ t.test("the deregistration is sent once, with a short time limit", async (t) => 
   t.ok(performance.now() - started < 60_000, "also when nobody answers");
   t.strictSame(
     requests.slice(1).map(({ body }) => body),
-    [{ protocol: 1, agent_version: "1.2.3", cursor: null, capacity: 0, leaving: true }],
+    [{ protocol: 1, agent_version: "1.2.3", kinds: allAbilities, cursor: null, capacity: 0, leaving: true }],
   );
 });
 

@@ -58,6 +58,12 @@ export interface CheckKind<S extends TSchema = TSchema, D = never> {
   searchText(spec: Static<S>): string;
   /** Shell syntax of the check; none for a kind that no agent probes. */
   readonly shell?: ShellForm;
+  /** What a check names that an agent must have, such as a command; none where every agent runs every check. */
+  needs?(spec: Static<S>): string;
+  /** Why an agent without that does not run the check, with what to do. */
+  lacks?(spec: Static<S>): string;
+  /** Causes for which an agent runs no check of the kind, by the name that it reports, with what to do. */
+  readonly causes?: Readonly<Record<string, string>>;
   /** For a kind that no agent probes: what it checks reports to the control plane. */
   readonly reported?: true;
   /** For a kind whose results have details. */

@@ -1,4 +1,5 @@
 import t from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { newId } from "@statusmesh/shared/ids";
 import { authenticateAgent } from "../../monitoring/agents/service.ts";
 import { type Ctx, scopes } from "../../platform/context.ts";
@@ -384,7 +385,7 @@ t.test("authentication of agents and operators", async (t) => {
   const { authorization } = await tokenOf(await newOrg(system));
   for (const token of [null, "", "sm_agent_x", authorization.slice(7), `${agent.token} `])
     t.match(await refusal(t, () => authenticateAgent(system, token)), { code: "UNAUTHENTICATED" });
-  const pull = { protocol: 1, agent_version: "1", cursor: null, capacity: 0 };
+  const pull = { protocol: 1, agent_version: "1", kinds: allAbilities, cursor: null, capacity: 0 };
   t.match(
     await ask("POST", "/api/agent/pull", pull, { authorization }),
     refused(401, "UNAUTHENTICATED"),

@@ -1,4 +1,5 @@
 import t from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { newId } from "@statusmesh/shared/ids";
 import { agentPulls } from "../../monitoring/agents/service.ts";
 import type { Ctx } from "../../platform/context.ts";
@@ -108,14 +109,14 @@ t.test("the list finds organisations by name and slug, and names their owners", 
 
 t.test("a connected agent is deleted by force only", async (t) => {
   const agent = await newAgent(system);
-  await agentPulls(agent, { version: "1.0.0", impairedSince: null });
+  await agentPulls(agent, { version: "1.0.0", kinds: allAbilities, impairedSince: null });
   const path = `/operator/agents/${agent.agentId}`;
   t.match(await operator("DELETE", path), { status: 409, body: { error: { code: "RESOURCE_IN_USE" } } });
   t.match(await operator("DELETE", `${path}?force=yes`), { status: 400, body: { error: { code: "INVALID_QUERY" } } });
   t.match(await operator("DELETE", `${path}?force=true`), { status: 204 });
   t.match(await operator("DELETE", `${path}?force=true`), { status: 404 });
   const offline = await newAgent(system);
-  await agentPulls(offline, { version: "1.0.0", impairedSince: null });
+  await agentPulls(offline, { version: "1.0.0", kinds: allAbilities, impairedSince: null });
   clock.advance(25_000);
   t.match(await operator("DELETE", `/operator/agents/${offline.agentId}`), { status: 204 }, "25 s after its last pull");
 });

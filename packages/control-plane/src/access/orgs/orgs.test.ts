@@ -1,4 +1,5 @@
 import t from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { newId } from "@statusmesh/shared/ids";
 import { nightly } from "../../operator/nightly.ts";
 import { openHub } from "../../platform/db/notify.ts";
@@ -33,7 +34,7 @@ t.test("the setup checklist ticks what is there, and ends when all is done or an
     values (${newId()}, 'eu', 'built-in', ${Buffer.alloc(32)}, true, now(), now())`;
   await newAgent(system);
   t.strictSame(await done(), ["monitor", "channel"], "nor does the built-in agent, or one that never connected");
-  await agentPulls(await newAgent(system), { version: "1.0.0", impairedSince: null });
+  await agentPulls(await newAgent(system), { version: "1.0.0", kinds: allAbilities, impairedSince: null });
   t.strictSame(await done(), ["monitor", "channel", "agent"]);
   await createPage(owner, { slug: "acme", name: "Acme" });
   t.equal(await done(), null, "complete");
@@ -172,7 +173,13 @@ t.test("a deleted organisation refuses access and stops its checks; its owner re
   await world.sql`insert into target_regions (target_id, region_id) values (${targetId}, 'eu')`;
   const agent = await newAgent(world.system);
   const hub = openHub(world.sql, world.log);
-  const request = (cursor: string | null) => ({ protocol: protocolVersion, agent_version: "0", capacity: 0, cursor });
+  const request = (cursor: string | null) => ({
+    protocol: protocolVersion,
+    agent_version: "0",
+    kinds: allAbilities,
+    capacity: 0,
+    cursor,
+  });
   const pulled = async (cursor: string | null) => await pull(agent, hub, request(cursor), AbortSignal.abort());
   const first = await pulled(null);
   t.match(first.checks, [{ target_id: targetId }]);

@@ -1,4 +1,5 @@
 import t from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { notifyOperator } from "../../operator/operator-notices.ts";
 import { minute, noon, second } from "../../testing/clock.ts";
 import { startMailbox } from "../../testing/mailbox.ts";
@@ -6,7 +7,16 @@ import { newTarget } from "../../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
 import { version as release } from "../../platform/version.ts";
 import { installCommands } from "./pages.ts";
-import { agentPulls, agentSeen, isOlder, liveAgents, regionsWithAgents, silentRegions, whoAmI } from "./service.ts";
+import {
+  agentPulls,
+  agentSeen,
+  isOlder,
+  liveAgents,
+  regionsWithAgents,
+  sharersOf,
+  silentRegions,
+  whoAmI,
+} from "./service.ts";
 
 const world = await openWorld(t, { env: { SM_OPERATOR__EMAIL: "ops@example.org" } });
 const { sql, clock, log } = world;
@@ -19,6 +29,7 @@ await sql`update regions set name = 'Frankfurt' where id = 'eu'`;
 const owner = await newOrg(system);
 const subjects = () => mailbox.mails.splice(0).map(({ text }) => /^Subject: (.*)$/m.exec(text)?.[1]);
 const version = "1.2.3";
+const kinds = allAbilities;
 /** A monitor that is probed from Frankfurt. */
 async function probedTarget(name = "Shop"): Promise<string> {
   const id = await newTarget(owner, name);
@@ -32,7 +43,7 @@ t.test("whoami is no heartbeat", async (t) => {
   const before = await sql`select * from agents`;
   t.match(await whoAmI(agent), { region: "eu", protocol: 1, version: /^\d+\.\d+\.\d+/, server_time: noon });
   t.strictSame(await sql`select * from agents`, before);
-  t.strictSame(await liveAgents(system, "eu"), []);
+  t.strictSame(sharersOf(await liveAgents(system, "eu")), []);
   await sql`delete from agents`;
   await t.rejects(whoAmI(agent), { code: "UNAUTHENTICATED" }, "deleted meanwhile");
 });
@@ -40,20 +51,20 @@ t.test("whoami is no heartbeat", async (t) => {
 t.test("an impaired agent leaves its targets to other agents, if there are any", async (t) => {
   clock.at = noon;
   const [one, two] = [await newAgent(system), await newAgent(system)];
-  for (const agent of [one, two]) await agentPulls(agent, { version, impairedSince: null });
+  for (const agent of [one, two]) await agentPulls(agent, { version, kinds, impairedSince: null });
   const both = [one.agentId, two.agentId].sort();
-  t.strictSame(await liveAgents(system, "eu"), both);
+  t.strictSame(sharersOf(await liveAgents(system, "eu")), both);
   log.lines.length = 0;
-  await agentPulls(one, { version, impairedSince: noon - minute });
-  await agentPulls(one, { version, impairedSince: noon - minute });
-  t.strictSame(await liveAgents(system, "eu"), [two.agentId]);
+  await agentPulls(one, { version, kinds, impairedSince: noon - minute });
+  await agentPulls(one, { version, kinds, impairedSince: noon - minute });
+  t.strictSame(sharersOf(await liveAgents(system, "eu")), [two.agentId]);
   t.equal(log.lines.length, 1, "said once");
   await agentSeen(one);
-  t.strictSame(await liveAgents(system, "eu"), [two.agentId], "a sign of life changes nothing about it");
-  await agentPulls(two, { version, impairedSince: noon });
-  t.strictSame(await liveAgents(system, "eu"), both, "when all are, the region is not left alone");
-  for (const agent of [one, two]) await agentPulls(agent, { version, impairedSince: null });
-  t.strictSame(await liveAgents(system, "eu"), both);
+  t.strictSame(sharersOf(await liveAgents(system, "eu")), [two.agentId], "a sign of life changes nothing about it");
+  await agentPulls(two, { version, kinds, impairedSince: noon });
+  t.strictSame(sharersOf(await liveAgents(system, "eu")), both, "when all are, the region is not left alone");
+  for (const agent of [one, two]) await agentPulls(agent, { version, kinds, impairedSince: null });
+  t.strictSame(sharersOf(await liveAgents(system, "eu")), both);
   t.match(
     log.lines.map(({ level }) => level),
     ["warn", "warn", "info", "info"],
@@ -69,7 +80,7 @@ t.test("a silent region is shown to organisations with monitors there", async (t
   t.strictSame(await silentRegions(owner), [{ id: "eu", name: "Frankfurt", why: "none", since: null }]);
   t.strictSame(await silentRegions(stranger), []);
   const agent = await newAgent(system);
-  await agentPulls(agent, { version, impairedSince: null });
+  await agentPulls(agent, { version, kinds, impairedSince: null });
   t.strictSame(await silentRegions(owner), []);
   clock.advance(59 * second);
   t.strictSame(await silentRegions(owner), [], "it may be restarting");
@@ -77,12 +88,12 @@ t.test("a silent region is shown to organisations with monitors there", async (t
   t.strictSame(await silentRegions(owner), [
     { id: "eu", name: "Frankfurt", why: "agents", since: new Date(noon).toISOString() },
   ]);
-  await agentPulls(agent, { version, impairedSince: noon + minute });
+  await agentPulls(agent, { version, kinds, impairedSince: noon + minute });
   t.strictSame(await silentRegions(owner), [
     { id: "eu", name: "Frankfurt", why: "network", since: new Date(noon + minute).toISOString() },
   ]);
   const helper = await newAgent(system);
-  await agentPulls(helper, { version, impairedSince: null });
+  await agentPulls(helper, { version, kinds, impairedSince: null });
   t.strictSame(await silentRegions(owner), [], "another agent sees");
   await sql`update targets set enabled = false where id = ${target}`;
   await sql`delete from agents`;
@@ -98,9 +109,9 @@ t.test("regions with their agents: state, release, load and the organisation's o
   const eu = async (ctx = owner) => (await regionsWithAgents(ctx)).find(({ id }) => id === "eu")!;
   t.match(await eu(), { name: "Frankfurt", targets: 1, agents: [{ live: false, last_seen_at: null, version: null }] });
   t.equal((await eu(stranger)).targets, 0, "monitors of others are not counted");
-  await agentPulls(agent, { version: "0.0.9", impairedSince: null, load: { waiting: 7, lag_ms: 3 } });
+  await agentPulls(agent, { version: "0.0.9", kinds, impairedSince: null, load: { waiting: 7, lag_ms: 3 } });
   t.match((await eu()).agents, [{ live: true, is_behind: true, waiting: 7, lag_ms: 3, has_left: false }]);
-  await agentPulls(agent, { version: release, impairedSince: null });
+  await agentPulls(agent, { version: release, kinds, impairedSince: null });
   t.match((await eu()).agents, [{ is_behind: false, waiting: null, lag_ms: null }], "an agent that reports no load");
   clock.advance(minute);
   t.match((await eu()).agents, [{ live: false, last_seen_at: new Date(noon).toISOString() }]);
@@ -141,11 +152,11 @@ t.test("the operator gets one mail at the start and one at the end, with any num
   const looks = async (ms: number) => {
     for (const until = clock.now() + ms; clock.now() < until; clock.advance(15 * second)) await notifyOperator(system);
   };
-  await agentPulls(agent, { version, impairedSince: null });
+  await agentPulls(agent, { version, kinds, impairedSince: null });
   await looks(15 * second);
   await looks(2 * minute);
   t.strictSame(subjects(), [], "an agent that is away for less than two minutes");
-  await agentPulls(agent, { version, impairedSince: null });
+  await agentPulls(agent, { version, kinds, impairedSince: null });
   await looks(15 * second);
 
   clock.advance(30 * second);
@@ -153,18 +164,18 @@ t.test("the operator gets one mail at the start and one at the end, with any num
   t.strictSame(subjects(), ["StatusMesh: nothing is checked from the region Frankfurt"]);
   await looks(10 * minute);
   t.strictSame(subjects(), []);
-  await agentPulls(agent, { version, impairedSince: clock.now() - minute });
+  await agentPulls(agent, { version, kinds, impairedSince: clock.now() - minute });
   await looks(15 * second);
   t.strictSame(subjects(), ["StatusMesh: Over: nothing is checked from the region Frankfurt"]);
   const impaired = async (ms: number) => {
     for (const until = clock.now() + ms; clock.now() < until;) {
-      await agentPulls(agent, { version, impairedSince: noon + 20 * minute });
+      await agentPulls(agent, { version, kinds, impairedSince: noon + 20 * minute });
       await looks(15 * second);
     }
   };
   await impaired(3 * minute);
   t.match(subjects(), [/^StatusMesh: the network of the agent /]);
-  await agentPulls(agent, { version, impairedSince: null });
+  await agentPulls(agent, { version, kinds, impairedSince: null });
   await looks(15 * second);
   t.match(subjects(), [/Over: the network/]);
   await sql`delete from agents`;

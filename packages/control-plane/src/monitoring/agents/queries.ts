@@ -1,4 +1,5 @@
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
+import type { Abilities } from "@statusmesh/shared/checks/abilities";
 import type { Db } from "../../platform/db/sql.ts";
 
 export interface AgentRow {
@@ -13,10 +14,13 @@ export interface AgentRow {
   left_at: Date | null;
   waiting: number | null;
   lag_ms: number | null;
+  /** Null before it was seen. */
+  kinds: Abilities | null;
 }
 
 const columns = (sql: Db) =>
-  sql`id, region_id, name, built_in, version, created_at, last_seen_at, impaired_since, left_at, waiting, lag_ms`;
+  sql`id, region_id, name, built_in, version, created_at, last_seen_at, impaired_since, left_at, waiting, lag_ms,
+    kinds`;
 
 export async function selectAgentByToken(sql: Db, hash: Buffer): Promise<{ id: string; region_id: string } | null> {
   const [row] = await sql<
@@ -92,7 +96,10 @@ export async function touchAgent(sql: Db, id: string, now: Date): Promise<boolea
 }
 
 /** State of an agent before its pull. */
-export type AgentStateRow = Pick<AgentRow, "last_seen_at" | "impaired_since" | "left_at">;
+export type AgentStateRow = Pick<AgentRow, "last_seen_at" | "impaired_since" | "left_at"> & {
+  /** False where it said the same of kinds before. */
+  otherKinds: boolean;
+};
 
 /** Results in its spool, and its scheduling lag. */
 type AgentLoad = Record<"waiting" | "lag_ms", number>;
@@ -101,14 +108,17 @@ type AgentLoad = Record<"waiting" | "lag_ms", number>;
 export async function updateAgentState(
   sql: Db,
   id: string,
-  state: { version: string; impairedSince: Date | null; load: AgentLoad | null; now: Date },
+  state: { version: string; impairedSince: Date | null; load: AgentLoad | null; kinds: Abilities; now: Date },
 ): Promise<AgentStateRow | null> {
   const [before] = await sql<AgentStateRow[]>`
     update agents a
     set last_seen_at = ${state.now}, version = ${state.version}, impaired_since = ${state.impairedSince},
-      left_at = null, waiting = ${state.load?.waiting ?? null}, lag_ms = ${state.load?.lag_ms ?? null}
-    from (select last_seen_at, impaired_since, left_at from agents where id = ${id} for update) before
-    where a.id = ${id} returning before.last_seen_at, before.impaired_since, before.left_at`;
+      left_at = null, waiting = ${state.load?.waiting ?? null}, lag_ms = ${state.load?.lag_ms ?? null},
+      kinds = ${sql.json(state.kinds)}
+    from (select last_seen_at, impaired_since, left_at, kinds from agents where id = ${id} for update) before
+    where a.id = ${id}
+    returning before.last_seen_at, before.impaired_since, before.left_at,
+      before.kinds is distinct from a.kinds as "otherKinds"`;
   return before ?? null;
 }
 
@@ -135,15 +145,23 @@ export async function hasExpectedAgent(sql: Db, regionIds: readonly string[], si
   return rows.length === 1;
 }
 
-/** Agents of a region that have pulled since then and have not left, in a stable order. */
-export async function selectLiveAgents(
-  sql: Db,
-  regionId: string,
-  since: Date,
-): Promise<{ id: string; impaired: boolean }[]> {
-  return await sql<{ id: string; impaired: boolean }[]>`
-    select id, impaired_since is not null as impaired from agents
-    where region_id = ${regionId} and last_seen_at > ${since} and left_at is null order by id`;
+/** An agent that is connected. */
+export interface LiveAgent {
+  id: string;
+  region: string;
+  /** True while its own network is down. */
+  impaired: boolean;
+  version: string;
+  kinds: Abilities;
+}
+
+/** Agents of the region (of all, when null) that have pulled since then and have not left, in a stable order. */
+export async function selectLiveAgents(sql: Db, regionId: string | null, since: Date): Promise<LiveAgent[]> {
+  return await sql<LiveAgent[]>`
+    select id, region_id as region, impaired_since is not null as impaired, version, kinds from agents
+    where (${regionId}::text is null or region_id = ${regionId}) and last_seen_at > ${since} and left_at is null
+      and kinds is not null
+    order by id`;
 }
 
 /** A region with targets and without a working agent. */

@@ -58,6 +58,16 @@ const fields = {
       examples: ["2026-11-20T09:30:00.000Z"],
     }),
   ),
+  unable: Type.Array(
+    Type.Object(
+      {
+        kind: Type.String({ description: "Kind of check", examples: ["ping"] }),
+        reason: Type.String({ description: "Why, and what to do", examples: ["no ping program is installed"] }),
+      },
+      { additionalProperties: false },
+    ),
+    { description: "Kinds of which it runs no check: their monitors are not assigned to it" },
+  ),
 };
 
 export const Agent = Type.Object(fields, {

@@ -1,4 +1,6 @@
 import { protocolVersion, type PullRequest, type WhoAmIReply } from "@statusmesh/shared/agent-protocol";
+import { type CheckSpec, type CheckType, probedTypes } from "@statusmesh/shared/checks";
+import { inability, inabilityFor, isAble, neededName } from "@statusmesh/shared/checks/abilities";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
@@ -55,20 +57,21 @@ export async function agentSeen(ctx: AgentCtx): Promise<void> {
  */
 export async function agentPulls(
   ctx: AgentCtx,
-  says: { version: string; impairedSince: number | null; load?: PullRequest["load"] },
+  says: { version: string; impairedSince: number | null; load?: PullRequest["load"] } & Pick<PullRequest, "kinds">,
 ): Promise<void> {
   const impairedSince = says.impairedSince === null ? null : new Date(says.impairedSince);
   const before = await queries.updateAgentState(ctx.sql, ctx.agentId, {
     version: says.version,
     impairedSince,
     load: says.load ?? null,
+    kinds: says.kinds,
     now: new Date(ctx.clock.now()),
   });
   if (before === null) return;
   const turned = (before.impaired_since === null) !== (impairedSince === null);
   const joins = !isLive(before, ctx.clock.now());
-  if (turned || joins) await queries.wakePulls(ctx.sql);
-  if (joins) await queries.wakeCallers(ctx.sql, ctx.region);
+  if (turned || joins || before.otherKinds) await queries.wakePulls(ctx.sql);
+  if (joins || before.otherKinds) await queries.wakeCallers(ctx.sql, ctx.region);
   if (!turned) return;
   const about = { agent: ctx.agentId, region: ctx.region };
   if (impairedSince !== null)
@@ -86,11 +89,53 @@ export async function agentLeaves(ctx: AgentCtx): Promise<void> {
   ctx.log.info({ agent: ctx.agentId, region: ctx.region }, "an agent has stopped");
 }
 
-/** Ids of the agents that share a region's targets: live ones, without impaired ones unless all are impaired. */
-export async function liveAgents(system: Pick<System, "sql" | "clock">, region: string): Promise<string[]> {
-  const live = await queries.selectLiveAgents(system.sql, region, liveSince(system));
-  const able = live.filter(({ impaired }) => !impaired);
-  return (able.length > 0 ? able : live).map(({ id }) => id);
+export type { LiveAgent } from "./queries.ts";
+
+/** The agents of a region that are connected, in a stable order. */
+export async function liveAgents(system: Pick<System, "sql" | "clock">, region: string): Promise<queries.LiveAgent[]> {
+  return await queries.selectLiveAgents(system.sql, region, liveSince(system));
+}
+
+/** Ids of the agents that share targets: those that are not impaired, or all where all are. */
+export function sharersOf(agents: readonly queries.LiveAgent[]): string[] {
+  const works = agents.filter(({ impaired }) => !impaired);
+  return (works.length > 0 ? works : agents).map(({ id }) => id);
+}
+
+/** What the connected agents of all regions cannot run. */
+export interface Inabilities {
+  /** Regions with a connected agent. */
+  readonly regions: readonly string[];
+  /** Kinds of which some agent does not run every check. */
+  readonly kinds: readonly CheckType[];
+  /** Why no agent of the region runs the check, in words; null where one does, and where none is connected. */
+  reasonOf(region: string, spec: CheckSpec): string | null;
+}
+
+export async function readInabilities(system: Pick<System, "sql" | "clock">): Promise<Inabilities> {
+  const agents = await queries.selectLiveAgents(system.sql, null, liveSince(system));
+  const known = new Map<string, string | null>();
+  const look = (region: string, spec: CheckSpec): string | null =>
+    inabilityOfAll(
+      agents.filter((agent) => agent.region === region),
+      spec,
+    );
+  return {
+    regions: [...new Set(agents.map(({ region }) => region))],
+    kinds: probedTypes.filter((type) => agents.some(({ kinds }) => Object.keys(kinds[type] ?? { "": 0 }).length > 0)),
+    reasonOf(region, spec) {
+      const key = `${region} ${spec.type} ${neededName(spec) ?? ""}`;
+      if (!known.has(key)) known.set(key, look(region, spec));
+      return known.get(key) ?? null;
+    },
+  };
+}
+
+/** Why none of the agents runs the check: each cause once. */
+export function inabilityOfAll(agents: readonly queries.LiveAgent[], spec: CheckSpec): string | null {
+  if (agents.some(({ kinds }) => isAble(kinds, spec))) return null;
+  const reasons = agents.flatMap(({ kinds, version }) => inabilityFor(kinds, spec, version) ?? []);
+  return reasons.length === 0 ? null : [...new Set(reasons)].join("; ");
 }
 
 /**
@@ -231,7 +276,17 @@ function present(row: queries.AgentRow, now: number): Agent {
     impaired_since: isoOrNull(row.impaired_since),
     waiting: row.waiting,
     lag_ms: row.lag_ms,
+    unable: unableOf(row),
   };
+}
+
+/** The kinds of which the agent runs no check, with the reasons. */
+function unableOf({ kinds, version: release }: queries.AgentRow): Agent["unable"] {
+  if (kinds === null) return [];
+  return probedTypes.flatMap((type) => {
+    const reason = inability(kinds, type, release ?? "");
+    return reason === null ? [] : [{ kind: type, reason }];
+  });
 }
 
 /** Every agent of the installation, by region and name. For operators. */

@@ -51,6 +51,7 @@ function present(reply: RunReply & { region: string }, targetId: string | null) 
     ...measuredPart(reply),
     details: reply.details ?? null,
     recheck: false,
+    ...(reply.skip === true ? { skipped: true as const } : {}),
   };
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import t from "tap";
+import { type Abilities, allAbilities } from "@statusmesh/shared/checks/abilities";
 import { protocolVersion, type PullReply } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { jitterMs, nextSlot, phaseMs } from "@statusmesh/shared/schedule";
@@ -14,7 +15,8 @@ import { createTarget, deleteTarget, setTargetRegions, updateTarget } from "../t
 import { minute, second, until } from "../../testing/clock.ts";
 import type { Teardown } from "../../testing/database.ts";
 import { newAgent, newOrg, openWorld, refusal, type World } from "../../testing/world.ts";
-import { ownerOf, pull } from "./assign.ts";
+import { pull } from "./assign.ts";
+import { ownerOf } from "./shares.ts";
 
 interface Mesh extends World {
   hub: Hub;
@@ -28,7 +30,12 @@ async function openMesh(t: Teardown): Promise<Mesh> {
 
 const never = new AbortController().signal;
 const ask = ({ hub }: Mesh, agent: AgentCtx, cursor: string | null = null, signal: AbortSignal = never) =>
-  pull(agent, hub, { protocol: protocolVersion, agent_version: "1.2.3", cursor, capacity: 0 }, signal);
+  pull(
+    agent,
+    hub,
+    { protocol: protocolVersion, agent_version: "1.2.3", kinds: allAbilities, cursor, capacity: 0 },
+    signal,
+  );
 /** A pull that does not wait. */
 const glance = (mesh: Mesh, agent: AgentCtx, cursor: string | null = null) =>
   ask(mesh, agent, cursor, AbortSignal.abort());
@@ -291,7 +298,14 @@ t.test("an agent that deregisters is replaced at once, and one that joins gets i
   const reply = await pull(
     b,
     mesh.hub,
-    { protocol: protocolVersion, agent_version: "1.2.3", cursor: null, capacity: 5, leaving: true },
+    {
+      protocol: protocolVersion,
+      agent_version: "1.2.3",
+      kinds: allAbilities,
+      cursor: null,
+      capacity: 5,
+      leaving: true,
+    },
     never,
   );
   t.match(reply, { full: true, checks: [], drop: [], runs: [] });
@@ -379,7 +393,12 @@ t.test("an invalid cursor gets a full reply", async (t) => {
   clock.advance(1);
   t.ok((await glance(mesh, agent, cursor)).full, "after ten minutes the reply is full");
   const refused = await refusal(t, () =>
-    pull(agent, mesh.hub, { protocol: protocolVersion + 1, agent_version: "9.0.0", cursor: null, capacity: 0 }, never),
+    pull(
+      agent,
+      mesh.hub,
+      { protocol: protocolVersion + 1, agent_version: "9.0.0", kinds: allAbilities, cursor: null, capacity: 0 },
+      never,
+    ),
   );
   t.match(refused, {
     code: "AGENT_PROTOCOL_MISMATCH",
@@ -427,4 +446,67 @@ t.test("an agent gets opened secrets, and nothing of other regions", async (t) =
   });
   t.strictSame(Object.keys(withheld!.check), ["type", "reason"], "without the check itself");
   t.match(log.lines.at(-1), { level: "error", fields: { target: secret, reason: /was sealed under a key/ } });
+});
+
+t.test(
+  "a check is handed out as its kind is today: a field that it was stored without reads as its default",
+  async (t) => {
+    const mesh = await openMesh(t);
+    const agent = await newAgent(mesh.system);
+    const id = await newMonitor(mesh.ctx);
+    await mesh.sql`update targets set spec = spec - 'tls' - 'verify_tls' - 'degraded_above_ms' where id = ${id}`;
+    const { checks } = await ask(mesh, agent);
+    t.match(checks, [{ check: { ...check, tls: "none", verify_tls: true, degraded_above_ms: null, send: null } }]);
+  },
+);
+
+const { websocket: _, ...olderKinds } = allAbilities;
+const socket = { type: "websocket", url: "wss://live.example.org/" } as const;
+/** A pull of an agent that can run only these kinds. */
+const askWith = (mesh: Mesh, agent: AgentCtx, kinds: Abilities, cursor: string | null = null, signal = never) =>
+  pull(
+    agent,
+    mesh.hub,
+    { protocol: protocolVersion, agent_version: "0.0.9", kinds, cursor, capacity: 0 },
+    cursor === null ? never : signal,
+  );
+
+t.test("an agent is assigned only checks that it can run", async (t) => {
+  const mesh = await openMesh(t);
+  const { ctx, system } = mesh;
+  const plain = await newMonitor(ctx);
+  const live = await newMonitor(ctx, { check: validate(Check, socket) });
+  const agent = await newAgent(system);
+  const old = await askWith(mesh, agent, olderKinds);
+  t.strictSame(ids(old), [plain], "of a kind that it does not know");
+  const none = await askWith(mesh, agent, { ...allAbilities, websocket: { unable: "broken" } }, old.cursor);
+  t.strictSame([none.full, ids(none)], [true, [plain]], "of a kind that it cannot run here");
+  const updated = await askWith(mesh, agent, allAbilities, none.cursor);
+  t.strictSame([updated.full, ids(updated)], [true, [plain, live].sort()], "once it can, it is sent everything");
+});
+
+t.test("among several agents each check has one that can run it, also as they change", async (t) => {
+  const mesh = await openMesh(t);
+  const { ctx, system } = mesh;
+  const [old, able] = [await newAgent(system), await newAgent(system)];
+  const targets = await Promise.all(
+    Array.from({ length: 12 }, (_, at) => newMonitor(ctx, at % 2 === 0 ? {} : { check: validate(Check, socket) })),
+  );
+  const sockets = targets.filter((_, at) => at % 2 === 1).sort();
+  await askWith(mesh, old, olderKinds);
+  const [ofAble, ofOld] = [await ask(mesh, able), await askWith(mesh, old, olderKinds)];
+  t.strictSame([...ids(ofAble), ...ids(ofOld)].sort(), targets.toSorted(), "each has one");
+  t.ok(sockets.every((id) => ids(ofAble).includes(id)));
+  t.ok(ids(ofOld).length > 0, "the others are shared");
+
+  await updateTarget(ctx, sockets[0]!, { interval: 30 });
+  const edited = await glance(mesh, able, ofAble.cursor);
+  t.strictSame([ids(edited), edited.drop], [[sockets[0]], []]);
+  await deleteTarget(ctx, sockets[0]!);
+  t.strictSame((await glance(mesh, able, edited.cursor)).drop, [sockets[0]], "a deletion reaches the one that runs it");
+
+  const held = await hold(mesh, able, (await glance(mesh, able, edited.cursor)).cursor);
+  await askWith(mesh, old, allAbilities);
+  const after = await held.reply;
+  t.ok(after.full && ids(after).length < 11, "one that learns a kind takes its share, and held pulls hear of it");
 });

@@ -25,6 +25,7 @@ import {
 } from "./assign-queries.ts";
 import { claimRuns } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
+import { openShares } from "./shares.ts";
 
 /** Duration of a held pull, ms. */
 const holdMs = 25_000;
@@ -62,6 +63,7 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
     version: request.agent_version,
     impairedSince: request.impaired_since ?? null,
     load: request.load,
+    kinds: request.kinds,
   });
   if (request.leaving === true) {
     await agentLeaves(ctx);
@@ -83,7 +85,7 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
       }),
     ]);
     try {
-      const { reply, otherRechecks } = await look(ctx, cursor, request.capacity);
+      const { reply, otherRechecks } = await look(ctx, cursor, request);
       const changes = reply.full || reply.checks.length > 0 || reply.drop.length > 0 || reply.runs.length > 0;
       // Replies to results name rechecks at once. Those here are for an agent that missed one, and can wait: in an
       // outage of many targets they change all the time.
@@ -123,20 +125,26 @@ interface Look {
   otherRechecks: boolean;
 }
 
-async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Promise<Look> {
+async function look(
+  ctx: AgentCtx,
+  cursor: Cursor | null,
+  { capacity, kinds }: Pick<PullRequest, "capacity" | "kinds">,
+): Promise<Look> {
   const [agents, disabledRegions] = await Promise.all([liveAgents(ctx, ctx.region), disabledRegionIds(ctx)]);
   const disabled = disabledRegions.has(ctx.region);
-  const sharing = digest(agents, disabled);
+  const shares = openShares(agents);
+  const sharing = hash32(`${shares.digest}${disabled ? " disabled" : ""}`).toString(36);
   const now = ctx.clock.now();
   const { full, snapshot, history, rows, deleted, unsettled } = await read(
     ctx,
     cursor?.agents === sharing ? cursor : null,
     disabled,
   );
-  const mine = (id: string) => ownerOf(id, agents) === ctx.agentId;
+  const isMine = (row: AssignableRow) => row.assigned && shares.ownerOf(row.id, row.spec) === ctx.agentId;
+  const mayBeMine = (id: string) => shares.mayHaveRun(ctx.agentId, id);
   let first = 0;
   const checks = rows.flatMap((row): AssignedCheck[] => {
-    if (!row.assigned || !mine(row.id)) return [];
+    if (!isMine(row)) return [];
     const check = openOrWithhold(ctx, row);
     const intervalMs = row.interval_secs * 1000;
     const next = row.fresh
@@ -162,9 +170,10 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
       .filter((check) => fresh.has(check.target_id))
       .map((check) => ({ targetId: check.target_id, slotMs: check.next_due_at })),
   );
-  // With the same agents as at its cursor, a target that is not this agent's now was not then.
-  const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned).map((row) => row.id)].filter(mine);
-  const rechecks = unsettled.filter(mine);
+  // An agent takes no notice of a target that it does not run.
+  const gone = rows.filter((row) => !isMine(row)).map((row) => row.id);
+  const drop = full ? [] : [...deleted, ...gone].filter(mayBeMine);
+  const rechecks = unsettled.filter(mayBeMine);
   const asked = hash32(rechecks.join()).toString(36);
   const next: Cursor = { snapshot, history, agents: sharing, rechecks: asked, at: full ? now : cursor!.at };
   const reply = {
@@ -174,7 +183,7 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
     checks,
     drop,
     // Last: a claimed run that is not sent would make its caller wait in vain.
-    runs: disabled || capacity === 0 ? [] : await claimRuns(ctx, capacity),
+    runs: disabled || capacity === 0 ? [] : await claimRuns(ctx, capacity, kinds),
     rechecks,
   };
   return { reply, otherRechecks: rechecks.length > 0 && asked !== cursor?.rechecks };
@@ -213,24 +222,6 @@ function readCursor(text: string | null, now: number): Cursor | null {
     return null;
   }
 }
-
-/**
- * Rendezvous hashing: each target belongs to the live agent with the highest score, so a change of agents moves few
- * targets.
- */
-export function ownerOf(targetId: string, agents: readonly string[]): string | null {
-  let owner: string | null = null;
-  let best = -1;
-  for (const agent of agents) {
-    const score = hash32(`${agent}/${targetId}`);
-    if (score > best) [owner, best] = [agent, score];
-  }
-  return owner;
-}
-
-/** Changes with the agents that share the region, and when the region is disabled or enabled. */
-const digest = (agents: readonly string[], disabled: boolean): string =>
-  hash32(`${agents.join()}${disabled ? " disabled" : ""}`).toString(36);
 
 /** One snapshot for the list and its cursor. */
 async function inSnapshot<T>(ctx: AgentCtx, read: (sql: TransactionSql) => Promise<T>): Promise<T> {

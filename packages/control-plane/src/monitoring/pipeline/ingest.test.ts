@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import t from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { validate } from "@statusmesh/shared/validate";
 import { Check } from "../targets/schema.ts";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -890,7 +891,13 @@ t.test(
     const hub = openHub(sql, log);
     const id = await newMonitor({ interval: 60 });
     const given = async (agent: AgentCtx) => {
-      const request = { protocol: protocolVersion, agent_version: "1.0.0", cursor: null, capacity: 0 };
+      const request = {
+        protocol: protocolVersion,
+        agent_version: "1.0.0",
+        kinds: allAbilities,
+        cursor: null,
+        capacity: 0,
+      };
       const { rechecks, checks } = await pull(agent, hub, request, AbortSignal.abort());
       return [rechecks.includes(id), checks.find((check) => check.target_id === id)?.recheck_ms];
     };
@@ -937,7 +944,13 @@ t.test("a first run is taken at the slot that a pull gave, however often it was 
   const hub = openHub(sql, log);
   const id = await newMonitor({ interval: 3600 });
   const given = async () => {
-    const request = { protocol: protocolVersion, agent_version: "1.0.0", cursor: null, capacity: 0 };
+    const request = {
+      protocol: protocolVersion,
+      agent_version: "1.0.0",
+      kinds: allAbilities,
+      cursor: null,
+      capacity: 0,
+    };
     const { checks } = await pull(eu, hub, request, AbortSignal.abort());
     return checks.find((check) => check.target_id === id)!.next_due_at;
   };

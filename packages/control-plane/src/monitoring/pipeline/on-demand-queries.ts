@@ -1,4 +1,5 @@
 import type { RunReply } from "@statusmesh/shared/agent-protocol";
+import type { Abilities } from "@statusmesh/shared/checks/abilities";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import type { Db } from "../../platform/db/sql.ts";
 
@@ -13,11 +14,11 @@ export interface RunRow {
   scheduled_at: Date | null;
 }
 
-export async function insertRun(sql: Db, row: RunRow & { region_id: string }): Promise<void> {
+export async function insertRun(sql: Db, row: RunRow & { region_id: string; needs: string | null }): Promise<void> {
   await sql`
-    insert into on_demand_runs (id, org_id, region_id, target_id, spec, requested_at, scheduled_at)
+    insert into on_demand_runs (id, org_id, region_id, target_id, spec, needs, requested_at, scheduled_at)
     values (${row.id}, ${row.org_id}, ${row.region_id}, ${row.target_id}, ${sql.json(row.spec as never)},
-      ${row.requested_at}, ${row.scheduled_at})`;
+      ${row.needs}, ${row.requested_at}, ${row.scheduled_at})`;
 }
 
 /** Wakes the held pulls of the region. */
@@ -47,17 +48,25 @@ export interface RunClaim {
   agentId: string;
   region: string;
   limit: number;
+  /** What the agent can run. */
+  kinds: Abilities;
   now: Date;
   requestedAfter: Date;
 }
 
-/** Claims the oldest unclaimed runs of the region for an agent. */
-export async function claimRuns(sql: Db, { agentId, region, limit, now, requestedAfter }: RunClaim): Promise<RunRow[]> {
+/** Claims the oldest unclaimed runs of the region that the agent can run. */
+export async function claimRuns(
+  sql: Db,
+  { agentId, region, limit, kinds, now, requestedAfter }: RunClaim,
+): Promise<RunRow[]> {
   return await sql<RunRow[]>`
     update on_demand_runs set claimed_by = ${agentId}, claimed_at = ${now}
     where id in (
       select id from on_demand_runs
       where region_id = ${region} and claimed_at is null and requested_at > ${requestedAfter}
+        and ${sql.json(kinds)}::jsonb ? (spec ->> 'type')
+        and not ${sql.json(kinds)}::jsonb -> (spec ->> 'type') ? 'unable'
+        and (needs is null or ${sql.json(kinds)}::jsonb -> (spec ->> 'type') -> 'names' ? needs)
       order by requested_at limit ${limit} for update skip locked)
     returning id, org_id, target_id, spec, requested_at, scheduled_at`;
 }

@@ -1,4 +1,5 @@
 import t from "tap";
+import { type Abilities, allAbilities } from "@statusmesh/shared/checks/abilities";
 import { protocolVersion, type RunReply } from "@statusmesh/shared/agent-protocol";
 import type { CheckSpec, ProbedSpec } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
@@ -56,7 +57,7 @@ const waiting = async () => [
   >`select id, spec::text as spec, claimed_by from on_demand_runs order by requested_at, id`),
 ];
 const waits = (count = 1) => until(async () => (await waiting()).length === count, "the run in the table");
-const pulls = (agent: AgentCtx) => agentPulls(agent, { version: "1.0.0", impairedSince: null });
+const pulls = (agent: AgentCtx) => agentPulls(agent, { version: "1.0.0", kinds: allAbilities, impairedSince: null });
 const awake = () => Promise.all([eu, twin, us].map((agent) => pulls(agent)));
 
 t.beforeEach(awake);
@@ -69,9 +70,9 @@ t.test(
     const [row] = await waiting();
     t.match(row!.spec, /sealed:1:/);
     t.notMatch(row!.spec, /SECRET/);
-    t.strictSame(await claimRuns(us, 10), [], "another region cannot claim it");
+    t.strictSame(await claimRuns(us, 10, allAbilities), [], "another region cannot claim it");
     const claims = await Promise.all(
-      [eu, twin, eu, twin, eu, twin].map(async (agent) => ({ agent, runs: await claimRuns(agent, 10) })),
+      [eu, twin, eu, twin, eu, twin].map(async (agent) => ({ agent, runs: await claimRuns(agent, 10, allAbilities) })),
     );
     const winners = claims.filter(({ runs }) => runs.length > 0);
     t.match(winners, [
@@ -87,7 +88,7 @@ t.test(
 
     const other = run(["eu"], {}, elsewhere);
     await waits();
-    const [taken] = await claimRuns(eu, 1);
+    const [taken] = await claimRuns(eu, 1, allAbilities);
     await recordRunReplies(eu, [replyTo(taken!.run_id, { matched_expectations: false })]);
     t.match(await other, { matched_expectations: false });
     t.strictSame(await waiting(), [], "nothing is left in the table");
@@ -101,10 +102,10 @@ t.test("the oldest runs are claimed first, up to the capacity of the agent, and 
   const rest = [run(["eu"]), run(["eu"])];
   await waits(3);
   const [oldest] = await waiting();
-  const one = await claimRuns(eu, 1);
+  const one = await claimRuns(eu, 1, allAbilities);
   t.equal(one[0]?.run_id, oldest!.id);
   clock.advance(minute);
-  t.strictSame(await claimRuns(eu, 10), []);
+  t.strictSame(await claimRuns(eu, 10, allAbilities), []);
   const refusals = Promise.all([first, ...rest].map((asked) => refusal(t, () => asked)));
   await sql.notify("sm_runs_done", "");
   t.match(await refusals, [{ code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }]);
@@ -118,7 +119,7 @@ t.test(
     await agentSeen(us);
     const asked = run(["eu", "us"]);
     await waits();
-    const [taken] = await claimRuns(us, 1);
+    const [taken] = await claimRuns(us, 1, allAbilities);
     await recordRunReplies(us, [replyTo(taken!.run_id)]);
     t.match(await asked, { region: "us" });
     t.match(await refusal(t, () => run(["eu"])), {
@@ -132,7 +133,7 @@ t.test(
     await waits();
     clock.advance(2 * spec.timeout + 5 * second - 1);
     await sql.notify("sm_runs_done", "");
-    const [still] = await claimRuns(us, 1);
+    const [still] = await claimRuns(us, 1, allAbilities);
     t.ok(still, "the caller waits until the limit");
     clock.advance(1);
     await sql.notify("sm_runs_done", "");
@@ -140,7 +141,7 @@ t.test(
 
     const busy = refusal(t, () => run(["us"]));
     await waits();
-    const [held] = await claimRuns(us, 1);
+    const [held] = await claimRuns(us, 1, allAbilities);
     const error = "the agent had no place for this run within 2 s";
     await recordRunReplies(us, [replyTo(held!.run_id, { busy: true, status: "error", error })]);
     t.match(
@@ -180,7 +181,7 @@ t.test("runs wait for an agent that restarts, on any replica and without a datab
   await pulls(eu);
   await waits(20);
   t.ok(hubs[0]!.waits + hubs[1]!.waits <= 20 * 3, "a caller looks again when it is notified only");
-  for (const { run_id } of await claimRuns(eu, 100)) await recordRunReplies(eu, [replyTo(run_id)]);
+  for (const { run_id } of await claimRuns(eu, 100, allAbilities)) await recordRunReplies(eu, [replyTo(run_id)]);
   t.equal(new Set((await Promise.all(asked)).map(({ run_id }) => run_id)).size, 20);
 });
 
@@ -217,7 +218,7 @@ t.test("parallel runs of one target have different slots, on two replicas", asyn
   const { id } = await createTarget(ctx, { name: "Website", check: spec, interval: 10 });
   const asked = Array.from({ length: 40 }, (_, n) => run(["eu"], { targetId: id }, n % 2 === 0 ? hub : elsewhere));
   await waits(40);
-  const taken = await claimRuns(eu, 100);
+  const taken = await claimRuns(eu, 100, allAbilities);
   const slots = new Set(taken.map((one) => one.scheduled_at));
   t.equal(slots.size, 40);
   t.ok(Math.max(...slots) < clock.now() + second && Math.min(...slots) >= clock.now());
@@ -242,8 +243,35 @@ t.test("parallel runs of one target have different slots, on two replicas", asyn
   t.match(await refusal(t, () => run(["eu"], { targetId: newId() })), { code: "TARGET_NOT_FOUND" });
 });
 
+t.test("a run goes to an agent that can run it; without one the caller hears why, and does not wait", async (t) => {
+  const { http: _, ...older } = allAbilities;
+  const says = (agent: AgentCtx, kinds: Abilities) =>
+    agentPulls(agent, { version: "0.0.9", kinds, impairedSince: null });
+  await says(eu, older);
+  const asked = run(["eu"]);
+  await waits();
+  t.strictSame(await claimRuns(eu, 10, older), [], "an agent claims no run that it does not know");
+  t.strictSame(await claimRuns(eu, 10, { ...allAbilities, http: { unable: "broken" } }), []);
+  const [taken] = await claimRuns(twin, 10, allAbilities);
+  await recordRunReplies(twin, [replyTo(taken!.run_id, { skip: true })]);
+  t.match(await asked, { region: "eu", skip: true });
+  await says(twin, { ...allAbilities, http: { unable: "broken" } });
+  t.match(await refusal(t, () => run(["eu"])), {
+    code: "PROBE_UNAVAILABLE",
+    message:
+      "No agent can run this check. eu: sm-agent 0.0.9 does not know HTTP checks: update it; it cannot run HTTP " +
+      "checks (broken).",
+  });
+  const other = run(["eu", "us"]);
+  await waits();
+  const [there] = await claimRuns(us, 10, allAbilities);
+  await recordRunReplies(us, [replyTo(there!.run_id)]);
+  t.match(await other, { region: "us" }, "another region can");
+  await awake();
+});
+
 t.test("a held pull claims a run of its region at once", async (t) => {
-  const request = { protocol: protocolVersion, agent_version: "1.0.0", capacity: 3 };
+  const request = { protocol: protocolVersion, agent_version: "1.0.0", kinds: allAbilities, capacity: 3 };
   const { cursor } = await pull(eu, hub, { ...request, cursor: null }, AbortSignal.abort());
   const held = pull(eu, hub, { ...request, cursor }, new AbortController().signal);
   await hub.ready();
@@ -276,6 +304,7 @@ t.test("over HTTP: a test stores nothing, check-now runs the stored check, and b
     const { body } = await request("POST", "/api/agent/pull", {
       protocol: protocolVersion,
       agent_version: "1.0.0",
+      kinds: allAbilities,
       cursor: null,
       capacity: 5,
     });
@@ -336,7 +365,7 @@ t.test("a run that this replica cannot open fails with the reason, and those cla
     runOnDemand({ ...ctx, sealer: makeSealer(Buffer.alloc(32, 9)) }, hub, { spec, targetId: null, regions: ["eu"] }),
   ];
   await waits(2);
-  const taken = await claimRuns(eu, 10);
+  const taken = await claimRuns(eu, 10, allAbilities);
   t.match(taken.map(({ check }) => check.type).sort(), ["http", "withheld"]);
   const lost = taken.find(({ check }) => check.type === "withheld")!;
   t.match(lost.check, { reason: /^this replica cannot open the secrets/ });

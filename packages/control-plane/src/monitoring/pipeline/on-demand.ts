@@ -1,9 +1,10 @@
 import { type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
+import { type Abilities, neededName } from "@statusmesh/shared/checks/abilities";
 import { AppError } from "@statusmesh/shared/errors";
 import { minuteMs } from "@statusmesh/shared/time";
 import { newId } from "@statusmesh/shared/ids";
 import type { OnDemandRun, RunReply, WithheldCheck } from "@statusmesh/shared/agent-protocol";
-import { isAgentExpected, liveAgents } from "../agents/service.ts";
+import { inabilityOfAll, isAgentExpected, liveAgents } from "../agents/service.ts";
 import { type AgentCtx, type Ctx, inTransaction, type System } from "../../platform/context.ts";
 import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
@@ -26,8 +27,8 @@ const place = (runId: string, pointer: string) => `runs/${runId}${pointer}`;
 
 /**
  * Runs `spec` now on an agent of one of `regions` and waits for the reply. PROBE_UNAVAILABLE when no agent serves
- * them and none is expected, or the expected one does not join within 10 s. PROBE_BUSY when none had a place for the
- * run within the timeout, or none replied within twice that time and 5 s.
+ * them and none is expected, or the expected one does not join within 10 s, and at once when none can run the check.
+ * PROBE_BUSY when none had a place for the run within the timeout, or none replied within twice that time and 5 s.
  */
 export async function runOnDemand(
   ctx: Ctx,
@@ -35,7 +36,7 @@ export async function runOnDemand(
   input: { spec: CheckSpec; targetId: string | null; regions: readonly string[] },
 ): Promise<RunReply & { region: string }> {
   if (!isProbed(input.spec)) throw notProbed("it cannot be run from here");
-  const region = await servedRegion(ctx, hub, input.regions);
+  const region = await servedRegion(ctx, hub, input.regions, input.spec);
   const id = newId();
   const sealed = kindOf(input.spec).mapSecrets(input.spec, (secret, pointer) =>
     ctx.sealer.seal(secret, place(id, pointer)),
@@ -50,6 +51,7 @@ export async function runOnDemand(
       region_id: region,
       target_id: input.targetId,
       spec: sealed,
+      needs: neededName(input.spec),
       requested_at: new Date(now),
       scheduled_at: slot,
     });
@@ -92,8 +94,11 @@ const busy = (reason: string): AppError =>
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** The first of `regions` with a live agent. Waits for one that is expected, on a notification that it has joined. */
-async function servedRegion(ctx: Ctx, hub: Hub, regions: readonly string[]): Promise<string> {
+/**
+ * The first of `regions` with a live agent that can run the check. Waits for one that is expected, on a notification
+ * that it has joined.
+ */
+async function servedRegion(ctx: Ctx, hub: Hub, regions: readonly string[], spec: CheckSpec): Promise<string> {
   const deadline = ctx.clock.now() + joinMs;
   const over = new AbortController();
   try {
@@ -104,8 +109,16 @@ async function servedRegion(ctx: Ctx, hub: Hub, regions: readonly string[]): Pro
         predicate: (region) => regions.includes(region),
         signal: over.signal,
       });
-      for (const region of regions) if ((await liveAgents(ctx, region)).length > 0) return region;
-      const isExpected = await isAgentExpected(ctx, regions);
+      const unable: { region: string; reason: string }[] = [];
+      for (const region of regions) {
+        const agents = await liveAgents(ctx, region);
+        const reason = inabilityOfAll(agents, spec);
+        if (reason !== null) unable.push({ region, reason });
+        else if (agents.length > 0) return region;
+      }
+      const silent = regions.filter((region) => !unable.some((one) => one.region === region));
+      const isExpected = await isAgentExpected(ctx, silent);
+      if (unable.length > 0 && !isExpected) throw unrunnable(unable);
       if (!isExpected || left <= 0) throw unavailable(regions, isExpected);
       await joined;
     }
@@ -113,6 +126,13 @@ async function servedRegion(ctx: Ctx, hub: Hub, regions: readonly string[]): Pro
     over.abort();
   }
 }
+
+const unrunnable = (unable: readonly { region: string; reason: string }[]): AppError =>
+  new AppError(
+    "PROBE_UNAVAILABLE",
+    `No agent can run this check. ${unable.map(({ region, reason }) => `${region}: ${reason}.`).join(" ")}`,
+    { retryAfterSecs: 60 },
+  );
 
 function unavailable(regions: readonly string[], isExpected: boolean): AppError {
   const reason =
@@ -129,13 +149,14 @@ export async function countWaitingRuns(ctx: Ctx): Promise<number> {
   return await queries.countWaitingRuns(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - longestMs));
 }
 
-/** Claims up to `limit` waiting runs of the agent's region. Each run is claimed once among all replicas. */
-export async function claimRuns(ctx: AgentCtx, limit: number): Promise<OnDemandRun[]> {
+/** Claims up to `limit` waiting runs that the agent can run. Each run is claimed once among all replicas. */
+export async function claimRuns(ctx: AgentCtx, limit: number, kinds: Abilities): Promise<OnDemandRun[]> {
   const now = ctx.clock.now();
   const rows = await queries.claimRuns(ctx.sql, {
     agentId: ctx.agentId,
     region: ctx.region,
     limit,
+    kinds,
     now: new Date(now),
     requestedAfter: new Date(now - 60_000),
   });

@@ -86,6 +86,7 @@ export interface ResultRow {
   total_ms: number | null;
   details: ResultDetails | null;
   recheck: boolean;
+  skip: boolean;
 }
 
 /** Slots in the range whose runs are certainly in it too; the inverse of {@link rowsOf}. May be empty. */
@@ -110,6 +111,7 @@ const resultColumns = [
   "total_ms",
   "details",
   "recheck",
+  "skip",
 ] as const;
 
 /**
@@ -137,7 +139,7 @@ export async function selectResults(
   const from = new Date(Math.max(range.from.getTime(), since - delayMs(target) - slackMs));
   return await inPortions(sql<ResultRow[]>`
     select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size,
-      r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.recheck
+      r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.recheck, r.skip
     ${rowsOf(sql, orgId, target, { from, to: range.to }, region, resultColumns)}
       and r.scheduled_at >= coalesce(
         (select r.scheduled_at ${slots} order by r.scheduled_at desc limit 1 offset ${depth}), '-infinity')

@@ -17,6 +17,13 @@ export const CheckResult = Type.Object(
         "incidents, and counts in neither uptime nor latency",
       examples: [false],
     }),
+    skipped: Type.Optional(
+      Type.Literal(true, {
+        description:
+          "The run was no evidence about the target: it was throttled or the agent could not run it, as the error " +
+          "says. It counts in nothing. Absent for other runs",
+      }),
+    ),
   },
   { additionalProperties: false, title: "CheckResult", description: "Result of one run" },
 );

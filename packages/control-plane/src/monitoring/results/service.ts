@@ -345,4 +345,5 @@ const present = (row: queries.ResultRow): CheckResult => ({
   ...measuredPart(row),
   details: row.details,
   recheck: row.recheck,
+  ...(row.skip ? { skipped: true as const } : {}),
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import type { AgentCtx, Ctx } from "../../platform/context.ts";
@@ -355,7 +356,7 @@ t.test("agents are sent the change at once, in one announcement for many targets
     await pull(
       agent,
       hub,
-      { protocol: protocolVersion, agent_version: "1.0.0", cursor, capacity: 0 },
+      { protocol: protocolVersion, agent_version: "1.0.0", kinds: allAbilities, cursor, capacity: 0 },
       AbortSignal.abort(),
     );
   const known = await poll(eu, null);

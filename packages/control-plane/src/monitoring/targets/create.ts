@@ -27,6 +27,7 @@ import {
   tagsRule,
 } from "./rules.ts";
 import { sealSpec } from "./sealing.ts";
+import { withInabilities } from "./unable.ts";
 import { maxAlerts, type Target, type TargetCreate } from "./schema.ts";
 
 /**
@@ -40,7 +41,7 @@ export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Targe
     () => "",
     ([made]) => ({ resourceId: made!.id, after: made! }),
   );
-  return target!;
+  return (await withInabilities(ctx, [target!]))[0]!;
 }
 
 /**

@@ -15,6 +15,7 @@ import { pinnedTargets } from "./pins.ts";
 import { selectRegionsOf } from "./queries.ts";
 import { notFound, present } from "./rules.ts";
 import type { MonitorState, MonitorStatus, Target } from "./schema.ts";
+import { withInabilities } from "./unable.ts";
 
 /** A target as the console lists it: with how it reads now. */
 export interface MonitorRow {
@@ -291,7 +292,9 @@ export async function readMonitor(reader: OrgReader, id: string): Promise<Monito
       last_slot: new Date(vote.last_slot),
     };
   });
-  return { ...presentMonitor(row), regions };
+  const monitor = presentMonitor(row);
+  const [target] = await withInabilities(reader, [monitor.target]);
+  return { ...monitor, target: target!, regions };
 }
 
 /** How many targets of the organisation read how, and how many are paused. For the dashboard. */

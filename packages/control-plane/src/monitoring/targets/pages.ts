@@ -104,7 +104,10 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       phases: phasesOf(series.buckets),
       chartRange: { from: range.from, to: range.to, live: !range.fixed },
       shades: shadesOf(outages, now),
-      regions: row.regions.map((own) => shownRegion(own, byRegion)),
+      regions: row.regions.map((own) => ({
+        ...shownRegion(own, byRegion),
+        isUnable: row.target.regions_unable?.some(({ region: unable }) => unable === own.region) === true,
+      })),
       up,
       results,
       incidents: incidents.items.slice(0, 10),

@@ -173,6 +173,27 @@ export async function selectRegionsOf(sql: Db, targetId: string): Promise<string
   return rows.map((row) => row.region_id);
 }
 
+/** The enabled regions of each target, in the order of their ids. */
+export async function selectEnabledRegions(sql: Db, targetIds: readonly string[]): Promise<Map<string, string[]>> {
+  const rows = await sql<{ target_id: string; regions: string[] }[]>`
+    select tr.target_id, array_agg(tr.region_id order by tr.region_id) as regions
+    from target_regions tr join regions r on r.id = tr.region_id and r.enabled
+    where tr.target_id = any(${arrayOf(targetIds)}::uuid[]) group by tr.target_id`;
+  return new Map(rows.map((row) => [row.target_id, row.regions]));
+}
+
+/** The checks of these kinds that are enabled, once for each enabled region. Secrets are sealed. */
+export async function selectSpecsByRegion(
+  sql: Db,
+  kinds: readonly string[],
+): Promise<{ region: string; spec: CheckSpec }[]> {
+  return await sql<{ region: string; spec: CheckSpec }[]>`
+    select tr.region_id as region, t.spec
+    from targets t join orgs o on o.id = t.org_id and o.deleted_at is null
+    join target_regions tr on tr.target_id = t.id join regions r on r.id = tr.region_id and r.enabled
+    where t.enabled and t.kind = any(${kinds as string[]})`;
+}
+
 /** Has exactly these regions probe the target. */
 export async function replaceRegions(sql: Db, targetId: string, regions: readonly string[]): Promise<void> {
   await sql`

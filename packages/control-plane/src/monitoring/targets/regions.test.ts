@@ -1,4 +1,5 @@
 import t from "tap";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import type { AgentCtx, Ctx } from "../../platform/context.ts";
@@ -62,7 +63,7 @@ t.test("the regions of a target: a removed one stops and loses its vote", async 
     await pull(
       agent,
       hub,
-      { protocol: protocolVersion, agent_version: "1.0.0", cursor, capacity: 0 },
+      { protocol: protocolVersion, agent_version: "1.0.0", kinds: allAbilities, cursor, capacity: 0 },
       AbortSignal.abort(),
     );
   const [euKnows, usKnows] = [await poll(eu, null), await poll(us, null)];
@@ -156,7 +157,7 @@ t.test(
     await ask("PUT", path, { regions: ["eu"] });
     const failing = await create("failing", { region_policy: "any", alert_confirmations: 1 });
     const hub = openHub(sql, log);
-    const request = { protocol: protocolVersion, agent_version: "1.0.0", capacity: 5 };
+    const request = { protocol: protocolVersion, agent_version: "1.0.0", kinds: allAbilities, capacity: 5 };
     const { cursor } = await pull(eu, hub, { ...request, cursor: null }, AbortSignal.abort());
     await send(eu, [agentResult(id, clock.now()), agentResult(failing, clock.now(), { status: "down" })]);
     t.equal(await openIncidents(failing), 1);

@@ -1,4 +1,4 @@
-import { checkKinds, type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll, Faults } from "@statusmesh/shared/faults";
 import { blockedHost } from "@statusmesh/shared/net/address";
@@ -13,6 +13,7 @@ import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import { notProbed, scheduleRule, withGrace } from "../heartbeats/service.ts";
 import { type Plan, PlanRefusal } from "../../access/plans/service.ts";
 import type { TargetRow } from "./queries.ts";
+import { completeSpec } from "./sealing.ts";
 import { Check, maxIntervalDays, type RegionPolicy, type Target } from "./schema.ts";
 
 /*
@@ -29,7 +30,7 @@ export function present(row: TargetRow): Target {
   return {
     id: row.id,
     name: row.name,
-    check: masked(row.spec),
+    check: kindOf(row.spec).mapSecrets(completeSpec(row.spec), () => mask) as CheckSpec,
     interval: row.interval_secs,
     enabled: row.enabled,
     tags: row.tags,
@@ -43,27 +44,6 @@ export function present(row: TargetRow): Target {
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
   };
-}
-
-/** The fields of each kind in the order of its schema: the database keeps them in an order of its own. */
-const fieldsOf = new Map<string, readonly (readonly [name: string, fallback: unknown])[]>(
-  Object.values(checkKinds).map((kind) => [
-    kind.type,
-    Object.entries(kind.schema.properties as Record<string, { default?: unknown }>).map(
-      ([name, node]) => [name, node.default] as const,
-    ),
-  ]),
-);
-
-/** The check with every secret masked, its type first. A field that a later release added reads as its default. */
-function masked(spec: CheckSpec): CheckSpec {
-  const check = kindOf(spec).mapSecrets(spec, () => mask) as unknown as Record<string, unknown>;
-  return Object.fromEntries(
-    fieldsOf.get(spec.type)!.flatMap(([field, fallback]) => {
-      const value = field in check ? check[field] : fallback;
-      return value === undefined ? [] : [[field, value]];
-    }),
-  ) as unknown as CheckSpec;
 }
 
 /**

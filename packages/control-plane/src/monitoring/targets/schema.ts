@@ -150,6 +150,7 @@ export const fields = {
 /** Accepted and ignored: fields without a meaning here, and fields that the server decides. */
 const ignored = {
   write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
+  regions_unable: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
   group_name: onlyNull,
   owner_user_id: onlyNull,
 };
@@ -233,6 +234,25 @@ export const TargetRegions = Type.Object(
 );
 export type TargetRegions = Static<typeof TargetRegions>;
 
+/** Regions of a target whose agents cannot run its check: nothing is known from there. */
+export const RegionsUnable = Type.Array(
+  Type.Object(
+    {
+      region: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
+      reason: Type.String({
+        description: "Why, and what to do",
+        examples: ["sm-agent 0.1.0 does not know Ping checks: update it"],
+      }),
+    },
+    { additionalProperties: false },
+  ),
+  {
+    description:
+      "Regions of the target whose agents are connected and cannot run its check. They count as regions without " +
+      "results. Read-only; absent where there are none",
+  },
+);
+
 export const Target = Type.Object(
   {
     id: Id,
@@ -243,6 +263,7 @@ export const Target = Type.Object(
     write_source: WriteSourceSchema,
     created_at: Timestamp,
     updated_at: Timestamp,
+    regions_unable: Type.Optional(RegionsUnable),
   },
   { additionalProperties: false, title: "Target", description: "A target; secrets are masked as ***" },
 );

@@ -1,4 +1,4 @@
-import { type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { checkKinds, type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
 import {
   countUnreadable,
@@ -10,6 +10,27 @@ import {
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
 import * as queries from "./queries.ts";
+
+/** The fields of each kind in the order of its schema: the database keeps them in an order of its own. */
+const fieldsOf = new Map<string, readonly (readonly [name: string, fallback: unknown])[]>(
+  Object.values(checkKinds).map((kind) => [
+    kind.type,
+    Object.entries(kind.schema.properties as Record<string, { default?: unknown }>).map(
+      ([name, node]) => [name, node.default] as const,
+    ),
+  ]),
+);
+
+/** The stored check, its type first. A field that was added after it was stored reads as its default. */
+export function completeSpec(spec: CheckSpec): CheckSpec {
+  const stored = spec as unknown as Record<string, unknown>;
+  return Object.fromEntries(
+    fieldsOf.get(spec.type)!.flatMap(([field, fallback]) => {
+      const value = field in stored ? stored[field] : fallback;
+      return value === undefined ? [] : [[field, value]];
+    }),
+  ) as unknown as CheckSpec;
+}
 
 /** Additional data of the seal. The field's name is not escaped as in a pointer, because stored rows have it so. */
 const placeOf = (targetId: string, pointer: string): string =>
@@ -23,11 +44,11 @@ export function sealSpec({ sealer }: Pick<System, "sealer">, targetId: string, s
 }
 
 /**
- * The check as the agent runs it: every secret opened. Never logged, never answered to a person. Throws
+ * The check as the agent runs it: complete, and every secret opened. Never logged, never answered to a person. Throws
  * SECRET_UNREADABLE.
  */
 export function openSpec({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
-  return kindOf(spec).mapSecrets(spec, (secret, pointer) => {
+  return kindOf(spec).mapSecrets(completeSpec(spec), (secret, pointer) => {
     try {
       return sealer.open(secret, placeOf(targetId, pointer));
     } catch (error) {

@@ -12,6 +12,7 @@ import * as queries from "./queries.ts";
 import { notFound, present } from "./rules.ts";
 import * as tags from "./tag-queries.ts";
 import { openSpec } from "./sealing.ts";
+import { withInabilities } from "./unable.ts";
 import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list-schema.ts";
 import type { Target } from "./schema.ts";
 
@@ -34,6 +35,7 @@ export { searchMonitors } from "./search.ts";
 export { setTargetRegions, targetRegions } from "./regions.ts";
 export { checkRules } from "./rules.ts";
 export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
+export { unableTargets } from "./unable.ts";
 export { targetTag, updateTarget } from "./update.ts";
 
 /** The targets of the organisation but `except`, with their status, newest first unless `sort` says otherwise. */
@@ -56,7 +58,7 @@ export async function listTargets(
     status_since: isoOrNull(row.status_since),
     last_checked_at: isoOrNull(row.last_result_at),
   }));
-  return { items, total, limit, offset };
+  return { items: await withInabilities(ctx, items), total, limit, offset };
 }
 
 /** One target. TARGET_NOT_FOUND for an absent or foreign id. */
@@ -64,7 +66,7 @@ export async function getTarget(ctx: Ctx, id: string): Promise<Target> {
   requireScope(ctx, "targets:read");
   const row = isId(id) ? await queries.selectTarget(ctx.sql, ctx.orgId, id) : null;
   if (row === null) throw notFound();
-  return present(row);
+  return (await withInabilities(ctx, [present(row)]))[0]!;
 }
 
 /**

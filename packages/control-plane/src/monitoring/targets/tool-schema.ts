@@ -182,6 +182,11 @@ export const MonitorOutput = Type.Object(
     cause: CauseKey,
     tags: absent(Tags),
     config: Config,
+    regions_unable: absent(
+      Type.Array(Type.Object({ region: Type.String(), reason: Type.String() }, closed), {
+        description: "Regions whose agents cannot run the check",
+      }),
+    ),
     last_checked_at: LastChecked,
     last_error: absent(customerText("error of the newest failing check; absent while it is up")),
     http_status: absent(Type.Integer({ description: "Of the newest check" })),

@@ -31,9 +31,11 @@ import {
 } from "./rules.ts";
 import { openSpecPartly, sealSpec } from "./sealing.ts";
 import { Check, type Target, type TargetPatch } from "./schema.ts";
+import { asStored, withInabilities } from "./unable.ts";
 
-/** Entity tag of a target, as `GET /targets/{id}` sends it. */
-export const targetTag = (target: Target): string => etagOf(JSON.stringify(target));
+/** Entity tag of a target as it is stored. That of `GET /targets/{id}` is of all that is sent. */
+export const targetTag = (target: Target): string => tagOf(asStored(target));
+const tagOf = (target: Target): string => etagOf(JSON.stringify(target));
 
 /**
  * Changes what the patch names. Fields of `check` that it leaves out stay, secrets included: SECRET_UNREADABLE where
@@ -43,10 +45,11 @@ export const targetTag = (target: Target): string => etagOf(JSON.stringify(targe
 export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifMatch = ""): Promise<Target> {
   requireScope(ctx, "targets:write");
   if (!isId(id)) throw notFound();
-  return await inTransaction(ctx, async (tx) => {
+  const after = await inTransaction(ctx, async (tx) => {
     const before = await queries.lockTarget(tx.sql, ctx.orgId, id);
     if (before === null) throw notFound();
-    requireMatch(ifMatch, targetTag(present(before)));
+    const old = present(before);
+    if (ifMatch !== "") requireMatch(ifMatch, targetTag(old), ...(await withInabilities(tx, [old])).map(tagOf));
     const regions = await queries.selectRegionsOf(tx.sql, id);
     const check = await patchRules(tx, before, patch, regions.length);
     const isReported = !isProbed(before.spec);
@@ -80,15 +83,13 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
     if (renotify !== before.renotify_interval_secs) await rescheduleReminders(tx, id, renotify);
     await queries.announceTargets(tx.sql);
     const addresses = patch.heartbeat_addresses === undefined ? before.heartbeat_addresses : await shownOf(tx, id);
-    const [old, fresh] = [
-      present(before),
-      present({ ...after, channel_ids: channels, heartbeat_addresses: addresses }),
-    ];
+    const fresh = present({ ...after, channel_ids: channels, heartbeat_addresses: addresses });
     const real =
       check === null ? undefined : { before: { ...old, check: check.before }, after: { ...fresh, check: check.after } };
     await record(tx, { resourceId: id, ...differences({ before: old, after: fresh }, real) });
     return fresh;
   });
+  return (await withInabilities(ctx, [after]))[0]!;
 }
 
 /** Throws all faults of a patch at once; returns the check before and after it, null where the patch has none. */

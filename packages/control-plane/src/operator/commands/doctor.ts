@@ -26,7 +26,7 @@ import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { checkProviders } from "../../access/sign-in/service.ts";
 import { unreadableSubscribers } from "../../publishing/subscribers/service.ts";
 import { unreadableTokens } from "../../monitoring/heartbeats/service.ts";
-import { unreadableTargets } from "../../monitoring/targets/service.ts";
+import { unableTargets, unreadableTargets } from "../../monitoring/targets/service.ts";
 
 /** Result of one check. */
 export interface DoctorResult {
@@ -198,6 +198,13 @@ async function agents(sql: Sql, clock: Clock): Promise<string> {
   const bare = regions.filter(({ targets, live_agents }) => targets > 0 && live_agents === 0);
   const without = bare.map(({ region_id, targets }) => `${region_id} (${count(targets, "monitor")})`);
   if (without.length > 0) throw new Error(`no agent is alive in ${without.join(", ")}`);
+  const unable = await unableTargets({ sql, clock });
+  if (unable.length > 0)
+    throw new Error(
+      unable
+        .map(({ region, reason, targets }) => `${region} cannot run ${count(targets, "monitor")}: ${reason}`)
+        .join("; "),
+    );
   return regions.length === 0
     ? "there is no region yet"
     : regions

@@ -20,9 +20,9 @@ export function etagOf(text: string | Buffer): string {
 export const namesTag = (header: string, tag: string): boolean =>
   header.split(",").some((one) => one.trim() === "*" || one.trim().replace(/^W\//, "") === tag);
 
-/** Throws PRECONDITION_FAILED where `ifMatch` (the header; empty for none) does not name the current `tag`. */
-export function requireMatch(ifMatch: string, tag: string): void {
-  if (ifMatch === "" || namesTag(ifMatch, tag)) return;
+/** Throws PRECONDITION_FAILED where `ifMatch` (the header; empty for none) names none of the current tags. */
+export function requireMatch(ifMatch: string, ...tags: readonly string[]): void {
+  if (ifMatch === "" || tags.some((tag) => namesTag(ifMatch, tag))) return;
   throw new AppError(
     "PRECONDITION_FAILED",
     "It was changed since it was read, and nothing was saved. Load it again and repeat the change.",

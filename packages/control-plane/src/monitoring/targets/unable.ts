@@ -1,0 +1,50 @@
+import type { System } from "../../platform/context.ts";
+import { readInabilities } from "../agents/service.ts";
+import { selectEnabledRegions, selectSpecsByRegion } from "./queries.ts";
+import type { Target } from "./schema.ts";
+
+/**
+ * The targets, each with the regions whose agents cannot run its check. One query for the agents; a second one only
+ * where some region cannot run one of the checks.
+ */
+export async function withInabilities<T extends Target>(
+  system: Pick<System, "sql" | "clock">,
+  targets: readonly T[],
+): Promise<T[]> {
+  const { regions, kinds, reasonOf } = await readInabilities(system);
+  const lacking = targets.filter(
+    ({ check }) => kinds.includes(check.type) && regions.some((region) => reasonOf(region, check) !== null),
+  );
+  if (lacking.length === 0) return [...targets];
+  const regionsOf = await selectEnabledRegions(
+    system.sql,
+    lacking.map(({ id }) => id),
+  );
+  return targets.map((target) => {
+    const unable = (regionsOf.get(target.id) ?? []).flatMap((region) => {
+      const reason = reasonOf(region, target.check);
+      return reason === null ? [] : [{ region, reason }];
+    });
+    return unable.length === 0 ? target : { ...target, regions_unable: unable };
+  });
+}
+
+/** Enabled targets of the instance that a region cannot run, by region and reason. For the doctor. */
+export async function unableTargets(
+  system: Pick<System, "sql" | "clock">,
+): Promise<{ region: string; reason: string; targets: number }[]> {
+  const { kinds, reasonOf } = await readInabilities(system);
+  const found = new Map<string, { region: string; reason: string; targets: number }>();
+  for (const { region, spec } of kinds.length === 0 ? [] : await selectSpecsByRegion(system.sql, kinds)) {
+    const reason = reasonOf(region, spec);
+    if (reason === null) continue;
+    const key = `${region} ${reason}`;
+    found.set(key, { region, reason, targets: (found.get(key)?.targets ?? 0) + 1 });
+  }
+  return [...found.values()];
+}
+
+/** The target as it is stored: without what its agents decide. */
+export function asStored({ regions_unable: _, ...target }: Target): Target {
+  return target;
+}
