@@ -780,7 +780,7 @@ t.test("without the secret of an operator none of the operator's routes is there
 });
 
 t.test("an agent that took no run in time", async (t) => {
-  await sql`update agents set last_seen_at = now() where id = ${agent.id}`;
+  await sql`update agents set last_seen_at = now(), kinds = ${sql.json(allAbilities)} where id = ${agent.id}`;
   const answer = await withToken(olga.token).post("/api/v1/targets/test", { ...target.check, timeout: 100 });
   isRefused(t, answer, { title: "a run that no agent answers", code: "PROBE_BUSY" });
 });

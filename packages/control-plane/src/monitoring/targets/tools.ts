@@ -210,7 +210,7 @@ export const targetTools: Tool[] = [
           target,
           row.regions.map(({ region }) => region),
         ),
-        regions_unable: target.regions_unable ?? null,
+        regions_unable: target.regions_unable?.map(({ region, reason }) => `${region}: ${reason}`) ?? null,
         last_checked_at: isoOrNull(row.last_result_at),
         last_error: errorOf(row.last_error, 1000),
         http_status,
