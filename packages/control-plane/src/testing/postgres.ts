@@ -44,7 +44,8 @@ export async function cloneDatabase(t: Teardown, fixture: Fixture = schemaOnly):
   const { session, ...address } = await (server ??= joinServer(testFolder));
   const template = await ensureTemplate(session, address, fixture);
   const name = `t_${newId().replaceAll("-", "")}`;
-  await session.unsafe(`create database ${name} template ${template}`);
+  // The default strategy, block by block through the log, takes 15 times the CPU time for the 800 small files.
+  await session.unsafe(`create database ${name} template ${template} strategy file_copy`);
   const pools: Sql[] = [];
   const pool = (max = fixture.poolSize): Sql => {
     const sql = openPool({ ...address, database: name }, { max });
