@@ -1,3 +1,4 @@
+import { copyIn } from "../../platform/db/copy.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { EvidenceTarget } from "../../alerting/incidents/engine.ts";
 import { intervalsOf, runs } from "../results/engine.ts";
@@ -36,20 +37,27 @@ export async function insertResults(
 ): Promise<AdmittedResult[]> {
   if (batch.length === 0) return [];
   const column = (of: (result: AdmittedResult) => string | number | boolean | null): string => arrayOf(batch.map(of));
-  // The keys are returned only when there were duplicates, which are rare.
-  const times = (of: (result: AdmittedResult) => number) =>
-    sql`${column((result) => new Date(of(result)).toISOString())}::timestamptz[]`;
+  const iso = (ms: number) => new Date(ms).toISOString();
   // Whole microseconds, which packed results store.
-  const ms = (of: (result: AdmittedResult) => number | null) =>
-    sql`${column((result) => {
-      const value = of(result);
-      return value === null ? null : Math.round(value * 1000) / 1000;
-    })}::real[]`;
-  const slot = { target: sql`u.target_id`, from: sql`u.scheduled_at`, to: sql`u.scheduled_at + interval '1 ms'` };
-  const stored = sql`select from ${runs(sql, slot, [])} r where r.region = ${region}`;
-  const details = batch.map((r) => (r.details == null ? null : JSON.stringify(r.details)));
+  const us = (ms: number | null) => (ms === null ? null : Math.round(ms * 1000) / 1000);
+  const detailsOf = (r: AdmittedResult) => (r.details == null ? null : JSON.stringify(r.details));
   const columns = sql`target_id, scheduled_at, "timestamp", status, skip, recheck, error, http_status, response_size,
     dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, cause`;
+  if (!sealed && !mayExist) {
+    const rows = batch.map((r) => [
+      ...[r.target_id, iso(r.scheduled_at), iso(r.timestamp), r.status, r.skip, r.recheck === true, r.error],
+      ...[r.http_status, r.response_size, us(r.dns_ms), us(r.connect_ms), us(r.tls_ms), us(r.ttfb_ms), us(r.total_ms)],
+      ...[r.cause?.error ?? null, region, detailsOf(r)],
+    ]);
+    await copyIn(sql, sql`copy results (${columns}, region, details) from stdin`, rows);
+    return [...batch];
+  }
+  // The keys are returned only when there were duplicates, which are rare.
+  const times = (of: (result: AdmittedResult) => number) => sql`${column((r) => iso(of(r)))}::timestamptz[]`;
+  const ms = (of: (result: AdmittedResult) => number | null) => sql`${column((r) => us(of(r)))}::real[]`;
+  const slot = { target: sql`u.target_id`, from: sql`u.scheduled_at`, to: sql`u.scheduled_at + interval '1 ms'` };
+  const stored = sql`select from ${runs(sql, slot, [])} r where r.region = ${region}`;
+  const details = batch.map(detailsOf);
   const [inserted] = await sql<{ stored: number; keys: string[] | null }[]>`
     with inserted as (
       ${sealed ? sql`insert into results_late` : sql`insert into results`} (${columns}, region, details)
