@@ -45,9 +45,23 @@ export async function insertResults(
     dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, cause`;
   if (!sealed && !mayExist) {
     const rows = batch.map((r) => [
-      ...[r.target_id, iso(r.scheduled_at), iso(r.timestamp), r.status, r.skip, r.recheck === true, r.error],
-      ...[r.http_status, r.response_size, us(r.dns_ms), us(r.connect_ms), us(r.tls_ms), us(r.ttfb_ms), us(r.total_ms)],
-      ...[r.cause?.error ?? null, region, detailsOf(r)],
+      r.target_id,
+      iso(r.scheduled_at),
+      iso(r.timestamp),
+      r.status,
+      r.skip,
+      r.recheck === true,
+      r.error,
+      r.http_status,
+      r.response_size,
+      us(r.dns_ms),
+      us(r.connect_ms),
+      us(r.tls_ms),
+      us(r.ttfb_ms),
+      us(r.total_ms),
+      r.cause?.error ?? null,
+      region,
+      detailsOf(r),
     ]);
     await copyIn(sql, sql`copy results (${columns}, region, details) from stdin`, rows);
     return [...batch];

@@ -14,7 +14,7 @@ export async function copyIn(
 ): Promise<void> {
   const stream = await statement.writable();
   // The client would send a CopyFail when the stream closes, also after its end.
-  stream._destroy = (error, done) => done(error);
+  Object.assign(stream, { _destroy: (error: Error | null, done: (error: Error | null) => void) => done(error) });
   // Without it TCP keeps the end of the data back until the server has acknowledged the data: 40 ms.
   (sql as unknown as { connection?: Connection }).connection?.peek().socket?.setNoDelay();
   const written = finished(stream);
