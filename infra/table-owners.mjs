@@ -138,7 +138,7 @@ export const folders = {
     },
   },
   "monitoring/heartbeats": {
-    owns: ["heartbeat_addresses", "heartbeat_pings", "heartbeat_watch", "heartbeats"],
+    owns: ["heartbeat_addresses", "heartbeat_pings", "heartbeat_spans", "heartbeat_watch", "heartbeats"],
     joins: {
       "policy, check and organisation of a heartbeat": ["orgs", "targets"],
       "evidence is locked before windows": ["target_states"],
@@ -205,7 +205,7 @@ export const folders = {
     joins: {
       "state, open incident and regions in a list": ["incidents", "regions", "target_states"],
       "addresses of a heartbeat": ["heartbeat_addresses"],
-      "uptime as sort key": ["results_daily"],
+      "uptime as sort key": ["heartbeats", "heartbeat_spans", "incident_outages", "incidents", "results_daily"],
       "whether an incident is on a status page": ["status_page_components"],
       "steps of the setup checklist": ["channels", "orgs", "status_pages"],
       "monitors without an enabled channel": ["channels"],

@@ -762,6 +762,14 @@ create table heartbeat_pings (
 );
 CREATE INDEX heartbeat_pings_by_time ON heartbeat_pings USING brin (at);
 
+create table heartbeat_spans (
+  target_id uuid not null,
+  starts_at timestamp with time zone not null,
+  ends_at timestamp with time zone,
+  PRIMARY KEY (target_id, starts_at),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+
 create table heartbeat_watch (
   only_row boolean not null default true,
   alive_at timestamp with time zone not null,

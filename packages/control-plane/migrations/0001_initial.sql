@@ -719,6 +719,14 @@ create table heartbeat_addresses (
 );
 create index heartbeat_addresses_by_target on heartbeat_addresses (target_id);
 
+-- When reports of a heartbeat were expected, which its uptime is a share of: down_at was set. Null: still.
+create table heartbeat_spans (
+  target_id uuid not null references targets on delete cascade,
+  starts_at timestamptz not null,
+  ends_at   timestamptz,
+  primary key (target_id, starts_at)
+);
+
 -- The newest 1,000 pings of each monitor, for 30 days.
 create table heartbeat_pings (
   target_id  uuid not null references targets on delete cascade,

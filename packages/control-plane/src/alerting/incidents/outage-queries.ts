@@ -61,6 +61,30 @@ export async function selectChanges(
   return new Map(rows.filter(({ changes }) => changes > 0).map(({ id, changes }) => [id, changes]));
 }
 
+export interface OutageOfTarget {
+  target_id: string;
+  starts_at: Date;
+  ends_at: Date | null;
+  impact: Impact;
+  pinned_severity: Severity | null;
+}
+
+/** Outages of the targets that overlap a range, without those of retracted incidents. */
+export async function selectOutagesOf(
+  sql: Db,
+  orgId: string,
+  targetIds: readonly string[],
+  { from, to }: { from: Date; to: Date },
+): Promise<OutageOfTarget[]> {
+  return await sql<OutageOfTarget[]>`
+    select i.target_id, o.started_at as starts_at, o.ended_at as ends_at, o.impact,
+      case when i.severity_pinned then i.severity end as pinned_severity
+    from incidents i join incident_outages o on o.incident_id = i.id
+    where i.org_id = ${orgId} and i.target_id = any(${arrayOf(targetIds)}::uuid[]) and not i.retracted
+      and (i.ended_at is null or i.ended_at > ${from}) and o.started_at < ${to}
+      and (o.ended_at is null or o.ended_at > ${from})`;
+}
+
 export interface OutageRow {
   started_at: Date;
   ended_at: Date | null;

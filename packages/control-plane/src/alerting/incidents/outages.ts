@@ -1,7 +1,7 @@
 import { isId } from "@statusmesh/shared/ids";
 import { hourMs } from "@statusmesh/shared/time";
-import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
-import { selectChanges, selectOutages } from "./outage-queries.ts";
+import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
+import { selectChanges, selectOutages, selectOutagesOf } from "./outage-queries.ts";
 import type { Impact, Severity } from "./schema.ts";
 
 /** The part of an incident row that says how long it failed. */
@@ -49,6 +49,20 @@ export interface Outage {
   ended_at: Date | null;
   state: Impact;
   error_sample: string | null;
+}
+
+/** Outages of targets that overlap a range. Without a scope check. */
+export async function outagesOf(
+  { sql }: System,
+  orgId: string,
+  targetIds: readonly string[],
+  range: { from: Date; to: Date },
+): Promise<{ target_id: string; starts_at: Date; ends_at: Date | null; state: Impact }[]> {
+  const rows = await selectOutagesOf(sql, orgId, targetIds, range);
+  return rows.map(({ pinned_severity: pinned, impact, ...times }) => ({
+    ...times,
+    state: outageState(pinned, impact),
+  }));
 }
 
 /** Outages of an incident or of a target, newest first, at most `limit`; those that touch the range, RFC 3339. */

@@ -22,7 +22,7 @@ export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
 export { type EvidenceTarget, lockEvidence } from "./evidence.ts";
 export { budgetOf } from "./queries.ts";
-export { flapping, listOutages, type Outage, outageSecs, outageState } from "./outages.ts";
+export { flapping, listOutages, type Outage, outageSecs, outagesOf, outageState } from "./outages.ts";
 export {
   acknowledgeWithUpdate,
   incidentMetrics,

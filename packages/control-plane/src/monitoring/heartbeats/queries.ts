@@ -65,8 +65,11 @@ export interface WindowUpdate {
 const times = (sql: Db, values: readonly (number | null)[]) =>
   sql`${arrayOf(values.map((ms) => (ms === null ? null : new Date(ms).toISOString())))}::timestamptz[]`;
 
-/** Writes the windows of heartbeats whose evidence the caller has locked. */
-export async function writeWindows(sql: Db, updates: readonly WindowUpdate[]): Promise<void> {
+/**
+ * Writes the windows of heartbeats whose evidence the caller has locked. Where a report begins or ceases to be expected
+ * a span of {@link selectExpected} begins or ends: with the first report, which may be older than `now`, or now.
+ */
+export async function writeWindows(sql: Db, updates: readonly WindowUpdate[], now: Date): Promise<void> {
   const column = (of: (update: WindowUpdate) => string | number | boolean | null) => arrayOf(updates.map(of));
   const timesOf = (of: (window: Window) => number | null) =>
     times(
@@ -74,10 +77,8 @@ export async function writeWindows(sql: Db, updates: readonly WindowUpdate[]): P
       updates.map(({ window }) => of(window)),
     );
   await sql`
-    update heartbeats h set pings = h.pings + u.pings, reported_at = u.reported_at, last_duration = u.last_duration,
-      failing = u.failing, run_id = u.run_id, started_at = u.started_at, run_over_at = u.run_over_at,
-      due_at = u.due_at, down_at = u.down_at
-    from unnest(${column((u) => u.targetId)}::uuid[], ${column((u) => u.pings)}::integer[],
+    with u as (
+      select * from unnest(${column((u) => u.targetId)}::uuid[], ${column((u) => u.pings)}::integer[],
       ${timesOf((w) => w.reportedAt)}, ${column((u) => u.window.lastDuration)}::integer[],
       ${column((u) => u.window.failing)}::boolean[], ${column((u) => u.window.runId)}::uuid[],
       ${timesOf((w) => w.startedAt)}, ${timesOf((w) => w.runOverAt)}, ${timesOf((w) => w.dueAt)},
@@ -86,7 +87,48 @@ export async function writeWindows(sql: Db, updates: readonly WindowUpdate[]): P
         updates.map((u) => u.downAt),
       )}) as u (target_id, pings, reported_at, last_duration, failing, run_id,
       started_at, run_over_at, due_at, down_at)
-    where h.target_id = u.target_id`;
+    ), begun as (
+      insert into heartbeat_spans (target_id, starts_at)
+      select u.target_id, case when h.reported_at is null then least(u.reported_at, ${now}) else ${now} end
+      from u join heartbeats h on h.target_id = u.target_id
+      where h.down_at is null and u.down_at is not null
+      on conflict (target_id, starts_at) do update set ends_at = null
+    ), over as (
+      update heartbeat_spans s set ends_at = greatest(s.starts_at, ${now}) from u
+      where u.down_at is null and s.target_id = u.target_id and s.ends_at is null
+    )
+    update heartbeats h set pings = h.pings + u.pings, reported_at = u.reported_at, last_duration = u.last_duration,
+      failing = u.failing, run_id = u.run_id, started_at = u.started_at, run_over_at = u.run_over_at,
+      due_at = u.due_at, down_at = u.down_at
+    from u where h.target_id = u.target_id`;
+}
+
+export interface ExpectedRow {
+  target_id: string;
+  starts_at: Date;
+  /** Null: still. */
+  ends_at: Date | null;
+}
+
+/** Times in which reports of the heartbeats among `ids` were expected, as far as they overlap a range. */
+export async function selectExpected(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+  { from, to }: { from: Date; to: Date },
+): Promise<ExpectedRow[]> {
+  return await sql<ExpectedRow[]>`
+    select t.id as target_id, coalesce(s.starts_at, ${from}) as starts_at,
+      case when s.target_id is null then ${from} else s.ends_at end as ends_at
+    from targets t
+    left join heartbeat_spans s
+      on s.target_id = t.id and s.starts_at < ${to} and (s.ends_at is null or s.ends_at > ${from})
+    where t.org_id = ${orgId} and t.kind = 'heartbeat' and t.id = any(${arrayOf(ids)}::uuid[])`;
+}
+
+/** Drops spans that ended before `before`. */
+export async function deleteSpansBefore(sql: Db, before: Date): Promise<void> {
+  await sql`delete from heartbeat_spans where ends_at < ${before}`;
 }
 
 export interface NewPing {

@@ -16,10 +16,13 @@ import * as queries from "./queries.ts";
 import type { Heartbeat, HeartbeatAddresses } from "./schema.ts";
 import { downAt, reopened, stateOf, suggestionFor, type Window } from "./windows.ts";
 
+export { availabilityOf, dayState, shareOf, shownPct, sliceState } from "./availability.ts";
 export { intervalSecsOf, scheduleRule, withGrace } from "./schedule.ts";
 
 /** Pings are kept for so long. */
 const pingDays = 30;
+/** Reports of uptime reach back so long. */
+const spanDays = 400;
 /** A rotated token counts for so long. */
 const overlapMs = dayMs;
 
@@ -137,6 +140,7 @@ export async function reopenWindows(
       );
       return { targetId: id, pings: 0, window: next, downAt: enabled ? downAt(spec, next) : null };
     }),
+    new Date(now),
   );
 }
 
@@ -224,9 +228,11 @@ const presentPing = (row: queries.PingRow) => ({
   body: row.body,
 });
 
-/** Deletes pings that are older than {@link pingDays}. */
+/** Deletes pings that are older than {@link pingDays}, and times that no range shows any more. */
 export async function sweepPings({ sql, clock }: System): Promise<void> {
-  await queries.deletePingsBefore(sql, new Date(clock.now() - pingDays * dayMs));
+  const now = clock.now();
+  await queries.deletePingsBefore(sql, new Date(now - pingDays * dayMs));
+  await queries.deleteSpansBefore(sql, new Date(now - spanDays * dayMs));
 }
 
 /** Counts unreadable tokens in up to `limit` heartbeats after `after`. For the doctor. */

@@ -4,6 +4,7 @@ import { ensurePartitions } from "../../platform/db/partitions.ts";
 import { day, hour, minute, noon, second, until } from "../../testing/clock.ts";
 import { asking, serveWhole, signedIn, withToken } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
+import { readBeats } from "../results/service.ts";
 import { followHeartbeats, isHeartbeatDue } from "./heartbeats.ts";
 
 const world = await openWorld(t);
@@ -346,4 +347,84 @@ t.test("unknown addresses: looked up once, then the visitor is limited; known jo
   t.equal((await ping(job)).status, 200);
   clock.advance(minute + second);
   t.equal((await anybody("GET", "/hb/unknown-again")).status, 404);
+});
+
+t.test("uptime is by time, not by pings, and every place says the same to the digit", async (t) => {
+  const job = await make();
+  const began = clock.at;
+  const shownAt = async () => {
+    const api = async (days: number) =>
+      (await ask("GET", `/api/v1/targets/${job.id}/uptime?from=${new Date(clock.at - days * day).toISOString()}`)).body;
+    const share = (await ask("POST", `/api/v1/targets/${job.id}/shares`, { label: "Customer" })).body;
+    const { body: shared } = await anybody("GET", `${new URL(share.url).pathname}/live`);
+    const [list, monitor, pagePreview] = await Promise.all([
+      ask("GET", "/monitors?q=Backup&per_page=100"),
+      ask("GET", `/monitors/${job.id}?range=24h`),
+      ask("GET", `/status-pages/${page.id}/preview`),
+    ]);
+    const row = list.text.slice(list.text.indexOf(`/monitors/${job.id}`)).split("</tr>")[0]!;
+    const percents = (text: string) =>
+      [...text.matchAll(/(\d+(?:\.\d+)?)(?:\u00a0| )?%/g)].map(([, number]) => number!);
+    return {
+      day: (await api(1)).uptime_pct as number,
+      quarter: (await api(90)).uptime_pct as number,
+      total: (await api(1)).total as number,
+      share: [shared.uptime_24h_pct, shared.uptime_30d_pct] as number[],
+      list: percents(row),
+      monitor: percents(monitor.text.slice(monitor.text.indexOf("Uptime 24"), monitor.text.indexOf("Uptime 24") + 200)),
+      page: percents(pagePreview.text),
+    };
+  };
+  const { body: page } = await ask("POST", "/api/v1/status-pages", { slug: "by-time", name: "By time", enabled: true });
+  t.equal((await ask("POST", `/api/v1/status-pages/${page.id}/components`, { target_id: job.id })).status, 201);
+  t.match(await shownAt(), { day: 100, total: 0, share: [null, null], list: [], monitor: [] }, "nothing was expected");
+  // Reports pile up while it works, and none comes while it does not.
+  for (let n = 0; n < 40; n++) {
+    await ping(job);
+    clock.advance(second);
+  }
+  const lastAt = clock.at - second;
+  for (let waited = 0; waited < 5; waited++) await pass(hour);
+  await ping(job);
+  await pass(30 * minute);
+  // Down from due + grace of the last ping to the next success.
+  const downMs = began + 40 * second + 5 * hour - (lastAt + hour + minute);
+  const wanted = Math.floor((100 - (100 * downMs) / (clock.at - began)) * 10_000) / 10_000;
+  const seen = await shownAt();
+  t.same(
+    [seen.day, seen.quarter, ...seen.share],
+    [wanted, wanted, wanted, wanted],
+    `${wanted} in the API, for any range that holds its life, and behind a shared link`,
+  );
+  const shortly = String(wanted).slice(0, 4);
+  for (const place of ["list", "monitor", "page"] as const)
+    t.ok(
+      seen[place].some((number) => number.startsWith(shortly)),
+      `${place}: ${seen[place].join(" ")} has ${shortly}`,
+    );
+  const sorted = await ask("GET", "/monitors?sort=uptime");
+  t.equal(sorted.status, 200);
+  const [last] = [...sorted.text.matchAll(/href="\/monitors\/([\da-f-]{36})"/g)].map(([, id]) => id);
+  t.equal(last, job.id, "the list sorts by it");
+  const beats = await readBeats(ctx, job.id, "hours", 3600);
+  t.equal(beats.filter(({ state }) => state === "down").length, 5, "hours without a report are down");
+  t.equal((await readBeats(ctx, job.id, "days", 3600)).at(-1)!.state, "down");
+  const pausedAt = clock.at;
+  await ask("PATCH", `/api/v1/targets/${job.id}`, { enabled: false });
+  clock.advance(10 * hour);
+  t.equal((await shownAt()).day, wanted, "a pause is not counted");
+  await ask("PATCH", `/api/v1/targets/${job.id}`, { enabled: true });
+  await ping(job);
+  await pass(30 * minute);
+  const [from, to] = [began + 2 * hour, began + 3 * hour].map((at) => new Date(at).toISOString());
+  t.match(await ask("GET", `/api/v1/targets/${job.id}/uptime?from=${from}&to=${to}`), {
+    body: { total: 1, uptime_pct: 0 },
+  });
+  const planned = { title: "Move", starts_at: from, ends_at: to, component_ids: [job.id] };
+  t.equal((await ask("POST", "/api/v1/maintenance", planned)).status, 201);
+  const countedMs = pausedAt - began + 30 * minute - hour;
+  const planless = Math.floor((100 - (100 * (downMs - hour)) / countedMs) * 10_000) / 10_000;
+  const after = await shownAt();
+  t.same([after.quarter, after.share[1]], [planless, planless], "maintenance is left out, as on the page");
+  t.ok(after.page.some((number) => number.startsWith(String(planless).slice(0, 4))));
 });

@@ -175,6 +175,7 @@ async function store(
       const { spec, enabled } = evidence.get(targetId)!.target;
       return { targetId, pings, window, downAt: enabled ? heartbeats.downAt(spec, window) : null };
     }),
+    new Date(now),
   );
   return changes;
 }

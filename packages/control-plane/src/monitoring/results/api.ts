@@ -70,7 +70,10 @@ export const resultRoutes: Route[] = [
     summary: "Uptime",
     query: Type.Object({ ...rangeQuery, region }),
     replies: { 200: Uptime },
-    handle: async ({ ctx, params, query }) => ok(await service.uptime(ctx, params.id, query)),
+    async handle({ ctx, params, query }) {
+      const { share: _, ...found } = await service.uptime(ctx, params.id, query);
+      return ok(found);
+    },
   }),
   route({
     ...shared,

@@ -1,5 +1,6 @@
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { type Ctx, requireScope } from "../../platform/context.ts";
+import { availabilityOf, dayState, sliceState } from "../heartbeats/service.ts";
 import * as queries from "./beat-queries.ts";
 import { selectDays } from "./overview-queries.ts";
 
@@ -36,9 +37,12 @@ export async function readBeats(ctx: Ctx, id: string, kind: BeatKind, intervalSe
     const state = failed > 0 ? "down" : degraded > 0 ? "degraded" : "up";
     beats[row.slice - first]?.regions.push({ region, state, p50, error: state === "up" ? null : error });
   }
-  for (const beat of beats) beat.state = stateOf(beat.regions);
+  const reported = (await availabilityOf(ctx, ctx.orgId, [id], range)).get(id);
+  for (const beat of beats)
+    beat.state =
+      reported === undefined ? stateOf(beat.regions) : sliceState(reported, { start: beat.at, end: beat.at + sliceMs });
   // The slot of now may not have been reported yet: no gap is shown for it.
-  return kind === "checks" && beats.at(-1)!.regions.length === 0 ? beats.slice(0, -1) : beats;
+  return kind === "checks" && beats.at(-1)!.state === "none" ? beats.slice(0, -1) : beats;
 }
 
 /** Down where most of the regions fail, degraded where some do. */
@@ -52,9 +56,13 @@ function stateOf(regions: Beat["regions"]): BeatState {
 async function days(ctx: Ctx, id: string, now: number): Promise<Beat[]> {
   const firstDay = new Date(now - (counts.days - 1) * dayMs).toISOString().slice(0, 10);
   const rows = await selectDays(ctx.sql, ctx.orgId, [id], firstDay, new Date(now));
+  const today = Math.floor(now / dayMs);
+  const range = { from: new Date((today - counts.days + 1) * dayMs), to: new Date(now) };
+  const reported = (await availabilityOf(ctx, ctx.orgId, [id], range)).get(id);
   const counted = new Map(rows.map((row) => [row.day, row]));
   return Array.from({ length: counts.days }, (_, index): Beat => {
-    const at = (Math.floor(now / dayMs) - counts.days + 1 + index) * dayMs;
+    const at = (today - counts.days + 1 + index) * dayMs;
+    if (reported !== undefined) return { at, state: dayState(reported, { start: at, end: at + dayMs }), regions: [] };
     const day = counted.get(new Date(at).toISOString().slice(0, 10));
     if (day === undefined) return { at, state: "none", regions: [] };
     const failed = day.down + day.error;

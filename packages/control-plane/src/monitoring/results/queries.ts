@@ -1,4 +1,4 @@
-import type { ResultDetails } from "@statusmesh/shared/checks";
+import type { CheckType, ResultDetails } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { longestDelayMs } from "@statusmesh/shared/schedule";
 import { minuteMs } from "@statusmesh/shared/time";
@@ -13,6 +13,7 @@ import { type RunColumn, runs, startOfMost } from "./runs-queries.ts";
 /** A target for result queries: longest distance of its slots, and its rolled-up hours. */
 export interface ResultTarget {
   id: string;
+  kind: CheckType;
   /** Over the current and earlier intervals, because their results are read as well. */
   longest_interval_secs: number;
   /** Results before this time are counted by the hour; null before the first rollup. */
@@ -22,7 +23,7 @@ export interface ResultTarget {
 /** The target; null when the organisation has none with that id. */
 export async function targetExists(sql: Db, orgId: string, targetId: string): Promise<ResultTarget | null> {
   const [row] = await sql<ResultTarget[]>`
-    select t.id, (select max(secs) from unnest(${intervalsOf(sql)}) as i (secs)) as longest_interval_secs,
+    select t.id, t.kind, (select max(secs) from unnest(${intervalsOf(sql)}) as i (secs)) as longest_interval_secs,
       p.next_hour as counted_to
     from targets t left join rollup_progress p on true where t.org_id = ${orgId} and t.id = ${targetId}`;
   return row ?? null;

@@ -74,7 +74,7 @@ export const Uptime = Type.Object(
     degraded: Type.Integer({ description: "Runs with status degraded", examples: [2] }),
     error: Type.Integer({ description: "Runs that could not check it", examples: [1] }),
     uptime_pct: Type.Number({
-      description: "100 × (up + degraded) / total; 100 when total is 0",
+      description: "100 × (up + degraded) / total, of a heartbeat the share of the time; 100 without either",
       examples: [99.583],
     }),
   },

@@ -9,6 +9,7 @@ import { isByHour, sourcesOf } from "./hours.ts";
 import { hourOf } from "./late.ts";
 import { type Period, type Periods, periodsOf, settledAt } from "./periods.ts";
 import { selectOrgCounts } from "./org-count-queries.ts";
+import { availabilityOf, shareOf, sliceState } from "../heartbeats/service.ts";
 import * as overview from "./overview-queries.ts";
 import * as queries from "./queries.ts";
 import { type Counts, delayMs, type ResultTarget, slackMs, surelyIn } from "./queries.ts";
@@ -90,21 +91,34 @@ async function countAll({ sql, orgId, clock }: OrgReader, target: ResultTarget, 
   return rest + (await countByHour(sql, orgId, target, hours, region));
 }
 
+/** {@link Uptime} and the share that it is made from: null where nothing was measured. */
+export type Measured = Uptime & { share: number | null };
+
 /** Runs by status, and the share of up and degraded ones. Long ranges go by slot and hour, as latency does. */
-export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Promise<Uptime> {
+export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Promise<Measured> {
   requireScope(ctx, "targets:read");
   return await inTurn(ctx, () => readUptime(ctx, targetId, input));
 }
 
 /** {@link uptime} without a scope check. */
-export async function readUptime(reader: OrgReader, targetId: string, input: RangeInput): Promise<Uptime> {
+export async function readUptime(reader: OrgReader, targetId: string, input: RangeInput): Promise<Measured> {
   const { target, range, region } = await resolve(reader, targetId, input);
   const { sql, orgId } = reader;
   const counts = isByHour(range, reader.clock.now())
     ? await queries.countStatusesByHour(sql, orgId, target, sourcesOf(range, target.counted_to), region)
     : await queries.countStatuses(sql, orgId, target, range, region);
   const { up, down, degraded, error } = counts;
-  return { total: up + down + degraded + error, up, down, degraded, error, uptime_pct: uptimePct(counts) ?? 100 };
+  const share =
+    target.kind === "heartbeat"
+      ? ((await heartbeatShares(reader, [target.id], range)).get(target.id) ?? null)
+      : uptimePct(counts);
+  return { total: up + down + degraded + error, up, down, degraded, error, uptime_pct: share ?? 100, share };
+}
+
+/** Uptime of the heartbeats among the targets, which is by time. */
+async function heartbeatShares(reader: OrgReader, ids: readonly string[], range: Range) {
+  const found = await availabilityOf(reader, reader.orgId, ids, range);
+  return new Map([...found].map(([id, own]) => [id, shareOf(own)]));
 }
 
 /**
@@ -223,7 +237,7 @@ export interface MonitorHistory {
   uptime30d: number | null;
 }
 
-/** History of up to 100 monitors, for the list, with an empty one for foreign ids. Two statements. */
+/** History of up to 100 monitors, for the list, with an empty one for foreign ids. */
 export async function monitorHistory(
   ctx: Ctx,
   targetIds: readonly string[],
@@ -249,9 +263,21 @@ export async function monitorHistory(
     history.p95[row.slice] = row.p95 === null ? null : roundMs(row.p95);
   }
   const days = await dailyCounts(ctx, ctx.orgId, targetIds, 30);
+  const now = ctx.clock.now();
+  const reported = await availabilityOf(ctx, ctx.orgId, targetIds, span);
+  const shares = await heartbeatShares(ctx, [...reported.keys()], {
+    from: new Date(Math.floor(now / dayMs - 30) * dayMs),
+    to: new Date(now),
+  });
   for (const [id, history] of histories) {
     history.p95Now = history.p95.at(-1) ?? history.p95.at(-2) ?? null;
-    history.uptime30d = uptimePct(sum(days.get(id)?.values() ?? []));
+    const own = reported.get(id);
+    history.uptime30d = own === undefined ? uptimePct(sum(days.get(id)?.values() ?? [])) : shares.get(id)!;
+    if (own !== undefined)
+      history.strip = history.strip.map((_, at) => {
+        const start = span.from.getTime() + at * sliceMs;
+        return sliceState(own, { start, end: start + sliceMs });
+      });
   }
   return histories;
 }
@@ -293,7 +319,7 @@ export async function lastDayCounts(system: System, orgId: string): Promise<Coun
   return await selectOrgCounts(system.sql, orgId, system.clock.now());
 }
 
-/** The one definition of uptime: 100 × (up + degraded) / total runs; null without a run. */
+/** The one definition of uptime of probed monitors: 100 × (up + degraded) / total runs; null without a run. */
 export function uptimePct({ up, down, degraded, error }: Counts): number | null {
   const total = up + down + degraded + error;
   return total === 0 ? null : (100 * (up + degraded)) / total;

@@ -137,7 +137,7 @@ export const resultTools: Tool[] = [
         monitor_id: id,
         window,
         checks: counted.total,
-        uptime_pct: counted.total === 0 ? null : counted.uptime_pct,
+        uptime_pct: counted.share,
         latency: {
           bucket_secs: latency.bucket_seconds,
           buckets: latency.buckets

@@ -38,6 +38,23 @@ interface SortKey {
   largestFirst?: true;
 }
 
+/** Id and share of the time of a heartbeat `h` that it was not down, maintenance included. */
+const heartbeatShare = (sql: Db, now: Date) => {
+  const within = (start: Sql, end: Sql) => sql`
+    extract(epoch from sum(least(coalesce(${end}, ${now}), ${now}::timestamptz)
+      - greatest(${start}, ${now}::timestamptz::date - ${uptimeDays}::int)))::float8`;
+  return sql`
+    h.target_id, 1 - coalesce((
+      select ${within(sql`o.started_at`, sql`o.ended_at`)}
+      from incidents i join incident_outages o on o.incident_id = i.id
+      where i.target_id = h.target_id and not i.retracted and o.impact <> 'degraded'
+        and (o.ended_at is null or o.ended_at > ${now}::timestamptz::date - ${uptimeDays}::int)), 0)
+    / nullif((
+      select ${within(sql`s.starts_at`, sql`s.ends_at`)} from heartbeat_spans s
+      where s.target_id = h.target_id
+        and (s.ends_at is null or s.ends_at > ${now}::timestamptz::date - ${uptimeDays}::int)), 0)`;
+};
+
 const worstFirst = (sql: Db, now: Date) =>
   sql`array_position(array['down', 'error', 'degraded', 'unknown', 'up', 'paused'], ${stateAt(sql, now)})`;
 
@@ -54,7 +71,10 @@ const sortKeys: Record<MonitorSort, SortKey> = {
           as share
         from results_daily d
         where d.target_id in (${matched}) and d.day >= ${now}::timestamptz::date - ${uptimeDays}::int
+          and not exists (select from heartbeats h where h.target_id = d.target_id)
         group by d.target_id
+        union all
+        select ${heartbeatShare(sql, now)} from heartbeats h where h.target_id in (${matched})
       ) u on u.target_id = t.id`,
   },
   p95: {

@@ -49,11 +49,10 @@ async function setEnabled(ctx: Ctx, id: string, enabled: boolean): Promise<Stati
   return { monitor_id: id, state: enabled ? "active" : "paused", changed: before.enabled !== enabled };
 }
 
-/** Share of successful runs of the last `days` days; null without a run. */
+/** Uptime of the last `days` days, percent; null without a run. */
 async function uptimeOf(ctx: Ctx, id: string, days: number): Promise<number | null> {
   const now = ctx.clock.now();
-  const counted = await uptime(ctx, id, { from: new Date(now - days * dayMs).toISOString() });
-  return counted.total === 0 ? null : counted.uptime_pct;
+  return (await uptime(ctx, id, { from: new Date(now - days * dayMs).toISOString() })).share;
 }
 
 /** Status code of the newest result. */

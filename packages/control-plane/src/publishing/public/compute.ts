@@ -3,6 +3,7 @@ import type { System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, outageState } from "../../alerting/incidents/service.ts";
+import { availabilityOf, shownPct } from "../../monitoring/heartbeats/service.ts";
 import { probedSpans } from "../../monitoring/results/service.ts";
 import { type PageWindowRow, windowsOf } from "../../alerting/maintenance/service.ts";
 import {
@@ -14,7 +15,7 @@ import {
 } from "../status-pages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
 import { daysUntil } from "./days.ts";
-import { union } from "./intervals.ts";
+import { union } from "../../platform/intervals.ts";
 import * as queries from "./queries.ts";
 import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
 import { componentState, dayCells, type History, touchedDays, uptimesOf, worst } from "./states.ts";
@@ -235,7 +236,11 @@ async function probedTime(system: System, orgId: string, rows: readonly PublicCo
       },
     ]),
   );
-  return await probedSpans(system, orgId, ids, historyDays, (id) => limits.get(id)!);
+  const [probed, reported] = await Promise.all([
+    probedSpans(system, orgId, ids, historyDays, (id) => limits.get(id)!),
+    availabilityOf(system, orgId, ids, { from: new Date(now - (historyDays + 1) * dayMs), to: new Date(now) }),
+  ]);
+  return new Map([...probed, ...[...reported].map(([id, { expected }]) => [id, expected] as const)]);
 }
 
 /** Items by key, in the order of their first item. */
@@ -269,10 +274,6 @@ function presentWindows(
 }
 
 const timesOf = ({ starts_at, ends_at }: PageWindowRow) => ({ starts_at: iso(starts_at), ends_at: iso(ends_at) });
-
-/** Four decimals, rounded down: 100 means no failure. */
-const shownPct = (pct: number | null): number | null =>
-  pct === null ? null : Math.floor(pct * 10_000 + 1e-6) / 10_000;
 
 /** The public view of an incident. */
 export function presentIncident(row: queries.PublicIncidentRow, texts: Texts): PublicIncident {

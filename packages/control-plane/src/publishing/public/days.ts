@@ -1,6 +1,6 @@
 import { dayMs } from "@statusmesh/shared/time";
 import { instantOf, localOf } from "../../platform/zoned.ts";
-import type { Interval } from "./intervals.ts";
+import type { Interval } from "../../platform/intervals.ts";
 
 /** A calendar day of a time zone. */
 export interface Day extends Interval {

@@ -52,8 +52,8 @@ async function readStatus(reader: OrgReader, targetId: string): Promise<SharedSt
     last_checked_at: monitor.last_result_at?.toISOString() ?? null,
     interval: monitor.target.interval,
     reason: reasonOf(monitor),
-    uptime_24h_pct: day.total === 0 ? null : day.uptime_pct,
-    uptime_30d_pct: month.total === 0 ? null : month.uptime_pct,
+    uptime_24h_pct: day.share,
+    uptime_30d_pct: month.share,
     regions: monitor.regions.map(({ region, status, last_slot }) => ({
       region,
       status,

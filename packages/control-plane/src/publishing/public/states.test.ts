@@ -4,7 +4,7 @@ import { day, fakeClock, hour, minute, noon } from "../../testing/clock.ts";
 import { LastGoodCache } from "./cache.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
 import { daysUntil } from "./days.ts";
-import { difference, intersection, union } from "./intervals.ts";
+import { difference, intersection, union } from "../../platform/intervals.ts";
 import { componentState, dayCells, type History, type IncidentSpan, uptimesOf, worst } from "./states.ts";
 import { textsOf } from "./texts.ts";
 

@@ -2,7 +2,7 @@ import type { Impact, Severity } from "../../alerting/incidents/schema.ts";
 import { outageState } from "../../alerting/incidents/service.ts";
 import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
 import type { Day } from "./days.ts";
-import { difference, intersection, type Interval, length, union } from "./intervals.ts";
+import { difference, intersection, type Interval, length, union } from "../../platform/intervals.ts";
 
 /** Public state of a component. */
 export const componentStates = [
