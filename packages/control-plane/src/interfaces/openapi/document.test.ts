@@ -1,4 +1,4 @@
-import { Ajv2020 } from "ajv/dist/2020.js";
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import t from "tap";
 import { type ErrorCode, errorCodes } from "@statusmesh/shared/errors";
@@ -72,8 +72,12 @@ formats.default(ajv);
 ajv.addSchema(document, "document");
 const absolute = (schema: object): object =>
   JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"document#/')) as object;
+/** By the text of the schema: most replies refer to the same ones. */
+const validators = new Map<string, ValidateFunction>();
 function faults(schema: object, value: unknown): string | null {
-  const validator = ajv.compile(absolute(schema));
+  const text = JSON.stringify(schema);
+  const validator = validators.get(text) ?? ajv.compile(absolute(schema));
+  validators.set(text, validator);
   return validator(value) ? null : ajv.errorsText(validator.errors);
 }
 
