@@ -1174,6 +1174,7 @@ CREATE UNIQUE INDEX status_page_domains_verified ON status_page_domains USING bt
 
 create table status_page_logos (
   page_id uuid not null,
+  theme text not null,
   org_id uuid not null,
   hash text not null,
   media_type text not null,
@@ -1181,7 +1182,7 @@ create table status_page_logos (
   height integer not null,
   bytes bytea not null,
   created_at timestamp with time zone not null,
-  PRIMARY KEY (page_id),
+  PRIMARY KEY (page_id, theme),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
   FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE
 );

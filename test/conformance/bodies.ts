@@ -75,6 +75,8 @@ export const goodBodies = ({
   "PATCH /api/v1/status-pages/{id}": { name: "Shop" },
   "POST /api/v1/status-pages/{id}/logo": { image: pixel },
   "PUT /api/v1/status-pages/{id}/logo": { image: pixel },
+  "POST /api/v1/status-pages/{id}/logo-dark": { image: pixel },
+  "PUT /api/v1/status-pages/{id}/logo-dark": { image: pixel },
   "POST /api/v1/status-pages/{id}/components": { target_id: targetId },
   "POST /api/v1/status-pages/{id}/components/bulk": { target_ids: [targetId] },
   "POST /api/v1/status-pages/{id}/components/reorder": { target_ids: [targetId] },

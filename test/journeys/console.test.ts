@@ -19,6 +19,12 @@ const token = `sm_live_${"console".repeat(6)}`;
 const operatorSecret = "operator-secret-of-the-console";
 const longName = `${"A name that somebody pasted from a ticket ".repeat(5)}`.slice(0, 199).trim();
 
+/** A PNG of one pixel. */
+const pixel = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==",
+  "base64",
+);
+
 const errorBeside = async (page: Page, label: string): Promise<string> =>
   (await page
     .locator(".field", { has: page.getByLabel(label, { exact: true }) })
@@ -464,6 +470,28 @@ t.test("the console", async (t) => {
       display_name: "How we are",
       style: "auto",
     });
+
+    // Logos are saved with the form: shown before, refused beside their field, removed by a checkbox.
+    await page.goto(`/status-pages/${pageId}/edit`);
+    await page.getByLabel("Heading").fill("How we feel");
+    const logo = page.getByLabel("Logo", { exact: true });
+    await logo.setInputFiles({ name: "logo.svg", mimeType: "image/png", buffer: Buffer.from("<svg/>") });
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.locator(".error-note").waitFor();
+    t.match(await errorBeside(page, "Logo"), /The other fields are saved.*no PNG, JPEG or WebP/);
+    const png = { name: "logo.png", mimeType: "image/png", buffer: pixel };
+    await logo.setInputFiles(png);
+    await page.getByLabel("Logo for dark mode").setInputFiles(png);
+    await page.getByAltText("Logo for dark mode, preview").waitFor();
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForURL(`**/status-pages/${pageId}`);
+    const { branding, ...stored } = (await api.get(`/api/v1/status-pages/${pageId}`)).body;
+    t.match([branding.display_name, stored.logo_url, stored.logo_dark_url], ["How we feel", String, String]);
+    await page.goto(`/status-pages/${pageId}/edit`);
+    await page.getByLabel("Remove").first().check();
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForURL(`**/status-pages/${pageId}`);
+    t.match((await api.get(`/api/v1/status-pages/${pageId}`)).body, { logo_url: null, logo_dark_url: String });
   });
 
   await t.test("keys", async (t) => {

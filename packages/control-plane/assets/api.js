@@ -3,16 +3,18 @@ import { orgFetch } from "./org.js";
 import { sessionEnded } from "./session.js";
 
 /**
- * Calls the JSON API. Answers `{ok, data}` or `{ok: false, error: {message, field}}`, and never throws. When the
+ * Calls the JSON API; a file as the body is sent as it is. Answers `{ok, data}` or `{ok: false, error: {message, field}}`, and never throws. When the
  * session has ended it leads to the sign-in page and back, or asks in place where the page has unsaved input.
  */
 export async function call(method, path, body, headers = {}) {
   let reply;
+  const file = body instanceof Blob;
+  const type = file ? "application/octet-stream" : "application/json";
   try {
     reply = await orgFetch(path, {
       method,
-      headers: body === undefined ? headers : { ...headers, "Content-Type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: body === undefined ? headers : { ...headers, "Content-Type": type },
+      body: body === undefined || file ? body : JSON.stringify(body),
     });
   } catch {
     return {

@@ -37,4 +37,4 @@ if (document.getElementById("bulk")) void import("./bulk.js").then((module) => m
 if (document.querySelector("[data-operator]")) void import("./operator.js").then((module) => module.operator());
 if (document.getElementById("installation")) void import("./installation.js").then((module) => module.installation());
 if (document.querySelector("[data-builder]")) void import("./builder.js").then((module) => module.builder());
-if (document.querySelector("[data-upload]")) void import("./upload.js").then((module) => module.uploads());
+if (document.querySelector("[data-image]")) void import("./upload.js").then((module) => module.imagePreviews());

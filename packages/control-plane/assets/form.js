@@ -53,6 +53,13 @@ function markAll(faults) {
   for (const { control, message } of faults.toReversed()) mark(control, message);
 }
 
+/** Marks controls and announces what is wrong. True where something is. */
+function showFaults(faults) {
+  markAll(faults);
+  if (faults.length > 0) announceFaults(faults.map(({ message }) => message));
+  return faults.length > 0;
+}
+
 function announceFaults(messages) {
   announce(messages.length === 1 ? messages[0] : `${messages.length} errors. ${messages[0]}`);
 }
@@ -86,8 +93,7 @@ export function readForm(form, options) {
     return { body: bodyOf(form, options) };
   } catch (error) {
     if (!(error instanceof Unreadable)) throw error;
-    markAll(error.faults);
-    announceFaults(error.faults.map(({ message }) => message));
+    showFaults(error.faults);
     return null;
   }
 }
@@ -111,20 +117,37 @@ async function submit(form) {
   clearErrors(form);
   const requests = requestsOf(form);
   if (requests === null) return;
+  // A module that few pages need.
+  const images = form.querySelector("[data-image]") === null ? null : await import("./upload.js");
+  if (showFaults(images?.imageFaults(form) ?? [])) return;
   const button = form.querySelector("[type=submit]");
   button.disabled = true;
-  const outcome = await sendAll(form, requests);
+  const saved = await sendAll(form, requests);
+  const fault = saved === null ? null : await images?.sendImages(form, saved.id ?? form.dataset.id);
   button.disabled = false;
-  if (outcome === null) return;
-  if (form.dataset.switch !== undefined) await call("POST", `/api/v1/orgs/${outcome.id}/switch`);
+  if (saved === null) return;
+  if (fault) {
+    afterwardsPatch(form, saved.id);
+    showFaults([fault]);
+    return;
+  }
+  if (form.dataset.switch !== undefined) await call("POST", `/api/v1/orgs/${saved.id}/switch`);
   if (form.dataset.next === "refresh") {
     say("Saved.");
     await refresh(true);
   } else if (form.dataset.next === "added") {
-    form.dispatchEvent(new CustomEvent("added", { bubbles: true, detail: outcome }));
+    form.dispatchEvent(new CustomEvent("added", { bubbles: true, detail: saved }));
   } else {
-    await leaveFor(form.dataset.next.replaceAll(/\{(\w+)\}/g, (_, field) => outcome?.[field] ?? ""));
+    await leaveFor(form.dataset.next.replaceAll(/\{(\w+)\}/g, (_, field) => saved[field] ?? form.dataset[field] ?? ""));
   }
+}
+
+/** What a form has created is changed by its next request, not created again. */
+function afterwardsPatch(form, id) {
+  const [method, path] = split(form.dataset.api);
+  if (method !== "POST") return;
+  form.dataset.id = id;
+  form.dataset.api = `PATCH ${path}/${id}`;
 }
 
 /** Reports a newer state saved by another person, and offers both ways on. The input stays. */

@@ -1077,7 +1077,7 @@ create table status_pages (
   created_at            timestamptz not null,
   updated_at            timestamptz not null,
   subscriptions_enabled boolean not null default true,
-  -- Changes with each change of the page, its components, its logo or its domain.
+  -- Changes with each change of the page, its components, its logos or its domain.
   revision              bigint not null default 0
 );
 create index status_pages_by_org on status_pages (org_id, created_at);
@@ -1096,9 +1096,11 @@ create index status_page_components_by_target on status_page_components (target_
 -- Counts of an organisation against its quotas.
 create index status_page_components_by_org on status_page_components (org_id, page_id, target_id);
 
--- Logo of a status page, re-encoded. Served by its hash.
+-- Logos of a status page, re-encoded. Served by their hash.
 create table status_page_logos (
-  page_id    uuid primary key references status_pages on delete cascade,
+  page_id    uuid not null references status_pages on delete cascade,
+  -- The theme that shows it: light, or dark. Without a logo for dark, that for light is shown in both.
+  theme      text not null,
   org_id     uuid not null references orgs on delete cascade,
   -- SHA-256 of the bytes, base64url.
   hash       text not null,
@@ -1106,7 +1108,8 @@ create table status_page_logos (
   width      integer not null,
   height     integer not null,
   bytes      bytea not null,
-  created_at timestamptz not null
+  created_at timestamptz not null,
+  primary key (page_id, theme)
 );
 create index status_page_logos_by_hash on status_page_logos (hash);
 create index status_page_logos_by_org on status_page_logos (org_id);

@@ -177,7 +177,8 @@ const withSystemTheme = (sheet: string): string =>
 
 function read(name: string, paths: readonly string[]): Asset {
   const whole = Buffer.concat(paths.map((path) => readFileSync(path)));
-  return asset(name, name === "tokens.css" ? Buffer.from(withSystemTheme(whole.toString())) : whole);
+  if (name === "tokens.css") return asset(name, Buffer.from(withSystemTheme(whole.toString())));
+  return asset(name, extname(name) === ".css" ? Buffer.from(compact(whole.toString())) : whole);
 }
 
 /** A sheet without comments, and without spaces that mean nothing. Values with operators keep theirs. */

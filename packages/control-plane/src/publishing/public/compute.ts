@@ -9,6 +9,7 @@ import { type PageWindowRow, windowsOf } from "../../alerting/maintenance/servic
 import {
   inGroups,
   logoPath,
+  logoUrl,
   type PageRow,
   publicComponents,
   type PublicComponentRow,
@@ -36,8 +37,9 @@ export interface ServedStatus {
   orgId: string;
   pageId: string;
   branding: Branding;
-  /** Path of the logo on every host; null for none. */
+  /** Paths of the logos on every host; null for none. The dark theme shows the second one, if there is one. */
   logo: string | null;
+  logoDark: string | null;
   /** Whether visitors can subscribe. */
   subscribe: boolean;
   domain: string | null;
@@ -78,24 +80,22 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
       ] as const;
     }),
   );
-  const logo = page.logo_hash === null ? null : logoPath(page.logo_hash);
-
   return {
     orgId: page.org_id,
     pageId: page.id,
     bytes: pageBytes + rows.length * componentBytes + bytesOf(incidents) + bytesOfPlans(windows, now),
     branding: page.branding,
-    logo,
+    logo: page.logo_hash && logoPath(page.logo_hash),
+    logoDark: page.logo_dark_hash && logoPath(page.logo_dark_hash),
     subscribe: page.subscriptions_enabled,
     domain: page.custom_domain,
     checkedAt: newestResult(rows),
     uptime: (id, count) => past.get(id)!.uptimes[count]!,
-    status: presentStatus(page, {
+    status: presentStatus(system, page, {
       now,
       rows,
       incidents,
       windows,
-      logoUrl: logo && `${system.config.server.public_url}${logo}`,
       history: (id) => ({ uptime_pct: past.get(id)!.uptimes[historyDays]!, history: past.get(id)!.cells }),
     }),
   };
@@ -120,17 +120,17 @@ function bytesOfPlans(windows: readonly PageWindowRow[], now: number): number {
 
 /** The public data of a page. `history` returns the cells and the uptime of a component over all days. */
 function presentStatus(
+  system: System,
   page: PageRow,
   read: {
     now: number;
     rows: readonly PublicComponentRow[];
     incidents: readonly queries.PublicIncidentRow[];
     windows: readonly PageWindowRow[];
-    logoUrl: string | null;
     history: (id: string) => Pick<PublicComponent, "uptime_pct" | "history">;
   },
 ): PublicStatus {
-  const { now, rows, windows, logoUrl, history } = read;
+  const { now, rows, windows, history } = read;
   const texts = textsOf(page.branding.language);
   const windowOf = presentWindows(new Map(rows.map((row) => [row.target_id, row.name])));
   const active = windows.filter((window) => window.starts_at.getTime() <= now && window.ends_at.getTime() > now);
@@ -157,7 +157,12 @@ function presentStatus(
   return {
     overall: { state: overall, label: texts.banner[overall] },
     generated_at: new Date(now).toISOString(),
-    page: { name: page.branding.display_name ?? page.name, about: page.branding.about, logo_url: logoUrl },
+    page: {
+      name: page.branding.display_name ?? page.name,
+      about: page.branding.about,
+      logo_url: logoUrl(system, page.logo_hash),
+      logo_dark_url: logoUrl(system, page.logo_dark_hash),
+    },
     groups: grouped(components),
     active_incidents: openIncidents.map((row) => presentIncident(row, texts)),
     recent_incidents: ended.map((row) => presentIncident(row, texts)),

@@ -138,7 +138,7 @@ function sharedAt(content: object, visit: Visit): object {
 }
 
 /** Layout data of every page: an allow-list of the branding. */
-export const frameOf = ({ status, branding, logo, subscribe }: ServedStatus, visit: Visit | Ctx) => ({
+export const frameOf = ({ status, branding, logo, logoDark, subscribe }: ServedStatus, visit: Visit | Ctx) => ({
   ...linksOf(visit),
   pageName: status.page.name,
   about: status.page.about === null ? null : markdownHtml(status.page.about),
@@ -149,7 +149,9 @@ export const frameOf = ({ status, branding, logo, subscribe }: ServedStatus, vis
     website:
       branding.website_url === null ? null : { url: branding.website_url, host: new URL(branding.website_url).host },
     hidden: branding.hide_from_search,
-    logo,
+    // The theme that the page fixes decides now, else that of the visitor.
+    logo: branding.style === "dark" ? (logoDark ?? logo) : logo,
+    logoDark: branding.style === "auto" && logo !== null ? logoDark : null,
     subscribe,
   },
   words: wordsOf(branding),

@@ -122,7 +122,7 @@ t.test("the JSON of a page has its public fields and no others", async (t) => {
     "upcoming_maintenance",
   ]);
   t.strictSame(body.overall, { state: "partial_outage", label: "Partial System Outage" });
-  t.strictSame(body.page, { name: "Acme", about: "Hello", logo_url: null });
+  t.strictSame(body.page, { name: "Acme", about: "Hello", logo_url: null, logo_dark_url: null });
   t.equal(body.generated_at, iso(noon));
   t.strictSame(
     body.groups.map((group: { name: string | null; components: { name: string; status: string }[] }) => [

@@ -144,6 +144,12 @@ export const PublicStatus = Type.Object(
         name: Type.String({ description: "Heading of the page", examples: ["Acme"] }),
         about: nullable(Type.String({ description: "Markdown", examples: ["How **Acme** is doing."] })),
         logo_url: nullable(Type.String({ description: "Address of the logo; null without one", examples: [null] })),
+        logo_dark_url: nullable(
+          Type.String({
+            description: "Address of the logo for dark mode; null shows the logo there too",
+            examples: [null],
+          }),
+        ),
       },
       { ...exact, description: "Publisher of the page" },
     ),

@@ -21,24 +21,49 @@ const ComponentParam = Type.Object({ id: Type.String(), target_id: Type.String()
 const read = { auth: "tenant", scope: "status_page:read", tag: "Status pages" } as const;
 const write = { auth: "tenant", scope: "status_page:write", role: "owner", tag: "Status pages" } as const;
 
-/** POST and PUT are the same: forms of browsers send POST, files are put. */
-const setLogo = {
-  ...write,
-  path: "/api/v1/status-pages/{id}/logo",
-  summary: "Set the logo of a page",
-  description:
-    "Takes a form with one file, the bytes of the image, or base64 in JSON. The image is encoded again " +
-    "and scaled down.",
-  params: IdParam,
-  body: LogoUpload,
-  upload: { field: "image", limit: 4_194_304 },
-  replies: { 200: StatusPage },
-  errors: ["STATUS_PAGE_NOT_FOUND", "LOGO_FORMAT_UNSUPPORTED", "LOGO_TOO_MANY_PIXELS", "LOGO_UNREADABLE"],
-  async handle({ ctx, params, body }: { ctx: Ctx; params: { id: string }; body: { image: string } }) {
-    await service.setLogo(ctx, params.id, body.image);
-    return ok(await service.getPage(ctx, params.id));
-  },
-} as const;
+const logos = [
+  { name: "logo", theme: "light", what: "the logo of a page" },
+  { name: "logo-dark", theme: "dark", what: "the logo of a page for dark mode" },
+] as const;
+
+/** Set and remove a logo. POST and PUT are the same: forms of browsers send POST, files are put. */
+const logoRoutes = logos.flatMap(({ name, theme, what }) => {
+  const path = `/api/v1/status-pages/{id}/${name}`;
+  const set = {
+    ...write,
+    path,
+    summary: `Set ${what}`,
+    description:
+      "Takes a form with one file, the bytes of the image, or base64 in JSON. The image is encoded again " +
+      "and scaled down.",
+    params: IdParam,
+    body: LogoUpload,
+    upload: { field: "image", limit: 4_194_304 },
+    replies: { 200: StatusPage },
+    errors: ["STATUS_PAGE_NOT_FOUND", "LOGO_FORMAT_UNSUPPORTED", "LOGO_TOO_MANY_PIXELS", "LOGO_UNREADABLE"],
+    async handle({ ctx, params, body }: { ctx: Ctx; params: { id: string }; body: { image: string } }) {
+      await service.setLogo(ctx, params.id, theme, body.image);
+      return ok(await service.getPage(ctx, params.id));
+    },
+  } as const;
+  return [
+    route({ ...set, method: "POST" }),
+    route({ ...set, method: "PUT" }),
+    route({
+      ...write,
+      method: "DELETE",
+      path,
+      summary: `Remove ${what}`,
+      params: IdParam,
+      replies: { 204: null },
+      errors: ["STATUS_PAGE_NOT_FOUND"],
+      handle: async ({ ctx, params }) => {
+        await service.removeLogo(ctx, params.id, theme);
+        return noContent();
+      },
+    }),
+  ];
+});
 
 /** Status pages and components. Every member reads them, owners change them. */
 export const statusPageRoutes: Route[] = [
@@ -119,21 +144,7 @@ export const statusPageRoutes: Route[] = [
       return ok(await service.getPage(ctx, params.id));
     },
   }),
-  route({ ...setLogo, method: "POST" }),
-  route({ ...setLogo, method: "PUT" }),
-  route({
-    ...write,
-    method: "DELETE",
-    path: "/api/v1/status-pages/{id}/logo",
-    summary: "Remove the logo of a page",
-    params: IdParam,
-    replies: { 204: null },
-    errors: ["STATUS_PAGE_NOT_FOUND"],
-    handle: async ({ ctx, params }) => {
-      await service.removeLogo(ctx, params.id);
-      return noContent();
-    },
-  }),
+  ...logoRoutes,
   route({
     ...read,
     method: "GET",

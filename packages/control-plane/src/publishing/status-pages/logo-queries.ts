@@ -1,25 +1,29 @@
 import type { Db } from "../../platform/db/sql.ts";
 import type { LogoImage } from "./logo-image.ts";
 
-/** Stores the logo of a page of the organisation in place of its last one. */
+/** The theme of the page that shows a logo. */
+export type LogoTheme = "light" | "dark";
+
+/** Stores the logo of a page of the organisation for a theme, in place of its last one. */
 export async function storeLogo(
   sql: Db,
   orgId: string,
   pageId: string,
+  theme: LogoTheme,
   { hash, mediaType, width, height, bytes }: LogoImage,
   now: Date,
 ): Promise<void> {
   await sql`
-    insert into status_page_logos (page_id, org_id, hash, media_type, width, height, bytes, created_at)
-    select p.id, p.org_id, ${hash}, ${mediaType}, ${width}, ${height}, ${bytes}, ${now}
+    insert into status_page_logos (page_id, theme, org_id, hash, media_type, width, height, bytes, created_at)
+    select p.id, ${theme}, p.org_id, ${hash}, ${mediaType}, ${width}, ${height}, ${bytes}, ${now}
     from status_pages p where p.org_id = ${orgId} and p.id = ${pageId}
-    on conflict (page_id) do update set hash = excluded.hash, media_type = excluded.media_type,
+    on conflict (page_id, theme) do update set hash = excluded.hash, media_type = excluded.media_type,
       width = excluded.width, height = excluded.height, bytes = excluded.bytes, created_at = excluded.created_at`;
 }
 
-/** Removes the logo of a page. False when it has none. */
-export async function deleteLogo(sql: Db, orgId: string, pageId: string): Promise<boolean> {
-  return (await sql`delete from status_page_logos where org_id = ${orgId} and page_id = ${pageId}`).count > 0;
+/** Removes the logo of a page for a theme. */
+export async function deleteLogo(sql: Db, orgId: string, pageId: string, theme: LogoTheme): Promise<void> {
+  await sql`delete from status_page_logos where org_id = ${orgId} and page_id = ${pageId} and theme = ${theme}`;
 }
 
 export interface LogoFileRow {

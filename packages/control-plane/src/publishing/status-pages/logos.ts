@@ -4,12 +4,14 @@ import { type Ctx, inTransaction, requireOwner, requireScope, type System } from
 import { findPage, lockedPage } from "./find.ts";
 import { logoImage } from "./logo-image.ts";
 import * as queries from "./logo-queries.ts";
+import type { LogoTheme } from "./logo-queries.ts";
+import type { StatusPageRow } from "./queries.ts";
 
 /**
- * Sets the logo of a page from an upload (base64): PNG, JPEG or WebP, encoded again and scaled down. Throws
+ * Sets the logo of a page for a theme from an upload (base64): PNG, JPEG or WebP, encoded again and scaled down. Throws
  * STATUS_PAGE_NOT_FOUND, PAYLOAD_TOO_LARGE, LOGO_FORMAT_UNSUPPORTED, LOGO_TOO_MANY_PIXELS and LOGO_UNREADABLE.
  */
-export async function setLogo(ctx: Ctx, pageId: string, base64: string): Promise<void> {
+export async function setLogo(ctx: Ctx, pageId: string, theme: LogoTheme, base64: string): Promise<void> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   await findPage(ctx, pageId);
@@ -20,24 +22,34 @@ export async function setLogo(ctx: Ctx, pageId: string, base64: string): Promise
   const image = await logoImage(upload, maxSide);
   await inTransaction(ctx, async (own) => {
     const before = await lockedPage(own, pageId);
-    await queries.storeLogo(own.sql, ctx.orgId, pageId, image, new Date(ctx.clock.now()));
-    await record(own, { resourceId: pageId, before: { logo: before.logo_hash }, after: { logo: image.hash } });
+    await queries.storeLogo(own.sql, ctx.orgId, pageId, theme, image, new Date(ctx.clock.now()));
+    await record(own, { resourceId: pageId, ...logoChange(before, theme, image.hash) });
   });
 }
 
-/** Removes the logo of a page; a page without one stays as it is. Throws STATUS_PAGE_NOT_FOUND. */
-export async function removeLogo(ctx: Ctx, pageId: string): Promise<void> {
+/** Removes the logo of a page for a theme; a page without one stays as it is. Throws STATUS_PAGE_NOT_FOUND. */
+export async function removeLogo(ctx: Ctx, pageId: string, theme: LogoTheme): Promise<void> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   await inTransaction(ctx, async (own) => {
     const before = await lockedPage(own, pageId);
-    await queries.deleteLogo(own.sql, ctx.orgId, pageId);
-    await record(own, { resourceId: pageId, before: { logo: before.logo_hash }, after: { logo: null } });
+    await queries.deleteLogo(own.sql, ctx.orgId, pageId, theme);
+    await record(own, { resourceId: pageId, ...logoChange(before, theme, null) });
   });
 }
 
+/** What the audit log has of a changed logo. */
+const logoChange = (page: StatusPageRow, theme: LogoTheme, hash: string | null) =>
+  theme === "light"
+    ? { before: { logo: page.logo_hash }, after: { logo: hash } }
+    : { before: { logo_dark: page.logo_dark_hash }, after: { logo_dark: hash } };
+
 /** Path of a logo on every host of the service. */
 export const logoPath = (hash: string): string => `/status-assets/${hash}`;
+
+/** Public address of a logo; null without one. */
+export const logoUrl = ({ config }: System, hash: string | null): string | null =>
+  hash === null ? null : `${config.server.public_url}${logoPath(hash)}`;
 
 /** The file of a logo, by its hash; null for an unknown hash. */
 export async function logoFile(system: System, hash: string): Promise<queries.LogoFileRow | null> {

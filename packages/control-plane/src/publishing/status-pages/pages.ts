@@ -1,3 +1,4 @@
+import type { Ctx } from "../../platform/context.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { listTags, listTargets } from "../../monitoring/targets/service.ts";
 import { getPage, listComponents, listPages } from "./service.ts";
@@ -24,7 +25,7 @@ export const statusPagesPages = [
     auth: "tenant",
     handle: async ({ ctx }) => ({
       view: "status-pages/form",
-      data: { page: null, owner: ctx.role === "owner", zones },
+      data: { page: null, ...formData(ctx) },
     }),
   }),
   page({
@@ -32,7 +33,7 @@ export const statusPagesPages = [
     auth: "tenant",
     handle: async ({ ctx, params }) => ({
       view: "status-pages/form",
-      data: { page: await getPage(ctx, params["id"]!), owner: ctx.role === "owner", zones },
+      data: { page: await getPage(ctx, params["id"]!), ...formData(ctx) },
     }),
   }),
   page({
@@ -97,3 +98,9 @@ export const statusPagesPages = [
 
 /** Names of time zones to choose from. */
 const zones = ["UTC", ...Intl.supportedValuesOf("timeZone")];
+
+const formData = ({ role, config }: Ctx) => ({
+  owner: role === "owner",
+  zones,
+  logoBytes: config.public_status.max_logo_size_bytes,
+});

@@ -13,8 +13,10 @@ export interface StatusPageRow {
   branding: Branding;
   /** Null without a logo. */
   logo_hash: string | null;
+  /** Logo for the dark theme; null shows the other one there too. */
+  logo_dark_hash: string | null;
   custom_domain: string | null;
-  /** Differs after each change of the page, its components, its logo or its domain. */
+  /** Differs after each change of the page, its components, its logos or its domain. */
   revision: string;
   created_at: Date;
   updated_at: Date;
@@ -26,7 +28,8 @@ export const pagesChannel = "sm_pages";
 const columns = (sql: Db) => sql`
   p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
   p.revision::text as revision,
-  (select l.hash from status_page_logos l where l.page_id = p.id) as logo_hash,
+  (select l.hash from status_page_logos l where l.page_id = p.id and l.theme = 'light') as logo_hash,
+  (select l.hash from status_page_logos l where l.page_id = p.id and l.theme = 'dark') as logo_dark_hash,
   (select d.domain from status_page_domains d where d.page_id = p.id) as custom_domain`;
 
 /** False when the slug is taken, in any organisation. */

@@ -166,6 +166,12 @@ export const StatusPage = Type.Object(
       }),
     ),
     logo_url: nullable(Type.String({ description: "Address of the logo; null without one", examples: [null] })),
+    logo_dark_url: nullable(
+      Type.String({
+        description: "Address of the logo for dark mode; null shows the logo there too",
+        examples: [null],
+      }),
+    ),
     custom_domain: nullable(Type.String({ description: "Host name of the page; null for none", examples: [null] })),
     custom_domain_proof: nullable(CustomDomain),
     created_at: Timestamp,

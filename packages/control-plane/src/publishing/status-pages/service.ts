@@ -16,7 +16,7 @@ import { zoneName } from "../../platform/zoned.ts";
 import { takeQuota } from "../../access/plans/service.ts";
 import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";
-import { logoPath } from "./logos.ts";
+import { logoUrl } from "./logos.ts";
 import * as queries from "./queries.ts";
 import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPagePatch } from "./schema.ts";
 
@@ -30,7 +30,7 @@ export {
 } from "./components.ts";
 export { checkDomain, type PublishedNames, publishedNames, recheckDomains, verifiedDomains } from "./domains.ts";
 export { inGroups } from "./order.ts";
-export { logoFile, logoPath, removeLogo, setLogo } from "./logos.ts";
+export { logoFile, logoPath, logoUrl, removeLogo, setLogo } from "./logos.ts";
 
 interface Paging {
   limit: number;
@@ -100,6 +100,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
     subscriptions_enabled: input.subscriptions_enabled ?? true,
     branding: checkedBranding(input.branding),
     logo_hash: null,
+    logo_dark_hash: null,
     custom_domain: null,
     revision: "0",
     created_at: now,
@@ -266,7 +267,8 @@ async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promis
         subscriptions_enabled: row.subscriptions_enabled,
         branding: branding(row.branding),
         status_url: urlOf(ctx, row, proof?.verified === true, atPath),
-        logo_url: row.logo_hash === null ? null : `${ctx.config.server.public_url}${logoPath(row.logo_hash)}`,
+        logo_url: logoUrl(ctx, row.logo_hash),
+        logo_dark_url: logoUrl(ctx, row.logo_dark_hash),
         custom_domain: row.custom_domain,
         custom_domain_proof: proof,
         created_at: iso(row.created_at),

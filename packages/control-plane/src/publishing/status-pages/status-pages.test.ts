@@ -66,6 +66,7 @@ t.test("a page is created, read, updated and deleted", async (t) => {
     branding: blank,
     status_url: "https://status.example.org/status",
     logo_url: null,
+    logo_dark_url: null,
     custom_domain: null,
     custom_domain_proof: null,
     created_at: at,
@@ -407,9 +408,49 @@ t.test("a logo is encoded again, and served under its hash", async (t) => {
   const empty = new FormData();
   empty.append("file", "text");
   t.equal((await fetch(`${ask.origin}${path}`, { method: "POST", body: empty })).status, 400, "a form without a file");
+
+  // The logo for dark mode is another file beside it.
+  const dark = (await ask("PUT", `${path}-dark`, base64(files.webp))).body.logo_dark_url as string;
+  t.match((await ask("GET", `${pages}/${page.id}`)).body, { logo_url: url, logo_dark_url: dark });
   t.equal((await ask("DELETE", path)).status, 204);
   t.equal((await ask("DELETE", path)).status, 204, "again");
-  t.equal((await ask("GET", `${pages}/${page.id}`)).body.logo_url, null);
+  t.match((await ask("GET", `${pages}/${page.id}`)).body, { logo_url: null, logo_dark_url: dark }, "one is left");
+  t.equal((await ask("DELETE", `${path}-dark`)).status, 204);
+  t.equal((await ask("GET", `${pages}/${page.id}`)).body.logo_dark_url, null);
+});
+
+t.test("the theme decides which logo a visitor sees", async (t) => {
+  const page = await makePage();
+  const { default: sharp } = await import("sharp");
+  const image = async (background: string) => {
+    const bytes = await sharp({ create: { width: 9, height: 9, channels: 3, background } })
+      .png()
+      .toBuffer();
+    return { image: bytes.toString("base64") };
+  };
+  const whole = asking(await serveWhole(t, world), await signedIn(ctx));
+  const set = async (name: string, color: string) =>
+    (await whole("PUT", `${pages}/${page.id}/${name}`, await image(color))).body;
+  const shown = async (style: string) => {
+    await whole("PATCH", `${pages}/${page.id}`, { branding: { style } });
+    const { text } = await whole("GET", `/status/${page.slug}`);
+    return [...text.matchAll(/(?:prefers-color-scheme: (\w+)\)" srcset|class="logo" src)="([^"]+)"/g)].map(
+      ([, theme = "else", path]) => [theme, path],
+    );
+  };
+  const dark = new URL((await set("logo-dark", "black")).logo_dark_url).pathname;
+  t.strictSame(await shown("auto"), [], "a logo for dark mode alone: the heading");
+  t.strictSame(await shown("dark"), [["else", dark]]);
+  const light = new URL((await set("logo", "white")).logo_url).pathname;
+  t.strictSame(await shown("auto"), [
+    ["dark", dark],
+    ["else", light],
+  ]);
+  t.strictSame(await shown("light"), [["else", light]]);
+  t.strictSame(await shown("dark"), [["else", dark]]);
+  t.match((await whole("GET", dark)).headers.get("cache-control"), /immutable/);
+  const { body } = await whole("GET", `/status/${page.slug}/api/public/v1/status`);
+  t.match(body.page, { logo_url: RegExp(`${light}$`), logo_dark_url: RegExp(`${dark}$`) });
 });
 
 t.test("quotas hold under concurrency: at one below the limit exactly one of many wins", async (t) => {
