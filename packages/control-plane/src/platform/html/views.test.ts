@@ -256,7 +256,7 @@ t.test("tokens", async (t) => {
 
 t.test("no sheet but the tokens names a colour, and no view a style", async (t) => {
   const assets = loadAssets();
-  t.match(assets.text("console.css"), /\.app \{.*\.form \{/s, "a folder is one sheet, in the order of its files");
+  t.match(assets.text("console.css"), /\.app\{.*\.form\{/s, "a folder is one sheet, in the order of its files");
   for (const name of ["base.css", "console.css"]) {
     const css = assets.text(name).replaceAll(/\/\*.*?\*\//gs, "");
     t.notMatch(css, /#[0-9a-f]{3,8}\b(?![^{]*\{)|rgb\(|hsl\(/i, name);
