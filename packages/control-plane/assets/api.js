@@ -3,8 +3,9 @@ import { orgFetch } from "./org.js";
 import { sessionEnded } from "./session.js";
 
 /**
- * Calls the JSON API; a file as the body is sent as it is. Answers `{ok, data}` or `{ok: false, error: {message, field}}`, and never throws. When the
- * session has ended it leads to the sign-in page and back, or asks in place where the page has unsaved input.
+ * Calls the JSON API; a file as the body is sent as it is. Answers `{ok, data}` or `{ok: false, error: {message,
+ * field}}`, and never throws. When the session has ended it leads to the sign-in page and back, or asks in place where
+ * the page has unsaved input.
  */
 export async function call(method, path, body, headers = {}) {
   let reply;
