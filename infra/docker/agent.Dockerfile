@@ -24,6 +24,11 @@ RUN node_modules/.bin/tsc -b packages/agent \
   && npm install --global --prefix /out --omit=dev .build/sm-agent-*.tgz
 
 FROM node:24.21.0-bookworm-slim
+# For ping checks. With its file capability the program could not be executed under --cap-drop ALL (EPERM); without it,
+# net.ipv4.ping_group_range lets it send: container runtimes set that to every group.
+RUN apt-get update && apt-get install -y --no-install-recommends iputils-ping \
+  && if [ -n "$(getcap "$(command -v ping)")" ]; then setcap -r "$(command -v ping)"; fi \
+  && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out /usr/local
 RUN mkdir -p /var/lib/sm-agent && chown node:node /var/lib/sm-agent && chmod 0700 /var/lib/sm-agent
 USER node

@@ -26,6 +26,11 @@ RUN node_modules/.bin/tsc -b packages/control-plane packages/agent \
   && node --input-type=module -e "(await import('/src/packages/control-plane/dist/platform/db/embedded-binaries.js')).findBinaries()"
 
 FROM node:24.21.0-bookworm-slim
+# For ping checks. With its file capability the program could not be executed under --cap-drop ALL (EPERM); without it,
+# net.ipv4.ping_group_range lets it send: container runtimes set that to every group.
+RUN apt-get update && apt-get install -y --no-install-recommends iputils-ping \
+  && if [ -n "$(getcap "$(command -v ping)")" ]; then setcap -r "$(command -v ping)"; fi \
+  && rm -rf /var/lib/apt/lists/*
 COPY --from=build /src /opt/statusmesh
 RUN mkdir -p /var/lib/statusmesh && chown node:node /var/lib/statusmesh && chmod 0700 /var/lib/statusmesh
 RUN chmod +x /opt/statusmesh/packages/control-plane/bin/statusmesh.js \

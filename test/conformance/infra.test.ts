@@ -106,6 +106,11 @@ for (const file of ["infra/docker/agent.Dockerfile", "infra/docker/control-plane
       `npm install --global ${manifest.packageManager}`,
       "pnpm is that of the repository",
     );
+    t.match(
+      final.map(({ rest }) => rest).join("\n"),
+      /install .*iputils-ping[^]*setcap -r/,
+      "ping is there, without a file capability",
+    );
     const user = at(final, ({ word }) => word === "USER");
     t.equal(final[user]?.rest, "node", "it does not run as root");
     t.ok(user < at(final, ({ word }) => word === "ENTRYPOINT"));
@@ -164,6 +169,8 @@ t.test("compose.yaml", async (t) => {
   }
   const { agent, "control-plane": controlPlane } = compose.services;
   t.ok(agent?.read_only === true && controlPlane?.read_only === true);
+  for (const service of [agent, controlPlane])
+    t.match(service, { sysctls: { "net.ipv4.ping_group_range": "0 2147483647" } }, "for ping checks");
   t.strictSame(
     Object.keys(agent!.environment).filter((name) => !agentVariables.has(name)),
     [],
@@ -197,7 +204,9 @@ t.test("systemd units are shut tight, and name what there is", async (t) => {
       name === "sm-agent" ? "DynamicUser=yes" : "User=statusmesh",
       "NoNewPrivileges=yes",
       "ProtectSystem=strict",
-      "CapabilityBoundingSet=",
+      "CapabilityBoundingSet=CAP_NET_RAW",
+      "AmbientCapabilities=",
+      "SystemCallFilter=capset setuid",
       "SystemCallFilter=@system-service",
       "Restart=always",
     ])
@@ -273,7 +282,10 @@ t.test("the chart of the agent", async (t) => {
     readOnlyRootFilesystem: true,
     capabilities: { drop: ["ALL"] },
   });
-  t.match(pod, { automountServiceAccountToken: false, securityContext: { runAsNonRoot: true } });
+  t.match(pod, {
+    automountServiceAccountToken: false,
+    securityContext: { runAsNonRoot: true, sysctls: [{ name: "net.ipv4.ping_group_range", value: "0 2147483647" }] },
+  });
   t.match(container.livenessProbe, { httpGet: { path: "/healthz" } });
 });
 

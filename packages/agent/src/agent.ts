@@ -4,7 +4,6 @@ import {
   type OnDemandRun,
   type PullReply,
 } from "@statusmesh/shared/agent-protocol";
-import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { Measurement } from "@statusmesh/shared/result";
 import { dial } from "@statusmesh/shared/net/dial";
@@ -16,6 +15,7 @@ import { Repetition } from "./protocol/repetition.ts";
 import { Reporter } from "./protocol/report.ts";
 import { type RdapCache, rdapCache } from "./rdap/cache.ts";
 import { RdapLookups } from "./rdap/lookups.ts";
+import { OwnAbilities } from "./run/abilities.ts";
 import { MemoryLimit } from "./run/memory.ts";
 import { NetworkGuard, type Place, placeOf } from "./run/network.ts";
 import { type Outcome, type Run, Runner } from "./run/run.ts";
@@ -84,6 +84,7 @@ class RunningAgent implements Agent {
   readonly #cache: RdapCache;
   readonly #memory: MemoryLimit | null;
   readonly #network: NetworkGuard;
+  readonly #abilities: OwnAbilities;
   readonly #rdap: RdapLookups;
   readonly #runner: Runner;
   readonly #reporter: Reporter;
@@ -112,6 +113,7 @@ class RunningAgent implements Agent {
     this.#rdap = openRdap(settings, this.#cache, userAgent);
     this.#memory = openMemoryLimit(settings);
     this.#network = openNetwork(settings, () => this.#puller.askAgain());
+    this.#abilities = new OwnAbilities({ clock, log, changed: () => this.#puller.askAgain() });
     this.#runner = new Runner({
       clock,
       log,
@@ -137,7 +139,7 @@ class RunningAgent implements Agent {
     settings.metrics?.watch(() => this.#metrics());
     this.#endStatus = settings.stateDir === null ? null : keepStatus(settings.stateDir, () => this.#status(), log);
     this.#ticker = setInterval(() => this.#logStats(), settings.statsMs);
-    this.#pulling = this.#puller.run();
+    this.#pulling = this.#abilities.ready.then(() => this.#puller.run());
   }
 
   async stop(): Promise<void> {
@@ -146,6 +148,7 @@ class RunningAgent implements Agent {
     this.#schedule.stop();
     this.#puller.stop();
     this.#network.stop();
+    this.#abilities.stop();
     await this.#pulling;
     // No run starts here any more, so other agents take the next slots while running checks finish.
     const leaving = this.#puller.leave();
@@ -169,7 +172,7 @@ class RunningAgent implements Agent {
       clock,
       log,
       version,
-      kinds: () => allAbilities,
+      kinds: () => this.#abilities.kinds,
       capacity: () => this.#capacity(),
       apply: (reply) => this.#apply(reply),
       refused: () => this.#schedule.clear(),

@@ -5,11 +5,13 @@ import { isIP } from "node:net";
 import { dirname, resolve } from "node:path";
 import { Compile } from "typebox/compile";
 import { protocolVersion, WhoAmIReply } from "@statusmesh/shared/agent-protocol";
+import { kindOf } from "@statusmesh/shared/checks";
 import { dial } from "@statusmesh/shared/net/dial";
 import { secure } from "@statusmesh/shared/net/tls";
 import { within, dayMs } from "@statusmesh/shared/time";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { ApiError, connectApi } from "../protocol/api.ts";
+import { pingCause } from "../probes/ping.ts";
 import { exits } from "../shell/exit.ts";
 import { type Place, placeOf } from "../run/network.ts";
 import { findToken, tokenInTheClear } from "../shell/options.ts";
@@ -58,7 +60,16 @@ export async function* preflight(options: PreflightOptions): AsyncGenerator<Pref
   if (maySend) yield* connectionResults(options, found);
   else yield bad("url", inTheClear, exits.usage);
   for (const canary of options.canaries) yield await canaryResult(canary, options.timeoutMs);
+  yield await pingResult();
   yield* spoolResults(options);
+}
+
+/** Without echo requests all other kinds of checks run. */
+async function pingResult(): Promise<PreflightResult> {
+  const cause = await pingCause();
+  return cause === null
+    ? ok("ping", "this machine can send echo requests")
+    : warn("ping", `ping checks are not run here: ${kindOf({ type: "ping" }).causes![cause]}.`);
 }
 
 /** Connects to the control plane and tries the token. */

@@ -32,6 +32,15 @@ const tls = (host: string, port: number): SpecOf<"tls_cert"> => ({
   timeout: 2000,
 });
 
+const pingCheck = (host: string): SpecOf<"ping"> => ({
+  type: "ping",
+  host,
+  packets: 1,
+  max_loss_pct: 0,
+  timeout: 2000,
+  degraded_above_ms: null,
+});
+
 const socketCheck = (url: string): SpecOf<"websocket"> => ({
   type: "websocket",
   url,
@@ -72,6 +81,7 @@ const kinds: { readonly [T in ProbedType]: Dials<SpecOf<T>> | { never: string } 
     address: (address, port) => socketCheck(`wss://${inUrl(address)}:${port}/`),
     name: (name, port) => socketCheck(`ws://${name}:${port}/`),
   },
+  ping: { address: (host) => pingCheck(host), name: (host) => pingCheck(host) },
   tls_cert: { address: tls, name: tls },
   dns: {
     address: (address, port) => ({

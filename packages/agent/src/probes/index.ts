@@ -3,6 +3,7 @@ import { dns } from "./dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";
 import { grpc } from "./grpc.ts";
 import { http } from "./http.ts";
+import { ping } from "./ping.ts";
 import type { Probe } from "./probe.ts";
 import { tcp } from "./tcp.ts";
 import { tlsCert } from "./tls-cert.ts";
@@ -12,6 +13,7 @@ import { websocket } from "./websocket.ts";
 const probes: { readonly [T in ProbedType]: Probe<SpecOf<T>> } = {
   http,
   tcp,
+  ping,
   dns,
   grpc,
   websocket,

@@ -1,9 +1,11 @@
 import { createSocket } from "node:dgram";
+import { chmodSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo, type Socket } from "node:net";
+import { join } from "node:path";
 import { createServer as createTlsServer } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
-import { probedTypes, type ProbedType } from "@statusmesh/shared/checks";
+import { probedTypes, type ProbedType, type SpecOf } from "@statusmesh/shared/checks";
 import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
 /*
@@ -103,6 +105,23 @@ const kinds: { readonly [T in ProbedType]: Kind | { none: string } } = {
     answer: (t, port) => listen(t, createServer(answering("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")), port),
     error: "the handshake was answered with status 500 instead of 101",
   }),
+  ping: {
+    async silent(t) {
+      await fakePing(t, null);
+      return { same: [pingCheck("127.0.0.1"), pingCheck("127.1")], other: pingCheck("127.0.0.2") };
+    },
+    async unreachable(t) {
+      const answer = await fakePing(t, "1 packets transmitted, 0 received, 100% packet loss, time 0ms\n");
+      const words =
+        "64 bytes from 127.0.0.1: icmp_seq=1 ttl=64 time=0.05 ms\n\n" +
+        "1 packets transmitted, 1 received, 0% packet loss\n";
+      return {
+        check: pingCheck("127.0.0.1"),
+        error: /^no answer to 1 packet$/,
+        repair: async () => (answer(words), null),
+      };
+    },
+  },
   tls_cert: toPort({
     check: (host, port) => ({
       type: "tls_cert",
@@ -145,6 +164,28 @@ const kinds: { readonly [T in ProbedType]: Kind | { none: string } } = {
   }),
   domain_expiry: { none: "it talks to registries, and keeps its own peace with them" },
 };
+
+const pingCheck = (host: string): SpecOf<"ping"> => ({
+  type: "ping",
+  host,
+  packets: 1,
+  max_loss_pct: 0,
+  timeout,
+  degraded_above_ms: null,
+});
+
+/** A `ping` that prints a text (null: that never ends), first in the path. Returns a function that changes the text. */
+async function fakePing(t: Test, text: string | null): Promise<(text: string) => void> {
+  const folder = t.testdir({
+    ping: `#!/bin/sh\n${text === null ? "exec sleep 60" : `cat "$0.txt"`}\n`,
+    "ping.txt": text ?? "",
+  });
+  chmodSync(join(folder, "ping"), 0o755);
+  const { PATH: path } = process.env;
+  process.env["PATH"] = `${folder}:${path}`;
+  t.teardown(() => (process.env["PATH"] = path));
+  return (other) => writeFileSync(join(folder, "ping.txt"), other);
+}
 
 async function closedPort(t: Test): Promise<number> {
   const { port, server } = await tcpServer(t, () => undefined);

@@ -7,6 +7,7 @@ import { domainExpiry } from "./domain-expiry.ts";
 import { grpc } from "./grpc.ts";
 import { heartbeat } from "./heartbeat.ts";
 import { http } from "./http.ts";
+import { ping } from "./ping.ts";
 import { tcp } from "./tcp.ts";
 import { tlsCert } from "./tls-cert.ts";
 import { websocket } from "./websocket.ts";
@@ -15,6 +16,7 @@ import { websocket } from "./websocket.ts";
 export const checkKinds = {
   http,
   tcp,
+  ping,
   dns,
   grpc,
   websocket,

@@ -10,8 +10,8 @@ import type { ShellForm } from "./shell.ts";
 export interface KindDetails<D = Record<string, unknown>> {
   /** Strict and bounded: a few hundred bytes per result. */
   readonly schema: TSchema;
-  /** The expiry in the details, Unix ms: the sort key of lists. */
-  expiresAt(details: D): number;
+  /** The expiry in the details, Unix ms: the sort key of lists. None for details that only their result has. */
+  expiresAt?(details: D): number;
   /**
    * One sentence as of `now` (Unix ms), without a full stop: `Expires in 74 days, on 4 February 2027, issued by R11`.
    */

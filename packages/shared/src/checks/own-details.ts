@@ -10,5 +10,5 @@ export function areDetailsOf(type: CheckType, details: ResultDetails): boolean {
   if (own === null) return false;
   const validator = compiled.get(type) ?? Compile(own.schema);
   compiled.set(type, validator);
-  return validator.Check(details) && Number.isFinite(own.expiresAt(details));
+  return validator.Check(details) && (own.expiresAt === undefined || Number.isFinite(own.expiresAt(details)));
 }

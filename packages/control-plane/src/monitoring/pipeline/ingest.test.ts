@@ -426,7 +426,10 @@ t.test("details are stored for kinds that have them, and the newest stay with th
   await send(eu, [agentResult(sooner, clock.now(), { details: details(3) })]);
   const sorted = await listMonitors(ctx, { q: "shop.example.org", sort: "days_left", limit: 10, offset: 0 });
   t.strictSame(
-    sorted.items.map((row) => [row.target.id, row.details?.days_remaining ?? null]),
+    sorted.items.map(({ target, details: own }) => [
+      target.id,
+      own !== null && "days_remaining" in own ? own.days_remaining : null,
+    ]),
     [
       [sooner, 3],
       [id, 74],

@@ -22,6 +22,7 @@ export interface StoredDetails {
 export async function keepDetails(sql: Db, stored: readonly StoredDetails[]): Promise<void> {
   const newest = new Map<string, StoredDetails>();
   for (const one of stored) {
+    if (detailsOf(one.kind)?.expiresAt === undefined) continue;
     const { target_id, scheduled_at } = one.result;
     if (scheduled_at >= (newest.get(target_id)?.result.scheduled_at ?? 0)) newest.set(target_id, one);
   }
@@ -31,7 +32,7 @@ export async function keepDetails(sql: Db, stored: readonly StoredDetails[]): Pr
     target_id: result.target_id,
     details,
     slot: new Date(result.scheduled_at),
-    expires_at: new Date(detailsOf(kind)!.expiresAt(details)),
+    expires_at: new Date(detailsOf(kind)!.expiresAt!(details)),
   }));
   await updateDetails(sql, rows);
 }

@@ -48,6 +48,7 @@ const kinds: {
     pointer: "/url",
     names: true,
   },
+  ping: { good: { host: "gw.example.org" }, to: (host) => ({ host }), pointer: "/host", names: true },
   tls_cert: {
     good: { host: "example.org" },
     to: (host) => ({ host, server_name: "www.example.org" }),

@@ -1,4 +1,4 @@
-import { checkKinds, checkTypes, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { checkKinds, checkTypes, detailsOf, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { silentRegions } from "../agents/service.ts";
 import { listChannels } from "../../alerting/channels/service.ts";
@@ -27,6 +27,7 @@ import {
 import { heartbeatPanel } from "./heartbeat-panel.ts";
 import { planOf } from "../../access/plans/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
+import type { CheckResult } from "../results/schema.ts";
 import { findingOf } from "./finding.ts";
 import { copyOf, kindForms, startPolicy, targetFields } from "./form.ts";
 import { monitorsPage } from "./list-page.ts";
@@ -110,6 +111,8 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       })),
       up,
       results,
+      detailsOf: ({ details, timestamp }: CheckResult): string =>
+        details === null ? "" : (detailsOf(row.target.check.type)?.inWords(details, Date.parse(timestamp)) ?? ""),
       incidents: incidents.items.slice(0, 10),
       window: window === null ? null : { ...window, active: window.starts_at.getTime() <= now },
       incidentsTotal: incidents.total,

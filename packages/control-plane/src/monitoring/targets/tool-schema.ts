@@ -160,6 +160,8 @@ export const Config = Type.Object(
     verify_tls: flag(),
     host: text("host"),
     port: whole("Port"),
+    packets: whole("Echo requests"),
+    max_loss_pct: whole("More loss is degraded, percent"),
     tls: text("encryption"),
     expect: text("expected answer"),
     server_name: text("name in the TLS handshake"),

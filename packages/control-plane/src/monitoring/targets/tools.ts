@@ -96,6 +96,8 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
     verify_tls: flag("verify_tls"),
     host: text("host"),
     port: number("port"),
+    packets: number("packets"),
+    max_loss_pct: number("max_loss_pct"),
     tls: text("tls"),
     expect: text("expect"),
     server_name: text("server_name"),

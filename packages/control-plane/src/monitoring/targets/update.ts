@@ -158,7 +158,7 @@ function mergeCheck(
 
 /** True when the check is about another certificate or domain than before. */
 function isElsewhere({ before, after }: { before: CheckSpec; after: CheckSpec }): boolean {
-  if (detailsOf(after.type) === null) return false;
+  if (detailsOf(after.type)?.expiresAt === undefined) return false;
   const kind = kindOf(after);
   const about = (spec: CheckSpec) => JSON.stringify([kind.destination(spec), kind.subject?.(spec)]);
   return about(before) !== about(after);
