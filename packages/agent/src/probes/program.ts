@@ -25,18 +25,13 @@ export interface Ended {
 /** Bytes that a program may write before it is killed: what is not kept costs CPU all the same. */
 const maxWritten = 16 * 1024 * 1024;
 
-/** A program that was killed because it wrote more than {@link maxWritten}. */
-export class Flood extends Error {
-  override readonly name = "Flood";
-}
-
 /**
  * Runs a program in a process group of its own, with empty input and no other descriptors. Resolves when it exits, with
  * what it wrote until then: a process that it leaves behind may hold its pipes for hours. What is left of its group is
  * killed then, or when the signal aborts.
  *
  * Rejects with the error of a program that cannot be started (ENOENT, EACCES, EPERM), the reason of the signal, or
- * {@link Flood}.
+ * an error about a program that writes too much.
  */
 export function runProgram(program: Program, signal: CancelSignal): Promise<Ended> {
   const { argv, env, cwd, uid, gid, maxOutput, onOutput } = program;
@@ -63,7 +58,7 @@ export function runProgram(program: Program, signal: CancelSignal): Promise<Ende
     const read = (name: keyof typeof outputs) => (chunk: Buffer) => {
       written += chunk.length;
       if (written > maxWritten)
-        return end(() => reject(new Flood(`it wrote more than ${maxWritten / 1024 / 1024} MiB`)));
+        return end(() => reject(new Error(`it wrote more than ${maxWritten / 1024 / 1024} MiB`)));
       const room = maxOutput - outputs[name].length;
       if (room <= 0) return;
       outputs[name] = Buffer.concat([outputs[name], chunk.subarray(0, room)]);

@@ -70,7 +70,7 @@ export type PingDetails = Static<typeof PingDetails>;
 /** Host names never begin with `-`; an argument that does is an option of the ping program. */
 function hostRule(host: string): void {
   hostOrThrow(host, "/host");
-  if (/^-/.test(host.trim()) || canonicalHost(host).startsWith("-"))
+  if (host.trim().startsWith("-") || canonicalHost(host).startsWith("-"))
     throw new AppError("INVALID_TCP_HOST", `"${host}" begins with a hyphen, which no host does.`, { field: "/host" });
 }
 

@@ -235,7 +235,7 @@ export const TargetRegions = Type.Object(
 export type TargetRegions = Static<typeof TargetRegions>;
 
 /** Regions of a target whose agents cannot run its check: nothing is known from there. */
-export const RegionsUnable = Type.Array(
+const RegionsUnable = Type.Array(
   Type.Object(
     {
       region: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
