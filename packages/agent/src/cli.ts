@@ -20,6 +20,11 @@ const commands: readonly {
   { name: "status", summary: "show agent status", load: () => import("./commands/status.ts") },
   { name: "spool", summary: "show the results waiting in a spool folder", load: () => import("./commands/spool.ts") },
   {
+    name: "wrap",
+    summary: "run a command and report it to a heartbeat monitor",
+    load: () => import("./commands/wrap.ts"),
+  },
+  {
     name: "completion",
     summary: "print completions for bash, zsh or fish",
     load: () => import("./commands/completion.ts"),

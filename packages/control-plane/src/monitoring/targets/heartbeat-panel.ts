@@ -35,6 +35,11 @@ function commandsOf({ ping_url: url }: Heartbeat, name: string) {
         `printf %s "$out" | tail -c 10000 | ${send} --data-binary @- "${url}/$code?rid=$rid"`,
     },
     {
+      id: "wrap",
+      title: "sm-agent, with duration and output",
+      text: `SM_PING_URL=${url} sm-agent wrap -- /path/to/job`,
+    },
+    {
       id: "systemd",
       title: "systemd",
       text:
