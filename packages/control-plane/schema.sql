@@ -727,6 +727,7 @@ create table deleted_targets (
   changed_xid xid8 not null default pg_current_xact_id(),
   regions text[] not null,
   uncounted boolean not null default false,
+  emptied boolean not null default false,
   PRIMARY KEY (target_id)
 );
 CREATE INDEX deleted_targets_by_change ON deleted_targets USING btree (changed_xid);
@@ -895,6 +896,7 @@ create table pack_progress (
   packed_to date not null,
   packed_at timestamp with time zone not null,
   mismatches integer not null default 0,
+  failure text,
   PRIMARY KEY (only_row),
   CHECK (only_row)
 );

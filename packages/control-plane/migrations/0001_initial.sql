@@ -406,7 +406,7 @@ create table target_regions (
 );
 create index target_regions_by_region on target_regions (region_id, target_id);
 
--- Deleted targets, kept for a day: agents are told to drop them.
+-- Deleted targets, kept for a day and until they are emptied: agents are told to drop them.
 create table deleted_targets (
   target_id   uuid primary key,
   org_id      uuid not null,
@@ -415,7 +415,9 @@ create table deleted_targets (
   -- The regions whose agents may run the target.
   regions     text[] not null,
   -- True once the runs of the target are subtracted from the counts of its organisation.
-  uncounted   boolean not null default false
+  uncounted   boolean not null default false,
+  -- True once nothing is stored of the target any more.
+  emptied     boolean not null default false
 );
 create index deleted_targets_by_change on deleted_targets (changed_xid);
 create index deleted_targets_counted on deleted_targets (org_id) where not uncounted;
@@ -529,7 +531,9 @@ create table pack_progress (
   -- When packed_to was written; the partition of the day is dropped a while later.
   packed_at timestamptz not null,
   -- Times in a row that the day packed_to was packed and did not match its results; packed_at is when, then.
-  mismatches integer not null default 0
+  mismatches integer not null default 0,
+  -- Why the last run broke off, for example for want of disk space; null when it did not.
+  failure    text
 );
 
 -- Hours to sum up again: a result that arrives after the end of its hour marks it.

@@ -68,8 +68,7 @@ export async function selectIssued(sql: Db, region: string, slots: readonly Slot
 
 export const issuedKey = ({ targetId, slotMs }: Slot): string => `${targetId}/${slotMs}`;
 
-/** Deletes slots older than the retention of results, and those of deleted targets. */
+/** Deletes slots older than the retention of results. */
 export async function dropOldSlots(sql: Db, before: Date): Promise<void> {
   await sql`delete from issued_slots where scheduled_at < ${before}`;
-  await sql`delete from issued_slots i using deleted_targets d where i.target_id = d.target_id`;
 }

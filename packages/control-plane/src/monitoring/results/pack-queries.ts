@@ -13,6 +13,8 @@ export interface PackProgress {
   packed_at: Date;
   /** Times in a row that the results of the day before which all are packed did not match. */
   mismatches: number;
+  /** Why the last run broke off. */
+  failure: string | null;
 }
 
 /** Begins with nothing packed before `firstDay`, unless it has begun. */
@@ -24,7 +26,8 @@ export async function startPacking(sql: Db, firstDay: Day, now: Date): Promise<v
 
 export async function selectProgress(sql: Db): Promise<PackProgress | null> {
   const [row] = await sql<PackProgress[]>`
-    select first_day::text, sealed_to::text, packed_to::text, packed_at, mismatches
+    select first_day::text, sealed_to::text, packed_to::text, packed_at, mismatches,
+      failure
     from pack_progress`;
   return row ?? null;
 }
@@ -64,6 +67,11 @@ export async function finishDay(sql: Db, day: Day, now: Date): Promise<void> {
 /** Counts a mismatch of the day that is packed next. */
 export async function countMismatch(sql: Db, now: Date): Promise<void> {
   await sql`update pack_progress set mismatches = mismatches + 1, packed_at = ${now}`;
+}
+
+/** Records why a run broke off; null: it did not. */
+export async function writeFailure(sql: Db, failure: string | null): Promise<void> {
+  await sql`update pack_progress set failure = ${failure} where failure is distinct from ${failure}`;
 }
 
 /** A target whose results are packed. */

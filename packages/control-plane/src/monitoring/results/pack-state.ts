@@ -15,6 +15,8 @@ export interface PackState {
   finishedAt: number | null;
   /** Times in a row that the oldest was packed and did not match its results. */
   mismatches: number;
+  /** Why the last run broke off, for example for want of disk space; null when it did not. */
+  failure: string | null;
   /** Late results of packed days that are not merged yet, at most 100,000. */
   late: number;
 }
@@ -25,10 +27,12 @@ const nothing = { waiting: 0, oldest: null, dueSince: null, mismatches: 0 };
 export async function packState({ sql, clock }: Pick<System, "sql" | "clock">): Promise<PackState> {
   const progress = await selectProgress(sql);
   const late = await countLate(sql, mostLate);
-  if (progress === null) return { ...nothing, finishedAt: null, late };
+  if (progress === null) return { ...nothing, finishedAt: null, failure: null, late };
+  const { failure } = progress;
   const dueSince = Date.parse(progress.packed_to) + dayMs + packAfterMs;
   const waiting = Math.max(0, Math.floor((clock.now() - dueSince) / dayMs) + 1);
   const finishedAt = progress.packed_at.getTime();
-  if (waiting === 0) return { ...nothing, finishedAt, late };
-  return { waiting, oldest: progress.packed_to, dueSince, finishedAt, mismatches: progress.mismatches, late };
+  if (waiting === 0) return { ...nothing, finishedAt, failure, late };
+  const { packed_to: oldest, mismatches } = progress;
+  return { waiting, oldest, dueSince, finishedAt, mismatches, failure, late };
 }

@@ -8,10 +8,13 @@ import { openIngest } from "../pipeline/ingest.ts";
 import { addResults, admit, agentResult, newTarget, setStatus } from "../../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
 import { text } from "node:stream/consumers";
+import { deleteTarget, sweepTombstones } from "../targets/service.ts";
+import { issueSlots } from "./issued-slot-queries.ts";
 import { dayPreparer, keepPartitions } from "./keep-partitions.ts";
 import { pack } from "./pack.ts";
 import { areHoursLeft } from "./pack-hours-queries.ts";
 import { packRows, sealDay, selectProgress } from "./pack-queries.ts";
+import { dropOldRollups } from "./retention.ts";
 import { rollUp } from "./rollup.ts";
 import { runColumns, runs } from "./runs-queries.ts";
 import {
@@ -27,11 +30,19 @@ import {
   uptime,
 } from "./service.ts";
 
-const { sql, clock, log, system } = await openWorld(t);
+const { sql, pool, clock, log, system } = await openWorld(t);
 const ctx = await newOrg(system);
 const first = Date.UTC(2026, 10, 17);
 await ensurePartitions(sql, new Date(first), new Date(noon + 7 * day));
 
+const tables = [
+  "results",
+  "results_packed",
+  "results_late",
+  "results_hourly",
+  "results_daily",
+  "latency_hourly",
+].concat("changes_hourly", "hours_packed", "changes_packed", "rollup_dirty", "issued_slots");
 const clear = () => sql`
   truncate pack_progress, results, results_packed, results_late, rollup_progress, rollup_dirty, results_hourly,
     results_daily, latency_hourly, changes_hourly, hours_packed, changes_packed`;
@@ -297,6 +308,78 @@ t.test("a day whose results do not match is reported, packed again ever later, a
   await pack(system);
   t.strictSame(await runs(), [2]);
   t.match(await packState(system), { mismatches: 0, waiting: 0, oldest: null, late: 0 });
+});
+
+t.test("a sort without room for its files loses nothing, is said, and is done again", async (t) => {
+  await clear();
+  clock.at = first + hour;
+  const id = await newTarget(ctx);
+  await keepPartitions(system);
+  await sql`
+    insert into results (target_id, scheduled_at, "timestamp", region, status, skip, error, total_ms)
+    select ${id}, at, at, 'eu', 'up', false, repeat('x', 200), 12
+    from generate_series(${new Date(first)}::timestamptz, ${new Date(first + day - 1)}, '1 minute') at`;
+  const before = await all(id);
+  clock.at = first + day + 4 * hour;
+  await sql`insert into rollup_progress (next_hour) values (${new Date(first + day)})`;
+  // Limits of PostgreSQL stand for the disk: sorts go to files, and files may have 64 kB.
+  const little = pool(1);
+  await little`set work_mem = '64kB'`;
+  await little`set temp_file_limit = '64kB'`;
+  await t.rejects(pack({ ...system, sql: little }), { code: "53400" });
+  t.match(log.lines.at(-1), { level: "error", message: "results were not packed; the next run goes on" });
+  t.match(await packState(system), { waiting: 1, oldest: "2026-11-17", failure: /temporary file size exceeds/ });
+  t.strictSame(await all(id), before);
+  await pack(system);
+  t.match(await packState(system), { waiting: 0, failure: null });
+  t.strictSame(await all(id), before);
+  t.strictSame([...(await sql`select runs from results_packed`)], [{ runs: 1440 }]);
+});
+
+t.test("what is stored of a deleted target goes, also when the service was away for days", async (t) => {
+  await clear();
+  clock.at = first + hour;
+  const [id, kept] = [await newTarget(ctx), await newTarget(ctx)];
+  await keepPartitions(system);
+  const minutes = Array.from({ length: 4 }, (_, n) => ({ at: first + n * minute }));
+  for (const one of [id, kept]) await addResults(system, one, minutes);
+  await sql`insert into rollup_progress (next_hour) values (${new Date(first)})`;
+  clock.at = first + day + 4 * hour;
+  await rollUp(system);
+  await pack(system);
+  for (const one of [id, kept]) {
+    await addResults(system, one, [{ at: clock.at - hour }]);
+    await sql`
+      insert into results_late (target_id, scheduled_at, region, "timestamp", status, skip)
+      values (${one}, ${new Date(first + 5 * minute)}, 'eu', ${new Date(first + 5 * minute)}, 'up', false)`;
+    await issueSlots(sql, "eu", [{ targetId: one, slotMs: clock.at }]);
+  }
+  const left = async (target: string) => {
+    const rows = await sql<{ tables: string[] }[]>`
+      select array(${tables
+        .map((name) => sql`select ${name} from ${sql(name)} where target_id = ${target}`)
+        .reduce((all, one) => sql`${all} union ${one}`)}) as tables`;
+    return rows[0]!.tables.toSorted();
+  };
+  const stored = await left(kept);
+  t.strictSame(await left(id), stored);
+  t.ok(stored.includes("results") && stored.includes("results_packed") && stored.includes("hours_packed"));
+  await deleteTarget(ctx, id);
+  // Nothing ran for two days: the tombstone is older than a day, and still there.
+  clock.at += 2 * day;
+  await sweepTombstones(system);
+  await dropOldRollups(system);
+  t.ok(
+    (await left(id)).every((name) => name.startsWith("results") && !name.endsWith("ly")),
+    "not subtracted yet",
+  );
+  await rollUp(system);
+  await dropOldRollups(system);
+  t.strictSame(await left(id), []);
+  const rest = await left(kept);
+  t.ok(stored.every((name) => rest.includes(name)));
+  await sweepTombstones(system);
+  t.equal((await sql`select from deleted_targets where target_id = ${id}`).length, 0);
 });
 
 /** The answers of all reads of results for ranges with their ends on either side of midnight. */

@@ -39,10 +39,13 @@ export async function pack(
     while (!signal?.aborted && (await packNextDay(system, sizes, signal)));
     await packAllLate(system, signal);
     await packAllHours(system, sizes, signal);
+    await queries.writeFailure(system.sql, null);
   } catch (error) {
     // A sort that finds no room for its files leaves room again when it fails, so nothing else reports it.
-    if (failureOf(error) === "full" || failureOf(error) === "busy")
+    if (failureOf(error) === "full" || failureOf(error) === "busy") {
       system.log.error({ reason: messageOf(error) }, "results were not packed; the next run goes on");
+      await queries.writeFailure(system.sql, messageOf(error)).catch(() => {});
+    }
     throw error;
   }
 }

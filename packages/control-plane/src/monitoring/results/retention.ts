@@ -1,17 +1,22 @@
 import { dayMs } from "@statusmesh/shared/time";
-import type { System } from "../../platform/context.ts";
+import { inTransaction, type System } from "../../platform/context.ts";
+import { allowTime } from "../../platform/db/connect.ts";
 import { dropOldOrgCounts, dropOldSlots, resultDays } from "./engine.ts";
-import { dropLateBefore } from "./pack-queries.ts";
+import { dropLateBefore, lockPacking } from "./pack-queries.ts";
 import * as queries from "./rollup-queries.ts";
 
 /** Retention of hourly counts and latency; daily counts stay, a row per target and day. */
 const keepMonths = 13;
 
+/** Deleted targets whose data are deleted in one transaction: of 20 with a check per minute, 60,000 rows. */
+const emptiedAtOnce = 20;
+const statementMs = 600_000;
+
 /**
  * Drops hours older than 13 months, state changes older than the results, issued slots older than 90 days, and what is
- * stored of targets deleted within the last day. Run it about hourly.
+ * stored of deleted targets. Run it about hourly. `signal` ends it between two steps.
  */
-export async function dropOldRollups(system: System): Promise<void> {
+export async function dropOldRollups(system: System, signal?: AbortSignal): Promise<void> {
   const { sql, clock } = system;
   const cutoff = new Date(clock.now());
   cutoff.setUTCMonth(cutoff.getUTCMonth() - keepMonths);
@@ -25,9 +30,23 @@ export async function dropOldRollups(system: System): Promise<void> {
   const results = dayOf(clock.now() - (resultDays + 1) * dayMs);
   await queries.deleteDaysBefore(sql, "results_packed", results);
   await dropLateBefore(sql, results);
-  await queries.deleteCountsOfDeleted(sql);
+  await emptyDeleted(system, signal);
   await dropOldOrgCounts(sql, clock.now());
   await dropOldSlots(sql, new Date(clock.now() - resultDays * dayMs));
+}
+
+async function emptyDeleted(system: System, signal?: AbortSignal): Promise<void> {
+  for (let after: string | null = null; !signal?.aborted;) {
+    const ids: string[] = await queries.selectToEmpty(system.sql, after, emptiedAtOnce);
+    if (ids.length === 0) return;
+    await inTransaction(system, async ({ sql }) => {
+      await allowTime(sql, statementMs);
+      await lockPacking(sql);
+      await queries.lockProgress(sql);
+      await queries.emptyDeleted(sql, ids);
+    });
+    after = ids.at(-1)!;
+  }
 }
 
 /** The UTC day of a time, Unix ms; `2026-11-20`. */

@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { runs } from "./runs-queries.ts";
 import { changeColumns, changesOfRuns, latencyColumns, latencyOfRuns } from "./engine.ts";
 
@@ -196,18 +196,29 @@ const deleteOldest = (sql: Db, table: string, old: Fragment, order: Fragment) =>
       order by ${order} limit 200) old
     limit 50000))`;
 
-/**
- * Drops what is stored of targets that are remembered as deleted; their results once they were subtracted from the
- * counts of their organisation.
- */
-export async function deleteCountsOfDeleted(sql: Db): Promise<void> {
-  for (const table of ofTargets)
-    await sql`delete from ${sql(table)} c using deleted_targets d where c.target_id = d.target_id`;
-  for (const table of ["results", "results_late", "results_packed"])
-    await sql`delete from ${sql(table)} r using deleted_targets d where r.target_id = d.target_id and d.uncounted`;
+/** Deleted targets of which something may be stored, by id, after `after`. */
+export async function selectToEmpty(sql: Db, after: string | null, limit: number): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select target_id as id from deleted_targets
+    where not emptied and (${after}::uuid is null or target_id > ${after}) order by target_id limit ${limit}`;
+  return rows.map(({ id }) => id);
 }
 
-const ofTargets = [
+/**
+ * Deletes what is stored of deleted targets; their results once they were subtracted from the counts of their
+ * organisation. The caller holds the locks of rollup and packing, which could write it again.
+ */
+export async function emptyDeleted(sql: Db, targetIds: readonly string[]): Promise<void> {
+  const uncounted = await sql<{ id: string }[]>`
+    select target_id as id from deleted_targets where target_id = any(${arrayOf(targetIds)}::uuid[]) and uncounted`;
+  const ids = arrayOf(uncounted.map(({ id }) => id));
+  for (const table of sumsOfTargets)
+    await sql`delete from ${sql(table)} where target_id = any(${arrayOf(targetIds)}::uuid[])`;
+  for (const table of resultsOfTargets) await sql`delete from ${sql(table)} where target_id = any(${ids}::uuid[])`;
+  await sql`update deleted_targets set emptied = true where target_id = any(${ids}::uuid[])`;
+}
+
+const sumsOfTargets = [
   "results_hourly",
   "latency_hourly",
   "changes_hourly",
@@ -215,4 +226,6 @@ const ofTargets = [
   "changes_packed",
   "results_daily",
   "rollup_dirty",
+  "issued_slots",
 ] as const;
+const resultsOfTargets = ["results", "results_late", "results_packed"] as const;

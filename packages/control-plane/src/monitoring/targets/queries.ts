@@ -216,8 +216,9 @@ export async function announceTargets(sql: Db): Promise<void> {
   await sql`select pg_notify('sm_targets', '')`;
 }
 
+/** Only those whose data are deleted, which nothing else would find. */
 export async function deleteTombstonesBefore(sql: Db, before: Date): Promise<void> {
-  await sql`delete from deleted_targets where deleted_at < ${before}`;
+  await sql`delete from deleted_targets where deleted_at < ${before} and emptied`;
 }
 
 /**

@@ -104,7 +104,7 @@ export async function listTags(ctx: Ctx, input: TagQuery): Promise<Page<TagCount
   return { items: rows.map(({ name, count }) => ({ name, count })), total, limit, offset };
 }
 
-/** Removes tombstones after a day: an agent with an older cursor is sent everything. */
+/** Removes tombstones after a day, once the targets are emptied: an agent with an older cursor is sent everything. */
 export async function sweepTombstones({ sql, clock }: System): Promise<void> {
   await queries.deleteTombstonesBefore(sql, new Date(clock.now() - dayMs));
 }
