@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import type { DnsCheck, RecordType } from "@statusmesh/shared/checks/dns";
-import { judgeAtHome } from "./dns.ts";
+import { judgeMasked } from "./dns.ts";
 import { nameServer, type Reply } from "./testing-dns.ts";
 import { outcomeOf, testRunner } from "../testing.ts";
 
@@ -273,18 +273,18 @@ t.test("customers cannot query the system resolver for internal names or learn t
     record_type,
   });
   const answers = ["10.1.2.3", "93.184.215.14"];
-  t.same(judgeAtHome(spec(null), answers), { status: "up", error: null });
+  t.same(judgeMasked(spec(null), answers), { status: "up", error: null });
   for (const guess of ["10.1.2.3", "10.1", "3"])
     t.same(
-      judgeAtHome(spec(guess), ["10.1.2.3"]),
+      judgeMasked(spec(guess), ["10.1.2.3"]),
       { status: "down", error: `no A record of split.example.org contains "${guess}"; found: a private address` },
       "a guess tells nothing",
     );
-  t.same(judgeAtHome(spec("93.184"), answers), { status: "up", error: null });
-  t.match(judgeAtHome(spec("x"), answers), { error: /found: a private address, 93\.184\.215\.14$/ });
-  t.match(judgeAtHome(spec("x", "MX"), ["10 mail.corp"]), { error: /found: 10 a private name$/ });
-  t.match(judgeAtHome(spec("x", "PTR"), ["web01.acme-inside"]), { error: /found: a private name$/ });
-  t.match(judgeAtHome(spec("x", "TXT"), ["as of v1.beta, ip4:10.0.0.1"]), {
+  t.same(judgeMasked(spec("93.184"), answers), { status: "up", error: null });
+  t.match(judgeMasked(spec("x"), answers), { error: /found: a private address, 93\.184\.215\.14$/ });
+  t.match(judgeMasked(spec("x", "MX"), ["10 mail.corp"]), { error: /found: 10 a private name$/ });
+  t.match(judgeMasked(spec("x", "PTR"), ["web01.acme-inside"]), { error: /found: a private name$/ });
+  t.match(judgeMasked(spec("x", "TXT"), ["as of v1.beta, ip4:10.0.0.1"]), {
     error: /found: as of v1\.beta, ip4:a private address$/,
   });
 });

@@ -19,8 +19,8 @@ export const dns: Probe<DnsCheck> = {
     const range = server === null || allowPrivate ? null : blockedRange(server.address);
     if (server !== null && range !== null)
       throw new DialError("guard", `address ${server.address} is blocked (${range})`, "BLOCKED");
-    const guardedAtHome = server === null && !allowPrivate;
-    const inside = guardedAtHome ? insideName(name) : null;
+    const isMasked = server === null && !allowPrivate;
+    const inside = isMasked ? insideName(name) : null;
     if (inside !== null) throw new DialError("guard", `${name} is not a name of the public DNS (${inside})`, "BLOCKED");
     const asked = server === null ? "the agent's name server" : `the name server ${spec.resolver}`;
     trace.overdue = `no answer from ${asked} within`;
@@ -28,7 +28,7 @@ export const dns: Probe<DnsCheck> = {
     try {
       const answers = await ask(server, name, spec.record_type, signal);
       trace.dns_ms = performance.now() - started;
-      return guardedAtHome ? judgeAtHome(spec, answers) : judge(spec, name, answers);
+      return isMasked ? judgeMasked(spec, answers) : judge(spec, name, answers);
     } catch (error) {
       if (signal.aborted) throw error;
       // A reply with an error code is a reply: its time counts.
@@ -49,7 +49,7 @@ const answered = new Set(["ENOTFOUND", "ENODATA", "ESERVFAIL", "EREFUSED", "EFOR
  * The verdict of a query that the operator's own resolver answers for another tenant. Internal addresses are removed
  * before the expected text is compared: a match would disclose as much as the listed answer.
  */
-export const judgeAtHome = (spec: DnsCheck, answers: readonly string[]): Verdict =>
+export const judgeMasked = (spec: DnsCheck, answers: readonly string[]): Verdict =>
   judge(
     spec,
     askedName(spec),

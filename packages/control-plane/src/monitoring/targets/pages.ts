@@ -58,7 +58,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     outages,
     silent,
     throttled,
-    trouble,
+    evidence,
     window,
     regionNames,
     pinned,
@@ -73,7 +73,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     listOutages(ctx, { targetId: id, ...span }),
     silentRegions(ctx),
     throttledOf(ctx, [row]),
-    row.open_incident === null ? null : troubleOf(ctx, row.open_incident.id),
+    row.open_incident === null ? null : evidenceOf(ctx, row.open_incident.id),
     targetWindow(ctx, id),
     listRegionChoices(
       ctx,
@@ -117,14 +117,14 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       window: window === null ? null : { ...window, active: window.starts_at.getTime() <= now },
       incidentsTotal: incidents.total,
       incidents30d: incidents.items.filter((incident) => Date.parse(incident.started_at) > now - 30 * dayMs).length,
-      trouble:
-        trouble === null
+      evidence:
+        evidence === null
           ? null
           : {
-              ...trouble,
-              why: why(trouble.votes, row.open_incident!.error_sample),
+              ...evidence,
+              why: why(evidence.votes, row.open_incident!.error_sample),
               where: where(row.open_incident),
-              policy: policyWords(row.target.region_policy, trouble.votes),
+              policy: policyWords(row.target.region_policy, evidence.votes),
             },
       policy: policyWords(row.target.region_policy, null),
       silent: silent
@@ -147,14 +147,16 @@ function regionState({ enabled, live, vote, status }: MonitorRegion): StateName 
 }
 
 /** Why the incident is open, and which channels were notified. */
-async function troubleOf(ctx: Ctx, incidentId: string) {
+async function evidenceOf(ctx: Ctx, incidentId: string) {
   const [votes, deliveries, incident] = await Promise.all([
     explainIncident(ctx, incidentId),
     listDeliveries(ctx, incidentId, { limit: 20, offset: 0 }),
     getIncident(ctx, incidentId),
   ]);
-  const told = deliveries.items.filter((delivery) => delivery.reason === "opened" && delivery.state === "delivered");
-  return { votes, told, acknowledged: incident.acknowledged_at };
+  const notified = deliveries.items.filter(
+    (delivery) => delivery.reason === "opened" && delivery.state === "delivered",
+  );
+  return { votes, notified, acknowledged: incident.acknowledged_at };
 }
 
 /**
