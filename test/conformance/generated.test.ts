@@ -150,8 +150,10 @@ function broken(operation: Operation, answer: Answer, body: Json): string | null
   if (answer.headers["content-type"] !== `${type}; charset=utf-8`) return `the type ${answer.headers["content-type"]}`;
   const validator = validatorOf(media["schema"]);
   if (!validator(type === "application/json" ? answer.body : answer.text)) return ajv.errorsText(validator.errors);
-  // Public pages answer a visitor's error as a page.
-  return answer.status < 400 || type !== "application/json" ? null : brokenError(answer, media, body);
+  // Public pages answer a visitor's error as a page, and pings in the words of the product.
+  return answer.status < 400 || type !== "application/json" || answer.body.ok === false
+    ? null
+    : brokenError(answer, media, body);
 }
 
 function brokenError(answer: Answer, media: Node, body: Json): string | null {
@@ -383,8 +385,9 @@ t.test("odd paths and queries are answered as documented", async (t) => {
     const send = good === undefined ? {} : { json: good };
     if (operation.path.includes("{"))
       for (const id of ids) await probe(operation, pathOf(operation, id), send, good, failures, () => null);
-    // The other routes ignore unknown parameters, because health checks and browsers call them.
-    if (operation.method === "GET" && /^\/(?:api\/(?:public\/)?v1|operator)\//.test(operation.path)) {
+    // The other routes ignore unknown parameters, because health checks, browsers and jobs call them.
+    const isStrict = /^\/(?:api\/(?:public\/)?v1\/(?!heartbeat\/)|operator\/)/.test(operation.path);
+    if (operation.method === "GET" && isStrict) {
       const own = pathOf(operation, null);
       await probe(operation, `${own}?intervall=1`, send, good, failures, (answer) =>
         answer.body?.error?.code === "UNKNOWN_FIELD" ? null : "an unknown parameter was taken",

@@ -198,6 +198,14 @@ export function resources({ target, page, pastWindow, struck, incident, deliveri
       ...refusedBody("POST /operator/regions")("a region twice", { id: "default", name: "Default" }, "REGION_ID_TAKEN"),
       as: operator,
     },
+    {
+      ...refusedBody("POST /operator/regions")(
+        "the region of heartbeats",
+        { id: "heartbeat", name: "Heartbeat" },
+        "REGION_ID_TAKEN",
+      ),
+      as: operator,
+    },
     { title: "a region with agents", ask: "DELETE /operator/regions/default", as: operator, code: "RESOURCE_IN_USE" },
   ];
 }

@@ -6,7 +6,7 @@ import { createWindow } from "../../alerting/maintenance/service.ts";
 import { addComponent, createPage, deletePage } from "../../publishing/status-pages/service.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { createTarget } from "../../monitoring/targets/service.ts";
-import { hour, minute } from "../../testing/clock.ts";
+import { day, hour, minute } from "../../testing/clock.ts";
 import { type Headers, openMcp } from "../../testing/mcp.ts";
 import { addIncident, addResults, addUpdate, newTarget, setStatus } from "../../testing/scene.ts";
 import { newOrg } from "../../testing/world.ts";
@@ -157,6 +157,20 @@ t.test("tools", async (t) => {
       uptime_24h_pct: 200 / 3,
     });
     t.notMatch(JSON.stringify(monitor), /hidden|bearer|"headers"|basic_auth/, "no secrets");
+    const job = await createTarget(olga, http({ check: { type: "heartbeat", period: day, grace: hour } }));
+    t.match(await read("get_monitor", { monitor_id: job.id }), {
+      type: "heartbeat",
+      heartbeat: { state: "new", next_due_at: undefined, down_at: undefined },
+      config: { period_ms: day, grace_ms: hour },
+    });
+    const due = new Date(clock.at + day);
+    await sql`
+      update heartbeats set reported_at = ${new Date(clock.at)}, due_at = ${due}, down_at = ${new Date(+due + hour)}
+      where target_id = ${job.id}`;
+    t.match(await read("get_monitor", { monitor_id: job.id }), {
+      heartbeat: { state: "up", next_due_at: due.toISOString(), down_at: new Date(+due + hour).toISOString() },
+    });
+    await sql`delete from targets where id = ${job.id}`;
     t.match(await read("get_monitor_history", { monitor_id: own.monitor, window: "1h" }), {
       checks: 3,
       uptime_pct: 200 / 3,

@@ -98,7 +98,11 @@ t.test("every route is in the document, once", async (t) => {
     ...["authorize", "register", "revoke", "token"].map((name) => `POST /oauth/${name}`),
   ];
   const pages = ["GET /status", "GET /status/incidents/{id}", "GET /hooks/whatsapp"];
-  const beside = ["GET /healthz", "GET /readyz", "GET /api/openapi.json", "GET /docs", ...pages, ...oauth];
+  const pings = ["/hb/{token}", "/hb/{token}/{event}", "/ping/{uuid}", "/ping/{key}/{name}", "/api/push/{token}"]
+    .concat("/api/v1/heartbeat/{token}", "/api/v1/heartbeat/{token}/{event}")
+    .flatMap((path) => [`GET ${path}`, `POST ${path}`])
+    .concat("POST /api/v1/endpoints/{key}/external");
+  const beside = ["GET /healthz", "GET /readyz", "GET /api/openapi.json", "GET /docs", ...pages, ...pings, ...oauth];
   t.strictSame(operations.map(({ name }) => name).sort(), [...declared, ...beside].sort());
   t.equal(new Set(declared).size, declared.length);
   const ids = operations.map(({ operation }) => operation.operationId);

@@ -7,6 +7,7 @@ import { errorComponents, errorResponses } from "./errors.ts";
 import { exampleId, exampleOf } from "./examples.ts";
 import type { Json } from "./json.ts";
 import { oauthOperations } from "./oauth.ts";
+import { pingOperations } from "./pings.ts";
 import { openSchemas, type Schemas } from "./schemas.ts";
 import { surfaceOperations } from "./surfaces.ts";
 import { about, describeBody, describeOperation, describePathParameter, describeReply, tags } from "./words.ts";
@@ -221,7 +222,7 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
   const schemas = openSchemas(routes.flatMap((route) => Object.values(route.replies)).filter((it) => it !== null));
   schemas.publish(ErrorEnvelope, "out");
   const used = new Set<ErrorCode>();
-  const paths: Record<string, Json> = { ...surfaceOperations(used), ...oauthOperations(used) };
+  const paths: Record<string, Json> = { ...surfaceOperations(used), ...pingOperations(), ...oauthOperations(used) };
   for (const route of routes) {
     (paths[route.path] ??= {})[route.method.toLowerCase()] = {
       operationId: operationId(route),

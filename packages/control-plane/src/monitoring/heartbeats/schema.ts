@@ -2,6 +2,8 @@ import Type, { type Static } from "typebox";
 import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
 import { heartbeatStates } from "./windows.ts";
 
+export { heartbeatStates };
+
 /** Products whose addresses jobs may go on using. */
 export const addressKinds = ["healthchecks", "healthchecks_slug", "kuma", "better_stack", "gatus"] as const;
 export type AddressKind = (typeof addressKinds)[number];

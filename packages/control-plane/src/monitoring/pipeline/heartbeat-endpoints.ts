@@ -7,7 +7,16 @@ import type { System } from "../../platform/context.ts";
 import { addressKey } from "../../platform/http/address.ts";
 import { atRoute } from "../../platform/http/exchange.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
-import { hashOf, isPingPath, type PingRefusal, type PingRequest, readPing, writeBody } from "../heartbeats/engine.ts";
+import {
+  hashOf,
+  isPingPath,
+  type PingRefusal,
+  type PingRequest,
+  readPing,
+  selectAddressed,
+  writeBody,
+} from "../heartbeats/engine.ts";
+import { openLookups } from "./heartbeat-lookups.ts";
 import type { PingOutcome, ReceivedPing } from "./heartbeats.ts";
 
 /*
@@ -18,7 +27,7 @@ import type { PingOutcome, ReceivedPing } from "./heartbeats.ts";
 const rate = { perSecond: 5, burst: 60 };
 /** A job beyond its rate is alive: one ping of it in so many ms is counted, without a row. */
 const aliveMs = secondMs;
-/** Pings to unknown addresses of one visitor (of IPv6, one /64) within a minute; then they are not looked up. */
+/** Pings to unknown addresses of one visitor (of IPv6, one /64) within a minute; the next ones are answered 429. */
 const unknownPerMinute = 60;
 /** How long an address stays unknown without another look: a new monitor waits no longer for its first ping. */
 const unknownMs = 5 * secondMs;
@@ -50,6 +59,10 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
   const buckets = new LRUCache<string, Bucket>({ max: maxEntries });
   const unknown = new LRUCache<string, number>({ max: maxEntries });
   const strangers = new LRUCache<string, { count: number; endsAt: number }>({ max: maxEntries });
+  const lookUp = openLookups(async (hashes) => {
+    const found = await selectAddressed(system.sql, hashes, new Date(clock.now()));
+    return new Set(found.map(({ hash }) => hash));
+  });
   let quietUntil = 0;
 
   const isLimited = (bucket: Bucket, now: number): boolean => {
@@ -99,11 +112,12 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
     const visitor = addressKey(visitorAddress(http, config));
     const bucket = buckets.get(key) ?? null;
     if (bucket === null) {
-      // Never seen here: perhaps unknown, so the visitor is limited.
-      if (!mayTry(visitor, now)) return send(http, asked, limited(secondMs * 60));
-      if ((unknown.get(key) ?? 0) > now) {
+      // Never seen here: perhaps unknown. Only misses count: a known job may share the address of who sends them.
+      const isFull = !mayTry(visitor, now);
+      const isKnown = (unknown.get(key) ?? 0) <= now && (!isFull || ((await lookUp(key, visitor)) ?? false));
+      if (!isKnown) {
         countUnknown(visitor, key, now);
-        return send(http, asked, notFound);
+        return send(http, asked, isFull ? limited(secondMs * 60) : notFound);
       }
     }
     const isOver = bucket !== null && isLimited(bucket, now);

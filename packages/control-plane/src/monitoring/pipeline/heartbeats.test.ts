@@ -5,6 +5,8 @@ import { day, hour, minute, noon, second, until } from "../../testing/clock.ts";
 import { asking, serveWhole, signedIn, withToken } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { readBeats } from "../results/service.ts";
+import { hashOf, selectAddressed } from "../heartbeats/engine.ts";
+import { openLookups } from "./heartbeat-lookups.ts";
 import { followHeartbeats, isHeartbeatDue } from "./heartbeats.ts";
 
 const world = await openWorld(t);
@@ -339,14 +341,27 @@ t.test("a flood is answered 429, keeps the job alive and stores nothing", async 
 t.test("unknown addresses: looked up once, then the visitor is limited; known jobs of it are not", async (t) => {
   clock.advance(20 * day);
   const job = await make();
+  const quiet = await make();
   await ping(job);
   const statuses: number[] = [];
   for (let n = 0; n < 70; n++) statuses.push((await anybody("GET", `/hb/unknown-${n % 65}`)).status);
   t.equal(statuses.filter((status) => status === 404).length, 60);
   t.equal(statuses.at(-1), 429);
   t.equal((await ping(job)).status, 200);
+  t.equal((await ping(quiet)).status, 200, "also its first ping in this process");
   clock.advance(minute + second);
   t.equal((await anybody("GET", "/hb/unknown-again")).status, 404);
+  const statements: number[] = [];
+  const known = hashOf("own", new URL(`http://x${quiet.path}`).pathname.slice("/hb/".length));
+  const lookUp = openLookups(async (hashes) => {
+    statements.push(hashes.length);
+    return new Set((await selectAddressed(sql, hashes, new Date(clock.at))).map(({ hash }) => hash));
+  });
+  const flood = Array.from({ length: 3000 }, (_, n) => lookUp(hashOf("own", `flood-${n}`), `visitor-${n % 3}`));
+  t.equal(flood.filter((one) => one === null).length, 1499, "a visitor has 500 in the queue at most");
+  t.equal(await lookUp(known, "another visitor"), true);
+  t.same([...new Set(await Promise.all(flood))], [false, null]);
+  t.ok(statements.length <= 5, `1,502 addresses in ${statements.length} statements`);
 });
 
 t.test("uptime is by time, not by pings, and every place says the same to the digit", async (t) => {

@@ -1,4 +1,5 @@
 import postgres from "postgres";
+import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import { AppError } from "@statusmesh/shared/errors";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
@@ -86,7 +87,15 @@ export async function createRegion(system: System, input: RegionCreate): Promise
     location: input.location ?? null,
     now: new Date(system.clock.now()),
   });
-  if (row === null) throw new AppError("REGION_ID_TAKEN", `There is a region "${input.id}" already.`, { field: "/id" });
+  const isReserved = input.id === heartbeatRegion;
+  if (row === null)
+    throw new AppError(
+      "REGION_ID_TAKEN",
+      isReserved
+        ? `"${input.id}" is reserved for results of heartbeat monitors. Choose another id.`
+        : `There is a region "${input.id}" already.`,
+      { field: "/id" },
+    );
   return present(row);
 }
 

@@ -4,6 +4,7 @@ import { IdText, SearchText } from "@statusmesh/shared/text";
 import { causePattern } from "../../platform/db/causes.ts";
 import { absent, ConsoleUrl, customerText } from "../../platform/http/tool-texts.ts";
 import { nullable, Timestamp } from "../../platform/http/wire.ts";
+import { heartbeatStates } from "../heartbeats/schema.ts";
 import { monitorStates } from "./schema.ts";
 
 const MonitorId = IdText({ maxLength: 100, description: "Id of a monitor" });
@@ -163,6 +164,10 @@ export const Config = Type.Object(
     packets: whole("Echo requests"),
     max_loss_pct: whole("More loss is degraded, percent"),
     tls: text("encryption"),
+    service: text("gRPC service"),
+    period_ms: whole("Between two reports of a job"),
+    schedule: text("when a job reports, JSON"),
+    grace_ms: whole("How late a report may be"),
     expect: text("expected answer"),
     server_name: text("name in the TLS handshake"),
     domain: text("domain"),
@@ -185,6 +190,17 @@ export const MonitorOutput = Type.Object(
     cause: CauseKey,
     tags: absent(Tags),
     config: Config,
+    heartbeat: absent(
+      Type.Object(
+        {
+          state: Type.Enum([...heartbeatStates], { type: "string" }),
+          next_due_at: absent(time("When the next report is due")),
+          down_at: absent(time("Down unless it reports before")),
+          last_duration_ms: whole("Of the last run"),
+        },
+        { ...closed, brief: true, description: "Of a job: state, next_due_at" },
+      ),
+    ),
     regions_unable: absent(Type.Array(Type.String(), { description: "Regions that cannot run it, and why" })),
     last_checked_at: LastChecked,
     last_error: absent(customerText("error of the newest failing check; absent while it is up")),

@@ -1,10 +1,11 @@
 import type { Static } from "typebox";
-import { type CheckType, errorInWords } from "@statusmesh/shared/checks";
+import { type CheckType, errorInWords, isProbed } from "@statusmesh/shared/checks";
 import { dayMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { clipped, consoleUrl, fitting, quoted } from "../../platform/http/tool-texts.ts";
 import { isoOrNull } from "../../platform/http/wire.ts";
+import { getHeartbeat } from "../heartbeats/service.ts";
 import { listResults, uptime } from "../results/service.ts";
 import type { Target } from "./schema.ts";
 import type { ListedMonitor } from "./health.ts";
@@ -98,7 +99,11 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
     port: number("port"),
     packets: number("packets"),
     max_loss_pct: number("max_loss_pct"),
-    tls: text("tls"),
+    tls: typeof check["tls"] === "boolean" ? (check["tls"] ? "tls" : "none") : text("tls"),
+    service: text("service"),
+    period_ms: number("period"),
+    schedule: typeof check["schedule"] === "object" && check["schedule"] !== null ? json("schedule") : null,
+    grace_ms: number("grace"),
     expect: text("expect"),
     server_name: text("server_name"),
     domain: text("domain"),
@@ -193,7 +198,8 @@ export const targetTools: Tool[] = [
     async handle({ ctx, args: { monitor_id: id } }) {
       const row = await getMonitor(ctx, id);
       const { target } = row;
-      const [causes, http_status, uptime_24h_pct, uptime_30d_pct] = await Promise.all([
+      const [job, causes, http_status, uptime_24h_pct, uptime_30d_pct] = await Promise.all([
+        isProbed(target.check) ? null : getHeartbeat(ctx, target.id),
         causesOf(ctx, [id]),
         lastHttpStatus(ctx, row),
         uptimeOf(ctx, id, 1),
@@ -211,6 +217,15 @@ export const targetTools: Tool[] = [
           target,
           row.regions.map(({ region }) => region),
         ),
+        heartbeat:
+          job === null
+            ? null
+            : {
+                state: job.state,
+                next_due_at: job.next_due_at,
+                down_at: job.down_at,
+                last_duration_ms: job.last_duration_ms,
+              },
         regions_unable: target.regions_unable?.map(({ region, reason }) => `${region}: ${reason}`) ?? null,
         last_checked_at: isoOrNull(row.last_result_at),
         last_error: errorOf(row.last_error, 1000),
