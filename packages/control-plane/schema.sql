@@ -214,6 +214,7 @@ create table plans (
   check_now_per_min integer,
   max_components_per_page integer default 1000,
   max_updates_per_incident integer default 100,
+  max_update_templates integer default 100,
   PRIMARY KEY (id)
 );
 
@@ -1104,6 +1105,24 @@ create table operator_notices (
   seen_at timestamp with time zone not null,
   mailed_at timestamp with time zone,
   PRIMARY KEY (key)
+);
+
+-- other ---------------------------------------------------------------------------------------------------------------
+
+create table update_templates (
+  id uuid not null,
+  org_id uuid not null,
+  kind text not null,
+  name text not null,
+  phase text,
+  title text,
+  body text not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (org_id, kind, name),
+  CHECK ((kind = ANY (ARRAY['incident'::text, 'maintenance'::text]))),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );
 
 -- platform ------------------------------------------------------------------------------------------------------------

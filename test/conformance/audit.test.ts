@@ -89,6 +89,7 @@ async function scene() {
   const window = await made("/api/v1/maintenance", body);
   const channel = await made("/api/v1/notification-channels", { name: "Old", config: webhook });
   const delegation = await made("/api/v1/notification-channels/delegate", { name: "Old" });
+  const template = await made("/api/v1/update-templates", { kind: "incident", name: "Old", body: "Text" });
   const page = await made("/api/v1/status-pages", { slug, name: "Old" });
   await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
   const subscriber = newId();
@@ -128,6 +129,7 @@ async function scene() {
     share,
     channel,
     delegation,
+    template,
     page,
     incident,
     subscriber,
@@ -150,6 +152,7 @@ const idsByPath = (s: Scene): Record<string, string> => ({
   "/api/v1/notification-channels/delegate": s.delegation.id,
   "/api/v1/notification-channels": s.channel.id,
   "/api/v1/maintenance": s.window.id,
+  "/api/v1/update-templates": s.template.id,
   "/api/v1/status-pages": s.page.id,
   "/api/v1/incidents": s.incident,
   "/api/v1/sessions": s.session,

@@ -73,6 +73,8 @@ export const goodBodies = ({
   "PATCH /api/v1/maintenance/{id}/occurrences/{occurrence_id}": { cancelled: true },
   "POST /api/v1/status-pages": { slug: `other${mark}`, name: "Other" },
   "PATCH /api/v1/status-pages/{id}": { name: "Shop" },
+  "POST /api/v1/update-templates": { kind: "incident", name: `Template ${mark}`, body: "We are looking into it." },
+  "PATCH /api/v1/update-templates/{id}": { name: `Renamed ${mark}`, phase: "identified" },
   "POST /api/v1/status-pages/{id}/logo": { image: pixel },
   "PUT /api/v1/status-pages/{id}/logo": { image: pixel },
   "POST /api/v1/status-pages/{id}/logo-dark": { image: pixel },

@@ -61,6 +61,8 @@ const channel = (await api.post("/api/v1/notification-channels", { ...webhook({}
 const page = (await api.post("/api/v1/status-pages", { slug: "kept", name: "Kept" })).body;
 await api.post(`/api/v1/status-pages/${page.id}/components`, { target_id: kept.id });
 const over = { starts_at: "2026-01-01T00:00:00Z", ends_at: "2026-01-01T01:00:00Z", component_ids: [kept.id] };
+const keptTemplate = { kind: "incident", name: "Kept", body: "Text" };
+await api.post("/api/v1/update-templates", keptTemplate);
 const pastWindow = (await api.post("/api/v1/maintenance", { title: "Over", ...over })).body;
 const struck = (await api.post("/api/v1/targets", { ...target, name: "Struck" })).body;
 const report = { target_id: struck.id, severity: "major", public_title: "Down", message: "We look into it." };
@@ -421,6 +423,12 @@ const values: Case[] = [
     { name: "Pigeon", config: { type: "pigeon" } },
     "INVALID_CHANNEL_CONFIG",
     "/config/type",
+  ),
+  refusedBody("POST /api/v1/update-templates")(
+    "a name of a template that is taken",
+    keptTemplate,
+    "UPDATE_TEMPLATE_NAME_TAKEN",
+    "/name",
   ),
   createPage("a slug with capitals", { slug: "Kept", name: "x" }, "INVALID_SLUG", "/slug"),
   createPage("a slug that is taken", { slug: "kept", name: "x" }, "SLUG_TAKEN", "/slug"),

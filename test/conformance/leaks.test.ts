@@ -27,6 +27,7 @@ const anonymous = connect(t, url, null);
 const pageIds: Readonly<Record<string, Thing>> = {
   "/monitors/{id}": "target",
   "/incidents/{id}": "incident",
+  "/incidents/templates/{id}": "updateTemplate",
   "/maintenance/{id}": "window",
   "/channels/{id}": "channel",
   "/status-pages/{id}": "page",
@@ -52,6 +53,7 @@ function thingOf(path: string): Thing | null {
 const things = [
   "target",
   "window",
+  "updateTemplate",
   "channel",
   "page",
   "incident",

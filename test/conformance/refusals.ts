@@ -152,6 +152,7 @@ export function resources({ target, page, pastWindow, struck, incident, deliveri
       ask: `POST ${retry(deliveries.superseded)}`,
       code: "DELIVERY_SUPERSEDED",
     },
+    missing("GET", `/api/v1/update-templates/${id}`, "UPDATE_TEMPLATE_NOT_FOUND"),
     missing("GET", `/api/v1/maintenance/${id}`, "MAINTENANCE_NOT_FOUND"),
     ...windows(target.id),
     missing("PATCH", `/api/v1/maintenance/${pastWindow.id}/occurrences/${id}`, "OCCURRENCE_NOT_FOUND", {}),

@@ -44,6 +44,7 @@ const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
 const heartbeat = await made("/api/v1/targets", { name: "Job", check: { type: "heartbeat", period: 60_000 } });
 const channel = await made("/api/v1/notification-channels", { name: "Duty", config: webhook });
 const window = await made("/api/v1/maintenance", goodBodies({ targetId: target.id })["POST /api/v1/maintenance"]!);
+const template = await made("/api/v1/update-templates", { kind: "incident", name: "Provider", body: "Text" });
 const telegramCode = await made("/api/v1/notification-channels/telegram-link", {});
 const whatsappCode = await made("/api/v1/notification-channels/whatsapp-link", {});
 const page = await made("/api/v1/status-pages", { slug: "shop", name: "Shop" });
@@ -85,6 +86,7 @@ const idsByPath: Record<string, string> = {
   "/api/v1/notification-channels/whatsapp-link": whatsappCode.id,
   "/api/v1/notification-channels": channel.id,
   "/api/v1/maintenance": window.id,
+  "/api/v1/update-templates": template.id,
   "/api/v1/status-pages": page.id,
   "/api/v1/incidents": incident,
   "/api/v1/sessions": session,

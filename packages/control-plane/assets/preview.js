@@ -41,15 +41,7 @@ function draft(form) {
 function audience(form) {
   const update = form.dataset.api;
   const fields = form.querySelector("[data-public]");
-  const template = form.querySelector("[data-template]");
-  const message = form.elements["/message"];
   form.addEventListener("change", (event) => {
-    if (event.target === template && template.value !== "") {
-      message.value = template.value;
-      form.elements["/phase"].value = template.selectedOptions[0].dataset.phase;
-      message.dispatchEvent(new Event("input", { bubbles: true }));
-      message.focus();
-    }
     if (event.target.name !== "audience") return;
     const internal = event.target.value === "internal";
     form.dataset.api = internal ? form.dataset.notes : update;
@@ -58,9 +50,24 @@ function audience(form) {
   });
 }
 
-/** Makes previews and drafts of the page work. */
+/** A chosen template fills the fields that it names; the last one is where writing goes on. */
+function template(select) {
+  select.addEventListener("change", () => {
+    const fill = Object.entries(JSON.parse(select.selectedOptions[0].dataset.fill ?? "{}"));
+    for (const [name, value] of fill) {
+      const control = select.form.elements[name];
+      if (value === null) continue;
+      control.value = value;
+      control.dispatchEvent(new Event("input", { bubbles: true }));
+      control.focus();
+    }
+  });
+}
+
+/** Makes previews, templates and drafts of the page work. */
 export function previews() {
   for (const form of document.querySelectorAll("form[data-notes]")) audience(form);
+  for (const select of document.querySelectorAll("[data-template]")) template(select);
   for (const form of document.querySelectorAll("form[data-draft]")) draft(form);
   for (const form of document.querySelectorAll("form[data-preview-form]")) preview(form);
 }

@@ -41,7 +41,8 @@ create table plans (
   check_now_per_min           integer,
   -- Each visitor of a status page downloads all of it.
   max_components_per_page     integer default 1000,
-  max_updates_per_incident    integer default 100
+  max_updates_per_incident    integer default 100,
+  max_update_templates        integer default 100
 );
 
 insert into plans values
@@ -1067,6 +1068,20 @@ create table delivery_attempts (
   status      integer,
   error       text,
   primary key (delivery_id, number)
+);
+
+-- Texts that an organisation saves for updates of incidents and for maintenance.
+create table update_templates (
+  id         uuid primary key,
+  org_id     uuid not null references orgs on delete cascade,
+  kind       text not null check (kind in ('incident', 'maintenance')),
+  name       text not null,
+  phase      text,
+  title      text,
+  body       text not null,
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  unique (org_id, kind, name)
 );
 
 -- Publishing: status pages, subscribers, share links ------------------------------------------------------------------

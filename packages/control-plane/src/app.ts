@@ -44,6 +44,8 @@ import { dayHistory } from "./monitoring/results/service.ts";
 import { dropHeldNotices } from "./alerting/deliveries/service.ts";
 import { openCounts } from "./alerting/incidents/service.ts";
 import { activeWindows } from "./alerting/maintenance/service.ts";
+import { updateTemplateRoutes } from "./alerting/update-templates/api.ts";
+import { updateTemplatesPages } from "./alerting/update-templates/pages.ts";
 import { incidentTools } from "./alerting/incidents/tools.ts";
 import { tenancyRoutes } from "./access/orgs/api.ts";
 import { operatorOrgRoutes } from "./access/orgs/operator-api.ts";
@@ -136,6 +138,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...dashboardRoutes(pipelineLoad(ingest)),
     ...searchRoutes,
     ...incidentRoutes,
+    ...updateTemplateRoutes,
     ...channelLinkRoutes,
     ...channelRoutes,
     ...maintenanceRoutes,
@@ -180,6 +183,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     targetsPages,
     expiringPages,
     sharesPages,
+    updateTemplatesPages,
     incidentsPages(dayHistory),
     maintenancePages(listTags),
     channelLinkPages,

@@ -202,6 +202,11 @@ export const errorCodes = {
   SUBSCRIPTION_NOT_FOUND: { status: 404, when: "the link of a subscription is unknown, or the subscription ended" },
   SUBSCRIBER_NOT_FOUND: { status: 404, when: "the status page has no subscriber with this id" },
   // Maintenance
+  UPDATE_TEMPLATE_NOT_FOUND: {
+    status: 404,
+    when: "no update template has this id, or it is another organisation's",
+  },
+  UPDATE_TEMPLATE_NAME_TAKEN: { status: 409, when: "an update template of this kind has the name" },
   MAINTENANCE_NOT_FOUND: { status: 404, when: "no maintenance window has this id, or it is another organisation's" },
   MAINTENANCE_COMPLETED: { status: 422, when: "the maintenance window has ended and can no longer be changed" },
   INVALID_TIME_RANGE: {

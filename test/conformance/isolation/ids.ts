@@ -27,6 +27,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/maintenance/{id}": { thing: "window", refusal: "MAINTENANCE_NOT_FOUND" },
   "/api/v1/maintenance/{id}/occurrences/{occurrence_id}": { thing: "occurrence", refusal: "OCCURRENCE_NOT_FOUND" },
   "/api/v1/status-pages/{id}/subscribers/{subscriber_id}": { thing: "subscriber", refusal: "SUBSCRIBER_NOT_FOUND" },
+  "/api/v1/update-templates/{id}": { thing: "updateTemplate", refusal: "UPDATE_TEMPLATE_NOT_FOUND" },
   "/api/v1/status-pages/{id}": { thing: "page", refusal: "STATUS_PAGE_NOT_FOUND" },
   "/api/v1/status-pages/{id}/components/{target_id}": { thing: "component", refusal: "COMPONENT_NOT_FOUND" },
   "/api/v1/incidents/{id}/notifications/{delivery_id}": { thing: "delivery", refusal: "DELIVERY_NOT_FOUND" },

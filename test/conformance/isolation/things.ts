@@ -13,6 +13,7 @@ export type Thing =
   | "channel"
   | "window"
   | "occurrence"
+  | "updateTemplate"
   | "telegramCode"
   | "whatsappCode"
   | "delegation"
@@ -109,6 +110,13 @@ export const make: Readonly<Record<Thing, Make>> = {
       update maintenance_windows set recurrence_rule = 'FREQ=WEEKLY', recurrence_time_zone = 'UTC', over_at = null,
         generated_until = now() + interval '60 days' where id = ${windowId}`;
     return windowId;
+  },
+  async updateTemplate(sql, { orgId }) {
+    const id = newId();
+    await sql`
+      insert into update_templates (id, org_id, kind, name, body, created_at, updated_at)
+      values (${id}, ${orgId}, 'incident', ${id}, 'Text', now(), now())`;
+    return id;
   },
   telegramCode: (sql, { orgId }) => linkCode(sql, orgId, "telegram"),
   whatsappCode: (sql, { orgId }) => linkCode(sql, orgId, "whatsapp"),

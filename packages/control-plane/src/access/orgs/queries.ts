@@ -161,6 +161,8 @@ export async function countUsage(
         join incidents i on i.id = u.incident_id and i.ended_at is null
         where i.org_id = any(${ids}::uuid[]) group by i.org_id, i.id) by_incident group by org_id
       union all
+      select org_id, 'max_update_templates', count(*) from update_templates where ${own} group by org_id
+      union all
       select org_id, 'max_notification_channels', count(*) from channels where ${own} group by org_id
       union all
       select org_id, 'max_maintenance_windows', count(*) from maintenance_windows

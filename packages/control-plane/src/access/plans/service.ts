@@ -30,6 +30,7 @@ const quotas = {
     things: ["update for each incident", "updates for each incident"],
     code: "QUOTA_EXCEEDED",
   },
+  max_update_templates: { things: ["update template", "update templates"], code: "QUOTA_EXCEEDED" },
   max_notification_channels: {
     things: ["notification channel", "notification channels"],
     code: "CHANNEL_QUOTA_EXCEEDED",

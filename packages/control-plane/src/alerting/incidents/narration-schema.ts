@@ -2,9 +2,7 @@ import Type, { type Static } from "typebox";
 import { IdText, Lines, Line } from "@statusmesh/shared/text";
 import { Id, nullable, PageOf, Timestamp } from "../../platform/http/wire.ts";
 import { Actor } from "./event-schema.ts";
-import { severities } from "./schema.ts";
-
-const phases = ["investigating", "identified", "monitoring", "resolved", "postmortem"] as const;
+import { phases, severities } from "./schema.ts";
 
 const Phase = Type.Enum([...phases], {
   description: "Progress of the work on the incident. resolved is advisory: check results close an incident",

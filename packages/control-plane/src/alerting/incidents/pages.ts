@@ -12,6 +12,7 @@ import { severities } from "./schema.ts";
 import { flapping } from "./outages.ts";
 import * as service from "./service.ts";
 import { timelineOf } from "./timeline.ts";
+import { templatesFor } from "../update-templates/service.ts";
 
 const pageSize = 50;
 const states = ["all", "unacknowledged", "open", "closed"] as const;
@@ -129,7 +130,10 @@ export const incidentsPages = (stripsOf: StripsOf) => [
     async handle({ ctx, query }) {
       const id = normaliseId(query["monitor"] ?? "");
       const monitors = await service.monitorNames(ctx, id === "" ? [] : [id]);
-      return { view: "incidents/report", data: { chosen: monitors[0] ?? null } };
+      return {
+        view: "incidents/report",
+        data: { chosen: monitors[0] ?? null, templates: await templatesFor(ctx, "incident") },
+      };
     },
   }),
   page({
@@ -138,12 +142,13 @@ export const incidentsPages = (stripsOf: StripsOf) => [
     async handle({ ctx, params }) {
       const id = params["id"]!;
       const incident = await service.getIncident(ctx, id);
-      const [region, explained, events, snapshots, outages] = await Promise.all([
+      const [region, explained, events, snapshots, outages, templates] = await Promise.all([
         service.regionNamer(ctx),
         service.explainIncident(ctx, id),
         service.listEvents(ctx, id, { limit: maxEvents, offset: 0 }),
         service.listSnapshots(ctx, id),
         service.listOutages(ctx, { incidentId: id }, maxOutages),
+        templatesFor(ctx, "incident"),
       ]);
       const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
       const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
@@ -162,6 +167,7 @@ export const incidentsPages = (stripsOf: StripsOf) => [
           deliveries,
           timeline,
           outages,
+          templates,
           snapshots: snapshots.toReversed(),
         },
       };

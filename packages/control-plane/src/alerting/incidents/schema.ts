@@ -5,6 +5,9 @@ import { causePattern } from "../../platform/db/causes.ts";
 import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
 import { Actor } from "./event-schema.ts";
 
+/** Phases of the work on an incident. */
+export const phases = ["investigating", "identified", "monitoring", "resolved", "postmortem"] as const;
+
 export const severities = ["minor", "major", "critical"] as const;
 export const Severity = Type.Enum([...severities], {
   description: "Severity of what fails now, and of the worst once closed; minor means degraded, not down",

@@ -4,6 +4,7 @@ import { page, wholeNumber } from "../../platform/html/pages.ts";
 import type { Maintenance } from "./schema.ts";
 import * as service from "./service.ts";
 import { recurrenceWords, ruleParts } from "./words.ts";
+import { templatesFor } from "../update-templates/service.ts";
 
 const pageSize = 50;
 /** Occurrences that a month shows. */
@@ -83,7 +84,9 @@ type TagList = (
 /** Data of the form: of a window, or of a new one. */
 async function formOf(ctx: Ctx, listTags: TagList, window: Maintenance | null, chosen: { id: string; name: string }[]) {
   const tags = await listTags(ctx, { limit: maxTags, offset: 0 });
+  const templates = ctx.scopes.has("incidents:read") ? await templatesFor(ctx, "maintenance") : [];
   return {
+    templates,
     window,
     chosen,
     tags: tags.items,

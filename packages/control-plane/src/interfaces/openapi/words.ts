@@ -25,6 +25,7 @@ export const tags: Record<string, string> = {
   Subscribers: "Visitors who are sent updates of a status page, by email or webhook.",
   "Status pages": "Public status pages. Every member reads them, owners change them.",
   Heartbeats: "Monitors that jobs report to: ping URL, state and pings.",
+  "Update templates": "Saved texts for updates of incidents and for maintenance.",
   Targets: "Monitors: check, interval, regions and alerting policy.",
 };
 
@@ -51,6 +52,7 @@ const things: Record<string, string> = {
   "api-tokens": "API token",
   "connected-apps": "connected app",
   "status-pages": "status page",
+  "update-templates": "update template",
   "notification-channels": "channel",
 };
 

@@ -1,0 +1,75 @@
+import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
+import {
+  UpdateTemplate,
+  UpdateTemplateCreate,
+  UpdateTemplatePage,
+  UpdateTemplatePatch,
+  UpdateTemplateQuery,
+} from "./schema.ts";
+import * as service from "./service.ts";
+
+const path = "/api/v1/update-templates";
+const read = { auth: "tenant", scope: "incidents:read", tag: "Update templates" } as const;
+const write = { auth: "tenant", scope: "incidents:write", tag: "Update templates" } as const;
+
+/** Saved texts of an organisation for updates of incidents and for maintenance. */
+export const updateTemplateRoutes: Route[] = [
+  route({
+    ...read,
+    method: "GET",
+    path,
+    summary: "List update templates",
+    description: "By kind and name.",
+    query: UpdateTemplateQuery,
+    replies: { 200: UpdateTemplatePage },
+    handle: async ({ ctx, query }) => ok(await service.listTemplates(ctx, query)),
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path,
+    summary: "Create an update template",
+    body: UpdateTemplateCreate,
+    replies: { 201: UpdateTemplate },
+    errors: ["UPDATE_TEMPLATE_NAME_TAKEN", "QUOTA_EXCEEDED"],
+    async handle({ ctx, body }) {
+      const template = await service.createTemplate(ctx, body);
+      return created(`${path}/${template.id}`, template);
+    },
+  }),
+  route({
+    ...read,
+    method: "GET",
+    path: `${path}/{id}`,
+    summary: "Read an update template",
+    params: IdParam,
+    replies: { 200: UpdateTemplate },
+    errors: ["UPDATE_TEMPLATE_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await service.getTemplate(ctx, params.id)),
+  }),
+  route({
+    ...write,
+    method: "PATCH",
+    path: `${path}/{id}`,
+    summary: "Change an update template",
+    params: IdParam,
+    body: UpdateTemplatePatch,
+    replies: { 200: UpdateTemplate },
+    errors: ["UPDATE_TEMPLATE_NOT_FOUND", "UPDATE_TEMPLATE_NAME_TAKEN"],
+    handle: async ({ ctx, params, body }) => ok(await service.changeTemplate(ctx, params.id, body)),
+  }),
+  route({
+    ...write,
+    method: "DELETE",
+    path: `${path}/{id}`,
+    summary: "Delete an update template",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["UPDATE_TEMPLATE_NOT_FOUND"],
+    async handle({ ctx, params }) {
+      await service.removeTemplate(ctx, params.id);
+      return noContent();
+    },
+  }),
+];

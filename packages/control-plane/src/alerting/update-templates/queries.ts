@@ -1,0 +1,61 @@
+import type { Db } from "../../platform/db/sql.ts";
+import type { UpdateTemplate } from "./schema.ts";
+
+export type TemplateRow = Omit<UpdateTemplate, "created_at" | "updated_at"> & {
+  org_id: string;
+  created_at: Date;
+  updated_at: Date;
+};
+
+const columns = (sql: Db) => sql`id, org_id, kind, name, phase, title, body, created_at, updated_at`;
+
+/** False when the organisation has a template of this kind with the name. */
+export async function insertTemplate(sql: Db, row: TemplateRow): Promise<boolean> {
+  const rows = await sql`
+    insert into update_templates (id, org_id, kind, name, phase, title, body, created_at, updated_at)
+    values (${row.id}, ${row.org_id}, ${row.kind}, ${row.name}, ${row.phase}, ${row.title}, ${row.body},
+      ${row.created_at}, ${row.updated_at})
+    on conflict (org_id, kind, name) do nothing returning id`;
+  return rows.length === 1;
+}
+
+/** Writes every mutable field. A taken name raises a unique violation. */
+export async function updateTemplate(sql: Db, row: TemplateRow): Promise<void> {
+  await sql`
+    update update_templates set kind = ${row.kind}, name = ${row.name}, phase = ${row.phase}, title = ${row.title},
+      body = ${row.body}, updated_at = ${row.updated_at}
+    where org_id = ${row.org_id} and id = ${row.id}`;
+}
+
+export async function selectTemplate(sql: Db, orgId: string, id: string, lock = false): Promise<TemplateRow | null> {
+  const [row] = await sql<TemplateRow[]>`
+    select ${columns(sql)} from update_templates where org_id = ${orgId} and id = ${id}
+    ${lock ? sql`for update` : sql``}`;
+  return row ?? null;
+}
+
+/** Templates by name; of all kinds where `kind` is null. */
+export async function selectTemplates(
+  sql: Db,
+  orgId: string,
+  kind: string | null,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<TemplateRow[]> {
+  return await sql<TemplateRow[]>`
+    select ${columns(sql)} from update_templates
+    where org_id = ${orgId} and (${kind}::text is null or kind = ${kind})
+    order by kind, name limit ${limit} offset ${offset}`;
+}
+
+export async function countTemplates(sql: Db, orgId: string, kind: string | null): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::integer as count from update_templates
+    where org_id = ${orgId} and (${kind}::text is null or kind = ${kind})`;
+  return row!.count;
+}
+
+export async function deleteTemplate(sql: Db, orgId: string, id: string): Promise<TemplateRow | null> {
+  const [row] = await sql<TemplateRow[]>`
+    delete from update_templates where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`;
+  return row ?? null;
+}
