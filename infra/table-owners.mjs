@@ -131,6 +131,7 @@ export const folders = {
         "incidents",
         "maintenance_windows",
         "shares",
+        "update_templates",
         "status_page_components",
         "status_pages",
         "targets",
@@ -191,6 +192,7 @@ export const folders = {
     },
     writes: { "details of the newest result": ["target_states"], "counts of deleted targets": ["deleted_targets"] },
   },
+  "alerting/update-templates": { owns: ["update_templates"] },
   "publishing/shares": {
     owns: ["shares"],
     joins: { "a link of a deleted organisation is not found": ["orgs"], "the shared monitor, locked": ["targets"] },
