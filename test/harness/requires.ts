@@ -5,7 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** Programs that a test may need beside Node.js. */
-export type Requirement = "chromium" | "redis" | "mount" | "pgbouncer";
+export type Requirement = "chromium" | "redis" | "mount" | "nagios" | "pgbouncer";
+
+/** Folder of Debian's package monitoring-plugins-basic. */
+export const nagiosPlugins = "/usr/lib/nagios/plugins";
 
 /** The part of a tap test that this module uses. */
 interface Skippable {
@@ -78,6 +81,10 @@ const missing: Record<Requirement, () => Promise<string | null>> = {
   chromium: async () =>
     findChromium() === null ? "there is no Chromium: install it, or name it in SM_TEST_CHROMIUM" : null,
   pgbouncer: async () => (findPgbouncer() === null ? "there is no PgBouncer: install it" : null),
+  nagios: async () =>
+    existsSync(`${nagiosPlugins}/check_disk`)
+      ? null
+      : `${nagiosPlugins} has no plugins: install monitoring-plugins-basic`,
   mount: () => Promise.resolve(mountTrouble()),
   redis: async () =>
     (await redisAnswers()) ? null : `no Redis answers at ${redisUrl}: start one, or name it in SM_TEST_REDIS`,

@@ -16,6 +16,7 @@ import { Reporter } from "./protocol/report.ts";
 import { type RdapCache, rdapCache } from "./rdap/cache.ts";
 import { RdapLookups } from "./rdap/lookups.ts";
 import { OwnAbilities } from "./run/abilities.ts";
+import type { Commands } from "./run/commands.ts";
 import { MemoryLimit } from "./run/memory.ts";
 import { NetworkGuard, type Place, placeOf } from "./run/network.ts";
 import { type Outcome, type Run, Runner } from "./run/run.ts";
@@ -51,6 +52,8 @@ export interface AgentSettings {
   memory: { limitBytes: number; collect: () => void; hopeless: () => void } | null;
   /** Called for every run; null for none. */
   metrics: AgentMetrics | null;
+  /** The commands of exec checks as they are now; null without a file of them. */
+  commands: () => Commands | null;
   /** Interval of the statistics in the log, ms. */
   statsMs: number;
   log: Log;
@@ -66,6 +69,8 @@ const drainMs = 2000;
 const clockToleranceMs = 30_000;
 
 export interface Agent {
+  /** Tells the control plane what the agent can run, because its commands changed. */
+  commandsChanged(): void;
   /** Starts no more runs, waits for or abandons running ones, reports what is left, and resolves within 4 s. */
   stop(): Promise<void>;
 }
@@ -113,7 +118,12 @@ class RunningAgent implements Agent {
     this.#rdap = openRdap(settings, this.#cache, userAgent);
     this.#memory = openMemoryLimit(settings);
     this.#network = openNetwork(settings, () => this.#puller.askAgain());
-    this.#abilities = new OwnAbilities({ clock, log, changed: () => this.#puller.askAgain() });
+    this.#abilities = new OwnAbilities({
+      clock,
+      log,
+      commands: settings.commands,
+      changed: () => this.#puller.askAgain(),
+    });
     this.#runner = new Runner({
       clock,
       log,
@@ -121,6 +131,7 @@ class RunningAgent implements Agent {
       allowPrivate: settings.allowPrivateTargets,
       userAgent,
       rdap: this.#rdap,
+      commands: settings.commands,
       network: this.#network,
       maxInflight: settings.maxConcurrency,
       refusalReason: () => (this.#memory?.over === true ? "the agent is over its memory limit" : null),
@@ -140,6 +151,10 @@ class RunningAgent implements Agent {
     this.#endStatus = settings.stateDir === null ? null : keepStatus(settings.stateDir, () => this.#status(), log);
     this.#ticker = setInterval(() => this.#logStats(), settings.statsMs);
     this.#pulling = this.#abilities.ready.then(() => this.#puller.run());
+  }
+
+  commandsChanged(): void {
+    this.#puller.askAgain();
   }
 
   async stop(): Promise<void> {

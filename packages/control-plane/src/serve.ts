@@ -186,7 +186,11 @@ async function run(
     await watch.stop();
     await database.stop();
   };
-  return { url, owner, reload: () => system.abuse.reload(), stop: () => (stopped ??= stop()) };
+  const reload = (): void => {
+    system.abuse.reload();
+    agent?.reload();
+  };
+  return { url, owner, reload, stop: () => (stopped ??= stop()) };
 }
 
 /** Registers the built-in agent of this data folder. Returns its token. */

@@ -18,6 +18,7 @@ import {
   tame,
   type Tone,
 } from "../shell/output.ts";
+import type { Commands } from "../run/commands.ts";
 import type { Outcome } from "../run/run.ts";
 import { version } from "../version.ts";
 
@@ -25,6 +26,7 @@ interface RunOptions {
   json?: true;
   allowPrivateTargets: boolean;
   rdapBootstrapUrl?: string;
+  commands?: string;
 }
 
 /** `sm-agent check <kind> <subject>`: one subcommand per kind, derived from its schema. */
@@ -81,6 +83,7 @@ function shared(command: Command): Command {
   return command
     .addOption(options.allowPrivateTargets())
     .addOption(options.rdapBootstrapUrl())
+    .addOption(options.commands())
     .addOption(new Option("--json", "print one JSON object, as POST /api/v1/targets/test answers it"));
 }
 
@@ -97,7 +100,8 @@ async function check(read: () => ProbedSpec, given: RunOptions, command: Command
     if (error instanceof CheckUsage) return fail(command, exits.usage, error.message);
     throw error;
   }
-  const outcome = await runOnce(spec, given);
+  const commands = await commandsOf(given, command);
+  const outcome = await runOnce(spec, given, commands);
   const { measurement, warnings, timestamp } = outcome;
   const result = { target_id: null, region: null, timestamp: new Date(timestamp).toISOString(), ...measurement };
   const text =
@@ -115,7 +119,18 @@ const exitOf: Record<CheckStatus, number> = {
   error: exits.down,
 };
 
-async function runOnce(spec: ProbedSpec, given: RunOptions): Promise<Outcome> {
+async function commandsOf({ commands: file }: RunOptions, command: Command): Promise<Commands | null> {
+  if (file === undefined) return null;
+  const { CommandsError, readCommands } = await import("../run/commands.ts");
+  try {
+    return readCommands(file);
+  } catch (error) {
+    if (error instanceof CommandsError) return fail(command, exits.config, error.message);
+    throw error;
+  }
+}
+
+async function runOnce(spec: ProbedSpec, given: RunOptions, commands: Commands | null): Promise<Outcome> {
   const [{ Runner }, { RdapLookups }, { rdapCache }, { Stats }] = await Promise.all([
     import("../run/run.ts"),
     import("../rdap/lookups.ts"),
@@ -140,6 +155,7 @@ async function runOnce(spec: ProbedSpec, given: RunOptions): Promise<Outcome> {
     allowPrivate: given.allowPrivateTargets,
     userAgent,
     rdap,
+    commands: () => commands,
   });
   const outcome = await runner.run("", { ...spec }, true).done;
   if (outcome === null) throw new Error("the run was abandoned");

@@ -34,6 +34,8 @@ export interface PreflightOptions {
   spoolDir?: string;
   spoolMaxMb: number;
   canaries: readonly Place[];
+  /** File of the commands of exec checks. */
+  commands?: string;
   /** True: the token may travel unencrypted. */
   insecureHttp: boolean;
   version: string;
@@ -61,6 +63,7 @@ export async function* preflight(options: PreflightOptions): AsyncGenerator<Pref
   else yield bad("url", inTheClear, exits.usage);
   for (const canary of options.canaries) yield await canaryResult(canary, options.timeoutMs);
   yield await pingResult();
+  yield* await commandResults(options);
   yield* spoolResults(options);
 }
 
@@ -70,6 +73,37 @@ async function pingResult(): Promise<PreflightResult> {
   return cause === null
     ? ok("ping", "this machine can send echo requests")
     : warn("ping", `ping checks are not run here: ${kindOf({ type: "ping" }).causes![cause]}.`);
+}
+
+async function commandResults({ commands: file }: PreflightOptions): Promise<PreflightResult[]> {
+  if (file === undefined) return [];
+  const { readCommands } = await import("../run/commands.ts");
+  try {
+    const commands = [...readCommands(file)];
+    const absent = commands.flatMap(([key, { argv }]) => (isExecutable(argv[0]) ? [] : [`${argv[0]} ([${key}])`]));
+    const keys = commands.map(([key]) => key).join(", ");
+    const others = statSync(file).mode & 0o004;
+    const hasEnv = commands.some(([, { env }]) => Object.keys(env).length > 0);
+    return [
+      absent.length === 0
+        ? ok("commands", `${file} has ${keys === "" ? "none" : keys}`)
+        : warn("commands", `cannot be executed by this account: ${absent.join(", ")}`),
+      ...(hasEnv && others !== 0
+        ? [warn("commands", `others on this machine may read ${file}, and it has env. Run: chmod o-r ${file}`)]
+        : []),
+    ];
+  } catch (error) {
+    return [bad("commands", messageOf(error), exits.config)];
+  }
+}
+
+function isExecutable(program: string): boolean {
+  try {
+    accessSync(program, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Connects to the control plane and tries the token. */

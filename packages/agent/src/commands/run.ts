@@ -4,7 +4,8 @@ import { runInNewContext } from "node:vm";
 import type { Command } from "commander";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
-import { codeOrMessage } from "@statusmesh/shared/thrown";
+import type { Commands } from "../run/commands.ts";
+import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
 import { type Clock, correctedClock } from "../clock.ts";
 import { exits, fail } from "../shell/exit.ts";
 import { jsonLog, type Log } from "../telemetry/log.ts";
@@ -31,6 +32,7 @@ interface RunOptions {
   maxConcurrency: number;
   maxMemoryMb?: number;
   rdapBootstrapUrl?: string;
+  commands?: string;
 }
 
 export function define(command: Command): void {
@@ -48,6 +50,7 @@ export function define(command: Command): void {
     .addOption(options.metricsBind())
     .addOption(options.maxConcurrency())
     .addOption(options.maxMemoryMb())
+    .addOption(options.commands())
     .action(run);
 }
 
@@ -59,6 +62,7 @@ async function run(given: RunOptions, command: Command): Promise<void> {
   process.stdout.on("error", () => undefined);
   const log = jsonLog((line) => process.stdout.write(line), Date.now);
   const clock = correctedClock();
+  const commands = await openCommands(given, (message) => fail(command, exits.config, message));
   const metrics = await openMetrics(given, command, log);
   const { spool, release } = await openSpool(given, command, clock, log).catch(async (error: unknown) => {
     await metrics?.port.stop();
@@ -99,6 +103,7 @@ async function run(given: RunOptions, command: Command): Promise<void> {
             hopeless: () => stop("out of memory", exits.again),
           },
     metrics: metrics?.metrics ?? null,
+    commands: commands.now,
     clock,
     spool,
     log,
@@ -107,6 +112,37 @@ async function run(given: RunOptions, command: Command): Promise<void> {
     await agent.stop().finally(release);
     await metrics?.port.stop();
   });
+  const { commands: file } = given;
+  if (file !== undefined)
+    process.on("SIGHUP", () => {
+      try {
+        commands.read();
+        log("info", "read the file of commands", { file });
+        agent.commandsChanged();
+      } catch (error) {
+        // It decides what this account runs: the agent does not go on with a part of it, or with an old one.
+        log("error", `the file of commands is refused: ${messageOf(error)}`);
+        stop("the file of commands is refused", exits.config);
+      }
+    });
+}
+
+/** The commands of the configured file, read now and again by `read`; null without one. */
+async function openCommands(
+  { commands: file }: RunOptions,
+  refuse: (message: string) => never,
+): Promise<{ now: () => Commands | null; read: () => void }> {
+  if (file === undefined) return { now: () => null, read: () => undefined };
+  const { CommandsError, readCommands } = await import("../run/commands.ts");
+  let commands: Commands | null = null;
+  const read = (): void => void (commands = readCommands(file));
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof CommandsError) return refuse(error.message);
+    throw error;
+  }
+  return { now: () => commands, read };
 }
 
 /** The configured spool and its release function. */

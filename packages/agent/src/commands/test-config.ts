@@ -13,6 +13,7 @@ interface Given {
   spoolMaxMb: number;
   canaries: readonly Place[];
   insecureHttp: boolean;
+  commands?: string;
   json?: true;
 }
 
@@ -23,7 +24,7 @@ export function define(command: Command): void {
     .description(
       "Test everything that run needs, with the same options and environment, without running: no check is claimed " +
         "and the agent does not join. Exit code: 0 ready, 69 control plane unreachable, 77 token refused, 78 spool " +
-        "folder unusable.",
+        "folder or file of commands unusable.",
     )
     .addOption(options.controlPlane())
     .addOption(options.tokenFile())
@@ -37,6 +38,7 @@ export function define(command: Command): void {
     .addOption(options.metricsBind())
     .addOption(options.maxConcurrency())
     .addOption(options.maxMemoryMb())
+    .addOption(options.commands())
     .addOption(new Option("--json", "print one JSON object"))
     .action(async (given: Given) => {
       const screen = screenOf(process.stdout, process.env);

@@ -95,6 +95,7 @@ const kinds: { readonly [T in ProbedType]: Dials<SpecOf<T>> | { never: string } 
     // A name server is given by its address.
     name: null,
   },
+  exec: { never: "the agent's own file decides what is connected to" },
   domain_expiry: { never: "it asks registries, which their own public list chooses" },
 };
 
@@ -255,6 +256,7 @@ t.test("http: a redirect to a private address is refused at its hop", async (t) 
         return hops++ === 0;
       },
       userAgent: "StatusMesh/1.2.3",
+      commands: null,
       owner: "org",
       now: Date.now,
       lookup: async () => ["127.0.0.1"],

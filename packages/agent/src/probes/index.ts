@@ -2,6 +2,7 @@ import type { ProbedType, SpecOf } from "@statusmesh/shared/checks";
 import { dns } from "./dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";
 import { grpc } from "./grpc.ts";
+import { exec } from "./exec.ts";
 import { http } from "./http.ts";
 import { ping } from "./ping.ts";
 import type { Probe } from "./probe.ts";
@@ -19,6 +20,7 @@ const probes: { readonly [T in ProbedType]: Probe<SpecOf<T>> } = {
   websocket,
   tls_cert: tlsCert,
   domain_expiry: domainExpiry,
+  exec,
 };
 
 /** The probe of a kind, for a spec of that kind: the registry guarantees the match. */

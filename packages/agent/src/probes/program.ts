@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { closeSync, readdirSync, readFileSync } from "node:fs";
 import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 
 export interface Program {
@@ -37,6 +38,7 @@ export function runProgram(program: Program, signal: CancelSignal): Promise<Ende
   const { argv, env, cwd, uid, gid, maxOutput, onOutput } = program;
   return new Promise((settle, reject) => {
     if (signal.aborted) return reject(signal.reason as Error);
+    closeInherited();
     const child = spawn(argv[0], argv.slice(1), {
       env,
       detached: true,
@@ -77,6 +79,28 @@ export function runProgram(program: Program, signal: CancelSignal): Promise<Ende
       setImmediate(() => setImmediate(done));
     });
   });
+}
+
+let haveClosed = false;
+
+/**
+ * Closes what this process inherited beside its standard streams, before its first program. Node marks its own
+ * descriptors, and inherited ones up to the first gap; those behind would reach every program.
+ */
+function closeInherited(): void {
+  if (haveClosed) return;
+  haveClosed = true;
+  if (process.platform !== "linux") return;
+  const closeOnExec = 0o2_000_000;
+  for (const fd of readdirSync("/proc/self/fdinfo").map(Number)) {
+    if (fd <= 2) continue;
+    try {
+      const [, flags = "0"] = /^flags:\s+(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8")) ?? [];
+      if ((Number.parseInt(flags, 8) & closeOnExec) === 0) closeSync(fd);
+    } catch {
+      // The descriptor of the folder itself.
+    }
+  }
 }
 
 /** Kills the group. The number is not reused while the group has a member. */

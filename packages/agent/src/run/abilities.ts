@@ -2,6 +2,7 @@ import { type Abilities, allAbilities } from "@statusmesh/shared/checks/abilitie
 import { kindOf } from "@statusmesh/shared/checks";
 import type { Clock } from "../clock.ts";
 import { type PingCause, pingCause } from "../probes/ping.ts";
+import type { Commands } from "./commands.ts";
 import type { Log } from "../telemetry/log.ts";
 
 /** What keeps an agent from running a kind can be repaired while it runs. */
@@ -9,20 +10,25 @@ const lookEveryMs = 60_000;
 
 /** What this agent can run on its machine. */
 export class OwnAbilities {
-  readonly #options: { clock: Clock; log: Log; changed: () => void };
+  readonly #options: { clock: Clock; log: Log; commands: () => Commands | null; changed: () => void };
   #ping: PingCause | null = null;
   #cancelNext: () => void = () => undefined;
   #stopped = false;
   /** Resolves when this machine was looked at for the first time. */
   readonly ready: Promise<void>;
 
-  constructor(options: { clock: Clock; log: Log; changed: () => void }) {
+  constructor(options: { clock: Clock; log: Log; commands: () => Commands | null; changed: () => void }) {
     this.#options = options;
     this.ready = this.#look();
   }
 
   get kinds(): Abilities {
-    return { ...allAbilities, ...(this.#ping === null ? {} : { ping: { unable: this.#ping } }) };
+    const commands = this.#options.commands();
+    return {
+      ...allAbilities,
+      ...(this.#ping === null ? {} : { ping: { unable: this.#ping } }),
+      exec: commands === null ? { unable: "exec_no_commands" } : { names: [...commands.keys()].sort() },
+    };
   }
 
   stop(): void {

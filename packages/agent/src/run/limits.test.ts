@@ -162,6 +162,7 @@ const kinds: { readonly [T in ProbedType]: Kind | { none: string } } = {
       return { hosts: ["127.0.0.1", "127.0.0.1"], port: socket.address().port };
     },
   }),
+  exec: { none: "its destination is known to the agent's own file only" },
   domain_expiry: { none: "it talks to registries, and keeps its own peace with them" },
 };
 

@@ -4,6 +4,7 @@ import { DialError } from "@statusmesh/shared/net/dial-error";
 import { type Lookup, resolve } from "@statusmesh/shared/net/resolve";
 import { stackOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
+import type { Commands } from "./commands.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { NetworkGuard } from "./network.ts";
 import type { Probe, Trace, Verdict } from "../probes/probe.ts";
@@ -65,6 +66,8 @@ export interface ProbingOptions {
   userAgent: string;
   lookup?: Lookup;
   rdap: RdapLookups;
+  /** The commands of exec checks as they are now; absent: none. */
+  commands?: (() => Commands | null) | undefined;
   /** Distinguishes target failures from network failures; absent: every failure is evidence. */
   network?: NetworkGuard;
 }
@@ -132,6 +135,7 @@ class Probing implements Run {
       now: () => clock.now(),
       lookup: (name: string) => lookup(name, owner),
       rdap,
+      commands: this.#options.commands?.() ?? null,
       warn: this.#hooks.onDemand ? (text: string) => void this.#warnings.push(clean(text, 500)) : undefined,
     };
     probe.run(check, context).then(

@@ -61,6 +61,11 @@ export const rdapBootstrapUrl = (): Option =>
     .env("SM_AGENT_RDAP_BOOTSTRAP_URL")
     .argParser(registriesUrl);
 
+export const commands = (): Option =>
+  new Option("--commands <file>", "TOML file of the commands that exec checks may run; default: none").env(
+    "SM_AGENT_COMMANDS",
+  );
+
 export const spoolMaxMb = (): Option =>
   new Option("--spool-max-mb <MB>", "maximum size of the spool folder; beyond it the oldest results are dropped")
     .env("SM_AGENT_SPOOL_MAX_MB")

@@ -5,6 +5,7 @@ import type { CheckKind, KindDetails } from "./kind.ts";
 import { dns } from "./dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";
 import { grpc } from "./grpc.ts";
+import { exec } from "./exec.ts";
 import { heartbeat } from "./heartbeat.ts";
 import { http } from "./http.ts";
 import { ping } from "./ping.ts";
@@ -22,6 +23,7 @@ export const checkKinds = {
   websocket,
   tls_cert: tlsCert,
   domain_expiry: domainExpiry,
+  exec,
   heartbeat,
 } as const;
 

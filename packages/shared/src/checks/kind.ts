@@ -64,6 +64,8 @@ export interface CheckKind<S extends TSchema = TSchema, D = never> {
   lacks?(spec: Static<S>): string;
   /** Causes for which an agent runs no check of the kind, by the name that it reports, with what to do. */
   readonly causes?: Readonly<Record<string, string>>;
+  /** For a kind of which a test does more than ask a server: it is in the audit log. */
+  readonly testIsAudited?: true;
   /** For a kind that no agent probes: what it checks reports to the control plane. */
   readonly reported?: true;
   /** For a kind whose results have details. */

@@ -21,6 +21,8 @@ export function builtInAgentToken(dataDir: string): string {
 export interface BuiltInAgent {
   /** Asks the agent to report and exit, and waits for it, at most `ms`. */
   stop(ms: number): Promise<void>;
+  /** Has the agent read its file of commands again, where it has one. */
+  reload(): void;
 }
 
 /**
@@ -37,6 +39,7 @@ export function startBuiltInAgent(options: {
   log: Log;
 }): BuiltInAgent {
   const { log } = options;
+  const commands = process.env["SM_AGENT_COMMANDS"] || undefined;
   const program = createRequire(import.meta.url).resolve("sm-agent/cli");
   let child: ChildProcess | null = null;
   let stopping = false;
@@ -58,6 +61,7 @@ export function startBuiltInAgent(options: {
             SM_AGENT_CANARIES: options.canaries,
             SM_SECURITY__ALLOW_PRIVATE_TARGETS: String(options.allowPrivate),
             ...(options.rdapBootstrapUrl === "" ? {} : { SM_AGENT_RDAP_BOOTSTRAP_URL: options.rdapBootstrapUrl }),
+            ...(commands === undefined ? {} : { SM_AGENT_COMMANDS: commands }),
             ...(process.env["NODE_EXTRA_CA_CERTS"] === undefined
               ? {}
               : { NODE_EXTRA_CA_CERTS: process.env["NODE_EXTRA_CA_CERTS"] }),
@@ -84,6 +88,10 @@ export function startBuiltInAgent(options: {
       child?.kill("SIGTERM");
       await Promise.race([ended, sleep(ms, undefined, { ref: false })]);
       child?.kill("SIGKILL");
+    },
+    reload() {
+      // Without a file SIGHUP would end it.
+      if (commands !== undefined) child?.kill("SIGHUP");
     },
   };
 }

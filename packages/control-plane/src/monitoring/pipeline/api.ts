@@ -1,7 +1,8 @@
 import Type from "typebox";
-import type { CheckSpec } from "@statusmesh/shared/checks";
+import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { PullReply, PullRequest, ResultsReply, ResultsRequest, type RunReply } from "@statusmesh/shared/agent-protocol";
 import { measuredPart } from "@statusmesh/shared/result";
+import { record } from "../../access/audit/service.ts";
 import { requireScope } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
@@ -113,7 +114,7 @@ function onDemandRoutes(hub: Hub): Route[] {
       description:
         "The run waits for a place at the host (checker.per_host_max_inflight) for as long as the timeout of " +
         "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when it found no " +
-        `place. ${expectedAgent}`,
+        `place. A test of an exec check is in the audit log. ${expectedAgent}`,
       body: Check,
       replies: { 200: TestResult },
       errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", "NOT_PROBED", ...checkErrors],
@@ -121,6 +122,7 @@ function onDemandRoutes(hub: Hub): Route[] {
         requireScope(ctx, "targets:execute");
         const spec = body as CheckSpec;
         checkRules(ctx, spec, "");
+        if (kindOf(spec).testIsAudited === true) await record(ctx, { resourceId: null, after: { check: spec } });
         const reply = await runOnDemand(ctx, hub, { spec, targetId: null, regions: await probeRegionIds(ctx) });
         return ok({
           result: present(reply, null),

@@ -11,7 +11,7 @@ import { type AgentCtx, type Ctx, inTransaction } from "../../platform/context.t
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { type Hub, openHub } from "../../platform/db/notify.ts";
 import { Check } from "../targets/schema.ts";
-import { createTarget, deleteTarget, setTargetRegions, updateTarget } from "../targets/service.ts";
+import { createTarget, deleteTarget, getTarget, setTargetRegions, updateTarget } from "../targets/service.ts";
 import { minute, second, until } from "../../testing/clock.ts";
 import type { Teardown } from "../../testing/database.ts";
 import { newAgent, newOrg, openWorld, refusal, type World } from "../../testing/world.ts";
@@ -509,4 +509,24 @@ t.test("among several agents each check has one that can run it, also as they ch
   await askWith(mesh, old, allAbilities);
   const after = await held.reply;
   t.ok(after.full && ids(after).length < 11, "one that learns a kind takes its share, and held pulls hear of it");
+});
+
+t.test("a check that names a command follows the file of the agents, and an edit of the name", async (t) => {
+  const mesh = await openMesh(t);
+  const { ctx, system } = mesh;
+  const [disk, load] = [await newAgent(system), await newAgent(system)];
+  const having = (...names: string[]) => ({ ...allAbilities, exec: { names } });
+  const id = await newMonitor(ctx, { check: { type: "exec", command: "disk", timeout: 1000 } });
+  await askWith(mesh, disk, having("disk"));
+  const [ofLoad, ofDisk] = [await askWith(mesh, load, having("load")), await askWith(mesh, disk, having("disk"))];
+  t.strictSame([ids(ofDisk), ids(ofLoad)], [[id], []]);
+  await updateTarget(ctx, id, { check: { command: "load" } });
+  const [left, taken] = [
+    await askWith(mesh, disk, having("disk"), ofDisk.cursor, AbortSignal.abort()),
+    await askWith(mesh, load, having("load"), ofLoad.cursor, AbortSignal.abort()),
+  ];
+  t.strictSame([ids(left), left.drop, ids(taken)], [[], [id], [id]], "it moves, and the other is told");
+  await updateTarget(ctx, id, { check: { command: "nobody-has-it" } });
+  t.strictSame((await askWith(mesh, load, having("load"), taken.cursor, AbortSignal.abort())).drop, [id]);
+  t.match(await getTarget(ctx, id), { regions_unable: [{ region: "eu", reason: /no \[nobody-has-it\]/ }] });
 });

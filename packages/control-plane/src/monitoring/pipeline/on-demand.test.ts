@@ -270,6 +270,53 @@ t.test("a run goes to an agent that can run it; without one the caller hears why
   await awake();
 });
 
+t.test("a check that names a command goes to an agent that has it, and its test is in the audit log", async (t) => {
+  const says = (agent: AgentCtx, kinds: Abilities) =>
+    agentPulls(agent, { version: "1.0.0", kinds, impairedSince: null });
+  const [with_, without] = [
+    { ...allAbilities, exec: { names: ["disk", "load"] } },
+    { ...allAbilities, exec: { names: ["load"] } },
+  ];
+  await Promise.all([
+    says(eu, without),
+    says(twin, with_),
+    says(us, { ...allAbilities, exec: { unable: "exec_no_commands" } }),
+  ]);
+  const request = await serve(
+    t,
+    system,
+    pipelineRoutes(
+      hub,
+      openIngest(async () => {}),
+      AbortSignal.abort(),
+    ),
+    { tenant: () => ctx },
+  );
+  const test = (command: string) => request("POST", "/api/v1/targets/test", { type: "exec", command });
+  const asked = test("disk");
+  await waits();
+  t.strictSame(await claimRuns(eu, 10, without), []);
+  const [taken] = await claimRuns(twin, 10, with_);
+  t.match(taken?.check, { type: "exec", command: "disk" });
+  await recordRunReplies(twin, [replyTo(taken!.run_id)]);
+  t.equal((await asked).status, 200);
+  t.match(
+    await sql`select action, after, ip from audit_log where action like '%targets/test' and org_id = ${ctx.orgId}`,
+    [{ action: "POST /api/v1/targets/test", after: { check: { type: "exec", command: "disk" } }, ip: String }],
+  );
+  t.match(await test("nope"), {
+    status: 503,
+    body: {
+      error: {
+        code: "PROBE_UNAVAILABLE",
+        message: /eu: the agent's file of commands has no \[nope\].*us: the agent has no file of commands/,
+      },
+    },
+  });
+  t.equal((await test("../x")).status, 400, "a key, not a path");
+  await awake();
+});
+
 t.test("a held pull claims a run of its region at once", async (t) => {
   const request = { protocol: protocolVersion, agent_version: "1.0.0", kinds: allAbilities, capacity: 3 };
   const { cursor } = await pull(eu, hub, { ...request, cursor: null }, AbortSignal.abort());

@@ -161,6 +161,7 @@ export const Config = Type.Object(
     verify_tls: flag(),
     host: text("host"),
     port: whole("Port"),
+    command: text("key of a command"),
     packets: whole("Echo requests"),
     max_loss_pct: whole("More loss is degraded, percent"),
     tls: text("encryption"),

@@ -97,6 +97,7 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
     verify_tls: flag("verify_tls"),
     host: text("host"),
     port: number("port"),
+    command: text("command"),
     packets: number("packets"),
     max_loss_pct: number("max_loss_pct"),
     tls: typeof check["tls"] === "boolean" ? (check["tls"] ? "tls" : "none") : text("tls"),

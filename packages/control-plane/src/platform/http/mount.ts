@@ -110,8 +110,8 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
       await hooks.refused(ctx, error);
       throw error;
     });
-    // Only a tenant's write has a trail. A replayed reply does not get here.
-    if ("trail" in ctx) await hooks.wrote(ctx, resourceOf(reply, params));
+    // A replayed reply does not get here.
+    if ("trail" in ctx && isWrite(route)) await hooks.wrote(ctx, resourceOf(reply, params));
     return written(route, reply, checkReplies);
   };
   const work = async () => {
@@ -170,17 +170,17 @@ async function admit(route: Route, ctx: Ctx, params: Record<string, string>, thr
 
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
 
-/** On-demand runs change nothing, so they are not audited. */
+/** On-demand runs change nothing: their service decides whether one is audited. */
 const isWrite = ({ auth, method, category }: Route): boolean =>
   auth === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now";
 
-/** The context of a tenant's write with the request data of the audit log. */
+/** The context of a tenant's request that may be audited, with what the audit log stores of it. */
 function withTrail(
   route: Route,
   ctx: AuthContexts[keyof AuthContexts],
   http: Context,
 ): AuthContexts[keyof AuthContexts] {
-  if (!isWrite(route)) return ctx;
+  if (route.auth !== "tenant" || route.method === "GET") return ctx;
   return {
     ...ctx,
     trail: {
