@@ -35,6 +35,9 @@ export async function packAgent() {
     platform: "node",
     target: "node20",
     external: Object.keys(dependencies).flatMap((name) => [name, `${name}/*`]),
+    // A tenth less to download. Names stay, and lines short enough for the traces of errors to say where.
+    minifyWhitespace: true,
+    lineLimit: 120,
     logLevel: "warning",
   });
   chmodSync(join(out, "bin/sm-agent.js"), 0o755);
