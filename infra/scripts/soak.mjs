@@ -1,4 +1,4 @@
-// npm run soak [-- --monitors 1000 --days 30]: weeks of monitoring with time sped up (test/soak).
+// npm run soak [-- --monitors 500 --days 30]: weeks of monitoring with time sped up (test/soak).
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { prepare, root } from "./prepare.mjs";

@@ -29,16 +29,17 @@ import { watchWaits } from "./watch.ts";
 
 /*
  * Weeks of monitoring in an hour: ingest, rollup, packing, retention and reads of the control plane on its embedded
- * database, one simulated minute after the other, as fast as they go. npm run soak [-- --monitors 1000 --days 30]
+ * database, one simulated minute after the other, as fast as they go. npm run soak [-- --monitors 500 --days 30]
  */
 
-const limits = { lockMs: 1_000, statementMs: 2_000, growth: 1.05, size: 1.1 };
+/** Sizes may exceed the computed ones by a tenth and half a megabyte, which a table has for a few rows. */
+const limits = { lockMs: 1_000, statementMs: 2_000, growth: 1.05, size: 1.1, sizeMb: 0.5 };
 /** Days before which caches and tables are still filling. */
 const warmUpDays = 10;
 const region = "soak";
 
 const { values } = parseArgs({
-  options: { monitors: { type: "string", default: "1000" }, days: { type: "string", default: "30" } },
+  options: { monitors: { type: "string", default: "500" }, days: { type: "string", default: "30" } },
 });
 const [monitors, days] = [Number(values.monitors), Number(values.days)];
 if (![monitors, days].every((n) => Number.isInteger(n) && n > 0) || days > 50) {
@@ -185,7 +186,9 @@ const failed = await withTeardown(async (t) => {
     process.stdout.write(`longest ${name}: ${waits[name].ms.toFixed(0)} ms  ${waits[name].text}\n`);
   process.stdout.write(`memory of the last days: ${growth === null ? "too few days" : `x ${growth.toFixed(3)}`}\n`);
   return [
-    ...sizes.filter(({ mb, computedMb }) => mb > computedMb * limits.size).map(({ table }) => `${table} is too large`),
+    ...sizes
+      .filter(({ mb, computedMb }) => mb > computedMb * limits.size + limits.sizeMb)
+      .map(({ table }) => `${table} is too large`),
     ...dead.map((row) => `${row.table} has ${row.dead} dead rows: autovacuum does not keep up`),
     ...(waits.lock.ms > limits.lockMs ? ["a lock was waited for too long"] : []),
     ...(waits.statement.ms > limits.statementMs ? ["a statement took too long"] : []),

@@ -16,7 +16,7 @@ export interface Size {
 }
 
 /**
- * Bytes of a row with its keys (docs/storage.md), by the number of rows that the extent gives. Days before the last one
+ * Bytes of a row with its keys (`npm run bench -- packing`, docs/storage.md), by the number of rows that the extent gives. Days before the last one
  * are packed, up to four hours after their end; the hours of the day and of the one before are rows.
  */
 const computedBytes = ({ monitors, days, resultsADay }: Extent): Readonly<Record<string, number>> => {
@@ -27,8 +27,8 @@ const computedBytes = ({ monitors, days, resultsADay }: Extent): Readonly<Record
     results: rows * 240,
     results_packed: packed * resultsADay * 25,
     results_late: 1e6,
-    hours_packed: packed * 1_300,
-    changes_packed: packed * 400,
+    hours_packed: packed * 2_000,
+    changes_packed: packed * 1_800,
     results_daily: monitors * days * 150,
     results_hourly: hours * 200,
     latency_hourly: hours * 270,
@@ -36,9 +36,10 @@ const computedBytes = ({ monitors, days, resultsADay }: Extent): Readonly<Record
     rollup_dirty: 1e6,
     issued_slots: 1e6,
     org_hours: 1e6,
-    org_hours_new: 1e6,
-    org_seconds: 1.2 * 90_000 * 120,
-    target_states: monitors * 500 + 1e5,
+    // Appended and emptied; 90,000 rows of 25 hours. Autovacuum comes once a minute, here after half a day.
+    org_hours_new: 1e7,
+    org_seconds: 2e7,
+    target_states: monitors * 500,
   };
 };
 

@@ -9,8 +9,8 @@ import { areHoursLeft, packHours, selectPackedDays, unpackHours } from "./pack-h
 import * as queries from "./pack-queries.ts";
 import { lockProgress, selectNextHour } from "./rollup-queries.ts";
 
-/** Expected results per statement: about 2 s, and a sort of 100 MB. */
-const runsAtOnce = 400_000;
+/** Expected results per statement: below 2 s, and a sort of 40 MB. */
+const runsAtOnce = 150_000;
 /** Targets whose late results are merged in one transaction. */
 const lateAtOnce = 50;
 /** Targets whose hours are packed in one transaction, for which the rollup waits: about a second. */
