@@ -16,8 +16,8 @@ export interface Size {
 }
 
 /**
- * Bytes of a row with its keys (`npm run bench -- packing`, docs/storage.md), by the number of rows that the extent gives. Days before the last one
- * are packed, up to four hours after their end; the hours of the day and of the one before are rows.
+ * Bytes of the tables, from those of a row with its keys (`npm run bench -- packing`, docs/storage.md). Days before the
+ * last one are packed, up to four hours after their end; the hours of the day and of the one before are rows.
  */
 const computedBytes = ({ monitors, days, resultsADay }: Extent): Readonly<Record<string, number>> => {
   const rows = 2 * monitors * resultsADay;
