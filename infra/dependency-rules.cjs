@@ -51,6 +51,13 @@ module.exports = {
       to: { path: "^packages/(?!agent/|shared/)" },
     },
     {
+      name: "cli-imports-shared-only",
+      severity: "error",
+      comment: "The command line is published by itself and uses the API like any other client.",
+      from: { path: "^packages/cli/" },
+      to: { path: "^packages/(?!cli/|shared/)" },
+    },
+    {
       name: "control-plane-imports-shared-only",
       severity: "error",
       comment: "The control plane talks to agents over HTTP, also to its own.",

@@ -10,9 +10,11 @@ COPY package.json pnpm-workspace.yaml pnpm-lock.yaml ./
 COPY infra/patches infra/patches
 COPY packages/shared/package.json packages/shared/package.json
 COPY packages/agent/package.json packages/agent/package.json
+COPY packages/cli/package.json packages/cli/package.json
 COPY packages/control-plane/package.json packages/control-plane/package.json
 COPY packages/control-plane/bin packages/control-plane/bin
 COPY packages/agent/bin packages/agent/bin
+COPY packages/cli/bin packages/cli/bin
 COPY test/package.json test/package.json
 RUN pnpm install --frozen-lockfile
 COPY LICENSE tsconfig.json ./

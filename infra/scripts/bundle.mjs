@@ -62,5 +62,6 @@ export async function bundle(entries, outdir, keptMs = 7 * 86_400_000) {
 if (process.argv[1] === fileURLToPath(import.meta.url))
   await Promise.all([
     bundle({ cli: "packages/agent/dist/cli.js" }, "packages/agent/dist/bundle"),
+    bundle({ cli: "packages/cli/dist/cli.js" }, "packages/cli/dist/bundle"),
     bundle({ main: "packages/control-plane/dist/main.js" }, "packages/control-plane/dist/bundle"),
   ]);

@@ -22,7 +22,9 @@ export const tool = (name) => join(root, "node_modules/.bin", name);
 export const compiler = join(root, "node_modules/typescript7/lib/tsc.js");
 
 /** The bundles of the programs. Without them the files in bin/ run what the compiler wrote. */
-const bundles = ["packages/agent/dist/bundle/cli.js", "packages/control-plane/dist/bundle/main.js"];
+const bundles = ["agent/dist/bundle/cli.js", "cli/dist/bundle/cli.js", "control-plane/dist/bundle/main.js"].map(
+  (file) => `packages/${file}`,
+);
 
 /**
  * Updates dependencies and compiled output, with `tests` also of the tests, with `bundled` also of the bundles. Ends

@@ -16,6 +16,7 @@ const steps = [
       "infra/dependency-rules.cjs",
       "packages/shared/src",
       "packages/agent/src",
+      "packages/cli/src",
       "packages/control-plane/src",
       "test",
     ],

@@ -5,7 +5,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createRequire } from "node:module";
 import t from "tap";
-import { phaseBar, screenOf, shares } from "../shell/output.ts";
+import { screenOf } from "@statusmesh/shared/terminal";
+import { phaseBar, shares } from "../shell/output.ts";
 import { tcpServer } from "../testing.ts";
 import { inWords } from "./check.ts";
 

@@ -7,17 +7,8 @@ import { CheckUsage, optionsOf, specFrom, specFromFile } from "../shell/check-op
 import { correctedClock } from "../clock.ts";
 import { exits, fail } from "../shell/exit.ts";
 import * as options from "../shell/options.ts";
-import {
-  badge,
-  bytes,
-  milliseconds,
-  paint,
-  phaseBar,
-  type Screen,
-  screenOf,
-  tame,
-  type Tone,
-} from "../shell/output.ts";
+import { paint, type Screen, screenOf, tame, type Tone } from "@statusmesh/shared/terminal";
+import { badge, bytes, milliseconds, phaseBar } from "../shell/output.ts";
 import type { Commands } from "../run/commands.ts";
 import type { Outcome } from "../run/run.ts";
 import { version } from "../version.ts";

@@ -2,7 +2,8 @@ import type { Command } from "commander";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { exits, fail } from "../shell/exit.ts";
 import * as options from "../shell/options.ts";
-import { badge, lasted, milliseconds, paint, screenOf, type Screen, table, tame, type Tone } from "../shell/output.ts";
+import { paint, screenOf, type Screen, table, tame, type Tone } from "@statusmesh/shared/terminal";
+import { badge, lasted, milliseconds } from "../shell/output.ts";
 import { folderHolder } from "../spool/lock.ts";
 import { type AgentStatus, readStatus } from "../telemetry/status-file.ts";
 

@@ -2,7 +2,8 @@ import { type Command, Option } from "commander";
 import { exits } from "../shell/exit.ts";
 import type { Place } from "../run/network.ts";
 import * as options from "../shell/options.ts";
-import { badge, screenOf, tame, type Tone } from "../shell/output.ts";
+import { screenOf, tame, type Tone } from "@statusmesh/shared/terminal";
+import { badge } from "../shell/output.ts";
 import { type PreflightResult, preflight } from "./preflight.ts";
 import { version } from "../version.ts";
 

@@ -1,41 +1,10 @@
-/** Properties of the output stream. */
-export interface Screen {
-  /** True for a terminal. */
-  tty: boolean;
-  color: boolean;
-  /** Columns. */
-  width: number;
-}
-
-/** The screen of a stream. Colours depend on the terminal and NO_COLOR (no-color.org). */
-export function screenOf(
-  stream: { isTTY?: boolean; columns?: number },
-  env: Readonly<Record<string, string | undefined>>,
-): Screen {
-  const tty = stream.isTTY === true;
-  return {
-    tty,
-    color: tty && (env["NO_COLOR"] ?? "") === "" && env["TERM"] !== "dumb",
-    width: Math.max(20, Math.min(stream.columns || 80, 100)),
-  };
-}
-
-export type Tone = "good" | "warn" | "bad" | "quiet";
-
-const codes: Record<Tone, number> = { good: 32, warn: 33, bad: 31, quiet: 2 };
-
-export function paint(text: string, tone: Tone, { color }: Pick<Screen, "color">): string {
-  return color ? `\u001b[${codes[tone]}m${text}\u001b[0m` : text;
-}
+import { paint, type Screen, type Tone } from "@statusmesh/shared/terminal";
 
 const signs: Record<Tone, string> = { good: "✔", warn: "▲", bad: "✖", quiet: "·" };
 
 /** `✔ up`, in its colour. */
 export const badge = (word: string, tone: Tone, screen: Screen): string =>
   paint(`${signs[tone]} ${word}`, tone, screen);
-
-/** Foreign text on one line, without terminal control sequences. */
-export const tame = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ");
 
 const three = (value: number): string =>
   value >= 100 ? String(Math.round(value)) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
@@ -61,12 +30,6 @@ export function lasted(ms: number): string {
   if (secs < 7200) return `${Math.round(secs / 60)} min`;
   if (secs < 172_800) return `${Math.round(secs / 3600)} h`;
   return `${Math.round(secs / 86_400)} days`;
-}
-
-/** Two aligned columns. */
-export function table(rows: readonly (readonly [name: string, value: string])[]): string {
-  const width = Math.max(...rows.map(([name]) => name.length));
-  return rows.map(([name, value]) => `${name.padEnd(width)}  ${value}\n`).join("");
 }
 
 /**

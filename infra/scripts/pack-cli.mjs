@@ -1,0 +1,75 @@
+// Packs smctl for publishing: a tarball in .build/ with one file that has every library inside and depends on nothing.
+import { execFileSync } from "node:child_process";
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { build } from "esbuild";
+import { prepare, root } from "./prepare.mjs";
+
+/** Creates the tarball from compiled output and returns its path. */
+export async function packCli() {
+  const source = join(root, "packages/cli");
+  const {
+    files: _files,
+    exports: _exports,
+    dependencies: _dependencies,
+    ...described
+  } = JSON.parse(readFileSync(join(source, "package.json"), "utf8"));
+
+  const out = join(root, ".build/smctl");
+  rmSync(out, { recursive: true, force: true });
+  mkdirSync(join(out, "bin"), { recursive: true });
+  const { metafile } = await build({
+    entryPoints: { smctl: join(source, "dist/cli.js") },
+    outdir: join(out, "bin"),
+    absWorkingDir: root,
+    bundle: true,
+    minify: true,
+    // Names stay in stack traces.
+    keepNames: true,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    // The CommonJS of commander asks for what Node has built in.
+    banner: {
+      js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
+    },
+    metafile: true,
+    logLevel: "warning",
+  });
+  chmodSync(join(out, "bin/smctl.js"), 0o755);
+  writeFileSync(join(out, "package.json"), `${JSON.stringify({ ...described, files: ["bin"] }, null, 2)}\n`);
+  copyFileSync(join(root, "LICENSE"), join(out, "LICENSE"));
+  copyFileSync(join(source, "README.md"), join(out, "README.md"));
+  writeFileSync(join(out, "bin/THIRD-PARTY-LICENSES"), licensesOf(Object.keys(metafile.inputs)));
+
+  const [{ filename }] = JSON.parse(
+    execFileSync("npm", ["pack", "--json", "--pack-destination", join(root, ".build")], {
+      cwd: out,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    }),
+  );
+  return join(root, ".build", filename);
+}
+
+/** The licences of the libraries that these files are of. */
+function licensesOf(inputs) {
+  const folders = new Set(
+    inputs.flatMap((file) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(join(root, file)) ?? []),
+  );
+  return [...folders]
+    .sort()
+    .map((folder) => {
+      const { name, version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+      const files = readdirSync(folder);
+      const file = files.find((one) => /^licen[cs]e/i.test(one));
+      return `${name} ${version} (${license})\n\n${file === undefined ? "" : readFileSync(join(folder, file), "utf8")}`;
+    })
+    .join(`\n${"-".repeat(80)}\n`);
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  prepare({ tests: false });
+  process.stdout.write(`${await packCli()}\n`);
+}

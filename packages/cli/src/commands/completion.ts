@@ -1,0 +1,13 @@
+import { Argument, type Command } from "commander";
+import { completionScript, type Shell, shells } from "@statusmesh/shared/completion";
+import { print } from "../shell/print.ts";
+
+export function define(command: Command, whole: () => Promise<Command>): void {
+  command
+    .description(
+      "Print completions for a shell.\n\n  bash  source <(smctl completion bash)\n  zsh   source <(smctl completion " +
+        "zsh)\n  fish  smctl completion fish | source",
+    )
+    .addArgument(new Argument("<shell>", "the shell").choices([...shells]))
+    .action(async (shell: Shell) => print(completionScript(shell, await whole())));
+}

@@ -1,0 +1,42 @@
+import type { Command } from "commander";
+import { tame } from "@statusmesh/shared/terminal";
+import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
+import { Failure } from "../shell/failure.ts";
+import { jsonOption, print, printJson } from "../shell/print.ts";
+import { selectMonitors } from "../shell/select.ts";
+
+interface Options extends ConnectionOptions {
+  json?: boolean;
+  tag?: string[];
+}
+
+/** The commands `pause` and `resume`. */
+export function defineEnabling(
+  command: Command,
+  { action, done }: { action: "enable" | "disable"; done: string },
+): void {
+  connects(command)
+    .argument("[monitors...]", "ids, keys or names")
+    .option("--tag <tag>", "every monitor with this tag; repeatable", (text, before: string[] | undefined) => [
+      ...(before ?? []),
+      text,
+    ])
+    .addOption(jsonOption())
+    .action(async (names: string[], options: Options) => {
+      const api = connectionOf(options);
+      const monitors = await selectMonitors(api, names, options.tag);
+      const ids = monitors.map(({ id }) => id);
+      const { succeeded, failed } = (await api.post("/api/v1/targets/bulk-action", {
+        ids,
+        action: { type: action },
+      })) as {
+        succeeded: string[];
+        failed: { id: string; message: string }[];
+      };
+      const nameOf = new Map(monitors.map(({ id, name }) => [id, name]));
+      if (options.json === true) printJson({ succeeded, failed });
+      else for (const id of succeeded) print(`${done}  ${tame(nameOf.get(id)!)}  ${id}\n`);
+      if (failed.length > 0)
+        throw new Failure(failed.map(({ id, message }) => `${nameOf.get(id) ?? id}: ${message}`).join("\n"));
+    });
+}

@@ -1,0 +1,166 @@
+import * as http from "node:http";
+import * as https from "node:https";
+import { setTimeout as sleep } from "node:timers/promises";
+import { codeOrMessage } from "@statusmesh/shared/thrown";
+import { version } from "../version.ts";
+import { Failure } from "./failure.ts";
+
+export type Json = Record<string, unknown>;
+
+/** A fault of a request, as `details.errors` lists it. */
+export interface Fault {
+  readonly field: string | null;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** The server refuses. */
+class Refused extends Failure {
+  readonly status: number;
+  readonly code: string;
+  readonly faults: readonly Fault[];
+
+  constructor(status: number, code: string, message: string, faults: readonly Fault[]) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.faults = faults;
+  }
+}
+
+/** The server does not answer. */
+export class Unreachable extends Failure {}
+
+const idleMs = 120_000;
+const maxBytes = 256 * 1_048_576;
+/** Longest pause that the server may ask for. */
+const maxPauseSecs = 60;
+const mostTries = 5;
+
+/** The JSON API of one server. */
+export class Api {
+  readonly url: string;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #agent: http.Agent;
+  /** The server's clock minus ours, ms. */
+  #ahead = 0;
+
+  constructor({ url, token, org }: { url: string; token: string; org?: string | null }) {
+    this.url = url;
+    this.#headers = {
+      accept: "application/json",
+      authorization: `Bearer ${token}`,
+      "user-agent": `smctl/${version}`,
+      ...(org == null ? {} : { "x-sm-org": org }),
+    };
+    this.#agent = new (url.startsWith("https:") ? https : http).Agent({ keepAlive: true });
+  }
+
+  /** The time by the clock of the server as of its last reply, at most a second late. Unix ms. */
+  now = (): number => Date.now() + this.#ahead;
+
+  get = async (path: string): Promise<Json> => await this.send("GET", path);
+  post = async (path: string, body?: unknown): Promise<Json> => await this.send("POST", path, body);
+  patch = async (path: string, body: unknown): Promise<Json> => await this.send("PATCH", path, body);
+  delete = async (path: string): Promise<Json> => await this.send("DELETE", path);
+
+  /** Every item of a list, or the first `most`. */
+  async all(path: string, most = Infinity): Promise<Json[]> {
+    const items: Json[] = [];
+    for (;;) {
+      const page = await this.get(`${path}${path.includes("?") ? "&" : "?"}limit=1000&offset=${items.length}`);
+      const more = page["items"] as Json[];
+      items.push(...more);
+      if (more.length === 0 || items.length >= Math.min(most, page["total"] as number)) return items;
+    }
+  }
+
+  /**
+   * Resolves to the body of the reply; `{}` for none. A request that was not carried out because of a limit (429) is
+   * repeated. Throws {@link Refused} and {@link Unreachable}.
+   */
+  async send(method: string, path: string, body?: unknown): Promise<Json> {
+    for (let tries = 1; ; tries++) {
+      const { status, headers, text } = await this.#request(method, path, body);
+      const date = Date.parse(headers.date ?? "");
+      if (!Number.isNaN(date)) this.#ahead = date - Date.now();
+      const pause = Number(headers["retry-after"] ?? 1);
+      if (status === 429 && tries < mostTries && pause <= maxPauseSecs) {
+        await sleep(Math.max(pause, 1) * 1000);
+        continue;
+      }
+      const reply = parse(text);
+      if (status >= 200 && status < 300) {
+        if (reply !== null || text === "") return reply ?? {};
+        throw new Failure(`${this.url} answered ${method} ${path} with something that is no JSON. Is it StatusMesh?`);
+      }
+      throw refusal(this.url, status, headers, reply);
+    }
+  }
+
+  #request(
+    method: string,
+    path: string,
+    body: unknown,
+  ): Promise<{
+    status: number;
+    headers: http.IncomingHttpHeaders;
+    text: string;
+  }> {
+    const content = body === undefined ? undefined : JSON.stringify(body);
+    const headers: Record<string, string | number> = { ...this.#headers };
+    if (content !== undefined)
+      Object.assign(headers, { "content-type": "application/json", "content-length": Buffer.byteLength(content) });
+    const { request } = this.url.startsWith("https:") ? https : http;
+    return new Promise((resolve, reject) => {
+      const broken = (error: unknown): void =>
+        reject(new Unreachable(`${this.url} does not answer (${codeOrMessage(error)}).`));
+      const sent = request(`${this.url}${path}`, { method, headers, agent: this.#agent, timeout: idleMs }, (reply) => {
+        const chunks: Buffer[] = [];
+        let size = 0;
+        reply.on("data", (chunk: Buffer) => {
+          size += chunk.length;
+          if (size > maxBytes) sent.destroy(new Error("the reply is larger than 256 MiB"));
+          else chunks.push(chunk);
+        });
+        reply.on("error", broken);
+        reply.on("end", () =>
+          resolve({
+            status: reply.statusCode ?? 0,
+            headers: reply.headers,
+            text: Buffer.concat(chunks).toString("utf8"),
+          }),
+        );
+      });
+      sent.on("timeout", () => sent.destroy(new Error(`nothing came for ${idleMs / 1000} s`)));
+      sent.on("error", broken);
+      sent.end(content);
+    });
+  }
+}
+
+function parse(text: string): Json | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Json) : null;
+  } catch {
+    return null;
+  }
+}
+
+function refusal(url: string, status: number, headers: http.IncomingHttpHeaders, reply: Json | null): Failure {
+  if (status >= 300 && status < 400)
+    return new Failure(`${url} leads elsewhere, to ${String(headers.location).slice(0, 200)}. Use that address.`);
+  const error = reply?.["error"] as
+    | { code: string; message: string; field: string | null; details: Json | null; trace_id: string | null }
+    | undefined;
+  if (error === undefined) {
+    const message = `${url} answered with status ${status}, and not as StatusMesh does.`;
+    return status >= 500 ? new Unreachable(message) : new Failure(message);
+  }
+  const { code, message, field, details, trace_id: trace } = error;
+  const faults = details?.["errors"] as readonly Fault[] | undefined;
+  const pointer = field ?? (details?.["pointer"] as string | undefined) ?? null;
+  const whole = status >= 500 && trace !== null ? `${message} (trace ${trace})` : message;
+  return new Refused(status, code, whole, faults ?? [{ field: pointer, code, message }]);
+}

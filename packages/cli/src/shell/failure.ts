@@ -1,0 +1,20 @@
+/** Exit codes of `smctl`. `maintenance run` ends with that of its command. */
+export const exits = {
+  done: 0,
+  failed: 1,
+  /** A plan has changes. */
+  differences: 2,
+  /** The plan is of an earlier state. */
+  stale: 3,
+} as const;
+
+/** Ends the command with a message for people. */
+export class Failure extends Error {
+  override readonly name = "Failure";
+  readonly exitCode: number;
+
+  constructor(message: string, exitCode: number = exits.failed) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}

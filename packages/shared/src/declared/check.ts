@@ -1,0 +1,220 @@
+import { type CheckSpec, checkKinds, type CheckType, checkTypes, isCheckType, kindOf } from "../checks/index.ts";
+import { AppError } from "../errors.ts";
+import { type Fault, Faults, below } from "../faults.ts";
+import { isId } from "../ids.ts";
+import { pointerSegment } from "../secrets.ts";
+import { suggestion } from "../text.ts";
+import { validate } from "../validate.ts";
+import { durationIn, unitOf } from "./durations.ts";
+import { isJson, type Section, sections } from "./files.ts";
+
+type Json = Record<string, unknown>;
+
+/** What is wrong in a document; the pointer leads into it. */
+export interface DocumentFault {
+  readonly pointer: string;
+  readonly message: string;
+  /** True where the key is wrong and not its value. */
+  readonly ofKey?: boolean;
+}
+
+const maxFaults = 100;
+const tops = ["version", "project", "defaults", "moved", ...sections];
+const keyPattern = /^[a-z0-9._/-]{1,120}$/;
+
+/**
+ * Everything that can be said about a document without a server: its form, keys, references, durations, and the checks
+ * by the rules of their kinds, in the words of the API. At most 100 faults.
+ */
+export function checkDocument(document: Json): DocumentFault[] {
+  const faults: DocumentFault[] = [];
+  const add = (pointer: string, message: string, ofKey = false): void => {
+    if (faults.length < maxFaults) faults.push({ pointer, message, ofKey });
+  };
+  for (const name of Object.keys(document))
+    if (!tops.includes(name))
+      add(`/${pointerSegment(name)}`, `There is no field "${name}" here.${suggestion(name, tops)}`, true);
+  if (document["version"] !== 1)
+    add("/version", document["version"] === undefined ? "version: 1 is missing." : "version must be 1.");
+  const { project } = document;
+  if (project === undefined) add("/project", "project is missing: the name of what these files declare.");
+  else if (typeof project !== "string" || !/^[a-z0-9-]{1,40}$/.test(project))
+    add("/project", "A project has 1 to 40 of a-z, 0-9 and hyphens.");
+  const { defaults = null, moved = null } = document;
+  if (defaults !== null && (!isJson(defaults) || (defaults["check"] != null && !isJson(defaults["check"]))))
+    add("/defaults", "defaults and its check must be maps.");
+  for (const section of sections)
+    for (const [key, object, pointer] of objectsOf(document, section, add))
+      checkObject({ section, key, object, pointer, document, add });
+  checkMoved(moved, document, add);
+  return faults;
+}
+
+type Add = (pointer: string, message: string, ofKey?: boolean) => void;
+
+function objectsOf(document: Json, section: Section, add: Add): [key: string, object: Json, pointer: string][] {
+  const value = document[section] ?? {};
+  if (!isJson(value)) {
+    add(`/${section}`, `${section} must be a map from key to object.`);
+    return [];
+  }
+  return Object.entries(value).flatMap(([key, object]): [string, Json, string][] => {
+    const pointer = `/${section}/${pointerSegment(key)}`;
+    if (!keyPattern.test(key)) add(pointer, "A key has 1 to 120 of a-z, 0-9, dot, hyphen, underscore and slash.", true);
+    else if (!isJson(object)) add(pointer, `${key} must be a map.`);
+    else return [[key, object, pointer]];
+    return [];
+  });
+}
+
+interface Place {
+  section: Section;
+  key: string;
+  object: Json;
+  pointer: string;
+  document: Json;
+  add: Add;
+}
+
+function checkObject(place: Place): void {
+  const { section, object, pointer, document, add } = place;
+  const { adopt = null, on_remove: onRemove = null } = object;
+  if (adopt !== null && !(typeof adopt === "string" && isId(adopt)))
+    add(`${pointer}/adopt`, "adopt must be the id of a stored object.");
+  const ways = section === "maintenance" ? ["delete", "keep"] : ["delete", "keep", "pause"];
+  if (onRemove !== null && !ways.includes(onRemove as string))
+    add(`${pointer}/on_remove`, `on_remove must be one of ${ways.join(", ")}.`);
+  checkReferences(place);
+  if (section === "monitors") {
+    checkDurations(object, pointer, add);
+    checkCheck(object["check"], document["defaults"], pointer, add);
+  }
+}
+
+/** The fields of each kind that name other objects by key: in a list, as texts or as maps with one of these fields. */
+const references: Readonly<Record<Section, readonly { field: string; to: Section; as: string | null }[]>> = {
+  channels: [],
+  monitors: [
+    { field: "alerts", to: "channels", as: "channel" },
+    { field: "depends_on", to: "monitors", as: null },
+  ],
+  status_pages: [{ field: "components", to: "monitors", as: "monitor" }],
+  maintenance: [{ field: "monitors", to: "monitors", as: null }],
+};
+
+function checkReferences({ section, object, pointer, document, add }: Place): void {
+  const known = (to: Section, key: unknown, at: string): void => {
+    const there = document[to];
+    if (typeof key !== "string" || (isJson(there) && Object.hasOwn(there, key))) return;
+    const near = suggestion(key, isJson(there) ? Object.keys(there) : []);
+    add(at, `The document has no key "${key.slice(0, 120)}" in ${to}.${near}`);
+  };
+  for (const { field, to, as } of references[section]) {
+    const list = object[field];
+    if (!Array.isArray(list)) continue;
+    for (const [at, item] of list.entries()) {
+      if (typeof item === "string") known(to, item, `${pointer}/${field}/${at}`);
+      else if (as !== null && isJson(item) && as in item) known(to, item[as], `${pointer}/${field}/${at}/${as}`);
+    }
+  }
+  const { escalation } = object;
+  if (section === "monitors" && Array.isArray(escalation))
+    for (const [at, level] of escalation.entries())
+      if (isJson(level) && Array.isArray(level["channels"]))
+        for (const [index, key] of level["channels"].entries())
+          known("channels", key, `${pointer}/escalation/${at}/channels/${index}`);
+}
+
+/** A copy with durations as numbers. */
+function checkDurations(fields: Json, pointer: string, add: Add): Json {
+  const copy = { ...fields };
+  for (const [name, value] of Object.entries(fields)) {
+    const unit = typeof value === "string" ? unitOf(name) : null;
+    if (unit === null) continue;
+    const number = durationIn(unit, value as string);
+    if (number !== null) copy[name] = number;
+    else {
+      // Said here; the schema would say it again in other words.
+      delete copy[name];
+      const example = unit === "d" ? "30d" : "30s, 5m or 1d";
+      add(
+        `${pointer}/${pointerSegment(name)}`,
+        `${name} is a number of ${unit}, or a duration like ${example} that is a whole number of them.`,
+      );
+    }
+  }
+  return copy;
+}
+
+function checkCheck(check: unknown, defaults: unknown, above: string, add: Add): void {
+  const pointer = `${above}/check`;
+  if (!isJson(check)) {
+    add(check === undefined ? above : pointer, `check ${check === undefined ? "is missing" : "must be a map"}.`, true);
+    return;
+  }
+  const { type } = check;
+  if (!isCheckType(type)) {
+    const near = typeof type === "string" ? suggestion(type, checkTypes) : "";
+    add(type === undefined ? pointer : `${pointer}/type`, `type must be one of ${checkTypes.join(", ")}.${near}`);
+    return;
+  }
+  const fields = wholeCheck(type, check, defaults, pointer, add);
+  const faults = new Faults();
+  faults.check(() => {
+    const spec = validate(kindOf({ type }).schema, fields, pointer) as CheckSpec;
+    below(pointer, () => kindOf(spec).rules(spec));
+  });
+  for (const { field, message, code } of faultsIn(faults)) add(field ?? pointer, message, code === "UNKNOWN_FIELD");
+}
+
+/** The check over its defaults, with durations as numbers. */
+function wholeCheck(type: CheckType, check: Json, defaults: unknown, pointer: string, add: Add): Json {
+  const base = isJson(defaults) && isJson(defaults["check"]) ? defaults["check"] : {};
+  const has = Object.keys(checkKinds[type].schema.properties);
+  const whole = { ...Object.fromEntries(Object.entries(base).filter(([name]) => has.includes(name))), ...check };
+  const fields = Object.entries(unescaped(whole) as Json).filter(([, value]) => value !== null);
+  return checkDurations(structuredClone(Object.fromEntries(fields)), pointer, add);
+}
+
+/** The check of a monitor of a document without faults, as the API takes it. */
+export function checkOf(document: Json, key: string): Json {
+  const { check } = (document["monitors"] as Record<string, { check: Json & { type: CheckType } }>)[key]!;
+  return wholeCheck(check.type, check, document["defaults"], "", () => {});
+}
+
+/** `$${` as the text that it stands for. */
+function unescaped(value: unknown): unknown {
+  if (typeof value === "string") return value.replaceAll("$${", () => "${");
+  if (Array.isArray(value)) return value.map(unescaped);
+  return isJson(value) ? Object.fromEntries(Object.entries(value).map(([key, item]) => [key, unescaped(item)])) : value;
+}
+
+function faultsIn(faults: Faults): readonly Fault[] {
+  try {
+    faults.throwAny();
+    return [];
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    return (error.details?.["errors"] as readonly Fault[] | undefined) ?? [error];
+  }
+}
+
+function checkMoved(moved: unknown, document: Json, add: Add): void {
+  if (moved === null) return;
+  if (!isJson(moved)) return add("/moved", "moved must be a map.");
+  for (const [section, keys] of Object.entries(moved)) {
+    const base = `/moved/${pointerSegment(section)}`;
+    if (!(sections as readonly string[]).includes(section) || !isJson(keys)) {
+      add(base, `moved has maps from old to new keys, by ${sections.join(", ")}.`, true);
+      continue;
+    }
+    const there = document[section];
+    const has = (key: unknown): boolean => typeof key === "string" && isJson(there) && Object.hasOwn(there, key);
+    for (const [from, to] of Object.entries(keys)) {
+      const pointer = `${base}/${pointerSegment(from)}`;
+      if (!has(to))
+        add(pointer, `${from} is to move to ${String(to).slice(0, 120)}, which the document does not have.`);
+      else if (has(from)) add(pointer, `${from} is to move, but the document still has it.`, true);
+    }
+  }
+}

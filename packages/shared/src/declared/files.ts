@@ -1,0 +1,192 @@
+import * as fs from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { codeOrMessage } from "../thrown.ts";
+import { type Mistake, type Position, placeOf } from "./position.ts";
+import { maxFileBytes, parseYaml } from "./yaml.ts";
+
+/** Bytes of all files of a project, those of one request. */
+const maxTotalBytes = 16 * 1_048_576;
+const maxFiles = 10_000;
+const maxFolders = 32;
+
+export const sections = ["channels", "monitors", "status_pages", "maintenance"] as const;
+export type Section = (typeof sections)[number];
+
+type Json = Record<string, unknown>;
+
+/** The files of a project as one document. */
+export interface ReadFiles {
+  readonly document: Json;
+  readonly position: Position;
+  readonly mistakes: readonly Mistake[];
+  readonly files: readonly string[];
+}
+
+/**
+ * Reads and merges files and folders. The value is what the files say, before variables are filled in; with mistakes it
+ * is what could be read.
+ */
+export function readFiles(paths: readonly string[]): ReadFiles {
+  const mistakes: Mistake[] = [];
+  const files = locate(paths, mistakes);
+  const merged = new Merged(mistakes);
+  let total = 0;
+  for (const file of files) {
+    const text = readText(file);
+    if (typeof text !== "string") mistakes.push({ file, line: 1, column: 1, message: text.problem });
+    else if ((total += Buffer.byteLength(text)) > maxTotalBytes) {
+      mistakes.push({ message: "The files have more than 16 MiB together." });
+      break;
+    } else {
+      const { value, position, mistakes: found } = parseYaml(text, file);
+      mistakes.push(...found);
+      if (value !== undefined) merged.add(value, position);
+    }
+    if (mistakes.length >= 100) break;
+  }
+  if (mistakes.length === 0 && merged.isEmpty)
+    mistakes.push({ message: `${paths.join(", ")} ${paths.length === 1 ? "has" : "have"} no configuration.` });
+  return { ...merged.result(files[0] ?? paths[0] ?? ""), mistakes, files };
+}
+
+/** The text of a small UTF-8 file, or what is wrong with it. */
+function readText(file: string): string | { problem: string } {
+  let handle: number | undefined;
+  try {
+    // A pipe without a writer would block.
+    handle = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+    const stat = fs.fstatSync(handle);
+    if (!stat.isFile()) return { problem: "It is no file." };
+    if (stat.size > maxFileBytes) return { problem: "A file has at most 1 MiB." };
+    return new TextDecoder("utf-8", { fatal: true }).decode(fs.readFileSync(handle).subarray(0, maxFileBytes + 1));
+  } catch (error) {
+    if (error instanceof TypeError) return { problem: "It is no UTF-8." };
+    return { problem: `It cannot be read (${codeOrMessage(error)}).` };
+  } finally {
+    if (handle !== undefined) fs.closeSync(handle);
+  }
+}
+
+/** Reads a file that `${file:path}` names, relative to the file that names it; throws with the reason in words. */
+export function readNamedFile(path: string, namedIn: string): string {
+  const text = readText(resolve(dirname(namedIn), path));
+  if (typeof text === "string") return text;
+  throw new Error(text.problem);
+}
+
+/** Every file below the paths, in the order of their names. */
+function locate(paths: readonly string[], mistakes: Mistake[]): string[] {
+  const found = new Set<string>();
+  const visit = (path: string, above: readonly string[], isNamed: boolean): void => {
+    if (found.size > maxFiles) return;
+    try {
+      const stat = fs.statSync(path);
+      if (!stat.isDirectory()) {
+        if (isNamed || /\.(?:ya?ml|json)$/.test(path)) found.add(path);
+        return;
+      }
+      const real = fs.realpathSync(path);
+      // A link to a folder above.
+      if (above.includes(real)) return;
+      if (above.length >= maxFolders) {
+        mistakes.push({ message: `${path}: more than ${maxFolders} folders are nested here.` });
+        return;
+      }
+      for (const name of fs.readdirSync(path).sort())
+        if (!name.startsWith(".")) visit(join(path, name), [...above, real], false);
+    } catch (error) {
+      mistakes.push({ message: `${path} cannot be read (${codeOrMessage(error)}).` });
+    }
+  };
+  for (const path of paths) visit(path, [], true);
+  if (found.size > maxFiles) mistakes.push({ message: `More than ${maxFiles} files are found.` });
+  return [...found];
+}
+
+/** Files put together: `version` and `project` agree, `defaults` are in one file, keys are unique. */
+class Merged {
+  readonly #document: Json = {};
+  readonly #children = new Map<string, Position>();
+  readonly #mistakes: Mistake[];
+
+  constructor(mistakes: Mistake[]) {
+    this.#mistakes = mistakes;
+  }
+
+  get isEmpty(): boolean {
+    return this.#children.size === 0;
+  }
+
+  add(value: unknown, position: Position): void {
+    if (!isJson(value)) {
+      this.#mistakes.push({ ...position.at, message: "A file is a map with version, project and monitors." });
+      return;
+    }
+    for (const [name, part] of Object.entries(value)) {
+      if (name.startsWith("x-")) continue;
+      const here = position.children.get(name)!;
+      const before = this.#children.get(name);
+      if (before === undefined) {
+        this.#document[name] = part;
+        this.#children.set(name, { ...here, children: new Map(here.children) });
+      } else this.#merge(name, part, here, before);
+    }
+  }
+
+  #merge(name: string, part: unknown, here: Position, before: Position): void {
+    const known = this.#document[name];
+    const wrong = (message: string, at = here.key ?? here.at) => this.#mistakes.push({ ...at, message });
+    const elsewhere = ({ key, at }: Position) => `${(key ?? at).file}:${(key ?? at).line}`;
+    if (name === "version" || name === "project") {
+      if (known !== part) wrong(`${name} is another one in ${elsewhere(before)}.`);
+      return;
+    }
+    const isMoved = name === "moved";
+    if (!isMoved && !(sections as readonly string[]).includes(name)) {
+      wrong(`${name} can stand in one file only, and is in ${elsewhere(before)} too.`);
+      return;
+    }
+    if (part === null) return;
+    if (known === null) {
+      this.#document[name] = part;
+      this.#children.set(name, { ...here, children: new Map(here.children) });
+      return;
+    }
+    if (!isJson(part) || !isJson(known)) {
+      wrong(`${name} must be a map.`);
+      return;
+    }
+    for (const [key, object] of Object.entries(part)) {
+      const place = here.children.get(key)!;
+      const first = before.children.get(key);
+      if (first === undefined) {
+        known[key] = object;
+        (before.children as Map<string, Position>).set(key, place);
+      } else if (isMoved && isJson(object) && isJson(known[key])) {
+        Object.assign(object, { ...object, ...known[key] });
+        known[key] = object;
+        for (const [from, at] of place.children) (first.children as Map<string, Position>).set(from, at);
+      } else wrong(`${key} is declared twice: it is in ${elsewhere(first)} too.`, place.key ?? place.at);
+    }
+  }
+
+  result(file: string): { document: Json; position: Position } {
+    return { document: this.#document, position: { at: { file, line: 1, column: 1 }, children: this.#children } };
+  }
+}
+
+export const isJson = (value: unknown): value is Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The mistakes in the order of the files. */
+export const inOrder = (mistakes: readonly Mistake[]): Mistake[] =>
+  [...mistakes].sort(
+    (a, b) =>
+      (a.file ?? "").localeCompare(b.file ?? "") || (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0),
+  );
+
+/** A fault with a pointer as a mistake with a place. */
+export const mistakeAt = (position: Position, pointer: string, message: string, ofKey = false): Mistake => ({
+  ...placeOf(position, pointer, ofKey),
+  message,
+});

@@ -1,0 +1,94 @@
+import type { Mistake, Position } from "./position.ts";
+
+/** Where variables come from. */
+export interface VariableSource {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The text of a file named in `${file:path}`, relative to the file that names it. Throws with a reason in words. */
+  readFile(path: string, namedIn: string): string;
+  /** What takes the place of a text whose variable is unset; without it that is a mistake. */
+  readonly unset?: string;
+}
+
+export interface Filled {
+  readonly value: unknown;
+  readonly mistakes: readonly Mistake[];
+  /** Values by variable, to keep them out of messages. */
+  readonly used: ReadonlyMap<string, string>;
+}
+
+const maxMistakes = 100;
+
+/**
+ * Replaces `${NAME}` and `${file:path}` in every text of `value`; keys stay as they are. `$${` is a literal `${`, and
+ * so is one in the value of a variable: the result has every literal `${` as `$${`, as the server reads it. An unset or
+ * empty variable is a mistake.
+ */
+export function fillVariables(value: unknown, position: Position, source: VariableSource): Filled {
+  const mistakes: Mistake[] = [];
+  const used = new Map<string, string>();
+
+  /** The value of what stands between the braces; null when it has none. */
+  const valueOf = (name: string, { at }: Position): string | null => {
+    const known = used.get(name);
+    if (known !== undefined) return known;
+    const wrong = (message: string): null => {
+      if (mistakes.length < maxMistakes) mistakes.push({ ...at, message });
+      return null;
+    };
+    let found: string | undefined;
+    const path = /^file:(.+)$/s.exec(name)?.[1];
+    if (path !== undefined) {
+      try {
+        found = source.readFile(path, at.file).replace(/\r?\n$/, "");
+      } catch (error) {
+        return wrong(`\${${short(name)}}: ${(error as Error).message}`);
+      }
+      if (found === "") return wrong(`\${${short(name)}}: the file is empty.`);
+    } else {
+      if (!/^[A-Za-z_]\w*$/.test(name))
+        return wrong(
+          `\${${short(name)}} is no variable: write \${NAME} or \${file:path}, and $\${ for the text itself.`,
+        );
+      found = Object.hasOwn(source.env, name) ? source.env[name] : undefined;
+      if (found === undefined || found === "") {
+        if (source.unset !== undefined) return null;
+        return wrong(`The variable ${short(name)} is ${found === undefined ? "not set" : "empty"}.`);
+      }
+    }
+    used.set(name, found);
+    return found;
+  };
+
+  const text = (template: string, here: Position): string => {
+    if (!template.includes("${")) return template;
+    let isUnset = false;
+    const plain = template.replaceAll(/\$\$\{|\$\{([^}]*)(\}?)/g, (all, name: string | undefined, end: string) => {
+      if (name === undefined) return "${";
+      const found = end === "" ? valueOf(`${name} without an end`, here) : valueOf(name, here);
+      if (found === null) isUnset = true;
+      return found ?? all;
+    });
+    if (isUnset) return source.unset ?? template;
+    return plain.replaceAll("${", () => "$${");
+  };
+
+  const fill = (part: unknown, here: Position): unknown => {
+    if (typeof part === "string") return text(part, here);
+    if (Array.isArray(part)) return part.map((item, at) => fill(item, here.children.get(String(at)) ?? here));
+    if (typeof part !== "object" || part === null) return part;
+    return Object.fromEntries(
+      Object.entries(part).map(([key, item]) => [key, fill(item, here.children.get(key) ?? here)]),
+    );
+  };
+  return { value: fill(value, position), mistakes, used };
+}
+
+/** The text with `${NAME}` in place of values of variables. Values under four characters stay: they are words. */
+export function withoutValues(text: string, used: ReadonlyMap<string, string>): string {
+  let clean = text;
+  for (const [name, value] of [...used].sort(([, a], [, b]) => b.length - a.length))
+    if (value.length >= 4) clean = clean.replaceAll(value, () => `\${${name}}`);
+  return clean;
+}
+
+const short = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text);

@@ -1,0 +1,251 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, statSync, writeFileSync, chmodSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import t from "tap";
+import { connect, type Json } from "../harness/api.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { freePort, startControlPlane } from "../harness/processes.ts";
+import { startHttpTarget } from "../harness/servers.ts";
+import { waitFor } from "../harness/wait.ts";
+
+/* smctl against a control plane with its agent, as a person or a pipeline uses it. */
+
+const program = createRequire(import.meta.url).resolve("smctl/cli");
+const token = `sm_live_${randomBytes(32).toString("hex")}`;
+const folder = tempFolder(t, "smctl");
+const plane = await startControlPlane(t, { env: { SM_BOOTSTRAP__TOKEN: token } });
+const api = connect(t, plane.url, token);
+const site = await startHttpTarget(t);
+
+interface Ended {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  out: string;
+  err: string;
+}
+
+interface Running {
+  child: ChildProcess;
+  ended: Promise<Ended>;
+  err: () => string;
+}
+
+interface Options {
+  env?: Record<string, string>;
+  input?: string;
+}
+
+/** Starts smctl in `folder` with the server and the token in its environment. */
+function start(args: readonly string[], { env = {}, input = "" }: Options = {}): Running {
+  const child = spawn(process.execPath, [program, ...args], {
+    cwd: folder,
+    env: { PATH: process.env["PATH"], HOME: folder, SM_URL: plane.url, SM_TOKEN: token, ...env },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  t.teardown(() => child.kill("SIGKILL"));
+  child.stdin.end(input);
+  let out = "";
+  let err = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
+  const ended = new Promise<Ended>((settle) =>
+    child.once("close", (code, signal) => settle({ code, signal, out, err })),
+  );
+  return { child, ended, err: () => err };
+}
+
+const smctl = (args: readonly string[], options: Options = {}): Promise<Ended> => start(args, options).ended;
+const jsonOf = ({ out }: Ended): Json => JSON.parse(out);
+
+/** A monitor of the site; resolves to its id. */
+async function addMonitor(name: string, more: object = {}): Promise<string> {
+  const check = { type: "http", url: site.url, timeout: 2000 };
+  const { status, body, text } = await api.post("/api/v1/targets", { name, check, interval: 10, ...more });
+  if (status !== 201) throw new Error(text);
+  return body.id as string;
+}
+
+t.test("login stores the token for its owner and for its server alone", async (t) => {
+  const bare = { SM_URL: "", SM_TOKEN: "" };
+  t.match(await smctl(["list"], { env: bare }), { code: 1, err: /no server is given/ });
+  t.match(await smctl(["login", "--url", plane.url], { env: bare, input: "sm_live_wrong\n" }), { code: 1 });
+  const path = join(folder, ".config/statusmesh");
+  t.notOk(existsSync(path), "a token that is refused is not stored");
+  t.match(await smctl(["login", "--url", `${plane.url}/`], { env: bare, input: `${token}\n` }), {
+    code: 0,
+    err: /^Signed in to http:\/\/127\.0\.0\.1:\d+ as /,
+  });
+  t.equal(statSync(path).mode & 0o777, 0o600);
+  t.match(await smctl(["list"], { env: bare }), { code: 0 });
+  const other = `http://127.0.0.1:${await freePort()}`;
+  t.match(await smctl(["list", "--url", other], { env: bare }), { code: 1, err: /no token for .* is given/ });
+  chmodSync(path, 0o644);
+  t.match(await smctl(["list"], { env: bare }), { code: 1, err: /can be read by others\. Run: chmod 600/ });
+  writeFileSync(join(folder, "token"), `${token}\n`);
+  t.match(await smctl(["list"], { env: { SM_TOKEN: "", SM_TOKEN_FILE: "token" } }), { code: 0 });
+});
+
+t.test("connections that fail, in words and with exit code 1", async (t) => {
+  const cases: [string, string[], Record<string, string>, RegExp][] = [
+    ["nobody there", ["list"], { SM_URL: `http://127.0.0.1:${await freePort()}` }, /does not answer \(ECONNREFUSED\)/],
+    ["another token", ["list"], { SM_TOKEN: "sm_live_x" }, /^smctl: .*token/i],
+    ["something else", ["list"], { SM_URL: site.url }, /no JSON|not as StatusMesh/],
+    ["a token in the clear", ["list"], { SM_URL: "http://192.0.2.1" }, /would travel unencrypted to 192\.0\.2\.1/],
+    ["an address that is none", ["list"], { SM_URL: "status" }, /SM_URL: It must be an http or https URL/],
+    ["credentials", ["list", "--url", "https://a:b@c"], {}, /Credentials do not belong in it/],
+    ["a token with a line break", ["list"], { SM_TOKEN: "a\nb" }, /the token is none/],
+    ["an unknown command", ["lst"], {}, /unknown command 'lst'. Did you mean list\?/],
+  ];
+  for (const [name, args, env, err] of cases) t.match(await smctl(args, { env }), { code: 1, err }, name);
+});
+
+t.test("list, get, check-now, test, pause and resume", async (t) => {
+  const id = await addMonitor("Shop", { tags: ["shop"] });
+  const listed = await smctl(["list", "--tag", "shop"]);
+  t.match(listed, { code: 0, out: new RegExp(`^STATUS +NAME +KIND +TAGS +ID\n\\w+ +Shop +http +shop +${id}\n$`) });
+  t.match(jsonOf(await smctl(["list", "--json"])), [{ id }]);
+  t.match(await smctl(["list", "channels", "--tag", "x"]), { code: 1, err: /--tag is for monitors/ });
+  t.match(jsonOf(await smctl(["get", "monitors", id, "--json"])), { id, interval: 10 });
+  t.match(await smctl(["get", "monitors", "Nothing"]), {
+    code: 1,
+    err: /there is no monitor with the id, key or name/,
+  });
+  await waitFor("the agent", async () => (await smctl(["check-now", id])).code === 0);
+  t.match(await smctl(["check-now", id]), { code: 0, out: /^up  Shop/ });
+  t.match(jsonOf(await smctl(["check-now", id, "--json"])), [{ target_id: id, status: "up" }]);
+  t.match(await smctl(["pause", "--tag", "shop"]), { code: 0, out: new RegExp(`^paused  Shop.*${id}`) });
+  t.match((await api.get(`/api/v1/targets/${id}`)).body, { enabled: false });
+  t.match(await smctl(["list", "--state", "paused"]), { code: 0, out: /^paused/m });
+  t.match(await smctl(["resume", id]), { code: 0 });
+  t.match(await smctl(["resume", "--tag", "nothing"]), { code: 1, err: /no monitor has the tag nothing/ });
+
+  const file = (path: string) =>
+    `version: 1\nproject: shop\nmonitors:\n` +
+    `  web: {name: W, check: {type: http, url: ${JSON.stringify(path)}, timeout: 2s}}\n`;
+  writeFileSync(join(folder, "try.yaml"), file(site.url));
+  t.match(await smctl(["test", "try.yaml"]), { code: 0, out: /^up  web/ });
+  writeFileSync(join(folder, "try.yaml"), file(`http://127.0.0.1:${await freePort()}/`));
+  t.match(await smctl(["test", "try.yaml"]), { code: 1, out: /^down  web/, err: /1 of 1 are not up/ });
+  t.equal((await api.get("/api/v1/targets")).body.total, 1, "nothing is stored");
+});
+
+t.test("wait ends when monitors are up, and at the deadline", async (t) => {
+  const id = await addMonitor("Waited for", { tags: ["deploy"], enabled: false });
+  t.match(await smctl(["wait", "--healthy", "--tag", "deploy", "--timeout", "1s"]), {
+    code: 1,
+    err: /^waiting for 1:\n {2}paused {2}Waited for\nsmctl: 1 monitor is not up after 1 s\.\n$/,
+  });
+  t.match(await smctl(["wait", "--healthy", "--tag", "none"]), { code: 1, err: /no monitor has the tag none/ });
+  t.match(await smctl(["wait", "--healthy"]), { code: 1, err: /nothing is selected/ });
+  t.match(await smctl(["wait", "--tag", "deploy"]), { code: 1, err: /--healthy/ });
+  const waiting = start(["wait", "--healthy", "--monitor", "Waited for", "--timeout", "2m"]);
+  await waitFor("the first line", () => waiting.err().includes("paused"));
+  await api.patch(`/api/v1/targets/${id}`, { enabled: true });
+  t.match(await waiting.ended, { code: 0, err: /1 monitor is up\.\n$/ });
+});
+
+t.test("ack acknowledges what is open", async (t) => {
+  const id = await addMonitor("Broken", { enabled: false });
+  const made = await api.post("/api/v1/incidents", {
+    target_id: id,
+    public_title: "Down",
+    severity: "major",
+    message: "x",
+  });
+  t.equal(made.status, 201, made.text);
+  t.match(await smctl(["ack"]), { code: 1, err: /which incidents\?/ });
+  t.match(await smctl(["ack", "Broken"]), { code: 1, err: /no id of an incident/ });
+  t.match(await smctl(["ack", "--monitor", "Broken"]), { code: 0, out: /^acknowledged  Broken/ });
+  t.ok((await api.get(`/api/v1/incidents/${made.body.id}`)).body.acknowledged_at);
+  t.match(await smctl(["ack", "--all"]), { code: 0, out: /No open incident is left/ });
+});
+
+t.test("maintenance run: the command's exit code, and a window that ends with it", async (t) => {
+  const id = await addMonitor("Deployed", { tags: ["m"] });
+  const run = (...command: string[]) => ["maintenance", "run", "--tag", "m", "--max", "1h", "--", ...command];
+  const windows = async (): Promise<Json[]> => (await api.get("/api/v1/maintenance?limit=100")).body.items;
+
+  t.match(await smctl(run("sh", "-c", "echo out; exit 7")), {
+    code: 7,
+    out: "out\n",
+    err: /maintenance of 1 monitor until/,
+  });
+  const [first] = await windows();
+  t.match(first, { state: "past", component_ids: [id], title: "Maintenance (sh)" });
+  t.match(await smctl(run("no-such-program")), { code: 127, err: /no-such-program is not found/ });
+  t.match(await smctl(run("/dev/null")), { code: 126, err: /cannot be run \(EACCES\)/ });
+  t.match(await smctl(run("sh", "-c", "kill -KILL $$")), { code: 137 });
+  t.strictSame([...new Set((await windows()).map(({ state }) => state))], ["past"]);
+
+  for (const [signal, code] of [
+    ["SIGTERM", 143],
+    ["SIGINT", 130],
+  ] as const) {
+    // With exec there is no shell between that waits for its child.
+    const running = start(run("sh", "-c", "echo ready >&2; exec sleep 60"));
+    await waitFor("the command", () => running.err().includes("ready"));
+    t.equal((await windows()).filter(({ state }) => state === "active").length, 1);
+    running.child.kill(signal);
+    t.match(await running.ended, { code, err: /the maintenance has ended/ });
+    t.equal((await windows()).filter(({ state }) => state === "active").length, 0, signal);
+  }
+
+  const page = await api.post("/api/v1/status-pages", { slug: "acme", name: "Acme" });
+  await api.post(`/api/v1/status-pages/${page.body.id}/components`, { target_id: id });
+  t.match(await smctl(["maintenance", "run", "--page", "acme", "--max", "1h", "--", "true"]), { code: 0 });
+
+  const away = { SM_URL: `http://127.0.0.1:${await freePort()}` };
+  const marker = join(folder, "ran");
+  t.match(await smctl(run("touch", marker), { env: away }), { code: 1, err: /does not answer/ });
+  t.notOk(existsSync(marker), "the command has not run");
+  const best = ["maintenance", "run", "--tag", "m", "--max", "1h", "--best-effort", "--", "touch", marker];
+  t.match(await smctl(best, { env: away }), { code: 0, err: /runs without a maintenance window/ });
+  t.ok(existsSync(marker));
+  t.match(await smctl(["maintenance", "run", "--tag", "m", "--", "true"]), { code: 1, err: /--max/ });
+  t.match(await smctl(["maintenance", "run", "--tag", "zzz", "--max", "1h", "--best-effort", "--", "true"]), {
+    code: 1,
+  });
+});
+
+t.test("validate names every error with file, line and column, and no secret", async (t) => {
+  mkdirSync(join(folder, "statusmesh"));
+  writeFileSync(
+    join(folder, "statusmesh/a.yaml"),
+    "version: 1\nproject: shop\nmonitors:\n  a:\n    name: A\n" +
+      '    check: {type: http, url: "${ADDRESS}", timeot: 1s}\n' +
+      "    alerts: [ops]\n",
+  );
+  writeFileSync(join(folder, "statusmesh/b.yaml"), 'monitors:\n  b: {name: "${UNSET}", check: {type: tcp}}\n');
+  const env = { ADDRESS: "ftp://s3cret-host/" };
+  const { code, out, err } = await smctl(["validate"], { env });
+  t.match({ code, out }, { code: 1, out: "" });
+  const lines = err.trim().split("\n");
+  t.match(lines, [
+    /^statusmesh\/a\.yaml:6:\d+: /,
+    /^statusmesh\/a\.yaml:7:14: The document has no key "ops" in channels\.$/,
+    /^statusmesh\/b\.yaml:2:/,
+  ]);
+  t.match(err, /statusmesh\/b\.yaml:2:\d+: The variable UNSET is not set\./);
+  t.notMatch(err, "s3cret");
+  const listed = jsonOf(await smctl(["validate", "--json"], { env }));
+  t.match(listed[0], { file: "statusmesh/a.yaml", line: 6, column: Number, message: String });
+  writeFileSync(join(folder, "statusmesh/b.yaml"), "");
+  writeFileSync(join(folder, "statusmesh/a.yaml"), "version: 1\nproject: shop\n");
+  t.match(await smctl(["validate"]), { code: 0, err: "2 files, 0 objects, no errors.\n" });
+  t.match(jsonOf(await smctl(["validate", "--json"])), []);
+  t.match(await smctl(["validate", "absent.yaml"]), { code: 1, err: /absent\.yaml cannot be read/ });
+});
+
+t.test("completion names the commands", async (t) => {
+  for (const shell of ["bash", "zsh", "fish"])
+    t.match(await smctl(["completion", shell]), { code: 0, out: /check-now[^]*--best-effort/ }, shell);
+  const bash = (await smctl(["completion", "bash"])).out;
+  const asked = `${bash}\nCOMP_WORDS=(smctl maintenance run --be); COMP_CWORD=3; _smctl; echo "\${COMPREPLY[@]}"`;
+  const child = spawn("bash", ["-c", asked]);
+  let out = "";
+  for await (const chunk of child.stdout) out += String(chunk);
+  t.equal(out.trim(), "--best-effort");
+  t.match(await smctl(["completion", "ksh"]), { code: 1 });
+});
