@@ -609,6 +609,22 @@ create table target_states (
 CREATE INDEX target_states_circuit_open ON target_states USING btree (target_id) WHERE circuit_open;
 CREATE INDEX target_states_rechecks ON target_states USING btree (target_id) WHERE (recheck_regions IS NOT NULL);
 
+create table update_templates (
+  id uuid not null,
+  org_id uuid not null,
+  kind text not null,
+  name text not null,
+  phase text,
+  title text,
+  body text not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (org_id, kind, name),
+  CHECK ((kind = ANY (ARRAY['incident'::text, 'maintenance'::text]))),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+
 -- interfaces ----------------------------------------------------------------------------------------------------------
 
 create table hook_events (
@@ -1107,24 +1123,6 @@ create table operator_notices (
   PRIMARY KEY (key)
 );
 
--- other ---------------------------------------------------------------------------------------------------------------
-
-create table update_templates (
-  id uuid not null,
-  org_id uuid not null,
-  kind text not null,
-  name text not null,
-  phase text,
-  title text,
-  body text not null,
-  created_at timestamp with time zone not null,
-  updated_at timestamp with time zone not null,
-  PRIMARY KEY (id),
-  UNIQUE (org_id, kind, name),
-  CHECK ((kind = ANY (ARRAY['incident'::text, 'maintenance'::text]))),
-  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
-);
-
 -- platform ------------------------------------------------------------------------------------------------------------
 
 create table counters (
@@ -1278,6 +1276,7 @@ create table subscribers (
   attempts integer not null default 0,
   created_at timestamp with time zone not null,
   confirmed_at timestamp with time zone,
+  time_zone text,
   host text not null default ''::text,
   PRIMARY KEY (id),
   UNIQUE (page_id, kind, address),

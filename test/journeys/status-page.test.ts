@@ -255,12 +255,18 @@ async function subscribes(
   const said = visit.german === true ? words.de : words.en;
   const page = await openPage(
     t,
-    await browser.newContext({ baseURL: url, javaScriptEnabled: scripts, viewport: { width: 390, height: 800 } }),
+    await browser.newContext({
+      baseURL: url,
+      javaScriptEnabled: scripts,
+      viewport: { width: 390, height: 800 },
+      timezoneId: "Asia/Tokyo",
+    }),
   );
   const heading = async (expected: string) => t.equal(await page.locator("h1").innerText(), expected);
   await page.goto("/status/subscribe");
   // axe runs as a script of the page.
   if (scripts) t.strictSame(await findings(page), [], "the form");
+  t.equal(await page.locator("[name=time_zone]").inputValue(), scripts ? "Asia/Tokyo" : "", "times of the mails");
   await page.fill("#email", email);
   await page
     .locator("form", { has: page.locator("#email") })

@@ -195,6 +195,7 @@ setInterval(() => document.hidden || localTimes(document, "=ago"), 1000);
 const zone = format({ timeZoneName: "short" })
   .formatToParts()
   .find(({ type }) => type === "timeZoneName").value;
+each("[name=time_zone]", document, (one) => (one.value = hour.resolvedOptions().timeZone));
 each("[data-zone]", document, (one) => (one.textContent = `${words.yourZone} (${zone})`));
 if (live) {
   setInterval(refresh, refreshMs);

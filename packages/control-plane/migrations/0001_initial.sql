@@ -1171,6 +1171,8 @@ create table subscribers (
   attempts       integer not null default 0,
   created_at     timestamptz not null,
   confirmed_at   timestamptz,
+  -- IANA name of the subscriber's time zone, for times in mails. Null: that of the page.
+  time_zone      text,
   -- Host of the webhook; empty for an email address.
   host           text not null default '',
   unique (page_id, kind, address)

@@ -8,6 +8,7 @@ import { csvReply } from "../../platform/http/csv.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { noContent, ok, type Reply, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
+import { zoneName } from "../../platform/zoned.ts";
 import {
   Accepted,
   SubscriberPage,
@@ -43,9 +44,12 @@ async function bodyOf(http: Context): Promise<Record<string, unknown>> {
   const texts = Object.fromEntries(
     ["email", "webhook_url"].flatMap((name) => (form.get(name) ? [[name, form.get(name)!.trim()]] : [])),
   );
+  // The browser says it, not the visitor: one that is not known here is no reason to refuse.
+  const zone = zoneName(form.get("time_zone") ?? "");
   const all = form.get("scope") === "all" || ids.length === 0;
   return {
     ...texts,
+    ...(zone === null ? {} : { time_zone: zone }),
     ...(all ? {} : { component_ids: ids }),
     ...(form.has("confirm") ? { confirm: true } : {}),
     ...(form.has("scope") && all && !texts["email"] && !texts["webhook_url"] ? { component_ids: null } : {}),
@@ -64,14 +68,15 @@ export const subscriberRoutes: Route[] = [
     tag,
     summary: "Subscribe to a status page",
     description:
-      "JSON or a form with `email` or `webhook_url`, and optional `component_ids`. An address gets a confirmation " +
-      "link, a webhook a challenge that its reply must repeat.",
+      "JSON or a form with `email` or `webhook_url`, and optional `component_ids` and `time_zone`. An address gets a " +
+      "confirmation link, a webhook a challenge that its reply must repeat.",
     replies: { 202: Accepted, 303: null },
     errors: [
       ...badBodies,
       "STATUS_PAGE_NOT_FOUND",
       "NOT_FOUND",
       "INVALID_COMPONENT_ID",
+      "INVALID_TIME_ZONE",
       "INVALID_CHANNEL_CONFIG",
       "SSRF_BLOCKED",
       "DOMAIN_DENYLISTED",

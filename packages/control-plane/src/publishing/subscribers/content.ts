@@ -50,6 +50,7 @@ export interface Content {
   /** Address of the page. */
   base: string;
   language: Language;
+  /** IANA zone of the times in mails. */
   zone: string;
 }
 

@@ -29,6 +29,9 @@ export const SubscriptionRequest = Type.Object(
       Type.String({ maxLength: 2048, minLength: 1, description: "https URL that answers a challenge" }),
     ),
     component_ids: Type.Optional(componentIds),
+    time_zone: Type.Optional(
+      Type.String({ maxLength: 64, description: "IANA zone of the times in mails; omitted: that of the page" }),
+    ),
   },
   { additionalProperties: false },
 );

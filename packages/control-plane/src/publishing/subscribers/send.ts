@@ -66,7 +66,12 @@ export async function deliverByMail(system: System, row: queries.DueDelivery): P
   const manageUrl = `${row.content.base}${pathOf(row.token)}`;
   return await attempt(system, row.id, async () => {
     if (system.config.email.smtp_url === "") throw new Error("email.smtp_url is not set");
-    await mail(system, row.address, mailWords(row.content, manageUrl), unsubscribeHeaders(manageUrl));
+    await mail(
+      system,
+      row.address,
+      mailWords({ ...row.content, zone: row.time_zone ?? row.content.zone }, manageUrl),
+      unsubscribeHeaders(manageUrl),
+    );
     await delivered(system, row);
   });
 }

@@ -18,6 +18,7 @@ import { addressKey } from "../../platform/http/address.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
+import { zoneName } from "../../platform/zoned.ts";
 import { getPage, servedPage } from "../status-pages/service.ts";
 import * as queries from "./queries.ts";
 import { sealSecret } from "./sealing.ts";
@@ -44,8 +45,8 @@ const invalid = (message: string, field: string) => new AppError("INVALID_BODY",
 
 /**
  * Queues the confirmation of a subscription to the served page. Known and new addresses get the same reply. Throws
- * STATUS_PAGE_NOT_FOUND, NOT_FOUND where the page has no subscriptions, INVALID_BODY, INVALID_COMPONENT_ID, the
- * refusals of a webhook URL, and RATE_LIMITED for too many requests of a visitor.
+ * STATUS_PAGE_NOT_FOUND, NOT_FOUND where the page has no subscriptions, INVALID_BODY, INVALID_COMPONENT_ID,
+ * INVALID_TIME_ZONE, the refusals of a webhook URL, and RATE_LIMITED for too many requests of a visitor.
  */
 export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: string): Promise<void> {
   const page = await subscribablePage(visit);
@@ -57,6 +58,11 @@ export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: st
   if (wrong >= 0)
     throw new AppError("INVALID_COMPONENT_ID", "This is not a component of the page.", {
       field: `/component_ids/${wrong}`,
+    });
+  const zone = input.time_zone === undefined ? null : zoneName(input.time_zone);
+  if (input.time_zone !== undefined && zone === null)
+    throw new AppError("INVALID_TIME_ZONE", "This is no IANA time zone. Use a name like Europe/Berlin or UTC.", {
+      field: "/time_zone",
     });
   const address = input.email?.toLowerCase() ?? input.webhook_url!;
   const now = visit.clock.now();
@@ -79,6 +85,7 @@ export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: st
       host: input.webhook_url === undefined ? "" : new URL(input.webhook_url).hostname,
       token: newToken(""),
       secret,
+      time_zone: zone,
       component_ids: input.component_ids ?? null,
       asked_at: new Date(now),
     },

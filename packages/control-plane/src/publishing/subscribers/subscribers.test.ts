@@ -76,6 +76,35 @@ t.beforeEach(async () => {
   await sql`delete from subscriber_messages`;
 });
 
+t.test("times of a mail are in the zone of the subscriber, else of the page, and name it", async (t) => {
+  await updatePage(owner, page.id, { branding: { timezone: "Europe/Berlin" } });
+  const form = { "content-type": "application/x-www-form-urlencoded", accept: "text/html" };
+  for (const zone of ["America/New_York", "Mars/Olympus"]) {
+    const body = new URLSearchParams({ email: `${zone.slice(0, 4).toLowerCase()}@example.org`, time_zone: zone });
+    const sent = await fetch(`${ask.origin}${path}`, { method: "POST", headers: form, body, redirect: "manual" });
+    t.match(sent.headers.get("location"), "done=mail", "a browser with a zone that is not known here subscribes too");
+  }
+  t.match(await ask("POST", path, { email: "x@example.org", time_zone: "Mars/Olympus" }), {
+    status: 400,
+    body: { error: { code: "INVALID_TIME_ZONE", field: "/time_zone" } },
+  });
+  await ask("POST", path, { email: "tokio@example.org", time_zone: "Asia/Tokyo" });
+  await run();
+  await sql`update subscribers set state = 'active', confirmed_at = created_at, confirm_due_at = null`;
+  const again = { email: "tokio@example.org", time_zone: "UTC" };
+  clock.advance(hour);
+  t.equal((await ask("POST", path, again)).status, 202, "somebody else does not change the zone of a subscriber");
+  clock.at = Date.UTC(2026, 10, 21, 20, 30);
+  const { id } = await reportIncident(owner, { target_id: web, severity: "major", public_title: "Slow", message: "?" });
+  await run();
+  const timeOf = (to: string) => /Time: +(.*)/.exec(lastTo(to).text)?.[1];
+  t.equal(timeOf("amer@example.org"), "21 Nov 2026, 15:30 (America/New_York)");
+  t.equal(timeOf("mars@example.org"), "21 Nov 2026, 21:30 (Europe/Berlin)");
+  t.equal(timeOf("tokio@example.org"), "22 Nov 2026, 05:30 (Asia/Tokyo)");
+  await resolveIncident(owner, id);
+  await updatePage(owner, page.id, { branding: {} });
+});
+
 t.test("an address is confirmed by a button, chooses components and ends the subscription", async (t) => {
   const accepted = await ask("POST", path, { email: "Ann@Example.org" });
   t.equal(accepted.status, 202);
