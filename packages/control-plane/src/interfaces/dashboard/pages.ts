@@ -1,10 +1,11 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { number } from "../../platform/html/format.ts";
+import { duration, number } from "../../platform/html/format.ts";
 import { stateWords } from "../../platform/html/states.ts";
-import { causeTitle, shareOf } from "../../platform/html/causes.ts";
+import { causeTitle, shareOf, withRegionName } from "../../platform/html/causes.ts";
 import { page } from "../../platform/html/pages.ts";
 import { errorInWords } from "@statusmesh/shared/checks";
-import { listIncidentLines, openCounts } from "../../alerting/incidents/service.ts";
+import { listIncidentLines, openCounts, regionNamer } from "../../alerting/incidents/service.ts";
+import { activeWindows } from "../../alerting/maintenance/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { readBeats } from "../../monitoring/results/service.ts";
 import { getTarget, listTags, monitorCounts, prefixesOf, tagGroups } from "../../monitoring/targets/service.ts";
@@ -12,6 +13,7 @@ import { getTarget, listTags, monitorCounts, prefixesOf, tagGroups } from "../..
 /** Tiles that are read at 5 m: more of them would be too small. */
 const alarms = 6;
 const taken = 6;
+const maintained = 4;
 const groups = 10;
 
 /** A cause on the wall. @public */
@@ -57,23 +59,27 @@ export const dashboardPages = [
     path: "/wall",
     auth: "tenant",
     async handle({ ctx }) {
-      const [lines, counts, open, tags] = await Promise.all([
+      const [lines, counts, open, tags, region, windows] = await Promise.all([
         listIncidentLines(ctx, { state: "open", limit: 100, offset: 0 }),
         monitorCounts(ctx),
         openCounts(ctx),
         tagTiles(ctx),
+        regionNamer(ctx),
+        ctx.scopes.has("maintenance:read") ? activeWindows(ctx) : [],
       ]);
       const tiles: Tile[] = [
-        ...lines.causes.map((one) => ({
-          id: one.key,
-          title: causeTitle(one),
-          text: shareOf(one, "incident"),
-          since: one.since.toISOString(),
-          tone: one.state,
-          acknowledged: one.waiting === 0,
-          by: null,
-          targetId: one.exampleId,
-        })),
+        ...lines.causes
+          .map((line) => withRegionName(line, region))
+          .map((one) => ({
+            id: one.key,
+            title: causeTitle(one),
+            text: shareOf(one, "incident"),
+            since: one.since.toISOString(),
+            tone: one.state,
+            acknowledged: one.waiting === 0,
+            by: null,
+            targetId: one.exampleId,
+          })),
         ...lines.items.map((one) => ({
           id: one.id,
           title: one.monitor_name,
@@ -96,6 +102,11 @@ export const dashboardPages = [
           tags,
           hidden: Math.max(0, open.waiting - alarms),
           taken: tiles.filter((tile) => tile.acknowledged).slice(0, taken),
+          maintenance: windows.slice(0, maintained).map((one) => ({
+            title: one.title,
+            since: one.starts_at,
+            left: duration((one.ends_at.getTime() - ctx.clock.now()) / 1000),
+          })),
           open,
           counts,
         },

@@ -6,6 +6,7 @@ import type { Ctx } from "../../platform/context.ts";
 import { addIncident } from "../../testing/scene.ts";
 import { serveWhole, signedIn } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
+import { createWindow } from "../../alerting/maintenance/service.ts";
 import { acknowledgeIncident } from "../../alerting/incidents/service.ts";
 
 const newMonitor = async (ctx: Ctx, name: string, tags: string[] = []): Promise<string> => {
@@ -32,5 +33,17 @@ t.test("the wall has what needs somebody first, and shows nothing of another org
   t.equal(live.match(/class="strip/g)?.length, 1, "what needs somebody shows its last checks");
   t.match(live, /<h3>shop<\/h3>.*<h3>web<\/h3>/s, "tiles of the tags below the most used prefix");
   t.notMatch(live, /foreign/i);
+  t.notMatch(live, /Maintenance/);
+  const window = { starts_at: new Date(started).toISOString(), ends_at: new Date(started + 900_000).toISOString() };
+  for (const [ctx, title] of [
+    [acme, "Database upgrade"],
+    [other, "Foreign upgrade"],
+  ] as const)
+    await createWindow(ctx, { title, ...window, component_ids: [await newMonitor(ctx, `In ${title}`)] });
+  t.match(
+    await read("/wall?fragment=1"),
+    /Maintenance<span>7 min<\/span>.*Database upgrade<\/h2>\s*<p>8 min left/s,
+    "maintenance that runs now",
+  );
   t.notMatch(live, "<!doctype", "the part that refreshes itself");
 });

@@ -9,6 +9,7 @@ import {
   readResults,
   readUptime,
 } from "../../monitoring/results/service.ts";
+import { regionNamer } from "../../alerting/incidents/service.ts";
 import { openShare } from "../shares/service.ts";
 import { type MonitorRow, readMonitor } from "../../monitoring/targets/service.ts";
 import { readForVisitors } from "./share-reads.ts";
@@ -76,8 +77,9 @@ export async function sharedPage(system: System, token: string, range: ShareRang
 async function readPage(reader: OrgReader, targetId: string, range: ShareRange) {
   const now = reader.clock.now();
   const span = { from: new Date(now - range.ms).toISOString(), to: new Date(now).toISOString() };
-  const [status, series, byRegion, uptime, periods, results] = await Promise.all([
+  const [status, nameOf, series, byRegion, uptime, periods, results] = await Promise.all([
     readStatus(reader, targetId),
+    regionNamer(reader),
     readLatency(reader, targetId, span),
     readLatencyByRegion(reader, targetId, span),
     readUptime(reader, targetId, span),
@@ -92,11 +94,15 @@ async function readPage(reader: OrgReader, targetId: string, range: ShareRange) 
     chartRange: { from: now - range.ms, to: now },
     regions: status.regions.map((own) => ({
       ...own,
+      name: nameOf(own.region),
       p95: latestBucket(byRegion.regions.find((it) => it.region === own.region)?.buckets ?? [])?.p95 ?? null,
     })),
     uptime,
     periods: { ...periods, items: periods.items.map(publicPeriod) },
-    results: { ...results, items: results.items.map(publicResult) },
+    results: {
+      ...results,
+      items: results.items.map((one) => ({ ...publicResult(one), regionName: nameOf(one.region) })),
+    },
   };
 }
 
