@@ -2,18 +2,20 @@ import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import t from "tap";
 import { checkKinds, checkTypes, type CheckType } from "@statusmesh/shared/checks";
+import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import type { Ctx } from "../../platform/context.ts";
 import { loadAssets } from "../../platform/html/assets.ts";
 import { mountPages } from "../../platform/html/pages.ts";
 import { openViews } from "../../platform/html/views.ts";
+import { agentPulls } from "../agents/service.ts";
 import { createRegion, updateRegion } from "../regions/service.ts";
 import { serve } from "../../testing/app.ts";
-import { newOrg, openWorld } from "../../testing/world.ts";
+import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
 import { targetRoutes } from "./api.ts";
 import { targetBulkRoutes } from "./bulk-api.ts";
 import { targetsPages } from "./pages.ts";
 
-const { system } = await openWorld(t);
+const { sql, system } = await openWorld(t);
 await createRegion(system, { id: "ap", name: "Asia" });
 let caller: Ctx = await newOrg(system);
 const authenticators = { tenant: async () => caller, public: async () => system };
@@ -227,4 +229,16 @@ t.test("an entity tag: unchanged is 304, and an edit of an older state changes n
     ["A", "B"].map(async (name) => ask("PATCH", path, { name }, { "if-match": tagOf(await ask("GET", path)) })),
   );
   t.ok([200, 412].includes(other!.status));
+});
+
+t.test("a monitor that the agents of a region cannot run says so, with what to do", async (t) => {
+  const agent = await newAgent(system, "eu");
+  await agentPulls(agent, { version: "1.0.0", kinds: { ...allAbilities, exec: { names: [] } }, impairedSince: null });
+  const { body } = await ask("POST", "/api/v1/targets", { name: "Disk", check: { type: "exec", command: "disk" } });
+  await ask("PUT", `/api/v1/targets/${body.id}/regions`, { regions: ["eu"] });
+  const { text } = await ask("GET", `/monitors/${body.id}`);
+  t.match(text, /Not checked from [^<]+:<\/strong> the agent.{1,6}s file of commands has no \[disk\]: add it/);
+  t.match(text, /No agent of its regions can run it\./);
+  t.match(text, /Cannot run this check/);
+  await sql`delete from agents where id = ${agent.agentId}`;
 });
