@@ -271,6 +271,35 @@ t.test("without a published page every public path is 404", async (t) => {
   t.equal((await ask("GET", "/status")).status, 404, "one that has no path");
 });
 
+t.test("badges of a page and of its components take the statements of one reading of the page", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  const ids = await Promise.all(Array.from({ length: 5 }, async () => await newTarget(ctx)));
+  for (const id of ids) await show(pageId, id);
+  let statements = 0;
+  const counted = new Proxy(sql, {
+    apply(target, self, args: unknown[]) {
+      // Other calls make helpers and parts of statements.
+      if (/^\s*(?:select|with)\b/.test([args[0]].flat().join(""))) statements++;
+      return Reflect.apply(target as never, self, args);
+    },
+  });
+  visited = { ...system, sql: counted };
+  const read = async (paths: readonly string[]) => {
+    statements = 0;
+    const replies = await Promise.all(paths.map((path) => ask("GET", path)));
+    t.ok(replies.every(({ status }) => status === 200));
+    return statements;
+  };
+  const badges = ["", ...ids.map((id) => `?component=${id}`)].map((query) => `/api/public/v1/badge.svg${query}`);
+  const first = await read(badges);
+  t.ok(first > 0 && first <= 10, `${first} statements for ${badges.length} badges`);
+  t.equal(await read(badges), 0, "none while the page is fresh");
+  clock.at += 10_001;
+  const page = await read(["/api/public/v1/status"]);
+  clock.at += 10_001;
+  t.equal(await read(badges), page, "then those of the page, once");
+});
+
 t.test(
   "concurrent visitors share one computation in ten seconds; a failed one serves the last good copy",
   async (t) => {
