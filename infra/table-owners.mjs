@@ -34,9 +34,10 @@ export const folders = {
     writes: { "a new config ends a failing spell": ["channel_health"] },
   },
   "platform/db": {
-    owns: ["counters", "write_probe"],
+    owns: ["counters", "signing_keys", "write_probe"],
     joins: { "a restore asks whether the database is empty": ["orgs", "targets", "users"] },
   },
+  "interfaces/declared": { owns: ["declared_projects"] },
   "interfaces/hooks": { owns: ["hook_events"] },
   "alerting/incidents": {
     owns: [
@@ -95,7 +96,7 @@ export const folders = {
     },
   },
   "interfaces/mcp": {
-    owns: ["mcp_audit", "mcp_elicitations", "mcp_keys", "mcp_sessions"],
+    owns: ["mcp_audit", "mcp_elicitations", "mcp_sessions"],
     joins: { "email of the user of a call": ["users"] },
   },
   "operator/metrics": {

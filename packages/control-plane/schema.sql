@@ -368,6 +368,7 @@ create table channels (
   verified_at timestamp with time zone,
   is_default boolean not null default false,
   tested_at timestamp with time zone,
+  managed jsonb,
   PRIMARY KEY (id),
   UNIQUE (org_id, name),
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
@@ -375,6 +376,7 @@ create table channels (
 );
 CREATE INDEX channels_by_address ON channels USING btree (((config ->> 'to'::text))) WHERE (kind = 'email'::text);
 CREATE INDEX channels_by_chat ON channels USING btree (((config ->> 'chat_id'::text))) WHERE (kind = 'telegram_app'::text);
+CREATE UNIQUE INDEX channels_by_key ON channels USING btree (org_id, ((managed ->> 'project'::text)), ((managed ->> 'key'::text)));
 CREATE INDEX channels_by_phone ON channels USING btree (((config ->> 'phone'::text))) WHERE (kind = 'whatsapp_app'::text);
 
 create table deliveries (
@@ -579,6 +581,7 @@ create table maintenance_windows (
   recurrence_time_zone text,
   over_at timestamp with time zone,
   generated_until timestamp with time zone,
+  managed jsonb,
   PRIMARY KEY (id),
   CHECK ((ends_at > starts_at)),
   CHECK (((recurrence_rule IS NULL) = (recurrence_time_zone IS NULL))),
@@ -586,6 +589,7 @@ create table maintenance_windows (
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );
+CREATE UNIQUE INDEX maintenance_windows_by_key ON maintenance_windows USING btree (org_id, ((managed ->> 'project'::text)), ((managed ->> 'key'::text)));
 CREATE INDEX maintenance_windows_by_org ON maintenance_windows USING btree (org_id, starts_at DESC);
 CREATE INDEX maintenance_windows_to_generate ON maintenance_windows USING btree (generated_until) WHERE (generated_until IS NOT NULL);
 
@@ -626,6 +630,16 @@ create table update_templates (
 );
 
 -- interfaces ----------------------------------------------------------------------------------------------------------
+
+create table declared_projects (
+  org_id uuid not null,
+  project text not null,
+  applied_at timestamp with time zone,
+  applied_by jsonb,
+  summary jsonb,
+  PRIMARY KEY (org_id, project),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
 
 create table hook_events (
   source text not null,
@@ -669,12 +683,6 @@ create table mcp_elicitations (
 );
 CREATE INDEX mcp_elicitations_by_end ON mcp_elicitations USING btree (expires_at);
 CREATE INDEX mcp_elicitations_by_session ON mcp_elicitations USING btree (session_id);
-
-create table mcp_keys (
-  name text not null,
-  secret text not null,
-  PRIMARY KEY (name)
-);
 
 create table mcp_sessions (
   id uuid not null,
@@ -1090,12 +1098,14 @@ create table targets (
 '::text) || search_text))) stored,
   sort_name text not null generated always as (regexp_replace(regexp_replace(lower(name), '\d+'::text, '000000000000\&'::text, 'g'::text), '\d*(\d{12})(?!\d)'::text, '\1'::text, 'g'::text)) stored,
   host text,
+  managed jsonb,
   PRIMARY KEY (id),
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );
 CREATE INDEX targets_by_age ON targets USING btree (org_id, created_at DESC, id DESC);
 CREATE INDEX targets_by_change ON targets USING btree (changed_xid);
+CREATE UNIQUE INDEX targets_by_key ON targets USING btree (org_id, ((managed ->> 'project'::text)), ((managed ->> 'key'::text)));
 CREATE INDEX targets_by_org ON targets USING btree (org_id, id);
 CREATE INDEX targets_by_tag ON targets USING gin (tags);
 
@@ -1132,6 +1142,12 @@ create table counters (
   PRIMARY KEY (key)
 );
 CREATE INDEX counters_by_end ON counters USING btree (ends_at);
+
+create table signing_keys (
+  name text not null,
+  secret text not null,
+  PRIMARY KEY (name)
+);
 
 create unlogged table write_probe (
   filler text not null
@@ -1219,10 +1235,12 @@ create table status_pages (
   updated_at timestamp with time zone not null,
   subscriptions_enabled boolean not null default true,
   revision bigint not null default 0,
+  managed jsonb,
   PRIMARY KEY (id),
   UNIQUE (slug),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );
+CREATE UNIQUE INDEX status_pages_by_key ON status_pages USING btree (org_id, ((managed ->> 'project'::text)), ((managed ->> 'key'::text)));
 CREATE INDEX status_pages_by_org ON status_pages USING btree (org_id, created_at);
 
 create table subscriber_deliveries (

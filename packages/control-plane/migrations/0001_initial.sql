@@ -18,6 +18,15 @@ create unlogged table write_probe (
 );
 alter table write_probe alter column filler set storage plain;
 
+-- Keys that sign what clients bring back, the same for all replicas: 244 random bits. cursor: of MCP lists; plan: of
+-- plans of configuration as code.
+create table signing_keys (
+  name   text primary key,
+  secret text not null
+);
+insert into signing_keys (name, secret)
+select name, gen_random_uuid()::text || gen_random_uuid()::text from (values ('cursor'), ('plan')) as k (name);
+
 -- Access: organisations, plans, users, sign-in, tokens, OAuth, audit --------------------------------------------------
 
 create table plans (
@@ -380,8 +389,12 @@ create table targets (
     regexp_replace(lower(name), '\d+', '000000000000\&', 'g'), '\d*(\d{12})(?!\d)', '\1', 'g')) stored,
   -- The host that the check connects to first, by which lists group failing monitors. Null for a check without a
   -- chosen host.
-  host                   text
+  host                   text,
+  -- The project of configuration as code that declares it: {project, key, on_remove, at}, with the time of the last
+  -- apply that wrote it. Null: nobody does. The same in channels, maintenance_windows and status_pages.
+  managed                jsonb
 );
+create unique index targets_by_key on targets (org_id, (managed ->> 'project'), (managed ->> 'key'));
 create index targets_by_org on targets (org_id, id);
 create index targets_by_change on targets (changed_xid);
 create index targets_by_tag on targets using gin (tags);
@@ -912,9 +925,12 @@ create table maintenance_windows (
   over_at              timestamptz,
   -- Occurrences up to this start are stored; null without a rule.
   generated_until      timestamptz,
+  managed              jsonb,
   check ((recurrence_rule is null) = (recurrence_time_zone is null)),
   check ((recurrence_rule is null) = (generated_until is null))
 );
+create unique index maintenance_windows_by_key
+  on maintenance_windows (org_id, (managed ->> 'project'), (managed ->> 'key'));
 create index maintenance_windows_by_org on maintenance_windows (org_id, starts_at desc);
 create index maintenance_windows_to_generate on maintenance_windows (generated_until) where generated_until is not null;
 
@@ -959,8 +975,10 @@ create table channels (
   is_default      boolean not null default false,
   -- When a test was accepted last.
   tested_at       timestamptz,
+  managed         jsonb,
   unique (org_id, name)
 );
+create unique index channels_by_key on channels (org_id, (managed ->> 'project'), (managed ->> 'key'));
 create index channels_by_address on channels ((config ->> 'to')) where kind = 'email';
 create index channels_by_chat on channels ((config ->> 'chat_id')) where kind = 'telegram_app';
 create index channels_by_phone on channels ((config ->> 'phone')) where kind = 'whatsapp_app';
@@ -1097,8 +1115,10 @@ create table status_pages (
   updated_at            timestamptz not null,
   subscriptions_enabled boolean not null default true,
   -- Changes with each change of the page, its components, its logos or its domain.
-  revision              bigint not null default 0
+  revision              bigint not null default 0,
+  managed               jsonb
 );
+create unique index status_pages_by_key on status_pages (org_id, (managed ->> 'project'), (managed ->> 'key'));
 create index status_pages_by_org on status_pages (org_id, created_at);
 
 create table status_page_components (
@@ -1281,13 +1301,16 @@ create table mcp_audit (
 create index mcp_audit_by_org on mcp_audit (org_id, id);
 create index mcp_audit_by_age on mcp_audit (at);
 
--- Key that signs cursors, the same for all replicas: 244 random bits.
-create table mcp_keys (
-  name   text primary key,
-  secret text not null
+-- Projects of configuration as code. Its objects name their project in the column managed.
+create table declared_projects (
+  org_id     uuid not null references orgs on delete cascade,
+  project    text not null,
+  -- The last apply: when, by whom as the audit log has it, and what it changed.
+  applied_at timestamptz,
+  applied_by jsonb,
+  summary    jsonb,
+  primary key (org_id, project)
 );
-
-insert into mcp_keys (name, secret) values ('cursor', gen_random_uuid()::text || gen_random_uuid()::text);
 
 -- Handled events of vendors, which send an event again until it is acknowledged.
 create table hook_events (

@@ -56,6 +56,8 @@ export interface System {
   readonly abuse: AbuseLists;
   /** The default certificate authorities with those of `channels.ca_file`; null: the default ones. */
   readonly authorities: SecureContext | null;
+  /** Inside {@link inTransaction}: what {@link afterCommit} has put off. */
+  readonly putOff?: ((system: System) => Promise<unknown>)[];
 }
 
 export type WriteSource = "ui" | "api" | "terraform";
@@ -86,6 +88,8 @@ export interface ActorCtx extends System {
   readonly traceId: string | null;
   /** Absent outside a request. */
   readonly trail?: Trail;
+  /** True inside a change that is recorded as a whole: services then write no rows of the audit log. */
+  readonly recordedAsWhole?: true;
 }
 
 /**
@@ -153,7 +157,16 @@ export function requireOwner(ctx: Ctx): void {
 /** Runs `work` in a transaction with the context bound to it. Joins an open transaction. */
 export async function inTransaction<C extends System, T>(system: C, work: (system: C) => Promise<T>): Promise<T> {
   if (!("begin" in system.sql)) return work(system);
-  return (await system.sql.begin((sql) => work({ ...system, sql }))) as T;
+  const putOff: NonNullable<System["putOff"]> = [];
+  const result = (await system.sql.begin((sql) => work({ ...system, sql, putOff }))) as T;
+  for (const each of putOff) await each(system);
+  return result;
+}
+
+/** Runs `work` once the open transaction has committed, never after a rollback; at once without a transaction. */
+export async function afterCommit(system: System, work: (system: System) => Promise<unknown>): Promise<void> {
+  if ("begin" in system.sql) await work(system);
+  else system.putOff?.push(work);
 }
 
 /** An agent's request; its region comes from its token. */

@@ -18,17 +18,54 @@ export interface AuditRow {
   trace_id: string | null;
 }
 
-export async function insertEntry(sql: Db, orgId: string, row: Omit<AuditRow, "user_email">): Promise<void> {
+export async function insertEntries(
+  sql: Db,
+  orgId: string,
+  rows: readonly Omit<AuditRow, "user_email">[],
+): Promise<void> {
   await sql`
     insert into audit_log
       (id, org_id, at, user_id, user_email, actor_type, actor_id, action, resource_id, before, after,
       write_source, ip, user_agent, trace_id)
-    values (${row.id}, ${orgId}, ${row.at}, ${row.user_id}, (select u.email from users u where u.id = ${row.user_id}),
-      ${row.actor_type}, ${row.actor_id}, ${row.action}, ${row.resource_id}, ${json(sql, row.before)},
-      ${json(sql, row.after)}, ${row.write_source}, ${row.ip}, ${row.user_agent}, ${row.trace_id})`;
+    select g.id, ${orgId}, g.at, g.user_id, u.email, g.actor_type, g.actor_id, g.action, g.resource_id, g.before,
+      g.after, g.write_source, g.ip, g.user_agent, g.trace_id
+    from jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb) as g
+      (id uuid, at timestamptz, user_id uuid, actor_type text, actor_id uuid, action text, resource_id text,
+        before jsonb, after jsonb, write_source text, ip text, user_agent text, trace_id text)
+    left join users u on u.id = g.user_id`;
 }
 
-const json = (sql: Db, value: unknown) => (value === null ? null : sql.json(value as never));
+/** A write as the log has it. */
+export interface WriteRow {
+  resource_id: string;
+  at: Date;
+  actor_type: AuditRow["actor_type"];
+  actor_id: string | null;
+  user_email: string | null;
+}
+
+/** The last write of each resource after its time but for one action; a bulk request is found by its ids. */
+export async function selectLastWrites(
+  sql: Db,
+  orgId: string,
+  resources: readonly { id: string; after: Date }[],
+  ignored: string,
+): Promise<WriteRow[]> {
+  return await sql<WriteRow[]>`
+    with r as (select id, after from jsonb_to_recordset(${JSON.stringify(resources)}::text::jsonb)
+      as g (id text, after timestamptz))
+    select distinct on (r.id) r.id as resource_id, a.at, a.actor_type, a.actor_id, a.user_email
+    from audit_log a
+    cross join lateral (
+      select a.resource_id as id
+      union all select coalesce(a.after ->> 'page_id', a.before ->> 'page_id')
+      union all select jsonb_array_elements_text(case when a.resource_id is null
+        and jsonb_typeof(a.after -> 'ids') = 'array' then a.after -> 'ids' end)
+    ) named
+    join r on r.id = named.id and a.at > r.after
+    where a.org_id = ${orgId} and a.at > (select min(after) from r) and a.action <> ${ignored}
+    order by r.id, a.id desc`;
+}
 
 export interface AuditFilter {
   userId: string | null;

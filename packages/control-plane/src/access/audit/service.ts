@@ -10,6 +10,7 @@ export { differences } from "./changes.ts";
 
 /** Limit of a stored User-Agent, characters. */
 const maxAgentLength = 300;
+const rowsAtOnce = 1000;
 
 /** A write: its resource before and after, without secrets. */
 export interface Change {
@@ -25,21 +26,47 @@ export interface Change {
 export async function record(ctx: ActorCtx, change: Change): Promise<void> {
   const { trail } = ctx;
   if (trail !== undefined) trail.recorded = true;
-  await queries.insertEntry(ctx.sql, ctx.orgId, {
-    id: newId(),
-    at: new Date(ctx.clock.now()),
-    user_id: ctx.userId,
-    actor_type: ctx.actor.type,
-    actor_id: ctx.actor.id,
-    action: trail?.action ?? "system",
-    resource_id: change.resourceId,
-    before: change.before ?? null,
-    after: change.after ?? null,
-    write_source: ctx.writeSource,
-    ip: trail?.ip ?? null,
-    user_agent: trail?.userAgent?.slice(0, maxAgentLength) ?? null,
-    trace_id: ctx.traceId,
-  });
+  if (ctx.recordedAsWhole !== true) await queries.insertEntries(ctx.sql, ctx.orgId, [rowOf(ctx, change)]);
+}
+
+/** {@link record} for the many changes of one request. */
+export async function recordAll(ctx: ActorCtx, changes: readonly Change[]): Promise<void> {
+  if (ctx.trail !== undefined) ctx.trail.recorded = true;
+  for (let at = 0; at < changes.length; at += rowsAtOnce)
+    await queries.insertEntries(
+      ctx.sql,
+      ctx.orgId,
+      changes.slice(at, at + rowsAtOnce).map((change) => rowOf(ctx, change)),
+    );
+}
+
+const rowOf = (ctx: ActorCtx, change: Change): Omit<queries.AuditRow, "user_email"> => ({
+  id: newId(),
+  at: new Date(ctx.clock.now()),
+  user_id: ctx.userId,
+  actor_type: ctx.actor.type,
+  actor_id: ctx.actor.id,
+  action: ctx.trail?.action ?? "system",
+  resource_id: change.resourceId,
+  before: change.before ?? null,
+  after: change.after ?? null,
+  write_source: ctx.writeSource,
+  ip: ctx.trail?.ip ?? null,
+  user_agent: ctx.trail?.userAgent?.slice(0, maxAgentLength) ?? null,
+  trace_id: ctx.traceId,
+});
+
+/**
+ * The last write of each resource after a time, as the log has it; `ignored` is the action that does not count. For
+ * other services, without a scope.
+ */
+export async function lastWrites(
+  { sql, orgId }: Pick<ActorCtx, "sql" | "orgId">,
+  resources: readonly { id: string; after: Date }[],
+  ignored: string,
+): Promise<Map<string, queries.WriteRow>> {
+  const rows = resources.length === 0 ? [] : await queries.selectLastWrites(sql, orgId, resources, ignored);
+  return new Map(rows.map((row) => [row.resource_id, row]));
 }
 
 /**

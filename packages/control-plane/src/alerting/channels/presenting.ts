@@ -1,4 +1,5 @@
 import { mask } from "@statusmesh/shared/secrets";
+import { managedBy } from "../../platform/http/managed.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { type ChannelConfig, kindOf } from "./kinds/index.ts";
 import type { ChannelRow } from "./queries.ts";
@@ -23,6 +24,7 @@ export function present(row: ChannelRow): Channel {
         ? null
         : { at: new Date(row.health.at).toISOString(), state: row.health.state, error: row.health.error },
     failing_since: row.health?.failing_since == null ? null : new Date(row.health.failing_since).toISOString(),
+    managed_by: managedBy(row.managed),
     write_source: row.write_source,
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),

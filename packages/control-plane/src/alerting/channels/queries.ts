@@ -1,4 +1,5 @@
 import type { WriteSource } from "../../platform/context.ts";
+import type { Managed } from "../../platform/db/managed-queries.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
 
@@ -30,11 +31,12 @@ export interface ChannelRow {
   write_source: WriteSource;
   created_at: Date;
   updated_at: Date;
+  managed: Managed | null;
 }
 
 const columns = (sql: Db) =>
   sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, tested_at, write_source,
-    created_at, updated_at,
+    created_at, updated_at, managed,
     (select count(*)::int from target_alerts a where a.channel_id = channels.id) as targets_count,
     (select jsonb_build_object('at', h.last_at, 'state', h.last_state, 'error', h.last_error,
                                'failing_since', h.failing_since)
@@ -43,7 +45,7 @@ const columns = (sql: Db) =>
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
 export async function insertChannel(
   sql: Db,
-  row: Omit<ChannelRow, "disabled_reason" | "health" | "verified_at" | "tested_at" | "targets_count">,
+  row: Omit<ChannelRow, "disabled_reason" | "health" | "verified_at" | "tested_at" | "targets_count" | "managed">,
 ): Promise<ChannelRow> {
   const [inserted] = await sql<ChannelRow[]>`
     insert into channels (id, org_id, name, kind, config, enabled, is_default, write_source, created_at, updated_at)

@@ -1,5 +1,6 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Line } from "@statusmesh/shared/text";
+import { ManagedBy, managedByIgnored } from "../../platform/http/managed.ts";
 import { Id, nullable, PageOf, paging, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
 import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 import type { ChannelKind } from "./kinds/kind.ts";
@@ -46,6 +47,7 @@ const fields = {
 /** Fields that the server sets; values in a request are ignored. */
 const ignored = {
   write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
+  managed_by: managedByIgnored,
 };
 
 export const ChannelCreate = Type.Object(
@@ -141,6 +143,7 @@ export const Channel = Type.Object(
         examples: [true],
       }),
     ),
+    managed_by: ManagedBy,
     write_source: WriteSourceSchema,
     created_at: Timestamp,
     updated_at: Timestamp,

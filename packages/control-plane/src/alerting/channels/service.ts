@@ -3,7 +3,15 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { mask } from "@statusmesh/shared/secrets";
 import { differences, record } from "../../access/audit/service.ts";
-import { type ActorCtx, asSystem, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import {
+  afterCommit,
+  type ActorCtx,
+  asSystem,
+  type Ctx,
+  inTransaction,
+  requireScope,
+  type System,
+} from "../../platform/context.ts";
 import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import type { Outbound } from "../../platform/outbound/client.ts";
 import type { Page } from "../../platform/http/wire.ts";
@@ -43,7 +51,7 @@ export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Cha
   requireScope(ctx, "channels:write");
   checkConfig(ctx, input.config);
   const { channel, mail } = await inTransaction(ctx, async (tx) => insertNew(tx, input));
-  if (mail !== null) await sendVerificationMail(ctx, mail);
+  if (mail !== null) await afterCommit(ctx, (system) => sendVerificationMail(system, mail));
   return channel;
 }
 
@@ -188,7 +196,7 @@ export async function updateChannel(ctx: Ctx, id: string, { config: sent, ...res
     await record(tx, { resourceId: id, ...differences({ before, after }, real) });
     return { channel: after, mail: verification };
   });
-  if (mail !== null) await sendVerificationMail(ctx, mail);
+  if (mail !== null) await afterCommit(ctx, (system) => sendVerificationMail(system, mail));
   return channel;
 }
 

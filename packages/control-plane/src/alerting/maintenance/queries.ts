@@ -1,4 +1,5 @@
 import type { WriteSource } from "../../platform/context.ts";
+import type { Managed } from "../../platform/db/managed-queries.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import type { WindowState } from "./schema.ts";
 
@@ -19,6 +20,7 @@ export interface WindowRow {
   write_source: WriteSource;
   created_at: Date;
   updated_at: Date;
+  managed: Managed | null;
   /** In the order of the request. */
   target_ids: string[];
 }
@@ -32,7 +34,7 @@ export interface WindowView extends WindowRow {
 
 const columns = (sql: Db) => sql`
   w.id, w.org_id, w.title, w.description, w.starts_at, w.ends_at, w.recurrence_rule, w.recurrence_time_zone, w.over_at,
-  w.generated_until, w.write_source, w.created_at, w.updated_at,
+  w.generated_until, w.write_source, w.created_at, w.updated_at, w.managed,
   array(select wt.target_id from maintenance_window_targets wt where wt.window_id = w.id order by wt.position)
     as target_ids`;
 

@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { IdText, Line, Lines } from "@statusmesh/shared/text";
+import { ManagedBy, managedByIgnored } from "../../platform/http/managed.ts";
 import { Id, nullable, PageOf, paging, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
 
 /** Longest window, days. */
@@ -66,6 +67,7 @@ const Recurrence = Type.Object(
 
 const ignored = {
   write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
+  managed_by: managedByIgnored,
 };
 
 export const MaintenanceCreate = Type.Object(
@@ -122,6 +124,7 @@ export const Maintenance = Type.Object(
     recurrence: nullable(Recurrence),
     occurrence: nullable(Nearest),
     state: Type.Enum([...windowStates], { description: "State at the time of the reply", examples: ["upcoming"] }),
+    managed_by: ManagedBy,
     write_source: WriteSourceSchema,
     created_at: Timestamp,
     updated_at: Timestamp,

@@ -2,6 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { managedBy } from "../../platform/http/managed.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { takeQuota } from "../../access/plans/service.ts";
 import { type PageWindowRow, selectMonitorNames, selectWindowsOf } from "./occurrence-queries.ts";
@@ -35,6 +36,7 @@ export async function createWindow(ctx: Ctx, input: MaintenanceCreate): Promise<
     write_source: ctx.writeSource,
     created_at: now,
     updated_at: now,
+    managed: null,
     target_ids: input.component_ids,
   };
   checkTimes(row, now);
@@ -223,6 +225,7 @@ function present(row: queries.WindowView, now: Date): Maintenance {
         : { id: occurrence.id, starts_at: iso(occurrence.starts_at), ends_at: iso(occurrence.ends_at) },
     component_ids: row.target_ids,
     state: over ? "past" : active ? "active" : "upcoming",
+    managed_by: managedBy(row.managed),
     write_source: row.write_source,
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),

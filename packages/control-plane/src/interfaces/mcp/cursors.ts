@@ -1,23 +1,10 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx } from "../../platform/context.ts";
+import { signingKey } from "../../platform/db/signing-keys.ts";
 import type { Continuation, Tool } from "../../platform/http/tool.ts";
-import { selectKey } from "./session-queries.ts";
 
 const macBytes = 16;
-
-/** The key never changes, so that each process reads it once per database pool. */
-const keys = new WeakMap<object, Promise<string>>();
-
-async function keyOf({ sql }: Ctx): Promise<string> {
-  let key = keys.get(sql);
-  if (key === undefined) {
-    key = selectKey(sql, "cursor");
-    keys.set(sql, key);
-    key.catch(() => keys.delete(sql));
-  }
-  return await key;
-}
 
 /**
  * Continuation of a list. A cursor is signed with the organisation, the tool and the filters: it continues only this
@@ -30,7 +17,7 @@ export async function continuationOf(
 ): Promise<Continuation> {
   const filters = Object.entries(args).filter(([name]) => name !== "cursor" && name !== "limit");
   const context = JSON.stringify([ctx.orgId, tool.name, filters.toSorted(([a], [b]) => (a < b ? -1 : 1))]);
-  const key = await keyOf(ctx);
+  const key = await signingKey(ctx.sql, "cursor");
   const macOf = (position: string) =>
     createHmac("sha256", key)
       .update(JSON.stringify([context, position]))

@@ -61,9 +61,3 @@ export async function deleteExpiredSessions(sql: Db, now: Date): Promise<void> {
 export async function announce(sql: Db, id: string): Promise<void> {
   await sql`select pg_notify('sm_mcp', ${id})`;
 }
-
-/** The secret of the installation with this name. */
-export async function selectKey(sql: Db, name: string): Promise<string> {
-  const [row] = await sql<{ secret: string }[]>`select secret from mcp_keys where name = ${name}`;
-  return row!.secret;
-}

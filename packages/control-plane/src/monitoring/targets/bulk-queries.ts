@@ -79,7 +79,7 @@ export async function setInterval(
   stamp: Stamp,
 ): Promise<void> {
   await sql`
-    update targets set ${pastIntervals(sql, interval, stamp.updated_at)}, interval_secs = ${interval},
+    update targets t set ${pastIntervals(sql, interval, stamp.updated_at)}, interval_secs = ${interval},
       ${stamped(sql, stamp)}, changed_xid = pg_current_xact_id(), version = version + 1
     where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
 }

@@ -6,7 +6,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { type Change, record } from "../../access/audit/service.ts";
 import { defaultChannelIds, existingChannelIds } from "../../alerting/channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
-import { mapInTurns } from "../../platform/http/turns.ts";
+import { mapInTurns, portionsOf } from "../../platform/http/turns.ts";
 import { type Plan, planOf, takeQuota } from "../../access/plans/service.ts";
 import { addHeartbeats, addressesRule, intervalSecsOf } from "../heartbeats/service.ts";
 import { probeRegionIds } from "../regions/service.ts";
@@ -184,10 +184,6 @@ async function insert(
   for (const some of portionsOf(alerts.flat(), statementRows)) await queries.insertAlerts(sql, some);
 }
 
-function* portionsOf<T>(list: readonly T[], size: number): Generator<T[]> {
-  for (let at = 0; at < list.length; at += size) yield list.slice(at, at + size);
-}
-
 const intervalOf = ({ check, interval }: TargetCreate): number =>
   isProbed(check) ? (interval ?? kindOf(check).defaultIntervalSecs) : intervalSecsOf(check);
 
@@ -217,5 +213,6 @@ function draft(ctx: Ctx, input: TargetCreate): queries.NewTargetRow {
     write_source: ctx.writeSource,
     created_at: now,
     updated_at: now,
+    managed: null,
   };
 }

@@ -1,7 +1,8 @@
 import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { WriteSource } from "../../platform/context.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import type { Managed } from "../../platform/db/managed-queries.ts";
+import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
 
@@ -21,6 +22,7 @@ export interface TargetRow {
   write_source: WriteSource;
   created_at: Date;
   updated_at: Date;
+  managed: Managed | null;
   channel_ids: string[];
   /** Of a heartbeat, as they are shown; null for other kinds. */
   heartbeat_addresses: HeartbeatAddresses | null;
@@ -29,11 +31,18 @@ export interface TargetRow {
 export const columns = (sql: Db) => sql`
   t.id, t.org_id, t.name, t.spec, t.interval_secs, t.enabled, t.tags, t.alert_confirmations, t.notify_recovery,
   t.renotify_interval_secs, t.region_policy, t.write_source, t.created_at, t.updated_at,
+  t.managed,
   array(select a.channel_id from target_alerts a where a.target_id = t.id order by a.position) as channel_ids,
   case when t.kind = 'heartbeat' then (
     select coalesce(jsonb_agg(jsonb_build_object('kind', h.kind, 'value', '***', 'hint', h.hint) order by h.position),
       '[]')
     from heartbeat_addresses h where h.target_id = t.id and h.kind <> 'own') end as heartbeat_addresses`;
+
+/** A row with the regions that probe it, in the order of their ids. */
+export type ProbedTargetRow = TargetRow & { regions: string[] };
+
+const regionsOf = (sql: Db) => sql`
+  array(select r.region_id from target_regions r where r.target_id = t.id order by r.region_id) as regions`;
 
 export type NewTargetRow = Omit<TargetRow, "channel_ids" | "heartbeat_addresses">;
 
@@ -97,13 +106,19 @@ export async function insertAlerts(
         ${arrayOf(alerts.map((it) => it.position))}::integer[]) as a (target_id, channel_id, position)`;
 }
 
-export async function replaceAlerts(sql: Db, targetId: string, channelIds: readonly string[]): Promise<void> {
-  await sql`delete from target_alerts where target_id = ${targetId}`;
-  if (channelIds.length === 0) return;
-  await sql`
-    insert into target_alerts (target_id, channel_id, position)
-    select ${targetId}, c.id, c.position
-    from unnest(${channelIds as string[]}::uuid[]) with ordinality as c (id, position)`;
+/** Binds each target to exactly these channels. */
+export async function replaceAlerts(
+  sql: Db,
+  bindings: readonly { targetId: string; channelIds: readonly string[] }[],
+): Promise<void> {
+  if (bindings.length === 0) return;
+  await sql`delete from target_alerts where target_id = any(${arrayOf(bindings.map((it) => it.targetId))}::uuid[])`;
+  await insertAlerts(
+    sql,
+    bindings.flatMap(({ targetId, channelIds }) =>
+      channelIds.map((channelId, position) => ({ targetId, channelId, position })),
+    ),
+  );
 }
 
 export async function selectTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
@@ -117,43 +132,52 @@ export async function selectTarget(sql: Db, orgId: string, id: string): Promise<
  * Locks the target against another edit until the transaction ends. Its evidence first: ingest holds that while it
  * writes incidents, whose foreign key asks for the target, and two orders would end in a deadlock.
  */
-export async function lockTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
+export async function lockTarget(sql: Db, orgId: string, id: string): Promise<ProbedTargetRow | null> {
+  const [row] = await lockTargets(sql, orgId, [id]);
+  return row ?? null;
+}
+
+/** {@link lockTarget} for many, in the order of ids, so that two callers cannot wait for each other. */
+export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<ProbedTargetRow[]> {
   await sql`
     select 1 from target_states
-    where target_id = (select id from targets where org_id = ${orgId} and id = ${id}) for update`;
-  const [row] = await sql<
-    TargetRow[]
-  >`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id} for no key update of t`;
-  return row ?? null;
+    where target_id in (select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]))
+    order by target_id for update`;
+  return await inPortions(sql<ProbedTargetRow[]>`
+    select ${columns(sql)}, ${regionsOf(sql)} from targets t
+    where t.org_id = ${orgId} and t.id = any(${arrayOf(ids)}::uuid[]) order by t.id for no key update of t`);
 }
 
 /** Earlier intervals are kept for as long as an agent may bring results of them, and at most so many. */
 const keptIntervals = { days: 91, most: 50 };
 
 /** Assignment that keeps a replaced interval with the time of the edit. */
-export const pastIntervals = (sql: Db, interval: number, at: Date) => sql`
-  past_intervals = case when interval_secs = ${interval} then past_intervals else (
+export const pastIntervals = (sql: Db, interval: number | ReturnType<Db>, at: Date) => sql`
+  past_intervals = case when t.interval_secs = ${interval as number} then past_intervals else (
     select jsonb_object_agg(secs, replaced_at) from (
       select e.key as secs, e.value as replaced_at
-      from jsonb_each(past_intervals || jsonb_build_object(interval_secs::text, ${at.toISOString()}::text)) e
+      from jsonb_each(past_intervals || jsonb_build_object(t.interval_secs::text, ${at.toISOString()}::text)) e
       where (e.value #>> '{}')::timestamptz > ${at}::timestamptz - ${`${keptIntervals.days} days`}::interval
       order by (e.value #>> '{}')::timestamptz desc limit ${keptIntervals.most}) kept) end`;
 
 /**
- * Writes the row. An interval that is replaced is kept with the time of the edit: ingest takes results of its slots.
+ * Writes the rows. An interval that is replaced is kept with the time of the edit: ingest takes results of its slots.
  */
-export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
+export async function updateTargets(sql: Db, orgId: string, rows: readonly NewTargetRow[]): Promise<void> {
+  const at = rows[0]?.updated_at;
+  if (at === undefined) return;
   await sql`
-    update targets set ${pastIntervals(sql, row.interval_secs, row.updated_at)},
-      name = ${row.name}, spec = ${sql.json(row.spec as never)}, search_text = ${searchText(row)},
-        host = ${hostOf(row)},
-        interval_secs = ${row.interval_secs}, enabled = ${row.enabled}, tags = ${row.tags},
-      alert_confirmations = ${row.alert_confirmations}, notify_recovery = ${row.notify_recovery},
-        renotify_interval_secs = ${row.renotify_interval_secs},
-      region_policy = ${sql.json(row.region_policy as never)}, write_source = ${row.write_source},
-        updated_at = ${row.updated_at},
+    update targets t set ${pastIntervals(sql, sql`n.interval_secs`, at)},
+      name = n.name, spec = n.spec, search_text = n.search_text, host = n.host, interval_secs = n.interval_secs,
+      enabled = n.enabled, tags = n.tags, alert_confirmations = n.alert_confirmations,
+      notify_recovery = n.notify_recovery, renotify_interval_secs = n.renotify_interval_secs,
+      region_policy = n.region_policy, write_source = n.write_source, updated_at = n.updated_at,
       changed_xid = pg_current_xact_id(), version = version + 1
-    where org_id = ${row.org_id} and id = ${row.id}`;
+    from jsonb_to_recordset(${`[${rows.map((row) => insertable({ ...row, regions: null })).join()}]`}::text::jsonb) as n
+      (id uuid, name text, spec jsonb, search_text text, host text, interval_secs integer, enabled boolean,
+        tags text[], alert_confirmations integer, notify_recovery boolean, renotify_interval_secs integer,
+        region_policy jsonb, write_source text, updated_at timestamptz)
+    where t.org_id = ${orgId} and t.id = n.id`;
 }
 
 /** Deletes targets, which the caller has locked, and leaves tombstones for their agents. `ids`: null for all. */

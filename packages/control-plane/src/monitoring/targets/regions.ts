@@ -28,7 +28,7 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
     const before = await queries.lockTarget(tx.sql, ctx.orgId, id);
     if (before === null) throw notFound();
     if (!isProbed(before.spec)) throw notProbed("it has no regions");
-    const old = await queries.selectRegionsOf(tx.sql, id);
+    const old = before.regions;
     // A disabled region that the target has already may stay, so that a client can send back what it read.
     const allowed = new Set([...(await enabledRegionIds(tx, regions)), ...old]);
     regionsRule(regions, allowed);
@@ -36,11 +36,8 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
     await queries.replaceRegions(tx.sql, id, regions);
     await record(tx, { resourceId: id, before: { regions: old }, after: { regions: regions.toSorted() } });
     // The row itself changes too: agents are sent targets whose row changed.
-    await queries.updateTarget(tx.sql, {
-      ...before,
-      write_source: ctx.writeSource,
-      updated_at: new Date(ctx.clock.now()),
-    });
+    const after = { ...before, write_source: ctx.writeSource, updated_at: new Date(ctx.clock.now()) };
+    await queries.updateTargets(tx.sql, ctx.orgId, [after]);
     await reevaluate(tx, new Map([[id, { ...before, timeout: budgetMs(before.spec), regions }]]));
     await queries.announceTargets(tx.sql);
     return { regions: regions.toSorted() };

@@ -8,6 +8,7 @@ import { validate } from "@statusmesh/shared/validate";
 import { refuseAbusiveUrl, refuseDeniedHost } from "../../access/abuse/service.ts";
 import type { System } from "../../platform/context.ts";
 import { plural } from "../../platform/html/format.ts";
+import { managedBy } from "../../platform/http/managed.ts";
 import { iso } from "../../platform/http/wire.ts";
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import { notProbed, scheduleRule, withGrace } from "../heartbeats/service.ts";
@@ -40,6 +41,7 @@ export function present(row: TargetRow): Target {
     renotify_interval_secs: row.renotify_interval_secs,
     region_policy: row.region_policy,
     ...(row.heartbeat_addresses === null ? {} : { heartbeat_addresses: row.heartbeat_addresses }),
+    managed_by: managedBy(row.managed),
     write_source: row.write_source,
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),

@@ -4,6 +4,7 @@ import type { ErrorCode } from "@statusmesh/shared/errors";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
 import { HeartbeatAddresses } from "../heartbeats/schema.ts";
+import { ManagedBy, managedByIgnored } from "../../platform/http/managed.ts";
 import { Id, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
 
 /** Longest time between two checks of a target. */
@@ -151,6 +152,7 @@ export const fields = {
 const ignored = {
   write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
   regions_unable: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
+  managed_by: managedByIgnored,
   group_name: onlyNull,
   owner_user_id: onlyNull,
 };
@@ -260,6 +262,7 @@ export const Target = Type.Object(
     interval: Type.Integer({ minimum: 1, description: "Check interval in seconds", examples: [60] }),
     check: Check,
     heartbeat_addresses: Type.Optional(HeartbeatAddresses),
+    managed_by: ManagedBy,
     write_source: WriteSourceSchema,
     created_at: Timestamp,
     updated_at: Timestamp,

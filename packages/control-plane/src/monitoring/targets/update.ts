@@ -13,7 +13,9 @@ import { unreadable } from "../../platform/crypto/opening.ts";
 import { etagOf, requireMatch } from "../../platform/http/etag.ts";
 import { closeSilently, reevaluate, rescheduleReminders } from "../../alerting/incidents/service.ts";
 import { intervalSecsOf, reopenWindows, replaceAddresses, shownOf } from "../heartbeats/service.ts";
-import { planOf } from "../../access/plans/service.ts";
+import { type Plan, planOf } from "../../access/plans/service.ts";
+import { enabledRegionIds } from "../regions/service.ts";
+import { mapInTurns, portionsOf } from "../../platform/http/turns.ts";
 import { forgetDetails } from "../results/service.ts";
 import * as queries from "./queries.ts";
 import {
@@ -25,6 +27,7 @@ import {
   notFound,
   present,
   regionPolicyRule,
+  regionsRule,
   renotifyRule,
   reportedRules,
   tagsRule,
@@ -43,22 +46,157 @@ const tagOf = (target: Target): string => etagOf(JSON.stringify(target));
  * where `ifMatch` names an older state than the stored one (empty: any).
  */
 export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifMatch = ""): Promise<Target> {
+  const made = await updateTargets(ctx, [{ id, patch }], async (tx, [before]) => {
+    if (ifMatch === "") return;
+    requireMatch(ifMatch, targetTag(before!), ...(await withInabilities(tx, [before!])).map(tagOf));
+  });
+  return (await withInabilities(ctx, made))[0]!;
+}
+
+/** A change of one target; `regions`: those that probe it from now on. */
+export interface TargetEdit {
+  readonly id: string;
+  readonly patch: TargetPatch;
+  readonly regions?: readonly string[];
+}
+
+/** Edits of one statement. */
+const statementRows = 500;
+
+/**
+ * {@link updateTarget} for many, all or none, in the same few statements; an id occurs once. `check` sees the
+ * targets as they were. Throws the first fault.
+ */
+export async function updateTargets(
+  ctx: Ctx,
+  edits: readonly TargetEdit[],
+  check: (tx: Ctx, before: readonly Target[]) => Promise<void> = async () => {},
+): Promise<Target[]> {
   requireScope(ctx, "targets:write");
-  if (!isId(id)) throw notFound();
-  const after = await inTransaction(ctx, async (tx) => {
-    const before = await queries.lockTarget(tx.sql, ctx.orgId, id);
-    if (before === null) throw notFound();
-    const old = present(before);
-    if (ifMatch !== "") requireMatch(ifMatch, targetTag(old), ...(await withInabilities(tx, [old])).map(tagOf));
-    const regions = await queries.selectRegionsOf(tx.sql, id);
-    const check = await patchRules(tx, before, patch, regions.length);
-    const isReported = !isProbed(before.spec);
-    const renotify = patch.renotify_interval_secs ?? before.renotify_interval_secs;
-    const channels = patch.alerts?.map((alert) => alert.channel_id) ?? before.channel_ids;
-    const after: queries.NewTargetRow = {
+  if (!edits.every(({ id }) => isId(id))) throw notFound();
+  return await inTransaction(ctx, async (tx) => {
+    const ids = edits.map(({ id }) => id);
+    const rows = new Map((await queries.lockTargets(tx.sql, ctx.orgId, ids)).map((row) => [row.id, row]));
+    if (rows.size < ids.length) throw notFound();
+    await check(
+      tx,
+      edits.map(({ id }) => present(rows.get(id)!)),
+    );
+    const known = await editContext(tx, edits);
+    const done = await mapInTurns(edits, (edit): Edited => {
+      const before = rows.get(edit.id)!;
+      return { edit, before, ...edited(tx, before, edit, known) };
+    });
+    for (const some of portionsOf(done, statementRows)) await store(tx, some);
+    await queries.announceTargets(tx.sql);
+    const shown = await mapInTurns(done, ({ before, after }) => [present(before), present(after)] as const);
+    if (tx.recordedAsWhole !== true)
+      for (const [at, { edit, check: real }] of done.entries()) {
+        const [old, fresh] = shown[at]!;
+        await record(tx, {
+          resourceId: edit.id,
+          ...differences(
+            { before: old, after: fresh },
+            real === null
+              ? undefined
+              : { before: { ...old, check: real.before }, after: { ...fresh, check: real.after } },
+          ),
+        });
+      }
+    return shown.map(([, after]) => after);
+  });
+}
+
+interface Edited {
+  readonly edit: TargetEdit;
+  readonly before: queries.ProbedTargetRow;
+  readonly after: queries.TargetRow;
+  readonly regions: readonly string[];
+  /** The check before and after, where the patch has one. */
+  readonly check: CheckChange | null;
+}
+
+/** Writes edits of targets that the caller has locked, and what follows from them. */
+async function store(tx: Ctx, edits: readonly Edited[]): Promise<void> {
+  const { sql, orgId } = tx;
+  await queries.updateTargets(
+    sql,
+    orgId,
+    edits.map(({ after }) => after),
+  );
+  const rebound = edits.filter(({ edit }) => edit.patch.alerts !== undefined);
+  await queries.replaceAlerts(
+    sql,
+    rebound.map(({ edit, after }) => ({ targetId: edit.id, channelIds: after.channel_ids })),
+  );
+  for (const { edit } of edits)
+    if (edit.regions !== undefined) await queries.replaceRegions(sql, edit.id, edit.regions);
+  for (const { edit, after, check } of edits)
+    if (check !== null && isElsewhere(check)) await forgetDetails(sql, orgId, edit.id, after.updated_at);
+  const idsOf = (list: readonly Edited[]): string[] => list.map(({ edit }) => edit.id);
+  await closeSilently(tx, idsOf(edits.filter(({ before, after }) => before.enabled && !after.enabled)));
+  const judged = edits.filter(({ after }) => after.enabled);
+  await reevaluate(
+    tx,
+    new Map(
+      judged.map(({ edit, before, regions }) => [edit.id, { ...before, timeout: budgetMs(before.spec), regions }]),
+    ),
+  );
+  for (const { edit, before, after } of edits) {
+    const { heartbeat_addresses: addresses } = edit.patch;
+    const { renotify_interval_secs: renotify } = after;
+    if (addresses !== undefined) {
+      await replaceAddresses(tx, edit.id, addresses);
+      after.heartbeat_addresses = await shownOf(tx, edit.id);
+    }
+    if (renotify !== before.renotify_interval_secs) await rescheduleReminders(tx, edit.id, renotify);
+  }
+  const reported = edits.filter(
+    ({ before, after, check }) => !isProbed(before.spec) && (check !== null || after.enabled !== before.enabled),
+  );
+  for (const resumed of [false, true])
+    await reopenWindows(
+      tx,
+      idsOf(reported.filter(({ before, after }) => (after.enabled && !before.enabled) === resumed)),
+      { resumed },
+    );
+}
+
+/** What the rules of edits compare with, read once for all of them. */
+interface EditContext {
+  readonly plan: Plan | null;
+  readonly channels: ReadonlySet<string>;
+  readonly regions: ReadonlySet<string>;
+}
+
+async function editContext(tx: Ctx, edits: readonly TargetEdit[]): Promise<EditContext> {
+  const channels = new Set(edits.flatMap(({ patch }) => (patch.alerts ?? []).map((alert) => alert.channel_id)));
+  const regions = new Set(edits.flatMap((edit) => edit.regions ?? []));
+  return {
+    plan: edits.some(({ patch }) => patch.interval !== undefined) ? await planOf(tx) : null,
+    channels: channels.size === 0 ? channels : await existingChannelIds(tx, tx.orgId, [...channels]),
+    regions: regions.size === 0 ? regions : await enabledRegionIds(tx, [...regions]),
+  };
+}
+
+/** The row after an edit. Throws all faults of the edit at once. */
+function edited(
+  tx: Ctx,
+  before: queries.ProbedTargetRow,
+  edit: TargetEdit,
+  known: EditContext,
+): Pick<Edited, "after" | "check" | "regions"> {
+  const { patch } = edit;
+  const regions = edit.regions ?? before.regions;
+  const check = patchRules(tx, before, edit, known);
+  const isReported = !isProbed(before.spec);
+  return {
+    check,
+    regions,
+    after: {
       ...before,
       name: patch.name ?? before.name,
-      spec: check === null ? before.spec : sealSpec(ctx, id, check.after),
+      spec: check === null ? before.spec : sealSpec(tx, before.id, check.after),
       interval_secs: isReported
         ? intervalSecsOf((check?.after ?? before.spec) as HeartbeatCheck)
         : (patch.interval ?? before.interval_secs),
@@ -66,69 +204,51 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
       tags: patch.tags === undefined ? before.tags : tagsRule(patch.tags),
       alert_confirmations: isReported ? 1 : (patch.alert_confirmations ?? before.alert_confirmations),
       notify_recovery: patch.notify_recovery ?? before.notify_recovery,
-      renotify_interval_secs: renotify,
+      renotify_interval_secs: patch.renotify_interval_secs ?? before.renotify_interval_secs,
       region_policy: patch.region_policy ?? before.region_policy,
-      write_source: ctx.writeSource,
-      updated_at: new Date(ctx.clock.now()),
-    };
-    await queries.updateTarget(tx.sql, after);
-    if (patch.alerts !== undefined) await queries.replaceAlerts(tx.sql, id, channels);
-    if (check !== null && isElsewhere(check)) await forgetDetails(tx.sql, ctx.orgId, id, after.updated_at);
-    if (before.enabled && !after.enabled) await closeSilently(tx, [id]);
-    else if (after.enabled)
-      await reevaluate(tx, new Map([[id, { ...before, timeout: budgetMs(before.spec), regions }]]));
-    if (patch.heartbeat_addresses !== undefined) await replaceAddresses(tx, id, patch.heartbeat_addresses);
-    if (isReported && (check !== null || after.enabled !== before.enabled))
-      await reopenWindows(tx, [id], { resumed: after.enabled && !before.enabled });
-    if (renotify !== before.renotify_interval_secs) await rescheduleReminders(tx, id, renotify);
-    await queries.announceTargets(tx.sql);
-    const addresses = patch.heartbeat_addresses === undefined ? before.heartbeat_addresses : await shownOf(tx, id);
-    const fresh = present({ ...after, channel_ids: channels, heartbeat_addresses: addresses });
-    const real =
-      check === null ? undefined : { before: { ...old, check: check.before }, after: { ...fresh, check: check.after } };
-    await record(tx, { resourceId: id, ...differences({ before: old, after: fresh }, real) });
-    return fresh;
-  });
-  return (await withInabilities(ctx, [after]))[0]!;
+      channel_ids: patch.alerts?.map((alert) => alert.channel_id) ?? before.channel_ids,
+      write_source: tx.writeSource,
+      updated_at: new Date(tx.clock.now()),
+    },
+  };
 }
 
 /** Throws all faults of a patch at once; returns the check before and after it, null where the patch has none. */
-async function patchRules(
+function patchRules(
   tx: Ctx,
-  before: queries.TargetRow,
-  {
-    check: checkPatch,
-    interval,
-    renotify_interval_secs: renotify,
-    alerts,
-    region_policy: policy,
-    heartbeat_addresses: addresses,
-  }: TargetPatch,
-  regions: number,
-): Promise<ReturnType<typeof mergeCheck> | null> {
-  const plan = interval === undefined ? null : await planOf(tx);
-  const ids = alerts?.map((alert) => alert.channel_id) ?? [];
-  const channels = ids.length === 0 ? new Set<string>() : await existingChannelIds(tx, tx.orgId, ids);
-  let check: ReturnType<typeof mergeCheck> | null = null;
+  before: queries.ProbedTargetRow,
+  { patch, regions: chosen }: TargetEdit,
+  { plan, channels, regions: enabled }: EditContext,
+): CheckChange | null {
+  const { check: checkPatch, interval, renotify_interval_secs: renotify, alerts, region_policy: policy } = patch;
+  let check: CheckChange | null = null;
   checkAll(
     () => (check = checkPatch === undefined ? null : mergeCheck(tx, before.id, before.spec, checkPatch)),
     // A patch cannot change the kind, which decides the shortest interval.
-    () => plan && isProbed(before.spec) && intervalRule(plan, before.spec, interval!),
+    () => interval !== undefined && isProbed(before.spec) && intervalRule(plan!, before.spec, interval),
     () => renotify !== undefined && renotifyRule(renotify),
     () => alerts && alertRule(alerts, channels),
-    () => policy && regionPolicyRule(policy, regions),
-    () => reportedRules(before.spec, { region_policy: policy, heartbeat_addresses: addresses }, before.region_policy),
+    () => chosen && regionsRule(chosen, new Set([...enabled, ...before.regions])),
+    () =>
+      (policy !== undefined || chosen !== undefined) &&
+      regionPolicyRule(policy ?? before.region_policy, (chosen ?? before.regions).length),
+    () =>
+      reportedRules(
+        before.spec,
+        { region_policy: policy, heartbeat_addresses: patch.heartbeat_addresses },
+        before.region_policy,
+      ),
   );
   return check;
 }
 
+interface CheckChange {
+  readonly before: CheckSpec;
+  readonly after: CheckSpec;
+}
+
 /** The stored check with the patch laid over it, validated as a whole; and as it was, as far as it opens. */
-function mergeCheck(
-  ctx: Ctx,
-  id: string,
-  stored: CheckSpec,
-  patch: Record<string, unknown>,
-): { before: CheckSpec; after: CheckSpec } {
+function mergeCheck(ctx: Ctx, id: string, stored: CheckSpec, patch: Record<string, unknown>): CheckChange {
   if (patch["type"] !== undefined && patch["type"] !== stored.type) {
     const known = isCheckType(patch["type"]) ? "" : " (and there is no such kind)";
     throw new AppError(
@@ -157,7 +277,7 @@ function mergeCheck(
 }
 
 /** True when the check is about another certificate or domain than before. */
-function isElsewhere({ before, after }: { before: CheckSpec; after: CheckSpec }): boolean {
+function isElsewhere({ before, after }: CheckChange): boolean {
   if (detailsOf(after.type)?.expiresAt === undefined) return false;
   const kind = kindOf(after);
   const about = (spec: CheckSpec) => JSON.stringify([kind.destination(spec), kind.subject?.(spec)]);

@@ -52,3 +52,8 @@ export async function mapInTurns<T, R>(list: readonly T[], work: (item: T, at: n
   }
   return made;
 }
+
+/** The list in portions of a size. */
+export function* portionsOf<T>(list: readonly T[], size: number): Generator<T[]> {
+  for (let at = 0; at < list.length; at += size) yield list.slice(at, at + size);
+}

@@ -1,3 +1,4 @@
+import type { Managed } from "../../platform/db/managed-queries.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
 import type { Branding } from "./schema.ts";
@@ -20,6 +21,7 @@ export interface StatusPageRow {
   revision: string;
   created_at: Date;
   updated_at: Date;
+  managed: Managed | null;
 }
 
 /** Notifies with the id of a changed page, or of an organisation whose pages appear or disappear. */
@@ -27,6 +29,7 @@ export const pagesChannel = "sm_pages";
 
 const columns = (sql: Db) => sql`
   p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
+  p.managed,
   p.revision::text as revision,
   (select l.hash from status_page_logos l where l.page_id = p.id and l.theme = 'light') as logo_hash,
   (select l.hash from status_page_logos l where l.page_id = p.id and l.theme = 'dark') as logo_dark_hash,

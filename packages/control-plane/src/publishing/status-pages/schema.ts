@@ -1,5 +1,6 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Line, Lines } from "@statusmesh/shared/text";
+import { ManagedBy, managedByIgnored } from "../../platform/http/managed.ts";
 import { Id, nullable, PageOf, Timestamp } from "../../platform/http/wire.ts";
 
 const WebAddress = Type.String({
@@ -99,6 +100,7 @@ export const StatusPageCreate = Type.Object(
     enabled: withDefault(pageFields.enabled, true),
     subscriptions_enabled: withDefault(pageFields.subscriptions_enabled, true),
     branding: Type.Optional(BrandingInput),
+    managed_by: managedByIgnored,
   },
   { additionalProperties: false, title: "StatusPageCreate", description: "A new page" },
 );
@@ -121,6 +123,7 @@ export const StatusPagePatch = Type.Object(
     enabled: Type.Optional(pageFields.enabled),
     subscriptions_enabled: Type.Optional(pageFields.subscriptions_enabled),
     branding: Type.Optional(BrandingInput),
+    managed_by: managedByIgnored,
   },
   {
     additionalProperties: false,
@@ -174,6 +177,7 @@ export const StatusPage = Type.Object(
     ),
     custom_domain: nullable(Type.String({ description: "Host name of the page; null for none", examples: [null] })),
     custom_domain_proof: nullable(CustomDomain),
+    managed_by: ManagedBy,
     created_at: Timestamp,
     updated_at: Timestamp,
   },

@@ -11,6 +11,7 @@ import {
   type Visit,
 } from "../../platform/context.ts";
 import { hostUrl, pageUrl, reservedSlugs } from "../../platform/http/page-host.ts";
+import { managedBy } from "../../platform/http/managed.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { zoneName } from "../../platform/zoned.ts";
 import { takeQuota } from "../../access/plans/service.ts";
@@ -105,6 +106,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
     revision: "0",
     created_at: now,
     updated_at: now,
+    managed: null,
   };
   return await inTransaction(ctx, async (tx) => {
     await takeQuota(tx, "max_status_pages", async () => ({
@@ -271,6 +273,7 @@ async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promis
         logo_dark_url: logoUrl(ctx, row.logo_dark_hash),
         custom_domain: row.custom_domain,
         custom_domain_proof: proof,
+        managed_by: managedBy(row.managed),
         created_at: iso(row.created_at),
         updated_at: iso(row.updated_at),
       };

@@ -69,6 +69,7 @@ t.test("a page is created, read, updated and deleted", async (t) => {
     logo_dark_url: null,
     custom_domain: null,
     custom_domain_proof: null,
+    managed_by: null,
     created_at: at,
     updated_at: at,
   });

@@ -1,0 +1,31 @@
+import type { Db } from "./sql.ts";
+
+/** Who declares an object: stored in its column `managed`. */
+export interface Managed {
+  readonly project: string;
+  readonly key: string;
+  /** What an apply with `prune` does once the object has left the files. */
+  readonly on_remove: "delete" | "keep" | "pause";
+  /** When an apply wrote the object last. */
+  readonly at: string;
+}
+
+/** `managed` of an object. */
+export interface ManagedChange {
+  readonly id: string;
+  readonly managed: Managed | null;
+}
+
+/** Writes `managed` of objects of the organisation; `table` is the one of the caller. */
+export async function writeManaged(
+  sql: Db,
+  table: "targets" | "channels" | "maintenance_windows" | "status_pages",
+  orgId: string,
+  changes: readonly ManagedChange[],
+): Promise<void> {
+  if (changes.length === 0) return;
+  await sql`
+    update ${sql(table)} t set managed = n.managed
+    from jsonb_to_recordset(${JSON.stringify(changes)}::text::jsonb) as n (id uuid, managed jsonb)
+    where t.org_id = ${orgId} and t.id = n.id`;
+}
