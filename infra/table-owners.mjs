@@ -37,7 +37,13 @@ export const folders = {
     owns: ["counters", "signing_keys", "write_probe"],
     joins: { "a restore asks whether the database is empty": ["orgs", "targets", "users"] },
   },
-  "interfaces/declared": { owns: ["declared_projects"] },
+  "interfaces/declared": {
+    owns: ["declared_projects"],
+    joins: {
+      "email of who applied": ["users"],
+      "objects of a project": ["channels", "maintenance_windows", "status_pages", "targets"],
+    },
+  },
   "interfaces/hooks": { owns: ["hook_events"] },
   "alerting/incidents": {
     owns: [

@@ -18,6 +18,7 @@ import { channelsPages } from "./alerting/channels/pages.ts";
 import type { Ctx, Scope, System, Visit } from "./platform/context.ts";
 import { ping } from "./platform/db/server.ts";
 import { dashboardRoutes } from "./interfaces/dashboard/api.ts";
+import { declaredRoutes } from "./interfaces/declared/api.ts";
 import { dashboardPages } from "./interfaces/dashboard/pages.ts";
 import type { Hub } from "./platform/db/notify.ts";
 import { loadAssets } from "./platform/html/assets.ts";
@@ -151,6 +152,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...shareViewRoutes,
     ...authRoutes,
     ...oauthRoutes,
+    ...declaredRoutes,
     ...tenancyRoutes({
       announceTargets: announceTargetsOf,
       dropHeldNotices,

@@ -131,6 +131,19 @@ export const errorCodes = {
     when: "the path of the URL is a recon path or listed by the operator",
   },
   DOMAIN_DENYLISTED: { status: 400, when: "the domain or a parent domain is on the operator's deny-list" },
+  // Configuration as code
+  UNRESOLVED_VARIABLE: { status: 400, when: "a text of a document has a variable that the client has not filled in" },
+  UNKNOWN_REFERENCE: { status: 400, when: "a document names an object by a key or an id that there is not" },
+  ADOPTION_REQUIRED: {
+    status: 422,
+    when: "a document declares an object whose name or slug one has that no file declares; adopt that one, or rename",
+  },
+  MANAGED_ELSEWHERE: { status: 409, when: "another project of configuration as code declares the object" },
+  PLAN_STALE: {
+    status: 409,
+    when: "the plan token is of another document, organisation or day, or what the plan has read has changed since",
+  },
+  PRUNE_LIMIT: { status: 422, when: "an apply would delete more objects than max_delete allows" },
   BAD_TIME_RANGE: { status: 400, when: "to is not after from" },
   // Channels
   CHANNEL_NAME_TAKEN: { status: 422, when: "another channel of the organisation has this name" },

@@ -8,17 +8,20 @@ export interface Fault {
   readonly message: string;
 }
 
-/** Faults in one reply. */
-const maxFaults = 20;
-/** Characters of all faults after the first: the pointers of a hostile body have a megabyte each. */
-const maxText = 8_192;
+/** Faults in one reply, and the characters of all after the first: pointers of a hostile body have a megabyte each. */
+const usualLimits = { most: 20, text: 8_192 };
 
-/** Collects the faults of a request, one per field, at most {@link maxFaults}. */
+/** Collects the faults of a request, one per field, within its limits. */
 export class Faults {
+  readonly #limits: typeof usualLimits;
   readonly #list: Fault[] = [];
   #first: AppError | null = null;
   #text = 0;
   #isFull = false;
+
+  constructor(limits = usualLimits) {
+    this.#limits = limits;
+  }
 
   get isEmpty(): boolean {
     return this.#list.length === 0;
@@ -40,12 +43,12 @@ export class Faults {
       if (fault.field !== null && this.has(fault.field)) continue;
       if (this.#first === null) this.#first = error;
       else this.#text += (fault.field?.length ?? 0) + fault.message.length;
-      if (this.#text > maxText) {
+      if (this.#text > this.#limits.text) {
         this.#isFull = true;
         return;
       }
       this.#list.push(fault);
-      this.#isFull = this.#list.length === maxFaults;
+      this.#isFull = this.#list.length === this.#limits.most;
     }
   }
 

@@ -54,7 +54,7 @@ function compare(
 }
 
 /** Equality as JSON, independent of key order: the database stores its own order. */
-function same(a: unknown, b: unknown): boolean {
+export function same(a: unknown, b: unknown): boolean {
   if (isFields(a) && isFields(b))
     return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((key) => same(a[key], b[key]));
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((value, at) => same(value, b[at]));

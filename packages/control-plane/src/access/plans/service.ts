@@ -87,9 +87,14 @@ export async function takeQuota(tx: Pick<Ctx, "sql" | "orgId">, quota: Quota, us
   const plan = await queries.lockPlan(tx.sql, tx.orgId);
   const limit = plan[quota];
   if (limit === null) return plan;
-  const { current, adding } = await use();
-  if (adding > 0 && current + adding > limit) throw exceeded(tx.orgId, quota, current, limit, plan.id);
+  quotaRule(tx.orgId, plan, quota, await use());
   return plan;
+}
+
+/** Throws what {@link takeQuota} throws, for a plan that is read already; takes nothing. */
+export function quotaRule(orgId: string, plan: Plan, quota: Quota, { current, adding }: Use): void {
+  const limit = plan[quota];
+  if (limit !== null && adding > 0 && current + adding > limit) throw exceeded(orgId, quota, current, limit, plan.id);
 }
 
 function exceeded(orgId: string, quota: Quota, current: number, limit: number, plan: string): PlanRefusal {

@@ -28,7 +28,9 @@ import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTes
 import { addressToConfirm, beginVerification, sendVerificationMail, type VerificationMail } from "./verification.ts";
 
 export { channelForms, kindLabel } from "./config-rules.ts";
-export { delegableKinds } from "./kinds/index.ts";
+export { completed as completedConfig, delegableKinds, kindOf as channelKindOf } from "./kinds/index.ts";
+export { checkConfig } from "./config-rules.ts";
+export { keepChannels, manageChannels, openedConfig, type StoredChannel, storedChannels } from "./declared.ts";
 export { DeliveryError } from "./kinds/kind.ts";
 export { checkWebhookUrl, isPermanentStatus, webhookSignature } from "./config-rules.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
@@ -47,10 +49,10 @@ export {
  * Creates a channel; an email channel sends its verification mail. Throws CHANNEL_NAME_TAKEN, CHANNEL_QUOTA_EXCEEDED,
  * CHANNEL_VERIFICATION_LIMIT, and the errors of {@link checkConfig}.
  */
-export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Channel> {
+export async function createChannel(ctx: Ctx, input: ChannelCreate, id = newId()): Promise<Channel> {
   requireScope(ctx, "channels:write");
   checkConfig(ctx, input.config);
-  const { channel, mail } = await inTransaction(ctx, async (tx) => insertNew(tx, input));
+  const { channel, mail } = await inTransaction(ctx, async (tx) => insertNew(tx, input, id));
   if (mail !== null) await afterCommit(ctx, (system) => sendVerificationMail(system, mail));
   return channel;
 }
@@ -81,8 +83,8 @@ export async function connectChannel(
 async function insertNew(
   tx: ActorCtx,
   input: Pick<ChannelCreate, "name" | "config" | "enabled" | "is_default">,
+  id = newId(),
 ): Promise<{ channel: Channel; mail: VerificationMail | null }> {
-  const id = newId();
   const at = new Date(tx.clock.now());
   const config = completed(input.config);
   const row = {
@@ -160,16 +162,21 @@ export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
 /**
  * Changes the given fields; a config replaces the stored one as a whole, and its address must be confirmed again.
  * Enabling clears `disabled_reason`. Throws CREDENTIALS_REQUIRED for a config with another address and a masked secret,
- * and for one that leaves out a stored secret.
+ * and, unless it `dropsSecrets`, for one that leaves out a stored secret.
  */
-export async function updateChannel(ctx: Ctx, id: string, { config: sent, ...rest }: ChannelPatch): Promise<Channel> {
+export async function updateChannel(
+  ctx: Ctx,
+  id: string,
+  { config: sent, ...rest }: ChannelPatch,
+  { dropsSecrets = false }: { dropsSecrets?: boolean } = {},
+): Promise<Channel> {
   requireScope(ctx, "channels:write");
   const patch = { ...rest, config: sent === undefined ? undefined : completed(sent) };
   const { channel, mail } = await inTransaction(ctx, async (tx) => {
     const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
     if (row === undefined) throw notFound();
     if (patch.config !== undefined) {
-      refuseDroppedSecrets(row, sent!);
+      if (!dropsSecrets) refuseDroppedSecrets(row, sent!);
       refuseKeptSecrets(tx, row, patch.config);
       checkConfig(tx, patch.config);
     }

@@ -2,6 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
 import { managedBy } from "../../platform/http/managed.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { takeQuota } from "../../access/plans/service.ts";
@@ -20,11 +21,30 @@ export { listOccurrences, updateOccurrence } from "./occurrences.ts";
  * Creates a maintenance window. Throws INVALID_TIME_RANGE, INVALID_DURATION, INVALID_RECURRENCE, INVALID_COMPONENT_ID,
  * and QUOTA_EXCEEDED for windows that have not ended.
  */
-export async function createWindow(ctx: Ctx, input: MaintenanceCreate): Promise<Maintenance> {
+export async function createWindow(ctx: Ctx, input: MaintenanceCreate, id = newId()): Promise<Maintenance> {
   requireScope(ctx, "maintenance:write");
   const now = new Date(ctx.clock.now());
+  const row = newRow(ctx, input, id);
+  return await inTransaction(ctx, async (tx) => {
+    await checkTargets(tx, row.target_ids);
+    if (row.over_at === null || row.over_at > now)
+      await takeQuota(tx, "max_maintenance_windows", async () => ({
+        current: await queries.countUnfinished(tx.sql, ctx.orgId, now),
+        adding: 1,
+      }));
+    await queries.insertWindow(tx.sql, row);
+    await writeOccurrences(tx, row, true, now);
+    const made = await readWindow(tx, row.id, now);
+    await record(tx, { resourceId: row.id, after: made });
+    return made;
+  });
+}
+
+/** The row of a new window. Throws the faults of its times and its recurrence. */
+function newRow(ctx: Ctx, input: MaintenanceCreate, id: string): queries.WindowRow {
+  const now = new Date(ctx.clock.now());
   const row: queries.WindowRow = {
-    id: newId(),
+    id,
     org_id: ctx.orgId,
     title: input.title,
     description: input.description ?? null,
@@ -41,19 +61,55 @@ export async function createWindow(ctx: Ctx, input: MaintenanceCreate): Promise<
   };
   checkTimes(row, now);
   planOccurrences(row);
-  return await inTransaction(ctx, async (tx) => {
-    await checkTargets(tx, row.target_ids);
-    if (row.over_at === null || row.over_at > now)
-      await takeQuota(tx, "max_maintenance_windows", async () => ({
-        current: await queries.countUnfinished(tx.sql, ctx.orgId, now),
-        adding: 1,
-      }));
-    await queries.insertWindow(tx.sql, row);
-    await writeOccurrences(tx, row, true, now);
-    const made = await readWindow(tx, row.id, now);
-    await record(tx, { resourceId: row.id, after: made });
-    return made;
-  });
+  return row;
+}
+
+/** A window as configuration as code compares it. */
+export interface StoredWindow extends queries.WindowRow {
+  readonly state: WindowState;
+}
+
+/** Every window of the organisation. */
+export async function storedWindows(ctx: Ctx): Promise<StoredWindow[]> {
+  requireScope(ctx, "maintenance:read");
+  const now = new Date(ctx.clock.now());
+  const page = { state: "all", now, order: "newest", limit: 1_000_000, offset: 0 } as const;
+  const rows = await queries.selectWindows(ctx.sql, ctx.orgId, page);
+  return rows.map((row) => ({ ...row, state: present(row, now).state }));
+}
+
+/**
+ * The row that an input asks for, over a stored window or as a new one. Throws what {@link createWindow} and
+ * {@link updateWindow} throw for its times, its recurrence and the components of a running window.
+ */
+export function windowRules(ctx: Ctx, input: MaintenanceCreate, stored: StoredWindow | null): queries.WindowRow {
+  const now = new Date(ctx.clock.now());
+  if (stored === null) return newRow(ctx, input, "");
+  const row: queries.WindowRow = {
+    ...stored,
+    title: input.title,
+    description: input.description ?? null,
+    starts_at: new Date(input.starts_at),
+    ends_at: new Date(input.ends_at),
+    ...recurrenceColumns(input.recurrence ?? null),
+    target_ids: input.component_ids,
+  };
+  if (stored.state === "active") keepRunning(stored, row);
+  checkTimes(row, now, stored.starts_at);
+  if (timesOf(row) !== timesOf(stored)) planOccurrences(row);
+  return row;
+}
+
+/** Locks windows against other edits until the transaction ends. */
+export async function keepWindows(tx: Ctx, ids: readonly string[]): Promise<void> {
+  requireScope(tx, "maintenance:write");
+  for (const id of [...ids].sort()) await queries.lockWindow(tx.sql, tx.orgId, id);
+}
+
+/** Writes who declares windows. */
+export async function manageWindows(tx: Ctx, changes: readonly ManagedChange[]): Promise<void> {
+  requireScope(tx, "maintenance:write");
+  await writeManaged(tx.sql, "maintenance_windows", tx.orgId, changes);
 }
 
 /** Windows of the organisation by the start of their current, next or last occurrence. Throws INVALID_QUERY. */

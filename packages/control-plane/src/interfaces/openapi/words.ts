@@ -8,6 +8,7 @@ export const tags: Record<string, string> = {
   "API tokens": "Credentials for programs: created here, shown once, with scopes and an expiry.",
   Agents: "The protocol between sm-agent and the control plane. Times are Unix milliseconds here.",
   "Connected apps": "MCP clients that a user connected by OAuth.",
+  "Configuration as code": "Files that declare monitors, channels, status pages and maintenance windows.",
   Dashboard: "Summary of the organisation.",
   Incidents: "Outages: opened and closed by the engine, acknowledged and resolved by people.",
   "Notification channels": "Destinations of notifications about incidents.",

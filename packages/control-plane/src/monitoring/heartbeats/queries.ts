@@ -270,6 +270,16 @@ export async function selectAddresses(sql: Db, targetId: string): Promise<Addres
     where target_id = ${targetId} and kind <> 'own' order by position`;
 }
 
+/** {@link selectAddresses} of many monitors. */
+export async function selectAddressesOf(
+  sql: Db,
+  targetIds: readonly string[],
+): Promise<(AddressRow & { target_id: string })[]> {
+  return await sql<(AddressRow & { target_id: string })[]>`
+    select target_id, kind, encode(hash, 'hex') as hash, hint from heartbeat_addresses
+    where target_id = any(${arrayOf(targetIds)}::uuid[]) and kind <> 'own' order by target_id, position`;
+}
+
 export async function deleteAddresses(sql: Db, targetId: string): Promise<void> {
   await sql`delete from heartbeat_addresses where target_id = ${targetId} and kind <> 'own'`;
 }

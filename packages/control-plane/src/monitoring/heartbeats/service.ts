@@ -101,6 +101,18 @@ export async function shownOf({ sql }: System, targetId: string): Promise<Heartb
   return (await queries.selectAddresses(sql, targetId)).map(({ kind, hint }) => ({ kind, value: mask, hint }));
 }
 
+/** Stored addresses by monitor, with the hash of {@link addressHash} in place of the value. */
+export async function addressesOf({ sql }: System, ids: readonly string[]): Promise<Map<string, StoredAddress[]>> {
+  const found = new Map<string, StoredAddress[]>();
+  for (const { target_id: id, ...address } of ids.length === 0 ? [] : await queries.selectAddressesOf(sql, ids))
+    found.set(id, [...(found.get(id) ?? []), address]);
+  return found;
+}
+
+/** A stored address: its value is known by its hash only. */
+export type StoredAddress = queries.AddressRow;
+export { hashOf as addressHash } from "./addresses.ts";
+
 /** Replaces the addresses of a monitor; *** keeps the stored one of its kind with the same hint, or the next. */
 export async function replaceAddresses(tx: System, targetId: string, addresses: HeartbeatAddresses): Promise<void> {
   addressesRule(addresses, true);

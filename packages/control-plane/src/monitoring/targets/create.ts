@@ -46,9 +46,13 @@ export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Targe
 
 /**
  * Creates many targets, all or none, and returns them in the order given. The fields of errors begin with the place in
- * the list: `/3/check/port`.
+ * the list: `/3/check/port`. `ids`: those that the targets get, where the caller has promised them already.
  */
-export async function createTargets(ctx: Ctx, inputs: readonly TargetCreate[]): Promise<Target[]> {
+export async function createTargets(
+  ctx: Ctx,
+  inputs: readonly TargetCreate[],
+  ids: readonly string[] = [],
+): Promise<Target[]> {
   // One row of the audit log for the request: a row for each of ten thousand would cost as much as the targets
   // themselves.
   return await create(
@@ -59,6 +63,7 @@ export async function createTargets(ctx: Ctx, inputs: readonly TargetCreate[]): 
       resourceId: null,
       after: { count: made.length, ids: made.map((target) => target.id), names: made.map((target) => target.name) },
     }),
+    ids,
   );
 }
 
@@ -68,12 +73,13 @@ async function create(
   inputs: readonly TargetCreate[],
   base: (at: number) => string,
   changeOf: (made: Target[]) => Change,
+  ids: readonly string[] = [],
 ): Promise<Target[]> {
   requireScope(ctx, "targets:write");
   const faults = new Faults();
   // Rules that need no database are checked first.
   const drafts = await mapInTurns(inputs, (input, at) =>
-    faults.isFull ? undefined : faults.check(() => below(base(at), () => draft(ctx, input))),
+    faults.isFull ? undefined : faults.check(() => below(base(at), () => draft(ctx, input, ids[at]))),
   );
   return await inTransaction(ctx, async (tx) => {
     const { sql } = tx;
@@ -120,16 +126,27 @@ async function create(
   });
 }
 
+/** What the rules of new targets compare with. */
+export interface CreateContext {
+  readonly plan: Plan;
+  /** Channels of the organisation among those that the targets name. */
+  readonly channels: ReadonlySet<string>;
+  /** Channels of a target that names none. */
+  readonly defaults: readonly string[];
+  /** The enabled regions. */
+  readonly regions: readonly string[];
+}
+
+/** Throws the faults that {@link createTargets} finds in a target, the quota aside. */
+export function createRules(ctx: Ctx, input: TargetCreate, known: CreateContext): void {
+  checkAll(
+    () => draft(ctx, input),
+    () => boundTo(input, known),
+  );
+}
+
 /** The channels of a new target; checks the rules that need the plan, the channels and the regions. */
-function boundTo(
-  input: TargetCreate,
-  {
-    plan,
-    channels,
-    defaults,
-    regions,
-  }: { plan: Plan; channels: ReadonlySet<string>; defaults: readonly string[]; regions: readonly string[] },
-): string[] {
+function boundTo(input: TargetCreate, { plan, channels, defaults, regions }: CreateContext): string[] {
   const { check, region_policy, regions: chosen } = input;
   const alerts = input.alerts ?? defaults.map((channel_id) => ({ channel_id }));
   let ids: string[] = [];
@@ -188,7 +205,7 @@ const intervalOf = ({ check, interval }: TargetCreate): number =>
   isProbed(check) ? (interval ?? kindOf(check).defaultIntervalSecs) : intervalSecsOf(check);
 
 /** The row of a new target, its secrets still open. */
-function draft(ctx: Ctx, input: TargetCreate): queries.NewTargetRow {
+function draft(ctx: Ctx, input: TargetCreate, id = newId()): queries.NewTargetRow {
   const renotify = input.renotify_interval_secs ?? 3600;
   checkAll(
     () => checkRules(ctx, input.check, "/check"),
@@ -199,7 +216,7 @@ function draft(ctx: Ctx, input: TargetCreate): queries.NewTargetRow {
   const spec = completed(input.check);
   const now = new Date(ctx.clock.now());
   return {
-    id: newId(),
+    id,
     org_id: ctx.orgId,
     name: input.name,
     spec,

@@ -137,6 +137,35 @@ export async function lockTarget(sql: Db, orgId: string, id: string): Promise<Pr
   return row ?? null;
 }
 
+/** Targets of a project of configuration as code and those with the ids, or all of the organisation, by id. */
+export async function selectProbedTargets(
+  sql: Db,
+  orgId: string,
+  which: { project: string; ids: readonly string[] } | "all",
+): Promise<ProbedTargetRow[]> {
+  const chosen =
+    which === "all"
+      ? sql``
+      : sql`and (t.managed ->> 'project' = ${which.project} or t.id = any(${arrayOf(which.ids)}::uuid[]))`;
+  return await inPortions(sql<ProbedTargetRow[]>`
+    select ${columns(sql)}, ${regionsOf(sql)} from targets t where t.org_id = ${orgId} ${chosen} order by t.id`);
+}
+
+export async function selectTagged(
+  sql: Db,
+  orgId: string,
+  tags: readonly string[],
+): Promise<{ id: string; tags: string[] }[]> {
+  return await sql<{ id: string; tags: string[] }[]>`
+    select id, tags from targets where org_id = ${orgId} and tags && ${[...tags]}::text[] order by id`;
+}
+
+export async function selectExisting(sql: Db, orgId: string, ids: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
+  return rows.map(({ id }) => id);
+}
+
 /** {@link lockTarget} for many, in the order of ids, so that two callers cannot wait for each other. */
 export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<ProbedTargetRow[]> {
   await sql`

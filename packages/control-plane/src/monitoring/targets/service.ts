@@ -16,7 +16,7 @@ import { withInabilities } from "./unable.ts";
 import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list-schema.ts";
 import type { Target } from "./schema.ts";
 
-export { createTarget } from "./create.ts";
+export { type CreateContext, createRules, createTarget, createTargets } from "./create.ts";
 export { causesOf, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
 export { prefixesOf, tagGroups } from "./groups.ts";
 export { pinnedTargets, pinTarget, unpinTarget } from "./pins.ts";
@@ -33,10 +33,21 @@ export {
 } from "./monitors.ts";
 export { searchMonitors } from "./search.ts";
 export { setTargetRegions, targetRegions } from "./regions.ts";
-export { checkRules } from "./rules.ts";
+export { checkRules, completed as completedCheck } from "./rules.ts";
 export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
+export {
+  deleteTargets,
+  existingTargetIds,
+  keepStored as keepTargets,
+  manageTargets,
+  openedCheck,
+  type StoredTarget,
+  storedTargets,
+  taggedTargets,
+  targetCount,
+} from "./declared.ts";
+export { type EditContext, edited, targetTag, type TargetEdit, updateTarget, updateTargets } from "./update.ts";
 export { unableTargets } from "./unable.ts";
-export { targetTag, updateTarget } from "./update.ts";
 
 /** The targets of the organisation but `except`, with their status, newest first unless `sort` says otherwise. */
 export async function listTargets(

@@ -163,7 +163,7 @@ async function store(tx: Ctx, edits: readonly Edited[]): Promise<void> {
 }
 
 /** What the rules of edits compare with, read once for all of them. */
-interface EditContext {
+export interface EditContext {
   readonly plan: Plan | null;
   readonly channels: ReadonlySet<string>;
   readonly regions: ReadonlySet<string>;
@@ -180,7 +180,7 @@ async function editContext(tx: Ctx, edits: readonly TargetEdit[]): Promise<EditC
 }
 
 /** The row after an edit. Throws all faults of the edit at once. */
-function edited(
+export function edited(
   tx: Ctx,
   before: queries.ProbedTargetRow,
   edit: TargetEdit,

@@ -6,6 +6,7 @@ import type { TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { validate } from "@statusmesh/shared/validate";
 import { parseJson, withoutMark } from "./json.ts";
+import { mapsIn, readMaps } from "./json-maps.ts";
 import { maxPiece, type OnInvalidBody, readPieces } from "./json-pieces.ts";
 import { takeTurns } from "./turns.ts";
 
@@ -27,7 +28,10 @@ export interface BodyShape {
  */
 export async function readBody(http: Context, { schema, limit, onInvalidBody }: BodyShape): Promise<unknown> {
   const bytes = await readUtf8(http, limit);
-  if (bytes.length > maxPiece) return await readPieces(bytes, schema, onInvalidBody);
+  if (bytes.length > maxPiece) {
+    const maps = mapsIn(schema);
+    return await (maps === null ? readPieces(bytes, schema, onInvalidBody) : readMaps(bytes, schema, maps));
+  }
   const turns = bytes.length > smallBody ? await takeTurns() : null;
   const body = parseJson(withoutMark(bytes.toString("utf8")));
   await turns?.next();

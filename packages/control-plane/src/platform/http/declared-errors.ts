@@ -10,7 +10,7 @@ export function declaredErrors(route: Route): ReadonlySet<ErrorCode> {
 }
 
 /** The codes that `validate` reads from a schema: `errorCode`, `emptyCode`, `longCode` and `sizeCodes` of its nodes. */
-function codesOn(schema: unknown): ErrorCode[] {
+export function codesOn(schema: unknown): ErrorCode[] {
   if (typeof schema !== "object" || schema === null) return [];
   const { errorCode, emptyCode, longCode, sizeCodes } = schema as Record<string, unknown>;
   const own = [errorCode, emptyCode, longCode, ...(Array.isArray(sizeCodes) ? sizeCodes : [])].filter(isErrorCode);

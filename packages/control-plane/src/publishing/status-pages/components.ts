@@ -150,6 +150,29 @@ export async function reorderComponents(
   });
 }
 
+/**
+ * Has the page show exactly these monitors, in this order. The caller has locked the page. Throws TARGET_NOT_FOUND and
+ * QUOTA_EXCEEDED.
+ */
+export async function replaceComponents(
+  ctx: Ctx,
+  pageId: string,
+  components: readonly Omit<queries.ComponentRow, "monitor_name" | "sort_order">[],
+): Promise<void> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  await inTransaction(ctx, async (own) => {
+    const ids = components.map((component) => component.target_id);
+    const known = await queries.keepTargets(own.sql, ctx.orgId, ids);
+    if (known.size < ids.length) throw new AppError("TARGET_NOT_FOUND", "A monitor of the page was not found.");
+    await queries.deleteComponentsBut(own.sql, ctx.orgId, pageId, ids);
+    await takeQuota(own, "max_components_per_page", () => queries.countOnPage(own.sql, ctx.orgId, pageId, ids));
+    await takeQuota(own, "max_public_components", () => queries.countPublicTargets(own.sql, ctx.orgId, ids));
+    await queries.upsertComponents(own.sql, ctx.orgId, pageId, components);
+    await record(own, { resourceId: pageId, after: { target_ids: ids } });
+  });
+}
+
 const allComponents = (ctx: Ctx, pageId: string) => queries.selectComponents(ctx.sql, ctx.orgId, pageId, 1_000_000, 0);
 
 const componentNotFound = () => new AppError("COMPONENT_NOT_FOUND", "This monitor is not on the page.");

@@ -48,6 +48,10 @@ export async function setDomain(tx: Ctx, pageId: string, wanted: string | null):
   await queries.storeDomain(tx.sql, row, new Date(tx.clock.now()));
 }
 
+/** The domain that an input asks for, as it is stored. Throws INVALID_CUSTOM_DOMAIN. */
+export const domainRules = (ctx: Ctx, wanted: string | null): string | null =>
+  wanted === null ? null : checkedDomain(ctx, wanted);
+
 /** The name in lower case, as DNS has it. */
 function checkedDomain({ config }: System, wanted: string): string {
   const domain = domainToASCII(wanted.replace(/\.$/, ""));

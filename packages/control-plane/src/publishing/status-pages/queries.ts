@@ -1,5 +1,5 @@
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
 import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
 import type { Branding } from "./schema.ts";
 
@@ -285,6 +285,49 @@ export async function updateComponent(sql: Db, orgId: string, pageId: string, ro
 export async function deleteComponent(sql: Db, orgId: string, pageId: string, targetId: string): Promise<void> {
   await sql`
     delete from status_page_components where org_id = ${orgId} and page_id = ${pageId} and target_id = ${targetId}`;
+}
+
+/** The components of all pages of the organisation, in page order. */
+export async function selectAllComponents(sql: Db, orgId: string): Promise<(ComponentRow & { page_id: string })[]> {
+  return await inPortions(sql<(ComponentRow & { page_id: string })[]>`
+    select c.page_id, ${componentColumns(sql)} from status_page_components c join targets t on t.id = c.target_id
+    where c.org_id = ${orgId} order by c.page_id, c.sort_order, c.target_id`);
+}
+
+/** The slugs among these that pages of other organisations have. */
+export async function selectSlugsElsewhere(sql: Db, orgId: string, slugs: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ slug: string }[]>`
+    select slug from status_pages where org_id <> ${orgId} and slug = any(${[...slugs]}::text[])`;
+  return rows.map(({ slug }) => slug);
+}
+
+export async function deleteComponentsBut(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  ids: readonly string[],
+): Promise<void> {
+  await sql`
+    delete from status_page_components
+    where org_id = ${orgId} and page_id = ${pageId} and target_id <> all(${arrayOf(ids)}::uuid[])`;
+}
+
+/** Writes components of the page with their texts, in the given order. */
+export async function upsertComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  rows: readonly Omit<ComponentRow, "monitor_name" | "sort_order">[],
+): Promise<void> {
+  await sql`
+    insert into status_page_components
+      (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
+    select ${pageId}, n.target_id, ${orgId}, n.public_name, n.public_description, n.public_group, n.sort_order
+    from jsonb_to_recordset(${JSON.stringify(rows.map((row, at) => ({ ...row, sort_order: at })))}::text::jsonb) as n
+      (target_id uuid, public_name text, public_description text, public_group text, sort_order integer)
+    on conflict (page_id, target_id) do update set public_name = excluded.public_name,
+      public_description = excluded.public_description, public_group = excluded.public_group,
+      sort_order = excluded.sort_order`;
 }
 
 /** Numbers the components of a page in the order of the ids. */

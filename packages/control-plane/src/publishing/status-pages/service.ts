@@ -11,6 +11,7 @@ import {
   type Visit,
 } from "../../platform/context.ts";
 import { hostUrl, pageUrl, reservedSlugs } from "../../platform/http/page-host.ts";
+import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
 import { managedBy } from "../../platform/http/managed.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { zoneName } from "../../platform/zoned.ts";
@@ -27,8 +28,10 @@ export {
   listComponents,
   removeComponent,
   reorderComponents,
+  replaceComponents,
   updateComponent,
 } from "./components.ts";
+export { domainRules } from "./domains.ts";
 export { checkDomain, type PublishedNames, publishedNames, recheckDomains, verifiedDomains } from "./domains.ts";
 export { inGroups } from "./order.ts";
 export { logoFile, logoPath, logoUrl, removeLogo, setLogo } from "./logos.ts";
@@ -87,13 +90,13 @@ export async function getPage(ctx: Ctx, id: string): Promise<StatusPage> {
 }
 
 /** Creates a page. Throws SLUG_TAKEN, and QUOTA_EXCEEDED at the plan's limit. */
-export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<StatusPage> {
+export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()): Promise<StatusPage> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   const now = new Date(ctx.clock.now());
   refuseReserved(input.slug);
   const row: queries.StatusPageRow = {
-    id: newId(),
+    id,
     org_id: ctx.orgId,
     slug: input.slug,
     name: input.name,
@@ -164,6 +167,45 @@ export async function deletePage(ctx: Ctx, id: string): Promise<void> {
     await queries.deletePage(own.sql, ctx.orgId, id);
     await record(own, { resourceId: id, before: auditable(before) });
   });
+}
+
+/** A stored page with its components, for configuration as code, which compares it with what its files declare. */
+export interface StoredPage extends queries.StatusPageRow {
+  readonly components: readonly queries.ComponentRow[];
+}
+
+/** Every page of the organisation, oldest first. */
+export async function storedPages(ctx: Ctx): Promise<StoredPage[]> {
+  requireScope(ctx, "status_page:read");
+  const rows = await queries.selectPages(ctx.sql, ctx.orgId, 1_000_000, 0);
+  const components = new Map<string, queries.ComponentRow[]>(rows.map(({ id }) => [id, []]));
+  for (const { page_id: id, ...component } of await queries.selectAllComponents(ctx.sql, ctx.orgId))
+    components.get(id)?.push(component);
+  return rows.map((row) => ({ ...complete(row)!, components: components.get(row.id)! }));
+}
+
+/** The branding that an input asks for. Throws what {@link createPage} throws for slug and branding. */
+export function pageRules({ slug, branding: input }: StatusPageCreate): Branding {
+  refuseReserved(slug);
+  return checkedBranding(input);
+}
+
+/** The slugs among these that pages of other organisations have. */
+export async function slugsElsewhere(ctx: Ctx, slugs: readonly string[]): Promise<Set<string>> {
+  requireScope(ctx, "status_page:read");
+  return new Set(slugs.length === 0 ? [] : await queries.selectSlugsElsewhere(ctx.sql, ctx.orgId, slugs));
+}
+
+/** Locks pages and their components against other edits until the transaction ends. */
+export async function keepPages(tx: Ctx, ids: readonly string[]): Promise<void> {
+  requireScope(tx, "status_page:write");
+  for (const id of [...ids].sort()) await lockedPage(tx, id);
+}
+
+/** Writes who declares pages. */
+export async function managePages(tx: Ctx, changes: readonly ManagedChange[]): Promise<void> {
+  requireScope(tx, "status_page:write");
+  await writeManaged(tx.sql, "status_pages", tx.orgId, changes);
 }
 
 /** A page with every field of the branding. */

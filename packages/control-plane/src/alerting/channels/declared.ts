@@ -1,0 +1,32 @@
+import { type Ctx, requireScope } from "../../platform/context.ts";
+import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
+import type { ChannelConfig } from "./kinds/index.ts";
+import * as queries from "./queries.ts";
+import { openConfigPartly } from "./sealing.ts";
+
+/*
+ * Channels for configuration as code, which compares what is stored with what its files declare.
+ */
+
+/** A stored channel; secrets sealed. */
+export type StoredChannel = queries.ChannelRow;
+
+/** Every channel of the organisation, oldest first. Without a scope check: monitors of any caller name channels. */
+export async function storedChannels(ctx: Ctx): Promise<StoredChannel[]> {
+  return await queries.selectChannels(ctx.sql, ctx.orgId, 1_000_000, 0);
+}
+
+/** The config of a stored channel with its secrets opened, as far as they open. */
+export const openedConfig = (ctx: Ctx, row: StoredChannel): ChannelConfig => openConfigPartly(ctx, row).value;
+
+/** Locks channels against other edits until the transaction ends. */
+export async function keepChannels(tx: Ctx, ids: readonly string[]): Promise<void> {
+  requireScope(tx, "channels:write");
+  for (const id of [...ids].sort()) await queries.lockChannel(tx.sql, tx.orgId, id);
+}
+
+/** Writes who declares channels. */
+export async function manageChannels(tx: Ctx, changes: readonly ManagedChange[]): Promise<void> {
+  requireScope(tx, "channels:write");
+  await writeManaged(tx.sql, "channels", tx.orgId, changes);
+}

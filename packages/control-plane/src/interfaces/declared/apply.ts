@@ -1,0 +1,166 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { type Change as AuditChange, recordAll } from "../../access/audit/service.ts";
+import {
+  createChannel,
+  deleteChannel,
+  keepChannels,
+  manageChannels,
+  updateChannel,
+} from "../../alerting/channels/service.ts";
+import {
+  createWindow,
+  deleteWindow,
+  keepWindows,
+  manageWindows,
+  updateWindow,
+} from "../../alerting/maintenance/service.ts";
+import {
+  createTargets,
+  deleteTargets,
+  keepTargets,
+  manageTargets,
+  updateTargets,
+} from "../../monitoring/targets/service.ts";
+import type { Ctx } from "../../platform/context.ts";
+import type { ManagedChange } from "../../platform/db/managed-queries.ts";
+import { portionsOf } from "../../platform/http/turns.ts";
+import {
+  createPage,
+  deletePage,
+  keepPages,
+  managePages,
+  replaceComponents,
+  updatePage,
+} from "../../publishing/status-pages/service.ts";
+import { type Section, sections } from "./document.ts";
+import type { ConfigPlan } from "./plan.ts";
+import type { State } from "./state.ts";
+
+/** Locks what the apply writes, in one order. */
+export async function lockTouched(tx: Ctx, { touched }: ConfigPlan): Promise<void> {
+  if (touched.monitors.length > 0) await keepTargets(tx, touched.monitors);
+  if (touched.channels.length > 0) await keepChannels(tx, touched.channels);
+  if (touched.status_pages.length > 0) await keepPages(tx, touched.status_pages);
+  if (touched.maintenance.length > 0) await keepWindows(tx, touched.maintenance);
+}
+
+/** Monitors of one call: they are in memory several times. */
+const monitorsAtOnce = 5_000;
+
+const manageBy: Readonly<Record<Section, (tx: Ctx, changes: readonly ManagedChange[]) => Promise<void>>> = {
+  channels: manageChannels,
+  monitors: manageTargets,
+  status_pages: managePages,
+  maintenance: manageWindows,
+};
+
+/**
+ * Carries a plan out in the transaction `tx`, through the services of the kinds: first what goes, so that its names and
+ * places are free, then each kind after those that it refers to.
+ */
+export async function carryOut(tx: Ctx, plan: ConfigPlan, state: State): Promise<void> {
+  const { work, remove, pause } = plan;
+  for (const id of remove.maintenance) await deleteWindow(tx, id);
+  for (const id of remove.status_pages) await deletePage(tx, id);
+  await deleteTargets(tx, remove.monitors);
+  for (const id of remove.channels) await deleteChannel(tx, id);
+  for (const id of pause.channels) await updateChannel(tx, id, { enabled: false });
+  for (const id of pause.status_pages) await updatePage(tx, id, { enabled: false });
+  if (pause.monitors.length > 0)
+    await updateTargets(
+      tx,
+      pause.monitors.map((id) => ({ id, patch: { enabled: false } })),
+    );
+
+  await freeNames(tx, plan, state);
+  for (const { id, edit } of work.channels.edit) await updateChannel(tx, id, edit, { dropsSecrets: true });
+  for (const { id, input } of work.channels.create) await createChannel(tx, input, id);
+  for (const some of portionsOf(work.monitors.edit, monitorsAtOnce))
+    await updateTargets(
+      tx,
+      some.map(({ edit }) => edit),
+    );
+  for (const some of portionsOf(work.monitors.create, monitorsAtOnce))
+    await createTargets(
+      tx,
+      some.map(({ input }) => input),
+      some.map(({ id }) => id),
+    );
+  for (const { id, edit } of work.status_pages.edit) {
+    if (Object.keys(edit!.patch).length > 0) await updatePage(tx, id, edit!.patch);
+    if (edit!.components !== null) await replaceComponents(tx, id, edit!.components);
+  }
+  for (const { id, input } of work.status_pages.create) {
+    await createPage(tx, input.page, id);
+    if (input.domain !== null) await updatePage(tx, id, { custom_domain: input.domain });
+    if (input.components.length > 0) await replaceComponents(tx, id, input.components);
+  }
+  for (const { id, edit } of work.maintenance.edit) await updateWindow(tx, id, edit);
+  for (const { id, input } of work.maintenance.create) await createWindow(tx, input, id);
+  const at = new Date(tx.clock.now()).toISOString();
+  for (const section of sections) {
+    const changes = plan.manage[section].map(({ id, managed }) => ({ id, managed: { ...managed, at } }));
+    if (changes.length > 0) await manageBy[section](tx, changes);
+  }
+}
+
+/** Gives objects that hand their name on to another one a name in between: two may change names with each other. */
+async function freeNames(tx: Ctx, { work }: ConfigPlan, state: State): Promise<void> {
+  const names = new Map(state.channels.map(({ id, name }) => [name, id]));
+  const renamed = new Set(work.channels.edit.flatMap(({ id, edit }) => (edit.name === undefined ? [] : [id])));
+  const wanted = [
+    ...work.channels.edit.map(({ edit }) => edit.name),
+    ...work.channels.create.map(({ input }) => input.name),
+  ];
+  for (const name of wanted) {
+    const holder = name === undefined ? undefined : names.get(name);
+    if (holder !== undefined && renamed.has(holder)) await updateChannel(tx, holder, { name: holder });
+  }
+  const slugs = new Map(state.pages.map(({ id, slug }) => [slug, id]));
+  const moved = new Set(work.status_pages.edit.flatMap(({ id, edit }) => (edit!.patch.slug === undefined ? [] : [id])));
+  const asked = [
+    ...work.status_pages.edit.map(({ edit }) => edit!.patch.slug),
+    ...work.status_pages.create.map(({ input }) => input.page.slug),
+  ];
+  for (const slug of asked) {
+    const holder = slug === undefined ? undefined : slugs.get(slug);
+    if (holder !== undefined && moved.has(holder))
+      await updatePage(tx, holder, { slug: `m${holder.replaceAll("-", "").slice(-28)}` });
+  }
+}
+
+/** Writes the log: a row of the apply, and one of each object, without values. */
+export async function recordApply(ctx: Ctx, project: string, { changes, summary, manage }: ConfigPlan): Promise<void> {
+  const made = new Map<string, string>(
+    sections.flatMap((section) => manage[section].map(({ id, managed }) => [`${section} ${managed.key}`, id] as const)),
+  );
+  const sectionOf = {
+    channel: "channels",
+    monitor: "monitors",
+    status_page: "status_pages",
+    maintenance: "maintenance",
+  };
+  const rows = changes.flatMap(({ kind, key, id, action, fields }): AuditChange[] =>
+    action === "orphaned"
+      ? []
+      : [
+          {
+            resourceId: id ?? made.get(`${sectionOf[kind]} ${key}`) ?? null,
+            after: { project, kind, key, action, fields: fields.map(({ path }) => path) },
+          },
+        ],
+  );
+  await recordAll(ctx, [{ resourceId: null, after: { project, summary } }, ...rows]);
+}
+
+/** Throws PRUNE_LIMIT for more deletions than are allowed. */
+export function pruneRule({ summary, owned }: ConfigPlan, maxDelete: number | null): void {
+  const most = maxDelete ?? Math.max(10, Math.ceil(owned / 5));
+  if (summary.delete <= most) return;
+  throw new AppError(
+    "PRUNE_LIMIT",
+    `The apply would delete ${summary.delete} objects, more than max_delete allows (${most}). Plan with a larger ` +
+      "max_delete if that is meant.",
+    { details: { delete: summary.delete, max_delete: most } },
+  );
+}

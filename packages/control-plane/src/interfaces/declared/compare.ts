@@ -1,0 +1,34 @@
+import { sameJson } from "../../access/audit/service.ts";
+import { pointerSegment } from "@statusmesh/shared/secrets";
+
+/** A value that an apply changes. Secrets are masked on both sides. */
+export interface FieldChange {
+  /** Pointer into the object. */
+  readonly path: string;
+  readonly old: unknown;
+  readonly new: unknown;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The differences of two objects, of nested ones only the differing fields; absent reads as null. */
+export function changesBetween(old: Json, fresh: Json, base = ""): FieldChange[] {
+  return [...new Set([...Object.keys(old), ...Object.keys(fresh)])].flatMap((name) => {
+    const [was, is] = [old[name] ?? null, fresh[name] ?? null];
+    if (sameJson(was, is)) return [];
+    const path = `${base}/${pointerSegment(name)}`;
+    return isJson(was) && isJson(is) ? changesBetween(was, is, path) : [{ path, old: was, new: is }];
+  });
+}
+
+/** What a secret that changes reads as; one that stays is masked. */
+export const changedSecret = "changed";
+
+/** The values of a set in one order. */
+export const sorted = (values: readonly string[]): string[] => [...new Set(values)].sort();
+
+/** The first segments of the paths: the fields of the object that change. */
+export const fieldsOf = (changes: readonly FieldChange[]): Set<string> =>
+  new Set(changes.map(({ path }) => path.split("/", 2)[1]!));

@@ -1,0 +1,723 @@
+import fc from "fast-check";
+import t from "tap";
+import { newId } from "@statusmesh/shared/ids";
+import type { Ctx } from "../../platform/context.ts";
+import { createTarget, getTarget, updateTarget } from "../../monitoring/targets/service.ts";
+import { createChannel, getChannel } from "../../alerting/channels/service.ts";
+import { createPage } from "../../publishing/status-pages/service.ts";
+import { serve } from "../../testing/app.ts";
+import { newOrg, openWorld, refusal } from "../../testing/world.ts";
+import { declaredRoutes } from "./api.ts";
+import type { ApplyReply, PlanReply } from "./schema.ts";
+import { adoptObject, applyConfig, detachObject, exportConfig, listProjects, planConfig } from "./service.ts";
+
+const world = await openWorld(t);
+const { system, sql, clock } = world;
+const start = clock.at;
+t.beforeEach(() => {
+  clock.at = start;
+});
+
+type Document = Record<string, unknown>;
+// oxlint-disable-next-line typescript/no-explicit-any -- tests change documents in many places
+type Loose = any;
+
+const planOf = (ctx: Ctx, document: Document, options: object = {}): Promise<PlanReply> =>
+  planConfig(ctx, { project: "shop", document: structuredClone(document), ...options });
+
+/** Plans and applies. */
+async function apply(ctx: Ctx, document: Document, options: object = {}): Promise<ApplyReply> {
+  const { plan_token } = await planOf(ctx, document, options);
+  return await applyConfig(ctx, { project: "shop", document: structuredClone(document), plan_token, ...options });
+}
+
+const nothing = { create: 0, update: 0, delete: 0, adopt: 0, move: 0, pause: 0, orphaned: 0, drift: 0 };
+
+const secretUrl = "https://hooks.slack.com/services/T0/B0/SECRET-OF-SLACK";
+const shop: Document = {
+  version: 1,
+  project: "shop",
+  "x-anchors": { anything: true },
+  defaults: { interval: "2m", tags: ["shop"], check: { timeout: "5s", period: 5 } },
+  channels: { ops: { name: "On call", config: { type: "slack", webhook_url: secretUrl } } },
+  monitors: {
+    "web/front": {
+      name: "Front",
+      check: { type: "http", url: "https://shop.example.org/", bearer_token: "SECRET-OF-FRONT" },
+      alerts: ["ops"],
+    },
+    db: { name: "Database", check: { type: "tcp", host: "db.example.org", port: 5432, timeout: null }, interval: 30 },
+    backup: { name: "Backup", check: { type: "heartbeat", period: "1h" }, alerts: [{ channel: "ops" }] },
+  },
+  status_pages: {
+    main: {
+      slug: "shop",
+      name: "Shop",
+      components: [{ monitor: "web/front", public_name: "Website" }, { monitor: "db" }],
+    },
+  },
+  maintenance: {
+    upgrade: {
+      title: "Upgrade",
+      starts_at: "2126-11-20T22:00:00Z",
+      ends_at: "2126-11-21T02:00:00Z",
+      monitors: ["db"],
+      tags: ["shop"],
+    },
+  },
+};
+const changed = (changes: (document: Loose) => void): Document => {
+  const copy = structuredClone(shop);
+  changes(copy);
+  return copy;
+};
+
+t.test("a document is planned, applied, and then there is nothing to do", async (t) => {
+  const ctx = await newOrg(system);
+  const plan = await planOf(ctx, shop);
+  t.match(plan.summary, { ...nothing, create: 6, unchanged: 0 });
+  t.notMatch(JSON.stringify(plan), /SECRET/, "a plan shows no secret");
+  t.strictSame([...(await sql`select 1 from targets where org_id = ${ctx.orgId}`)], [], "a plan writes nothing");
+  const done = await applyConfig(ctx, { project: "shop", document: shop, plan_token: plan.plan_token });
+  t.match(done.summary, { create: 6 });
+  const rows = await sql<{ id: string; name: string; interval_secs: number; tags: string[]; managed: object }[]>`
+    select id, name, interval_secs, tags, managed from targets where org_id = ${ctx.orgId} order by name`;
+  t.match(rows, [
+    { name: "Backup", interval_secs: 3600, tags: ["shop"], managed: { project: "shop", key: "backup" } },
+    { name: "Database", interval_secs: 30, managed: { key: "db", on_remove: "delete" } },
+    { name: "Front", interval_secs: 120, managed: { key: "web/front" } },
+  ]);
+  const front = await getTarget(ctx, rows[2]!.id);
+  t.match(front, { check: { timeout: 5000, bearer_token: "***" }, managed_by: { project: "shop", key: "web/front" } });
+  const again = await planOf(ctx, shop);
+  t.strictSame({ ...again.summary }, { ...nothing, unchanged: 6 });
+  t.strictSame(again.changes, []);
+  t.match((await listProjects(ctx)).items, [
+    { project: "shop", counts: { monitor: 3, channel: 1, status_page: 1, maintenance: 1 }, summary: { create: 6 } },
+  ]);
+  const audit = await sql<{ action: string; resource_id: string | null; before: unknown; after: Loose }[]>`
+    select action, resource_id, before, after from audit_log where org_id = ${ctx.orgId}`;
+  t.equal(audit.length, 7, "a row of the apply, and one of each object");
+  t.notMatch(JSON.stringify(audit), /SECRET|example\.org/, "without values");
+});
+
+t.test("fields that differ are changed, and only those; drift names who and when", async (t) => {
+  const ctx = await newOrg(system);
+  await apply(ctx, { ...shop, status_pages: { main: { slug: "drift", name: "Shop" } } });
+  const document = changed((it) => {
+    it.status_pages = { main: { slug: "drift", name: "Shop" } };
+    it.monitors.db.interval = "1m";
+    it.monitors["web/front"].check.bearer_token = "SECRET-2";
+    it.channels.ops.name = "Duty";
+  });
+  const plan = await planOf(ctx, document);
+  t.match(plan.summary, { ...nothing, update: 3 });
+  t.match(
+    plan.changes.map(({ key, fields }) => [key, fields]),
+    [
+      ["ops", [{ path: "/name", old: "On call", new: "Duty" }]],
+      ["web/front", [{ path: "/check/bearer_token", old: "***", new: "changed" }]],
+      ["db", [{ path: "/interval", old: 30, new: 60 }]],
+    ],
+  );
+  await apply(ctx, document);
+  t.strictSame((await planOf(ctx, document)).changes, []);
+  clock.at += 60_000;
+  const [db] = await sql<{ id: string }[]>`select id from targets where org_id = ${ctx.orgId} and name = 'Database'`;
+  await updateTarget({ ...ctx, actor: { type: "session", id: newId() } }, db!.id, { interval: 300 });
+  await updateTarget(ctx, db!.id, { enabled: false });
+  const drifted = await planOf(ctx, document);
+  t.match(drifted.summary, { ...nothing, update: 1, drift: 1 });
+  t.match(drifted.changes, [
+    {
+      key: "db",
+      action: "update",
+      fields: [{ path: "/interval", old: 300, new: 60 }],
+      drift: { at: new Date(clock.at).toISOString(), by: { type: "session", name: /@example.org/ } },
+    },
+  ]);
+  await apply(ctx, document);
+  t.match(await getTarget(ctx, db!.id), { interval: 60, enabled: false }, "a pause by hand stays");
+});
+
+t.test("what left the document is orphaned; prune deletes it, unless it is to be kept or paused", async (t) => {
+  const ctx = await newOrg(system);
+  const stranger = await createTarget(ctx, {
+    name: "By hand",
+    check: { type: "tcp", host: "a.example.org", port: 1 } as never,
+  });
+  const foreign = await newOrg(system);
+  await apply(
+    foreign,
+    changed((it) => delete it.status_pages),
+  );
+  const one = (name: string, more: object = {}) => ({
+    name,
+    check: { type: "tcp", host: "a.example.org", port: 80 },
+    ...more,
+  });
+  const other = { project: "other", document: { version: 1, monitors: { z: one("Other project") } } };
+  await applyConfig(ctx, { ...other, plan_token: (await planConfig(ctx, other)).plan_token });
+  const monitors = {
+    a: one("A"),
+    b: one("B", { on_remove: "keep" }),
+    c: one("C", { on_remove: "pause" }),
+    d: one("D"),
+  };
+  await apply(ctx, { version: 1, monitors });
+  const rest = { version: 1, monitors: { d: one("D") } };
+  t.match((await apply(ctx, rest)).summary, { ...nothing, unchanged: 1, orphaned: 3 }, "nothing is removed");
+  t.match((await apply(ctx, rest, { prune: true })).summary, { ...nothing, delete: 1, pause: 1, orphaned: 1 });
+  const left = await sql<{ name: string; enabled: boolean }[]>`
+    select name, enabled from targets where org_id = ${ctx.orgId} order by name`;
+  t.strictSame(
+    [...left],
+    [
+      { name: "B", enabled: true },
+      { name: "By hand", enabled: true },
+      { name: "C", enabled: false },
+      { name: "D", enabled: true },
+      { name: "Other project", enabled: true },
+    ],
+  );
+  t.match((await apply(ctx, rest, { prune: true })).summary, { ...nothing, orphaned: 2 });
+  t.equal((await getTarget(ctx, stranger.id)).managed_by, null);
+  t.match(
+    (
+      await planOf(
+        foreign,
+        changed((it) => delete it.status_pages),
+      )
+    ).summary,
+    nothing,
+  );
+});
+
+t.test("deletions have a limit, which itself is allowed", async (t) => {
+  const ctx = await newOrg(system);
+  const monitors = Object.fromEntries(
+    Array.from({ length: 12 }, (_, n) => [
+      `m${n}`,
+      { name: `M ${n}`, check: { type: "tcp", host: "a.example.org", port: 1 } },
+    ]),
+  );
+  await apply(ctx, { version: 1, monitors });
+  const but = (count: number) => ({ version: 1, monitors: Object.fromEntries(Object.entries(monitors).slice(count)) });
+  t.match(await refusal(t, () => apply(ctx, but(11), { prune: true })), {
+    code: "PRUNE_LIMIT",
+    details: { delete: 11 },
+  });
+  t.match(await refusal(t, () => apply(ctx, but(2), { prune: true, max_delete: 1 })), { code: "PRUNE_LIMIT" });
+  t.match((await apply(ctx, but(10), { prune: true })).summary, { delete: 10 });
+});
+
+t.test("keys move, names are exchanged, objects are adopted and detached", async (t) => {
+  const ctx = await newOrg(system);
+  const slack = { type: "slack", webhook_url: secretUrl };
+  const doc = (a: string, b: string) => ({
+    version: 1,
+    channels: { a: { name: a, config: slack }, b: { name: b, config: slack } },
+    status_pages: { p: { slug: `${a}-page`, name: "P" }, q: { slug: `${b}-page`, name: "Q" } },
+  });
+  await apply(ctx, doc("one", "two"));
+  t.match((await apply(ctx, doc("two", "one"))).summary, { ...nothing, update: 4 });
+  t.strictSame((await planOf(ctx, doc("two", "one"))).changes, []);
+
+  const moved = { ...doc("two", "one"), moved: { channels: { a: "renamed" } } } as Loose;
+  moved.channels = { renamed: moved.channels.a, b: moved.channels.b };
+  const before = await sql`select id from channels where org_id = ${ctx.orgId} order by id`;
+  t.match((await apply(ctx, moved)).summary, { ...nothing, move: 1, unchanged: 3 });
+  t.strictSame(await sql`select id from channels where org_id = ${ctx.orgId} order by id`, before, "the same objects");
+  t.strictSame((await planOf(ctx, moved)).changes, [], "moved stays in the file");
+
+  const hand = await createChannel(ctx, { name: "Hand", config: slack as never });
+  const declared = { version: 1, channels: { ...moved.channels, hand: { name: "Hand", config: slack } } };
+  t.match(await refusal(t, () => planOf(ctx, { ...doc("two", "one"), ...declared })), {
+    code: "ADOPTION_REQUIRED",
+    field: "/document/channels/hand/name",
+    message: new RegExp(`adopt: ${hand.id}`),
+  });
+  declared.channels.hand.adopt = hand.id;
+  const taken = { ...doc("two", "one"), ...declared };
+  t.match((await apply(ctx, taken)).summary, { ...nothing, adopt: 1 });
+  t.strictSame((await planOf(ctx, taken)).changes, [], "adopt is ignored once it is managed");
+  t.match((await getChannel(ctx, hand.id)).managed_by, { project: "shop", key: "hand" });
+  const ref = { project: "shop", kind: "channel", key: "hand", id: hand.id } as const;
+  t.match(await refusal(t, () => adoptObject(ctx, { ...ref, project: "other" })), { code: "MANAGED_ELSEWHERE" });
+  t.match(await refusal(t, () => detachObject(ctx, { ...ref, id: newId() })), { code: "NOT_FOUND" });
+  const stranger = await newOrg(system);
+  t.match(await refusal(t, () => adoptObject(stranger, ref)), { code: "NOT_FOUND" });
+  await detachObject(ctx, ref);
+  t.equal((await getChannel(ctx, hand.id)).managed_by, null);
+  await adoptObject(ctx, ref);
+  t.strictSame((await planOf(ctx, taken)).changes, []);
+});
+
+t.test("all faults of a document are found at once, with pointers", async (t) => {
+  const ctx = await newOrg(system);
+  const refused = await refusal(t, () =>
+    planOf(ctx, {
+      version: 2,
+      project: "another",
+      monitor: {},
+      defaults: { intervall: 5 },
+      moved: { monitors: { x: "nowhere" } },
+      channels: {
+        one: { name: "Same", config: { type: "slack", webhook_url: "${UNSET}" } },
+        two: { name: "Two", config: { type: "ntfy", topic: "not a topic!" } },
+      },
+      monitors: {
+        "web/front": {
+          name: "",
+          check: { type: "http", url: "ftp://shop" },
+          alerts: ["nobody", { channel_id: newId() }],
+        },
+        Upper: { name: "X", check: { type: "tcp", host: "a", port: 1 } },
+        slow: {
+          name: "Slow",
+          check: { type: "tcp", host: "a.example.org", port: 1, timeout: "1m30" },
+          depends_on: ["x"],
+        },
+        odd: {
+          name: "Odd",
+          check: { type: "tcp", host: "a.example.org", port: 1 },
+          interval: "1500ms",
+          on_remove: "x",
+        },
+      },
+      status_pages: {
+        p: { slug: "p-p", name: "P", components: [{ manual: true }, { monitor: "gone" }, { monitor: 7 }] },
+      },
+      maintenance: { w: { title: "W", starts_at: "2126-01-02T00:00:00Z", ends_at: "2126-01-01T00:00:00Z" } },
+    }),
+  );
+  const errors = (refused.details as { errors: { field: string; code: string }[] }).errors;
+  const at = Object.fromEntries(errors.map(({ field, code }) => [field.replace("/document", ""), code]));
+  t.match(at, {
+    "/version": "INVALID_BODY",
+    "/project": "INVALID_BODY",
+    "/monitor": "UNKNOWN_FIELD",
+    "/defaults/intervall": "UNKNOWN_FIELD",
+    "/moved/monitors/x": "INVALID_BODY",
+    "/channels/one/config/webhook_url": "UNRESOLVED_VARIABLE",
+    "/channels/two/config/topic": "INVALID_CHANNEL_CONFIG",
+    "/monitors/web~1front/name": "EMPTY_NAME",
+    "/monitors/web~1front/alerts/0": "UNKNOWN_REFERENCE",
+    "/monitors/web~1front/alerts/1/channel_id": "UNKNOWN_REFERENCE",
+    "/monitors/Upper": "INVALID_BODY",
+    "/monitors/slow/check/timeout": "INVALID_BODY",
+    "/monitors/slow/depends_on": "UNKNOWN_FIELD",
+    "/monitors/odd/interval": "INVALID_BODY",
+    "/monitors/odd/on_remove": "INVALID_BODY",
+    "/status_pages/p/components/0/manual": "UNKNOWN_FIELD",
+    "/status_pages/p/components/1/monitor": "UNKNOWN_REFERENCE",
+    "/status_pages/p/components/2/monitor": "UNKNOWN_REFERENCE",
+    "/maintenance/w/ends_at": "INVALID_TIME_RANGE",
+  });
+  const many = Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`m${n}`, { check: 5 }]));
+  const hundred = await refusal(t, () => planOf(ctx, { version: 1, monitors: many }));
+  t.equal((hundred.details as { errors: unknown[] }).errors.length, 100);
+});
+
+t.test("kinds of checks stay; quotas, intervals of the plan and slugs of others are refused at plan", async (t) => {
+  const ctx = await newOrg(system, "free");
+  const tcp = { type: "tcp", host: "a.example.org", port: 1 };
+  await apply(ctx, { version: 1, monitors: { a: { name: "A", check: tcp } } });
+  t.match(
+    await refusal(t, () =>
+      planOf(ctx, {
+        version: 1,
+        monitors: { a: { name: "A", check: { type: "http", url: "https://a.example.org" } } },
+      }),
+    ),
+    { code: "CHECK_KIND_IMMUTABLE", field: "/document/monitors/a/check/type" },
+  );
+  const many = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`m${n}`, { name: "M", check: tcp }]));
+  t.match(await refusal(t, () => planOf(ctx, { version: 1, monitors: many })), { code: "QUOTA_EXCEEDED" });
+  t.match(
+    await refusal(t, () => planOf(ctx, { version: 1, monitors: { b: { name: "B", check: tcp, interval: 10 } } })),
+    {
+      code: "MIN_CHECK_INTERVAL",
+      field: "/document/monitors/b/interval",
+    },
+  );
+  await createPage(await newOrg(system), { slug: "foreign", name: "F" });
+  t.match(await refusal(t, () => planOf(ctx, { version: 1, status_pages: { p: { slug: "foreign", name: "P" } } })), {
+    code: "SLUG_TAKEN",
+  });
+});
+
+t.test("a plan is stale after a change of what it read, and for another document, project or day", async (t) => {
+  const ctx = await newOrg(system);
+  const document = changed((it) => (it.status_pages.main.slug = "stale"));
+  const plan = async () => (await planOf(ctx, document)).plan_token;
+  const applied = (plan_token: string, more: object = {}) =>
+    refusal(t, () => applyConfig(ctx, { project: "shop", document: structuredClone(document), plan_token, ...more }));
+  const first = await plan();
+  t.match(await applied(first, { document: { ...document, version: 1, "x-more": 1 } }), { code: "PLAN_STALE" });
+  t.match(await applied(`${first}x`), { code: "PLAN_STALE" });
+  t.match(await applied("nonsense"), { code: "PLAN_STALE" });
+  t.match(await applied(first, { project: "other" }), { code: "PLAN_STALE" });
+  const stranger = await newOrg(system);
+  t.match(await refusal(t, () => applyConfig(stranger, { project: "shop", document, plan_token: first })), {
+    code: "PLAN_STALE",
+  });
+  clock.at += 86_400_000;
+  t.match(await applied(first), { code: "PLAN_STALE" });
+  const second = await plan();
+  await createChannel(ctx, { name: "New", config: { type: "slack", webhook_url: secretUrl } as never });
+  t.match(await applied(second), { code: "PLAN_STALE" }, "a channel with another name may collide");
+  const third = await plan();
+  const outcomes = await Promise.allSettled(
+    [1, 2].map(() => applyConfig(ctx, { project: "shop", document: structuredClone(document), plan_token: third })),
+  );
+  t.strictSame(outcomes.map(({ status }) => status).sort(), ["fulfilled", "rejected"], "one of two applies wins");
+  t.match(
+    outcomes.find(({ status }) => status === "rejected"),
+    { reason: { code: "PLAN_STALE" } },
+  );
+  t.match((await planOf(ctx, document)).summary, nothing);
+});
+
+t.test("an apply that fails in its middle leaves nothing behind, and sends no mail", async (t) => {
+  const ctx = await newOrg(system);
+  const document = changed((it) => {
+    it.status_pages.main.slug = "half";
+    it.channels.mail = { name: "Mail", config: { type: "email", to: "ops@example.org" } };
+  });
+  const { plan_token } = await planOf(ctx, document);
+  await sql.unsafe(`create function refuse() returns trigger language plpgsql as
+    $$ begin raise exception 'the disk is full'; end $$;
+    create trigger refuse before insert on maintenance_windows execute function refuse()`);
+  const lines = world.log.lines.length;
+  await t.rejects(applyConfig(ctx, { project: "shop", document, plan_token }), /disk is full/);
+  await sql.unsafe("drop trigger refuse on maintenance_windows; drop function refuse()");
+  for (const table of ["targets", "channels", "status_pages", "maintenance_windows", "audit_log", "declared_projects"])
+    t.strictSame([...(await sql`select 1 from ${sql(table)} where org_id = ${ctx.orgId}`)], [], table);
+  t.notMatch(JSON.stringify(world.log.lines.slice(lines)), /ops@example/);
+  await applyConfig(ctx, { project: "shop", document, plan_token });
+  t.match(JSON.stringify(world.log.lines.slice(lines)), /ops@example/, "the mail goes out after the commit");
+  t.match((await planOf(ctx, document)).summary, nothing);
+});
+
+t.test("scopes are those of the kinds, pages are for owners, secrets for nobody", async (t) => {
+  const ctx = await newOrg(system);
+  const document = changed((it) => (it.status_pages.main.slug = "scopes"));
+  await apply(ctx, document);
+  const only = (...scopes: string[]): Ctx => ({ ...ctx, scopes: new Set(scopes) });
+  const reader = only("targets:read", "channels:read", "status_page:read", "maintenance:read");
+  const { plan_token } = await planOf(reader, document);
+  t.match(await refusal(t, () => applyConfig(reader, { project: "shop", document, plan_token })), {
+    code: "INSUFFICIENT_SCOPE",
+  });
+  t.match(await refusal(t, () => planOf(only("targets:read"), { version: 1 })), { code: "INSUFFICIENT_SCOPE" });
+  t.match(await refusal(t, () => planOf({ ...reader, role: "member" }, document)), { code: "OWNER_REQUIRED" });
+  t.match(await refusal(t, () => exportConfig(only("targets:read"), {})), { code: "INSUFFICIENT_SCOPE" });
+  const shown = JSON.stringify([
+    await planOf(
+      reader,
+      changed((it) => (it.channels.ops.name = "X")),
+    ).catch(String),
+    await exportConfig(reader, {}),
+  ]);
+  t.notMatch(shown, /SECRET/);
+});
+
+t.test("an export is the document of what is stored", async (t) => {
+  const ctx = await newOrg(system);
+  const document = changed((it) => {
+    it.status_pages.main.slug = "export";
+    it.monitors["web/front"].check.headers = { "X-Api-Key": "SECRET $${X}", Accept: "a $${b}" };
+    it.monitors.backup.heartbeat_addresses = [{ kind: "kuma", value: "SECRET-address" }];
+  });
+  await apply(ctx, document);
+  const { document: exported, secrets } = await exportConfig(ctx, { project: "shop" });
+  t.notMatch(JSON.stringify(exported), /SECRET/);
+  t.strictSame(secrets.map(({ name }) => name).sort(), [
+    "BACKUP_HEARTBEAT_ADDRESSES_0_VALUE",
+    "OPS_WEBHOOK_URL",
+    "WEB_FRONT_BEARER_TOKEN",
+    "WEB_FRONT_HEADERS_X_API_KEY",
+  ]);
+  const values: Record<string, string> = {
+    BACKUP_HEARTBEAT_ADDRESSES_0_VALUE: "SECRET-address",
+    OPS_WEBHOOK_URL: secretUrl,
+    WEB_FRONT_BEARER_TOKEN: "SECRET-OF-FRONT",
+    WEB_FRONT_HEADERS_X_API_KEY: "SECRET $${X}",
+  };
+  t.strictSame((await planOf(ctx, filledIn(exported, values))).changes, []);
+  const kept = Object.fromEntries(secrets.map(({ name }) => [name, "***"]));
+  t.strictSame((await planOf(ctx, filledIn(exported, kept))).changes, [], "*** keeps what is stored");
+  t.match((await exportConfig(ctx, { tag: "shop" })).document, { channels: { ops: {} }, monitors: { db: {} } });
+});
+
+/** The document with its variables filled in, as a client does. */
+function filledIn(document: object, values: Record<string, string>): Document {
+  return JSON.parse(
+    JSON.stringify(document).replaceAll(/(?<!\$)\$\{([A-Z0-9_]+)\}/g, (_, name: string) =>
+      JSON.stringify(values[name]).slice(1, -1),
+    ),
+  ) as Document;
+}
+
+t.test("a stored secret is kept by ***, but not for another server", async (t) => {
+  const ctx = await newOrg(system);
+  const document = { version: 1, monitors: shop["monitors"] as Loose, channels: shop["channels"] };
+  await apply(ctx, document);
+  const kept = structuredClone(document);
+  kept.monitors["web/front"].check.bearer_token = "***";
+  t.strictSame((await planOf(ctx, kept)).changes, []);
+  kept.monitors["web/front"].check.url = "https://attacker.example.org/";
+  t.match(await refusal(t, () => planOf(ctx, kept)), {
+    code: "CREDENTIALS_REQUIRED",
+    field: "/document/monitors/web~1front/check/bearer_token",
+  });
+});
+
+t.test("over HTTP: sizes, numbers of objects and broken JSON are refused", async (t) => {
+  const ctx = await newOrg(system);
+  const ask = await serve(t, system, declaredRoutes, { tenant: () => ctx });
+  const path = "/api/v1/config/plan";
+  const raw = async (body: string) => {
+    const response = await fetch(ask.origin + path, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body,
+    });
+    const { error } = (await response.json()) as { error: { code: string; field: string | null } };
+    return { status: response.status, code: error.code, field: error.field };
+  };
+  const around = (monitors: string) => `{"project":"shop","document":{"version":1,"monitors":{${monitors}}}}`;
+  const filler = `"x":"${"y".repeat(1000)}",`.repeat(1100);
+  t.match(await raw(around("z".repeat(16 * 1_048_576 + 1))), { status: 413, code: "PAYLOAD_TOO_LARGE" });
+  t.match(await raw(around(`"a":{"name":"${"y".repeat(10 * 1_048_576)}"}`)), {
+    status: 413,
+    code: "PAYLOAD_TOO_LARGE",
+  });
+  t.match(await raw(around(Array.from({ length: 20_001 }, (_, n) => `"m${n}":{"name":"${"y".repeat(50)}"}`).join())), {
+    status: 413,
+    code: "BULK_TOO_LARGE",
+  });
+  const some = Array.from({ length: 30 }, (_, n) => `"m${n}":{"name":"${"y".repeat(40_000)}"}`).join();
+  t.match(await raw(around(`${some},"m1":{}`)), { status: 400, code: "INVALID_BODY", field: "/document/monitors/m1" });
+  t.match(await raw(around(`${some},`)), { status: 400, code: "INVALID_JSON" });
+  t.match(await raw(around(`${some},"a":{},,"b":{}`)), { status: 400, code: "INVALID_JSON" });
+  t.match(await raw(around(`${some},"a" 5:{}`)), { status: 400, code: "INVALID_JSON" });
+  t.match(await raw(around(`${some},"__proto__":{}`)), { status: 400, code: "INVALID_BODY" });
+  t.match(await raw(around(`${some},"deep":${"[".repeat(100)}${"]".repeat(100)}`)), {
+    status: 400,
+    code: "INVALID_BODY",
+  });
+  t.match(await raw(`{"project":"shop",${filler}"document":{}}`), { status: 413 });
+  const large = Object.fromEntries(
+    Array.from({ length: 3000 }, (_, n) => [
+      `m${n}`,
+      { name: `M ${n}`, check: { type: "http", url: `https://m${n}.example.org/${"p".repeat(400)}` } },
+    ]),
+  );
+  const reply = await ask("POST", path, { project: "shop", document: { version: 1, monitors: large } });
+  t.match(reply, { status: 200, body: { summary: { create: 3000 } } }, "a large document is read in slices");
+});
+
+const letters = fc.string({ unit: fc.constantFrom(..."abcXYZ ö$".split(""), "${", "}"), minLength: 1, maxLength: 8 });
+/** A text that people read, as a client writes it. */
+const text = letters.map((it) => `n${it.replaceAll("${", () => "$${")}`);
+const key = fc.stringMatching(/^[a-z0-9._/-]{1,12}$/);
+const optional = <T>(record: { [K in keyof T]: fc.Arbitrary<T[K]> }, requiredKeys: (keyof T)[]) =>
+  fc.record(record, { requiredKeys } as never);
+const checks = fc.oneof(
+  optional(
+    {
+      type: fc.constant("http"),
+      url: fc.constantFrom("https://a.example.org/", "http://b.example.org/x?y=1"),
+      method: fc.constantFrom("GET", "POST"),
+      timeout: fc.constantFrom<unknown>(100, "5s", "1m", null),
+      follow_redirects: fc.boolean(),
+      max_redirects: fc.integer({ min: 0, max: 20 }),
+      expected_status: fc.constantFrom({ kind: "exact", value: 204 }, { kind: "one_of", value: [200, 301] }),
+      expected_body_contains: fc.option(text),
+      headers: fc.dictionary(fc.constantFrom("X-Key", "Accept", "X-Other"), fc.constantFrom("v1", "v2")),
+      bearer_token: fc.option(fc.constantFrom("t1", "t2")),
+    },
+    ["type", "url"],
+  ),
+  optional(
+    {
+      type: fc.constant("tcp"),
+      host: fc.constant("a.example.org"),
+      port: fc.integer({ min: 1, max: 65_535 }),
+      timeout: fc.constant("2s"),
+    },
+    ["type", "host", "port"],
+  ),
+  optional(
+    {
+      type: fc.constant("tls_cert"),
+      host: fc.constant("a.example.org"),
+      warn_days: fc.constantFrom(20, "30d"),
+      critical_days: fc.integer({ min: 1, max: 19 }),
+    },
+    ["type", "host", "warn_days", "critical_days"],
+  ),
+  optional({ type: fc.constant("dns"), domain: fc.constant("example.org"), record_type: fc.constantFrom("A", "MX") }, [
+    "type",
+    "domain",
+    "record_type",
+  ]),
+  optional({ type: fc.constant("domain_expiry"), domain: fc.constant("example.org") }, ["type", "domain"]),
+  optional(
+    {
+      type: fc.constant("heartbeat"),
+      period: fc.constantFrom(60_000, "1h"),
+      grace: fc.constantFrom("5m", null),
+      methods: fc.constantFrom("any", "post"),
+    },
+    ["type", "period"],
+  ),
+);
+const configs = fc.oneof(
+  fc.constantFrom("s1", "s2").map((it) => ({ type: "slack", webhook_url: `https://hooks.slack.com/services/${it}` })),
+  optional(
+    {
+      type: fc.constant("webhook"),
+      url: fc.constant("https://w.example.org/"),
+      headers: fc.constant({ "X-Key": "k" }),
+      secret: fc.option(fc.constant("0123456789abcdef")),
+    },
+    ["type", "url"],
+  ),
+  optional({ type: fc.constant("ntfy"), topic: fc.constant("topic"), access_token: fc.option(fc.constant("t")) }, [
+    "type",
+    "topic",
+  ]),
+);
+const flag = fc.boolean();
+/** Documents of every kind and field, whose references exist. */
+const documents = fc
+  .record({
+    channels: fc.dictionary(
+      key,
+      optional(
+        { config: configs, enabled: flag, is_default: flag, on_remove: fc.constantFrom("keep", "pause", "delete") },
+        ["config"],
+      ),
+      { maxKeys: 3 },
+    ),
+    monitors: fc.dictionary(
+      key,
+      optional(
+        {
+          name: text,
+          check: checks,
+          interval: fc.constantFrom<unknown>(86_400, "1d", null),
+          enabled: flag,
+          tags: fc.array(fc.constantFrom("a", "b", "ö"), { maxLength: 4 }),
+          alert_confirmations: fc.integer({ min: 1, max: 5 }),
+          notify_recovery: flag,
+          renotify_interval_secs: fc.constantFrom<unknown>(0, "2h", null),
+          region_policy: fc.constantFrom<unknown>("any", "all", { count: 1 }),
+          regions: fc.constantFrom(["eu"], ["us", "eu"]),
+          alerts: fc.constant("some"),
+          on_remove: fc.constantFrom("keep", "pause", "delete"),
+        },
+        ["name", "check"],
+      ),
+      { maxKeys: 5 },
+    ),
+    status_pages: fc.dictionary(
+      key,
+      optional(
+        {
+          name: text,
+          enabled: flag,
+          subscriptions_enabled: flag,
+          branding: optional(
+            {
+              about: fc.option(text),
+              brand_color: fc.constant("#2557D6"),
+              timezone: fc.constantFrom("UTC", "Europe/Berlin"),
+              style: fc.constantFrom("dark", "auto"),
+            },
+            [],
+          ),
+          custom_domain: fc.constant(null),
+          components: fc.constant("some"),
+        },
+        ["name"],
+      ),
+      { maxKeys: 2 },
+    ),
+    maintenance: fc.dictionary(
+      key,
+      optional(
+        {
+          title: text,
+          description: fc.option(text),
+          starts_at: fc.constantFrom("2126-11-20T22:00:00Z", "2126-11-20T22:00:00.000Z"),
+          ends_at: fc.constant("2126-11-21T02:00:00Z"),
+          recurrence: fc.option(
+            fc.constantFrom(
+              { rule: "FREQ=WEEKLY;BYDAY=WE", time_zone: "UTC" },
+              { rule: "INTERVAL=2;FREQ=DAILY", time_zone: "Europe/Berlin" },
+            ),
+          ),
+          monitors: fc.constant("some"),
+          tags: fc.constantFrom(["a"], ["b", "none"]),
+        },
+        ["title", "starts_at", "ends_at"],
+      ),
+      { maxKeys: 2 },
+    ),
+    defaults: optional(
+      {
+        interval: fc.constant("2d"),
+        tags: fc.constant(["d"]),
+        check: fc.constant({ timeout: "7s", verify_tls: false }),
+      },
+      [],
+    ),
+  })
+  .map((generated): Document => {
+    const document = structuredClone(generated) as Loose;
+    const [channels, monitors] = [Object.keys(document.channels), Object.keys(document.monitors)];
+    const probedOnly = ["interval", "region_policy", "regions", "alert_confirmations"];
+    for (const [n, name] of channels.entries()) document.channels[name].name = `C ${n}`;
+    for (const monitor of Object.values<Loose>(document.monitors)) {
+      if (monitor.alerts !== undefined) monitor.alerts = channels.slice(0, 2);
+      if (monitor.check.bearer_token && document.defaults.check) delete document.defaults.check.verify_tls;
+      if (monitor.check.type === "heartbeat") for (const field of probedOnly) delete monitor[field];
+    }
+    for (const [n, page] of Object.values<Loose>(document.status_pages).entries()) {
+      page.slug = `generated-${n}`;
+      if (page.components !== undefined) page.components = monitors.map((monitor) => ({ monitor, public_group: "g" }));
+    }
+    for (const window of Object.values<Loose>(document.maintenance))
+      if (window.monitors !== undefined) window.monitors = monitors.slice(0, 2);
+    return { version: 1, ...document };
+  });
+
+t.test("generated documents: what was applied is unchanged, whatever was before, and so is its export", async (t) => {
+  const ctx = await newOrg(system);
+  const seed = process.env["SM_TEST_SEED"];
+  await fc.assert(
+    fc.asyncProperty(documents, async (document) => {
+      for (const table of ["targets", "channels", "status_pages", "maintenance_windows"])
+        await sql`delete from ${sql(table)} where org_id = ${ctx.orgId}`;
+      await apply(ctx, document);
+      const again = await planOf(ctx, document);
+      t.strictSame(again.changes, [], "nothing is left to do");
+      const exported = await exportConfig(ctx, { project: "shop" });
+      const kept = Object.fromEntries(exported.secrets.map(({ name }) => [name, "***"]));
+      t.strictSame((await planOf(ctx, filledIn(exported.document, kept))).changes, [], "of its export neither");
+      await sql`update targets set managed = null where org_id = ${ctx.orgId}`;
+      await sql`update channels set managed = null where org_id = ${ctx.orgId}`;
+      const adopting = await exportConfig(ctx, {});
+      const filled = Object.fromEntries(adopting.secrets.map(({ name }) => [name, "***"]));
+      const { project = "shop" } = adopting.document as { project?: string };
+      if (project !== "shop") return;
+      const plan = await planOf(ctx, filledIn(adopting.document, filled));
+      for (const change of plan.changes) t.match(change, { action: "adopt", fields: [] });
+    }),
+    { numRuns: 25, ...(seed === undefined ? {} : { seed: Number(seed) }) },
+  );
+});

@@ -1,0 +1,252 @@
+import { checkKinds, isProbed, kindOf } from "@statusmesh/shared/checks";
+import { pointerSegment } from "@statusmesh/shared/secrets";
+import { sameJson } from "../../access/audit/service.ts";
+import { channelKindOf, openedConfig, type StoredChannel, storedChannels } from "../../alerting/channels/service.ts";
+import { type StoredWindow, storedWindows } from "../../alerting/maintenance/service.ts";
+import { probeRegionIds } from "../../monitoring/regions/service.ts";
+import { completedCheck, openedCheck } from "../../monitoring/targets/service.ts";
+import { type Ctx, requireScope } from "../../platform/context.ts";
+import type { Managed } from "../../platform/db/managed-queries.ts";
+import { mapInTurns } from "../../platform/http/turns.ts";
+import { iso } from "../../platform/http/wire.ts";
+import { pageRules, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
+import { sorted } from "./compare.ts";
+import type { Section } from "./document.ts";
+import type { StoredMonitor } from "./kinds/monitors.ts";
+import type { ExportQuery, ExportReply } from "./schema.ts";
+import { readMonitors } from "./state.ts";
+
+type Json = Record<string, unknown>;
+
+/** Marks a variable, which is not escaped as texts are. No stored text has this character. */
+const marker = "\0";
+
+/**
+ * Stored objects as a document: those of a project, the monitors with a tag and what they notify, or all. What no
+ * project declares has `adopt`; what another project declares is left out, and named by its id. Secrets are variables.
+ */
+export async function exportConfig(ctx: Ctx, { project: asked, tag }: ExportQuery): Promise<ExportReply> {
+  for (const scope of ["targets:read", "channels:read", "status_page:read", "maintenance:read"] as const)
+    requireScope(ctx, scope);
+  const [allMonitors, allChannels, pages, windows, regions] = [
+    await readMonitors(ctx, "all"),
+    await storedChannels(ctx),
+    await storedPages(ctx),
+    await storedWindows(ctx),
+    await probeRegionIds(ctx),
+  ];
+  const tagged = allMonitors.filter(({ tags }) => tag === undefined || tags.includes(tag));
+  const notified = new Set(tagged.flatMap(({ channel_ids: ids }) => ids));
+  const chosen = {
+    channels: tag === undefined ? allChannels : allChannels.filter(({ id }) => notified.has(id)),
+    monitors: tagged,
+    status_pages: tag === undefined ? pages : [],
+    maintenance: tag === undefined ? windows.filter(({ state }) => state !== "past") : [],
+  };
+  const project = asked ?? mainProject([...Object.values(chosen)].flat());
+  const isOurs = ({ managed }: { managed: Managed | null }): boolean =>
+    managed === null ? asked === undefined : managed.project === project;
+  const channels = chosen.channels.filter((row) => isOurs(row) && channelKindOf(row.config).managed !== true);
+  const monitors = chosen.monitors.filter(isOurs);
+  const keys: Record<Section, Map<string, string>> = {
+    channels: keysOf(channels.map((row) => ({ ...row, title: row.name }))),
+    monitors: keysOf(monitors.map((row) => ({ ...row, title: row.name }))),
+    status_pages: keysOf(chosen.status_pages.filter(isOurs).map((row) => ({ ...row, title: row.slug }))),
+    maintenance: keysOf(chosen.maintenance.filter(isOurs)),
+  };
+  const exporting: Exporting = { ctx, keys, regions, names: new Set(), secrets: [] };
+  const document: Json = { version: 1, project };
+  const add = async <T extends { id: string; managed: Managed | null }>(
+    section: Section,
+    rows: readonly T[],
+    bodyOf: (row: T, exporting: Exporting) => Json,
+  ): Promise<void> => {
+    const entries = await mapInTurns(rows, (row) => {
+      const { managed } = row;
+      const kept = managed === null || managed.on_remove === "delete" ? {} : { on_remove: managed.on_remove };
+      const body = { ...(managed === null ? { adopt: row.id } : {}), ...kept, ...bodyOf(row, exporting) };
+      return [keys[section].get(row.id)!, escaped(body)] as const;
+    });
+    if (entries.length > 0) document[section] = Object.fromEntries(entries);
+  };
+  await add("channels", channels, channelBody);
+  await add("monitors", monitors, monitorBody);
+  await add("status_pages", chosen.status_pages.filter(isOurs), pageBody);
+  await add("maintenance", chosen.maintenance.filter(isOurs), windowBody);
+  return { document, secrets: exporting.secrets };
+}
+
+interface Exporting {
+  readonly ctx: Ctx;
+  readonly keys: Readonly<Record<Section, ReadonlyMap<string, string>>>;
+  readonly regions: readonly string[];
+  /** Names of variables in use. */
+  readonly names: Set<string>;
+  readonly secrets: { name: string; path: string }[];
+}
+
+/** The project that declares most of the objects; `main` where none does. */
+function mainProject(rows: readonly { managed: Managed | null }[]): string {
+  const counts = new Map<string, number>();
+  for (const { managed } of rows)
+    if (managed !== null) counts.set(managed.project, (counts.get(managed.project) ?? 0) + 1);
+  return [...counts].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))[0]?.[0] ?? "main";
+}
+
+/** The keys of objects: their own, or one made of the title, each once. */
+function keysOf(rows: readonly { id: string; managed: Managed | null; title: string }[]): Map<string, string> {
+  const taken = new Set(rows.flatMap(({ managed }) => managed?.key ?? []));
+  return new Map(
+    rows.map(({ id, managed, title }) => {
+      if (managed !== null) return [id, managed.key];
+      const plain = title
+        .normalize("NFKD")
+        .toLowerCase()
+        .replaceAll(/[^a-z0-9]+/g, "-");
+      const start = plain.replaceAll(/^-+|-+$/g, "").slice(0, 100) || "object";
+      let key = start;
+      for (let number = 2; taken.has(key); number++) key = `${start}-${number}`;
+      taken.add(key);
+      return [id, key];
+    }),
+  );
+}
+
+/** A variable in place of the secret at a pointer below `base` of an object. */
+function variable(exporting: Exporting, section: Section, id: string, base: string, pointer: string): string {
+  const key = exporting.keys[section].get(id)!;
+  const start = `${key}${pointer.replaceAll("~1", "/")}`.toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_");
+  const safe = /^[A-Z]/.test(start) ? start : `V_${start}`;
+  let name = safe;
+  for (let number = 2; exporting.names.has(name); number++) name = `${safe}_${number}`;
+  exporting.names.add(name);
+  exporting.secrets.push({ name, path: `/${section}/${pointerSegment(key)}${base}${pointer}` });
+  return `${marker}${name}`;
+}
+
+/** Texts as the document has them: a variable, or the text with its `${` escaped. */
+function escaped(value: unknown): unknown {
+  if (typeof value === "string")
+    return value.startsWith(marker) ? `\${${value.slice(1)}}` : value.replaceAll("${", () => "$${");
+  if (Array.isArray(value)) return value.map(escaped);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, escaped(item)]));
+}
+
+/** The fields that differ from their default. */
+const but = (fields: Json, defaults: Json): Json =>
+  Object.fromEntries(
+    Object.entries(fields).filter(([name, value]) => value !== undefined && !sameJson(value, defaults[name] ?? null)),
+  );
+
+function channelBody(row: StoredChannel, exporting: Exporting): Json {
+  const config = openedConfig(exporting.ctx, row);
+  const shown = channelKindOf(config).mapSecrets(config, (_, pointer) =>
+    variable(exporting, "channels", row.id, "/config", pointer),
+  ) as unknown as Json;
+  return {
+    name: row.name,
+    config: but(shown, {}),
+    ...but({ enabled: row.enabled, is_default: row.is_default }, { enabled: true, is_default: false }),
+  };
+}
+
+function monitorBody(row: StoredMonitor, exporting: Exporting): Json {
+  const { keys, regions } = exporting;
+  const check = openedCheck(exporting.ctx, row);
+  const kind = kindOf(check);
+  const shown = kind.mapSecrets(check, (_, pointer) =>
+    variable(exporting, "monitors", row.id, "/check", pointer),
+  ) as unknown as Json;
+  const properties = checkKinds[check.type].schema.properties as Record<string, { default?: unknown }>;
+  const defaults = Object.fromEntries(Object.entries(properties).map(([name, node]) => [name, node.default ?? null]));
+  // The grace of a heartbeat has a default that follows from its period.
+  const automatic = isProbed(check)
+    ? {}
+    : { grace: (completedCheck({ ...check, grace: null }) as { grace: number }).grace };
+  const probed = isProbed(check)
+    ? but(
+        {
+          interval: row.interval_secs,
+          alert_confirmations: row.alert_confirmations,
+          region_policy: row.region_policy,
+          regions: regions.every((region) => row.regions.includes(region)) ? undefined : sorted(row.regions),
+        },
+        { interval: kind.defaultIntervalSecs, alert_confirmations: 2, region_policy: "majority" },
+      )
+    : but(
+        {
+          heartbeat_addresses: row.addresses.map((address, at) => ({
+            kind: address.kind,
+            value: variable(exporting, "monitors", row.id, "", `/heartbeat_addresses/${at}/value`),
+          })),
+        },
+        { heartbeat_addresses: [] },
+      );
+  return {
+    name: row.name,
+    check: { type: check.type, ...but(shown, { ...defaults, ...automatic, type: check.type }) },
+    alerts: row.channel_ids.map((id) => keys.channels.get(id) ?? { channel_id: id }),
+    ...probed,
+    ...but(
+      {
+        enabled: row.enabled,
+        tags: row.tags,
+        notify_recovery: row.notify_recovery,
+        renotify_interval_secs: row.renotify_interval_secs,
+      },
+      { enabled: true, tags: [], notify_recovery: true, renotify_interval_secs: 3600 },
+    ),
+  };
+}
+
+function pageBody(row: StoredPage, { keys }: Exporting): Json {
+  const usual = pageRules({ slug: row.slug, name: row.name }) as unknown as Json;
+  const texts = (component: StoredPage["components"][number]): Json =>
+    but(
+      {
+        public_name: component.public_name,
+        public_description: component.public_description,
+        public_group: component.public_group,
+      },
+      {},
+    );
+  return {
+    slug: row.slug,
+    name: row.name,
+    ...but(
+      {
+        enabled: row.enabled,
+        subscriptions_enabled: row.subscriptions_enabled,
+        branding: but(row.branding as unknown as Json, usual),
+        custom_domain: row.custom_domain,
+        components: row.components.map((component) => {
+          const key = keys.monitors.get(component.target_id);
+          return {
+            ...(key === undefined ? { target_id: component.target_id } : { monitor: key }),
+            ...texts(component),
+          };
+        }),
+      },
+      { enabled: true, subscriptions_enabled: true, branding: {}, components: [] },
+    ),
+  };
+}
+
+function windowBody(row: StoredWindow, { keys }: Exporting): Json {
+  return {
+    title: row.title,
+    starts_at: iso(row.starts_at),
+    ends_at: iso(row.ends_at),
+    ...but(
+      {
+        description: row.description,
+        recurrence:
+          row.recurrence_rule === null ? null : { rule: row.recurrence_rule, time_zone: row.recurrence_time_zone },
+        monitors: row.target_ids.flatMap((id) => keys.monitors.get(id) ?? []),
+        component_ids: row.target_ids.filter((id) => !keys.monitors.has(id)),
+      },
+      { monitors: [], component_ids: [] },
+    ),
+  };
+}

@@ -1,0 +1,78 @@
+import { mask } from "@statusmesh/shared/secrets";
+import { validate } from "@statusmesh/shared/validate";
+import { ChannelCreate, type ChannelConfig, type ChannelPatch } from "../../../alerting/channels/schema.ts";
+import {
+  channelKindOf,
+  checkConfig,
+  completedConfig,
+  openedConfig,
+  type StoredChannel,
+} from "../../../alerting/channels/service.ts";
+import { refuseMovedSecrets } from "../../../platform/crypto/kept-secrets.ts";
+import { changedSecret, changesBetween, fieldsOf } from "../compare.ts";
+import type { Declared } from "../document.ts";
+import { type Judged, judge, type Judging, secretsOf } from "./kind.ts";
+
+/** Compares a declared channel with the stored one, null for a new one. Null where it has faults. */
+export function judgeChannel(
+  declared: Declared,
+  stored: StoredChannel | null,
+  judging: Judging,
+): Judged<ChannelCreate, ChannelPatch> | null {
+  const { ctx, faults } = judging;
+  const { fields, pointer } = declared;
+  const read = faults.check(() => validate(ChannelCreate, { ...fields }, pointer));
+  if (read === undefined) return null;
+  const before = stored === null ? null : openedConfig(ctx, stored);
+  const config = judge(judging, `${pointer}/config`, () => withKept(before, completedConfig(read.config)));
+  if (config === undefined) return null;
+  const input: ChannelCreate = { ...read, config };
+  const secrets = before?.type === config.type ? secretsOf(channelKindOf(config), before) : new Map<string, string>();
+  const fresh = {
+    name: input.name,
+    config: channelKindOf(config).mapSecrets(config, (secret, at) =>
+      secrets.get(at) === secret ? mask : changedSecret,
+    ),
+    // A pause by hand stays.
+    ...(stored !== null && !("enabled" in fields) ? {} : { enabled: input.enabled ?? true }),
+    is_default: input.is_default ?? false,
+  };
+  if (stored === null) {
+    judge(judging, pointer, () => checkConfig(ctx, config));
+    const written = Object.fromEntries(Object.entries(fresh).filter(([name]) => name in fields));
+    return { changes: changesBetween({}, written), create: input, edit: null };
+  }
+  const old = {
+    name: stored.name,
+    config: channelKindOf(before!).mapSecrets(before!, () => mask),
+    ...("enabled" in fresh ? { enabled: stored.enabled } : {}),
+    is_default: stored.is_default,
+  };
+  const changes = changesBetween(old, fresh);
+  const changed = fieldsOf(changes);
+  if (changed.has("config")) judge(judging, pointer, () => checkConfig(ctx, config));
+  const whole: ChannelPatch = {
+    name: input.name,
+    config,
+    enabled: input.enabled ?? true,
+    is_default: input.is_default ?? false,
+  };
+  const edit = Object.fromEntries(Object.entries(whole).filter(([name]) => changed.has(name)));
+  return { changes, create: input, edit };
+}
+
+/** The config with the stored secrets in place of ***; throws where one would be sent to another server. */
+function withKept(before: ChannelConfig | null, config: ChannelConfig): ChannelConfig {
+  if (before?.type !== config.type) return config;
+  const kind = channelKindOf(config);
+  const secrets = secretsOf(kind, before);
+  const kept = new Set<string>();
+  const whole = kind.mapSecrets(config, (secret, pointer) => {
+    if (secret !== mask || !secrets.has(pointer)) return secret;
+    kept.add(pointer);
+    return secrets.get(pointer)!;
+  }) as ChannelConfig;
+  if (kept.size > 0)
+    refuseMovedSecrets(kind, { before, after: whole, isSent: (pointer) => !kept.has(pointer), base: "" });
+  return whole;
+}

@@ -1,0 +1,210 @@
+import { type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
+import { checkAll } from "@statusmesh/shared/faults";
+import { mask } from "@statusmesh/shared/secrets";
+import { validate } from "@statusmesh/shared/validate";
+import { refuseMovedSecrets } from "../../../platform/crypto/kept-secrets.ts";
+import { addressesRule, addressHash, type StoredAddress } from "../../../monitoring/heartbeats/service.ts";
+import { TargetCreate } from "../../../monitoring/targets/schema.ts";
+import {
+  completedCheck,
+  createRules,
+  edited,
+  openedCheck,
+  type StoredTarget,
+  type TargetEdit,
+} from "../../../monitoring/targets/service.ts";
+import { changedSecret, changesBetween, fieldsOf, sorted } from "../compare.ts";
+import type { Declared } from "../document.ts";
+import { type Judged, judge, type Judging, listIn, refuse, secretsOf } from "./kind.ts";
+
+/** A stored monitor with the addresses of its pings. */
+export interface StoredMonitor extends StoredTarget {
+  readonly addresses: readonly StoredAddress[];
+}
+
+type Fields = Record<string, unknown>;
+
+/** Fields of monitors that the files will have once the API has them. */
+const notYet = ["escalation", "depends_on"];
+
+/** Compares a declared monitor with the stored one, null for a new one. Null where it has faults. */
+export function judgeMonitor(
+  declared: Declared,
+  stored: StoredMonitor | null,
+  judging: Judging,
+): Judged<TargetCreate, TargetEdit> | null {
+  const { ctx, pointer } = { ctx: judging.ctx, ...declared };
+  const read = readInput(declared, judging);
+  if (read === null) return null;
+  if (stored !== null && stored.spec.type !== read.check.type) {
+    const message = `The kind of a check cannot change from ${stored.spec.type}. Give the monitor another key instead.`;
+    refuse(judging, "CHECK_KIND_IMMUTABLE", message, `${pointer}/check/type`);
+    return null;
+  }
+  const before = stored === null ? null : openedCheck(ctx, stored);
+  const check = judge(judging, `${pointer}/check`, () => withKept(before, completedCheck(read.check)));
+  if (check === undefined) return null;
+  const input: TargetCreate = { ...read, check };
+  const fresh = shownInput(declared, input, { before, stored, judging });
+  if (stored === null) {
+    const { plan, channels, defaultChannels: defaults, regions } = judging;
+    judge(judging, pointer, () => createRules(ctx, input, { plan, channels, defaults, regions }));
+    const written = Object.fromEntries(Object.entries(fresh).filter(([name]) => name in declared.fields));
+    return { changes: changesBetween({}, written), create: input, edit: null };
+  }
+  const changes = changesBetween(shownStored(stored, before!, "enabled" in fresh, judging), fresh);
+  if (changes.length === 0) return { changes, create: input, edit: { id: stored.id, patch: {} } };
+  const edit = editOf(stored.id, input, fieldsOf(changes), { stored, judging });
+  const { plan, channels } = judging;
+  judge(judging, pointer, () =>
+    checkAll(
+      () => edited(ctx, stored, edit, { plan, channels, regions: new Set(judging.regions) }),
+      () => addressesRule(input.heartbeat_addresses ?? [], stored.addresses.length > 0),
+    ),
+  );
+  return { changes, create: input, edit };
+}
+
+/** The body of the request that makes the monitor, with ids for keys. */
+function readInput({ fields, pointer }: Declared, judging: Judging): TargetCreate | null {
+  const body: Fields = { ...fields };
+  for (const name of notYet) {
+    if (!(name in body)) continue;
+    refuse(judging, "UNKNOWN_FIELD", `Monitors do not have ${name} yet.`, `${pointer}/${name}`);
+    delete body[name];
+  }
+  if ("alerts" in body)
+    body["alerts"] = listIn(judging, body, "alerts", pointer).flatMap((alert, at) => {
+      const id = channelOf(alert, `${pointer}/alerts/${at}`, judging);
+      return id === null ? [] : [{ channel_id: id }];
+    });
+  return judging.faults.check(() => validate(TargetCreate, body, pointer)) ?? null;
+}
+
+function channelOf(alert: unknown, pointer: string, judging: Judging): string | null {
+  const { references, faults } = judging;
+  if (typeof alert !== "object" || alert === null) return references.byKey("channels", alert, pointer, faults);
+  const { channel, channel_id: id, ...more } = alert as Fields;
+  for (const name of Object.keys(more))
+    refuse(judging, "UNKNOWN_FIELD", `Alerts do not have ${name} yet: name the channel only.`, `${pointer}/${name}`);
+  return id === undefined
+    ? references.byKey("channels", channel, `${pointer}/channel`, faults)
+    : references.byId("channels", id, `${pointer}/channel_id`, faults);
+}
+
+/** The check with the stored secrets in place of ***; throws where one would be sent to another server. */
+function withKept(before: CheckSpec | null, check: CheckSpec): CheckSpec {
+  const kind = kindOf(check);
+  if (before === null) return check;
+  const secrets = secretsOf(kind, before);
+  const kept = new Set<string>();
+  const whole = kind.mapSecrets(check, (secret, pointer) => {
+    if (secret !== mask || !secrets.has(pointer)) return secret;
+    kept.add(pointer);
+    return secrets.get(pointer)!;
+  }) as CheckSpec;
+  if (kept.size > 0)
+    refuseMovedSecrets(kind, { before, after: whole, isSent: (pointer) => !kept.has(pointer), base: "" });
+  return whole;
+}
+
+interface Compared {
+  readonly before: CheckSpec | null;
+  readonly stored: StoredMonitor | null;
+  readonly judging: Judging;
+}
+
+/** The declared monitor as it is compared and shown: whole, without secrets, sets in one order. */
+function shownInput({ fields }: Declared, input: TargetCreate, { before, stored, judging }: Compared): Fields {
+  const kind = kindOf(input.check);
+  const secrets = before === null ? new Map<string, string>() : secretsOf(kind, before);
+  const probed = isProbed(input.check);
+  const alerts = input.alerts?.map((alert) => alert.channel_id) ?? judging.defaultChannels;
+  return {
+    name: input.name,
+    check: kind.mapSecrets(input.check, (secret, pointer) => (secrets.get(pointer) === secret ? mask : changedSecret)),
+    // A pause by hand stays.
+    ...(stored !== null && !("enabled" in fields) ? {} : { enabled: input.enabled ?? true }),
+    tags: sorted(input.tags ?? []),
+    alerts: sorted(alerts.map(judging.references.shown)),
+    notify_recovery: input.notify_recovery ?? true,
+    renotify_interval_secs: input.renotify_interval_secs ?? 3600,
+    ...(probed
+      ? {
+          interval: input.interval ?? kind.defaultIntervalSecs,
+          alert_confirmations: input.alert_confirmations ?? 2,
+          region_policy: input.region_policy ?? "majority",
+          regions: sorted(regionsOf(input, stored, judging)),
+        }
+      : { heartbeat_addresses: addressesShown(input.heartbeat_addresses ?? [], stored?.addresses ?? []) }),
+  };
+}
+
+/** Without a list every enabled region probes the monitor, and a disabled one may stay. */
+function regionsOf(input: TargetCreate, stored: StoredMonitor | null, { regions }: Judging): readonly string[] {
+  if (input.regions !== undefined) return input.regions;
+  const disabled = (stored?.regions ?? []).filter((region) => !regions.includes(region));
+  return [...regions, ...disabled];
+}
+
+/** Addresses as they are compared; *** is a stored one of its kind, as in an edit. */
+function addressesShown(
+  addresses: NonNullable<TargetCreate["heartbeat_addresses"]>,
+  stored: readonly StoredAddress[],
+): string[] {
+  const left = [...stored];
+  return sorted(
+    addresses.map(({ kind, value }) => {
+      const hash = addressHash(kind, value);
+      const at = left.findIndex((address) => (value === mask ? address.kind === kind : address.hash === hash));
+      return at < 0 ? `${kind} ${changedSecret}` : shownAddress(left.splice(at, 1)[0]!);
+    }),
+  );
+}
+
+const shownAddress = ({ kind, hint, hash }: StoredAddress): string => `${kind} …${hint} ${hash.slice(0, 8)}`;
+
+/** A stored monitor in the same form; `isPausable`: whether the file says that it is enabled or paused. */
+function shownStored(stored: StoredMonitor, check: CheckSpec, isPausable: boolean, { references }: Judging): Fields {
+  return {
+    name: stored.name,
+    check: kindOf(check).mapSecrets(check, () => mask),
+    ...(isPausable ? { enabled: stored.enabled } : {}),
+    tags: sorted(stored.tags),
+    alerts: sorted(stored.channel_ids.map(references.shown)),
+    notify_recovery: stored.notify_recovery,
+    renotify_interval_secs: stored.renotify_interval_secs,
+    ...(isProbed(check)
+      ? {
+          interval: stored.interval_secs,
+          alert_confirmations: stored.alert_confirmations,
+          region_policy: stored.region_policy,
+          regions: sorted(stored.regions),
+        }
+      : { heartbeat_addresses: sorted(stored.addresses.map(shownAddress)) }),
+  };
+}
+
+/** The edit that changes these fields and no others. */
+function editOf(
+  id: string,
+  input: TargetCreate,
+  changed: ReadonlySet<string>,
+  { stored, judging }: Pick<Compared, "stored" | "judging">,
+): TargetEdit {
+  const whole: TargetEdit["patch"] = {
+    name: input.name,
+    check: input.check as unknown as Record<string, unknown>,
+    interval: input.interval ?? kindOf(input.check).defaultIntervalSecs,
+    enabled: input.enabled ?? true,
+    tags: input.tags ?? [],
+    alerts: input.alerts ?? judging.defaultChannels.map((channel_id) => ({ channel_id })),
+    alert_confirmations: input.alert_confirmations ?? 2,
+    notify_recovery: input.notify_recovery ?? true,
+    renotify_interval_secs: input.renotify_interval_secs ?? 3600,
+    region_policy: input.region_policy ?? "majority",
+    heartbeat_addresses: input.heartbeat_addresses ?? [],
+  };
+  const patch = Object.fromEntries(Object.entries(whole).filter(([name]) => changed.has(name)));
+  return changed.has("regions") ? { id, patch, regions: regionsOf(input, stored, judging) } : { id, patch };
+}

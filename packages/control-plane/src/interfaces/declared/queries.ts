@@ -1,0 +1,72 @@
+import type { Db } from "../../platform/db/sql.ts";
+import type { Section } from "./document.ts";
+import type { Summary } from "./schema.ts";
+
+/** Who applied, as the audit log has it. */
+export interface AppliedBy {
+  readonly type: string;
+  readonly id: string | null;
+  readonly name: string | null;
+}
+
+export interface ProjectRow {
+  project: string;
+  applied_at: Date | null;
+  applied_by: AppliedBy | null;
+  summary: Summary | null;
+}
+
+/** Locks a project against another apply until the transaction ends; makes it where it is new. */
+export async function lockProject(sql: Db, orgId: string, project: string): Promise<void> {
+  await sql`
+    insert into declared_projects (org_id, project) values (${orgId}, ${project}) on conflict do nothing`;
+  await sql`select 1 from declared_projects where org_id = ${orgId} and project = ${project} for update`;
+}
+
+export async function storeApply(
+  sql: Db,
+  orgId: string,
+  row: Omit<ProjectRow, "applied_by"> & { applied_by: Omit<AppliedBy, "name">; userId: string | null },
+): Promise<void> {
+  await sql`
+    update declared_projects set applied_at = ${row.applied_at}, summary = ${sql.json(row.summary as never)},
+      applied_by = ${sql.json(row.applied_by as never)}::jsonb
+        || jsonb_build_object('name', (select u.email from users u where u.id = ${row.userId}))
+    where org_id = ${orgId} and project = ${row.project}`;
+}
+
+export async function selectProjects(sql: Db, orgId: string): Promise<ProjectRow[]> {
+  return await sql<ProjectRow[]>`
+    select project, applied_at, applied_by, summary from declared_projects where org_id = ${orgId} order by project`;
+}
+
+/** Number of objects by project and kind. */
+export async function countManaged(
+  sql: Db,
+  orgId: string,
+): Promise<{ project: string; section: Section; count: number }[]> {
+  return await sql<{ project: string; section: Section; count: number }[]>`
+    select project, section, count(*)::int as count from (
+      select managed ->> 'project' as project, 'monitors' as section from targets where org_id = ${orgId}
+      union all select managed ->> 'project', 'channels' from channels where org_id = ${orgId}
+      union all select managed ->> 'project', 'status_pages' from status_pages where org_id = ${orgId}
+      union all select managed ->> 'project', 'maintenance' from maintenance_windows where org_id = ${orgId}
+    ) m where project is not null group by project, section`;
+}
+
+/** The object of a project under a key. */
+export async function selectKey(
+  sql: Db,
+  orgId: string,
+  section: Section,
+  { project, key }: { project: string; key: string },
+): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from (
+      select id, managed, 'monitors' as section from targets where org_id = ${orgId}
+      union all select id, managed, 'channels' from channels where org_id = ${orgId}
+      union all select id, managed, 'status_pages' from status_pages where org_id = ${orgId}
+      union all select id, managed, 'maintenance' from maintenance_windows where org_id = ${orgId}
+    ) m where section = ${section} and managed ->> 'project' = ${project} and managed ->> 'key' = ${key}`;
+  return row?.id ?? null;
+}

@@ -1,0 +1,233 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { record } from "../../access/audit/service.ts";
+import { keepChannels, manageChannels, storedChannels } from "../../alerting/channels/service.ts";
+import { keepWindows, manageWindows, storedWindows } from "../../alerting/maintenance/service.ts";
+import { keepTargets, manageTargets, storedTargets } from "../../monitoring/targets/service.ts";
+import { type Ctx, inTransaction, requireOwner, requireScope, type Scope } from "../../platform/context.ts";
+import type { ManagedChange } from "../../platform/db/managed-queries.ts";
+import { isoOrNull } from "../../platform/http/wire.ts";
+import { keepPages, managePages, storedPages } from "../../publishing/status-pages/service.ts";
+import { carryOut, lockTouched, pruneRule, recordApply } from "./apply.ts";
+import { type Document, readDocument, type Section, sections } from "./document.ts";
+import { type ConfigPlan, kindOfSection, makePlan, manyFaults } from "./plan.ts";
+import * as queries from "./queries.ts";
+import type { ApplyReply, ApplyRequest, KindName, ManageRequest, PlanReply, PlanRequest } from "./schema.ts";
+import { type Kinds, readState, type State, stateDigest } from "./state.ts";
+import { digestOf, readToken, stale, tokenOf } from "./token.ts";
+
+export { exportConfig } from "./export.ts";
+
+/** The scope of a kind, without read or write. */
+const areas = {
+  channels: "channels",
+  monitors: "targets",
+  status_pages: "status_page",
+  maintenance: "maintenance",
+} as const satisfies Record<Section, string>;
+
+/** Compares a document with what is stored. Nothing is written. Throws all faults of the document at once. */
+export async function planConfig(ctx: Ctx, request: PlanRequest): Promise<PlanReply> {
+  const { project, prune = false, max_delete: maxDelete = null } = request;
+  const { plan, digest } = await prepare(ctx, { ...request, prune, access: "read" });
+  const documentDigest = await digestOf(ctx, documentParts(request.document));
+  const plan_token = await tokenOf(ctx, { project, document: documentDigest, state: digest, prune, maxDelete });
+  return { plan_token, ...replyOf(plan) };
+}
+
+/**
+ * Carries out the plan of a document, in one transaction. PLAN_STALE where the token is not valid, or something that
+ * the plan read has changed; PRUNE_LIMIT for too many deletions.
+ */
+export async function applyConfig(ctx: Ctx, request: ApplyRequest): Promise<ApplyReply> {
+  const { project } = request;
+  const planned = await readToken(ctx, request.plan_token, project);
+  if (planned.document !== (await digestOf(ctx, documentParts(request.document))))
+    throw stale("it is of another document");
+  const input = { ...request, prune: planned.prune, access: "write", expected: planned.state } as const;
+  return await inTransaction(ctx, async (open) => {
+    await queries.lockProject(open.sql, open.orgId, project);
+    // One time for all writes: what is written later is drift. The apply records itself.
+    const now = open.clock.now();
+    const tx: Ctx = { ...open, clock: { now: () => now }, recordedAsWhole: true, writeSource: "api" };
+    const { plan, state, document, kinds } = await prepare(tx, input);
+    pruneRule(plan, planned.maxDelete);
+    if (sections.some((section) => plan.touched[section].length > 0)) {
+      await lockTouched(tx, plan);
+      // Somebody may have written before the locks.
+      if ((await stateDigest(tx, await readState(tx, project, document, kinds))) !== planned.state) throw changed();
+    }
+    await carryOut(tx, plan, state);
+    await queries.storeApply(tx.sql, tx.orgId, {
+      project,
+      applied_at: new Date(now),
+      applied_by: ctx.actor,
+      userId: ctx.userId,
+      summary: plan.summary,
+    });
+    await recordApply({ ...open, clock: tx.clock }, project, plan);
+    return replyOf(plan);
+  });
+}
+
+const changed = () => stale("something that it has read was changed since");
+
+/** The document in parts, for a digest in slices. */
+function* documentParts(document: Record<string, unknown>): Generator<unknown> {
+  for (const [name, value] of Object.entries(document)) {
+    yield name;
+    if (typeof value === "object" && value !== null) yield* Object.entries(value);
+    else yield value;
+  }
+}
+
+const replyOf = ({ summary, changes, warnings }: ConfigPlan): ApplyReply => ({
+  summary,
+  changes: [...changes],
+  warnings: [...warnings],
+});
+
+interface Prepared {
+  readonly plan: ConfigPlan;
+  readonly state: State;
+  readonly digest: string;
+  readonly document: Document;
+  readonly kinds: Kinds;
+}
+
+/** Reads document and state, and makes the plan. With `expected`, PLAN_STALE for another state before any fault. */
+async function prepare(
+  ctx: Ctx,
+  request: {
+    project: string;
+    document: Record<string, unknown>;
+    prune: boolean;
+    access: "read" | "write";
+    expected?: string;
+  },
+): Promise<Prepared> {
+  const { project, prune, access, expected } = request;
+  const faults = manyFaults();
+  const document = await readDocument(request.document, project, faults);
+  const kinds = await kindsOf(ctx, project, document);
+  for (const section of kinds) allow(ctx, section, access);
+  const state = await readState(ctx, project, document, kinds);
+  const digest = await stateDigest(ctx, state);
+  if (expected !== undefined && expected !== digest) throw changed();
+  const plan = await makePlan(ctx, { project, document, kinds, prune, state, faults });
+  return { plan, state, digest, document, kinds };
+}
+
+/** The kinds that the document or the project has. */
+async function kindsOf(ctx: Ctx, project: string, document: Document): Promise<Kinds> {
+  const counts = await countsOf(ctx);
+  return new Set(
+    sections.filter(
+      (section) => document.objects[section].size > 0 || (counts.get(project)?.[kindOfSection[section]] ?? 0) > 0,
+    ),
+  );
+}
+
+function allow(ctx: Ctx, section: Section, access: "read" | "write"): void {
+  requireScope(ctx, `${areas[section]}:${access}` satisfies Scope);
+  // Only owners change pages, which a plan is for.
+  if (section === "status_pages") requireOwner(ctx);
+}
+
+const sectionOfKind = Object.fromEntries(sections.map((section) => [kindOfSection[section], section])) as Readonly<
+  Record<KindName, Section>
+>;
+
+const rowsOf: Readonly<Record<Section, (ctx: Ctx, id: string) => Promise<readonly Owned[]>>> = {
+  channels: async (ctx) => await storedChannels(ctx),
+  monitors: async (ctx, id) => await storedTargets(ctx, { project: "", ids: [id] }),
+  status_pages: async (ctx) => await storedPages(ctx),
+  maintenance: async (ctx) => await storedWindows(ctx),
+};
+
+type Owned = { readonly id: string; readonly managed: ManagedChange["managed"] };
+
+const writers: Readonly<
+  Record<
+    Section,
+    {
+      keep(tx: Ctx, ids: readonly string[]): Promise<void>;
+      manage(tx: Ctx, changes: readonly ManagedChange[]): Promise<void>;
+    }
+  >
+> = {
+  channels: { keep: keepChannels, manage: manageChannels },
+  monitors: { keep: keepTargets, manage: manageTargets },
+  status_pages: { keep: keepPages, manage: managePages },
+  maintenance: { keep: keepWindows, manage: manageWindows },
+};
+
+/** Lets a project declare a stored object under a key. NOT_FOUND, MANAGED_ELSEWHERE. */
+export async function adoptObject(ctx: Ctx, { project, kind, key, id }: ManageRequest): Promise<void> {
+  await manage(ctx, { kind, id }, async (tx, owned) => {
+    if (owned !== null && (owned.project !== project || owned.key !== key)) throw elsewhere(owned);
+    const taken = (await queries.selectKey(tx.sql, tx.orgId, sectionOfKind[kind], { project, key })) ?? id;
+    if (taken !== id)
+      throw new AppError("MANAGED_ELSEWHERE", `${key} of the project ${project} is another object.`, { field: "/key" });
+    await queries.lockProject(tx.sql, tx.orgId, project);
+    return owned ?? { project, key, on_remove: "delete", at: new Date(tx.clock.now()).toISOString() };
+  });
+}
+
+/** Ends what {@link adoptObject} or an apply began: the object stays as it is. NOT_FOUND, MANAGED_ELSEWHERE. */
+export async function detachObject(ctx: Ctx, { project, kind, key, id }: ManageRequest): Promise<void> {
+  await manage(ctx, { kind, id }, async (_tx, owned) => {
+    if (owned === null || owned.project !== project || owned.key !== key) throw elsewhere(owned);
+    return null;
+  });
+}
+
+const elsewhere = (owned: ManagedChange["managed"]): AppError =>
+  new AppError(
+    "MANAGED_ELSEWHERE",
+    owned === null
+      ? "No project declares this object."
+      : `The project ${owned.project} declares this object as ${owned.key}.`,
+    { field: "/id" },
+  );
+
+async function manage(
+  ctx: Ctx,
+  { kind, id }: Pick<ManageRequest, "kind" | "id">,
+  decide: (tx: Ctx, owned: ManagedChange["managed"]) => Promise<ManagedChange["managed"]>,
+): Promise<void> {
+  const section = sectionOfKind[kind];
+  allow(ctx, section, "write");
+  await inTransaction(ctx, async (tx) => {
+    const exists = (await rowsOf[section](tx, id)).some((row) => row.id === id);
+    if (!exists) throw new AppError("NOT_FOUND", "There is no such object.", { field: "/id" });
+    await writers[section].keep(tx, [id]);
+    const owned = (await rowsOf[section](tx, id)).find((row) => row.id === id)?.managed ?? null;
+    const managed = await decide(tx, owned);
+    await writers[section].manage(tx, [{ id, managed }]);
+    const shown = (it: ManagedChange["managed"]) => ({ managed_by: it && { project: it.project, key: it.key } });
+    await record(tx, { resourceId: id, before: shown(owned), after: shown(managed) });
+  });
+}
+
+/** The projects with the number of their objects and their last apply. */
+export async function listProjects(ctx: Ctx) {
+  requireScope(ctx, "targets:read");
+  const [rows, counts] = await Promise.all([queries.selectProjects(ctx.sql, ctx.orgId), countsOf(ctx)]);
+  const none = { monitor: 0, channel: 0, status_page: 0, maintenance: 0 };
+  return {
+    items: rows.map((row) => ({
+      project: row.project,
+      counts: { ...none, ...counts.get(row.project) },
+      applied_at: isoOrNull(row.applied_at),
+      applied_by: row.applied_by,
+      summary: row.summary,
+    })),
+  };
+}
+
+async function countsOf({ sql, orgId }: Ctx): Promise<Map<string, Partial<Record<KindName, number>>>> {
+  const counts = new Map<string, Partial<Record<KindName, number>>>();
+  for (const { project, section, count } of await queries.countManaged(sql, orgId))
+    counts.set(project, { ...counts.get(project), [kindOfSection[section]]: count });
+  return counts;
+}

@@ -1,0 +1,100 @@
+import { type Plan, planOf } from "../../access/plans/service.ts";
+import { type StoredChannel, storedChannels } from "../../alerting/channels/service.ts";
+import { type StoredWindow, storedWindows } from "../../alerting/maintenance/service.ts";
+import { addressesOf } from "../../monitoring/heartbeats/service.ts";
+import { probeRegionIds } from "../../monitoring/regions/service.ts";
+import { existingTargetIds, storedTargets, taggedTargets, targetCount } from "../../monitoring/targets/service.ts";
+import type { Ctx } from "../../platform/context.ts";
+import { slugsElsewhere, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
+import type { Declared, Document, Section } from "./document.ts";
+import type { StoredMonitor } from "./kinds/monitors.ts";
+import { digestOf } from "./token.ts";
+
+/** What is stored, as far as a plan reads it. */
+export interface State {
+  readonly plan: Plan;
+  readonly regions: readonly string[];
+  /** All of the organisation. */
+  readonly channels: readonly StoredChannel[];
+  readonly pages: readonly StoredPage[];
+  readonly windows: readonly StoredWindow[];
+  /** Those of the project and those to adopt. */
+  readonly monitors: readonly StoredMonitor[];
+  /** Monitors outside of the document that it names. */
+  readonly outside: ReadonlySet<string>;
+  readonly tagged: readonly { id: string; tags: readonly string[] }[];
+  readonly targets: number;
+  /** Slugs of the document that other organisations have. */
+  readonly takenSlugs: ReadonlySet<string>;
+}
+
+/** The kinds that a document or its project has; the others are not read, and need no scope. */
+export type Kinds = ReadonlySet<Section>;
+
+/** Reads what a plan of a document compares with. */
+export async function readState(ctx: Ctx, project: string, document: Document, kinds: Kinds): Promise<State> {
+  const { objects } = document;
+  const adopted = [...objects.monitors.values()].flatMap(({ adopt }) => adopt ?? []);
+  const monitors = kinds.has("monitors") ? await readMonitors(ctx, { project, ids: adopted }) : [];
+  const named = [
+    ...namedIds(objects.status_pages, "components", "target_id"),
+    ...namedIds(objects.maintenance, "component_ids"),
+  ];
+  const tags = [...objects.maintenance.values()].flatMap(({ fields }) => texts(fields["tags"]));
+  const slugs = [...objects.status_pages.values()].flatMap(({ fields }) => texts([fields["slug"]]));
+  return {
+    plan: await planOf(ctx),
+    regions: await probeRegionIds(ctx),
+    monitors,
+    channels: await storedChannels(ctx),
+    pages: kinds.has("status_pages") ? await storedPages(ctx) : [],
+    windows: kinds.has("maintenance") ? await storedWindows(ctx) : [],
+    outside: named.length === 0 ? new Set() : await existingTargetIds(ctx, named),
+    tagged: tags.length === 0 ? [] : await taggedTargets(ctx, tags),
+    targets: kinds.has("monitors") ? await targetCount(ctx) : 0,
+    takenSlugs: slugs.length === 0 ? new Set() : await slugsElsewhere(ctx, slugs),
+  };
+}
+
+/** Stored monitors with the addresses of heartbeats. */
+export async function readMonitors(
+  ctx: Ctx,
+  which: { project: string; ids: readonly string[] } | "all",
+): Promise<StoredMonitor[]> {
+  const rows = await storedTargets(ctx, which);
+  const reported = rows.flatMap(({ id, heartbeat_addresses: shown }) => (shown === null ? [] : [id]));
+  const addresses = await addressesOf(ctx, reported);
+  return rows.map((row) => ({ ...row, addresses: addresses.get(row.id) ?? [] }));
+}
+
+const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+const texts = (value: unknown): string[] =>
+  Array.isArray(value) ? value.filter((item): item is string => typeof item === "string") : [];
+
+/** Ids in a list of the objects, or in a field of its items. */
+function namedIds(objects: ReadonlyMap<string, Declared>, list: string, field?: string): string[] {
+  return [...objects.values()].flatMap(({ fields }) => {
+    const items: unknown[] = Array.isArray(fields[list]) ? fields[list] : [];
+    const ids = field === undefined ? items : items.map((item) => (item as Record<string, unknown> | null)?.[field]);
+    return texts(ids).flatMap((id) => (uuid.test(id) ? [id.toLowerCase()] : []));
+  });
+}
+
+/** Digest of the configuration in a state: never of what the engine writes. */
+export async function stateDigest(ctx: Ctx, state: State): Promise<string> {
+  const { plan, regions, outside, tagged, takenSlugs, targets } = state;
+  function* parts(): Generator<unknown> {
+    // Counts matter where the plan limits them.
+    yield [plan, regions, [...outside].sort(), tagged, [...takenSlugs].sort(), plan.max_targets === null || targets];
+    for (const { heartbeat_addresses: _, ...monitor } of state.monitors) yield monitor;
+    for (const { id, name, kind, config, enabled, is_default, managed } of state.channels)
+      yield [id, name, kind, config, enabled, is_default, managed];
+    for (const { revision: _, logo_hash: _hash, ...page } of state.pages) yield page;
+    for (const window of state.windows)
+      yield [
+        [window.id, window.title, window.description, window.starts_at, window.ends_at, window.recurrence_rule],
+        [window.recurrence_time_zone, window.target_ids, window.managed],
+      ];
+  }
+  return await digestOf(ctx, parts());
+}

@@ -1,0 +1,77 @@
+import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
+import { record } from "../../access/audit/service.ts";
+import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
+import { everything } from "./filter-queries.ts";
+import { countTargets } from "./list-queries.ts";
+import * as queries from "./queries.ts";
+import { openSpecPartly } from "./sealing.ts";
+
+/*
+ * Targets for configuration as code, which compares what is stored with what its files declare.
+ */
+
+/** A stored target with its regions; secrets sealed. */
+export type StoredTarget = queries.ProbedTargetRow;
+
+/** Stored targets: those of a project and those with the ids, or all of the organisation; in the order of ids. */
+export async function storedTargets(
+  ctx: Ctx,
+  which: { project: string; ids: readonly string[] } | "all",
+): Promise<StoredTarget[]> {
+  requireScope(ctx, "targets:read");
+  return await queries.selectProbedTargets(ctx.sql, ctx.orgId, which);
+}
+
+/** The check of a stored target with every field of its kind and its secrets opened, as far as they open. */
+export function openedCheck(ctx: Ctx, { id, spec }: StoredTarget): CheckSpec {
+  const { value } = openSpecPartly(ctx, id, spec);
+  const properties = checkKinds[value.type].schema.properties as Record<string, { default?: unknown }>;
+  return Object.fromEntries(
+    Object.entries(properties).flatMap(([name, node]) => {
+      const field = name in value ? value[name as keyof CheckSpec] : node.default;
+      return field === undefined ? [] : [[name, field]];
+    }),
+  ) as unknown as CheckSpec;
+}
+
+/** Ids of the targets of the organisation that have one of the tags. */
+export async function taggedTargets(ctx: Ctx, tags: readonly string[]): Promise<{ id: string; tags: string[] }[]> {
+  requireScope(ctx, "targets:read");
+  return tags.length === 0 ? [] : await queries.selectTagged(ctx.sql, ctx.orgId, tags);
+}
+
+/** The ids among these that are targets of the organisation. */
+export async function existingTargetIds(ctx: Ctx, ids: readonly string[]): Promise<Set<string>> {
+  requireScope(ctx, "targets:read");
+  return new Set(ids.length === 0 ? [] : await queries.selectExisting(ctx.sql, ctx.orgId, ids));
+}
+
+/** Number of targets of the organisation. */
+export async function targetCount(ctx: Ctx): Promise<number> {
+  return await countTargets(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), everything);
+}
+
+/** Locks targets against other edits until the transaction ends. */
+export async function keepStored(tx: Ctx, ids: readonly string[]): Promise<void> {
+  requireScope(tx, "targets:write");
+  if (ids.length > 0) await queries.lockTargets(tx.sql, tx.orgId, ids);
+}
+
+/** Writes who declares targets. */
+export async function manageTargets(tx: Ctx, changes: readonly ManagedChange[]): Promise<void> {
+  requireScope(tx, "targets:write");
+  await writeManaged(tx.sql, "targets", tx.orgId, changes);
+}
+
+/** Deletes targets with their results and incidents, in the order of ids. */
+export async function deleteTargets(ctx: Ctx, ids: readonly string[]): Promise<void> {
+  requireScope(ctx, "targets:write");
+  if (ids.length === 0) return;
+  await inTransaction(ctx, async (tx) => {
+    const rows = await queries.lockTargets(tx.sql, tx.orgId, ids);
+    await queries.deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
+    await record(tx, { resourceId: null, before: { names: rows.map((row) => row.name) }, after: { ids } });
+    await queries.announceTargets(tx.sql);
+  });
+}
