@@ -30,11 +30,7 @@ const routes = allRoutes({
   draining: new AbortController().signal,
 });
 const nameOf = (route: Route): string => `${route.method} ${route.path}`;
-/** Runs on demand and test messages change nothing. */
-const writes = routes.filter(
-  ({ auth, method, category }) =>
-    auth === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now",
-);
+const writes = routes.filter((route) => route.auth === "tenant" && route.writes);
 
 const database = await cloneDatabase(t);
 const { sql } = database;
@@ -116,6 +112,9 @@ async function scene() {
     values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
   const [token] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
   const connectedApp = await make.connectedApp(sql, { ...olga, ownerId: olga.userId, memberId: milan.userId }, "");
+  const planned = { project: "shop", document: { version: 1 } };
+  const planToken = (await browser.post("/api/v1/config/plan", planned)).body.plan_token;
+  await browser.post("/api/v1/config/adopt", { project: "audit", kind: "monitor", key: "bare", id: bare.id });
   await sql`update memberships set role = 'owner' where user_id = ${milan.userId}`;
   await sql`delete from audit_log where org_id = ${olga.orgId}`;
   return {
@@ -123,6 +122,7 @@ async function scene() {
     browser,
     own: own!.id,
     slug,
+    planToken,
     target,
     bare,
     window,
@@ -183,6 +183,8 @@ function pathOf(route: Route, s: Scene): string {
 const bodyOf = (route: Route, s: Scene): object | undefined => {
   const own: Record<string, object> = {
     "PATCH /api/v1/orgs/{id}": { name: "New" },
+    "POST /api/v1/config/apply": { project: "shop", document: { version: 1 }, plan_token: s.planToken },
+    "POST /api/v1/config/detach": { project: "audit", kind: "monitor", key: "bare", id: s.bare.id },
     "POST /api/v1/status-pages": { slug: `t-${s.slug.slice(2)}`, name: "Other" },
     "POST /api/v1/status-pages/{id}/components": { target_id: s.bare.id },
     "POST /api/v1/incidents": { ...goodBodies({ targetId: s.bare.id })["POST /api/v1/incidents"] },

@@ -137,6 +137,49 @@ const shapes: Case[] = [
   }),
 ];
 
+const plan = refusedBody("POST /api/v1/config/plan");
+const document = (more: object) => ({ project: "errors", document: { version: 1, ...more } });
+const declared = document({ monitors: { one: target } });
+// In an organisation that no other case changes.
+const quiet = asking(xenia.token);
+const apply = async (prune: object) => {
+  const { body } = await quiet.post("/api/v1/config/plan", prune);
+  const { project, document } = prune as { project: string; document: object };
+  return { project, document, plan_token: body.plan_token as string };
+};
+await quiet.post("/api/v1/config/apply", await apply(declared));
+const pruning = await apply({ ...document({}), prune: true, max_delete: 0 });
+
+const files: Case[] = [
+  plan(
+    "a variable",
+    document({ monitors: { one: { ...target, name: "${NAME}" } } }),
+    "UNRESOLVED_VARIABLE",
+    "/document/monitors/one/name",
+  ),
+  plan(
+    "a key that there is not",
+    document({ monitors: { one: { ...target, alerts: ["duty"] } } }),
+    "UNKNOWN_REFERENCE",
+    "/document/monitors/one/alerts/0",
+  ),
+  plan(
+    "the slug of a page that no file has",
+    document({ status_pages: { p: { slug: "kept", name: "P" } } }),
+    "ADOPTION_REQUIRED",
+  ),
+  ...["adopt", "detach"].map((verb) =>
+    refusedBody(`POST /api/v1/config/${verb}`)(
+      verb,
+      { project: "errors", kind: "monitor", key: verb, id: verb === "adopt" ? "KEPT" : kept.id },
+      verb === "adopt" ? "INVALID_ID" : "MANAGED_ELSEWHERE",
+      "/id",
+    ),
+  ),
+  refusedBody("POST /api/v1/config/apply")("another document", { ...pruning, document: { version: 2 } }, "PLAN_STALE"),
+  { ...refusedBody("POST /api/v1/config/apply")("many deletions", pruning, "PRUNE_LIMIT"), as: quiet },
+];
+
 const values: Case[] = [
   create("a name of white space", { ...target, name: " \t " }, "EMPTY_NAME", "/name"),
   create("an empty tag", { ...target, tags: ["a", " "] }, "INVALID_TAG", "/tags/1"),
@@ -772,7 +815,7 @@ function refuses(chapter: string, cases: readonly Case[], caller: Client): void 
     t.equal(await snapshots.whole(), before, "nothing was written");
   });
 }
-for (const [chapter, cases] of Object.entries({ shapes, values, queries, places, authenticators, agents }))
+for (const [chapter, cases] of Object.entries({ shapes, files, values, queries, places, authenticators, agents }))
   refuses(chapter, cases, api);
 for (const [chapter, cases] of Object.entries(elsewhere)) refuses(chapter, cases, withToken(olga.token));
 

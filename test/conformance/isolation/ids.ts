@@ -72,6 +72,8 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
     { place: "?user_id", thing: "member", refusal: "none" },
     { place: "?resource_id", thing: "target", refusal: "none" },
   ],
+  "POST /api/v1/config/adopt": [{ place: "/id", thing: "target", refusal: "NOT_FOUND" }],
+  "POST /api/v1/config/detach": [{ place: "/id", thing: "target", refusal: "NOT_FOUND" }],
   "POST /api/v1/incidents": [{ place: "/target_id", thing: "target", refusal: "TARGET_NOT_FOUND" }],
   "POST /api/v1/incidents/bulk-action": [{ place: "/ids/0", thing: "incident", refusal: "none" }],
   "GET /api/v1/incidents": [{ place: "?target_id", thing: "target", refusal: "none" }],

@@ -44,8 +44,15 @@ const refusesTokens: Readonly<Record<string, readonly Standing["by"][]>> = {
   "DELETE /api/v1/identities/{id}": ["token", "bound token"],
 };
 
+/** Scopes beside that of the declaration, of a route about several kinds. */
+const moreScopes: Readonly<Record<string, readonly string[]>> = {
+  "GET /api/v1/config/export": ["channels:read", "status_page:read", "maintenance:read"],
+};
+
 /** The scope that the caller lacks for the route; null where none is missing. */
 export function missingScope(route: Route, caller: Pick<Standing, "scopes">): string | null {
+  const more = moreScopes[nameOf(route)]?.find((scope) => !caller.scopes.has(scope));
+  if (more !== undefined && (route.scope === null || caller.scopes.has(route.scope))) return more;
   if (route.scope !== null && !caller.scopes.has(route.scope)) return route.scope;
   return route.everyScope ? (scopes.find((scope) => !caller.scopes.has(scope)) ?? null) : null;
 }
@@ -68,9 +75,12 @@ export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[])
 }
 
 /**
- * Codes of allowed requests that cannot succeed in the matrix, where no agent runs and no receiver listens.
+ * Codes of allowed requests that cannot succeed in the matrix, where no agent runs, no receiver
+ * listens and no plan was made.
  */
 export const afterAuthentication: Readonly<Record<string, ErrorCode>> = {
+  "POST /api/v1/config/apply": "PLAN_STALE",
+  "POST /api/v1/config/detach": "MANAGED_ELSEWHERE",
   "POST /api/v1/targets/test": "PROBE_UNAVAILABLE",
   "POST /api/v1/targets/{id}/check-now": "PROBE_UNAVAILABLE",
   "POST /api/v1/notification-channels/test": "CHANNEL_TEST_FAILED",

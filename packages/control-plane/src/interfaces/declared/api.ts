@@ -69,6 +69,7 @@ export const declaredRoutes: Route[] = [
     ...shared,
     method: "POST",
     path: "/api/v1/config/plan",
+    writes: false,
     summary: "Plan a document",
     description:
       "What an apply of the document would do; nothing is written. Needs the read scope of every kind that the " +
@@ -111,6 +112,7 @@ export const declaredRoutes: Route[] = [
       ...shared,
       method: "POST",
       path: `/api/v1/config/${verb}`,
+      scope: "targets:write",
       summary: verb === "adopt" ? "Adopt an object" : "Detach an object",
       description:
         verb === "adopt"
@@ -120,7 +122,7 @@ export const declaredRoutes: Route[] = [
             "status pages the role owner.",
       body: ManageRequest,
       replies: { 204: null },
-      errors: ["MANAGED_ELSEWHERE", "NOT_FOUND", "INSUFFICIENT_SCOPE", "OWNER_REQUIRED"],
+      errors: ["MANAGED_ELSEWHERE", "NOT_FOUND", "OWNER_REQUIRED"],
       async handle({ ctx, body }) {
         await (verb === "adopt" ? adoptObject : detachObject)(ctx, body);
         return noContent();

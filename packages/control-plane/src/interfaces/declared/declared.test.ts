@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
+import { fits } from "@statusmesh/shared/validate";
 import type { Ctx } from "../../platform/context.ts";
 import { createTarget, getTarget, updateTarget } from "../../monitoring/targets/service.ts";
 import { createChannel, getChannel } from "../../alerting/channels/service.ts";
@@ -8,6 +9,7 @@ import { createPage } from "../../publishing/status-pages/service.ts";
 import { serve } from "../../testing/app.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { declaredRoutes } from "./api.ts";
+import { ConfigDocument } from "./document-schema.ts";
 import type { ApplyReply, PlanReply } from "./schema.ts";
 import { adoptObject, applyConfig, detachObject, exportConfig, listProjects, planConfig } from "./service.ts";
 
@@ -92,7 +94,7 @@ t.test("a document is planned, applied, and then there is nothing to do", async 
   const again = await planOf(ctx, shop);
   t.strictSame({ ...again.summary }, { ...nothing, unchanged: 6 });
   t.strictSame(again.changes, []);
-  t.match((await listProjects(ctx)).items, [
+  t.match((await listProjects(ctx)).projects, [
     { project: "shop", counts: { monitor: 3, channel: 1, status_page: 1, maintenance: 1 }, summary: { create: 6 } },
   ]);
   const audit = await sql<{ action: string; resource_id: string | null; before: unknown; after: Loose }[]>`
@@ -251,6 +253,18 @@ t.test("keys move, names are exchanged, objects are adopted and detached", async
   t.equal((await getChannel(ctx, hand.id)).managed_by, null);
   await adoptObject(ctx, ref);
   t.strictSame((await planOf(ctx, taken)).changes, []);
+});
+
+t.test("the schema for editors knows every field, and no others", (t) => {
+  t.ok(fits(ConfigDocument, shop));
+  for (const wrong of [
+    changed((it) => (it.monitors.db.intervall = 5)),
+    changed((it) => (it.monitors.db.check.timeout = "soon")),
+    changed((it) => delete it.monitors.db.check),
+    changed((it) => (it.monitor = {})),
+  ])
+    t.notOk(fits(ConfigDocument, wrong));
+  t.end();
 });
 
 t.test("all faults of a document are found at once, with pointers", async (t) => {
@@ -704,9 +718,11 @@ t.test("generated documents: what was applied is unchanged, whatever was before,
       for (const table of ["targets", "channels", "status_pages", "maintenance_windows"])
         await sql`delete from ${sql(table)} where org_id = ${ctx.orgId}`;
       await apply(ctx, document);
+      t.ok(fits(ConfigDocument, document), "the schema for editors takes it");
       const again = await planOf(ctx, document);
       t.strictSame(again.changes, [], "nothing is left to do");
       const exported = await exportConfig(ctx, { project: "shop" });
+      t.ok(fits(ConfigDocument, exported.document));
       const kept = Object.fromEntries(exported.secrets.map(({ name }) => [name, "***"]));
       t.strictSame((await planOf(ctx, filledIn(exported.document, kept))).changes, [], "of its export neither");
       await sql`update targets set managed = null where org_id = ${ctx.orgId}`;

@@ -29,7 +29,7 @@ export const kindOfSection: Readonly<Record<Section, KindName>> = {
 };
 
 /** The route whose writes are no drift. */
-export const applyAction = "POST /api/v1/config/apply";
+const applyAction = "POST /api/v1/config/apply";
 
 interface Stored {
   readonly id: string;
@@ -328,10 +328,10 @@ function uniqueRules<T extends { declared: Declared }>(
         new AppError(
           "ADOPTION_REQUIRED",
           other.managed === null
-            ? `There is an object with the ${field} "${name}" that no file declares. Write adopt: ${other.id} to take ` +
-                "it over, or choose another one."
-            : `An object with the ${field} "${name}" is ${other.managed.key} of the project ${other.managed.project}. ` +
-                "Choose another one.",
+            ? `There is an object with the ${field} "${name}" that no file declares. Write adopt: ${other.id} to ` +
+                "take it over, or choose another one."
+            : `An object with the ${field} "${name}" is ${other.managed.key} of the project ` +
+                `${other.managed.project}. Choose another one.`,
           { field: pointer },
         ),
       );

@@ -4,7 +4,7 @@ import { nullable, Timestamp } from "../../platform/http/wire.ts";
 
 /** Bytes of a request, and the objects in it. */
 export const maxBytes = 16 * 1_048_576;
-export const maxObjects = 20_000;
+const maxObjects = 20_000;
 
 const projectName = {
   pattern: "^[a-z0-9-]{1,40}$",
@@ -198,7 +198,7 @@ export type ExportReply = Static<typeof ExportReply>;
 
 export const Projects = Type.Object(
   {
-    items: Type.Array(
+    projects: Type.Array(
       Type.Object(
         {
           project: Type.String({ description: "Name", examples: ["shop"] }),

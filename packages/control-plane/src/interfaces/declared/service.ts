@@ -215,7 +215,7 @@ export async function listProjects(ctx: Ctx) {
   const [rows, counts] = await Promise.all([queries.selectProjects(ctx.sql, ctx.orgId), countsOf(ctx)]);
   const none = { monitor: 0, channel: 0, status_page: 0, maintenance: 0 };
   return {
-    items: rows.map((row) => ({
+    projects: rows.map((row) => ({
       project: row.project,
       counts: { ...none, ...counts.get(row.project) },
       applied_at: isoOrNull(row.applied_at),

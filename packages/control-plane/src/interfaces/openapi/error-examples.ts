@@ -84,6 +84,15 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   ABUSE_BLOCKED: { field: "/check/url", details: { reason: "own_api" } },
   URL_PATTERN_BLOCKED: { field: "/check/url" },
   DOMAIN_DENYLISTED: { field: "/check/url" },
+  UNRESOLVED_VARIABLE: {
+    message: "${TOKEN} has no value: the client fills in variables. Write $${ for the text itself.",
+    field: "/document/monitors/shop/check/bearer_token",
+  },
+  UNKNOWN_REFERENCE: {
+    message: 'The document has no key "ops" in channels.',
+    field: "/document/monitors/shop/alerts/0",
+  },
+  PRUNE_LIMIT: { details: { delete: 12, max_delete: 10 } },
   BAD_TIME_RANGE: { field: "/query/to" },
   CHANNEL_NAME_INVALID: { field: "/name" },
   INVALID_CHANNEL_CONFIG: {

@@ -16,7 +16,7 @@ import { withInabilities } from "./unable.ts";
 import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list-schema.ts";
 import type { Target } from "./schema.ts";
 
-export { type CreateContext, createRules, createTarget, createTargets } from "./create.ts";
+export { createRules, createTarget, createTargets } from "./create.ts";
 export { causesOf, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
 export { prefixesOf, tagGroups } from "./groups.ts";
 export { pinnedTargets, pinTarget, unpinTarget } from "./pins.ts";
@@ -46,7 +46,7 @@ export {
   taggedTargets,
   targetCount,
 } from "./declared.ts";
-export { type EditContext, edited, targetTag, type TargetEdit, updateTarget, updateTargets } from "./update.ts";
+export { edited, targetTag, type TargetEdit, updateTarget, updateTargets } from "./update.ts";
 export { unableTargets } from "./unable.ts";
 
 /** The targets of the organisation but `except`, with their status, newest first unless `sort` says otherwise. */

@@ -171,8 +171,7 @@ async function admit(route: Route, ctx: Ctx, params: Record<string, string>, thr
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
 
 /** On-demand runs change nothing: their service decides whether one is audited. */
-const isWrite = ({ auth, method, category }: Route): boolean =>
-  auth === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now";
+const isWrite = ({ auth, writes }: Route): boolean => auth === "tenant" && writes;
 
 /** The context of a tenant's request that may be audited, with what the audit log stores of it. */
 function withTrail(

@@ -50,6 +50,8 @@ export interface Route {
   /** Requires the role in the organisation of the path. Null: the caller's organisation. */
   readonly requireRole: ((call: { ctx: Ctx; params: Record<string, string> }) => Promise<unknown>) | null;
   readonly category: RateCategory | null;
+  /** False for a request that changes nothing, which the audit log leaves out. */
+  readonly writes: boolean;
   readonly tag: string;
   readonly summary: string;
   readonly description: string | null;
@@ -95,6 +97,8 @@ export interface RouteDeclaration<
   /** Requires the role in the organisation of the path. */
   requireRole?: Route["requireRole"];
   category?: RateCategory;
+  /** Default: every method but GET, on-demand runs aside. */
+  writes?: boolean;
   tag: string;
   summary: string;
   description?: string;
@@ -138,6 +142,9 @@ export function route<D extends keyof AuthContexts, P extends TObject, Q extends
     category:
       declared.category ??
       (declared.auth === "tenant" ? (declared.method === "GET" ? "api_reads" : "api_writes") : null),
+    writes:
+      declared.writes ??
+      (declared.method !== "GET" && declared.category !== "test_now" && declared.category !== "check_now"),
     tag: declared.tag,
     summary: declared.summary,
     description: declared.description ?? null,

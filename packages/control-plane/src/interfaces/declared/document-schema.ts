@@ -1,0 +1,120 @@
+import Type, { type TSchema } from "typebox";
+import { ChannelCreate } from "../../alerting/channels/schema.ts";
+import { MaintenanceCreate } from "../../alerting/maintenance/schema.ts";
+import { TargetCreate } from "../../monitoring/targets/schema.ts";
+import { ComponentCreate, StatusPageCreate } from "../../publishing/status-pages/schema.ts";
+import { durationPattern, unitOf } from "./durations.ts";
+
+/*
+ * The document of a project as people write it, derived from the schemas of the API's requests: for editors and for
+ * clients, which check files with it. It imports schemas and nothing that runs.
+ */
+
+interface Node {
+  type?: string;
+  anyOf?: Node[];
+  properties?: Record<string, Node>;
+  required?: string[];
+  items?: Node;
+  [keyword: string]: unknown;
+}
+
+/** A text with a variable, whatever the field takes. */
+const variable = { type: "string", pattern: String.raw`\$\{` };
+
+/** Texts may have variables, durations are numbers or texts, and null is the default of a field. */
+function written(node: Node, name = ""): Node {
+  if (node.anyOf !== undefined) return { ...node, anyOf: node.anyOf.map((branch) => written(branch, name)) };
+  if (node.properties !== undefined)
+    return {
+      ...node,
+      properties: Object.fromEntries(
+        Object.entries(node.properties).map(([field, child]) => [field, optional(written(child, field), node, field)]),
+      ),
+    };
+  if (node.type === "array" && node.items !== undefined) return { ...node, items: written(node.items) };
+  if (node.type === "string" && node["const"] === undefined) return { anyOf: [node, variable] };
+  const isDuration = node.type === "integer" && unitOf(name) !== null;
+  return isDuration ? { anyOf: [node, { type: "string", pattern: durationPattern }] } : node;
+}
+
+const optional = (child: Node, parent: Node, field: string): Node =>
+  parent.required?.includes(field) === true ? child : { anyOf: [child, { type: "null" }] };
+
+/** The request body `schema` as an object of the document, without some fields and with others. */
+function objectOf(schema: TSchema, without: readonly string[], more: Record<string, TSchema>): TSchema {
+  const body = written(schema as unknown as Node);
+  const properties = Object.fromEntries(
+    Object.entries(body.properties!).filter(([name]) => !["write_source", "managed_by", ...without].includes(name)),
+  );
+  const own = Object.fromEntries(Object.entries(more).map(([name, node]) => [name, { ...node }]));
+  return Type.Unsafe({
+    type: "object",
+    additionalProperties: false,
+    required: (body.required ?? []).filter((name) => !without.includes(name)),
+    properties: { ...properties, ...own },
+  });
+}
+
+const reference = Type.String({ description: "Key of an object of the document" });
+const owned = {
+  adopt: Type.String({ description: "Id of a stored object that no project declares: this one takes it over" }),
+  on_remove: Type.Enum(["delete", "keep", "pause"], { description: "What prune does once the object has left" }),
+};
+
+const monitorFields = {
+  ...owned,
+  alerts: Type.Array(
+    Type.Union([
+      reference,
+      Type.Object({ channel: reference }, { additionalProperties: false }),
+      Type.Object({ channel_id: Type.String() }, { additionalProperties: false }),
+    ]),
+    { description: "Channels to notify" },
+  ),
+};
+
+const mapOf = (object: TSchema) => Type.Unsafe({ type: "object", additionalProperties: object });
+
+const component = objectOf(ComponentCreate, ["target_id"], {
+  monitor: reference,
+  target_id: Type.String({ description: "Id of a monitor outside of the document" }),
+});
+
+const monitor = objectOf(TargetCreate, ["alerts", "group_name", "owner_user_id"], monitorFields);
+const { required: _, ...defaults } = objectOf(TargetCreate, ["name", "check", "alerts"], {
+  ...monitorFields,
+  check: Type.Object({}, { description: "Fields of checks, for the kinds that have them" }),
+}) as unknown as Node;
+
+/** The document of a project, as people write it. @public */
+export const ConfigDocument = Type.Unsafe<Record<string, unknown>>({
+  type: "object",
+  title: "StatusMesh configuration",
+  required: ["version"],
+  additionalProperties: false,
+  patternProperties: { "^x-": {} },
+  properties: {
+    version: { const: 1 },
+    project: Type.String({ pattern: "^[a-z0-9-]{1,40}$" }),
+    defaults,
+    moved: Type.Unsafe({ type: "object", additionalProperties: mapOf(reference) }),
+    channels: mapOf(objectOf(ChannelCreate, [], owned)),
+    monitors: mapOf(monitor),
+    status_pages: mapOf(
+      objectOf(StatusPageCreate, [], {
+        ...owned,
+        custom_domain: Type.Union([Type.String(), Type.Null()]),
+        components: Type.Array(component),
+      }),
+    ),
+    maintenance: mapOf(
+      objectOf(MaintenanceCreate, ["component_ids"], {
+        ...owned,
+        monitors: Type.Array(reference),
+        tags: Type.Array(Type.String()),
+        component_ids: Type.Array(Type.String()),
+      }),
+    ),
+  },
+});
