@@ -20,26 +20,26 @@ interface Node {
 }
 
 /** A text with a variable, whatever the field takes. */
-const variable = { type: "string", pattern: String.raw`\$\{` };
+const variable = { type: "string", pattern: "\\$\\{" };
 
 /** Texts may have variables, durations are numbers or texts, and null is the default of a field. */
 function written(node: Node, name = ""): Node {
   if (node.anyOf !== undefined) return { ...node, anyOf: node.anyOf.map((branch) => written(branch, name)) };
-  if (node.properties !== undefined)
-    return {
-      ...node,
-      properties: Object.fromEntries(
-        Object.entries(node.properties).map(([field, child]) => [field, optional(written(child, field), node, field)]),
-      ),
-    };
+  if (node.properties !== undefined) {
+    const { properties } = node;
+    // A field with a default may be left out.
+    const required = (node.required ?? []).filter((field) => properties[field]?.["default"] === undefined);
+    const fields = Object.entries(properties).map(([field, child]) => {
+      const own = written(child, field);
+      return [field, required.includes(field) ? own : { anyOf: [own, { type: "null" }] }];
+    });
+    return { ...node, required, properties: Object.fromEntries(fields) as Record<string, Node> };
+  }
   if (node.type === "array" && node.items !== undefined) return { ...node, items: written(node.items) };
   if (node.type === "string" && node["const"] === undefined) return { anyOf: [node, variable] };
   const isDuration = node.type === "integer" && unitOf(name) !== null;
   return isDuration ? { anyOf: [node, { type: "string", pattern: durationPattern }] } : node;
 }
-
-const optional = (child: Node, parent: Node, field: string): Node =>
-  parent.required?.includes(field) === true ? child : { anyOf: [child, { type: "null" }] };
 
 /** The request body `schema` as an object of the document, without some fields and with others. */
 function objectOf(schema: TSchema, without: readonly string[], more: Record<string, TSchema>): TSchema {

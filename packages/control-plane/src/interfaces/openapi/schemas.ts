@@ -23,6 +23,7 @@ const own = new Set([
   "longCode",
   "emptyIsNull",
   "sizeCodes",
+  "mapEntries",
   "cap",
   "discriminator",
   "expects",
