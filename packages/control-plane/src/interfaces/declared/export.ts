@@ -43,7 +43,7 @@ export async function exportConfig(ctx: Ctx, { project: asked, tag }: ExportQuer
     status_pages: tag === undefined ? pages : [],
     maintenance: tag === undefined ? windows.filter(({ state }) => state !== "past") : [],
   };
-  const project = asked ?? mainProject([...Object.values(chosen)].flat());
+  const project = asked ?? mainProject(Object.values(chosen).flat());
   const isOurs = ({ managed }: { managed: Managed | null }): boolean =>
     managed === null ? asked === undefined : managed.project === project;
   const channels = chosen.channels.filter((row) => isOurs(row) && channelKindOf(row.config).managed !== true);
