@@ -255,6 +255,18 @@ t.test(
       t.strictSame(await rows(id), both, "two for each incident and region");
     });
 
+    await t.test("of an incident that reopens: the first, the start of each outage, and the latest", async (t) => {
+      const id = await website();
+      for (const outage of ["one", "two", "three"]) {
+        await send(eu, [failed(id, 50, `${outage}: start`), failed(id, 40, `${outage}: middle`)]);
+        await send(eu, [failed(id, 30, `${outage}: end`)]);
+        await send(eu, [agentResult(id, clock.now() - 20 * second), agentResult(id, clock.now() - 10 * second)]);
+        clock.at += 60 * second;
+      }
+      t.equal((await incidentsOf(id)).length, 1, "it reopens");
+      t.strictSame(await shown(id), ["eu one: start", "eu two: start", "eu three: start", "eu three: end"]);
+    });
+
     await t.test("a late run that is earlier replaces the stored one", async (t) => {
       const id = await website();
       await send(eu, [failed(id, 30, "second"), failed(id, 20, "third")]);
