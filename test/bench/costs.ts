@@ -32,9 +32,14 @@ const days = 90;
 
 /** A status page is computed at most this often, ms. */
 const freshMs = 10_100;
-/** Counts of an organisation are cached this long. */
+/** Counts of an organisation and its metrics are cached this long. */
 const summaryMs = 5_100;
-const withSummary: ReadonlySet<string> = new Set(["GET /api/v1/dashboard/summary", "/", "/monitors"]);
+const withSummary: ReadonlySet<string> = new Set([
+  "GET /api/v1/dashboard/summary",
+  "GET /api/v1/metrics",
+  "/",
+  "/monitors",
+]);
 
 /** Not measured, with the reason. A name that is no longer declared fails. */
 const excluded: Readonly<Record<string, string>> = {

@@ -62,6 +62,7 @@ import { pipelineRoutes } from "./monitoring/pipeline/api.ts";
 import type { Ingest } from "./monitoring/pipeline/ingest.ts";
 import { pipelineLoad } from "./monitoring/pipeline/load.ts";
 import { pipelineTools } from "./monitoring/pipeline/tools.ts";
+import { monitorMetricRoutes } from "./interfaces/monitor-metrics/api.ts";
 import { mcpRoutes } from "./interfaces/mcp/api.ts";
 import { mcpPages } from "./interfaces/mcp/pages.ts";
 import { resourceHost } from "./interfaces/mcp/refusals.ts";
@@ -137,6 +138,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...expirationRoutes,
     ...resultRoutes,
     ...dashboardRoutes(pipelineLoad(ingest)),
+    ...monitorMetricRoutes,
     ...searchRoutes,
     ...incidentRoutes,
     ...updateTemplateRoutes,

@@ -142,6 +142,7 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck, RegistrationDetai
   details: {
     schema: RegistrationDetails,
     expiresAt: ({ expiration_date }) => Date.parse(expiration_date),
+    expires: "domain",
     inWords: ({ expiration_date, registrar }, now) =>
       expiryInWords(Date.parse(expiration_date), now) + (registrar === null ? "" : `, registrar ${registrar}`),
   },

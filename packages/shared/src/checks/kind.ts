@@ -12,6 +12,8 @@ export interface KindDetails<D = Record<string, unknown>> {
   readonly schema: TSchema;
   /** The expiry in the details, Unix ms: the sort key of lists. None for details that only their result has. */
   expiresAt?(details: D): number;
+  /** What expires; a certificate unless said. */
+  readonly expires?: "domain";
   /**
    * One sentence as of `now` (Unix ms), without a full stop: `Expires in 74 days, on 4 February 2027, issued by R11`.
    */

@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
-import type { OrgReader, Ctx } from "../../platform/context.ts";
+import type { OrgReader } from "../../platform/context.ts";
 import { type ResultTarget, targetExists } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
 import { Semaphore } from "@statusmesh/shared/semaphore";
@@ -36,7 +36,7 @@ const limitsOfPool = new WeakMap<object, { ofOrg: Semaphore; all: Semaphore }>()
  * Runs a read over a range when fewer than two of the organisation run, and fewer than five in all: slow reads delay
  * their organisation, and connections are left for ingest and sign-in. `work` holds one connection at a time.
  */
-export async function inTurn<T>({ sql, orgId }: Ctx, work: () => Promise<T>): Promise<T> {
+export async function inTurn<T>({ sql, orgId }: OrgReader, work: () => Promise<T>): Promise<T> {
   // A transaction has its connection already, and may not wait for those that wait for one.
   if (!("begin" in sql)) return await work();
   let limits = limitsOfPool.get(sql);

@@ -22,6 +22,7 @@ export { forgetDetails } from "./details-queries.ts";
 export { oldestAcceptable } from "./late-queries.ts";
 export { hourOf, markLate } from "./late.ts";
 export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";
+export { type NewestRun, newestRuns, type UptimeWindow, uptimesOf, uptimeWindows } from "./metrics.ts";
 export { type PackState, packState } from "./pack-state.ts";
 export { latestBucket, phasesOf } from "./phases.ts";
 export { parseRange };

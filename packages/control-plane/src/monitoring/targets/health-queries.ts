@@ -1,4 +1,4 @@
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
 import { type Cause, causeKey } from "../../platform/db/causes.ts";
 import { matching, monitorCauses, monitorTables, stateAt, type TargetFilter } from "./filter-queries.ts";
 import type { MonitorState } from "./schema.ts";
@@ -112,4 +112,24 @@ export async function selectStates(
   return await sql<{ id: string; state: MonitorState }[]>`
     select t.id, ${stateAt(sql, now)} as state from targets t join target_states s on s.target_id = t.id
     where t.org_id = ${orgId} and t.id = any(${arrayOf(ids)}::uuid[])`;
+}
+
+/** A monitor as its metrics show it. */
+export interface MeasuredRow {
+  id: string;
+  name: string;
+  kind: string;
+  tags: string[];
+  state: MonitorState;
+  has_incident: boolean;
+  /** Of the certificate or registration that was seen last. */
+  expires_at: Date | null;
+}
+
+/** All monitors of the organisation, oldest first. */
+export async function selectMeasured(sql: Db, orgId: string, now: Date): Promise<MeasuredRow[]> {
+  return await inPortions(sql<MeasuredRow[]>`
+    select t.id, t.name, t.kind, t.tags, ${stateAt(sql, now)} as state, i.id is not null as has_incident, s.expires_at
+    from ${monitorTables(sql)}
+    where t.org_id = ${orgId} order by t.id`);
 }

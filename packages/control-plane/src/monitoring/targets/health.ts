@@ -113,3 +113,8 @@ export async function monitorStates(reader: OrgReader, ids: readonly string[]): 
   const rows = await queries.selectStates(reader.sql, reader.orgId, new Date(reader.clock.now()), ids);
   return new Map(rows.map(({ id, state }) => [id, state]));
 }
+
+/** All monitors of the organisation with their states, oldest first. Without a scope check, for their metrics. */
+export async function measuredMonitors(reader: OrgReader): Promise<queries.MeasuredRow[]> {
+  return await queries.selectMeasured(reader.sql, reader.orgId, new Date(reader.clock.now()));
+}

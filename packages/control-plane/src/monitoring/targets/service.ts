@@ -17,7 +17,7 @@ import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list-schem
 import type { Target } from "./schema.ts";
 
 export { createRules, createTarget, createTargets } from "./create.ts";
-export { causesOf, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
+export { causesOf, measuredMonitors, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
 export { prefixesOf, tagGroups } from "./groups.ts";
 export { pinnedTargets, pinTarget, unpinTarget } from "./pins.ts";
 export {

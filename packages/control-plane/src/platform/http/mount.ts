@@ -144,7 +144,8 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
     }
   }
   // Before the body: otherwise Koa guesses a type first, at a cost.
-  if (sent.text !== null) http.set("Content-Type", `${route.mediaType}; charset=utf-8`);
+  if (sent.text !== null && sent.headers["Content-Type"] === undefined)
+    http.set("Content-Type", `${route.mediaType}; charset=utf-8`);
   http.body = sent.text;
   if (sent.text === null) http.status = sent.status;
 }

@@ -1,0 +1,118 @@
+import { spawnSync } from "node:child_process";
+import t from "tap";
+import type { Ctx } from "../../platform/context.ts";
+import { hour, minute, noon } from "../../testing/clock.ts";
+import { serve } from "../../testing/app.ts";
+import { addIncident, addResults, newTarget, setStatus } from "../../testing/scene.ts";
+import { newOrg, openWorld } from "../../testing/world.ts";
+import { monitorMetricRoutes } from "./api.ts";
+import { labelsOf } from "./exposition.ts";
+
+const { system, sql, clock } = await openWorld(t);
+const ctx = await newOrg(system);
+const stranger = await newOrg(system);
+let caller: Ctx = ctx;
+const ask = await serve(t, system, monitorMetricRoutes, { tenant: () => caller });
+
+/** Samples by name with labels, without the labels of the monitor's id and kind. */
+const scrape = async (): Promise<Record<string, string>> => {
+  // Uptime is read once a minute.
+  clock.advance(61_000);
+  const { status, text } = await ask("GET", "/api/v1/metrics");
+  t.equal(status, 200);
+  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  return Object.fromEntries(
+    lines.map((line) => {
+      const [, name, value] = /^statusmesh_monitor_(.+) (\S+)$/.exec(line)!;
+      return [name!.replace(/id="[^"]+",/, "").replace(/,kind="\w+"/, ""), value!];
+    }),
+  );
+};
+
+t.test("an organisation without monitors has the families and no sample", async (t) => {
+  const { text, headers } = await ask("GET", "/api/v1/metrics");
+  t.equal(headers.get("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+  t.match(text, /^# HELP statusmesh_monitor_up /);
+  t.notMatch(text, /^statusmesh/m);
+});
+
+t.test("a monitor with its states, times and uptime", async (t) => {
+  const id = await newTarget(ctx, 'Shop "eu"\\\n');
+  await sql`update targets set tags = '{env:prod,"team:a b","team:c",plain,"1st:x"}' where id = ${id}`;
+  await sql`insert into target_regions (target_id, region_id) values (${id}, 'eu'), (${id}, 'us')`;
+  await setStatus(system, id, "degraded");
+  await addResults(system, id, [
+    { at: noon - 3 * minute, region: "us", total: 55.5 },
+    { at: noon - minute, total: 120 },
+    { at: noon, skip: true, total: 9999 },
+  ]);
+  await sql`update target_states set expires_at = '2027-02-04T00:00:00Z' where target_id = ${id}`;
+  await sql`
+    insert into results_hourly (target_id, hour, region, up, down, degraded, error)
+    values (${id}, ${new Date(noon - 2 * hour)}, 'eu', 58, 2, 0, 0)`;
+  await sql`
+    insert into results_daily (target_id, day, up, down, degraded, error)
+    values (${id}, '2026-11-20', 58, 2, 0, 0), (${id}, '2026-11-01', 0, 60, 0, 0)`;
+  await sql`
+    insert into rollup_progress (next_hour) values (${new Date(noon)})
+    on conflict (only_row) do update set next_hour = excluded.next_hour`;
+  await addIncident(ctx, id, { started: noon - hour });
+
+  const own = `name="Shop \\"eu\\"\\\\\\n",tag_1st="x",tag_env="prod",tag_team="a b,c"`;
+  const samples = await scrape();
+  t.match(samples, {
+    [`up{${own}}`]: "1",
+    [`status{${own},status="degraded"}`]: "1",
+    [`status{${own},status="up"}`]: "0",
+    [`latency_seconds{${own},region="eu",phase="total"}`]: "0.12",
+    [`latency_seconds{${own},region="eu",phase="dns"}`]: "0.01",
+    [`latency_seconds{${own},region="us",phase="total"}`]: "0.0555",
+    [`uptime_ratio{${own},window="24h"}`]: String(58 / 60),
+    [`cert_expiry_timestamp_seconds{${own}}`]: String(Date.parse("2027-02-04") / 1000),
+    [`incident_open{${own}}`]: "1",
+    [`last_check_timestamp_seconds{${own},region="eu"}`]: String((noon - minute) / 1000),
+  });
+  t.equal(samples[`latency_seconds{${own},region="eu",phase="tls"}`], undefined, "a phase that was not run is absent");
+  t.equal(samples[`domain_expiry_timestamp_seconds{${own}}`], undefined);
+  t.equal(samples[`uptime_ratio{${own},window="30d"}`], String(58 / 120));
+
+  await sql`update targets set enabled = false, name = 'Shop', tags = '{}' where id = ${id}`;
+  const paused = await scrape();
+  t.equal(paused['up{name="Shop"}'], undefined, "a paused one is neither up nor down");
+  t.equal(paused['status{name="Shop",status="paused"}'], "1");
+
+  caller = stranger;
+  t.notMatch((await ask("GET", "/api/v1/metrics")).text, /Shop/, "of another organisation");
+  caller = ctx;
+  await sql`delete from targets where id = ${id}`;
+  t.strictSame(await scrape(), {}, "a deleted one is gone");
+});
+
+t.test("labels of tags are bounded, and never doubled", (t) => {
+  const of = { id: "1", name: "n", kind: "tcp" };
+  t.equal(labelsOf({ ...of, tags: ["a-b:2", "a_b:1"] }), 'id="1",name="n",kind="tcp",tag_a_b="2,1"');
+  const many = Array.from({ length: 50 }, (_, n) => `t${n}:v`);
+  t.equal(labelsOf({ ...of, tags: many }).match(/tag_/g)?.length, 20);
+  t.end();
+});
+
+t.test("OpenMetrics where it is preferred, and texts that Prometheus reads", async (t) => {
+  await setStatus(system, await newTarget(ctx, "Öffentlich"), "up");
+  clock.advance(6000);
+  const accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+  const open = await ask("GET", "/api/v1/metrics", undefined, { accept });
+  t.match(open.headers.get("content-type"), /^application\/openmetrics-text; version=1\.0\.0/);
+  t.match(open.text, /\n# EOF\n$/);
+  const { text } = await ask("GET", "/api/v1/metrics");
+  t.equal(`${text}# EOF\n`, open.text, "within 5 seconds it is the same text");
+  const { error, status, stdout, stderr } = spawnSync("promtool", ["check", "metrics"], { input: text });
+  if (error !== undefined) t.comment("promtool is not installed: its check was left out");
+  else t.equal(status, 0, `${stdout.toString()}${stderr.toString()}`);
+});
+
+t.test("a token needs targets:read and nothing more", async (t) => {
+  caller = { ...ctx, scopes: new Set(["targets:read"]) };
+  t.equal((await ask("GET", "/api/v1/metrics")).status, 200);
+  caller = { ...ctx, scopes: new Set(["incidents:read"]) };
+  t.match(await ask("GET", "/api/v1/metrics"), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } });
+});

@@ -1,0 +1,77 @@
+import { Readable } from "node:stream";
+import { LRUCache } from "lru-cache";
+import { minuteMs, secondMs } from "@statusmesh/shared/time";
+import { type NewestRun, newestRuns, type UptimeWindow, uptimesOf } from "../../monitoring/results/service.ts";
+import { measuredMonitors } from "../../monitoring/targets/service.ts";
+import { type Ctx, requireScope } from "../../platform/context.ts";
+import { exposition } from "./exposition.ts";
+
+/** Scrapes within this time share a text. Uptime changes once an hour, and costs most of the read. */
+const freshMs = 5 * secondMs;
+const uptimeMs = minuteMs;
+/** Of the texts of all organisations; one of 10,000 monitors has about 25 MB. */
+const maxBytes = 67_108_864;
+const mostOrgs = 1000;
+
+type Uptimes = Map<string, Record<UptimeWindow, number | null>>;
+
+interface Caches {
+  texts: LRUCache<string, Buffer[], Ctx>;
+  uptimes: LRUCache<string, Uptimes, Ctx>;
+}
+
+/** By database pool. */
+const cachesOf = new WeakMap<object, Caches>();
+
+function caches(ctx: Ctx): Caches {
+  let own = cachesOf.get(ctx.sql);
+  if (own === undefined) {
+    // Concurrent scrapes share one read; failures are not cached.
+    const shared = { ttlResolution: 0, perf: { now: () => ctx.clock.now() } };
+    own = {
+      texts: new LRUCache({
+        ...shared,
+        ttl: freshMs,
+        maxSize: maxBytes,
+        sizeCalculation: (chunks) => chunks.reduce((sum, { length }) => sum + length, 1),
+        fetchMethod: (_org, _stale, { context }) => textOf(context),
+      }),
+      uptimes: new LRUCache({
+        ...shared,
+        ttl: uptimeMs,
+        max: mostOrgs,
+        fetchMethod: (_org, _stale, { context }) => uptimesOf(context),
+      }),
+    };
+    cachesOf.set(ctx.sql, own);
+  }
+  return own;
+}
+
+/** Metrics of every monitor of the organisation as a stream of text, at most 5 s old. */
+export async function monitorMetrics(ctx: Ctx, format: "prometheus" | "openmetrics"): Promise<Readable> {
+  requireScope(ctx, "targets:read");
+  const chunks = await caches(ctx).texts.forceFetch(ctx.orgId, { context: ctx });
+  return Readable.from(format === "openmetrics" ? [...chunks, Buffer.from("# EOF\n")] : chunks, { objectMode: false });
+}
+
+async function textOf(ctx: Ctx): Promise<Buffer[]> {
+  const [monitors, runs, uptimes] = await Promise.all([
+    measuredMonitors(ctx),
+    newestRuns(ctx),
+    caches(ctx).uptimes.forceFetch(ctx.orgId, { context: ctx }),
+  ]);
+  const byTarget = new Map<string, NewestRun[]>();
+  for (const run of runs) {
+    const own = byTarget.get(run.target_id);
+    if (own === undefined) byTarget.set(run.target_id, [run]);
+    else own.push(run);
+  }
+  return await exposition(
+    monitors.map((monitor) => ({
+      ...monitor,
+      runs: byTarget.get(monitor.id) ?? [],
+      uptime: uptimes.get(monitor.id) ?? null,
+    })),
+  );
+}

@@ -1,0 +1,78 @@
+import type { CheckStatus } from "@statusmesh/shared/result";
+import { inPortions, type Db } from "../../platform/db/sql.ts";
+import { hourCounts } from "./hours-queries.ts";
+import { runs } from "./runs-queries.ts";
+
+/** The newest run of a target in a region. */
+export interface NewestRun {
+  target_id: string;
+  region: string;
+  timestamp: Date;
+  status: CheckStatus;
+  dns_ms: number | null;
+  connect_ms: number | null;
+  tls_ms: number | null;
+  ttfb_ms: number | null;
+  total_ms: number | null;
+}
+
+const newestColumns = ["timestamp", "status", "skip", "dns_ms", "connect_ms", "tls_ms", "ttfb_ms", "total_ms"] as const;
+
+/** The newest run that is evidence, of every target of the organisation in each of its regions. */
+export async function selectNewestRuns(sql: Db, orgId: string): Promise<NewestRun[]> {
+  const slot = {
+    target: sql`t.id`,
+    from: sql`s.last_result_at - 2 * make_interval(secs => t.interval_secs) - interval '10 minutes'`,
+    to: sql`s.last_result_at + interval '10 minutes'`,
+  };
+  return await inPortions(sql<NewestRun[]>`
+    select t.id as target_id, p.region_id as region, newest.*
+    from targets t
+    join target_states s on s.target_id = t.id and s.last_result_at is not null
+    join target_regions p on p.target_id = t.id
+    cross join lateral (
+      select r."timestamp", r.status, r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms
+      from ${runs(sql, slot, newestColumns)} r
+      where r.region = p.region_id and not r.skip
+      order by r.scheduled_at desc limit 1
+    ) newest
+    where t.org_id = ${orgId} and t.enabled`);
+}
+
+/** Runs that were up or degraded, and all runs, of three ranges that end with the newest summed hour. */
+export interface UptimeRow {
+  target_id: string;
+  up_24h: number;
+  all_24h: number;
+  up_7d: number;
+  all_7d: number;
+  up_30d: number;
+  all_30d: number;
+}
+
+/** Uptime of every target of the organisation by summed hours and days. The long ranges begin with a UTC day. */
+export async function selectUptimes(sql: Db, orgId: string, now: Date): Promise<UptimeRow[]> {
+  const end = sql`(select p.next_hour from rollup_progress p)`;
+  const day = { target: sql`t.id`, from: sql`${end} - interval '24 hours'`, to: end };
+  const good = sql`d.up + d.degraded`;
+  const all = sql`d.up + d.degraded + d.down + d.error`;
+  const isOfWeek = sql`d.day >= ${now}::timestamptz::date - 7`;
+  return await inPortions(sql<UptimeRow[]>`
+    select t.id as target_id, coalesce(h.up, 0)::float8 as up_24h, coalesce(h.counted, 0)::float8 as all_24h,
+      coalesce(l.up_7d, 0)::float8 as up_7d, coalesce(l.all_7d, 0)::float8 as all_7d,
+      coalesce(l.up_30d, 0)::float8 as up_30d, coalesce(l.all_30d, 0)::float8 as all_30d
+    from targets t
+    cross join lateral (
+      select sum(c.up + c.degraded) as up, sum(c.up + c.degraded + c.down + c.error) as counted
+      from ${hourCounts(sql, day)} c
+    ) h
+    left join (
+      select d.target_id, sum(${good}) filter (where ${isOfWeek}) as up_7d,
+        sum(${all}) filter (where ${isOfWeek}) as all_7d, sum(${good}) as up_30d, sum(${all}) as all_30d
+      from results_daily d
+      where d.target_id in (select id from targets where org_id = ${orgId})
+        and d.day >= ${now}::timestamptz::date - 30
+      group by d.target_id
+    ) l on l.target_id = t.id
+    where t.org_id = ${orgId}`);
+}

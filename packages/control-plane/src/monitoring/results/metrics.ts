@@ -1,0 +1,45 @@
+import { dayMs } from "@statusmesh/shared/time";
+import type { OrgReader } from "../../platform/context.ts";
+import { availabilityOf, shareOf } from "../heartbeats/service.ts";
+import { type NewestRun, selectNewestRuns, selectUptimes, type UptimeRow } from "./metric-queries.ts";
+import { inTurn } from "./resolve.ts";
+
+export type { NewestRun };
+
+export const uptimeWindows = ["24h", "7d", "30d"] as const;
+export type UptimeWindow = (typeof uptimeWindows)[number];
+
+/** The newest run of every monitor of the organisation in each of its regions. Without a scope check. */
+export async function newestRuns(reader: OrgReader): Promise<NewestRun[]> {
+  return await inTurn(reader, () => selectNewestRuns(reader.sql, reader.orgId));
+}
+
+const days: Record<UptimeWindow, number> = { "24h": 1, "7d": 7, "30d": 30 };
+
+/**
+ * Uptime of every monitor of the organisation as a share from 0 to 1; null without a run. By summed hours, so up to two
+ * hours old; that of heartbeats is by time. Without a scope check.
+ */
+export async function uptimesOf(reader: OrgReader): Promise<Map<string, Record<UptimeWindow, number | null>>> {
+  const now = reader.clock.now();
+  const rows = await inTurn(reader, () => selectUptimes(reader.sql, reader.orgId, new Date(now)));
+  const uptimes = new Map(rows.map((row) => [row.target_id, sharesOf(row)]));
+  for (const window of uptimeWindows) {
+    const start = window === "24h" ? now - dayMs : (Math.floor(now / dayMs) - days[window]) * dayMs;
+    const range = { from: new Date(start), to: new Date(now) };
+    // Heartbeats only.
+    for (const [id, own] of await availabilityOf(reader, reader.orgId, [...uptimes.keys()], range)) {
+      const pct = shareOf(own);
+      uptimes.get(id)![window] = pct === null ? null : pct / 100;
+    }
+  }
+  return uptimes;
+}
+
+const share = (up: number, all: number): number | null => (all === 0 ? null : up / all);
+
+const sharesOf = (row: UptimeRow): Record<UptimeWindow, number | null> => ({
+  "24h": share(row.up_24h, row.all_24h),
+  "7d": share(row.up_7d, row.all_7d),
+  "30d": share(row.up_30d, row.all_30d),
+});
