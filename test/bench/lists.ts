@@ -7,7 +7,7 @@ import { agentIn, castIn, type Person, sessionOf } from "../harness/cast.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { insertTargets, openEmbedded } from "../harness/targets.ts";
-import { type Measured, rounded } from "./measure.ts";
+import { cpuSeconds, type Measured, rounded } from "./measure.ts";
 import { nodeArgs, percentile, withTeardown } from "./scope.ts";
 
 const hourMs = 3_600_000;
@@ -16,6 +16,8 @@ const sizes = [1_000, 10_000] as const;
 /** The first rounds are not counted: the code is compiled and the plans are made in them. */
 const warmups = 3;
 const rounds = 20;
+/** Requests of the small read that CPU times are compared with: /proc counts in steps of 10 ms. */
+const smallReads = 200;
 /** Scripts and style sheets of a page, gzipped, are at most 25 kB. */
 const pageBytes = { list: 15_000, other: 35_000 };
 /** Elements of a page, which a browser lays out. A list of 50 monitors had 1,648 before it showed tags and badges. */
@@ -73,7 +75,7 @@ export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
     const folder = tempFolder(t, "bench");
     const env = { SM_LOG__LEVEL: "warn", SM_SCHEDULER__BUILTIN_AGENT: "false" };
-    const { url, stop } = await startControlPlane(t, { folder, env, nodeArgs });
+    const { url, stop, pid } = await startControlPlane(t, { folder, env, nodeArgs });
     const sql = openEmbedded(t, folder, 2);
     await agentIn(sql, region);
     const hour = Math.floor(Date.now() / hourMs) * hourMs;
@@ -89,10 +91,15 @@ export async function run(): Promise<Measured> {
       await monitor(sql, olga, count);
       const headers = { cookie: `_sm_session=${await sessionOf(sql, olga)}` };
       const statusPage = await statusPageOf(pool, olga, sql);
+      const cpuMs = () => 1000 * cpuSeconds(pid);
+      const began = cpuMs();
+      for (let n = 0; n < smallReads; n++) await get(pool, "/api/v1/me", headers);
+      const server = { cpuMs, smallReadMs: (cpuMs() - began) / smallReads };
+      reads[`${count}: /api/v1/me`] = { server_cpu_ms: rounded(server.smallReadMs) };
       for (const isDown of [false, true]) {
         if (isDown) await takeDown(sql, olga.orgId);
         for (const read of readsOf(count, statusPage.id, isDown)) {
-          const measured = await measure(pool, headers, read, () => bare(sql, olga.orgId));
+          const measured = await measure({ pool, headers, server }, read, () => bare(sql, olga.orgId));
           worst = Math.max(worst, measured.share);
           reads[`${count}: ${read.name}`] = measured;
         }
@@ -124,11 +131,20 @@ const bare = (sql: Sql, orgId: string) =>
   sql`select s.status, count(*) from targets t join target_states s on s.target_id = t.id
     where t.org_id = ${orgId} and t.name <> '' group by 1`;
 
-async function measure(pool: Pool, headers: Record<string, string>, read: Read, bareOnce: () => PromiseLike<unknown>) {
+/** `server`: CPU time of the control plane so far, and what a small read takes of it, ms. */
+interface Client {
+  pool: Pool;
+  headers: Record<string, string>;
+  server: { cpuMs: () => number; smallReadMs: number };
+}
+
+async function measure({ pool, headers, server }: Client, read: Read, bareOnce: () => PromiseLike<unknown>) {
   const times = { read: [] as number[], bare: [] as number[] };
   let bytes = 0;
   let elements = 0;
+  let cpuBefore = 0;
   for (let round = 0; round < warmups + rounds; round++) {
+    if (round === warmups) cpuBefore = server.cpuMs();
     const began = performance.now();
     const text = await get(pool, read.path, headers);
     const between = performance.now();
@@ -139,12 +155,15 @@ async function measure(pool: Pool, headers: Record<string, string>, read: Read, 
     bytes = gzipSync(text).length;
     elements = text.match(/<[a-z]/g)?.length ?? 0;
   }
+  const cpuMs = (server.cpuMs() - cpuBefore) / rounds;
   const times95 = percentile(times.read, 0.95);
   const multiple = percentile(times.read, 0.5) / percentile(times.bare, 0.5);
   return {
     p50_ms: rounded(percentile(times.read, 0.5), 1),
     p95_ms: rounded(times95, 1),
     wanted_p95_ms: read.wantedMs,
+    server_cpu_ms: rounded(cpuMs, 1),
+    cpu_times_small_read: rounded(cpuMs / server.smallReadMs, 1),
     times_bare: rounded(multiple),
     at_most: read.most,
     gzipped_bytes: bytes,
