@@ -12,6 +12,11 @@ const commands: readonly {
 }[] = [
   { name: "login", summary: "store the address of a server and a token", load: () => import("./commands/login.ts") },
   { name: "validate", summary: "check files without a server", load: () => import("./commands/validate.ts") },
+  { name: "plan", summary: "show what apply would do", load: () => import("./commands/plan.ts") },
+  { name: "apply", summary: "make the server what the files say", load: () => import("./commands/apply.ts") },
+  { name: "export", summary: "write stored objects as a file", load: () => import("./commands/export.ts") },
+  { name: "adopt", summary: "let a project declare a stored object", load: () => import("./commands/adopt.ts") },
+  { name: "detach", summary: "stop declaring an object", load: () => import("./commands/detach.ts") },
   { name: "list", summary: "list monitors, channels, pages, ...", load: () => import("./commands/list.ts") },
   { name: "get", summary: "show one monitor, channel, page, ...", load: () => import("./commands/get.ts") },
   {

@@ -15,7 +15,7 @@ export interface Fault {
 }
 
 /** The server refuses. */
-class Refused extends Failure {
+export class Refused extends Failure {
   readonly status: number;
   readonly code: string;
   readonly faults: readonly Fault[];

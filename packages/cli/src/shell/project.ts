@@ -61,7 +61,7 @@ export function readProject(paths: readonly string[], options: ProjectOptions): 
 }
 
 /** Prints mistakes in the order of the files and throws Failure; returns when there is none. */
-function refuse(mistakes: readonly Mistake[], { json }: { json?: boolean }): void {
+export function refuse(mistakes: readonly Mistake[], { json }: { json?: boolean }): void {
   if (mistakes.length === 0) return;
   const listed = inOrder(mistakes);
   if (json === true) printJson(listed);

@@ -1,0 +1,54 @@
+import { createInterface } from "node:readline/promises";
+import type { Command } from "commander";
+import { connectionOf } from "../shell/connection.ts";
+import { Failure } from "../shell/failure.ts";
+import { codeOf, plans, type PlanOptions, printPlan, requestPlan, sendDocument } from "../shell/planning.ts";
+import { appliedText, hasDifferences, type Plan, planMarkdown } from "../shell/plans.ts";
+import { print, printJson } from "../shell/print.ts";
+import { readProject } from "../shell/project.ts";
+
+interface Options extends PlanOptions {
+  dryRun?: boolean;
+  yes?: boolean;
+}
+
+export function define(command: Command): void {
+  plans(command)
+    .description(
+      "Make the server's objects what the files say, in one transaction. A terminal is asked; without one a deletion " +
+        "needs --yes. Exit code 3 when something else was changed between plan and apply: run it again.",
+    )
+    .option("--dry-run", "only the plan: exit code 2 when there are differences")
+    .option("--yes", "do not ask, and delete")
+    .action(apply);
+}
+
+async function apply(paths: string[], options: Options): Promise<void> {
+  const project = readProject(paths, options);
+  const api = connectionOf(options);
+  const plan = await requestPlan(api, project, options);
+  const { json, markdown, dryRun } = options;
+  const isText = json !== true && markdown !== true;
+  if (dryRun === true || isText || !hasDifferences(plan)) printPlan(plan, options);
+  if (dryRun === true) process.exitCode = codeOf(plan);
+  if (dryRun === true || !hasDifferences(plan)) return;
+  await confirm(plan, options);
+  const body = { project: project.name, document: project.document, plan_token: plan.plan_token };
+  const applied = (await sendDocument(api, "apply", body, project, options)) as unknown as Plan;
+  if (json === true) printJson(applied);
+  else print(isText ? appliedText(applied) : `${planMarkdown(applied)}\n${appliedText(applied)}`);
+}
+
+/** Asks at a terminal; without one a deletion needs --yes. Throws Failure. */
+async function confirm({ summary }: Plan, { yes, json }: Options): Promise<void> {
+  if (yes === true) return;
+  const deletions = summary["delete"] ?? 0;
+  if (!process.stdin.isTTY || !process.stderr.isTTY || json === true) {
+    if (deletions > 0) throw new Failure(`${deletions} would be deleted: that needs --yes. Nothing was applied.`);
+    return;
+  }
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  const answer = await lines.question("Apply this plan? Type yes: ");
+  lines.close();
+  if (answer.trim() !== "yes") throw new Failure("Nothing was applied.");
+}

@@ -1,0 +1,170 @@
+import { spawn } from "node:child_process";
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import t from "tap";
+import { parse } from "yaml";
+import { connect } from "../harness/api.ts";
+import { castIn } from "../harness/cast.ts";
+import { cloneDatabase } from "../harness/database.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { serveHere } from "../harness/in-process.ts";
+
+/* Files that smctl plans and applies, and the steps of pipelines, against a control plane. */
+
+const program = createRequire(import.meta.url).resolve("smctl/cli");
+const root = join(import.meta.dirname, "../../..");
+const folder = tempFolder(t, "apply");
+const database = await cloneDatabase(t);
+const url = await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true" });
+const { olga } = await castIn(database.sql);
+const api = connect(t, url, olga.token);
+
+const secret = "https://hooks.slack.com/services/T00000000/B00000000/s3cretS3cretS3cretS3cret";
+const whole = `version: 1
+project: shop
+channels:
+  ops:
+    name: On call
+    config: { type: slack, webhook_url: "\${SLACK}" }
+monitors:
+  web/shop:
+    name: Shop
+    check: { type: tcp, host: shop.example.org, port: 443, timeout: 5s }
+    alerts: [ops]
+  db:
+    name: DB
+    check: { type: tcp, host: db.example.org, port: 5432 }
+`;
+const write = (text: string): void => writeFileSync(join(folder, "statusmesh.yaml"), text);
+
+interface Ended {
+  code: number | null;
+  out: string;
+  err: string;
+}
+
+function run(file: string, args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
+  const child = spawn(file, args, {
+    cwd: folder,
+    env: { PATH: process.env["PATH"], HOME: folder, SM_URL: url, SM_TOKEN: olga.token, SLACK: secret, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let out = "";
+  let err = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
+  return new Promise((settle) => child.once("close", (code) => settle({ code, out, err })));
+}
+
+const smctl = (args: readonly string[], env?: Record<string, string>): Promise<Ended> =>
+  run(process.execPath, [program, ...args], env);
+
+t.test("plan and apply: exit codes, and a plan that is empty afterwards", async (t) => {
+  write(whole);
+  const planned = await smctl(["plan"]);
+  t.match(planned, { code: 2, err: "", out: /^\+ create channel ops\n[^]*\+ create monitor web\/shop\n/ });
+  t.match(planned.out, /\nPlan: 3 to create\.\n$/);
+  t.notMatch(planned.out, "s3cret");
+  t.notMatch(planned.out, "\u001b", "no colours without a terminal");
+  t.match(await smctl(["apply", "--dry-run"]), { code: 2 });
+  t.equal((await api.get("/api/v1/targets")).body.total, 0, "nothing is written");
+  t.match(await smctl(["apply"]), { code: 0, out: /\nApplied: 3 created\.\n$/ });
+  t.match(await smctl(["plan"]), { code: 0, out: "Plan: 3 unchanged.\n" });
+  t.match(JSON.parse((await smctl(["plan", "--json"])).out), { summary: { unchanged: 3 }, changes: [] });
+  t.match(await smctl(["plan"], { SLACK: "" }), {
+    code: 1,
+    err: /^statusmesh\.yaml:6:\d+: The variable SLACK is empty/,
+  });
+  t.match(await smctl(["plan", "--keep-secrets"], { SLACK: "" }), { code: 0 });
+});
+
+t.test("a deletion needs --yes, and prune its limit", async (t) => {
+  write(whole.replace(/ {2}db:[^]*$/, "").replace("name: Shop", "name: Shop | <b>"));
+  t.match(await smctl(["plan"]), { code: 2, out: /^~ update monitor web\/shop\n {4}name: "Shop" -> "Shop \| <b>"\n/ });
+  t.match(await smctl(["apply", "--dry-run", "--markdown"]), { code: 2, out: /"Shop \\\| &lt;b>"/ });
+  t.match(await smctl(["apply", "--prune"]), { code: 1, err: /1 would be deleted: that needs --yes/ });
+  t.match(await smctl(["apply", "--prune", "--yes", "--max-delete", "0"]), { code: 1, err: /^smctl: .*delet/m });
+  t.equal((await api.get("/api/v1/targets")).body.total, 2);
+  t.match(await smctl(["apply", "--prune", "--yes"]), { code: 0, out: /Applied: 1 updated, 1 deleted, 1 unchanged/ });
+});
+
+t.test("what the server refuses has file, line and column", async (t) => {
+  write(whole.replace("name: DB", 'name: ""').replace("alerts: [ops]", "alerts: [ops]\n    intervall: 5"));
+  const { code, err } = await smctl(["plan"]);
+  t.equal(code, 1);
+  t.match(err, /^statusmesh\.yaml:12:5: .*intervall.*\nstatusmesh\.yaml:14:11: .*name.*\nsmctl: 2 errors\.\n$/);
+  t.match(JSON.parse((await smctl(["apply", "--json"])).out), [{ file: "statusmesh.yaml", line: 12, column: 5 }, {}]);
+});
+
+t.test("export writes a file that plans nothing; adopt and detach", async (t) => {
+  await api.post("/api/v1/targets", { name: "By hand", check: { type: "tcp", host: "h.example.org", port: 1 } });
+  const exported = await smctl(["export", "--output", "all.yaml"]);
+  t.match(exported, { code: 0, err: /set these variables: OPS_WEBHOOK_URL/ });
+  t.match(await smctl(["export", "--output", "all.yaml"]), { code: 1, err: /cannot be written \(EEXIST\)/ });
+  const document = parse(readFileSync(join(folder, "all.yaml"), "utf8"));
+  const [[key, { adopt: id }]] = Object.entries(document.monitors as Record<string, { adopt?: string }>).filter(
+    ([, { adopt }]) => adopt !== undefined,
+  ) as [[string, { adopt: string }]];
+  const managed = ["monitor", key, id, "--project", "shop"];
+  t.match(await smctl(["adopt", ...managed]), { code: 0 });
+  t.match((await api.get(`/api/v1/targets/${id}`)).body.managed_by, { project: "shop", key });
+  t.match(await smctl(["detach", ...managed]), { code: 0 });
+  t.equal((await api.get(`/api/v1/targets/${id}`)).body.managed_by ?? null, null);
+});
+
+t.test("the steps of pipelines", async (t) => {
+  mkdirSync(join(folder, "bin"));
+  writeFileSync(join(folder, "bin/smctl"), `#!/bin/sh\nexec "${process.execPath}" "${program}" "$@"\n`);
+  chmodSync(join(folder, "bin/smctl"), 0o755);
+  const path = { PATH: `${join(folder, "bin")}:${process.env["PATH"]}` };
+  const { inputs, runs } = parse(readFileSync(join(root, "infra/action/action.yml"), "utf8"));
+  const [step] = runs.steps;
+  t.notMatch(step.run, "${{", "an input is no text of a command");
+
+  /** Runs the step as the runner does: its environment with the inputs filled in, and files for what it says. */
+  const action = async (given: Record<string, string>) => {
+    for (const name of ["output", "summary"]) writeFileSync(join(folder, name), "");
+    const filled = Object.entries(step.env as Record<string, string>).map(([name, text]) => [
+      name,
+      text.replace(/\$\{\{ inputs\.([a-z-]+) \}\}/, (_, input: string) => given[input] ?? inputs[input].default),
+    ]);
+    const ended = await run("sh", ["-e", "-c", step.run], {
+      ...Object.fromEntries(filled),
+      ...path,
+      GITHUB_ACTION_PATH: join(root, "infra/action"),
+      GITHUB_OUTPUT: join(folder, "output"),
+      GITHUB_STEP_SUMMARY: join(folder, "summary"),
+    });
+    return {
+      ...ended,
+      output: readFileSync(join(folder, "output"), "utf8"),
+      summary: readFileSync(join(folder, "summary"), "utf8"),
+    };
+  };
+  const server = { url, token: olga.token };
+  write(whole);
+  t.match(await action({ command: "validate" }), { code: 0, output: "changes=false\n" });
+  const planned = await action(server);
+  t.match(planned, { code: 0, output: "changes=true\n", summary: /^### StatusMesh: / });
+  t.match(await action({ ...server, command: "apply", files: "statusmesh.yaml\n" }), {
+    code: 0,
+    output: "changes=true\n",
+  });
+  t.match(await action({ ...server, command: "apply" }), { code: 0, output: "changes=false\n" });
+  t.match(await action(server), { code: 0, output: "changes=false\n" });
+  t.match(await action({ ...server, command: "destroy" }), { code: 1, out: /^::error::command must be/ });
+  t.match(await action({ ...server, files: "--help\n$(touch bad)" }), { code: 1, err: /--help cannot be read/ });
+  t.match(await action({ ...server, token: "sm_live_wrong" }), { code: 1, output: "changes=false\n" });
+
+  const gitlab = parse(readFileSync(join(root, "infra/gitlab/statusmesh.yml"), "utf8"));
+  const job = (name: string) =>
+    run("sh", ["-e", "-c", gitlab[name].script.join("\n")], { ...path, STATUSMESH_FILES: "" });
+  write(whole.replace("name: DB", "name: Database"));
+  t.match(await job("statusmesh-plan"), { code: 0, out: /### StatusMesh: 1 change/ });
+  t.match(await job("statusmesh-apply"), { code: 0, out: /Applied: 1 updated/ });
+  write("version: 2\n");
+  t.match(await job("statusmesh-plan"), { code: 1 });
+  rmSync(join(folder, "statusmesh.yaml"));
+  t.match(await job("statusmesh-apply"), { code: 1, err: /Name the files/ });
+});
