@@ -11,6 +11,9 @@ export function unitOf(field: string): Unit | null {
   return field.endsWith("_days") ? "d" : null;
 }
 
+/** A duration such as `500ms`, `30s`, `5m`, `2h` and `1d` has this form. */
+export const durationPattern = "^\\d{1,12}(?:ms|s|m|h|d)$";
+
 /** `5m` in a unit; null for a text that is no duration or does not come out whole. */
 export function durationIn(unit: Unit, text: string): number | null {
   const [, count, of] = /^(\d{1,12})(ms|s|m|h|d)$/.exec(text) ?? [];

@@ -3,7 +3,7 @@ import { ChannelCreate } from "../../alerting/channels/schema.ts";
 import { MaintenanceCreate } from "../../alerting/maintenance/schema.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { ComponentCreate, StatusPageCreate } from "../../publishing/status-pages/schema.ts";
-import { durationPattern, unitOf } from "./durations.ts";
+import { durationPattern, unitOf } from "@statusmesh/shared/declared/durations";
 
 /*
  * The document of a project as people write it, derived from the schemas of the API's requests: for editors and for

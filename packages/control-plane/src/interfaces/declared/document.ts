@@ -5,7 +5,7 @@ import { isId } from "@statusmesh/shared/ids";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { suggestion } from "@statusmesh/shared/text";
 import { mapInTurns } from "../../platform/http/turns.ts";
-import { durationIn, unitOf } from "./durations.ts";
+import { durationIn, unitOf } from "@statusmesh/shared/declared/durations";
 
 /*
  * The document of a project as it is sent, taken apart: objects with their defaults filled in, texts unescaped and
