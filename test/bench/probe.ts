@@ -18,6 +18,8 @@ const kinds: Record<Measurable, { perSecond: number; most: number }> = {
   https: { perSecond: 250, most: 1.5 },
   tcp: { perSecond: 1000, most: 2 },
   dns: { perSecond: 1000, most: 2 },
+  grpc: { perSecond: 200, most: 2.5 },
+  websocket: { perSecond: 400, most: 2.5 },
 };
 
 /**

@@ -6,7 +6,14 @@ import { hostOf } from "./hosts.ts";
  * Measured kinds: each has its server and its check. `https` is an http check over TLS, `http_expectations` one with
  * five expectations.
  */
-export type Measurable = "http" | "http_expectations" | "https" | "tcp" | "dns";
+export type Measurable = "http" | "http_expectations" | "https" | "tcp" | "dns" | "grpc" | "websocket";
+
+/** Request and response of the grpc checks: no service, SERVING. */
+export const health = {
+  path: "/grpc.health.v1.Health/Check",
+  ask: Buffer.from("0000000000", "hex"),
+  serving: Buffer.from("00000000020801", "hex"),
+};
 
 /** Name and address of the dns checks. */
 export const zone = { name: "www.example.org", address: "192.0.2.1" };
@@ -34,6 +41,9 @@ export function specOf(kind: Measurable, n: number, port: number): CheckSpec {
   const host = hostOf(n, kind === "https");
   const timeout = 10_000;
   if (kind === "tcp") return { type: "tcp", host, port, timeout };
+  if (kind === "grpc") return validate(checkKinds.grpc.schema, { type: "grpc", host, port, tls: false, timeout });
+  if (kind === "websocket")
+    return validate(checkKinds.websocket.schema, { type: "websocket", url: `ws://${host}:${port}/`, timeout });
   if (kind === "dns")
     return {
       type: "dns",

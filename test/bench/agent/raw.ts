@@ -1,9 +1,10 @@
 import { Resolver } from "node:dns";
+import { connect as connectHttp2 } from "node:http2";
 import { connect } from "node:net";
 import { createHistogram } from "node:perf_hooks";
 import { connect as connectSecurely, createSecureContext } from "node:tls";
 import { hostOf } from "./hosts.ts";
-import { type Measurable, zone } from "./kinds.ts";
+import { health, type Measurable, zone } from "./kinds.ts";
 
 // The yardstick: a bare Node client that sends the request of a check over a fresh connection and verifies the
 // response. Arguments: kind, port and requests per second.
@@ -31,6 +32,38 @@ const once: Record<Measurable, (host: string) => void> = {
       done++;
     });
     socket.on("error", fail);
+  },
+  websocket(host) {
+    const socket = connect({ host, port: Number(port) });
+    socket.on("connect", () =>
+      socket.write(
+        `GET / HTTP/1.1\r\nHost: ${host}:${port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n` +
+          "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+      ),
+    );
+    socket.on("data", (chunk: Buffer) => {
+      if (chunk.toString("latin1", 9, 12) !== "101") throw new Error("the target does not answer 101");
+      // A masked close frame with 1000.
+      socket.end(Buffer.from("88820000000003e8", "hex"));
+      done++;
+    });
+    socket.on("error", fail);
+  },
+  grpc(host) {
+    const session = connectHttp2(`http://${host}:${port}`);
+    session.on("error", fail);
+    const request = session.request({
+      ":method": "POST",
+      ":path": health.path,
+      "content-type": "application/grpc",
+      te: "trailers",
+    });
+    request.on("data", (chunk: Buffer) => {
+      if (!chunk.equals(health.serving)) throw new Error("the target does not answer SERVING");
+      done++;
+    });
+    request.on("trailers", () => session.destroy());
+    request.end(health.ask);
   },
   dns() {
     resolver.resolve4(zone.name, (error, addresses) => {

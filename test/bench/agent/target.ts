@@ -1,10 +1,12 @@
+import { createHash } from "node:crypto";
 import { createSocket } from "node:dgram";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { createServer as createHttp2Server } from "node:http2";
 import { createServer as createSecureServer } from "node:https";
 import { type AddressInfo, createServer as createTcpServer, type Server } from "node:net";
 import { decode, encode } from "dns-packet";
-import { type Measurable, reply, zone } from "./kinds.ts";
+import { health, type Measurable, reply, zone } from "./kinds.ts";
 
 // The checked server: a minimal response on every loopback address. Prints its port on the first line.
 // Arguments: kind, and for https the file with key and certificate.
@@ -35,6 +37,27 @@ process.on("SIGTERM", () => process.exit(0));
 
 function serverOf(of: Exclude<Measurable, "dns">): Server {
   if (of === "tcp") return createTcpServer((socket) => socket.on("error", () => undefined).resume());
+  if (of === "grpc") {
+    const server = createHttp2Server();
+    server
+      .on("sessionError", () => undefined)
+      .on("stream", (stream) => {
+        stream.on("error", () => undefined).on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+        stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
+        stream.end(health.serving);
+      });
+    return server as unknown as Server;
+  }
+  if (of === "websocket")
+    return createServer().on("upgrade", (request, socket) => {
+      const key = `${request.headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
+      const accept = createHash("sha1").update(key).digest("base64");
+      socket.write(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+          `Sec-WebSocket-Accept: ${accept}\r\n\r\n`,
+      );
+      socket.on("error", () => undefined).on("data", () => socket.end());
+    });
   if (of !== "https")
     return Object.assign(
       createServer((_request, response) => {
