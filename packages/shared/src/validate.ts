@@ -34,7 +34,7 @@ export function validate<S extends TSchema>(schema: S, value: unknown, base = ""
   // Sizes first: filling in defaults takes 18 us for each item of a list, however many there are.
   const oversize = sizeProblem(schema as SchemaNode, value, base, "INVALID_BODY");
   if (oversize !== null) throw refusal(oversize);
-  const filled = hasDefaults(schema) ? Default(schema, value) : value;
+  const filled = withDefaults(schema, value);
   if (!validatorOf(schema).Check(filled)) {
     addProblems(faults, schema, filled, base);
     if (faults.isEmpty) faults.add(new AppError("INVALID_BODY", "The value does not fit.", { field: base }));
@@ -63,14 +63,43 @@ export function refuseLength(schema: TSchema, length: number, base: string): voi
   if (problem !== null) throw refusal(problem);
 }
 
-const withDefaults = new WeakMap<object, boolean>();
+/**
+ * Fills in the defaults of omitted fields in place, in a union those of the branch that the value was meant for. The
+ * library tries every branch on a copy, in 180 us for a monitor instead of 8.
+ */
+function withDefaults(schema: TSchema, value: unknown): unknown {
+  const node = schema as SchemaNode;
+  const filled = value === undefined && node.default !== undefined ? structuredClone(node.default) : value;
+  if (typeof filled !== "object" || filled === null || !hasDefaults(node)) return filled;
+  const { anyOf, properties = {}, items } = node;
+  if (anyOf !== undefined) {
+    const branch = branchFor(node, anyOf, filled);
+    return branch === undefined ? Default(schema, filled) : withDefaults(branch as TSchema, filled);
+  }
+  if (node.type === "array") return Array.isArray(filled) ? withItems(schema, items, filled) : filled;
+  if (!isObject(filled) || node.patternProperties !== undefined || typeof node.additionalProperties === "object")
+    return Default(schema, filled);
+  for (const [key, child] of Object.entries(properties)) {
+    const field = withDefaults(child as TSchema, Object.hasOwn(filled, key) ? filled[key] : undefined);
+    if (field !== undefined) filled[key] = field;
+  }
+  return filled;
+}
+
+function withItems(schema: TSchema, items: SchemaNode["items"], list: unknown[]): unknown {
+  if (items === undefined || Array.isArray(items)) return Default(schema, list);
+  for (const [at, item] of list.entries()) list[at] = withDefaults(items as TSchema, item);
+  return list;
+}
+
+const nodesWithDefaults = new WeakMap<object, boolean>();
 
 /** Filling in defaults walks the whole value, which a batch of a thousand results without any would pay for. */
-function hasDefaults(schema: object): boolean {
-  let found = withDefaults.get(schema);
+function hasDefaults(node: object): boolean {
+  let found = nodesWithDefaults.get(node);
   if (found === undefined) {
-    found = JSON.stringify(schema).includes('"default":');
-    withDefaults.set(schema, found);
+    found = JSON.stringify(node).includes('"default":');
+    nodesWithDefaults.set(node, found);
   }
   return found;
 }

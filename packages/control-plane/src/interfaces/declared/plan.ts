@@ -255,7 +255,11 @@ function taggedAfter(state: State, matched: readonly Matched[]): Judging["tagged
   const declared = new Set(matched.map(({ id }) => id));
   const byTag = new Map<string, string[]>();
   const add = (id: string, tags: unknown): void => {
-    for (const tag of Array.isArray(tags) ? tags : []) byTag.set(String(tag), [...(byTag.get(String(tag)) ?? []), id]);
+    for (const tag of new Set(Array.isArray(tags) ? tags.map(String) : [])) {
+      const own = byTag.get(tag);
+      if (own === undefined) byTag.set(tag, [id]);
+      else own.push(id);
+    }
   };
   for (const { id, tags } of state.tagged) if (!declared.has(id)) add(id, tags);
   for (const { id, declared: object } of matched) add(id, object.fields["tags"]);
