@@ -152,6 +152,10 @@ export const folders = {
       "evidence is locked before windows": ["target_states"],
     },
   },
+  "monitoring/history": {
+    owns: ["imported_days"],
+    joins: { "organisation of the target": ["targets"] },
+  },
   "monitoring/pipeline": {
     owns: ["on_demand_runs"],
     joins: {
@@ -196,6 +200,7 @@ export const folders = {
     joins: {
       "organisation and interval of the target": ["deleted_targets", "target_regions", "targets"],
       "newest result of a target": ["target_states"],
+      "days that another product counted": ["imported_days"],
     },
     writes: { "details of the newest result": ["target_states"], "counts of deleted targets": ["deleted_targets"] },
   },
@@ -214,7 +219,14 @@ export const folders = {
     joins: {
       "state, open incident and regions in a list": ["incidents", "regions", "target_states"],
       "addresses of a heartbeat": ["heartbeat_addresses"],
-      "uptime as sort key": ["heartbeats", "heartbeat_spans", "incident_outages", "incidents", "results_daily"],
+      "uptime as sort key": [
+        "heartbeats",
+        "heartbeat_spans",
+        "imported_days",
+        "incident_outages",
+        "incidents",
+        "results_daily",
+      ],
       "whether an incident is on a status page": ["status_page_components"],
       "steps of the setup checklist": ["channels", "orgs", "status_pages"],
       "monitors without an enabled channel": ["channels"],

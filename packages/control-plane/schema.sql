@@ -521,6 +521,7 @@ create table incidents (
   opened_by text not null default 'engine'::text,
   outage_since timestamp with time zone,
   past_outage_ms bigint not null default 0,
+  imported boolean not null default false,
   PRIMARY KEY (id),
   CHECK ((closed_by = ANY (ARRAY['engine'::text, 'person'::text, 'pause'::text]))),
   CHECK ((engine_severity = ANY (ARRAY['minor'::text, 'major'::text]))),
@@ -536,6 +537,7 @@ create table incidents (
 );
 CREATE INDEX incidents_by_org ON incidents USING btree (org_id, started_at DESC);
 CREATE INDEX incidents_by_target ON incidents USING btree (target_id, started_at DESC);
+CREATE UNIQUE INDEX incidents_imported ON incidents USING btree (target_id, started_at) WHERE imported;
 CREATE INDEX incidents_in_maintenance ON incidents USING btree (id) WHERE (in_maintenance OR (held_reason IS NOT NULL));
 CREATE UNIQUE INDEX incidents_one_open ON incidents USING btree (target_id) WHERE (ended_at IS NULL);
 CREATE INDEX incidents_reminders ON incidents USING btree (reminder_due_at) WHERE (reminder_due_at IS NOT NULL);
@@ -835,6 +837,18 @@ create table hours_packed (
   sketches bytea,
   sketch_ends smallint[],
   PRIMARY KEY (target_id, day, region)
+);
+
+create table imported_days (
+  target_id uuid not null,
+  day date not null,
+  up integer not null,
+  degraded integer not null,
+  down integer not null,
+  error integer not null,
+  avg_ms real,
+  PRIMARY KEY (target_id, day),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
 );
 
 create table issued_slots (

@@ -67,6 +67,7 @@ const pastWindow = (await api.post("/api/v1/maintenance", { title: "Over", ...ov
 const struck = (await api.post("/api/v1/targets", { ...target, name: "Struck" })).body;
 const report = { target_id: struck.id, severity: "major", public_title: "Down", message: "We look into it." };
 await api.post("/api/v1/incidents", report);
+await sql`insert into results_daily values (${struck.id}, current_date - 5, 1440, 0, 0, 0)`;
 const foreignTarget = (await asking(xenia.token).post("/api/v1/targets", target)).body;
 const foreignChannel = (await asking(xenia.token).post("/api/v1/notification-channels", webhook({}))).body;
 

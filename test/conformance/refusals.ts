@@ -141,6 +141,12 @@ export function resources({ target, page, pastWindow, struck, incident, deliveri
     missing("GET", `/api/v1/incidents/${id}`, "INCIDENT_NOT_FOUND"),
     missing("POST", "/api/v1/incidents", "INCIDENT_ALREADY_OPEN", goodBodies({ targetId: struck.id })[reporting]),
     missing("POST", "/api/v1/incidents", "TARGET_NOT_FOUND", goodBodies({ targetId: id })[reporting]),
+    refusedBody("POST /api/v1/import/history")(
+      "a day with own results",
+      goodBodies({ targetId: struck.id })["POST /api/v1/import/history"]!,
+      "HISTORY_OVERLAP",
+      "/items/0/days/0/date",
+    ),
     missing("POST", retry(id), "DELIVERY_NOT_FOUND"),
     {
       title: "a notification that has arrived, again",

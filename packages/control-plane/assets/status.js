@@ -104,11 +104,12 @@ function replace(next) {
 function prepare(strip) {
   strip.tabIndex = 0;
   strip.setAttribute("role", "slider");
-  strip.days = [...strip.dataset.days.matchAll(/([a-z])(\d*)/g)].map(([, state, secs], at) => {
+  strip.days = [...strip.dataset.days.matchAll(/([a-z])(\d*)(\*?)/g)].map(([, state, secs, imported], at) => {
     const mins = Math.ceil(Number(secs) / 60);
     const span = mins < 60 ? `${mins} min` : `${Math.floor(mins / 60)} h${mins % 60 ? ` ${mins % 60} min` : ""}`;
     const when = new Date(Date.parse(strip.dataset.from) + at * 86_400_000);
-    return [day.format(when), `${words[state]}${secs ? ` · ${words.down} ${span}` : ""}`];
+    const texts = [words[state], secs && `${words.down} ${span}`, imported && words.imported];
+    return [day.format(when), texts.filter(Boolean).join(" · ")];
   });
   strip.ariaValueMin = 1;
   strip.ariaValueMax = strip.days.length;

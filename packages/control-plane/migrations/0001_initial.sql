@@ -587,6 +587,19 @@ create table results_daily (
   primary key (target_id, day)
 );
 
+-- Days from before the first own result of a target: counts of the product that watched it then. No evidence.
+create table imported_days (
+  target_id uuid not null references targets on delete cascade,
+  day       date not null,
+  up        integer not null,
+  degraded  integer not null,
+  down      integer not null,
+  error     integer not null,
+  -- Mean latency of the day; null where the product had none.
+  avg_ms    real,
+  primary key (target_id, day)
+);
+
 -- Latency by target, region and hour of the slot, kept longer than results. Apart from results_hourly, whose rows
 -- are narrow because uptime reads many of them.
 create table latency_hourly (
@@ -839,9 +852,13 @@ create table incidents (
   -- opening.
   outage_since       timestamptz,
   past_outage_ms     bigint not null default 0,
+  -- From before the first own result of the target, like imported_days.
+  imported           boolean not null default false,
   constraint incidents_outage check ((ended_at is null) = (outage_since is not null))
 );
 create unique index incidents_one_open on incidents (target_id) where ended_at is null;
+-- The same incident again replaces the imported one.
+create unique index incidents_imported on incidents (target_id, started_at) where imported;
 create index incidents_by_org on incidents (org_id, started_at desc);
 create index incidents_by_target on incidents (target_id, started_at desc);
 create index incidents_reminders on incidents (reminder_due_at) where reminder_due_at is not null;

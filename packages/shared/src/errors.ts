@@ -111,6 +111,7 @@ export const errorCodes = {
   INVALID_ALERT_CONFIG: { status: 400, when: "an alert binding or an alerting number is not valid" },
   INVALID_REGION_POLICY: { status: 422, when: "the count of the region policy is 0 or exceeds the available regions" },
   REGION_INVALID: { status: 422, when: "a region is unknown, disabled or listed twice, or there is none" },
+  HISTORY_OVERLAP: { status: 400, when: "imported history reaches into the own results of its target" },
   BULK_EMPTY: { status: 400, when: "a bulk request is empty" },
   BULK_TOO_LARGE: { status: 413, when: "a bulk request has more than 10,000 items" },
   PRECONDITION_FAILED: { status: 412, when: "If-Match names an older state of what is changed" },
@@ -224,7 +225,7 @@ export const errorCodes = {
   MAINTENANCE_COMPLETED: { status: 422, when: "the maintenance window has ended and can no longer be changed" },
   INVALID_TIME_RANGE: {
     status: 400,
-    when: "a maintenance window ends before it starts, or the start of a running one is changed",
+    when: "a maintenance window or an incident ends before it starts, or the start of a running window is changed",
   },
   INVALID_DURATION: {
     status: 400,

@@ -25,6 +25,7 @@ type Facts = Omit<Explanation, "in_words">;
  * The explanation as sentences: the opening, the votes, the quorum, maintenance, then every delivery. Times are UTC.
  */
 export function inWords(facts: Facts, incident: IncidentRow): string[] {
+  if (incident.imported) return ["Imported: the product that watched the monitor before recorded it."];
   const checks = count(facts.alert_confirmations, "consecutive failing check");
   return [
     `Opened at ${time(facts.opened_at)}: enough regions had ${checks}.`,

@@ -42,6 +42,7 @@ export function presentIncident(row: queries.IncidentRow): Incident {
     public_description: row.public_description,
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
+    ...(row.imported ? { imported: true as const } : {}),
   };
 }
 

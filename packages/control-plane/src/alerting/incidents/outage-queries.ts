@@ -69,7 +69,7 @@ export interface OutageOfTarget {
   pinned_severity: Severity | null;
 }
 
-/** Outages of the targets that overlap a range, without those of retracted incidents. */
+/** Outages of the targets that overlap a range, without those of retracted and of imported incidents. */
 export async function selectOutagesOf(
   sql: Db,
   orgId: string,
@@ -81,7 +81,7 @@ export async function selectOutagesOf(
       case when i.severity_pinned then i.severity end as pinned_severity
     from incidents i join incident_outages o on o.incident_id = i.id
     where i.org_id = ${orgId} and i.target_id = any(${arrayOf(targetIds)}::uuid[]) and not i.retracted
-      and (i.ended_at is null or i.ended_at > ${from}) and o.started_at < ${to}
+      and not i.imported and (i.ended_at is null or i.ended_at > ${from}) and o.started_at < ${to}
       and (o.ended_at is null or o.ended_at > ${from})`;
 }
 

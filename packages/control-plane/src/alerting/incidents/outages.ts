@@ -51,7 +51,10 @@ export interface Outage {
   error_sample: string | null;
 }
 
-/** Outages of targets that overlap a range. Without a scope check. */
+/**
+ * Outages of targets that overlap a range, without those of imported incidents: imported days have their time. Without
+ * a scope check.
+ */
 export async function outagesOf(
   { sql }: System,
   orgId: string,

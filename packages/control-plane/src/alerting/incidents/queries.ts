@@ -28,13 +28,14 @@ export interface IncidentRow extends OutageTimes {
   public_description: string | null;
   created_at: Date;
   updated_at: Date;
+  imported: boolean;
 }
 
 const columns = (sql: Db) => sql`
   i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.peak_impact,
   i.started_at, i.opened_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
   i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up,
-  i.public_title, i.public_description, i.created_at, i.updated_at,
+  i.public_title, i.public_description, i.created_at, i.updated_at, i.imported,
   case when i.acknowledged_at is not null then (
     select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name)
     from incident_events e

@@ -110,6 +110,11 @@ export const Incident = Type.Object(
     ),
     created_at: Timestamp,
     updated_at: Timestamp,
+    imported: Type.Optional(
+      Type.Literal(true, {
+        description: "Taken over from the product that watched the target before. Absent for incidents from here",
+      }),
+    ),
   },
   {
     additionalProperties: false,

@@ -33,6 +33,7 @@ export {
 } from "./reports.ts";
 export { searchIncidents } from "./find.ts";
 export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
+export { importIncidents } from "./past.ts";
 export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.ts";
 
 /** The incidents of the organisation: open ones first, then by start, newest first. */

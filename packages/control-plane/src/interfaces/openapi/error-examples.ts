@@ -114,5 +114,6 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   },
   INVALID_EXPIRY: { field: "/expires_at" },
   INVALID_SLUG: { field: "/slug" },
+  HISTORY_OVERLAP: { field: "/items/0/days/12/date" },
   INVALID_COMPONENT_ID: { field: "/target_ids/0" },
 };

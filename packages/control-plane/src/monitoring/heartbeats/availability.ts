@@ -2,6 +2,7 @@ import { outagesOf } from "../../alerting/incidents/service.ts";
 import { windowsOf } from "../../alerting/maintenance/service.ts";
 import type { System } from "../../platform/context.ts";
 import { difference, intersection, type Interval, length, union } from "../../platform/intervals.ts";
+import { importedDays, timesOf } from "../history/service.ts";
 import { selectExpected } from "./queries.ts";
 
 /*
@@ -31,9 +32,10 @@ export async function availabilityOf(
   const expected = grouped(await selectExpected(system.sql, orgId, targetIds, range), now);
   const ids = [...expected.keys()];
   if (ids.length === 0) return new Map();
-  const [outages, windows] = await Promise.all([
+  const [outages, windows, imported] = await Promise.all([
     outagesOf(system, orgId, ids, range),
     windowsOf(system, orgId, ids, range),
+    importedDays(system, orgId, ids, range),
   ]);
   const down = grouped(
     outages.filter(({ state }) => state !== "degraded"),
@@ -45,10 +47,15 @@ export async function availabilityOf(
   );
   return new Map(
     ids.map((id) => {
-      const own = intersection(expected.get(id)!, [span]);
+      const days = (imported.get(id) ?? []).flatMap((day) => timesOf(day) ?? []);
+      const own = union([...intersection(expected.get(id)!, [span]), ...days]);
       return [
         id,
-        { expected: own, counted: difference(own, maintenance.get(id) ?? []), down: down.get(id) ?? [] },
+        {
+          expected: own,
+          counted: difference(own, maintenance.get(id) ?? []),
+          down: union([...(down.get(id) ?? []), ...days.flatMap((day) => day.down ?? [])]),
+        },
       ] as const;
     }),
   );

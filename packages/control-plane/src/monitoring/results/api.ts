@@ -2,6 +2,8 @@ import Type from "typebox";
 import { csvReply } from "../../platform/http/csv.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam, paging } from "../../platform/http/wire.ts";
+import { importHistory } from "./import.ts";
+import { HistoryImport, HistoryImported } from "./import-schema.ts";
 import { rangeQuery } from "./range.ts";
 import { CheckResultPage, IncidentPeriodPage, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
 import * as service from "./service.ts";
@@ -92,5 +94,34 @@ export const resultRoutes: Route[] = [
     }),
     replies: { 200: IncidentPeriodPage },
     handle: async ({ ctx, params, query }) => ok(await service.listPeriods(ctx, params.id, query)),
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/import/history",
+    auth: "tenant",
+    scope: "targets:write",
+    role: "owner",
+    category: "bulk_ops",
+    tag: "Results",
+    summary: "Import history",
+    description:
+      "What another product recorded of targets before their first own result: sums of UTC days, and incidents that " +
+      "have ended. All or nothing; the same day, or an incident with the same start, replaces what was imported " +
+      "before. It counts in uptime, strips, reports and badges, is marked `imported`, decides nothing and notifies " +
+      "nobody. On status pages the failing share of a day's runs is its downtime.",
+    bodyLimit: 4 * 1_048_576,
+    body: HistoryImport,
+    replies: { 200: HistoryImported },
+    errors: [
+      "TARGET_NOT_FOUND",
+      "HISTORY_OVERLAP",
+      "INVALID_ID",
+      "INVALID_TIME_RANGE",
+      "EMPTY_TITLE",
+      "TITLE_TOO_LONG",
+      "BULK_EMPTY",
+      "BULK_TOO_LARGE",
+    ],
+    handle: async ({ ctx, body }) => ok(await importHistory(ctx, body)),
   }),
 ];

@@ -11,6 +11,8 @@ export interface Beat {
   /** Begin, Unix ms. */
   at: number;
   state: BeatState;
+  /** True for a day with imported runs. */
+  imported?: true;
   regions: { region: string; state: BeatState; p50: number | null; error: string | null }[];
 }
 
@@ -62,12 +64,14 @@ async function days(ctx: Ctx, id: string, now: number): Promise<Beat[]> {
   const counted = new Map(rows.map((row) => [row.day, row]));
   return Array.from({ length: counts.days }, (_, index): Beat => {
     const at = (today - counts.days + 1 + index) * dayMs;
-    if (reported !== undefined) return { at, state: dayState(reported, { start: at, end: at + dayMs }), regions: [] };
     const day = counted.get(new Date(at).toISOString().slice(0, 10));
+    const imported = day?.imported === true ? { imported: true as const } : {};
+    if (reported !== undefined)
+      return { at, state: dayState(reported, { start: at, end: at + dayMs }), ...imported, regions: [] };
     if (day === undefined) return { at, state: "none", regions: [] };
     const failed = day.down + day.error;
     const all = failed + day.up + day.degraded;
     const state = failed * 2 > all ? "down" : failed > 0 ? "partial" : day.degraded > 0 ? "degraded" : "up";
-    return { at, state: all === 0 ? "none" : state, regions: [] };
+    return { at, state: all === 0 ? "none" : state, ...imported, regions: [] };
   });
 }

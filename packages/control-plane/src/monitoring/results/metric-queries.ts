@@ -69,7 +69,11 @@ export async function selectUptimes(sql: Db, orgId: string, now: Date): Promise<
     left join (
       select d.target_id, sum(${good}) filter (where ${isOfWeek}) as up_7d,
         sum(${all}) filter (where ${isOfWeek}) as all_7d, sum(${good}) as up_30d, sum(${all}) as all_30d
-      from results_daily d
+      from (
+        select target_id, day, up, degraded, down, error from results_daily
+        union all
+        select target_id, day, up, degraded, down, error from imported_days
+      ) d
       where d.target_id in (select id from targets where org_id = ${orgId})
         and d.day >= ${now}::timestamptz::date - 30
       group by d.target_id

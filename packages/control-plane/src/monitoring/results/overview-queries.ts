@@ -1,5 +1,6 @@
 import { throttledByCap } from "@statusmesh/shared/result";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { daysOf } from "../history/service.ts";
 import { type Counts, slackMs } from "./queries.ts";
 import { runs } from "./runs-queries.ts";
 import type { Range } from "./range.ts";
@@ -70,11 +71,13 @@ export interface DayRow extends Counts {
   target_id: string;
   /** A UTC day, `2026-11-20`. */
   day: string;
+  /** Whether runs of the day were imported. */
+  imported: boolean;
 }
 
 /**
  * Runs per target and UTC day from `firstDay` to `now`: rolled-up days, and the rest (usually at most two hours) from
- * the results. Days without a run are left out.
+ * the results; imported days too. Days without a run are left out.
  */
 export async function selectDays(
   sql: Db,
@@ -85,16 +88,19 @@ export async function selectDays(
 ): Promise<DayRow[]> {
   return await sql<DayRow[]>`
     select t.id as target_id, d.day::text as day, sum(d.up)::int as up, sum(d.down)::int as down,
-      sum(d.degraded)::int as degraded, sum(d.error)::int as error
+      sum(d.degraded)::int as degraded, sum(d.error)::int as error, bool_or(d.imported) as imported
     from targets t
     cross join lateral (
-      select s.day, s.up, s.down, s.degraded, s.error
+      select s.day, s.up, s.down, s.degraded, s.error, false as imported
       from results_daily s
       where s.target_id = t.id and s.day >= ${firstDay}::date
       union all
+      select i.*, true from ${daysOf(sql, sql`t.id`, sql`${firstDay}::date`)} i
+      union all
       select (r.scheduled_at at time zone 'UTC')::date as day, count(*) filter (where r.status = 'up') as up,
         count(*) filter (where r.status = 'down') as down,
-        count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
+        count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error,
+        false as imported
       from ${runs(
         sql,
         {

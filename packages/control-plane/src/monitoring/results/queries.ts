@@ -18,13 +18,15 @@ export interface ResultTarget {
   longest_interval_secs: number;
   /** Results before this time are counted by the hour; null before the first rollup. */
   counted_to: Date | null;
+  /** Whether days of it were imported. */
+  imported: boolean;
 }
 
 /** The target; null when the organisation has none with that id. */
 export async function targetExists(sql: Db, orgId: string, targetId: string): Promise<ResultTarget | null> {
   const [row] = await sql<ResultTarget[]>`
     select t.id, t.kind, (select max(secs) from unnest(${intervalsOf(sql)}) as i (secs)) as longest_interval_secs,
-      p.next_hour as counted_to
+      p.next_hour as counted_to, exists (select from imported_days d where d.target_id = t.id) as imported
     from targets t left join rollup_progress p on true where t.org_id = ${orgId} and t.id = ${targetId}`;
   return row ?? null;
 }

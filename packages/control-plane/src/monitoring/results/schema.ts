@@ -77,6 +77,13 @@ export const Uptime = Type.Object(
       description: "100 × (up + degraded) / total, of a heartbeat the share of the time; 100 without either",
       examples: [99.583],
     }),
+    imported: Type.Optional(
+      Type.Integer({
+        description:
+          "Runs of the total that another product counted, of the days that begin in the range; absent without",
+        examples: [1440],
+      }),
+    ),
   },
   { title: "Uptime" },
 );

@@ -10,6 +10,7 @@ import { hourOf } from "./late.ts";
 import { type Period, type Periods, periodsOf, settledAt } from "./periods.ts";
 import { selectOrgCounts } from "./org-count-queries.ts";
 import { availabilityOf, shareOf, sliceState } from "../heartbeats/service.ts";
+import { importedDays } from "../history/service.ts";
 import * as overview from "./overview-queries.ts";
 import * as queries from "./queries.ts";
 import { type Counts, delayMs, type ResultTarget, slackMs, surelyIn } from "./queries.ts";
@@ -101,19 +102,29 @@ export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Pro
   return await inTurn(ctx, () => readUptime(ctx, targetId, input));
 }
 
-/** {@link uptime} without a scope check. */
+/**
+ * {@link uptime} without a scope check. Imported days that begin in the range count as well; they have no region.
+ */
 export async function readUptime(reader: OrgReader, targetId: string, input: RangeInput): Promise<Measured> {
   const { target, range, region } = await resolve(reader, targetId, input);
   const { sql, orgId } = reader;
   const counts = isByHour(range, reader.clock.now())
     ? await queries.countStatusesByHour(sql, orgId, target, sourcesOf(range, target.counted_to), region)
     : await queries.countStatuses(sql, orgId, target, range, region);
-  const { up, down, degraded, error } = counts;
+  const days =
+    target.imported && region === null
+      ? ((await importedDays(reader, orgId, [target.id], range)).get(target.id) ?? [])
+      : [];
+  const imported = sum(days);
+  const { up, down, degraded, error } = sum([counts, imported]);
   const share =
     target.kind === "heartbeat"
       ? ((await heartbeatShares(reader, [target.id], range)).get(target.id) ?? null)
-      : uptimePct(counts);
-  return { total: up + down + degraded + error, up, down, degraded, error, uptime_pct: share ?? 100, share };
+      : uptimePct({ up, down, degraded, error });
+  return {
+    ...{ total: up + down + degraded + error, up, down, degraded, error, uptime_pct: share ?? 100, share },
+    ...(days.length === 0 ? {} : { imported: totalOf(imported) }),
+  };
 }
 
 /** Uptime of the heartbeats among the targets, which is by time. */
@@ -322,9 +333,11 @@ export async function lastDayCounts(system: System, orgId: string): Promise<Coun
 
 /** The one definition of uptime of probed monitors: 100 × (up + degraded) / total runs; null without a run. */
 export function uptimePct({ up, down, degraded, error }: Counts): number | null {
-  const total = up + down + degraded + error;
+  const total = totalOf({ up, down, degraded, error });
   return total === 0 ? null : (100 * (up + degraded)) / total;
 }
+
+const totalOf = ({ up, down, degraded, error }: Counts): number => up + down + degraded + error;
 
 /** Sum of all counts. */
 function sum(counts: Iterable<Counts>): Counts {

@@ -47,7 +47,7 @@ const heartbeatShare = (sql: Db, now: Date) => {
     h.target_id, 1 - coalesce((
       select ${within(sql`o.started_at`, sql`o.ended_at`)}
       from incidents i join incident_outages o on o.incident_id = i.id
-      where i.target_id = h.target_id and not i.retracted and o.impact <> 'degraded'
+      where i.target_id = h.target_id and not i.retracted and not i.imported and o.impact <> 'degraded'
         and (o.ended_at is null or o.ended_at > ${now}::timestamptz::date - ${uptimeDays}::int)), 0)
     / nullif((
       select ${within(sql`s.starts_at`, sql`s.ends_at`)} from heartbeat_spans s
@@ -69,7 +69,11 @@ const sortKeys: Record<MonitorSort, SortKey> = {
       left join (
         select d.target_id, sum(d.up + d.degraded)::float8 / nullif(sum(d.up + d.degraded + d.down + d.error), 0)
           as share
-        from results_daily d
+        from (
+          select target_id, day, up, degraded, down, error from results_daily
+          union all
+          select target_id, day, up, degraded, down, error from imported_days
+        ) d
         where d.target_id in (${matched}) and d.day >= ${now}::timestamptz::date - ${uptimeDays}::int
           and not exists (select from heartbeats h where h.target_id = d.target_id)
         group by d.target_id

@@ -70,10 +70,10 @@ export function beatsOf(beats: readonly Beat[], kind: BeatKind, nameOf: (region:
     kinds: Object.entries(beatTitles).map(([key, { label }]) => ({ key, label })),
     inARow: failing === -1 ? beats.length : failing,
     down: beats.filter(({ state }) => state === "down").length,
-    items: beats.map(({ at, state, regions }) => ({
+    items: beats.map(({ at, state, imported, regions }) => ({
       at: new Date(at),
       state,
-      word: beatWords[state],
+      word: imported ? `${beatWords[state]}, imported` : beatWords[state],
       regions: regions.map((of) => ({ state: of.state, name: nameOf(of.region), found: found(of) })),
     })),
   };

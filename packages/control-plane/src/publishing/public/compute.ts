@@ -4,6 +4,7 @@ import { mapInTurns } from "../../platform/http/turns.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, outageState } from "../../alerting/incidents/service.ts";
 import { availabilityOf, shownPct } from "../../monitoring/heartbeats/service.ts";
+import { type DayTimes, importedDays, timesOf as dayTimes } from "../../monitoring/history/service.ts";
 import { probedSpans } from "../../monitoring/results/service.ts";
 import { type PageWindowRow, windowsOf } from "../../alerting/maintenance/service.ts";
 import {
@@ -16,7 +17,7 @@ import {
 } from "../status-pages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
 import { daysUntil } from "./days.ts";
-import { union } from "../../platform/intervals.ts";
+import { type Interval, union } from "../../platform/intervals.ts";
 import * as queries from "./queries.ts";
 import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
 import { componentState, dayCells, type History, touchedDays, uptimesOf, worst } from "./states.ts";
@@ -52,20 +53,21 @@ export interface ServedStatus {
   status: PublicStatus;
 }
 
-/** Computes a page with six queries. */
+/** Computes a page with seven queries. */
 export async function computeStatus(system: System, page: PageRow): Promise<ServedStatus> {
   const now = system.clock.now();
   const rows = await publicComponents(system, page);
   const days = daysUntil(now, historyDays, page.branding.timezone);
   const since = new Date(days[0]!.start);
   const ids = rows.map((row) => row.target_id);
-  const [probed, spans, incidents, windows] = await Promise.all([
+  const [probed, imported, spans, incidents, windows] = await Promise.all([
     probedTime(system, page.org_id, rows),
+    importedTime(system, page.org_id, ids, since),
     queries.selectIncidentSpans(system.sql, page.org_id, page.id, since),
     queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
     windowsOf(system, page.org_id, ids, { from: since, to: new Date(now + upcomingDays * dayMs) }),
   ]);
-  const historyOf = historiesOf({ now, spans, windows, probed });
+  const historyOf = historiesOf({ now, spans, windows, probed, imported });
   // Components in the same windows share their maintenance.
   const maintained = new WeakMap<History["maintenance"], boolean[]>();
   const past = new Map(
@@ -186,6 +188,7 @@ function historiesOf(read: {
   spans: readonly queries.IncidentSpanRow[];
   windows: readonly PageWindowRow[];
   probed: ReadonlyMap<string, History["probed"]>;
+  imported: ReadonlyMap<string, readonly DayTimes[]>;
 }): (id: string) => History {
   const spans = grouping(read.spans, (span) => span.target_id);
   // Occurrences of a window share their list of targets.
@@ -211,15 +214,40 @@ function historiesOf(read: {
     merged.set(key, maintenance);
     return maintenance;
   };
-  return (id) => ({
-    incidents: (spans.get(id) ?? []).map((span) => ({
-      start: span.started_at.getTime(),
-      end: span.ended_at?.getTime() ?? read.now,
-      state: outageState(span.pinned_severity, span.impact),
-    })),
-    maintenance: maintenanceOf(id),
-    probed: read.probed.get(id) ?? [],
-  });
+  return (id) => {
+    const own: History = {
+      incidents: (spans.get(id) ?? []).map((span) => ({
+        start: span.started_at.getTime(),
+        end: span.ended_at?.getTime() ?? read.now,
+        state: outageState(span.pinned_severity, span.impact),
+      })),
+      maintenance: maintenanceOf(id),
+      probed: read.probed.get(id) ?? [],
+    };
+    const imported = read.imported.get(id);
+    if (imported === undefined) return own;
+    return {
+      ...own,
+      incidents: [...own.incidents, ...imported.flatMap(importedOutages)],
+      probed: union([...own.probed, ...imported]),
+      imported,
+    };
+  };
+}
+
+/** Outages of an imported day, whose extent is not known: a major one where most of its runs failed. */
+function importedOutages({ start, end, down, degraded }: DayTimes): History["incidents"][number][] {
+  const failed = down === null ? [] : [{ ...down, state: worstOf(down, end - start) }];
+  return degraded ? [...failed, { start, end, state: "degraded" }] : failed;
+}
+
+const worstOf = ({ start, end }: Interval, dayMs: number) =>
+  (end - start) * 2 > dayMs ? ("major_outage" as const) : ("partial_outage" as const);
+
+/** Days since `since` that another product checked, by component. */
+async function importedTime(system: System, orgId: string, ids: readonly string[], since: Date) {
+  const days = await importedDays(system, orgId, ids, { from: since, to: new Date(system.clock.now()) });
+  return new Map([...days].map(([id, own]) => [id, own.flatMap((day) => dayTimes(day) ?? [])] as const));
 }
 
 /** Time of the newest result of any component; null before the first. */
@@ -299,6 +327,7 @@ export function presentIncident(row: queries.PublicIncidentRow, texts: Texts): P
     duration_secs: row.ended_at === null ? null : outageSecs(row),
     outage_since: isoOrNull(row.outage_since),
     past_outage_secs: outageSecs(row),
+    ...(row.imported ? { imported: true as const } : {}),
     updates_total: row.updates_total,
     updates: row.updates.map((update) => ({
       phase: update.phase,

@@ -12,7 +12,8 @@ export interface IncidentSpanRow {
 }
 
 /**
- * The outages of the components of a page that overlap the time since `since`, without those of retracted incidents.
+ * The outages of the components of a page that overlap the time since `since`, without those of retracted incidents,
+ * and of imported ones: imported days have their time.
  * Where a monitor has flapped more than 2,000 times, outages of one kind that begin in the same quarter of an hour are
  * one row of their summed length, so that a page has at most 35,000 rows of one component.
  */
@@ -29,7 +30,7 @@ export async function selectIncidentSpans(
       from incidents i join status_page_components c on c.target_id = i.target_id
       join incident_outages o on o.incident_id = i.id and (o.ended_at is null or o.ended_at >= ${since})
       where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted
-        and (i.ended_at is null or i.ended_at >= ${since})
+        and not i.imported and (i.ended_at is null or i.ended_at >= ${since})
     )
     select target_id, started_at, ended_at, pinned as pinned_severity, impact from outages
     where not many or ended_at is null
@@ -49,6 +50,7 @@ export interface PublicIncidentRow {
   peak_impact: Impact;
   past_outage_ms: number;
   outage_since: Date | null;
+  imported: boolean;
   public_title: string | null;
   public_description: string | null;
   started_at: Date;
@@ -65,7 +67,7 @@ export interface PublicIncidentRow {
 /** `updates`: at most so many, newest first. */
 const columns = (sql: Db, updates: number) => sql`
   i.id, i.target_id, coalesce(c.public_name, t.name) as component_name, i.severity, i.severity_pinned,
-  i.impact, i.peak_impact, i.public_title, i.public_description, i.started_at, i.ended_at, i.outage_since,
+  i.impact, i.peak_impact, i.public_title, i.public_description, i.started_at, i.ended_at, i.outage_since, i.imported,
   i.past_outage_ms::float8,
   (select count(*)::int from incident_updates u where u.incident_id = i.id) as updates_total,
   coalesce((select jsonb_agg(jsonb_build_object('phase', u.phase, 'message', u.message, 'created_at', u.created_at)

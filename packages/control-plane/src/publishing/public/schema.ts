@@ -22,6 +22,9 @@ const DayCell = Type.Object(
       description: "Seconds of outage that was more than degraded, outside maintenance windows",
       examples: [0],
     }),
+    imported: Type.Optional(
+      Type.Literal(true, { description: "Another product has checked it on this day. Absent for other days" }),
+    ),
   },
   exact,
 );
@@ -88,6 +91,9 @@ export const PublicIncident = Type.Object(
     updates: Type.Array(PublicUpdate, {
       description: "Newest first: all of them where the incident is read by itself, the newest 20 in lists",
     }),
+    imported: Type.Optional(
+      Type.Literal(true, { description: "Recorded by another product. Absent for incidents from here" }),
+    ),
   },
   { ...exact, title: "PublicIncident" },
 );

@@ -56,6 +56,8 @@ export interface DayCell {
   state: ComponentState;
   /** Seconds of the day with an outage that was more than degraded, outside maintenance windows. */
   downtime_secs: number;
+  /** True for a day with runs of another product. */
+  imported?: true;
 }
 
 /** The past of a component. Ranges that last end at the time of the computation. */
@@ -65,6 +67,8 @@ export interface History {
   maintenance: readonly Interval[];
   /** Time in which the monitor was checked, a union. */
   probed: readonly Interval[];
+  /** Days that another product checked: part of `probed`, with their outages in `incidents`. */
+  imported?: readonly Interval[];
 }
 
 /**
@@ -73,10 +77,11 @@ export interface History {
  */
 export function dayCells(
   days: readonly Day[],
-  { incidents, maintenance, probed }: History,
+  { incidents, maintenance, probed, imported = [] }: History,
   maintained: readonly boolean[] = touchedDays(days, maintenance),
 ): DayCell[] {
   const isProbed = touchedDays(days, probed);
+  const isImported = touchedDays(days, imported);
   const incidentsOf = incidents.length === 0 ? null : byDay(days, incidents);
   const windowsOf = incidentsOf && byDay(days, maintenance);
   return days.map((day, at) => {
@@ -90,6 +95,7 @@ export function dayCells(
           ? worst(["operational", ...own.map(({ state }) => state)])
           : "no_data",
       downtime_secs: down.length === 0 ? 0 : Math.round(length(intersection(down, [day])) / 1000),
+      ...(isImported[at] === true ? { imported: true as const } : {}),
     };
   });
 }

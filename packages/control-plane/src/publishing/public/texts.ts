@@ -58,6 +58,8 @@ export interface Texts {
   readonly lastDays: (days: number) => string;
   readonly onDays: (state: string, days: number) => string;
   readonly down: string;
+  /** A day or an incident that another product has recorded. */
+  readonly imported: string;
   readonly zone: (zone: string) => string;
   readonly yourZone: string;
   readonly poweredBy: string;
@@ -145,6 +147,7 @@ const en: Texts = {
   lastDays: (days) => `Last ${days} days`,
   onDays: (state, days) => `${state} on ${days === 1 ? "1 day" : `${days} days`}`,
   down: "down",
+  imported: "Imported",
   zone: (zone) => `Times in ${zone}`,
   yourZone: "Times in your zone",
   poweredBy: "Powered by StatusMesh",
@@ -236,6 +239,7 @@ const de: Texts = {
   lastDays: (days) => `Letzte ${days} Tage`,
   onDays: (state, days) => `${state} an ${days === 1 ? "1 Tag" : `${days} Tagen`}`,
   down: "Ausfall",
+  imported: "Importiert",
   zone: (zone) => `Zeiten in ${zone}`,
   yourZone: "Zeiten in Ihrer Zeitzone",
   poweredBy: "Betrieben mit StatusMesh",

@@ -119,7 +119,7 @@ export class PageWords {
 
   /**
    * The days of a component as one drawing, oldest first: one path per state, because 90 elements for each of 25
-   * components are slow on a phone. `data-days` has a letter per day, and the seconds of downtime behind it.
+   * components are slow on a phone. `data-days` has a letter per day, the seconds of downtime behind it, and * for an imported day.
    */
   strip(component: PublicComponent): Markup {
     let strip = this.#strips.get(component);
@@ -135,7 +135,9 @@ export class PageWords {
         .join("");
       return d === "" ? [] : [html`<path class="c-${name}" d="${d}"/>`];
     });
-    const days = history.map((day) => looks[day.state].letter + (day.downtime_secs || "")).join("");
+    const days = history
+      .map((day) => looks[day.state].letter + (day.downtime_secs || "") + (day.imported ? "*" : ""))
+      .join("");
     const box = html`viewBox="0 0 ${history.length * cell.step - 2} ${cell.height}" preserveAspectRatio="none"`;
     const data = html`data-from="${history[0]?.date}" data-days="${days}"`;
     const label = `${this.t.lastDays(history.length)}: ${this.#summary(component)}`;
@@ -155,14 +157,16 @@ export class PageWords {
       .filter((day) => day.downtime_secs > 0)
       .slice(-10)
       .map((day) => `${this.#day.format(new Date(day.date))}: ${this.t.down} ${this.duration(day.downtime_secs)}`);
-    return [counted.join(", ") || this.t.state.operational, ...outages].join("; ");
+    const imported = history.filter((day) => day.imported).length;
+    const others = imported === 0 ? [] : [this.t.onDays(this.t.imported, imported)];
+    return [counted.join(", ") || this.t.state.operational, ...others, ...outages].join("; ");
   }
 
   /** Texts that the script needs, by letter of the state. */
   scriptWords(): string {
     const states = Object.entries(looks).map(([of, { letter }]) => [letter, this.t.state[of as ComponentState]]);
-    const { down, stale, refreshed, yourZone, keys, day } = this.t;
-    return JSON.stringify({ ...Object.fromEntries(states), down, stale, refreshed, yourZone, keys, day });
+    const { down, stale, refreshed, yourZone, keys, day, imported } = this.t;
+    return JSON.stringify({ ...Object.fromEntries(states), down, stale, refreshed, yourZone, keys, day, imported });
   }
 }
 
