@@ -62,7 +62,9 @@ export const goodBodies = ({
     message: "We are looking into it.",
   },
   "POST /api/v1/import/history": {
-    items: [{ target_id: targetId, days: [{ date: new Date().toISOString().slice(0, 10), up: 1440 }] }],
+    items: [
+      { target_id: targetId, days: [{ date: new Date(Date.now() - 86_400_000).toISOString().slice(0, 10), up: 1440 }] },
+    ],
   },
   "POST /api/v1/incidents/bulk-action": { ids: [incidentId], action: { type: "acknowledge" } },
   "POST /api/v1/maintenance": {

@@ -16,6 +16,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/config/apply": "Applied configuration files",
   "POST /api/v1/config/adopt": "Let configuration files declare",
   "POST /api/v1/config/detach": "Detached from configuration files",
+  "POST /api/v1/import/history": "Imported history",
   "POST /api/v1/incidents": "Reported incident",
   "POST /api/v1/incidents/{id}/acknowledge": "Acknowledged incident",
   "DELETE /api/v1/incidents/{id}/acknowledgement": "Undid acknowledgement of incident",

@@ -25,8 +25,8 @@ export async function upsertImported(
   await sql`
     with stored as (
       insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, past_outage_ms, severity,
-        engine_severity, impact, peak_impact, regions_down, regions_up, opened_by, closed_by, public_title, error_sample,
-        imported, created_at, updated_at)
+        engine_severity, impact, peak_impact, regions_down, regions_up, opened_by, closed_by, public_title,
+        error_sample, imported, created_at, updated_at)
       select n.id, ${orgId}, n.target_id, n.started_at, n.started_at, n.ended_at,
         extract(epoch from n.ended_at - n.started_at) * 1000, 'major', 'major', 'major_outage', 'major_outage', '{}',
         '{}', 'person', 'person', n.title, n.title, true, ${now}, ${now}

@@ -107,6 +107,6 @@ function incidentsOf({ target_id, incidents }: TargetHistory, { now, first }: Li
 const overlap = (first: number, field: string): AppError =>
   new AppError(
     "HISTORY_OVERLAP",
-    `The target has results of its own since ${iso(new Date(first))}: history ends before them, and days before that day.`,
+    `The target has results of its own since ${iso(new Date(first))}: history ends before that, days before its day.`,
     { field },
   );

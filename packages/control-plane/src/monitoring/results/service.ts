@@ -112,19 +112,14 @@ export async function readUptime(reader: OrgReader, targetId: string, input: Ran
     ? await queries.countStatusesByHour(sql, orgId, target, sourcesOf(range, target.counted_to), region)
     : await queries.countStatuses(sql, orgId, target, range, region);
   const days =
-    target.imported && region === null
-      ? ((await importedDays(reader, orgId, [target.id], range)).get(target.id) ?? [])
-      : [];
-  const imported = sum(days);
-  const { up, down, degraded, error } = sum([counts, imported]);
+    target.imported && region === null ? (await importedDays(reader, orgId, [target.id], range)).get(target.id) : null;
+  const all = sum([counts, ...(days ?? [])]);
   const share =
     target.kind === "heartbeat"
       ? ((await heartbeatShares(reader, [target.id], range)).get(target.id) ?? null)
-      : uptimePct({ up, down, degraded, error });
-  return {
-    ...{ total: up + down + degraded + error, up, down, degraded, error, uptime_pct: share ?? 100, share },
-    ...(days.length === 0 ? {} : { imported: totalOf(imported) }),
-  };
+      : uptimePct(all);
+  const found = { total: totalOf(all), ...all, uptime_pct: share ?? 100, share };
+  return days ? { ...found, imported: totalOf(sum(days)) } : found;
 }
 
 /** Uptime of the heartbeats among the targets, which is by time. */
@@ -333,7 +328,7 @@ export async function lastDayCounts(system: System, orgId: string): Promise<Coun
 
 /** The one definition of uptime of probed monitors: 100 × (up + degraded) / total runs; null without a run. */
 export function uptimePct({ up, down, degraded, error }: Counts): number | null {
-  const total = totalOf({ up, down, degraded, error });
+  const total = up + down + degraded + error;
   return total === 0 ? null : (100 * (up + degraded)) / total;
 }
 

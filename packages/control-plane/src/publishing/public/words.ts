@@ -119,7 +119,8 @@ export class PageWords {
 
   /**
    * The days of a component as one drawing, oldest first: one path per state, because 90 elements for each of 25
-   * components are slow on a phone. `data-days` has a letter per day, the seconds of downtime behind it, and * for an imported day.
+   * components are slow on a phone. `data-days` has a letter per day, the seconds of downtime behind it, and * for an
+   * imported day.
    */
   strip(component: PublicComponent): Markup {
     let strip = this.#strips.get(component);
