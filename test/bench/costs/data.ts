@@ -26,6 +26,7 @@ const counts = {
   auditEntries: 50_000,
   people: 1_000,
   orgs: 2_000,
+  updateTemplates: 100,
   historyDays: 90,
   events: 1_000,
 };
@@ -90,6 +91,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
   await deliveries(sql, incidentId);
   const windowId = await windows(sql, orgId, targetIds);
   const heartbeat = await heartbeatMonitor(sql, home);
+  const templateId = await updateTemplates(sql, home);
   const subscriberId = await make.subscriber(sql, home, pageId);
   await sql`
     insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_at, created_at, confirmed_at)
@@ -121,6 +123,8 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
       audit: entry!.id,
       regions: region,
       agents: agent.id,
+      "update-templates": templateId,
+      templates: templateId,
       m: "{share}",
       telegram: "no-such-code",
       whatsapp: "no-such-code",
@@ -138,6 +142,16 @@ async function heartbeatMonitor(sql: Sql, home: Home): Promise<string> {
     insert into heartbeat_pings (target_id, number, at, kind, source_ip, user_agent, body)
     select ${id}, n, now() - n * interval '30 minutes', 'success', '192.0.2.1', 'curl/8.10.1', repeat(md5(n::text), 312)
     from generate_series(1, 1000) as n`;
+  return id;
+}
+
+/** Templates with the longest text. Returns one. */
+async function updateTemplates(sql: Sql, home: Home): Promise<string> {
+  const id = await make.updateTemplate(sql, home, "");
+  await sql`
+    insert into update_templates (id, org_id, kind, name, body, created_at, updated_at)
+    select gen_random_uuid(), org_id, kind, name || n, repeat('We look into it. ', 117), now(), now()
+    from update_templates cross join generate_series(2, ${counts.updateTemplates}::int) as n where id = ${id}`;
   return id;
 }
 
