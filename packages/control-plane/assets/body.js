@@ -45,6 +45,11 @@ const readers = {
       .split(",")
       .map((tag) => tag.trim())
       .filter((tag) => tag !== ""),
+  list: (control) =>
+    control.value
+      .split("\n")
+      .map((line) => line.trim())
+      .filter((line) => line !== ""),
   headers(control) {
     const headers = {};
     for (const line of control.value.split("\n").filter((text) => text.trim() !== "")) {

@@ -44,7 +44,7 @@ t.test("a channel is created, read, changed and deleted, and its secrets are nev
   });
   t.strictSame(
     made.config,
-    { type: "webhook", url: "***", headers: { "X-Api-Key": "***" }, secret: "***" },
+    { type: "webhook", url: "***", headers: { "X-Api-Key": "***" }, secret: "***", template: null },
     "names of headers are kept, all values masked",
   );
   t.ok(fits(Channel, made));
@@ -123,12 +123,28 @@ t.test("addresses are stored in lower case; servers that take the requests of a 
   await made("Chat", { type: "slack", webhook_url: "https://chat.example.org/hooks/1?format=slack" });
 });
 
+t.test("recipients are masked to their last 4 characters, and the masked ones are refused", async (t) => {
+  const owner = await newOrg(system);
+  const config = {
+    type: "signal",
+    url: "https://signal.example.org",
+    number: "+4915112345678",
+    recipients: ["+4915187654321", "+4915187650000"],
+  };
+  const { id, config: shown } = await createChannel(owner, validate(ChannelCreate, { name: "Signal", config }));
+  t.match(shown, { number: "+4915112345678", recipients: ["***4321", "***0000"] });
+  t.match(await refusal(t, () => updateChannel(owner, id, validate(ChannelPatch, { config: shown }))), {
+    code: "REDACTION_SENTINEL",
+    field: "/config/recipients/0",
+  });
+});
+
 t.test("a masked secret is never sent to another address", async (t) => {
   const owner = await newOrg(guarded);
   const secrets = { headers: { "X-Api-Key": "SECRET-HEADER" }, secret: "SECRET-OF-SIGNING" };
   const { id } = await createChannel(owner, input("Hook", secrets));
   const edit = (changes: object) => updateChannel(owner, id, validate(ChannelPatch, { config: webhook(changes) }));
-  const masked = { headers: { "X-Api-Key": "***" }, secret: "***" };
+  const masked = { headers: { "X-Api-Key": "***" }, secret: "***", template: null };
   for (const url of ["https://attacker.example/", "https://hooks.example.org:8443/alerts"]) {
     t.match(await refusal(t, () => edit({ ...masked, url })), {
       code: "CREDENTIALS_REQUIRED",

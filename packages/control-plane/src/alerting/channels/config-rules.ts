@@ -47,7 +47,7 @@ export function checkConfig(ctx: Pick<System, "abuse" | "config">, config: Chann
 function refuseMasks(config: ChannelConfig): void {
   const faults = new Faults();
   kindOf(config).mapSecrets(config, (secret, field) => {
-    if (secret === mask)
+    if (secret.startsWith(mask))
       faults.add(
         new AppError(
           "REDACTION_SENTINEL",

@@ -122,10 +122,15 @@ export const kindCases: Record<ChannelType, KindCase> = {
       url: "https://hooks.example.org/alerts/SECRET-OF-WEBHOOK",
       headers: { "X-Api-Key": "SECRET-IN-A-HEADER" },
       secret: "SECRET-OF-SIGNATURE",
+      template: null,
     },
     refused: [
       [{ url: "http://hooks.example.org/" }, "/url", /https/],
       [{ secret: "short" }, "/secret", /at least 16/],
+      [{ template: '{"text": {{title}}}' }, "/template", /not JSON.*inside a string/],
+      [{ template: '{"text": "{{titel}}"}' }, "/template", /no field \{\{titel\}\}.*title, text/],
+      [{ template: '"{{__proto__}}"' }, "/template", /no field/],
+      [{ template: `"${"ä".repeat(8192)}"` }, "/template", /16 KiB/],
     ],
     texts: (body) => allTexts(json(body)),
     markup: null,
@@ -158,7 +163,7 @@ export const kindCases: Record<ChannelType, KindCase> = {
       [{ topic: "" }, "/topic", /1 to 64/],
       [{ server_url: "http://ntfy.example.org" }, "/server_url", /https/],
       [{ server_url: "https://ntfy.example.org/ops" }, "/server_url", /root of the server/],
-      [{ server_url: "https://ntfy.example.org/?a=b" }, "/server_url", /root of the server/],
+      [{ server_url: "https://ntfy.example.org/?a=b" }, "/server_url", /no query/],
       [{ access_token: "tk_\u00e4" }, "/access_token", /ASCII/],
       [{ access_token: "tk_\r\nx-evil: 1" }, "/access_token", /ASCII/],
     ],
@@ -166,6 +171,79 @@ export const kindCases: Record<ChannelType, KindCase> = {
     texts: (body) => allTexts(json(body)),
     markup: /^$/,
     overLimit: (body) => (Buffer.byteLength(String(json(body)["message"])) > 4096 ? "message" : null),
+  },
+  gotify: {
+    config: { type: "gotify", url: "https://push.example.org/gotify/", token: "SECRET-OF-GOTIFY" },
+    accepts: '{"id":25,"appid":1,"message":"…"}',
+    refused: [
+      [{ url: "http://push.example.org" }, "/url", /https.*allow_private_targets/],
+      [{ url: "https://push.example.org/?token=a" }, "/url", /no query/],
+      [{ token: "two words" }, "/token", /without blanks/],
+    ],
+    texts: (body) => [json(body)["title"], json(body)["message"]].map(String),
+    markup: /^$/,
+    overLimit: (body) => (String(json(body)["message"]).length > 4096 ? "message" : null),
+  },
+  mattermost: {
+    config: { type: "mattermost", webhook_url: "https://chat.example.org/team/hooks/SECRET-OF-MATTERMOST" },
+    refused: [
+      [{ webhook_url: "http://chat.example.org/hooks/abc" }, "/webhook_url", /https.*allow_private_targets/],
+      [{ webhook_url: "https://chat.example.org/api/v4/posts" }, "/webhook_url", /ends with \/hooks\//],
+    ],
+    texts: (body) => [String(json(body)["text"]).replaceAll(/\\[\p{P}\p{S}]/gu, "")],
+    markup: /[*_~`|#[\]]|@\w|:[\w+-]+:|:\/\/(?!status\.example\.org\b)|www\.\w|<(?!https:\/\/status\.example\.org\b)/,
+    overLimit: (body) => (String(json(body)["text"]).length > 16_383 ? "text" : null),
+  },
+  matrix: {
+    config: {
+      type: "matrix",
+      homeserver: "https://matrix.example.org",
+      access_token: "syt_SECRET-OF-MATRIX",
+      room_id: "!qporfwtidtrDHcQwOI:example.org",
+    },
+    accepts: '{"event_id":"$YUwRidLecu:example.org"}',
+    refused: [
+      [{ homeserver: "http://matrix.example.org" }, "/homeserver", /https.*allow_private_targets/],
+      [{ access_token: "two words" }, "/access_token", /without blanks/],
+      [{ room_id: "#ops:example.org" }, "/room_id", /begins with !/],
+    ],
+    errorsIn200: [
+      { body: '{"errcode":"M_FORBIDDEN","error":"Not in the room"}', error: /M_FORBIDDEN: Not in/, permanent: false },
+      { body: "<html>", error: /no event id/, permanent: false },
+    ],
+    // A body is plain text; m.mentions says that nobody is mentioned.
+    texts: (body) => [String(json(body)["body"])],
+    markup: /^$/,
+    overLimit: (body) => (Buffer.byteLength(body) > 60_000 ? "event" : null),
+  },
+  signal: {
+    config: {
+      type: "signal",
+      url: "https://signal.example.org",
+      number: "+4915112345678",
+      recipients: ["+491518765432109", "group.QUJDREVGR0hJSktMTU5PUFFSU1Q="],
+    },
+    accepts: '{"timestamp":"1764000000000"}',
+    refused: [
+      [{ url: "http://signal.example.org" }, "/url", /https.*allow_private_targets/],
+      [{ number: "015112345678" }, "/number", /international/],
+      [{ recipients: ["+4915187654321", "Olga"] }, "/recipients/1", /phone number/],
+    ],
+    errorsIn200: [{ body: '{"error":"untrusted identity"}', error: /untrusted identity/, permanent: false }],
+    texts: (body) => [String(json(body)["message"])],
+    markup: /^$/,
+    overLimit: (body) => (String(json(body)["message"]).length > 2000 ? "message" : null),
+  },
+  opsgenie: {
+    config: { type: "opsgenie", api_key: "SECRET-OF-OPSGENIE-0123", region: "jsm" },
+    accepts: '{"result":"Request will be processed","took":0.3,"requestId":"43a29c5c"}',
+    refused: [[{ api_key: "two words" }, "/api_key", /without blanks/]],
+    texts: (body) => allTexts(json(body)),
+    markup: null,
+    overLimit(body) {
+      const { message = "", description = "" } = json(body) as { message?: string; description?: string };
+      return [...message].length > 130 ? "message" : description.length > 15_000 ? "description" : null;
+    },
   },
   pushover: {
     config: {

@@ -85,6 +85,10 @@ export function textLines({ title, facts, url }: MessageText): string {
   return [title, ...facts.map(({ label, value }) => `${label}: ${value}`), url].join("\n");
 }
 
+/** The facts as lines of text, for kinds that show the title and the link apart. */
+export const factLines = ({ facts }: MessageText): string =>
+  facts.map(({ label, value }) => `${label}: ${value}`).join("\n");
+
 /** Lengths of fact values that {@link fitted} tries, in code points. */
 const fittingLengths = [240, 120, 60, 30, 15];
 

@@ -1,13 +1,15 @@
-import { mask } from "@statusmesh/shared/secrets";
+import { fieldOf, mask } from "@statusmesh/shared/secrets";
+import type { System } from "../../platform/context.ts";
 import { managedBy } from "../../platform/http/managed.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { type ChannelConfig, kindOf } from "./kinds/index.ts";
 import type { ChannelRow } from "./queries.ts";
 import type { Channel } from "./schema.ts";
+import { openConfigPartly } from "./sealing.ts";
 import type { OutboundRequest } from "../../platform/outbound/client.ts";
 
 /** The channel with masked secrets, for replies. */
-export function present(row: ChannelRow): Channel {
+export function present(system: Pick<System, "sealer">, row: ChannelRow): Channel {
   const kind = kindOf(row.config);
   return {
     id: row.id,
@@ -16,7 +18,7 @@ export function present(row: ChannelRow): Channel {
     is_default: row.is_default,
     targets_count: row.targets_count,
     tested_at: isoOrNull(row.tested_at),
-    config: kind.mapSecrets(row.config, () => mask) as ChannelConfig,
+    config: masked(system, row),
     disabled_reason: row.disabled_reason,
     verified: kind.confirms === undefined ? null : row.verified_at !== null,
     last_delivery:
@@ -29,6 +31,16 @@ export function present(row: ChannelRow): Channel {
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
   };
+}
+
+function masked(system: Pick<System, "sealer">, row: ChannelRow): ChannelConfig {
+  const { mapSecrets, shownEnds } = kindOf(row.config);
+  // Only a secret whose end is shown is opened.
+  const config = shownEnds.size === 0 ? row.config : openConfigPartly(system, row).value;
+  return mapSecrets(config, (secret, pointer) => {
+    const shown = shownEnds.get(fieldOf(pointer)) ?? 0;
+    return shown === 0 ? mask : `${mask}${secret.slice(-shown)}`;
+  }) as ChannelConfig;
 }
 
 /** Shorter parts and plain words, such as `v1` and `services`, are no secrets and occur in replies. */

@@ -5,12 +5,21 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
-import { createOutbound, OutboundError, retryAfter, userAgent } from "../../platform/outbound/client.ts";
+import {
+  createOutbound,
+  OutboundError,
+  type OutboundRequest,
+  retryAfter,
+  userAgent,
+} from "../../platform/outbound/client.ts";
 import { validate } from "@statusmesh/shared/validate";
 import { type Ctx } from "../../platform/context.ts";
 import { trustedAuthorities } from "../../platform/outbound/authorities.ts";
+import { contents } from "./kinds.test.contents.ts";
+import { channelKinds } from "./kinds/index.ts";
 import { isPermanent } from "./kinds/deliver.ts";
 import { signature } from "./kinds/webhook.ts";
+import type { Content } from "./message.ts";
 import { ChannelCreate, ChannelPatch } from "./schema.ts";
 import { createChannel, getChannel, testChannel, testConfig, updateChannel } from "./service.ts";
 import { startSink } from "../../testing/sink.ts";
@@ -19,6 +28,7 @@ import { allowPrivate, newOrg, openWorld, refusal } from "../../testing/world.ts
 const { sql, clock, system: guarded } = await openWorld(t);
 const system = allowPrivate(guarded);
 
+const accepted = { status: 200, text: "", retryAfterSecs: null };
 const webhook = (changes: object = {}) => ({ type: "webhook", url: "https://hooks.example.org/alerts", ...changes });
 const input = (name: string, changes: object = {}) => validate(ChannelCreate, { name, config: webhook(changes) });
 
@@ -123,6 +133,33 @@ t.test("a webhook has the documented fields and is signed over the exact bytes",
     "x-service-timestamp": "1700000000",
     "x-service-signature": "sha256=e4f8e2ecae2295b2ddb2f0b5584c8275e226c0ebe9b3b819e70156bb67122e3e",
   });
+});
+
+t.test("a template is the body, filled once with escaped values", async (t) => {
+  const sink = await startSink(t);
+  const transport = createOutbound({ allowPrivate: true, clock, ca: sink.ca });
+  const owner = await newOrg(system);
+  const template =
+    '{"text": "{{ title }}\\n{{text}}", "{{reason}}": ["{{ended_at}}", "{{regions_down}}", "{ {url} }"]}';
+  await testConfig(owner, input("x", { url: sink.url, template }), transport);
+  const body = JSON.parse(sink.received[0]!.body.toString()) as { text: string; test: string[] };
+  t.match(body.text, /^Test message from StatusMesh\nTest message from StatusMesh\nResult: .+\nhttps?:/);
+  t.strictSame(body.test, ["", "", "{ {url} }"]);
+
+  const content = structuredClone(contents["opened"]!) as Extract<Content, { kind: "notice" }>;
+  content.notice.monitor_name = 'a "quoted" \\ {{url}} $& \n name';
+  const sent: string[] = [];
+  const http = { send: ({ body }: OutboundRequest) => (sent.push(body!), Promise.resolve(accepted)) };
+  const config = {
+    ...webhook({ template: '{"name": "{{monitor_name}}", "regions": "{{regions_down}}"}' }),
+    headers: {},
+  };
+  await channelKinds.webhook.send(
+    config as Parameters<typeof channelKinds.webhook.send>[0],
+    { deliveryId: newId(), content, sentAt: clock.now() },
+    { http, mail: () => Promise.reject(new Error("no mail")), central: system.config.channels },
+  );
+  t.strictSame(JSON.parse(sent[0]!), { name: content.notice.monitor_name, regions: "frankfurt, virginia" });
 });
 
 t.test("a failed test shows the reply of the receiver, and no secret", async (t) => {

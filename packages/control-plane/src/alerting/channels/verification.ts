@@ -148,7 +148,7 @@ export async function confirmAddress(system: System, code: string, ip: string): 
         "This link is unknown, used or older than 24 hours. Ask for another mail.",
       );
     await channels.setVerified(tx.sql, row.org_id, row.id, now);
-    const [before, after] = [present(row), present({ ...row, verified_at: now })];
+    const [before, after] = [present(tx, row), present(tx, { ...row, verified_at: now })];
     await record(asSystem(tx, row.org_id, "POST /confirm/{code}", { ip }), {
       resourceId: row.id,
       ...differences({ before, after }),
@@ -206,7 +206,7 @@ export async function unsubscribe(system: System, channelId: string, proof: stri
     await queries.expireVerifications(tx.sql, channelId, new Date(tx.clock.now()));
     await record(asSystem(tx, row.org_id, "POST /unsubscribe/{id}/{code}", { ip }), {
       resourceId: channelId,
-      ...differences({ before: present(row), after: present(after) }),
+      ...differences({ before: present(tx, row), after: present(tx, after) }),
     });
   });
 }

@@ -9,10 +9,10 @@ export interface Field {
   hint?: string;
   type?: "text" | "url" | "number" | "password" | "color" | "lines" | "select" | "checkbox";
   /**
-   * How the text becomes a value: text (as it is), int, tags, headers, status, expectations, duration (milliseconds,
-   * empty is null), nullable (empty is null), optional (empty is left out).
+   * How the text becomes a value: text (as it is), int, tags, list (a text a line), headers, status, expectations,
+   * duration (milliseconds, empty is null), nullable (empty is null), optional (empty is left out).
    */
-  as?: "text" | "int" | "tags" | "headers" | "status" | "expectations" | "duration" | "nullable" | "optional";
+  as?: "text" | "int" | "tags" | "list" | "headers" | "status" | "expectations" | "duration" | "nullable" | "optional";
   /** Field of what an expectation compares: path or name. */
   subject?: string;
   options?: readonly (readonly [value: string, label: string])[];

@@ -104,7 +104,7 @@ t.test("sections, rows, conditions and stored values", async (t) => {
 });
 
 t.test("a value without a control is refused when the form is made", async (t) => {
-  const List = Type.Object({ names: Type.Array(Type.String()) });
+  const List = Type.Object({ names: Type.Array(Type.Integer()) });
   t.throws(() => formOf(List, options), /"names" has no control/);
   const Own = Type.Object({
     names: Type.Array(Type.String(), { form: { view: { name: "targets/fields/credentials" } } }),

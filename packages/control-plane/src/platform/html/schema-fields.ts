@@ -144,6 +144,8 @@ function control(name: string, node: FormNode, value: unknown, required: boolean
       ...(inner.maxLength === undefined ? {} : { maxLength: inner.maxLength }),
     };
   }
+  if (inner.type === "array" && (inner.items as FormNode).type === "string")
+    return { type: "lines", as: "list", value: ((value as string[] | undefined) ?? []).join("\n"), rows: 3 };
   if (inner.type === "object" && inner.patternProperties !== undefined)
     return { type: "lines", as: "headers", value: headerLines(value as Record<string, string> | undefined) };
   throw new Error(`"${name}" has no control for a value of this type. Give its schema form.control or form.view.`);
@@ -181,7 +183,9 @@ function expectations(node: FormNode, value: readonly Expected[]): Partial<Field
 }
 
 const isMasked = (value: unknown): boolean =>
-  value === mask || (typeof value === "object" && value !== null && Object.values(value).includes(mask));
+  typeof value === "string"
+    ? value.startsWith(mask)
+    : typeof value === "object" && value !== null && Object.values(value).some(isMasked);
 
 const headerLines = (headers: Record<string, string> = {}): string =>
   Object.entries(headers)

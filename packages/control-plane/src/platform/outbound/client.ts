@@ -19,7 +19,7 @@ const usualDeadlineMs = 10_000;
 const maxReplyBytes = 65_536;
 
 export interface OutboundRequest {
-  method: "GET" | "POST";
+  method: "GET" | "POST" | "PUT";
   /** https (or http where the client allows it), without credentials. */
   url: string;
   /**

@@ -1,12 +1,17 @@
 import type { Static } from "typebox";
 import { discord } from "./discord.ts";
+import { gotify } from "./gotify.ts";
 import { googleChat } from "./google_chat.ts";
 import type { CentralAccounts, ChannelKind } from "./kind.ts";
 import { email } from "./email.ts";
+import { matrix } from "./matrix.ts";
+import { mattermost } from "./mattermost.ts";
 import { msteams } from "./msteams.ts";
 import { ntfy } from "./ntfy.ts";
+import { opsgenie } from "./opsgenie.ts";
 import { pagerduty } from "./pagerduty.ts";
 import { pushover } from "./pushover.ts";
+import { signal } from "./signal.ts";
 import { slack } from "./slack.ts";
 import { sms } from "./sms/index.ts";
 import { telegram } from "./telegram.ts";
@@ -21,14 +26,19 @@ export const channelKinds = {
   discord,
   msteams,
   google_chat: googleChat,
+  mattermost,
+  matrix,
   webhook,
   pagerduty,
+  opsgenie,
   ntfy,
+  gotify,
   pushover,
   telegram,
   telegram_app: telegramApp,
   whatsapp,
   whatsapp_app: whatsappApp,
+  signal,
   sms,
   email,
 } as const;

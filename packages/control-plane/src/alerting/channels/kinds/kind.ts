@@ -4,12 +4,14 @@ import type { SecretsDestination } from "@statusmesh/shared/secrets";
 import { urlProblem } from "@statusmesh/shared/url";
 import type { Outbound } from "../../../platform/outbound/client.ts";
 import type { Content } from "../message.ts";
-import { mapSecretsOf } from "./secrets.ts";
+import { mapSecretsOf, shownEnds } from "./secrets.ts";
 
 declare module "typebox" {
   interface TSchemaOptions {
-    /** True for a text, or the values of a record, that is sealed at rest and reads as ***. */
+    /** True for a text, or the values of a record or list, that is sealed at rest and reads as ***. */
     secret?: boolean;
+    /** Of a secret that is masked: this many of its last characters are shown behind the mask. */
+    shows?: number;
   }
 }
 
@@ -83,6 +85,8 @@ export interface ChannelKind<S extends TSchema = TSchema> {
   complete(config: Static<S>): Static<S>;
   /** Returns a copy with `change` applied to every secret. `pointer` names the field. */
   mapSecrets(config: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
+  /** Last characters of secrets that replies show, by field. */
+  readonly shownEnds: ReadonlyMap<string, number>;
   /**
    * The server that gets the secrets; null for a kind with a fixed server, or while the address cannot be parsed. An
    * edit that changes it must send every stored secret again.
@@ -149,6 +153,7 @@ export function channelKind<S extends TSchema>({
     rules,
     complete,
     mapSecrets: mapSecretsOf<Static<S>>(rest.schema),
+    shownEnds: shownEnds(rest.schema),
     secretsGoTo: (config) => chosen(config).map(({ url }) => serverOf(url))[0] ?? null,
     urls: chosen,
     host: (config) => new URL(address(config).url).host,
@@ -205,6 +210,30 @@ export function webUrl(text: string, pointer: string, allowed: AllowedUrls): URL
   if (url.port === "0") invalid("Port 0 cannot be connected to. Use 1 to 65535.", pointer);
   return url;
 }
+
+/**
+ * {@link webUrl} of a server that people run themselves, without a query: http is for those in a private network.
+ */
+export function ownServer(text: string, pointer: string, allowed: AllowedUrls): URL {
+  if (!allowed.http && text.startsWith("http://"))
+    invalid(
+      "The URL must begin with https://, because notifications reveal outages. http is for servers in a private " +
+        "network, where security.allow_private_targets and channels.allow_http are set.",
+      pointer,
+    );
+  const url = webUrl(text, pointer, allowed);
+  if (url.search !== "" || url.hash !== "") invalid("The URL of the server has no query and no #.", pointer);
+  return url;
+}
+
+/** The URL of a path below the address of a server, which may have a base path. */
+export const below = (server: string, path: string): string => {
+  const { origin, pathname } = new URL(server);
+  return `${origin}${pathname.replace(/\/+$/, "")}${path}`;
+};
+
+/** True for a text that a header can carry as a credential. */
+export const isToken = (text: string): boolean => /^[\x21-\x7e]+$/.test(text);
 
 /**
  * {@link webUrl} on a host of the vendor: one of `hosts`, or below one that begins with a dot. `wanted` is the sentence

@@ -1,8 +1,8 @@
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
-import { fitted, messageText, type MessageText } from "../message.ts";
+import { factLines, fitted, messageText } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { type AllowedUrls, channelKind, holds, invalid, webUrl } from "./kind.ts";
+import { type AllowedUrls, channelKind, holds, invalid, isToken, ownServer } from "./kind.ts";
 
 /** A longer message becomes an attachment (https://docs.ntfy.sh/publish/#limitations). */
 const maxMessageBytes = 4096;
@@ -45,21 +45,18 @@ const NtfyConfig = Type.Object(
   { additionalProperties: false, title: "NtfyConfig", description: "Publishes to a topic of ntfy" },
 );
 
-const body = ({ facts }: MessageText): string => facts.map(({ label, value }) => `${label}: ${value}`).join("\n");
-
-/**
- * ntfy, published as JSON because headers are ASCII only: https://docs.ntfy.sh/publish/#publish-as-json. Text is not
- * Markdown unless asked for.
- */
 function rootUrlRule(serverUrl: string, allowed: AllowedUrls): void {
-  const { pathname, search, hash } = webUrl(serverUrl, "/server_url", allowed);
-  if (pathname !== "/" || search !== "" || hash !== "")
+  if (ownServer(serverUrl, "/server_url", allowed).pathname !== "/")
     invalid(
       "The server URL is the root of the server, such as https://ntfy.sh. Enter the topic in its own field.",
       "/server_url",
     );
 }
 
+/**
+ * ntfy, published as JSON because headers are ASCII only: https://docs.ntfy.sh/publish/#publish-as-json. Text is not
+ * Markdown unless asked for.
+ */
 export const ntfy = channelKind({
   type: "ntfy",
   label: "ntfy",
@@ -73,7 +70,7 @@ export const ntfy = channelKind({
     checkAll(
       () => rootUrlRule(server_url, allowed),
       holds(
-        access_token == null || /^[\x21-\x7e]+$/.test(access_token),
+        access_token == null || isToken(access_token),
         "An access token has printable ASCII characters only, without blanks.",
         "/access_token",
       ),
@@ -82,7 +79,7 @@ export const ntfy = channelKind({
   digests: true,
   async send({ server_url, topic, access_token }, { content }, { http }) {
     const message = messageText(content);
-    const text = fitted(message, body, (rendered) => Buffer.byteLength(rendered) <= maxMessageBytes);
+    const text = fitted(message, factLines, (rendered) => Buffer.byteLength(rendered) <= maxMessageBytes);
     const authorization = access_token == null ? {} : { authorization: `Bearer ${access_token}` };
     await deliver(
       http,

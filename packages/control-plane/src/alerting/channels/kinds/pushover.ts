@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
-import { fitted, messageText, type MessageText } from "../message.ts";
+import { factLines, fitted, messageText } from "../message.ts";
 import { channelKind, holds } from "./kind.ts";
 import { deliver, jsonObject, joined, wordOf } from "./deliver.ts";
 
@@ -46,7 +46,6 @@ const PushoverConfig = Type.Object(
   { additionalProperties: false, title: "PushoverConfig", description: "Notifies devices through Pushover" },
 );
 
-const body = ({ facts }: MessageText): string => facts.map(({ label, value }) => `${label}: ${value}`).join("\n");
 const length = (text: string): number => [...text].length;
 
 /** Pushover message API: https://pushover.net/api. Text is plain unless `html` is set. */
@@ -72,7 +71,7 @@ export const pushover = channelKind({
       user,
       ...(device === null ? {} : { device }),
       title: [...message.title].slice(0, maxTitleLength).join(""),
-      message: fitted(message, body, (rendered) => length(rendered) <= maxMessageLength),
+      message: fitted(message, factLines, (rendered) => length(rendered) <= maxMessageLength),
       priority: message.tone === "up" ? "-1" : high ? "1" : "0",
       ...(length(message.url) > maxUrlLength ? {} : { url: message.url, url_title: message.linkLabel }),
     });

@@ -2,10 +2,13 @@ import { createHmac } from "node:crypto";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
+import { messageOf } from "@statusmesh/shared/thrown";
 import { pointerSegment } from "@statusmesh/shared/secrets";
+import { type Content, messageText, textLines } from "../message.ts";
 import { deliver } from "./deliver.ts";
 import { channelKind, type ChannelMessage, holds, invalid, webUrl } from "./kind.ts";
 
+const maxTemplateBytes = 16_384;
 const WebhookConfig = Type.Object(
   {
     type: Type.Literal("webhook"),
@@ -46,6 +49,21 @@ const WebhookConfig = Type.Object(
         },
       }),
     ),
+    template: Type.Optional(
+      Type.Union([Type.String({ minLength: 1, maxLength: maxTemplateBytes }), Type.Null()], {
+        description:
+          "Body in place of the usual one: JSON with {{field}} inside its strings. A field is one of the usual body, " +
+          "title or text; lists are joined by commas, null is empty. null for the usual body",
+        examples: [null],
+        form: {
+          label: "Template",
+          section: "Body",
+          control: "lines",
+          placeholder: '{"text": "{{title}}", "link": "{{url}}"}',
+          hint: "JSON for receivers with a format of their own. Empty: the usual body.",
+        },
+      }),
+    ),
   },
   { additionalProperties: false, title: "WebhookConfig", description: "Posts every notice as JSON" },
 );
@@ -74,26 +92,63 @@ const ownHeaders = new Set([
   "x-service-timestamp",
 ]);
 
-/** Body of a delivery. Its fields are stable: none is renamed or removed. A test has the reason `test`. */
-function webhookBody({ deliveryId, content }: ChannelMessage): string {
+type Told = Exclude<Content, { kind: "digest" }>;
+
+/** Fields of the usual body, which are stable: none is renamed or removed. A test has the reason `test`. */
+const usual = {
+  delivery_id: (_content: Told, deliveryId: string) => deliveryId,
+  incident_id: ({ notice }: Told) => notice.incident_id,
+  target_id: ({ notice }: Told) => notice.target_id,
+  monitor_name: ({ notice }: Told) => notice.monitor_name,
+  reason: ({ kind, notice }: Told) => (kind === "test" ? "test" : notice.reason),
+  severity: ({ notice }: Told) => notice.severity,
+  urgency: ({ notice }: Told) => notice.urgency,
+  started_at: ({ notice }: Told) => notice.started_at,
+  ended_at: ({ notice }: Told) => notice.ended_at,
+  duration_secs: ({ notice }: Told) => notice.duration_secs,
+  error_sample: ({ notice }: Told) => notice.error_sample,
+  regions_down: ({ notice }: Told) => notice.regions_down,
+  regions_up: ({ notice }: Told) => notice.regions_up,
+  url: ({ notice }: Told) => notice.url,
+};
+
+/** Fields of a template: also the texts of messages for people. */
+const templateFields = {
+  ...usual,
+  title: (content: Told) => messageText(content).title,
+  text: (content: Told) => textLines(messageText(content)),
+};
+
+type Field = (content: Told, deliveryId: string) => string | number | readonly string[] | null;
+
+function bodyOf(template: string | null | undefined, { content, deliveryId }: ChannelMessage): string {
   // Unreachable: `digests` is false.
   if (content.kind === "digest") throw new Error("a webhook takes no digest");
-  const { notice } = content;
-  return JSON.stringify({
-    delivery_id: deliveryId,
-    incident_id: notice.incident_id,
-    target_id: notice.target_id,
-    monitor_name: notice.monitor_name,
-    reason: content.kind === "test" ? "test" : notice.reason,
-    severity: notice.severity,
-    urgency: notice.urgency,
-    started_at: notice.started_at,
-    ended_at: notice.ended_at,
-    duration_secs: notice.duration_secs,
-    error_sample: notice.error_sample,
-    regions_down: notice.regions_down,
-    regions_up: notice.regions_up,
-    url: notice.url,
+  if (template != null)
+    return filled(template, (name) => valueText((templateFields as Record<string, Field>)[name]!(content, deliveryId)));
+  const fields = Object.entries<Field>(usual);
+  return JSON.stringify(Object.fromEntries(fields.map(([name, read]) => [name, read(content, deliveryId)])));
+}
+
+const valueText = (value: ReturnType<Field>): string => (Array.isArray(value) ? value.join(", ") : String(value ?? ""));
+
+/** The template with its placeholders replaced, once. They are inside strings: elsewhere {{ is no JSON. */
+const filled = (template: string, valueOf: (name: string) => string): string =>
+  template.replaceAll(/\{\{\s*(.*?)\s*\}\}/g, (_, name: string) =>
+    JSON.stringify(valueOf(name).toWellFormed()).slice(1, -1),
+  );
+
+function templateRule(template: string): void {
+  if (Buffer.byteLength(template) > maxTemplateBytes) invalid("A template has at most 16 KiB.", "/template");
+  try {
+    JSON.parse(template);
+  } catch (error) {
+    invalid(`The template is not JSON: ${messageOf(error)}. Put {{field}} inside a string.`, "/template");
+  }
+  filled(template, (name) => {
+    if (!Object.hasOwn(templateFields, name))
+      invalid(`There is no field {{${name}}}. The fields are ${Object.keys(templateFields).join(", ")}.`, "/template");
+    return "";
   });
 }
 
@@ -139,16 +194,19 @@ export const webhook = channelKind({
         `The signing secret must have at least ${minSecretLength} characters.`,
         "/secret",
       ),
+      () => {
+        if (config.template != null) templateRule(config.template);
+      },
       ...headers,
     );
   },
 
-  complete: (config) => ({ ...config, secret: config.secret ?? null }),
+  complete: (config) => ({ ...config, secret: config.secret ?? null, template: config.template ?? null }),
   address: ({ url }) => ({ url, pointer: "/url" }),
   digests: false,
 
   async send(config, message, { http }) {
-    const body = webhookBody(message);
+    const body = bodyOf(config.template, message);
     const signed = config.secret == null ? {} : signature(config.secret, message.sentAt, body);
     await deliver(http, {
       method: "POST",

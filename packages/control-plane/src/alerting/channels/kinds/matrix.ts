@@ -1,0 +1,83 @@
+import Type from "typebox";
+import { checkAll } from "@statusmesh/shared/faults";
+import { fitted, messageText, textLines, toneIcon } from "../message.ts";
+import { deliver, jsonObject, jsonRequest } from "./deliver.ts";
+import { below, channelKind, holds, isToken, ownServer } from "./kind.ts";
+
+/** Ours: an event has 65,536 bytes with everything that servers add (https://spec.matrix.org/latest/client-server-api/#size-limits). */
+const maxBodyBytes = 16_384;
+
+const MatrixConfig = Type.Object(
+  {
+    type: Type.Literal("matrix"),
+    homeserver: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description: "Address of the homeserver's client API",
+      examples: ["https://matrix.example.org"],
+      form: { label: "Homeserver", control: "url", hint: "The address that clients sign in at." },
+    }),
+    access_token: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description: "Access token of an account that is in the room; reads as ***",
+      examples: ["syt_c3RhdHVz_XXXX"],
+      secret: true,
+      form: {
+        label: "Access token",
+        hint: "Of an account of its own for this channel that has joined the room. Stored encrypted.",
+      },
+    }),
+    room_id: Type.String({
+      pattern: "^![!-~]{1,254}$",
+      expects: "A room id begins with !, such as !abcdefgh:example.org. It is in the settings of the room, Advanced",
+      description: "Internal id of the room, which begins with !",
+      examples: ["!qporfwtidtrDHcQwOI:example.org"],
+      form: { label: "Room id", hint: "In Element: the settings of the room, Advanced. No alias that begins with #." },
+    }),
+  },
+  { additionalProperties: false, title: "MatrixConfig", description: "Posts to a Matrix room without encryption" },
+);
+
+/**
+ * Matrix: https://spec.matrix.org/latest/client-server-api/#put_matrixclientv3roomsroomidsendeventtypetxnid. The
+ * delivery's id is the transaction id, so that a retry is no second message. `m.mentions` without members turns off
+ * mentions of people and of the room in the texts of customers.
+ */
+export const matrix = channelKind({
+  type: "matrix",
+  label: "Matrix",
+  purpose: "A message in a room",
+  icon: "chat",
+  delegable: () => false,
+  schema: MatrixConfig,
+  address: ({ homeserver }) => ({ url: homeserver, pointer: "/homeserver" }),
+  rules({ homeserver, access_token }, allowed) {
+    checkAll(
+      () => ownServer(homeserver, "/homeserver", allowed),
+      holds(
+        isToken(access_token),
+        "An access token has printable ASCII characters only, without blanks.",
+        "/access_token",
+      ),
+    );
+  },
+  digests: true,
+  async send({ homeserver, access_token, room_id }, { content, deliveryId }, { http }) {
+    const message = messageText(content);
+    const body = fitted(
+      { ...message, title: `${toneIcon[message.tone]} ${message.title}` },
+      textLines,
+      (text) => Buffer.byteLength(text) <= maxBodyBytes,
+    );
+    const path = `/_matrix/client/v3/rooms/${encodeURIComponent(room_id)}/send/m.room.message/${deliveryId}`;
+    const event = { msgtype: "m.text", body, "m.mentions": {} };
+    const request = jsonRequest(below(homeserver, path), event, { authorization: `Bearer ${access_token}` });
+    await deliver(http, { ...request, method: "PUT" }, (reply) => {
+      const { errcode, error, retry_after_ms: wait, event_id: id } = jsonObject(reply);
+      if (typeof errcode !== "string") return reply.status < 300 && id === undefined ? { reason: "no event id" } : null;
+      const retryAfterSecs = typeof wait === "number" && wait > 0 ? Math.ceil(wait / 1000) : reply.retryAfterSecs;
+      return { reason: typeof error === "string" ? `${errcode}: ${error}` : errcode, retryAfterSecs };
+    });
+  },
+});

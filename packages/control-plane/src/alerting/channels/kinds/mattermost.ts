@@ -1,0 +1,64 @@
+import Type from "typebox";
+import { fitted, messageText, textLines, toneIcon } from "../message.ts";
+import { deliver, jsonRequest } from "./deliver.ts";
+import { channelKind, invalid, ownServer } from "./kind.ts";
+
+/** https://developers.mattermost.com/integrate/webhooks/incoming/#tips-and-best-practices. */
+const maxTextLength = 16_383;
+
+const MattermostConfig = Type.Object(
+  {
+    type: Type.Literal("mattermost"),
+    webhook_url: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description: "Incoming webhook of a Mattermost server; reads as ***",
+      examples: ["https://mattermost.example.org/hooks/xxx-generatedkey-xxx"],
+      secret: true,
+      form: {
+        label: "Webhook URL",
+        control: "url",
+        placeholder: "https://mattermost.example.org/hooks/…",
+        hint: "In Mattermost: Integrations, Incoming Webhooks, Add. Stored encrypted.",
+      },
+    }),
+  },
+  { additionalProperties: false, title: "MattermostConfig", description: "Posts to a Mattermost channel" },
+);
+
+/**
+ * Escapes Markdown (https://docs.mattermost.com/collaborate/format-messages.html). Mentions,
+ * emoji names and links have no escape: a zero-width space keeps them from being made.
+ */
+const escaped = (text: string): string =>
+  text
+    .replaceAll(/[\\`*_{}[\]()#+\-!|<>~]/g, "\\$&")
+    .replaceAll("@", "@\u200b")
+    .replaceAll(/:(?=\/\/|[\w+\\-]+:)/g, ":\u200b")
+    .replaceAll(/\bwww\./gi, "$&\u200b");
+
+/** Mattermost incoming webhook: https://developers.mattermost.com/integrate/webhooks/incoming/. */
+export const mattermost = channelKind({
+  type: "mattermost",
+  label: "Mattermost",
+  purpose: "A message in a channel",
+  icon: "chat",
+  delegable: () => true,
+  schema: MattermostConfig,
+  address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
+  rules({ webhook_url }, allowed) {
+    const { pathname } = ownServer(webhook_url, "/webhook_url", allowed);
+    if (!/\/hooks\/[A-Za-z0-9_-]+$/.test(pathname))
+      invalid("This is not an incoming webhook of Mattermost. Its URL ends with /hooks/ and a key.", "/webhook_url");
+  },
+  digests: true,
+  async send({ webhook_url }, { content }, { http }) {
+    const message = messageText(content);
+    const text = fitted(
+      { ...message, url: "" },
+      (part) => `${toneIcon[part.tone]} ${escaped(textLines(part))}<${message.url}>`,
+      (rendered) => rendered.length <= maxTextLength,
+    );
+    await deliver(http, jsonRequest(webhook_url, { text }));
+  },
+});

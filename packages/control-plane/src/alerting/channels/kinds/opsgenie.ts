@@ -1,0 +1,94 @@
+import Type, { type Static } from "typebox";
+import { factLines, fitted, maxNameLength, messageText, plain } from "../message.ts";
+import { deliver, jsonRequest } from "./deliver.ts";
+import { channelKind, type ChannelMessage, holds, isToken } from "./kind.ts";
+
+/**
+ * Opsgenie ends in April 2027; its successor Jira Service Management takes the same requests
+ * (https://developer.atlassian.com/cloud/jira/service-desk-ops/rest/v2/api-group-integration-events/).
+ */
+const roots = {
+  us: "https://api.opsgenie.com",
+  eu: "https://api.eu.opsgenie.com",
+  jsm: "https://api.atlassian.com/jsm/ops/integration",
+};
+/** Lengths in characters (https://docs.opsgenie.com/docs/alert-api#create-alert). */
+const maxMessageLength = 130;
+const maxDescriptionLength = 15_000;
+const priorities = { critical: "P1", major: "P2", minor: "P3" } as const;
+
+const OpsgenieConfig = Type.Object(
+  {
+    type: Type.Literal("opsgenie"),
+    api_key: Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description: "Key of an API integration; reads as ***",
+      examples: ["eb243592-faa2-4ba2-a551-1afdf565c889"],
+      secret: true,
+      form: { label: "API key", hint: "Of an API integration of the team. Stored encrypted." },
+    }),
+    region: Type.Enum(["us", "eu", "jsm"], {
+      default: "us",
+      description: "us and eu: Opsgenie. jsm: Jira Service Management, its successor",
+      form: {
+        label: "Service",
+        options: { us: "Opsgenie", eu: "Opsgenie, European region", jsm: "Jira Service Management" },
+      },
+    }),
+  },
+  {
+    additionalProperties: false,
+    title: "OpsgenieConfig",
+    description: "Opens and closes alerts of Opsgenie or of Jira Service Management",
+  },
+);
+
+type Config = Static<typeof OpsgenieConfig>;
+
+/** Alert API: https://docs.opsgenie.com/docs/alert-api. The incident's id is the alias: one alert per incident. */
+export const opsgenie = channelKind({
+  type: "opsgenie",
+  label: "Opsgenie",
+  purpose: "Wakes who is on call",
+  icon: "clock",
+  delegable: () => true,
+  schema: OpsgenieConfig,
+  address: ({ region }) => ({ url: roots[region], pointer: null }),
+  rules({ api_key }) {
+    holds(isToken(api_key), "An API key has printable ASCII characters only, without blanks.", "/api_key")();
+  },
+  digests: false,
+  async send(config, message, { http }) {
+    const { content, deliveryId } = message;
+    // Unreachable: `digests` is false.
+    if (content.kind === "digest") throw new Error("Opsgenie takes no digest");
+    const alias = content.kind === "test" ? `test-${deliveryId}` : content.notice.incident_id;
+    const close = `/${encodeURIComponent(alias)}/close?identifierType=alias`;
+    const resolved = content.kind === "notice" && content.notice.reason === "resolved";
+    if (!resolved) await deliver(http, alertRequest(config, "", { alias, ...alertOf(message) }));
+    if (resolved || content.kind === "test")
+      await deliver(http, alertRequest(config, close, { source: "StatusMesh", note: messageText(content).title }));
+  },
+});
+
+const alertRequest = ({ api_key, region }: Config, path: string, body: object) =>
+  jsonRequest(`${roots[region]}/v2/alerts${path}`, body, { authorization: `GenieKey ${api_key}` });
+
+function alertOf({ content }: ChannelMessage): object {
+  if (content.kind === "digest") return {};
+  const text = messageText(content);
+  const { severity, monitor_name } = content.notice;
+  return {
+    message: [...text.title].slice(0, maxMessageLength).join(""),
+    description: fitted(
+      text,
+      (part) => `${factLines(part)}\n${part.url}`,
+      (rendered) => rendered.length <= maxDescriptionLength,
+    ),
+    details: Object.fromEntries(text.facts.map(({ label, value }) => [label, value])),
+    entity: plain(monitor_name, maxNameLength),
+    source: "StatusMesh",
+    priority: content.kind === "test" ? "P5" : priorities[severity],
+  };
+}
