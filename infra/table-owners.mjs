@@ -146,7 +146,14 @@ export const folders = {
     },
   },
   "monitoring/heartbeats": {
-    owns: ["heartbeat_addresses", "heartbeat_pings", "heartbeat_spans", "heartbeat_watch", "heartbeats"],
+    owns: [
+      "heartbeat_addresses",
+      "heartbeat_agents",
+      "heartbeat_pings",
+      "heartbeat_spans",
+      "heartbeat_watch",
+      "heartbeats",
+    ],
     joins: {
       "policy, check and organisation of a heartbeat": ["orgs", "targets"],
       "evidence is locked before windows": ["target_states"],

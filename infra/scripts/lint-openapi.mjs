@@ -11,6 +11,7 @@ const { openApiDocument } = await import("../../packages/control-plane/dist/inte
 const silent = {
   hub: { on: () => () => {}, wait: async () => false, ready: async () => {} },
   ingest: async () => {},
+  agentPings: async () => {},
   draining: new AbortController().signal,
 };
 const document = openApiDocument(allRoutes(silent), "https://status.example.org", "_sm_session");

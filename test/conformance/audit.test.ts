@@ -4,6 +4,7 @@ import { allRoutes } from "@statusmesh/control-plane/app";
 import { actionWords } from "@statusmesh/control-plane/access/orgs/words";
 import type { Hub } from "@statusmesh/control-plane/platform/db/notify";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
+import { openAgentPings } from "@statusmesh/control-plane/monitoring/pipeline/agent-pings";
 import { openIngest } from "@statusmesh/control-plane/monitoring/pipeline/ingest";
 import { newId } from "@statusmesh/shared/ids";
 import { connect, type Json } from "../harness/api.ts";
@@ -27,6 +28,7 @@ const silentHub: Hub = {
 const routes = allRoutes({
   hub: silentHub,
   ingest: openIngest(() => Promise.resolve()),
+  agentPings: openAgentPings(() => Promise.resolve()),
   draining: new AbortController().signal,
 });
 const nameOf = (route: Route): string => `${route.method} ${route.path}`;

@@ -1,6 +1,7 @@
 import { allRoutes, allTools } from "@statusmesh/control-plane/app";
 import type { Hub } from "@statusmesh/control-plane/platform/db/notify";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
+import { openAgentPings } from "@statusmesh/control-plane/monitoring/pipeline/agent-pings";
 import { openIngest } from "@statusmesh/control-plane/monitoring/pipeline/ingest";
 
 const silentHub: Hub = {
@@ -13,6 +14,7 @@ const silentHub: Hub = {
 export const routes: readonly Route[] = allRoutes({
   hub: silentHub,
   ingest: openIngest(() => Promise.resolve()),
+  agentPings: openAgentPings(() => Promise.resolve()),
   draining: new AbortController().signal,
 });
 

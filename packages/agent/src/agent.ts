@@ -9,6 +9,9 @@ import type { Measurement } from "@statusmesh/shared/result";
 import { dial } from "@statusmesh/shared/net/dial";
 import { resolve } from "@statusmesh/shared/net/resolve";
 import type { CorrectedClock } from "./clock.ts";
+import type { PingJournal } from "./pings/journal.ts";
+import type { KnownAddresses } from "./pings/known.ts";
+import { PingSender } from "./pings/sender.ts";
 import { type Api, connectApi, Contact } from "./protocol/api.ts";
 import { Puller } from "./protocol/pull.ts";
 import { Repetition } from "./protocol/repetition.ts";
@@ -54,6 +57,8 @@ export interface AgentSettings {
   metrics: AgentMetrics | null;
   /** The commands of exec checks as they are now; null without a file of them. */
   commands: () => Commands | null;
+  /** Pings that jobs sent to this agent; null when it takes none. */
+  pings: { journal: PingJournal; known: KnownAddresses } | null;
   /** Interval of the statistics in the log, ms. */
   statsMs: number;
   log: Log;
@@ -95,6 +100,7 @@ class RunningAgent implements Agent {
   readonly #reporter: Reporter;
   readonly #schedule: Schedule;
   readonly #puller: Puller;
+  readonly #pings: PingSender | null;
   readonly #running = new Set<Pick<Run, "done" | "abandon">>();
   readonly #startedAt: number;
   /** Running and queued on-demand runs. */
@@ -147,6 +153,7 @@ class RunningAgent implements Agent {
       onReceipt: (targetIds, rechecks) => this.#planRechecks(targetIds, rechecks),
     });
     this.#puller = this.#openPuller();
+    this.#pings = settings.pings === null ? null : new PingSender({ ...settings.pings, api: this.#api, clock, log });
     settings.metrics?.watch(() => this.#metrics());
     this.#endStatus = settings.stateDir === null ? null : keepStatus(settings.stateDir, () => this.#status(), log);
     this.#ticker = setInterval(() => this.#logStats(), settings.statsMs);
@@ -172,8 +179,8 @@ class RunningAgent implements Agent {
       new Promise<void>((settle) => this.#settings.clock.after(graceMs, settle)),
     ]);
     for (const run of this.#running) run.abandon();
-    await Promise.all([this.#reporter.drain(drainMs), this.#cache.close(), leaving]);
-    await this.#settings.spool.close();
+    await Promise.all([this.#reporter.drain(drainMs), this.#pings?.stop(drainMs), this.#cache.close(), leaving]);
+    await Promise.all([this.#settings.spool.close(), this.#settings.pings?.journal.close()]);
     this.#stoppedAt = this.#settings.clock.now();
     await this.#endStatus?.();
     await this.#api.close();
@@ -195,6 +202,7 @@ class RunningAgent implements Agent {
       renewed: (token) => {
         this.#api.useToken(token);
         this.#reporter.resume();
+        this.#pings?.resume();
       },
       impairedSince: () => this.#network.impairedSince,
       load: () => ({
@@ -320,6 +328,7 @@ class RunningAgent implements Agent {
       spool_waiting: spool.waiting,
       spool_backlog: spool.backlog,
       spool_dropped: spool.dropped,
+      ...(this.#settings.pings === null ? {} : { pings_waiting: this.#settings.pings.journal.waiting }),
       breakers_open: this.#breakersOpen,
       rss_mb: Math.round(process.memoryUsage.rss() / 1e6),
     });

@@ -711,6 +711,14 @@ create table org_seconds (
   primary key (org_id, at)
 );
 
+-- Agents that take pings. Every ping that one answered before pings_until has been delivered.
+create table heartbeat_agents (
+  agent_id    uuid primary key references agents on delete cascade,
+  pings_until timestamptz not null,
+  -- Pings of unknown addresses, or of an impossible time, that it delivered so far.
+  dropped     bigint not null default 0
+);
+
 -- Monitors that jobs report to (kind heartbeat): what was reported last, and when the next report is due.
 create table heartbeats (
   target_id      uuid primary key references targets on delete cascade,
@@ -731,9 +739,14 @@ create table heartbeats (
   due_at         timestamptz,
   -- When it is down unless another report comes: the earlier of due_at with the grace, and run_over_at. Null while
   -- nothing is expected: before the first ping, and while paused.
-  down_at        timestamptz
+  down_at        timestamptz,
+  -- The agent that took the newest ping; null where the control plane did.
+  agent_id       uuid references heartbeat_agents on delete set null,
+  -- A window that is over is late for so long, and then looked at again: that agent may have a ping.
+  held_until     timestamptz
 ) with (fillfactor = 70);
-create index heartbeats_by_deadline on heartbeats (down_at) where down_at is not null;
+create index heartbeats_by_deadline on heartbeats (coalesce(held_until, down_at)) where down_at is not null;
+create index heartbeats_held on heartbeats (agent_id) where held_until is not null;
 
 -- Addresses of pings: tokens of ping URLs (kind own), and those that jobs used with another product. A rotated token
 -- stays valid for a day.
@@ -771,8 +784,11 @@ create table heartbeat_pings (
   user_agent text not null,
   -- The first 10 kB of the body. It arrives after the ping was counted.
   body       text,
+  -- The agent that took the ping gave it this id, by which it is stored once; null where the control plane took it.
+  id         uuid,
   primary key (target_id, number)
 );
+create unique index heartbeat_pings_of_agents on heartbeat_pings (id) where id is not null;
 create index heartbeat_pings_by_time on heartbeat_pings using brin (at);
 
 -- When a control plane last watched for missed reports. After a gap the windows are extended: no ping could arrive.

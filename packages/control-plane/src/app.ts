@@ -58,7 +58,8 @@ import { docsPage, openApiDocument } from "./interfaces/openapi/document.ts";
 import { heartbeatRoutes } from "./monitoring/heartbeats/api.ts";
 import { heartbeatEndpoints } from "./monitoring/pipeline/heartbeat-endpoints.ts";
 import type { PingOutcome, ReceivedPing } from "./monitoring/pipeline/heartbeats.ts";
-import { pipelineRoutes } from "./monitoring/pipeline/api.ts";
+import { agentPingRoutes, pipelineRoutes } from "./monitoring/pipeline/api.ts";
+import type { TakeAgentPings } from "./monitoring/pipeline/agent-pings.ts";
 import type { Ingest } from "./monitoring/pipeline/ingest.ts";
 import { pipelineLoad } from "./monitoring/pipeline/load.ts";
 import { pipelineTools } from "./monitoring/pipeline/tools.ts";
@@ -112,6 +113,8 @@ export interface AppOptions {
   ingest: Ingest;
   /** Stores pings of heartbeat monitors. */
   pings: (ping: ReceivedPing) => Promise<PingOutcome>;
+  /** Stores pings that agents took. */
+  agentPings: TakeAgentPings;
   /** Fires when the process drains: held requests are answered, and /readyz fails. */
   draining: AbortSignal;
   /** Counts requests for the rate limits; default: in this process. */
@@ -129,9 +132,15 @@ export interface AppOptions {
 }
 
 /** Every route, in the order of the documentation. */
-export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "ingest" | "draining">): Route[] {
+export function allRoutes({
+  hub,
+  ingest,
+  agentPings,
+  draining,
+}: Pick<AppOptions, "hub" | "ingest" | "agentPings" | "draining">): Route[] {
   return [
     ...pipelineRoutes(hub, ingest, draining),
+    ...agentPingRoutes(agentPings),
     ...targetBulkRoutes,
     ...targetRoutes,
     ...heartbeatRoutes,

@@ -45,6 +45,7 @@ import { version } from "./platform/version.ts";
 import { requireDefaultPlan } from "./access/plans/service.ts";
 import { type Deliverer, startDeliverer } from "./alerting/deliveries/deliverer.ts";
 import { followHeartbeats, isHeartbeatDue, openPings } from "./monitoring/pipeline/heartbeats.ts";
+import { openAgentPings } from "./monitoring/pipeline/agent-pings.ts";
 import { openIngest } from "./monitoring/pipeline/ingest.ts";
 import { ensureRegion } from "./monitoring/regions/service.ts";
 import { recheckDomains } from "./publishing/status-pages/service.ts";
@@ -155,6 +156,7 @@ async function run(
     hub,
     ingest,
     pings: openPings(system, prepareDays),
+    agentPings: openAgentPings(prepareDays),
     counter,
     draining: draining.signal,
     ready: watch.ready,

@@ -2,6 +2,7 @@ import Type, { type Static } from "typebox";
 import { Abilities } from "./checks/abilities.ts";
 import { FailureSnapshot } from "./failure-snapshot.ts";
 import { idPattern } from "./ids.ts";
+import { pingKinds } from "./pings/address.ts";
 import { Cause, Details, measurementFields } from "./result.ts";
 
 /**
@@ -293,3 +294,94 @@ export const ResultsReply = Type.Object(
   { title: "ResultsReply", description: "Every result sent is in exactly one of the counts" },
 );
 export type ResultsReply = Static<typeof ResultsReply>;
+
+/** Digest of an address of pings, {@link digestOf}: the agent keeps and sends no address. */
+const PingAddress = Type.String({
+  pattern: "^[0-9a-f]{64}$",
+  description: "SHA-256 of the address that the job used, in hex",
+  examples: ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
+});
+
+/** A ping of a job that the agent has answered. */
+export const AgentPing = Type.Object(
+  {
+    /** By which a ping that is sent twice is stored once. */
+    id: Id,
+    address: PingAddress,
+    at: Type.Unsafe<number>({ ...UnixMs, description: "When the agent took it, Unix milliseconds" }),
+    method: Type.Enum(["HEAD", "GET", "POST"], { description: "Method of the job's request", examples: ["POST"] }),
+    kind: Type.Enum([...pingKinds], { description: "What the job said", examples: ["success"] }),
+    exit_code: Type.Union([Type.Integer({ minimum: 0, maximum: 255 }), Type.Null()], {
+      description: "Exit code of the job, where it gave one",
+      examples: [0],
+    }),
+    run_id: Type.Union([Type.String({ pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" }), Type.Null()], {
+      description: "UUID of the run, where the job gave one",
+      examples: [null],
+    }),
+    source_ip: Type.String({ maxLength: 64, description: "Address of the job", examples: ["10.1.2.3"] }),
+    user_agent: Type.String({ maxLength: 200, description: "Its User-Agent", examples: ["curl/8.14.1"] }),
+    beyond_rate: Type.Optional(
+      Type.Literal(true, { description: "A sign of life of a job that sends too many: it counts, and is not listed" }),
+    ),
+  },
+  { additionalProperties: false, description: "A ping of a job that the agent has answered" },
+);
+export type AgentPing = Static<typeof AgentPing>;
+
+/** The body of a ping, which arrives after it. */
+export const AgentPingBody = Type.Object(
+  {
+    id: Type.Unsafe<string>({ ...Id, description: "Of the ping" }),
+    address: PingAddress,
+    body: Type.String({ minLength: 1, maxLength: 10_000, description: "The first 10 kB", examples: ["done"] }),
+  },
+  { additionalProperties: false, description: "The body of a ping" },
+);
+export type AgentPingBody = Static<typeof AgentPingBody>;
+
+/** Maximum number of pings, and of bodies, in a batch. */
+export const maxPingBatch = 500;
+
+/** Sent every few seconds, also without a ping: `until` tells the control plane that none is under way. */
+export const PingsRequest = Type.Object(
+  {
+    protocol: Protocol,
+    listening_since: Type.Unsafe<number>({
+      ...UnixMs,
+      description: "Since when the agent takes pings without a gap, Unix milliseconds",
+    }),
+    until: Type.Unsafe<number>({
+      ...UnixMs,
+      description: "Every ping that the agent took before is in this batch or an earlier one, Unix milliseconds",
+    }),
+    pings: Type.Array(AgentPing, { maxItems: maxPingBatch, description: "In the order in which they came" }),
+    bodies: Type.Array(AgentPingBody, {
+      maxItems: maxPingBatch,
+      description: "Bodies of these pings or earlier ones",
+      examples: [[]],
+    }),
+  },
+  { additionalProperties: false, title: "PingsRequest", description: "Pings that the agent took" },
+);
+export type PingsRequest = Static<typeof PingsRequest>;
+
+/** Every ping sent is in exactly one of the counts. A 200 acknowledges the whole batch. */
+export const PingsReply = Type.Object(
+  {
+    stored: Type.Integer({ description: "New pings", examples: [3] }),
+    duplicates: Type.Integer({ description: "Pings that were stored already", examples: [0] }),
+    dropped_unknown: Type.Integer({ description: "Pings of unknown addresses", examples: [0] }),
+    dropped_method: Type.Integer({
+      description: "Pings without POST of monitors that take POST only",
+      examples: [0],
+    }),
+    dropped_time: Type.Integer({
+      description: "Pings older than 7 days, or more than 5 minutes in the future",
+      examples: [0],
+    }),
+    unknown: Type.Array(PingAddress, { description: "Addresses of the batch that no monitor has", examples: [[]] }),
+  },
+  { title: "PingsReply", description: "Every ping sent is in exactly one of the counts" },
+);
+export type PingsReply = Static<typeof PingsReply>;

@@ -33,6 +33,7 @@ interface RunOptions {
   maxMemoryMb?: number;
   rdapBootstrapUrl?: string;
   commands?: string;
+  heartbeats?: { host: string; port: number };
 }
 
 export function define(command: Command): void {
@@ -51,6 +52,7 @@ export function define(command: Command): void {
     .addOption(options.maxConcurrency())
     .addOption(options.maxMemoryMb())
     .addOption(options.commands())
+    .addOption(options.heartbeats())
     .action(run);
 }
 
@@ -66,6 +68,11 @@ async function run(given: RunOptions, command: Command): Promise<void> {
   const metrics = await openMetrics(given, command, log);
   const { spool, release } = await openSpool(given, command, clock, log).catch(async (error: unknown) => {
     await metrics?.port.stop();
+    throw error;
+  });
+  const pings = await openPings(given, command, clock, log).catch(async (error: unknown) => {
+    await metrics?.port.stop();
+    release();
     throw error;
   });
   const url = new URL(given.url);
@@ -104,11 +111,13 @@ async function run(given: RunOptions, command: Command): Promise<void> {
           },
     metrics: metrics?.metrics ?? null,
     commands: commands.now,
+    pings,
     clock,
     spool,
     log,
   });
   const stop = stopOnRequest(log, async () => {
+    await pings?.listener.close();
     await agent.stop().finally(release);
     await metrics?.port.stop();
   });
@@ -169,6 +178,34 @@ async function openSpool(
   } catch (error) {
     if (!(error instanceof FolderError)) throw error;
     return fail(command, exits.config, error.message);
+  }
+}
+
+/** Where jobs report to this agent; null, with nothing loaded, when it takes no pings. */
+async function openPings(given: RunOptions, command: Command, clock: Clock, log: Log) {
+  const { heartbeats: bind } = given;
+  if (bind === undefined) return null;
+  const folder = spoolFolderOf(given);
+  if (folder === null)
+    return fail(command, exits.usage, "--heartbeats needs --spool-dir: a ping is answered once it is on the disk.");
+  const [{ PingJournal }, { KnownAddresses }, { openPingListener }, { folderFiles }] = await Promise.all([
+    import("../pings/journal.ts"),
+    import("../pings/known.ts"),
+    import("../pings/listener.ts"),
+    import("../spool/files.ts"),
+  ]);
+  const maxBytes = given.spoolMaxMb * 1_000_000;
+  const journal = await PingJournal.open({ files: folderFiles(folder), maxBytes, log });
+  const known = new KnownAddresses();
+  try {
+    const listener = await openPingListener({ bind, journal, known, clock, log });
+    log("info", "jobs can report to this agent", { url: `${listener.url}/hb/` });
+    if (!isLoopback(bind.host))
+      log("warn", "pings are taken on an address that is not loopback, unencrypted: use it in a private network only");
+    return { journal, known, listener };
+  } catch (error) {
+    const reason = codeOrMessage(error);
+    return fail(command, exits.config, `--heartbeats ${bind.host}:${bind.port} cannot be listened on (${reason}).`);
   }
 }
 

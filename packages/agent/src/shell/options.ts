@@ -92,6 +92,14 @@ export const metricsBind = (): Option =>
     .env("SM_AGENT_METRICS_BIND")
     .argParser(bind);
 
+export const heartbeats = (): Option =>
+  new Option(
+    "--heartbeats <[host:]port>",
+    "address where jobs can report as to the control plane; without a host on loopback; needs --spool-dir",
+  )
+    .env("SM_AGENT_HEARTBEATS")
+    .argParser(bindOrPort);
+
 export const maxConcurrency = (): Option =>
   new Option("--max-concurrency <runs>", "maximum of concurrent runs; runs due beyond it are skipped")
     .env("SM_AGENT_MAX_CONCURRENCY")
@@ -137,6 +145,12 @@ function bind(text: string): { host: string; port: number } {
   if (!new RegExp(`^${bindPattern}$`).test(text) || address.port > 65_535)
     throw new InvalidArgumentError("It must be host:port, for example 127.0.0.1:9464.");
   return address;
+}
+
+/** `host:port` or `port` to listen on, which is on loopback without a host. */
+function bindOrPort(text: string): { host: string; port: number } {
+  const [, port] = /^:?(\d{1,5})$/.exec(text) ?? [];
+  return bind(port === undefined ? text : `127.0.0.1:${port}`);
 }
 
 function yesOrNo(text: string): boolean {

@@ -5,6 +5,7 @@ import { type Ctx, type Scope, scopes, type System } from "../platform/context.t
 import { hashToken, newToken } from "../platform/crypto/token.ts";
 import { openHub } from "../platform/db/notify.ts";
 import { openPings } from "../monitoring/pipeline/heartbeats.ts";
+import { openAgentPings } from "../monitoring/pipeline/agent-pings.ts";
 import { openIngest } from "../monitoring/pipeline/ingest.ts";
 import { type Ask, listen, type Served } from "./app.ts";
 import { day } from "./clock.ts";
@@ -26,6 +27,7 @@ export async function serveWhole(
       hub: openHub(world.sql, world.log),
       ingest,
       pings: openPings(system, async () => {}),
+      agentPings: openAgentPings(async () => {}),
       draining: new AbortController().signal,
       checkReplies: true,
       ...more,

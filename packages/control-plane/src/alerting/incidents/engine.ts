@@ -12,6 +12,7 @@ export {
   needsRecheck,
 } from "./evidence.ts";
 export { appendEvents } from "./events.ts";
+export type { Refuted } from "./replay.ts";
 export { findIncident } from "./find.ts";
 export { followMaintenance, isMaintenanceDue } from "./maintenance.ts";
 export { type CapturedFailure, keepSnapshots } from "./snapshots.ts";

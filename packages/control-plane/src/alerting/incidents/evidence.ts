@@ -2,7 +2,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { type Cause, circuitOpen, type CheckStatus } from "@statusmesh/shared/result";
 import { inTransaction, type System } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
-import { evaluate, type Evaluation } from "./replay.ts";
+import { evaluate, type Evaluation, type Refuted } from "./replay.ts";
 import {
   lockStates,
   type LockedState,
@@ -220,21 +220,24 @@ export interface RunEvidence {
   readonly cause: Cause | null;
 }
 
-/** Adds the runs of one region to the evidence, at `now` (Unix ms). */
+/** Adds the runs of one region to the evidence, at `now` (Unix ms), in place of those that they refute. */
 export function addRuns(
   locked: LockedEvidence<EvidenceTarget>,
   region: string,
   runs: readonly RunEvidence[],
   now: number,
+  refuted: readonly Refuted[] = [],
 ): Reevaluated | Unchanged {
-  const newest = runs.length === 1 ? unchangedUpTo(locked, region, runs[0]!) : null;
+  const newest = runs.length === 1 && refuted.length === 0 ? unchangedUpTo(locked, region, runs[0]!) : null;
   if (newest !== null) return { newest };
   const { policy, state } = locked;
   const latest = { ...state.latest };
+  const shown = latest[region]?.slot ?? 0;
+  if (refuted.some(({ from, to }) => shown >= from && shown < to)) delete latest[region];
   for (const run of runs) if (run.slot > (latest[region]?.slot ?? 0)) latest[region] = latestOf(run, latest[region]);
   const graded = runs.map(({ slot, status }) => ({ slot, region, grade: gradeOf(status) }));
   return {
-    evaluation: evaluate(policy, state.evaluation, graded, { freshAfter: now - freshnessMs(policy), newId }),
+    evaluation: evaluate(policy, state.evaluation, graded, { freshAfter: now - freshnessMs(policy), newId, refuted }),
     latest,
   };
 }

@@ -85,15 +85,39 @@ export interface EvaluateOptions {
   readonly freshAfter: number;
   /** Makes the ids of incidents to insert. */
   readonly newId: () => string;
+  readonly refuted?: readonly Refuted[];
 }
 
-/** Adds `runs` to `state` and replays it. */
+/** Runs of a region that later evidence refutes: slots from `from` up to, but not including `to`. */
+export interface Refuted {
+  readonly region: string;
+  readonly from: number;
+  /** Infinity: all later ones, also those that are part of the checkpoint. */
+  readonly to: number;
+}
+
+/**
+ * The state without refuted runs. Those within the checkpoint can no longer be told apart: from `from` on it starts
+ * again, without the votes of the region and an incident that began later.
+ */
+function without(state: EvaluationState, { region, from, to }: Refuted): EvaluationState {
+  const recent = state.recent.filter(([slot, of]) => of !== region || slot < from || slot >= to);
+  if (state.horizon[0] < from || to !== Infinity)
+    return recent.length === state.recent.length ? state : { ...state, recent };
+  const { [region]: _, ...regions } = state.base.regions;
+  const { incident } = state.base;
+  const stays = incident !== null && (incident.manual === true || incident.startedAt < from);
+  return { ...state, base: { regions, incident: stays ? incident : null }, horizon: [from - 1, region], recent };
+}
+
+/** Adds `runs` to `state`, takes the refuted ones out of it, and replays it. */
 export function evaluate(
   policy: Policy,
-  state: EvaluationState,
+  before: EvaluationState,
   runs: readonly Run[],
-  { freshAfter, newId }: EvaluateOptions,
+  { freshAfter, newId, refuted = [] }: EvaluateOptions,
 ): Evaluation {
+  const state = refuted.reduce(without, before);
   const known = new Set(state.recent.map(([slot, region]) => `${slot}/${region}`));
   const added: [number, string, Grade][] = [];
   for (const run of runs) {
@@ -102,7 +126,7 @@ export function evaluate(
     known.add(key);
     added.push([run.slot, run.region, run.grade]);
   }
-  if (added.length === 0)
+  if (added.length === 0 && state === before)
     return { state, checkpoint: current(policy, state), inserted: [], updated: [], retracted: [], notices: [] };
 
   const frontier = state.recent.at(-1) ?? state.horizon;

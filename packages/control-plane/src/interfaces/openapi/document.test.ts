@@ -6,10 +6,16 @@ import { allRoutes } from "../../app.ts";
 import { scopes } from "../../platform/context.ts";
 import { openApiDocument } from "./document.ts";
 import { version } from "../../platform/version.ts";
+import { openAgentPings } from "../../monitoring/pipeline/agent-pings.ts";
 import { openIngest } from "../../monitoring/pipeline/ingest.ts";
 
 const hub = { on: () => () => {}, wait: async () => false, ready: async () => {} };
-const routes = allRoutes({ hub, ingest: openIngest(async () => {}), draining: new AbortController().signal });
+const routes = allRoutes({
+  hub,
+  ingest: openIngest(async () => {}),
+  agentPings: openAgentPings(async () => {}),
+  draining: new AbortController().signal,
+});
 
 type Content = Record<string, { schema: object; examples: Record<string, { $ref?: string; value?: unknown }> }>;
 interface Operation {

@@ -1,18 +1,23 @@
 /*
  * Entry for the pipeline: what pings and missed reports change.
  */
-export { hashOf, isPingPath, type PingRefusal, type PingRequest, readPing } from "./addresses.ts";
 export {
+  endHolds,
   extendWindows,
   type HeartbeatTarget,
   insertPings,
   keepWatch,
   type NewPing,
+  noteDelivered,
   selectAddressed,
   selectHeartbeats,
+  selectReportsAfter,
+  selectOldestKept,
   selectOverdue,
+  selectStoredIds,
   selectWatch,
+  writeBodiesOfAgent,
   writeBody,
   writeWindows,
 } from "./queries.ts";
-export { downAt, miss, type PingKind, take, type Verdict, type Window } from "./windows.ts";
+export { downAt, dueAfter, heldUntil, miss, take, type Verdict, type Window } from "./windows.ts";

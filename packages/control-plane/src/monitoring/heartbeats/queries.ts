@@ -1,8 +1,8 @@
 import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
+import type { AddressKind, PingKind } from "@statusmesh/shared/pings/address";
 import { budgetOf, type EvidenceTarget } from "../../alerting/incidents/service.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import type { AddressKind } from "./schema.ts";
-import type { PingKind, Window } from "./windows.ts";
+import type { Window } from "./windows.ts";
 
 /** Pings of a monitor that are kept. */
 const keptPings = 1000;
@@ -38,18 +38,31 @@ export interface HeartbeatTarget extends EvidenceTarget {
   enabled: boolean;
   pings: number;
   window: Window;
+  /** The agent that took the newest ping; null where the control plane did. */
+  agentId: string | null;
+  /** What that agent took before, Unix ms, has been delivered; null without an agent. */
+  agentUntil: number | null;
 }
 
 /** The heartbeat monitors among `ids`, without those of deleted organisations. Their evidence is locked. */
 export async function selectHeartbeats(sql: Db, ids: readonly string[]): Promise<HeartbeatTarget[]> {
-  const rows = await sql<(Omit<HeartbeatTarget, "window"> & WindowRow)[]>`
+  const rows = await sql<
+    (Omit<HeartbeatTarget, "window" | "agentId" | "agentUntil"> &
+      WindowRow & { agent_id: string | null; agent_until: Date | null })[]
+  >`
     select t.id, t.org_id, t.name, t.kind, t.spec, t.enabled, ${budgetOf(sql, sql`t.spec`)} as timeout, t.interval_secs,
       t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.notify_recovery, h.pings::float8 as pings,
-      ${windowColumns(sql)}
+      h.agent_id, a.pings_until as agent_until, ${windowColumns(sql)}
     from targets t join heartbeats h on h.target_id = t.id
     join orgs o on o.id = t.org_id and o.deleted_at is null
+    left join heartbeat_agents a on a.agent_id = h.agent_id
     where t.id = any(${arrayOf(ids)}::uuid[])`;
-  return rows.map((row) => ({ ...row, window: windowOf(row) }));
+  return rows.map((row) => ({
+    ...row,
+    window: windowOf(row),
+    agentId: row.agent_id,
+    agentUntil: row.agent_until?.getTime() ?? null,
+  }));
 }
 
 /** What a batch of pings or missed reports changes. */
@@ -60,6 +73,9 @@ export interface WindowUpdate {
   window: Window;
   /** Unix ms. */
   downAt: number | null;
+  agentId: string | null;
+  /** Unix ms: the window is over and is looked at again then. */
+  heldUntil: number | null;
 }
 
 const times = (sql: Db, values: readonly (number | null)[]) =>
@@ -85,8 +101,11 @@ export async function writeWindows(sql: Db, updates: readonly WindowUpdate[], no
       ${times(
         sql,
         updates.map((u) => u.downAt),
+      )}, ${column((u) => u.agentId)}::uuid[], ${times(
+        sql,
+        updates.map((u) => u.heldUntil),
       )}) as u (target_id, pings, reported_at, last_duration, failing, run_id,
-      started_at, run_over_at, due_at, down_at)
+      started_at, run_over_at, due_at, down_at, agent_id, held_until)
     ), begun as (
       insert into heartbeat_spans (target_id, starts_at)
       select u.target_id, case when h.reported_at is null then least(u.reported_at, ${now}) else ${now} end
@@ -99,7 +118,7 @@ export async function writeWindows(sql: Db, updates: readonly WindowUpdate[], no
     )
     update heartbeats h set pings = h.pings + u.pings, reported_at = u.reported_at, last_duration = u.last_duration,
       failing = u.failing, run_id = u.run_id, started_at = u.started_at, run_over_at = u.run_over_at,
-      due_at = u.due_at, down_at = u.down_at
+      due_at = u.due_at, down_at = u.down_at, agent_id = u.agent_id, held_until = u.held_until
     from u where h.target_id = u.target_id`;
 }
 
@@ -141,6 +160,8 @@ export interface NewPing {
   duration: number | null;
   sourceIp: string;
   userAgent: string;
+  /** From the agent that took it; null where the control plane did. */
+  id: string | null;
 }
 
 /** Stores pings, and deletes those that they push out of the newest {@link keptPings}. */
@@ -148,7 +169,8 @@ export async function insertPings(sql: Db, pings: readonly NewPing[]): Promise<v
   const column = (of: (ping: NewPing) => string | number | null) => arrayOf(pings.map(of));
   await sql`
     with fresh as (
-      insert into heartbeat_pings (target_id, number, at, kind, exit_code, run_id, duration, source_ip, user_agent)
+      insert into heartbeat_pings (target_id, number, at, kind, exit_code, run_id, duration, source_ip, user_agent,
+        id)
       select * from unnest(${column((p) => p.targetId)}::uuid[], ${column((p) => p.number)}::bigint[],
         ${times(
           sql,
@@ -156,7 +178,7 @@ export async function insertPings(sql: Db, pings: readonly NewPing[]): Promise<v
         )}, ${column((p) => p.kind)}::text[],
         ${column((p) => p.exitCode)}::smallint[], ${column((p) => p.runId)}::uuid[],
         ${column((p) => p.duration)}::integer[], ${pings.map((p) => p.sourceIp)}::text[],
-        ${pings.map((p) => p.userAgent)}::text[]))
+        ${pings.map((p) => p.userAgent)}::text[], ${column((p) => p.id)}::uuid[]))
     delete from heartbeat_pings old using (
       select target_id, max(number) - ${keptPings}::bigint as last
       from unnest(${column((p) => p.targetId)}::uuid[], ${column((p) => p.number)}::bigint[]) as u (target_id, number)
@@ -168,6 +190,65 @@ export async function insertPings(sql: Db, pings: readonly NewPing[]): Promise<v
 /** Keeps the body of a stored ping. */
 export async function writeBody(sql: Db, targetId: string, number: number, body: string): Promise<void> {
   await sql`update heartbeat_pings set body = ${body} where target_id = ${targetId} and number = ${number}`;
+}
+
+/** Keeps the bodies of pings that an agent took, by the id that it gave them. Unknown ones change nothing. */
+export async function writeBodiesOfAgent(
+  sql: Db,
+  bodies: readonly { targetId: string; id: string; body: string }[],
+): Promise<void> {
+  await sql`
+    update heartbeat_pings p set body = u.body
+    from unnest(${arrayOf(bodies.map((b) => b.targetId))}::uuid[], ${arrayOf(bodies.map((b) => b.id))}::uuid[],
+      ${bodies.map((b) => b.body)}::text[]) as u (target_id, id, body)
+    where p.id = u.id and p.target_id = u.target_id`;
+}
+
+/** The ids of pings of agents that are stored. */
+export async function selectStoredIds(sql: Db, ids: readonly string[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`select id from heartbeat_pings where id = any(${arrayOf(ids)}::uuid[])`;
+  return new Set(rows.map((row) => row.id));
+}
+
+/** The oldest ping that is kept of each monitor that has had more, Unix ms. */
+export async function selectOldestKept(sql: Db, targetIds: readonly string[]): Promise<Map<string, number>> {
+  const rows = await sql<{ target_id: string; at: Date }[]>`
+    select h.target_id, (select min(p.at) from heartbeat_pings p where p.target_id = h.target_id) as at
+    from heartbeats h where h.target_id = any(${arrayOf(targetIds)}::uuid[]) and h.pings >= ${keptPings}`;
+  return new Map(rows.flatMap(({ target_id: id, at }) => (at === null ? [] : [[id, at.getTime()] as const])));
+}
+
+/** Times of the reports of a monitor after `at`, ascending; Unix ms. */
+export async function selectReportsAfter(sql: Db, targetId: string, at: number): Promise<number[]> {
+  const rows = await sql<{ at: Date }[]>`
+    select at from heartbeat_pings
+    where target_id = ${targetId} and at > ${new Date(at)} and kind in ('success', 'fail') order by at`;
+  return rows.map((row) => row.at.getTime());
+}
+
+/**
+ * Notes that an agent has delivered what it took before `until`. Returns what it had delivered before; null for nothing.
+ */
+export async function noteDelivered(
+  sql: Db,
+  agentId: string,
+  { until, dropped }: { until: Date; dropped: number },
+): Promise<Date | null> {
+  const [row] = await sql<{ before: Date | null }[]>`
+    with before as (select pings_until from heartbeat_agents where agent_id = ${agentId})
+    insert into heartbeat_agents as a (agent_id, pings_until, dropped) values (${agentId}, ${until}, ${dropped})
+    on conflict (agent_id) do update
+      set pings_until = greatest(a.pings_until, excluded.pings_until), dropped = a.dropped + excluded.dropped
+    returning (select pings_until from before) as before`;
+  return row!.before;
+}
+
+/** Has the windows that wait for an agent looked at now. */
+export async function endHolds(sql: Db, agentId: string): Promise<void> {
+  await sql`
+    update heartbeats set held_until = null where target_id in (
+      select target_id from heartbeats where agent_id = ${agentId} and held_until is not null
+      for update skip locked)`;
 }
 
 export async function deletePingsBefore(sql: Db, before: Date): Promise<void> {
@@ -186,15 +267,15 @@ export async function selectAddressed(
       and (a.valid_until is null or a.valid_until > ${now})`;
 }
 
-/** The window is over; of a deleted organisation none is. */
+/** The window is over, and not held; of a deleted organisation none is. */
 const isOver = (sql: Db, now: Date) => sql`
-  h.down_at <= ${now} and exists (
+  h.down_at is not null and coalesce(h.held_until, h.down_at) <= ${now} and exists (
     select from targets t join orgs o on o.id = t.org_id and o.deleted_at is null where t.id = h.target_id)`;
 
 /** Heartbeats whose window is over, the most overdue first. */
 export async function selectOverdue(sql: Db, now: Date, limit: number): Promise<string[]> {
   const rows = await sql<{ target_id: string }[]>`
-    select h.target_id from heartbeats h where ${isOver(sql, now)} order by h.down_at limit ${limit}`;
+    select h.target_id from heartbeats h where ${isOver(sql, now)} order by coalesce(h.held_until, h.down_at) limit ${limit}`;
   return rows.map((row) => row.target_id);
 }
 
@@ -214,19 +295,23 @@ export async function keepWatch(sql: Db, now: Date): Promise<Date | null> {
   return before?.alive_at ?? null;
 }
 
-/** Extends every open window and running start to `now` and the grace of its monitor. Returns how many. */
-export async function extendWindows(sql: Db, now: Date): Promise<number> {
+/**
+ * Extends every open window and running start to `now` and the grace of its monitor: of all, or of those whose last ping
+ * an agent took. Returns how many.
+ */
+export async function extendWindows(sql: Db, now: Date, agentId: string | null = null): Promise<number> {
   // Evidence first, in the order of ids, as everything that changes windows locks it.
   const { count } = await sql`
     with locked as (
       select s.target_id, ${now}::timestamptz + (t.spec ->> 'grace')::float8 * interval '1 ms' as until
       from target_states s join targets t on t.id = s.target_id join heartbeats h on h.target_id = t.id
       where h.down_at < ${now}::timestamptz + (t.spec ->> 'grace')::float8 * interval '1 ms'
+        ${agentId === null ? sql`` : sql`and h.agent_id = ${agentId}`}
       order by s.target_id for update of s)
     update heartbeats h set
       due_at = greatest(h.due_at, ${now}::timestamptz),
       run_over_at = case when h.run_over_at is not null then greatest(h.run_over_at, l.until) end,
-      down_at = greatest(h.down_at, l.until)
+      down_at = greatest(h.down_at, l.until), held_until = null
     from locked l where l.target_id = h.target_id`;
   return count;
 }
@@ -346,7 +431,7 @@ export async function selectPings(
 ): Promise<PingRow[]> {
   return await sql<PingRow[]>`
     select at, kind, exit_code, run_id, duration, source_ip, user_agent, body from heartbeat_pings
-    where target_id = ${targetId} and at >= ${from} order by number desc limit ${limit} offset ${offset}`;
+    where target_id = ${targetId} and at >= ${from} order by at desc, number desc limit ${limit} offset ${offset}`;
 }
 
 export async function countPings(sql: Db, targetId: string, from: Date): Promise<number> {

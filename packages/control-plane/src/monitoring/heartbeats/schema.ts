@@ -1,12 +1,9 @@
 import Type, { type Static } from "typebox";
+import { addressKinds, pingKinds } from "@statusmesh/shared/pings/address";
 import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
 import { heartbeatStates } from "./windows.ts";
 
 export { heartbeatStates };
-
-/** Products whose addresses jobs may go on using. */
-export const addressKinds = ["healthchecks", "healthchecks_slug", "kuma", "better_stack", "gatus"] as const;
-export type AddressKind = (typeof addressKinds)[number];
 
 const errorCode = "INVALID_HEARTBEAT";
 
@@ -51,7 +48,7 @@ const Ms = (description: string) => Type.Integer({ minimum: 0, description, exam
 const HeartbeatPing = Type.Object(
   {
     at: Timestamp,
-    kind: Type.Enum(["success", "start", "fail", "log"], { description: "What the job said", examples: ["success"] }),
+    kind: Type.Enum([...pingKinds], { description: "What the job said", examples: ["success"] }),
     exit_code: Type.Union([Type.Integer({ minimum: 0, maximum: 255 }), Type.Null()], {
       description: "Exit code of the job, where it gave one",
       examples: [null],

@@ -144,13 +144,20 @@ export async function reopenWindows(
   const targets = await queries.selectHeartbeats(sql, targetIds);
   await queries.writeWindows(
     sql,
-    targets.map(({ id, spec, enabled, window }) => {
+    targets.map(({ id, spec, enabled, window, agentId }) => {
       const next: Window = reopened(
         spec,
         resumed ? { ...window, failing: false, startedAt: null, runId: null } : window,
         now,
       );
-      return { targetId: id, pings: 0, window: next, downAt: enabled ? downAt(spec, next) : null };
+      return {
+        targetId: id,
+        pings: 0,
+        window: next,
+        downAt: enabled ? downAt(spec, next) : null,
+        agentId,
+        heldUntil: null,
+      };
     }),
     new Date(now),
   );

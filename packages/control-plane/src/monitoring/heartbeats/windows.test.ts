@@ -33,6 +33,7 @@ const ping = (kind: Ping["kind"], at: number, more: Partial<Ping> = {}): Ping =>
   ...more,
 });
 /** The window after these pings. */
+const by = (now: number) => ({ agentUntil: null, now });
 const after = (spec: HeartbeatCheck, ...pings: Ping[]): Window =>
   pings.reduce((window, one) => take(spec, window, one).window, blank);
 
@@ -66,10 +67,10 @@ t.test("start and end are one run; its time limit is a window of its own", async
     verdict: { status: "up", durationMs: 30 * minute },
     window: { startedAt: null, runOverAt: null, lastDuration: 30 * minute, dueAt: noon + 31 * minute + day },
   });
-  t.equal(miss(spec, running.window, noon + hour), null);
-  const over = miss(spec, running.window, noon + minute + hour)!;
+  t.equal(miss(spec, running.window, by(noon + hour)), null);
+  const over = miss(spec, running.window, by(noon + minute + hour))!;
   t.match(over.verdict, { at: noon + minute + hour, status: "down", error: "still running 1 h after its start" });
-  t.equal(miss(spec, over.window, noon + day), null, "said once");
+  t.equal(miss(spec, over.window, by(noon + day)), null, "said once");
   t.match(take(spec, over.window, ping("success", noon + 2 * hour)).verdict, { durationMs: 119 * minute });
 });
 
@@ -87,8 +88,8 @@ t.test("each missed report is one failure, at the end of its window", async (t) 
   let window = after(daily, ping("success", noon));
   for (const missed of [1, 2, 3]) {
     const at = noon + missed * day + hour;
-    t.equal(miss(daily, window, at - 1), null);
-    const found = miss(daily, window, at)!;
+    t.equal(miss(daily, window, by(at - 1)), null);
+    const found = miss(daily, window, by(at))!;
     t.match(found.verdict, { at, status: "down", error: /^no report, due 2026-11-2\d 13:00:00 UTC \(last report / });
     window = found.window;
   }

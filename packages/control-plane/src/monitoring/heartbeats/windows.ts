@@ -1,14 +1,12 @@
 import { LRUCache } from "lru-cache";
 import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
+import type { PingKind } from "@statusmesh/shared/pings/address";
 import { dayMs, hourMs, inUnits, minuteMs, secondMs } from "@statusmesh/shared/time";
 import { nextOf } from "./schedule.ts";
 
 /*
  * When the next report of a job is expected, and what a ping or a missed report means. Pure; times are Unix ms.
  */
-
-/** What a job says with a ping. */
-export type PingKind = "success" | "start" | "fail" | "log";
 
 export interface Ping {
   readonly kind: PingKind;
@@ -63,18 +61,29 @@ export function dueAfter({ period, schedule }: HeartbeatCheck, after: number): n
   return next;
 }
 
-/** The window after a ping, and the result that the ping is; null for a start and a log. */
+/**
+ * The window after a ping, and the result that the ping is; null for a start and a log. A ping that a later report has
+ * overtaken is a result of its time and changes no window.
+ */
 export function take(spec: HeartbeatCheck, window: Window, ping: Ping): { window: Window; verdict: Verdict | null } {
   if (ping.kind === "log") return { window, verdict: null };
+  const isOvertaken = ping.at < (window.reportedAt ?? -Infinity);
   if (ping.kind === "start") {
+    if (isOvertaken || ping.at < (window.startedAt ?? -Infinity)) return { window, verdict: null };
     const runOverAt = spec.max_runtime === null ? null : ping.at + spec.max_runtime;
     return { window: { ...window, runId: ping.runId, startedAt: ping.at, runOverAt }, verdict: null };
   }
+  const failed = ping.kind === "fail";
+  const result = {
+    at: ping.at,
+    status: failed ? "down" : "up",
+    error: failed ? failureWords(ping.exitCode) : null,
+  } as const;
+  if (isOvertaken) return { window, verdict: { ...result, durationMs: null } };
   // The end of an older run leaves the newest one running.
   const isOwn = window.startedAt !== null && ping.runId === window.runId;
   const tookMs = isOwn ? ping.at - window.startedAt! : null;
   const durationMs = tookMs !== null && tookMs >= 0 && tookMs <= pairedMs ? tookMs : null;
-  const failed = ping.kind === "fail";
   return {
     window: {
       reportedAt: ping.at,
@@ -85,24 +94,52 @@ export function take(spec: HeartbeatCheck, window: Window, ping: Ping): { window
         : { runId: window.runId, startedAt: window.startedAt, runOverAt: window.runOverAt }),
       dueAt: dueAfter(spec, ping.at),
     },
-    verdict: {
-      at: ping.at,
-      status: failed ? "down" : "up",
-      error: failed ? failureWords(ping.exitCode) : null,
-      durationMs,
-    },
+    verdict: { ...result, durationMs },
   };
 }
 
 const failureWords = (exitCode: number | null): string =>
   exitCode === null ? "the job reported a failure" : `the job failed with exit code ${exitCode}`;
 
+/** A window that is over is late for so long while the agent that took the last ping is away. */
+const holdMs = dayMs;
+/** A window that is held is looked at again after a tenth of the time that it has been over, within these bounds. */
+const lookAgain = { leastMs: secondMs, mostMs: minuteMs } as const;
+
+/**
+ * When a window that is over is looked at again, because the agent that took the last ping may have another one: it has
+ * delivered what it took before `agentUntil`. Null without an agent, and once the window is not held any more.
+ */
+export function heldUntil(
+  spec: HeartbeatCheck,
+  window: Window,
+  { agentUntil, now }: { agentUntil: number | null; now: number },
+): number | null {
+  const over = downAt(spec, window);
+  if (over === null || over > now || !isAway(over, agentUntil) || now >= over + holdMs) return null;
+  const wait = Math.max(lookAgain.leastMs, Math.min(lookAgain.mostMs, (now - over) / 10));
+  return Math.min(over + holdMs, now + wait);
+}
+
+const isAway = (over: number, agentUntil: number | null): boolean => agentUntil !== null && agentUntil < over;
+
 /** The window after a report was missed, and the failing result: one for each window. Null while it is open. */
-export function miss(spec: HeartbeatCheck, window: Window, now: number): { window: Window; verdict: Verdict } | null {
-  const at = downAt(spec, window);
-  if (at === null || at > now) return null;
-  const failed = (error: string): Verdict => ({ at, status: "down", error, durationMs: null });
-  if (window.runOverAt === at)
+export function miss(
+  spec: HeartbeatCheck,
+  window: Window,
+  { agentUntil, now }: { agentUntil: number | null; now: number },
+): { window: Window; verdict: Verdict } | null {
+  const over = downAt(spec, window);
+  if (over === null || over > now) return null;
+  const wasHeld = isAway(over, agentUntil);
+  if (wasHeld && now < over + holdMs) return null;
+  const failed = (error: string): Verdict => ({
+    at: wasHeld ? over + holdMs : over,
+    status: "down",
+    error: wasHeld ? `${error}; the agent that took it is away` : error,
+    durationMs: null,
+  });
+  if (window.runOverAt === over)
     return {
       window: { ...window, failing: true, runOverAt: null },
       verdict: failed(`still running ${inUnits(spec.max_runtime!)} after its start`),

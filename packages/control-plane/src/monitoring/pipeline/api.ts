@@ -1,6 +1,14 @@
 import Type from "typebox";
 import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
-import { PullReply, PullRequest, ResultsReply, ResultsRequest, type RunReply } from "@statusmesh/shared/agent-protocol";
+import {
+  PingsReply,
+  PingsRequest,
+  PullReply,
+  PullRequest,
+  ResultsReply,
+  ResultsRequest,
+  type RunReply,
+} from "@statusmesh/shared/agent-protocol";
 import { measuredPart } from "@statusmesh/shared/result";
 import { record } from "../../access/audit/service.ts";
 import { requireScope } from "../../platform/context.ts";
@@ -11,6 +19,7 @@ import { probeRegionIds } from "../regions/service.ts";
 import { CheckResult } from "../results/schema.ts";
 import { Check, checkErrors } from "../targets/schema.ts";
 import { checkRules } from "../targets/service.ts";
+import type { TakeAgentPings } from "./agent-pings.ts";
 import { pull } from "./assign.ts";
 import type { Ingest } from "./ingest.ts";
 import { checkNow, runOnDemand } from "./on-demand.ts";
@@ -95,6 +104,26 @@ function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
     }),
   ];
 }
+
+/** The route of pings that agents took. */
+export const agentPingRoutes = (take: TakeAgentPings): Route[] => [
+  route({
+    method: "POST",
+    path: "/api/agent/pings",
+    auth: "agent",
+    tag: "Agents",
+    summary: "Deliver pings of jobs that the agent took",
+    description:
+      "From `sm-agent run --heartbeats`. A ping counts for the monitor of its address, of whichever organisation, " +
+      "as if the job had sent it here at that time; one that is sent again changes nothing.",
+    bodyLimit: 32 * 1_048_576,
+    body: PingsRequest,
+    onInvalidBody: protocolOfInvalidBody,
+    replies: { 200: PingsReply },
+    errors: ["AGENT_PROTOCOL_MISMATCH", "INGEST_BUSY"],
+    handle: async ({ ctx, body }) => ok(await take(ctx, body)),
+  }),
+];
 
 const expectedAgent =
   "A region whose agent starts or restarts (the built-in one after a start of the control plane, or one that was " +

@@ -5,7 +5,8 @@ import { day, hour, minute, noon, second, until } from "../../testing/clock.ts";
 import { asking, serveWhole, signedIn, withToken } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { readBeats } from "../results/service.ts";
-import { hashOf, selectAddressed } from "../heartbeats/engine.ts";
+import { addressHash as hashOf } from "../heartbeats/service.ts";
+import { selectAddressed } from "../heartbeats/engine.ts";
 import { openLookups } from "./heartbeat-lookups.ts";
 import { followHeartbeats, isHeartbeatDue } from "./heartbeats.ts";
 

@@ -1,20 +1,28 @@
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
-import { dayMs, secondMs } from "@statusmesh/shared/time";
-import { addRuns, changeEvidence, type EvidenceChange, type LockedEvidence } from "../../alerting/incidents/engine.ts";
+import type { PingKind } from "@statusmesh/shared/pings/address";
+import { dayMs, hourMs, secondMs } from "@statusmesh/shared/time";
+import {
+  addRuns,
+  changeEvidence,
+  type EvidenceChange,
+  type LockedEvidence,
+  type Refuted,
+} from "../../alerting/incidents/engine.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
 import * as heartbeats from "../heartbeats/engine.ts";
-import type { HeartbeatTarget, NewPing, PingKind, Verdict, Window } from "../heartbeats/engine.ts";
+import type { HeartbeatTarget, NewPing, Verdict, Window } from "../heartbeats/engine.ts";
 import { countForOrgs } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
-import { insertResults } from "./ingest-queries.ts";
+import { sealedOf } from "./ingest.ts";
+import { deleteMissed, insertResults } from "./ingest-queries.ts";
 
 /*
  * From pings and missed reports to results and evidence: the part of ingest for monitors that no agent probes.
  */
 
 /** Makes the partitions of UTC days (`2026-11-20`). */
-type PrepareDays = (days: readonly string[]) => Promise<void>;
+export type PrepareDays = (days: readonly string[]) => Promise<void>;
 
 /** A ping as it arrived. */
 export interface ReceivedPing {
@@ -30,10 +38,12 @@ export interface ReceivedPing {
   readonly at: number;
   /** False for one beyond the rate limit: the job is alive, and no row is kept. */
   readonly isKept: boolean;
+  /** The agent that took it, and the id that it gave the ping; null where this control plane took it. */
+  readonly by: { readonly agentId: string; readonly pingId: string } | null;
 }
 
-/** What became of a ping. `number`: of its row, null without one. */
-export type PingOutcome = { targetId: string; number: number | null } | "unknown" | "post_only";
+/** What became of a ping. `number`: of its row, null without one. `duplicate`: an agent delivered it before. */
+export type PingOutcome = { targetId: string; number: number | null } | "unknown" | "post_only" | "duplicate";
 
 /** Pings of one transaction. */
 const batchPings = 500;
@@ -81,12 +91,17 @@ interface Changed {
   window: Window;
   pings: number;
   verdicts: Verdict[];
+  /** The agent that took the newest ping. */
+  agentId: string | null;
+  heldUntil: number | null;
+  /** Times of reports that an agent delivered late: later reports had come, or none yet; null without one. */
+  late?: { overtaken: number[]; first: number | null };
 }
 
 type Locked = LockedEvidence<HeartbeatTarget>;
 
-/** Stores a batch of pings in one transaction. Returns the outcome of each. */
-async function storePings(
+/** Stores a batch of pings, those of a monitor in the order of their times, in one transaction. Outcome of each. */
+export async function storePings(
   system: System,
   prepareDays: PrepareDays,
   batch: readonly ReceivedPing[],
@@ -103,7 +118,7 @@ async function storePings(
   );
   const targets = batch.map(({ hash }) => addressed.get(hash));
   if (addressed.size === 0) return batch.map(() => "unknown");
-  await prepareDays(daysAround(now));
+  await prepareDays(daysOf([now, now - hourMs, ...batch.map(({ at }) => at)]));
   return await changeEvidence(
     system,
     [...new Set(addressed.values())],
@@ -111,21 +126,23 @@ async function storePings(
     async (evidence, tx) => {
       const changed = new Map<string, Changed>();
       const rows: NewPing[] = [];
+      const isRepeated = await repeatedOf(tx, batch, targets);
       const outcomes = batch.map((ping, n): PingOutcome => {
         const targetId = targets[n];
         const locked = targetId === undefined ? undefined : evidence.get(targetId);
         if (locked === undefined) return "unknown";
         const { target } = locked;
+        if (isRepeated(n)) return "duplicate";
         if (target.spec.methods === "post" && ping.method !== "POST") return "post_only";
-        const own = changed.get(target.id) ?? { window: target.window, pings: 0, verdicts: [] };
-        const { window, verdict } = heartbeats.take(target.spec, own.window, ping);
-        const verdicts = verdict === null ? own.verdicts : [...own.verdicts, verdict];
-        changed.set(target.id, { window, verdicts, pings: own.pings + (ping.isKept ? 1 : 0) });
+        const own = changed.get(target.id) ?? newChange(target);
+        changed.set(target.id, own);
+        const verdict = add(locked, own, ping);
         if (!ping.isKept) return { targetId: target.id, number: null };
-        const number = target.pings + own.pings + 1;
+        const number = target.pings + own.pings;
         const { at, kind, exitCode, runId, sourceIp, userAgent } = ping;
         const duration = verdict?.durationMs ?? null;
-        rows.push({ targetId: target.id, number, at, kind, exitCode, runId, duration, sourceIp, userAgent });
+        const id = ping.by?.pingId ?? null;
+        rows.push({ targetId: target.id, number, at, kind, exitCode, runId, duration, sourceIp, userAgent, id });
         return { targetId: target.id, number };
       });
       if (rows.length > 0) await heartbeats.insertPings(tx.sql, rows);
@@ -134,46 +151,134 @@ async function storePings(
   );
 }
 
+/**
+ * Which pings of a batch of an agent were delivered before: their ids are stored, or the monitor has had so many pings
+ * since that those of their time are not kept any more.
+ */
+async function repeatedOf(
+  { sql }: System,
+  batch: readonly ReceivedPing[],
+  targets: readonly (string | undefined)[],
+): Promise<(n: number) => boolean> {
+  const ids = batch.flatMap(({ by }) => (by === null ? [] : [by.pingId]));
+  if (ids.length === 0) return () => false;
+  const seen = await heartbeats.selectStoredIds(sql, ids);
+  const known = [...new Set(targets)].filter((id) => id !== undefined);
+  const oldest = await heartbeats.selectOldestKept(sql, known);
+  return (n) => {
+    const { by, at } = batch[n]!;
+    if (by === null) return false;
+    if (seen.has(by.pingId)) return true;
+    seen.add(by.pingId);
+    return at < (oldest.get(targets[n] ?? "") ?? -Infinity);
+  };
+}
+
+const newChange = ({ window, agentId }: HeartbeatTarget): Changed => ({
+  window,
+  pings: 0,
+  verdicts: [],
+  agentId,
+  heldUntil: null,
+});
+
+/** Adds a ping to what changes. Returns the verdict of it. */
+function add(locked: Locked, own: Changed, ping: ReceivedPing): Verdict | null {
+  const { spec } = locked.target;
+  const { dueAt, reportedAt } = own.window;
+  const isOvertaken = ping.at < (reportedAt ?? -Infinity);
+  if (ping.by !== null && (ping.kind === "success" || ping.kind === "fail")) {
+    own.late ??= { overtaken: [], first: null };
+    if (isOvertaken) own.late.overtaken.push(ping.at);
+    else {
+      own.late.first ??= ping.at;
+      // It came after its window was over, while the monitor was held.
+      const missed = heartbeats.miss(spec, own.window, { agentUntil: null, now: ping.at });
+      if (missed !== null) own.verdicts.push(missed.verdict);
+    }
+  }
+  const { window, verdict } = heartbeats.take(spec, own.window, ping);
+  if (verdict !== null) own.verdicts.push(verdict);
+  // A pause that ended and an absence of ours have extended the window, and so an older report does not shorten it.
+  const isExtended = dueAt !== null && ping.by !== null && locked.newestSlot(heartbeatRegion) <= ping.at;
+  own.window = isExtended && window.dueAt !== null ? { ...window, dueAt: Math.max(dueAt, window.dueAt) } : window;
+  if (!isOvertaken) own.agentId = ping.by?.agentId ?? null;
+  if (ping.isKept) own.pings++;
+  return verdict;
+}
+
+/**
+ * The missed reports that late ones refute. After the newest report every result is a missed one; after another those
+ * until the next report, or until its own window was over.
+ */
+async function refutedBy({ sql }: System, locked: Locked, { late }: Changed): Promise<Refuted[]> {
+  const { target } = locked;
+  // A monitor that has only passed lately has missed none.
+  if (late === undefined || locked.passing !== null) return [];
+  const reports =
+    late.overtaken.length === 0 ? [] : await heartbeats.selectReportsAfter(sql, target.id, late.overtaken[0]!);
+  const refuted = late.overtaken.map((at) => {
+    const over = heartbeats.dueAfter(target.spec, at);
+    const next = reports.find((other) => other > at) ?? Infinity;
+    return { from: at + 1, to: Math.min(next, over === null ? Infinity : over + target.spec.grace!) };
+  });
+  if (late.first !== null && locked.newestSlot(heartbeatRegion) > late.first)
+    refuted.push({ from: late.first + 1, to: Infinity });
+  return refuted.map((range) => ({ region: heartbeatRegion, ...range }));
+}
+
 /** Writes the windows and the results of monitors, and returns what follows for their evidence. */
 async function store(
-  { sql, clock }: System,
+  tx: System,
   evidence: ReadonlyMap<string, Locked>,
   changed: ReadonlyMap<string, Changed>,
 ): Promise<Map<string, EvidenceChange>> {
+  const { sql, clock } = tx;
   const now = clock.now();
   const changes = new Map<string, EvidenceChange>();
-  const results: (AgentResult & { orgId: string })[] = [];
-  for (const [id, { verdicts }] of changed) {
+  const results: AgentResult[] = [];
+  const late: { targetId: string; scheduledAt: Date }[] = [];
+  for (const [id, own] of changed) {
     const locked = evidence.get(id)!;
     // Pings of a paused monitor are kept, and are no results.
-    if (!locked.target.enabled || verdicts.length === 0) continue;
-    const own = resultsOf(locked, verdicts);
-    results.push(...own.map((result) => ({ ...result, orgId: locked.target.org_id })));
-    const runs = own.map(({ scheduled_at: slot, status, error }) => ({ slot, status, error, cause: null }));
+    if (!locked.target.enabled || own.verdicts.length === 0) continue;
+    const refuted = await refutedBy(tx, locked, own);
+    for (const { from, to } of refuted)
+      for (const scheduledAt of await deleteMissed(sql, id, { from, to })) late.push({ targetId: id, scheduledAt });
+    const found = resultsOf(locked, own);
+    results.push(...found);
+    const runs = found.map(({ scheduled_at: slot, status, error }) => ({ slot, status, error, cause: null }));
     changes.set(id, {
-      ...addRuns(locked, heartbeatRegion, runs, now),
+      ...addRuns(locked, heartbeatRegion, runs, now, refuted),
       closedBy: "engine",
-      lastResultAt: Math.min(now, own.at(-1)!.timestamp),
+      lastResultAt: Math.min(now, found.at(-1)!.timestamp),
     });
   }
   if (results.length > 0) {
-    await insertResults(sql, heartbeatRegion, results, { mayExist: true, sealed: false });
-    await markLate(
-      sql,
-      results.map(({ target_id: targetId, scheduled_at: slot }) => ({ targetId, scheduledAt: new Date(slot) })),
-      now,
-    );
+    const sealed = await sealedOf(sql, now, results);
+    const recent = results.filter((result) => !sealed.has(result));
+    const stored = [
+      ...(await insertResults(sql, heartbeatRegion, recent, { mayExist: true, sealed: false })),
+      ...(await insertResults(sql, heartbeatRegion, [...sealed], { mayExist: true, sealed: true })),
+    ];
+    for (const { target_id: targetId, scheduled_at: slot } of stored)
+      late.push({ targetId, scheduledAt: new Date(slot) });
+    await markLate(sql, late, now);
     await countForOrgs(
       sql,
-      results.map(({ orgId, timestamp, status }) => ({ orgId, startedMs: timestamp, status })),
+      stored.map(({ target_id: id, timestamp, status }) => ({
+        orgId: evidence.get(id)!.target.org_id,
+        startedMs: timestamp,
+        status,
+      })),
       now,
     );
   }
   await heartbeats.writeWindows(
     sql,
-    [...changed].map(([targetId, { window, pings }]) => {
+    [...changed].map(([targetId, { window, pings, agentId, heldUntil }]) => {
       const { spec, enabled } = evidence.get(targetId)!.target;
-      return { targetId, pings, window, downAt: enabled ? heartbeats.downAt(spec, window) : null };
+      return { targetId, pings, window, downAt: enabled ? heartbeats.downAt(spec, window) : null, agentId, heldUntil };
     }),
     new Date(now),
   );
@@ -183,9 +288,12 @@ async function store(
 /** Results have a duration of a day at most. */
 const longestMs = dayMs;
 
-/** The results of verdicts. The slot is the time, later where evidence has it: two pings may come in a millisecond. */
-function resultsOf(locked: Locked, verdicts: readonly Verdict[]): AgentResult[] {
-  let newest = locked.newestSlot(heartbeatRegion);
+/**
+ * The results of verdicts. The slot is the time, later where evidence has it: two pings may come in a millisecond. What
+ * an agent delivers takes its place among older ones.
+ */
+function resultsOf(locked: Locked, { verdicts, late }: Changed): AgentResult[] {
+  let newest = late === undefined ? locked.newestSlot(heartbeatRegion) : 0;
   return verdicts.map(({ at, status, error, durationMs }) => {
     newest = Math.max(at, newest + 1);
     return {
@@ -206,13 +314,14 @@ function resultsOf(locked: Locked, verdicts: readonly Verdict[]): AgentResult[] 
   });
 }
 
-const daysAround = (now: number): string[] => [
-  ...new Set([now - dayMs / 24, now].map((ms) => new Date(ms).toISOString().slice(0, 10))),
+/** UTC days of times, for their partitions. */
+const daysOf = (times: readonly number[]): string[] => [
+  ...new Set(times.map((ms) => new Date(ms).toISOString().slice(0, 10))),
 ];
 
 /** The watch is written this often, and a longer gap means that no ping could arrive. */
 const watchMs = 5 * secondMs;
-const gapMs = 15 * secondMs;
+export const gapMs = 15 * secondMs;
 /** A ping that arrived in time may still wait for its transaction. */
 const settleMs = 500;
 /** Monitors of one transaction. */
@@ -241,7 +350,7 @@ export async function followHeartbeats(system: System, prepareDays: PrepareDays)
         "no control plane took pings for a time: open windows of heartbeats are extended",
       );
   });
-  await prepareDays(daysAround(now));
+  await prepareDays(daysOf([now - hourMs, now]));
   let failed = 0;
   for (;;) {
     const ids = await heartbeats.selectOverdue(system.sql, new Date(now - settleMs), batchOverdue);
@@ -249,12 +358,15 @@ export async function followHeartbeats(system: System, prepareDays: PrepareDays)
     failed += await changeEvidence(system, ids, heartbeats.selectHeartbeats, async (evidence, tx) => {
       const changed = new Map<string, Changed>();
       for (const [id, { target }] of evidence) {
-        const missed = target.enabled ? heartbeats.miss(target.spec, target.window, now - settleMs) : null;
-        changed.set(id, {
-          window: missed?.window ?? target.window,
-          pings: 0,
-          verdicts: missed === null ? [] : [missed.verdict],
-        });
+        const own = newChange(target);
+        changed.set(id, own);
+        if (!target.enabled) continue;
+        const at = { agentUntil: target.agentUntil, now: now - settleMs };
+        own.heldUntil = heartbeats.heldUntil(target.spec, target.window, at);
+        const missed = heartbeats.miss(target.spec, target.window, at);
+        if (missed === null) continue;
+        own.window = missed.window;
+        own.verdicts.push(missed.verdict);
       }
       const changes = await store(tx, evidence, changed);
       return { changes, result: changes.size };

@@ -1,3 +1,4 @@
+import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import { copyIn } from "../../platform/db/copy.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { EvidenceTarget } from "../../alerting/incidents/engine.ts";
@@ -23,6 +24,20 @@ export async function selectProbedTargets(sql: Db, ids: readonly string[], regio
     join regions g on g.id = r.region_id
     join orgs o on o.id = t.org_id and o.deleted_at is null
     where t.id = any(${arrayOf(ids)}::uuid[])`;
+}
+
+/** Deletes missed reports of a heartbeat from `from` up to `to` (Unix ms). Returns their slots. Packed ones stay. */
+export async function deleteMissed(
+  sql: Db,
+  targetId: string,
+  { from, to }: { from: number; to: number },
+): Promise<Date[]> {
+  const rows = await sql<{ scheduled_at: Date }[]>`
+    delete from results
+    where target_id = ${targetId} and region = ${heartbeatRegion} and status = 'down'
+      and scheduled_at >= ${new Date(from)} ${to === Infinity ? sql`` : sql`and scheduled_at < ${new Date(to)}`}
+    returning scheduled_at`;
+  return rows.map((row) => row.scheduled_at);
 }
 
 /**

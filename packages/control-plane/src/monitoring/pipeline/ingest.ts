@@ -33,7 +33,7 @@ import { requireProtocol } from "./protocol.ts";
 const maxRunning = 4;
 const queueLimit = 32;
 
-const busy = (): AppError =>
+export const busy = (): AppError =>
   new AppError("INGEST_BUSY", "The ingest queue is full. Keep the results and send them again.", { retryAfterSecs: 1 });
 
 export interface Ingest {
@@ -167,7 +167,7 @@ async function ingestResults(
 }
 
 /** The results of days that are sealed. Until the transaction ends no other day is. */
-async function sealedOf(sql: Db, now: number, results: readonly AdmittedResult[]): Promise<Set<AdmittedResult>> {
+export async function sealedOf(sql: Db, now: number, results: readonly AdmittedResult[]): Promise<Set<AdmittedResult>> {
   const old = results.filter(({ scheduled_at: slot }) => (Math.floor(slot / dayMs) + 1) * dayMs < now - oldAfterMs);
   if (old.length === 0) return new Set();
   const to = (await lockSealing(sql))?.getTime() ?? -Infinity;

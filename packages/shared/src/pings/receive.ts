@@ -1,0 +1,121 @@
+import type { IncomingMessage } from "node:http";
+import { secondMs } from "../time.ts";
+import type { PingRefusal, PingRequest } from "./address.ts";
+
+/*
+ * The bounds of pings and the words of their replies, for control plane and agents.
+ */
+
+/** Pings of one address: a bucket of `burst` that fills by `perSecond`. */
+const rate = { perSecond: 5, burst: 60 };
+/** A job beyond its rate is alive: one ping of it in so many ms is counted, without a row. */
+const aliveMs = secondMs;
+
+/** What is left of the rate of an address after its first ping. */
+export class PingRate {
+  #level = rate.burst - 1;
+  #at: number;
+  #aliveAt: number;
+
+  constructor(now: number) {
+    this.#at = now;
+    this.#aliveAt = now;
+  }
+
+  /** Counts a ping. False beyond the rate. */
+  take(now: number): boolean {
+    const passed = (Math.max(0, now - this.#at) * rate.perSecond) / secondMs;
+    this.#level = Math.min(rate.burst, this.#level + passed);
+    this.#at = now;
+    if (this.#level < 1) return false;
+    this.#level--;
+    return true;
+  }
+
+  /** Whether a ping beyond the rate is the one that counts as a sign of life. */
+  showsLife(now: number): boolean {
+    if (now - this.#aliveAt < aliveMs) return false;
+    this.#aliveAt = now;
+    return true;
+  }
+}
+
+/** Bytes of a body that are kept. */
+export const bodyLimit = 10_000;
+/** A body may take so long, and so many may be under way. */
+const bodyMs = 10 * secondMs;
+const maxBodies = 1000;
+
+let bodies = 0;
+
+/**
+ * The first {@link bodyLimit} bytes of the body, once it is there. It is read beside the reply; a sender that takes too
+ * long loses its connection. Empty without a body, or while too many are under way. `proceed` asks for it.
+ */
+export async function receiveBody(request: IncomingMessage, proceed: () => void): Promise<string> {
+  if (bodies >= maxBodies) return "";
+  proceed();
+  bodies++;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const timer = setTimeout(() => request.socket.destroy(), bodyMs);
+  try {
+    await new Promise<void>((resolve) => {
+      request.on("data", (chunk: Buffer) => {
+        if (size < bodyLimit) chunks.push(chunk.subarray(0, bodyLimit - size));
+        size += chunk.length;
+      });
+      request.once("end", resolve);
+      request.once("close", resolve);
+    });
+  } finally {
+    clearTimeout(timer);
+    bodies--;
+  }
+  // PostgreSQL stores no NUL.
+  return Buffer.concat(chunks).toString("utf8").replaceAll("\0", "");
+}
+
+/** A reply before it has the form of a product. */
+export interface PingReply {
+  readonly status: number;
+  readonly text: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export const pingReplies = {
+  stored: { status: 200, text: "OK" },
+  unknown: { status: 404, text: "not found" },
+  postOnly: { status: 405, text: "POST only" },
+  otherMethod: { status: 405, text: "GET, HEAD or POST" },
+  limited: (secs: number): PingReply => ({
+    status: 429,
+    text: "too many pings",
+    headers: { "Retry-After": String(secs) },
+  }),
+  refused: ({ status, reason }: PingRefusal): PingReply => ({ status, text: reason }),
+} as const;
+
+/** Headers of every reply. */
+export const pingHeaders = { "Access-Control-Allow-Origin": "*", "Cache-Control": "no-store" } as const;
+/** More of them for OPTIONS, which has no body. */
+export const preflightHeaders = {
+  "Access-Control-Allow-Methods": "GET, HEAD, POST",
+  "Access-Control-Allow-Headers": "*",
+} as const;
+
+/** Headers and body of a reply in the words of the product. */
+export function inWordsOf(
+  asked: PingRequest | PingRefusal | null,
+  { status, text, headers = {} }: PingReply,
+): { headers: Record<string, string>; body: string } {
+  const isKuma = asked !== null && "address" in asked && asked.address === "kuma";
+  return {
+    headers: {
+      ...headers,
+      "Ping-Body-Limit": String(bodyLimit),
+      "Content-Type": isKuma ? "application/json; charset=utf-8" : "text/plain; charset=utf-8",
+    },
+    body: !isKuma ? text : status === 200 ? '{"ok":true}' : JSON.stringify({ ok: false, msg: text }),
+  };
+}
