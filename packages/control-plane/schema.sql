@@ -773,6 +773,14 @@ create table heartbeat_addresses (
 );
 CREATE INDEX heartbeat_addresses_by_target ON heartbeat_addresses USING btree (target_id);
 
+create table heartbeat_agents (
+  agent_id uuid not null,
+  pings_until timestamp with time zone not null,
+  dropped bigint not null default 0,
+  PRIMARY KEY (agent_id),
+  FOREIGN KEY (agent_id) REFERENCES agents(id) ON DELETE CASCADE
+);
+
 create table heartbeat_pings (
   target_id uuid not null,
   number bigint not null,
@@ -784,11 +792,13 @@ create table heartbeat_pings (
   source_ip text not null,
   user_agent text not null,
   body text,
+  id uuid,
   PRIMARY KEY (target_id, number),
   CHECK ((kind = ANY (ARRAY['success'::text, 'start'::text, 'fail'::text, 'log'::text]))),
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
 );
 CREATE INDEX heartbeat_pings_by_time ON heartbeat_pings USING brin (at);
+CREATE UNIQUE INDEX heartbeat_pings_of_agents ON heartbeat_pings USING btree (id) WHERE (id IS NOT NULL);
 
 create table heartbeat_spans (
   target_id uuid not null,
@@ -817,10 +827,14 @@ create table heartbeats (
   run_over_at timestamp with time zone,
   due_at timestamp with time zone,
   down_at timestamp with time zone,
+  agent_id uuid,
+  held_until timestamp with time zone,
   PRIMARY KEY (target_id),
+  FOREIGN KEY (agent_id) REFERENCES heartbeat_agents(agent_id) ON DELETE SET NULL,
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
 ) with (fillfactor=70);
-CREATE INDEX heartbeats_by_deadline ON heartbeats USING btree (down_at) WHERE (down_at IS NOT NULL);
+CREATE INDEX heartbeats_by_deadline ON heartbeats USING btree (COALESCE(held_until, down_at)) WHERE (down_at IS NOT NULL);
+CREATE INDEX heartbeats_held ON heartbeats USING btree (agent_id) WHERE (held_until IS NOT NULL);
 
 create table hours_packed (
   target_id uuid not null,

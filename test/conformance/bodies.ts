@@ -41,6 +41,7 @@ export const goodBodies = ({
     capacity: 0,
   },
   "POST /api/agent/results": batchOf([]),
+  "POST /api/agent/pings": { protocol: protocolVersion, listening_since: 0, until: 0, pings: [], bodies: [] },
   "POST /api/v1/targets": { name: "Shop", check: tcp },
   "POST /api/v1/targets/test": tcp,
   "PATCH /api/v1/targets/{id}": { name: "Shop" },

@@ -86,7 +86,7 @@ export class PingJournal {
     return this.bytes * 2 > this.#maxBytes;
   }
 
-  /** Resolves when the record survives a crash. Rejects when it could not be written: {@link JournalFull}, or a disk. */
+  /** Resolves when the record survives a crash. Rejects when it cannot be written: {@link JournalFull}, or a disk. */
   append(record: PingRecord): Promise<void> {
     if (this.bytes >= this.#maxBytes) return Promise.reject(new JournalFull());
     const text = JSON.stringify(record);

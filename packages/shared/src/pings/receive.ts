@@ -41,7 +41,7 @@ export class PingRate {
 }
 
 /** Bytes of a body that are kept. */
-export const bodyLimit = 10_000;
+const bodyLimit = 10_000;
 /** A body may take so long, and so many may be under way. */
 const bodyMs = 10 * secondMs;
 const maxBodies = 1000;

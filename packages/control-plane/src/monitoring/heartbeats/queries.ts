@@ -227,7 +227,7 @@ export async function selectReportsAfter(sql: Db, targetId: string, at: number):
 }
 
 /**
- * Notes that an agent has delivered what it took before `until`. Returns what it had delivered before; null for nothing.
+ * Notes that an agent has delivered what it took before `until`. Returns up to when it had before; null for never.
  */
 export async function noteDelivered(
   sql: Db,
@@ -275,7 +275,8 @@ const isOver = (sql: Db, now: Date) => sql`
 /** Heartbeats whose window is over, the most overdue first. */
 export async function selectOverdue(sql: Db, now: Date, limit: number): Promise<string[]> {
   const rows = await sql<{ target_id: string }[]>`
-    select h.target_id from heartbeats h where ${isOver(sql, now)} order by coalesce(h.held_until, h.down_at) limit ${limit}`;
+    select h.target_id from heartbeats h where ${isOver(sql, now)}
+    order by coalesce(h.held_until, h.down_at) limit ${limit}`;
   return rows.map((row) => row.target_id);
 }
 
@@ -296,8 +297,8 @@ export async function keepWatch(sql: Db, now: Date): Promise<Date | null> {
 }
 
 /**
- * Extends every open window and running start to `now` and the grace of its monitor: of all, or of those whose last ping
- * an agent took. Returns how many.
+ * Extends every open window and running start to `now` and the grace of its monitor: of all, or of those whose last
+ * ping an agent took. Returns how many.
  */
 export async function extendWindows(sql: Db, now: Date, agentId: string | null = null): Promise<number> {
   // Evidence first, in the order of ids, as everything that changes windows locks it.

@@ -100,8 +100,8 @@ async function keepBodies(tx: AgentCtx, { bodies }: PingsRequest, now: number): 
 }
 
 /**
- * What follows for the windows of an agent's monitors. While it was not running no job could report to it: once all that
- * it took before is delivered, open windows are extended to its start.
+ * What follows for the windows of an agent's monitors. While it was not running no job could report to it: once all
+ * that it took before is delivered, open windows are extended to its start.
  */
 async function followAgent(
   { sql, agentId }: AgentCtx,
