@@ -38,7 +38,7 @@ export const folders = {
     joins: { "a restore asks whether the database is empty": ["orgs", "targets", "users"] },
   },
   "interfaces/declared": {
-    owns: ["declared_projects"],
+    owns: ["declared_files", "declared_projects"],
     joins: {
       "email of who applied": ["users"],
       "objects of a project": ["channels", "maintenance_windows", "status_pages", "targets"],

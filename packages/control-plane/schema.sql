@@ -633,6 +633,19 @@ create table update_templates (
 
 -- interfaces ----------------------------------------------------------------------------------------------------------
 
+create table declared_files (
+  only_row boolean not null default true,
+  org_id uuid,
+  path text not null,
+  ok boolean not null,
+  error jsonb,
+  read_at timestamp with time zone not null,
+  applied_at timestamp with time zone,
+  PRIMARY KEY (only_row),
+  CHECK (only_row),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+
 create table declared_projects (
   org_id uuid not null,
   project text not null,

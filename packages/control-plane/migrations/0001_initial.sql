@@ -1345,6 +1345,19 @@ create table declared_projects (
   primary key (org_id, project)
 );
 
+-- The server's own file of configuration as code (declared.path) as a replica found it last. One row.
+create table declared_files (
+  only_row   boolean primary key default true check (only_row),
+  -- Null while the organisation that declared.org names is absent.
+  org_id     uuid references orgs on delete cascade,
+  path       text not null,
+  ok         boolean not null,
+  -- {message, file, line, column}, while it is not ok.
+  error      jsonb,
+  read_at    timestamptz not null,
+  applied_at timestamptz
+);
+
 -- Handled events of vendors, which send an event again until it is acknowledged.
 create table hook_events (
   source      text not null check (source in ('telegram', 'whatsapp', 'resend')),

@@ -133,8 +133,11 @@ program
   .description("Check everything the service needs, one line each; exit code 1 on a failure")
   .option("--json", "print the findings as JSON")
   .action(async ({ json }: { json?: boolean }) => {
-    const { doctor } = await import("./operator/commands/doctor.ts");
-    process.exitCode = await doctor(configuration, clock, print, json ?? false);
+    const [{ doctor }, { filesInWords }] = await Promise.all([
+      import("./operator/commands/doctor.ts"),
+      import("./interfaces/declared/file-state.ts"),
+    ]);
+    process.exitCode = await doctor(configuration, clock, print, json ?? false, filesInWords);
   });
 
 function print(line: string): void {

@@ -23,6 +23,7 @@ import { areRemindersDue, sendReminders } from "./alerting/incidents/reminders.t
 import { pack } from "./monitoring/results/pack.ts";
 import { dropOldRollups } from "./monitoring/results/retention.ts";
 import { rollUp } from "./monitoring/results/rollup.ts";
+import { followFiles } from "./interfaces/declared/files.ts";
 import { mailChannelFailures } from "./alerting/deliveries/channel-failures.ts";
 import { heartbeatJob } from "./operator/heartbeat.ts";
 import {
@@ -169,6 +170,8 @@ async function run(
   const webhooks = openWebhookSender(system);
   const jobs = startJobs(system, periodicJobs(deliverer, webhooks, prepareDays), metrics?.seen.job);
   const agent = agentToken === null ? null : startOwnAgent(system, url, agentToken);
+  const files = config.declared.path === "" ? null : followFiles(system, process.env);
+  metrics?.seen.watchDeclared(() => files?.isOk() ?? null);
 
   let stopped: Promise<void> | null = null;
   const stop = async () => {
@@ -180,6 +183,7 @@ async function run(
     await Promise.all([
       Promise.race([closed, sleep(drainMs)]),
       deliverer.stop(),
+      Promise.race([files?.stop(), sleep(drainMs)]),
       Promise.race([jobs.stop().then(webhooks.stop), sleep(drainMs)]),
     ]);
     server.closeAllConnections();

@@ -1,26 +1,20 @@
 import * as http from "node:http";
 import * as https from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { ApiFault } from "@statusmesh/shared/declared/project";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { version } from "../version.ts";
 import { Failure } from "./failure.ts";
 
 export type Json = Record<string, unknown>;
 
-/** A fault of a request, as `details.errors` lists it. */
-export interface Fault {
-  readonly field: string | null;
-  readonly code: string;
-  readonly message: string;
-}
-
 /** The server refuses. */
 export class Refused extends Failure {
   readonly status: number;
   readonly code: string;
-  readonly faults: readonly Fault[];
+  readonly faults: readonly ApiFault[];
 
-  constructor(status: number, code: string, message: string, faults: readonly Fault[]) {
+  constructor(status: number, code: string, message: string, faults: readonly ApiFault[]) {
     super(message);
     this.status = status;
     this.code = code;
@@ -159,7 +153,7 @@ function refusal(url: string, status: number, headers: http.IncomingHttpHeaders,
     return status >= 500 ? new Unreachable(message) : new Failure(message);
   }
   const { code, message, field, details, trace_id: trace } = error;
-  const faults = details?.["errors"] as readonly Fault[] | undefined;
+  const faults = details?.["errors"] as readonly ApiFault[] | undefined;
   const pointer = field ?? (details?.["pointer"] as string | undefined) ?? null;
   const whole = status >= 500 && trace !== null ? `${message} (trace ${trace})` : message;
   return new Refused(status, code, whole, faults ?? [{ field: pointer, code, message }]);

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { mistakeAt } from "@statusmesh/shared/declared/files";
+import { isInDocument, mistakesOf } from "@statusmesh/shared/declared/project";
 import { type Api, Refused } from "./api.ts";
 import { connects, type ConnectionOptions } from "./connection.ts";
 import { exits, Failure } from "./failure.ts";
@@ -36,7 +36,7 @@ export async function sendDocument(
   api: Api,
   verb: "plan" | "apply",
   body: object,
-  { position, redact }: Project,
+  project: Project,
   options: ProjectOptions,
 ) {
   // Something moves where it takes long.
@@ -45,17 +45,9 @@ export async function sendDocument(
     return await api.post(`/api/v1/config/${verb}`, body);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    if (error.code === "PLAN_STALE") throw new Failure(redact(error.message), exits.stale);
-    const inFiles = error.faults.some(({ field }) => field?.startsWith("/document") === true);
-    if (!inFiles) throw new Failure(redact(error.message));
-    refuse(
-      error.faults.map(({ field, code, message }) =>
-        field?.startsWith("/document") === true
-          ? mistakeAt(position, field.slice("/document".length), redact(message), code === "UNKNOWN_FIELD")
-          : { message: redact(message) },
-      ),
-      options,
-    );
+    if (error.code === "PLAN_STALE") throw new Failure(project.redact(error.message), exits.stale);
+    if (!error.faults.some(({ field }) => isInDocument(field))) throw new Failure(project.redact(error.message));
+    refuse(mistakesOf(error.faults, project), options);
     throw error;
   } finally {
     clearTimeout(late);

@@ -20,6 +20,7 @@ const ConfigSchema = Type.Object({
   bootstrap: tenancy.bootstrap,
   security: service.security,
   scheduler: service.scheduler,
+  declared: service.declared,
   abuse: service.abuse,
   alerts: tenancy.alerts,
   subscribers: tenancy.subscribers,
@@ -82,6 +83,7 @@ export function loadConfig(sources: ConfigSources): Config {
   config.data.dir = resolve(cwd, config.data.dir);
   for (const key of ["url_patterns_file", "domain_denylist_file"] as const)
     if (config.abuse[key] !== "") config.abuse[key] = resolve(cwd, config.abuse[key]);
+  if (config.declared.path !== "") config.declared.path = resolve(cwd, config.declared.path);
   if (config.channels.ca_file !== "") config.channels.ca_file = resolve(cwd, config.channels.ca_file);
   config.server.public_url = (config.server.public_url || publicUrlOf(parseBind(config.server.bind))).replace(
     /\/$/,

@@ -121,6 +121,24 @@ export const scheduler = Type.Object({
   jitter_pct: whole(10, 0, 100, "Largest delay of a run after its slot, percent of the interval"),
 });
 
+export const declared = Type.Object({
+  path: text(
+    "",
+    "File or folder of configuration as code that the server applies at start and on change; empty: none",
+    "a file or folder name",
+    "^[^\\0]*$",
+  ),
+  project: text("", "Project of files that name none", "1 to 40 of a-z, 0-9 and hyphens", "^[a-z0-9-]{0,40}$"),
+  org: text("", "Slug of the organisation that they configure; empty: the first one", "a slug", "^[^\\s/]*$"),
+  prune: flag(false, "Deletes objects that have left the files, unless these said on_remove: keep or pause"),
+  max_delete: whole(
+    -1,
+    -1,
+    1_000_000,
+    "Most deletions of one apply; -1: the larger of 10 and 20 % of the objects of the project",
+  ),
+});
+
 export const abuse = Type.Object({
   url_patterns_file: text(
     "",

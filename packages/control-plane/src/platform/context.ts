@@ -82,8 +82,15 @@ export interface ActorCtx extends System {
   readonly orgId: string;
   /** Null for an actor without an account: events of vendors, and visitors with a code. */
   readonly userId: string | null;
-  /** Credential of the caller: `session`, `token`, `mcp` (the token of an MCP client), `system` for the program. */
-  readonly actor: { readonly type: "session" | "token" | "mcp" | "system"; readonly id: string | null };
+  /**
+   * Credential of the caller: `session`, `token`, `mcp` (the token of an MCP client), `system` for the program, with
+   * the name of what acts in place of a user.
+   */
+  readonly actor: {
+    readonly type: "session" | "token" | "mcp" | "system";
+    readonly id: string | null;
+    readonly name?: string;
+  };
   readonly writeSource: WriteSource;
   readonly traceId: string | null;
   /** Absent outside a request. */
@@ -93,8 +100,8 @@ export interface ActorCtx extends System {
 }
 
 /**
- * An authenticated request of a member. Services check access by it. Only authentication creates one; work of the
- * program itself takes a {@link System} or an {@link ActorCtx}.
+ * An authenticated request of a member. Services check access by it. Only authentication and
+ * {@link actingAsOwner} create one; other work of the program itself takes a {@link System} or an {@link ActorCtx}.
  */
 export interface Ctx extends ActorCtx {
   readonly userId: string;
@@ -122,6 +129,20 @@ export function asSystem(
     writeSource: "api",
     traceId: null,
     trail: { action, ip, userAgent, recorded: false },
+  };
+}
+
+/**
+ * The program with the rights of an owner of one organisation, on behalf of that owner: for what the operator lets it
+ * do by itself. The audit log has the name and no user.
+ */
+export function actingAsOwner(system: System, { orgId, userId }: { orgId: string; userId: string }, name: string): Ctx {
+  return {
+    ...asSystem(system, orgId, name),
+    userId,
+    role: "owner",
+    scopes: new Set(scopes),
+    actor: { type: "system", id: null, name },
   };
 }
 

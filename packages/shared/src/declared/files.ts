@@ -1,5 +1,5 @@
 import * as fs from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, resolve, sep } from "node:path";
 import { codeOrMessage } from "../thrown.ts";
 import { type Mistake, type Position, placeOf } from "./position.ts";
 import { maxFileBytes, parseYaml } from "./yaml.ts";
@@ -72,6 +72,27 @@ export function readNamedFile(path: string, namedIn: string): string {
   const text = readText(resolve(dirname(namedIn), path));
   if (typeof text === "string") return text;
   throw new Error(text.problem);
+}
+
+/** {@link readNamedFile} for files below these folders only, links followed. */
+export const namedFilesBelow =
+  (folders: readonly string[]) =>
+  (path: string, namedIn: string): string => {
+    const whole = resolve(dirname(namedIn), path);
+    const roots = folders.map((folder) => realPathOf(folder) ?? folder);
+    const isBelow = (file: string): boolean =>
+      roots.some((root) => file.startsWith(root.endsWith(sep) ? root : root + sep));
+    const real = realPathOf(whole);
+    if (!isBelow(real ?? whole)) throw new Error(`It is not below ${folders.join(" or ")}.`);
+    return readNamedFile(real ?? whole, "");
+  };
+
+function realPathOf(path: string): string | null {
+  try {
+    return fs.realpathSync(path);
+  } catch {
+    return null;
+  }
 }
 
 /** Every file below the paths, in the order of their names. */

@@ -5,6 +5,8 @@ export interface VariableSource {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The text of a file named in `${file:path}`, relative to the file that names it. Throws with a reason in words. */
   readFile(path: string, namedIn: string): string;
+  /** Why a variable must not be used; null for one that may. */
+  refuse?(name: string): string | null;
   /** What takes the place of a text whose variable is unset; without it that is a mistake. */
   readonly unset?: string;
 }
@@ -49,6 +51,8 @@ export function fillVariables(value: unknown, position: Position, source: Variab
         return wrong(
           `\${${short(name)}} is no variable: write \${NAME} or \${file:path}, and $\${ for the text itself.`,
         );
+      const refused = source.refuse?.(name) ?? null;
+      if (refused !== null) return wrong(refused);
       found = Object.hasOwn(source.env, name) ? source.env[name] : undefined;
       if (found === undefined || found === "") {
         if (source.unset !== undefined) return null;

@@ -44,12 +44,12 @@ export interface WriteRow {
   user_email: string | null;
 }
 
-/** The last write of each resource after its time but for one action; a bulk request is found by its ids. */
+/** The last write of each resource after its time but for some actions; a bulk request is found by its ids. */
 export async function selectLastWrites(
   sql: Db,
   orgId: string,
   resources: readonly { id: string; after: Date }[],
-  ignored: string,
+  ignored: readonly string[],
 ): Promise<WriteRow[]> {
   return await sql<WriteRow[]>`
     with r as (select id, after from jsonb_to_recordset(${JSON.stringify(resources)}::text::jsonb)
@@ -63,7 +63,7 @@ export async function selectLastWrites(
         and jsonb_typeof(a.after -> 'ids') = 'array' then a.after -> 'ids' end)
     ) named
     join r on r.id = named.id and a.at > r.after
-    where a.org_id = ${orgId} and a.at > (select min(after) from r) and a.action <> ${ignored}
+    where a.org_id = ${orgId} and a.at > (select min(after) from r) and a.action <> all (${ignored as string[]})
     order by r.id, a.id desc`;
 }
 

@@ -43,7 +43,8 @@ export async function recordAll(ctx: ActorCtx, changes: readonly Change[]): Prom
 const rowOf = (ctx: ActorCtx, change: Change): Omit<queries.AuditRow, "user_email"> => ({
   id: newId(),
   at: new Date(ctx.clock.now()),
-  user_id: ctx.userId,
+  // A program that acts by itself is no user, whoever lets it.
+  user_id: ctx.actor.name === undefined ? ctx.userId : null,
   actor_type: ctx.actor.type,
   actor_id: ctx.actor.id,
   action: ctx.trail?.action ?? "system",
@@ -57,13 +58,13 @@ const rowOf = (ctx: ActorCtx, change: Change): Omit<queries.AuditRow, "user_emai
 });
 
 /**
- * The last write of each resource after a time, as the log has it; `ignored` is the action that does not count. For
+ * The last write of each resource after a time, as the log has it; `ignored` are actions that do not count. For
  * other services, without a scope.
  */
 export async function lastWrites(
   { sql, orgId }: Pick<ActorCtx, "sql" | "orgId">,
   resources: readonly { id: string; after: Date }[],
-  ignored: string,
+  ignored: readonly string[],
 ): Promise<Map<string, queries.WriteRow>> {
   const rows = resources.length === 0 ? [] : await queries.selectLastWrites(sql, orgId, resources, ignored);
   return new Map(rows.map((row) => [row.resource_id, row]));

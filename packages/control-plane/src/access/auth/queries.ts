@@ -51,11 +51,15 @@ export async function upsertVerifiedUser(sql: Db, id: string, email: string, now
   return row!.id;
 }
 
-/** The caller of every request with `auth.required = false`: the first owner of the oldest organisation. */
-export async function selectFirstOwner(sql: Db): Promise<{ user_id: string; org_id: string } | null> {
+/** The first owner of an organisation; without a slug of the oldest organisation. */
+export async function selectFirstOwner(
+  sql: Db,
+  slug: string | null = null,
+): Promise<{ user_id: string; org_id: string } | null> {
   const [row] = await sql<{ user_id: string; org_id: string }[]>`
     select m.user_id, m.org_id from orgs o join memberships m on m.org_id = o.id and m.role = 'owner'
-    where o.deleted_at is null order by o.created_at, o.id, m.created_at, m.user_id limit 1`;
+    where o.deleted_at is null and (${slug}::text is null or o.slug = ${slug})
+    order by o.created_at, o.id, m.created_at, m.user_id limit 1`;
   return row ?? null;
 }
 

@@ -120,6 +120,15 @@ export async function firstOwner({ sql }: Pick<System, "sql">): Promise<string |
   return (await queries.selectOwner(sql, null))?.email ?? null;
 }
 
+/** The organisation with this slug, or the first one, and its first owner; null where there is none. */
+export async function ownerOfOrg(
+  { sql }: System,
+  slug: string | null,
+): Promise<{ orgId: string; userId: string } | null> {
+  const owner = await queries.selectFirstOwner(sql, slug);
+  return owner === null ? null : { orgId: owner.org_id, userId: owner.user_id };
+}
+
 /** Options of the command bootstrap-owner. */
 export interface OwnerAccess {
   /** Null: the first owner. */

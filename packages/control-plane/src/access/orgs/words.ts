@@ -14,6 +14,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/targets/{id}/shares": "Created a share link of a monitor",
   "DELETE /api/v1/targets/{id}/shares/{share_id}": "Revoked a share link of a monitor",
   "POST /api/v1/config/apply": "Applied configuration files",
+  "declared files": "Applied configuration files of the server",
   "POST /api/v1/config/adopt": "Let configuration files declare",
   "POST /api/v1/config/detach": "Detached from configuration files",
   "POST /api/v1/import/history": "Imported history",

@@ -153,11 +153,11 @@ export async function recordApply(ctx: Ctx, project: string, { changes, summary,
   await recordAll(ctx, [{ resourceId: null, after: { project, summary } }, ...rows]);
 }
 
-/** Throws PRUNE_LIMIT for more deletions than are allowed. */
-export function pruneRule({ summary, owned }: ConfigPlan, maxDelete: number | null): void {
+/** PRUNE_LIMIT for more deletions than are allowed; else null. */
+export function pruneRefusal({ summary, owned }: ConfigPlan, maxDelete: number | null): AppError | null {
   const most = maxDelete ?? Math.max(10, Math.ceil(owned / 5));
-  if (summary.delete <= most) return;
-  throw new AppError(
+  if (summary.delete <= most) return null;
+  return new AppError(
     "PRUNE_LIMIT",
     `The apply would delete ${summary.delete} objects, more than max_delete allows (${most}). Plan with a larger ` +
       "max_delete if that is meant.",

@@ -19,6 +19,7 @@ import { judgeWindow } from "./kinds/windows.ts";
 import { type Declared, type Document, type Section, sections } from "./document.ts";
 import { References } from "./references.ts";
 import type { Change, KindName, Summary } from "./schema.ts";
+import { fileActor } from "./file-queries.ts";
 import type { Kinds, State } from "./state.ts";
 
 export const kindOfSection: Readonly<Record<Section, KindName>> = {
@@ -28,8 +29,8 @@ export const kindOfSection: Readonly<Record<Section, KindName>> = {
   maintenance: "maintenance",
 };
 
-/** The route whose writes are no drift. */
-const applyAction = "POST /api/v1/config/apply";
+/** Writes of an apply, by the API and by the server's own files, are no drift. */
+const applyActions = ["POST /api/v1/config/apply", fileActor];
 
 interface Stored {
   readonly id: string;
@@ -496,7 +497,7 @@ async function addDrift(
     const managed = id === null ? null : (stored.get(id)?.managed ?? null);
     return action === "update" && managed !== null ? [{ id: id!, after: new Date(managed.at) }] : [];
   });
-  const writes = await lastWrites(ctx, asked, applyAction);
+  const writes = await lastWrites(ctx, asked, applyActions);
   for (const change of changes) {
     const write = change.id === null ? undefined : writes.get(change.id);
     if (write !== undefined && change.action === "update")

@@ -26,12 +26,15 @@ export async function lockProject(sql: Db, orgId: string, project: string): Prom
 export async function storeApply(
   sql: Db,
   orgId: string,
-  row: Omit<ProjectRow, "applied_by"> & { applied_by: Omit<AppliedBy, "name">; userId: string | null },
+  row: Omit<ProjectRow, "applied_by"> & {
+    applied_by: Omit<AppliedBy, "name"> & { name?: string };
+    userId: string | null;
+  },
 ): Promise<void> {
   await sql`
     update declared_projects set applied_at = ${row.applied_at}, summary = ${sql.json(row.summary as never)},
-      applied_by = ${sql.json(row.applied_by as never)}::jsonb
-        || jsonb_build_object('name', (select u.email from users u where u.id = ${row.userId}))
+      applied_by = jsonb_build_object('name', (select u.email from users u where u.id = ${row.userId}))
+        || ${sql.json(row.applied_by as never)}::jsonb
     where org_id = ${orgId} and project = ${row.project}`;
 }
 

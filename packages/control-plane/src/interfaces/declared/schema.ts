@@ -196,6 +196,31 @@ export const ExportReply = Type.Object(
 );
 export type ExportReply = Static<typeof ExportReply>;
 
+const FileState = Type.Object(
+  {
+    path: Type.String({ description: "File or folder on the server", examples: ["/etc/statusmesh/monitors"] }),
+    ok: Type.Boolean({ description: "False while it cannot be applied: what was applied before stays" }),
+    error: nullable(
+      Type.Object(
+        {
+          message: Type.String({ description: "What is wrong", examples: ["version must be 1."] }),
+          file: nullable(Type.String({ description: "Where", examples: ["/etc/statusmesh/monitors/web.yaml"] })),
+          line: nullable(Type.Integer({ description: "From 1", examples: [3] })),
+          column: nullable(Type.Integer({ description: "From 1", examples: [5] })),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+    applied_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "When it last changed something" })),
+  },
+  {
+    additionalProperties: false,
+    description: "The server's own file; null where the server has none",
+    examples: [null],
+  },
+);
+export type FileState = Static<typeof FileState>;
+
 export const Projects = Type.Object(
   {
     projects: Type.Array(
@@ -216,6 +241,7 @@ export const Projects = Type.Object(
       ),
       { description: "Every project, by name" },
     ),
+    file: nullable(FileState),
   },
   { additionalProperties: false, title: "ConfigProjects", description: "Projects of configuration as code" },
 );

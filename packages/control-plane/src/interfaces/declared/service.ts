@@ -7,9 +7,10 @@ import { type Ctx, inTransaction, requireOwner, requireScope, type Scope } from 
 import type { ManagedChange } from "../../platform/db/managed-queries.ts";
 import { isoOrNull } from "../../platform/http/wire.ts";
 import { keepPages, managePages, storedPages } from "../../publishing/status-pages/service.ts";
-import { carryOut, lockTouched, pruneRule, recordApply } from "./apply.ts";
+import { carryOut, lockTouched, pruneRefusal, recordApply } from "./apply.ts";
 import { type Document, readDocument, type Section, sections } from "./document.ts";
 import { type ConfigPlan, kindOfSection, makePlan, manyFaults } from "./plan.ts";
+import { fileState } from "./file-state.ts";
 import * as queries from "./queries.ts";
 import type { ApplyReply, ApplyRequest, KindName, ManageRequest, PlanReply, PlanRequest } from "./schema.ts";
 import { type Kinds, readState, type State, stateDigest } from "./state.ts";
@@ -28,10 +29,12 @@ const areas = {
 /** Compares a document with what is stored. Nothing is written. Throws all faults of the document at once. */
 export async function planConfig(ctx: Ctx, request: PlanRequest): Promise<PlanReply> {
   const { project, prune = false, max_delete: maxDelete = null } = request;
-  const { plan, digest } = await prepare(ctx, { ...request, prune, access: "read" });
+  const { plan, digest } = await prepare(ctx, { ...request, prune, maxDelete, access: "read" });
   const documentDigest = await digestOf(ctx, documentParts(request.document));
   const plan_token = await tokenOf(ctx, { project, document: documentDigest, state: digest, prune, maxDelete });
-  return { plan_token, ...replyOf(plan) };
+  const reply = replyOf(plan);
+  const refusal = pruneRefusal(plan, maxDelete);
+  return { plan_token, ...reply, warnings: [...reply.warnings, ...(refusal === null ? [] : [refusal.message])] };
 }
 
 /**
@@ -39,34 +42,56 @@ export async function planConfig(ctx: Ctx, request: PlanRequest): Promise<PlanRe
  * the plan read has changed; PRUNE_LIMIT for too many deletions.
  */
 export async function applyConfig(ctx: Ctx, request: ApplyRequest): Promise<ApplyReply> {
-  const { project } = request;
-  const planned = await readToken(ctx, request.plan_token, project);
-  if (planned.document !== (await digestOf(ctx, documentParts(request.document))))
-    throw stale("it is of another document");
-  const input = { ...request, prune: planned.prune, access: "write", expected: planned.state } as const;
-  return await inTransaction(ctx, async (open) => {
-    await queries.lockProject(open.sql, open.orgId, project);
-    // One time for all writes: what is written later is drift. The apply records itself.
-    const now = open.clock.now();
-    const tx: Ctx = { ...open, clock: { now: () => now }, recordedAsWhole: true, writeSource: "api" };
-    const { plan, state, document, kinds } = await prepare(tx, input);
-    pruneRule(plan, planned.maxDelete);
-    if (sections.some((section) => plan.touched[section].length > 0)) {
-      await lockTouched(tx, plan);
-      // Somebody may have written before the locks.
-      if ((await stateDigest(tx, await readState(tx, project, document, kinds))) !== planned.state) throw changed();
-    }
-    await carryOut(tx, plan, state);
-    await queries.storeApply(tx.sql, tx.orgId, {
-      project,
-      applied_at: new Date(now),
-      applied_by: ctx.actor,
-      userId: ctx.userId,
-      summary: plan.summary,
-    });
-    await recordApply({ ...open, clock: tx.clock }, project, plan);
-    return replyOf(plan);
+  const { project, document, plan_token: token } = request;
+  const planned = await readToken(ctx, token, project);
+  if (planned.document !== (await digestOf(ctx, documentParts(document)))) throw stale("it is of another document");
+  const { prune, maxDelete, state: expected } = planned;
+  return await inTransaction(ctx, async (tx) => {
+    await queries.lockProject(tx.sql, tx.orgId, project);
+    const prepared = await prepare(tx, { project, document, prune, maxDelete, access: "write", expected });
+    return await applyPrepared(tx, prepared);
   });
+}
+
+/**
+ * Plans and applies a document, in one transaction. Null where there is nothing to do. PLAN_STALE where something
+ * changed in between.
+ */
+export async function applyUnseen(ctx: Ctx, request: PlanRequest): Promise<ApplyReply | null> {
+  const { project, document, prune = false, max_delete: maxDelete = null } = request;
+  return await inTransaction(ctx, async (tx) => {
+    await queries.lockProject(tx.sql, tx.orgId, project);
+    const prepared = await prepare(tx, { project, document, prune, maxDelete, access: "write" });
+    if (prepared.plan.changes.every(({ action }) => action === "orphaned")) return null;
+    return await applyPrepared(tx, prepared);
+  });
+}
+
+/** Carries out a plan in the transaction `open`, in which its project is locked. */
+async function applyPrepared(open: Ctx, prepared: Prepared): Promise<ApplyReply> {
+  const { project, plan, state, document, kinds, digest, maxDelete } = prepared;
+  const refusal = pruneRefusal(plan, maxDelete);
+  if (refusal !== null) throw refusal;
+  // One time for all writes: what is written later is drift. The apply records itself.
+  const now = open.clock.now();
+  const tx: Ctx = { ...open, clock: { now: () => now }, recordedAsWhole: true, writeSource: "api" };
+  if (sections.some((section) => plan.touched[section].length > 0)) {
+    await lockTouched(tx, plan);
+    // Somebody may have written before the locks.
+    if ((await stateDigest(tx, await readState(tx, project, document, kinds))) !== digest) throw changed();
+  }
+  await carryOut(tx, plan, state);
+  const { summary } = plan;
+  const { actor, userId } = open;
+  await queries.storeApply(tx.sql, tx.orgId, {
+    project,
+    applied_at: new Date(now),
+    applied_by: actor,
+    userId,
+    summary,
+  });
+  await recordApply({ ...open, clock: tx.clock }, project, plan);
+  return replyOf(plan);
 }
 
 const changed = () => stale("something that it has read was changed since");
@@ -87,6 +112,8 @@ const replyOf = ({ summary, changes, warnings }: ConfigPlan): ApplyReply => ({
 });
 
 interface Prepared {
+  readonly project: string;
+  readonly maxDelete: number | null;
   readonly plan: ConfigPlan;
   readonly state: State;
   readonly digest: string;
@@ -101,11 +128,12 @@ async function prepare(
     project: string;
     document: Record<string, unknown>;
     prune: boolean;
+    maxDelete: number | null;
     access: "read" | "write";
     expected?: string;
   },
 ): Promise<Prepared> {
-  const { project, prune, access, expected } = request;
+  const { project, prune, maxDelete, access, expected } = request;
   const faults = manyFaults();
   const document = await readDocument(request.document, project, faults);
   const kinds = await kindsOf(ctx, project, document);
@@ -114,7 +142,7 @@ async function prepare(
   const digest = await stateDigest(ctx, state);
   if (expected !== undefined && expected !== digest) throw changed();
   const plan = await makePlan(ctx, { project, document, kinds, prune, state, faults });
-  return { plan, state, digest, document, kinds };
+  return { project, maxDelete, plan, state, digest, document, kinds };
 }
 
 /** The kinds that the document or the project has. */
@@ -209,10 +237,14 @@ async function manage(
   });
 }
 
-/** The projects with the number of their objects and their last apply. */
+/** The projects with the number of their objects and their last apply, and the state of the server's own file. */
 export async function listProjects(ctx: Ctx) {
   requireScope(ctx, "targets:read");
-  const [rows, counts] = await Promise.all([queries.selectProjects(ctx.sql, ctx.orgId), countsOf(ctx)]);
+  const [rows, counts, file] = await Promise.all([
+    queries.selectProjects(ctx.sql, ctx.orgId),
+    countsOf(ctx),
+    fileState(ctx),
+  ]);
   const none = { monitor: 0, channel: 0, status_page: 0, maintenance: 0 };
   return {
     projects: rows.map((row) => ({
@@ -222,6 +254,7 @@ export async function listProjects(ctx: Ctx) {
       applied_by: row.applied_by,
       summary: row.summary,
     })),
+    file,
   };
 }
 

@@ -40,21 +40,25 @@ const clockToleranceMs = 2_000;
 const leastFreeBytes = 1024 ** 3;
 const leastFreeShare = 0.05;
 
+/** What became of the server's own files of configuration as code. */
+type Declared = (system: Pick<System, "sql" | "config">) => Promise<string>;
+
 /** A check returns its detail, or throws what is wrong. */
 type Look = () => Promise<string> | string;
 
 /**
  * `statusmesh doctor`: checks everything that the service needs, also beside a running one, and changes nothing. It
  * starts a stopped embedded database for the checks. Prints one line per check, or JSON. Returns the exit code: 1 when
- * a check fails.
+ * a check fails. `declared` checks the server's own configuration as code.
  */
 export async function doctor(
   load: () => Config,
   clock: Clock,
   say: (line: string) => void,
   json: boolean,
+  declared: Declared,
 ): Promise<number> {
-  const results = await examine(load, clock);
+  const results = await examine(load, clock, declared);
   if (json) say(JSON.stringify(results, null, 2));
   else
     for (const { check, state, detail } of results)
@@ -66,7 +70,7 @@ export async function doctor(
 }
 
 /** All results, dependencies first. */
-async function examine(load: () => Config, clock: Clock): Promise<DoctorResult[]> {
+async function examine(load: () => Config, clock: Clock, declared: Declared): Promise<DoctorResult[]> {
   const results: DoctorResult[] = [];
   const look = async (check: string, what: Look): Promise<void> => {
     try {
@@ -90,7 +94,7 @@ async function examine(load: () => Config, clock: Clock): Promise<DoctorResult[]
     state: "ok",
     detail: `every setting is known and valid; the public address is ${config.server.public_url}`,
   });
-  await examineDatabase(config, clock, look, skip);
+  await examineDatabase(config, clock, look, skip, declared);
   if (config.redis.url === "") skip("redis", "redis.url is not set");
   else await look("redis", async () => (await pingRedis(config.redis.url), "it answers"));
   if (config.email.smtp_url === "") skip("mail", "email.smtp_url is not set: mail is written to the log");
@@ -110,8 +114,12 @@ async function examineDatabase(
   clock: Clock,
   look: (check: string, what: Look) => Promise<void>,
   skip: (check: string, detail: string) => void,
+  declared: Declared,
 ): Promise<void> {
-  const rest = ["migrations", "plan", "owner", "partitions", "packing", "agents", "secrets", "clock"];
+  const follows = config.declared.path !== "";
+  if (!follows) skip("declared files", "declared.path is not set");
+  const own = follows ? ["declared files"] : [];
+  const rest = ["migrations", "plan", "owner", "partitions", "packing", "agents", "secrets", ...own, "clock"];
   if (config.database.url === "" && !existsSync(join(config.data.dir, "postgres", "PG_VERSION"))) {
     for (const check of ["database", ...rest])
       skip(check, `there is none in ${config.data.dir} yet: the first start makes it`);
@@ -138,7 +146,7 @@ async function examineDatabase(
       return "the database is up to date";
     });
     if (!current)
-      for (const check of ["plan", "owner", "partitions", "packing", "agents", "secrets"])
+      for (const check of ["plan", "owner", "partitions", "packing", "agents", "secrets", ...own])
         skip(check, "needs the migrations");
     else {
       await look("plan", async () => {
@@ -150,6 +158,7 @@ async function examineDatabase(
       await look("packing", () => packing(sql, clock));
       await look("agents", () => agents(sql, clock));
       await look("secrets", () => secrets(makeSystem(config, sql, clock, silentLog)));
+      if (follows) await look("declared files", () => declared({ sql, config }));
       if (config.alerts.heartbeat_url !== "") await look("heartbeat", () => checkHeartbeat({ sql, config }));
     }
     await look("clock", () => clocks(sql, clock));

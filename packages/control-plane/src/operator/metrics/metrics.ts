@@ -17,6 +17,8 @@ export interface Metrics {
   watchQueue(load: IngestLoad): void;
   /** `shared` is called at each scrape: true while rate limits are counted for all replicas together. */
   watchSharedLimits(shared: () => boolean): void;
+  /** `ok` is called at each scrape: whether the server's own files are applied, null without such files. */
+  watchDeclared(ok: () => boolean | null): void;
   /** Prometheus text exposition format, version 0.0.4. */
   text(): Promise<string>;
 }
@@ -37,6 +39,7 @@ export function openMetrics(system: System, version: string): Metrics {
   make.gauge("build_info", "1; the version is its label", "version").set({ version }, 1);
   const ingest = ingestMetrics(make);
   const limits = limitMetrics(make);
+  const declared = declaredMetrics(make);
   const refreshInstance = instanceGauges(make, system);
   return {
     request: requestMetrics(make),
@@ -45,10 +48,12 @@ export function openMetrics(system: System, version: string): Metrics {
     job: jobMetrics(make),
     watchQueue: ingest.watchQueue,
     watchSharedLimits: limits.watchSharedLimits,
+    watchDeclared: declared.watch,
     async text() {
       await refreshInstance();
       limits.refresh();
       ingest.refresh();
+      declared.refresh();
       return await make.registry.metrics();
     },
   };
@@ -158,5 +163,21 @@ function limitMetrics(make: MetricFactory) {
   return {
     watchSharedLimits: (of: () => boolean) => void (isShared = of),
     refresh: () => shared.set(isShared() ? 1 : 0),
+  };
+}
+
+function declaredMetrics(make: MetricFactory) {
+  const gauge = make.gauge(
+    "declared_ok",
+    "1 while the files of declared.path, as this process has them, are applied; 0 while they cannot be; absent without",
+  );
+  let isOk = (): boolean | null => null;
+  return {
+    watch: (of: () => boolean | null) => void (isOk = of),
+    refresh() {
+      const ok = isOk();
+      if (ok === null) gauge.remove();
+      else gauge.set(ok ? 1 : 0);
+    },
   };
 }

@@ -1,0 +1,58 @@
+import type { DocumentFault } from "./check.ts";
+import { mistakeAt, readFiles } from "./files.ts";
+import type { Mistake, Position } from "./position.ts";
+import { fillVariables, type VariableSource, withoutValues } from "./variables.ts";
+
+/** The files of a project, read, with their variables filled in. */
+export interface ReadProject {
+  /** What the files say; incomplete where there are mistakes. */
+  readonly document: Readonly<Record<string, unknown>>;
+  readonly position: Position;
+  readonly files: readonly string[];
+  readonly mistakes: readonly Mistake[];
+  /** Text without values of variables. */
+  readonly redact: (text: string) => string;
+}
+
+/** A fault as the API lists it; the field is a pointer into the request. */
+export interface ApiFault {
+  readonly field: string | null;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Finds mistakes in a document with its variables filled in. */
+export type CheckDocument = (document: Readonly<Record<string, unknown>>) => readonly DocumentFault[];
+
+/** Reads files and folders; `check` is asked about what could be read. */
+export function readProjectFiles(paths: readonly string[], source: VariableSource, check: CheckDocument): ReadProject {
+  const { document: written, position, mistakes, files } = readFiles(paths);
+  const filled = fillVariables(written, position, source);
+  const redact = (text: string): string => withoutValues(text, filled.used);
+  const document = filled.value as Record<string, unknown>;
+  const all = [...mistakes, ...filled.mistakes];
+  // What could not be read has no form to check, and a text without its variables would be refused a second time.
+  const known = new Set(filled.mistakes.map(placeText));
+  if (mistakes.length === 0)
+    for (const { pointer, message, ofKey } of check(document)) {
+      const mistake = mistakeAt(position, pointer, redact(message), ofKey);
+      if (!known.has(placeText(mistake))) all.push(mistake);
+    }
+  return { document, position, files, mistakes: all, redact };
+}
+
+const placeText = ({ file, line, column }: Mistake): string => `${file}:${line}:${column}`;
+
+/** Faults of a request with the document as mistakes in its files. */
+export const mistakesOf = (
+  faults: readonly ApiFault[],
+  { position, redact }: Pick<ReadProject, "position" | "redact">,
+): Mistake[] =>
+  faults.map(({ field, code, message }) =>
+    isInDocument(field)
+      ? mistakeAt(position, field.slice("/document".length), redact(message), code === "UNKNOWN_FIELD")
+      : { message: redact(message) },
+  );
+
+/** True for a pointer into the document of a request. */
+export const isInDocument = (field: string | null): field is string => field?.startsWith("/document") === true;
