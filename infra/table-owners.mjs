@@ -31,7 +31,10 @@ export const folders = {
   "alerting/channels": {
     owns: ["channel_verifications", "channels"],
     joins: { "organisation of a verification mail": ["orgs"], "monitors that use a channel": ["target_alerts"] },
-    writes: { "a new config ends a failing spell": ["channel_health"] },
+    writes: {
+      "a new config ends a failing spell": ["channel_health"],
+      "a deleted channel leaves the escalation ladders": ["orgs", "targets"],
+    },
   },
   "platform/db": {
     owns: ["counters", "signing_keys", "write_probe"],
@@ -59,6 +62,7 @@ export const folders = {
       "held notices of a deleted organisation stay held": ["orgs"],
       "disabled regions have no vote": ["regions"],
       "whether a notice was written": ["deliveries"],
+      "channels of an escalation ladder": ["channels"],
       "active maintenance windows": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
       "name of the monitor, and whether it keeps failed responses": ["targets"],
       "incidents on status pages": ["status_page_components"],

@@ -189,6 +189,7 @@ create table orgs (
   deleted_at timestamp with time zone,
   setup_dismissed_at timestamp with time zone,
   plan_overrides jsonb not null default '{}'::jsonb,
+  escalation jsonb not null default '[]'::jsonb,
   PRIMARY KEY (id),
   UNIQUE (slug),
   FOREIGN KEY (plan_id) REFERENCES plans(id)
@@ -399,8 +400,8 @@ create table deliveries (
   digest_id uuid,
   PRIMARY KEY (id),
   UNIQUE (incident_id, channel_id, reason, seq),
-  CHECK ((reason = ANY (ARRAY['opened'::text, 'reminder'::text, 'escalated'::text, 'reopened'::text, 'resolved'::text]))),
-  CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'dead'::text]))),
+  CHECK ((reason = ANY (ARRAY['opened'::text, 'reminder'::text, 'unacknowledged'::text, 'escalated'::text, 'reopened'::text, 'resolved'::text]))),
+  CHECK ((state = ANY (ARRAY['pending'::text, 'held'::text, 'delivered'::text, 'dead'::text, 'dropped'::text]))),
   FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE SET NULL,
   FOREIGN KEY (digest_id) REFERENCES deliveries(id) ON DELETE SET NULL,
   FOREIGN KEY (incident_id) REFERENCES incidents(id) ON DELETE CASCADE,
@@ -409,6 +410,8 @@ create table deliveries (
 CREATE INDEX deliveries_by_channel ON deliveries USING btree (channel_id);
 CREATE INDEX deliveries_by_digest ON deliveries USING btree (digest_id) WHERE (digest_id IS NOT NULL);
 CREATE INDEX deliveries_due ON deliveries USING btree (next_attempt_at) WHERE (state = 'pending'::text);
+CREATE INDEX deliveries_held ON deliveries USING btree (next_attempt_at) WHERE (state = 'held'::text);
+CREATE INDEX deliveries_held_of ON deliveries USING btree (incident_id, channel_id) WHERE (state = 'held'::text);
 CREATE INDEX deliveries_pending ON deliveries USING btree (channel_id, next_attempt_at, id) WHERE (state = 'pending'::text);
 CREATE INDEX deliveries_recent ON deliveries USING btree (org_id, created_at) WHERE (reason = ANY (ARRAY['opened'::text, 'reopened'::text, 'resolved'::text]));
 
@@ -522,6 +525,10 @@ create table incidents (
   outage_since timestamp with time zone,
   past_outage_ms bigint not null default 0,
   imported boolean not null default false,
+  escalation_from timestamp with time zone,
+  escalation_passed integer not null default 0,
+  escalation_due_at timestamp with time zone,
+  escalations_sent integer not null default 0,
   PRIMARY KEY (id),
   CHECK ((closed_by = ANY (ARRAY['engine'::text, 'person'::text, 'pause'::text]))),
   CHECK ((engine_severity = ANY (ARRAY['minor'::text, 'major'::text]))),
@@ -537,6 +544,7 @@ create table incidents (
 );
 CREATE INDEX incidents_by_org ON incidents USING btree (org_id, started_at DESC);
 CREATE INDEX incidents_by_target ON incidents USING btree (target_id, started_at DESC);
+CREATE INDEX incidents_escalations ON incidents USING btree (escalation_due_at) WHERE (escalation_due_at IS NOT NULL);
 CREATE UNIQUE INDEX incidents_imported ON incidents USING btree (target_id, started_at) WHERE imported;
 CREATE INDEX incidents_in_maintenance ON incidents USING btree (id) WHERE (in_maintenance OR (held_reason IS NOT NULL));
 CREATE UNIQUE INDEX incidents_one_open ON incidents USING btree (target_id) WHERE (ended_at IS NULL);
@@ -1099,6 +1107,8 @@ create table target_alerts (
   target_id uuid not null,
   channel_id uuid not null,
   "position" integer not null,
+  after_failures integer,
+  notify_recovery boolean,
   PRIMARY KEY (target_id, channel_id),
   FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE CASCADE,
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
@@ -1140,6 +1150,7 @@ create table targets (
   sort_name text not null generated always as (regexp_replace(regexp_replace(lower(name), '\d+'::text, '000000000000\&'::text, 'g'::text), '\d*(\d{12})(?!\d)'::text, '\1'::text, 'g'::text)) stored,
   host text,
   managed jsonb,
+  escalation jsonb,
   PRIMARY KEY (id),
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE

@@ -38,6 +38,20 @@ const readers = {
     return Math.round(parts.reduce((sum, [, count, unit]) => sum + Number(count) * units[unit.toLowerCase()], 0));
   },
   null: () => null,
+  // A part of a control that reads it.
+  part: () => undefined,
+  ladder(control) {
+    const levels = [...control.parentElement.querySelectorAll("[data-rung]")].map((rung) => ({
+      minutes: rung.querySelector("[type=number]"),
+      channels: [...rung.querySelectorAll("[type=checkbox]")].filter((box) => box.checked),
+    }));
+    return levels.flatMap(({ minutes, channels }) => {
+      if (minutes.value.trim() === "" && channels.length === 0) return [];
+      if (minutes.value.trim() === "") throw new Unreadable(minutes, "Enter after how many minutes.");
+      if (channels.length === 0) throw new Unreadable(minutes, "Choose a channel, or clear the minutes.");
+      return [{ after_minutes: Number(minutes.value), channel_ids: channels.map((box) => box.value) }];
+    });
+  },
   // A local time in the zone that the form names.
   instant: (control) => new Date(instantOf(readLocal(control.value), control.form.elements.zone.value)).toISOString(),
   tags: (control) =>
@@ -91,7 +105,18 @@ const readers = {
   },
 };
 
-const items = { channel: (control) => ({ channel_id: control.value }), item: (control) => control.value };
+const items = {
+  channel(control) {
+    const after = control.closest(".opt").querySelector("[data-after]")?.value ?? "";
+    const { recovery } = control.dataset;
+    return {
+      channel_id: control.value,
+      ...(after === "" ? {} : { after_failures: Number(after) }),
+      ...(recovery === undefined ? {} : { notify_recovery: recovery === "true" }),
+    };
+  },
+  item: (control) => control.value,
+};
 
 /**
  * The controls of a form that count now: those of hidden alternatives are disabled. `part` is a fieldset with a

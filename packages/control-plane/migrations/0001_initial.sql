@@ -69,7 +69,9 @@ create table orgs (
   -- When an owner dismissed the setup checklist.
   setup_dismissed_at timestamptz,
   -- Limits that differ from the plan, by the name of the column in plans; null means unlimited.
-  plan_overrides     jsonb not null default '{}'
+  plan_overrides     jsonb not null default '{}',
+  -- Escalation ladder of targets without one of their own: [{after_minutes, channel_ids}].
+  escalation         jsonb not null default '[]'
 );
 
 -- The plan of an organisation with its overrides. The body is a string, parsed at each use, so that plans may gain
@@ -392,7 +394,9 @@ create table targets (
   host                   text,
   -- The project of configuration as code that declares it: {project, key, on_remove, at}, with the time of the last
   -- apply that wrote it. Null: nobody does. The same in channels, maintenance_windows and status_pages.
-  managed                jsonb
+  managed                jsonb,
+  -- Escalation ladder: [{after_minutes, channel_ids}]. Null: that of the organisation.
+  escalation             jsonb
 );
 create unique index targets_by_key on targets (org_id, (managed ->> 'project'), (managed ->> 'key'));
 create index targets_by_org on targets (org_id, id);
@@ -870,6 +874,12 @@ create table incidents (
   past_outage_ms     bigint not null default 0,
   -- From before the first own result of the target, like imported_days.
   imported           boolean not null default false,
+  -- The ladder: when it began, after_minutes of the last level that is over, when the next one is due, and the number
+  -- of its notices, those before a reopening included.
+  escalation_from    timestamptz,
+  escalation_passed  integer not null default 0,
+  escalation_due_at  timestamptz,
+  escalations_sent   integer not null default 0,
   constraint incidents_outage check ((ended_at is null) = (outage_since is not null))
 );
 create unique index incidents_one_open on incidents (target_id) where ended_at is null;
@@ -878,6 +888,7 @@ create unique index incidents_imported on incidents (target_id, started_at) wher
 create index incidents_by_org on incidents (org_id, started_at desc);
 create index incidents_by_target on incidents (target_id, started_at desc);
 create index incidents_reminders on incidents (reminder_due_at) where reminder_due_at is not null;
+create index incidents_escalations on incidents (escalation_due_at) where escalation_due_at is not null;
 create index incidents_in_maintenance on incidents (id) where in_maintenance or held_reason is not null;
 
 -- Outages of an incident: one row for each stretch of one impact. The time between an end and a reopening has no
@@ -1054,9 +1065,12 @@ create table channel_links (
 create index channel_links_by_org on channel_links (org_id, purpose, created_at);
 
 create table target_alerts (
-  target_id  uuid not null references targets on delete cascade,
-  channel_id uuid not null references channels on delete cascade,
-  position   integer not null,
+  target_id       uuid not null references targets on delete cascade,
+  channel_id      uuid not null references channels on delete cascade,
+  position        integer not null,
+  -- Failing slots before the channel is notified, and whether it gets recoveries; null: as the target has it.
+  after_failures  integer,
+  notify_recovery boolean,
   primary key (target_id, channel_id)
 );
 create index target_alerts_by_channel on target_alerts (channel_id);
@@ -1087,12 +1101,14 @@ create table deliveries (
   channel_id      uuid references channels on delete set null,
   channel_name    text not null,
   channel_kind    text not null,
-  reason          text not null check (reason in ('opened', 'reminder', 'escalated', 'reopened', 'resolved')),
+  reason          text not null
+    check (reason in ('opened', 'reminder', 'unacknowledged', 'escalated', 'reopened', 'resolved')),
   -- Number of the notice among those of its reason, from 0.
   seq             integer not null,
   -- Content of the notice at the time of the event.
   notice          jsonb not null,
-  state           text not null check (state in ('pending', 'delivered', 'dead')),
+  -- held: next_attempt_at says when to look whether it may leave. dropped: it was not to be sent any more.
+  state           text not null check (state in ('pending', 'held', 'delivered', 'dead', 'dropped')),
   attempt_count   integer not null default 0,
   next_attempt_at timestamptz,
   leased_until    timestamptz,
@@ -1106,6 +1122,8 @@ create table deliveries (
 );
 create index deliveries_by_channel on deliveries (channel_id);
 create index deliveries_due on deliveries (next_attempt_at) where state = 'pending';
+create index deliveries_held on deliveries (next_attempt_at) where state = 'held';
+create index deliveries_held_of on deliveries (incident_id, channel_id) where state = 'held';
 create index deliveries_pending on deliveries (channel_id, next_attempt_at, id) where state = 'pending';
 create index deliveries_by_digest on deliveries (digest_id) where digest_id is not null;
 -- Number of incidents of an organisation that opened or closed in the last minute.

@@ -42,8 +42,9 @@ import { hookLimits } from "./interfaces/hooks/limits.ts";
 import { incidentRoutes } from "./alerting/incidents/api.ts";
 import { incidentsPages } from "./alerting/incidents/pages.ts";
 import { dayHistory } from "./monitoring/results/service.ts";
+import { existingChannelIds, listChannels } from "./alerting/channels/service.ts";
 import { dropHeldNotices } from "./alerting/deliveries/service.ts";
-import { openCounts } from "./alerting/incidents/service.ts";
+import { openCounts, rescheduleLadders } from "./alerting/incidents/service.ts";
 import { activeWindows } from "./alerting/maintenance/service.ts";
 import { updateTemplateRoutes } from "./alerting/update-templates/api.ts";
 import { updateTemplatesPages } from "./alerting/update-templates/pages.ts";
@@ -167,6 +168,8 @@ export function allRoutes({
     ...tenancyRoutes({
       announceTargets: announceTargetsOf,
       dropHeldNotices,
+      existingChannels: existingChannelIds,
+      rescheduleLadders,
       refreshPages: (tx, orgId) => notifyPages(tx.sql, orgId),
     }),
     ...mcpRoutes,
@@ -207,7 +210,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     authPages,
     oauthPages(offered),
     mcpPages,
-    tenancyPages,
+    tenancyPages(async (ctx) => (await listChannels(ctx, { limit: 1000, offset: 0 })).items),
     agentPages,
     subscribersPages,
     subscriptionPages,

@@ -19,6 +19,9 @@ import { nightly } from "./operator/nightly.ts";
 import { notifyOperator } from "./operator/operator-notices.ts";
 import { followMaintenance, isMaintenanceDue } from "./alerting/incidents/engine.ts";
 import { generateOccurrences } from "./alerting/maintenance/engine.ts";
+import { areEscalationsDue, sendEscalations } from "./alerting/incidents/ladder.ts";
+import { isHeldDue, releaseHeld } from "./alerting/deliveries/held.ts";
+import { countFailingSlots } from "./monitoring/results/engine.ts";
 import { areRemindersDue, sendReminders } from "./alerting/incidents/reminders.ts";
 import { pack } from "./monitoring/results/pack.ts";
 import { dropOldRollups } from "./monitoring/results/retention.ts";
@@ -105,6 +108,13 @@ const periodicJobs = (
     run: (system) => followHeartbeats(system, prepareDays),
   },
   { name: "reminders", everyMs: 5_000, isDue: areRemindersDue, run: sendReminders },
+  { name: "escalations", everyMs: 500, isDue: areEscalationsDue, run: sendEscalations },
+  {
+    name: "held-deliveries",
+    everyMs: 1_000,
+    isDue: isHeldDue,
+    run: (system) => releaseHeld(system, countFailingSlots),
+  },
   { name: "maintenance", everyMs: 5_000, isDue: isMaintenanceDue, run: followMaintenance },
   { name: "maintenance-occurrences", everyMs: 600_000, run: generateOccurrences },
   { name: "subscriber-news", everyMs: 5_000, isDue: isNewsDue, run: announce },

@@ -19,7 +19,7 @@ const ownerOfDeletedToo = {
   requireRole: ({ ctx, params }) => asOwner(ctx, params["id"]!, true),
 } as const satisfies Pick<Route, "role" | "requireRole">;
 
-const orgRoutes = (effects: orgs.OrgEffects): Route[] => [
+const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
   route({
     method: "GET",
     path: "/api/v1/orgs",
@@ -65,12 +65,12 @@ const orgRoutes = (effects: orgs.OrgEffects): Route[] => [
     scope: "org:write",
     ...ownerOnly,
     tag,
-    summary: "Rename an organisation or change its slug",
+    summary: "Change name, slug or default escalation ladder of an organisation",
     params: IdParam,
     body: schema.OrgPatch,
     replies: { 200: schema.Org },
-    errors: [...absent, "INVALID_SLUG", "SLUG_TAKEN"],
-    handle: async ({ ctx, params, body }) => ok(await orgs.updateOrg(ctx, params.id, body)),
+    errors: [...absent, "INVALID_SLUG", "SLUG_TAKEN", "INVALID_ALERT_CONFIG"],
+    handle: async ({ ctx, params, body }) => ok(await orgs.updateOrg(ctx, params.id, body, effects)),
   }),
   route({
     method: "DELETE",
@@ -283,7 +283,7 @@ const invitationRoutes: Route[] = [
   }),
 ];
 
-export const tenancyRoutes = (effects: orgs.OrgEffects): Route[] => [
+export const tenancyRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
   ...orgRoutes(effects),
   ...memberRoutes,
   ...invitationRoutes,

@@ -14,6 +14,8 @@ import { updateOrg } from "./service.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../../testing/whole-app.ts";
 import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
 
+/** No channels in these tests. */
+const noLadders = { existingChannels: async () => new Set<string>(), rescheduleLadders: async () => {} };
 const refused = (status: number, code: string, field: string | null = null) => ({
   status,
   body: { error: { code, field } },
@@ -41,10 +43,10 @@ t.test("the setup checklist ticks what is there, and ends when all is done or an
 
   t.strictSame(await done(stranger), ["agent"]);
   t.equal(await done({ ...stranger, scopes: new Set(["targets:read"]) }), null, "a caller that cannot take the steps");
-  t.match(await updateOrg(stranger, stranger.orgId, { setup_dismissed: true }), { setup_dismissed: true });
+  t.match(await updateOrg(stranger, stranger.orgId, { setup_dismissed: true }, noLadders), { setup_dismissed: true });
   t.equal(await done(stranger), null);
-  t.match(await updateOrg(stranger, stranger.orgId, { name: "Other" }), { setup_dismissed: true });
-  await updateOrg(stranger, stranger.orgId, { setup_dismissed: false });
+  t.match(await updateOrg(stranger, stranger.orgId, { name: "Other" }, noLadders), { setup_dismissed: true });
+  await updateOrg(stranger, stranger.orgId, { setup_dismissed: false }, noLadders);
   t.strictSame(await done(stranger), ["agent"]);
 });
 

@@ -2,6 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { normaliseId } from "@statusmesh/shared/ids";
 import { signedInAs } from "../auth/service.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
+import type { Ctx } from "../../platform/context.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { boundsOf, limitNames, limitWords } from "../plans/schema.ts";
 import { changesOf } from "./changes.ts";
@@ -34,7 +35,16 @@ const auditedTypes = new Map([
   ["sessions", "Sessions"],
 ]);
 
-export const tenancyPages = [
+/** The channels of a ladder, by id. */
+export interface LadderChannel {
+  id: string;
+  name: string;
+  enabled: boolean;
+  config: { type: string };
+}
+
+/** `channelsOf`: the channels of the caller's organisation, which levels of the ladder name. */
+export const tenancyPages = (channelsOf: (ctx: Ctx) => Promise<readonly LadderChannel[]>) => [
   page({
     path: "/settings/members",
     auth: "tenant",
@@ -57,6 +67,7 @@ export const tenancyPages = [
     auth: "tenant",
     async handle({ ctx }) {
       const [org, orgs] = await Promise.all([getOrg(ctx, ctx.orgId), listOrgs(ctx, { limit: 1000, offset: 0 })]);
+      const owner = ctx.role === "owner" && org.deleted_at === null;
       const used = org.deleted_at === null ? await usage(ctx, ctx.orgId) : null;
       const { deletion_grace_period_days: graceDays } = ctx.config.tenancy;
       return {
@@ -64,6 +75,7 @@ export const tenancyPages = [
         data: {
           org,
           orgs,
+          channels: owner ? await channelsOf(ctx) : [],
           usage: used,
           words: limitWords,
           owner: ctx.role === "owner",

@@ -1,7 +1,7 @@
 import { allowTime } from "../../platform/db/connect.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { perQuota, type Quota } from "../plans/schema.ts";
-import type { Role } from "./schema.ts";
+import type { Escalation, Role } from "./schema.ts";
 
 /**
  * Role of a user in an organisation; null for non-members, and through a token that is bound to another organisation.
@@ -36,9 +36,11 @@ export interface OrgRow {
   created_at: Date;
   deleted_at: Date | null;
   setup_dismissed_at: Date | null;
+  escalation: Escalation;
 }
 
-const orgColumns = (sql: Db) => sql`o.id, o.slug, o.name, o.plan_id, o.created_at, o.deleted_at, o.setup_dismissed_at`;
+const orgColumns = (sql: Db) => sql`
+  o.id, o.slug, o.name, o.plan_id, o.created_at, o.deleted_at, o.setup_dismissed_at, o.escalation`;
 
 const orgsOf = (sql: Db, userId: string, tokenId: string | null) => sql`
   from memberships m join orgs o on o.id = m.org_id
@@ -88,7 +90,7 @@ export async function insertOrg(sql: Db, row: OrgRow): Promise<boolean> {
 export async function updateOrg(sql: Db, row: OrgRow, now: Date): Promise<void> {
   await sql`
     update orgs set slug = ${row.slug}, name = ${row.name}, updated_at = ${now}, deleted_at = ${row.deleted_at},
-      setup_dismissed_at = ${row.setup_dismissed_at}
+      setup_dismissed_at = ${row.setup_dismissed_at}, escalation = ${sql.json(row.escalation)}
     where id = ${row.id}`;
 }
 

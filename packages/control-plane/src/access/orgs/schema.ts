@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
-import { Line } from "@statusmesh/shared/text";
+import { idPatternInAnyCase } from "@statusmesh/shared/ids";
+import { IdText, Line } from "@statusmesh/shared/text";
 import { Email } from "../auth/schema.ts";
 import { Id, nullable, PageOf, Timestamp, paging } from "../../platform/http/wire.ts";
 import { perQuota, PlanLimits, PlanOverrides, type Limits } from "../plans/schema.ts";
@@ -11,6 +12,56 @@ const Role = Type.Enum(["owner", "member"], {
   description: "Owners have full access; members have everything except owner-only operations",
 });
 export type Role = Static<typeof Role>;
+
+/** An id whose errors carry the code of the alert binding. */
+export const AlertChannelId = IdText({
+  pattern: idPatternInAnyCase,
+  format: "uuid",
+  errorCode: "INVALID_ALERT_CONFIG",
+  description: "Id of a channel of the organisation",
+});
+
+/** Levels of an escalation ladder. */
+export const maxLevels = 5;
+
+export const escalationWords =
+  "Escalation ladder: the channels of each level are notified so many minutes after the opening, unless somebody " +
+  "acknowledges the incident or it ends";
+
+/** Channels that are notified while nobody acknowledges an incident. */
+export const Escalation = Type.Array(
+  Type.Object(
+    {
+      after_minutes: Type.Integer({
+        minimum: 1,
+        maximum: 10_080,
+        expects: "Enter whole minutes, 1 to 10080",
+        errorCode: "INVALID_ALERT_CONFIG",
+        description: "Minutes from the opening notice; more than those of the level before",
+        examples: [10],
+      }),
+      channel_ids: Type.Array(AlertChannelId, {
+        minItems: 1,
+        maxItems: 20,
+        errorCode: "INVALID_ALERT_CONFIG",
+        description: "Channels of this level",
+      }),
+    },
+    { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" },
+  ),
+  {
+    maxItems: maxLevels,
+    errorCode: "INVALID_ALERT_CONFIG",
+    description: escalationWords,
+  },
+);
+export type Escalation = Static<typeof Escalation>;
+
+const orgEscalation = Type.Unsafe<Escalation>({
+  ...Escalation,
+  description: `${escalationWords}. The default of targets without a ladder of their own`,
+  examples: [[]],
+});
 
 const orgFields = {
   name: Line({ maxLength: 80, emptyCode: "EMPTY_NAME", description: "1 to 80 characters", examples: ["Acme"] }),
@@ -39,6 +90,7 @@ export const OrgPatch = Type.Object(
     name: Type.Optional(orgFields.name),
     slug: Type.Optional(orgFields.slug),
     setup_dismissed: Type.Optional(Type.Boolean({ description: setupDismissed })),
+    escalation: Type.Optional(orgEscalation),
   },
   { additionalProperties: false, title: "OrgPatch", description: "Fields to change; omitted fields stay unchanged" },
 );
@@ -59,6 +111,7 @@ export const Org = Type.Object(
     plan: orgShown.plan,
     role: Type.Unsafe<Role>({ ...Role, description: "Role of the caller" }),
     setup_dismissed: Type.Boolean({ description: setupDismissed, examples: [false] }),
+    escalation: orgEscalation,
     current: Type.Boolean({ description: "True for the organisation of this request" }),
     created_at: Timestamp,
     deleted_at: orgShown.deleted_at,

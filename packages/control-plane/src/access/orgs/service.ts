@@ -9,6 +9,7 @@ import { type Ctx, inTransaction, requireScope, type System } from "../../platfo
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { PlanRefusal, refusalsOf } from "../plans/service.ts";
 import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
+import { ladderRule } from "./ladder.ts";
 import { insertMembership } from "./member-queries.ts";
 import * as queries from "./queries.ts";
 import { quotas } from "../plans/schema.ts";
@@ -23,6 +24,7 @@ export {
   revokeInvitation,
 } from "./invitations.ts";
 export { asOwner };
+export { ladderRule } from "./ladder.ts";
 export { listMembers, removeMember, updateMember } from "./members.ts";
 
 interface Paging {
@@ -66,6 +68,7 @@ export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
     created_at: now,
     deleted_at: null,
     setup_dismissed_at: null,
+    escalation: [],
   };
   const token = tokenOf(ctx);
   if (token !== null && (await queries.isBound(ctx.sql, token)))
@@ -85,20 +88,40 @@ export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
   });
 }
 
+/** What a change of the default ladder needs of other domains, in the same transaction. */
+export interface LadderEffects {
+  /** The channels of the organisation among `ids`. */
+  existingChannels(tx: System, orgId: string, ids: readonly string[]): Promise<ReadonlySet<string>>;
+  /** Has open incidents follow the changed ladder. */
+  rescheduleLadders(tx: System, orgId: string): Promise<unknown>;
+}
+
 /** Changes the given fields of an organisation, effective at once. For owners. */
-export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch): Promise<Org> {
+export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch, effects: LadderEffects): Promise<Org> {
   requireScope(ctx, "org:write");
-  return await change(ctx, id, false, async (own, before) => ({
-    ...before,
-    name: patch.name ?? before.name,
-    slug: patch.slug ?? before.slug,
-    setup_dismissed_at:
-      patch.setup_dismissed === undefined
-        ? before.setup_dismissed_at
-        : patch.setup_dismissed
-          ? (before.setup_dismissed_at ?? new Date(own.clock.now()))
-          : null,
-  }));
+  const { escalation } = patch;
+  const channels = escalation?.flatMap((level) => level.channel_ids) ?? [];
+  return await change(
+    ctx,
+    id,
+    false,
+    async (own, before) => {
+      if (escalation !== undefined) ladderRule(escalation, await effects.existingChannels(own, id, channels));
+      return {
+        ...before,
+        name: patch.name ?? before.name,
+        slug: patch.slug ?? before.slug,
+        setup_dismissed_at:
+          patch.setup_dismissed === undefined
+            ? before.setup_dismissed_at
+            : patch.setup_dismissed
+              ? (before.setup_dismissed_at ?? new Date(own.clock.now()))
+              : null,
+        escalation: escalation ?? before.escalation,
+      };
+    },
+    async (own) => escalation !== undefined && (await effects.rescheduleLadders(own, id)),
+  );
 }
 
 /** What deleting and restoring an organisation do in other domains, in the same transaction. */
@@ -221,6 +244,7 @@ async function change(
   id: string,
   deletedToo: boolean,
   work: (own: Ctx, before: queries.OrgRow) => Promise<queries.OrgRow>,
+  then: (own: Ctx) => Promise<unknown> = async () => {},
 ): Promise<Org> {
   return await inTransaction(ctx, async (tx) => {
     const own = await asOwner(tx, id, deletedToo);
@@ -235,6 +259,7 @@ async function change(
       if ((cause as { code?: unknown }).code === "23505") throw slugTaken(after.slug, cause);
       throw cause;
     }
+    await then(own);
     const sides = { before: auditable(before), after: auditable(after) };
     // A deletion and a restore record the whole organisation.
     await record(own, {
@@ -257,11 +282,12 @@ async function withinOwnerLimit(tx: Ctx): Promise<void> {
 const slugTaken = (slug: string, cause?: unknown) =>
   new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another organisation. Choose a different one.`, { cause });
 
-const auditable = ({ name, slug, plan_id, deleted_at, setup_dismissed_at }: queries.OrgRow) => ({
+const auditable = ({ name, slug, plan_id, deleted_at, setup_dismissed_at, escalation }: queries.OrgRow) => ({
   name,
   slug,
   plan: plan_id,
   setup_dismissed: setup_dismissed_at !== null,
+  escalation,
   deleted_at: isoOrNull(deleted_at),
 });
 
@@ -273,6 +299,7 @@ function present(ctx: Ctx, row: queries.OrgRow, role: Role): Org {
     plan: row.plan_id,
     role,
     setup_dismissed: row.setup_dismissed_at !== null,
+    escalation: row.escalation,
     current: ctx.unnamedOrg !== true && row.id === ctx.orgId,
     created_at: iso(row.created_at),
     deleted_at: isoOrNull(row.deleted_at),

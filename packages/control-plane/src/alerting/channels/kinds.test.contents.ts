@@ -30,6 +30,7 @@ export const contents: Record<string, Content> = {
   opened: { kind: "notice", notice },
   "opened, minor": { kind: "notice", notice: minor },
   reminder: { kind: "notice", notice: { ...notice, reason: "reminder" } },
+  unacknowledged: { kind: "notice", notice: { ...notice, reason: "unacknowledged", level: 2 } },
   escalated: { kind: "notice", notice: { ...notice, reason: "escalated", severity: "critical" } },
   reopened: { kind: "notice", notice: { ...notice, reason: "reopened", outage_since: "2026-11-22T16:00:00.000Z" } },
   resolved: {

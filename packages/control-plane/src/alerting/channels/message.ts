@@ -124,6 +124,7 @@ function noticeText(notice: Notice): MessageText {
   if (resolved && notice.ended_at !== null)
     facts.push({ label: "Ended", value: `${utcMinute(notice.ended_at)}, ${lengthOf(notice)}` });
   if (!resolved) facts.push({ label: "Severity", value: notice.severity });
+  if (notice.level !== undefined) facts.push({ label: "Escalation", value: `level ${notice.level}` });
   if (notice.regions_down.length > 0)
     facts.push({ label: resolved ? "Regions affected" : "Regions down", value: regionList(notice.regions_down) });
   if (!resolved && notice.regions_up.length > 0)
@@ -149,6 +150,7 @@ function headline({ reason, severity }: Notice): string {
   const state = severity === "minor" ? "degraded" : "down";
   if (reason === "resolved") return "Recovered";
   if (reason === "reminder") return `Still ${state}`;
+  if (reason === "unacknowledged") return `${capital(state)}, not acknowledged`;
   if (reason === "reopened") return `${capital(state)} again`;
   if (reason === "escalated") return `Escalated to ${severity}`;
   return capital(state);

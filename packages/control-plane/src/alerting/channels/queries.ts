@@ -221,3 +221,15 @@ export async function selectNames(sql: Db, orgId: string, start: string): Promis
     select name from channels where org_id = ${orgId} and starts_with(name, ${start})`;
   return rows.map(({ name }) => name);
 }
+
+/** Takes a deleted channel out of the ladders of its organisation; levels that it leaves empty go. */
+export async function leaveLadders(sql: Db, orgId: string, channelId: string): Promise<void> {
+  const without = sql`
+    (select coalesce(jsonb_agg(level || jsonb_build_object('channel_ids', (level -> 'channel_ids') - ${channelId}::text)
+       order by place), '[]')
+     from jsonb_array_elements(escalation) with ordinality as e (level, place)
+     where (level -> 'channel_ids') <> jsonb_build_array(${channelId}::text))`;
+  const names = sql`escalation @> ${sql.json([{ channel_ids: [channelId] }])}`;
+  await sql`update targets set escalation = ${without} where org_id = ${orgId} and ${names}`;
+  await sql`update orgs set escalation = ${without} where id = ${orgId} and ${names}`;
+}

@@ -214,6 +214,8 @@ export async function updateChannel(
 export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "channels:write");
   await inTransaction(ctx, async (tx) => {
+    // Targets before channels, as edits of targets lock them.
+    if (isId(id)) await queries.leaveLadders(tx.sql, tx.orgId, id);
     const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
     if (row === undefined) throw notFound();
     await queries.deleteChannel(tx.sql, tx.orgId, id);

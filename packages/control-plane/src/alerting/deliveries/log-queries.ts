@@ -8,7 +8,7 @@ export interface DeliveryRow {
   channel_name: string;
   channel_kind: string;
   reason: Reason;
-  state: "pending" | "delivered" | "dead";
+  state: "pending" | "held" | "delivered" | "dead" | "dropped";
   next_attempt_at: Date | null;
   created_at: Date;
   delivered_at: Date | null;

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { OutboxNotice } from "./outbox.ts";
 import type { Notice, Reason } from "../incidents/schema.ts";
 
@@ -12,8 +12,15 @@ export interface Recipient {
   channel_id: string;
   channel_name: string;
   channel_kind: string;
+  /** Failing slots that the channel waits for; null when the confirmations of the target are enough. */
+  after_failures: number | null;
+  notify_recovery: boolean;
   /** True when the channel was notified of the opening, and of no recovery since. */
   notified: boolean;
+  /** True when the channel was ever notified of an opening. */
+  told: boolean;
+  /** The delivery that waits. */
+  held: { id: string; reason: Reason; seq: number; notice: Notice } | null;
   last_created_at: Date | null;
 }
 
@@ -26,30 +33,75 @@ export interface NewDelivery {
   reason: Reason;
   seq: number;
   notice: Notice;
+  state: "pending" | "held" | "dropped";
   createdAt: number;
 }
 
+/** Reasons of notices that say that an incident is open. A recovery is for channels that got one of them. */
+const saysOpen = (sql: Db) =>
+  sql`d.reason in ('opened', 'reopened', 'unacknowledged') and d.state in ('pending', 'delivered')`;
+
 /**
- * The enabled channels of each notice's target. They are locked until the transaction ends: one deleted between the two
- * statements would fail the foreign key, and the whole batch with it.
+ * The enabled channels of each notice's target, or the given ones; for a recovery also those of the ladder. They are
+ * locked until the transaction ends: one deleted between the two statements would fail the foreign key, and the whole
+ * batch with it.
  */
 export async function selectRecipients(sql: Db, notices: readonly OutboxNotice[]): Promise<Recipient[]> {
+  const chosen = notices.flatMap(({ channelIds = [] }, at) =>
+    channelIds.map((id, place) => ({ at: at + 1, id, place })),
+  );
   return await sql<Recipient[]>`
+    with chosen as materialized (
+      select * from unnest(${arrayOf(chosen.map(({ at }) => at))}::bigint[],
+        ${arrayOf(chosen.map(({ id }) => id))}::uuid[], ${arrayOf(chosen.map(({ place }) => place))}::integer[])
+        as c (at, channel_id, position)
+    )
     select n.at::integer - 1 as at, c.id as channel_id, c.name as channel_name, c.kind as channel_kind,
-      exists (select from deliveries d where d.incident_id = n.incident_id and d.channel_id = c.id
-                and d.reason in ('opened', 'reopened') and d.state <> 'dead')
-        and (select d.reason from deliveries d where d.incident_id = n.incident_id and d.channel_id = c.id
-             order by d.created_at desc, d.id desc limit 1) <> 'resolved' as notified,
+      coalesce(a.notify_recovery, t.notify_recovery) as notify_recovery,
+      case when i.opened_by = 'engine' and a.after_failures > t.alert_confirmations then a.after_failures end
+        as after_failures,
+      told.ever as told,
+      told.ever and (select d.reason from deliveries d
+        where d.incident_id = n.incident_id and d.channel_id = c.id and d.state not in ('held', 'dropped')
+        order by d.created_at desc, d.id desc limit 1) <> 'resolved' as notified,
       (select max(d.created_at) from deliveries d where d.incident_id = n.incident_id and d.channel_id = c.id)
-        as last_created_at
-    from unnest(${notices.map(({ orgId }) => orgId)}::uuid[],
-                ${notices.map(({ notice }) => notice.incident_id)}::uuid[],
-                ${notices.map(({ notice }) => notice.target_id)}::uuid[])
-      with ordinality as n (org_id, incident_id, target_id, at)
-    join target_alerts a on a.target_id = n.target_id
+        as last_created_at,
+      (select jsonb_build_object('id', d.id, 'reason', d.reason, 'seq', d.seq, 'notice', d.notice)
+       from deliveries d where d.incident_id = n.incident_id and d.channel_id = c.id and d.state = 'held') as held
+    from unnest(${arrayOf(notices.map(({ orgId }) => orgId))}::uuid[],
+                ${arrayOf(notices.map(({ notice }) => notice.incident_id))}::uuid[],
+                ${arrayOf(notices.map(({ notice }) => notice.target_id))}::uuid[],
+                ${arrayOf(notices.map(({ notice }) => notice.reason))}::text[],
+                ${arrayOf(notices.map(({ channelIds }) => channelIds !== undefined))}::boolean[])
+      with ordinality as n (org_id, incident_id, target_id, reason, is_chosen, at)
+    join targets t on t.id = n.target_id
+    join incidents i on i.id = n.incident_id
+    cross join lateral (
+      select b.channel_id, b.position, b.after_failures, b.notify_recovery from target_alerts b
+      where b.target_id = n.target_id and not n.is_chosen
+      union all
+      select chosen.channel_id, chosen.position, null, null from chosen where chosen.at = n.at
+      union all
+      select distinct d.channel_id, 1000, null::integer, null::boolean from deliveries d
+      where n.reason = 'resolved' and d.incident_id = n.incident_id and d.reason = 'unacknowledged'
+        and not exists (select from target_alerts b where b.target_id = n.target_id and b.channel_id = d.channel_id)
+    ) a
     join channels c on c.id = a.channel_id and c.org_id = n.org_id and c.enabled
-    order by n.at, a.position
+    cross join lateral (select exists (select from deliveries d
+      where d.incident_id = n.incident_id and d.channel_id = c.id and ${saysOpen(sql)}) as ever) told
+    order by n.at, a.position, c.id
     for key share of c`;
+}
+
+/** Writes what notices change of held deliveries. */
+export async function changeHeld(sql: Db, rows: readonly NewDelivery[]): Promise<void> {
+  await sql`
+    update deliveries d set state = n.state, reason = n.reason, seq = n.seq, notice = n.notice::jsonb,
+      next_attempt_at = case when n.state = 'held' then d.next_attempt_at end
+    from unnest(${arrayOf(rows.map(({ id }) => id))}::uuid[], ${arrayOf(rows.map(({ state }) => state))}::text[],
+      ${arrayOf(rows.map(({ reason }) => reason))}::text[], ${arrayOf(rows.map(({ seq }) => seq))}::integer[],
+      ${rows.map(({ notice }) => JSON.stringify(notice))}::text[]) as n (id, state, reason, seq, notice)
+    where d.id = n.id and d.state = 'held'`;
 }
 
 export async function insertDeliveries(sql: Db, now: number, rows: readonly NewDelivery[]): Promise<number> {
@@ -60,7 +112,7 @@ export async function insertDeliveries(sql: Db, now: number, rows: readonly NewD
         (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, state,
         next_attempt_at, created_at)
       select n.id, n.org_id, n.incident_id, n.channel_id, n.channel_name, n.channel_kind, n.reason, n.seq,
-        n.notice::jsonb, 'pending', ${new Date(now)}, n.created_at
+        n.notice::jsonb, n.state, ${new Date(now)}, n.created_at
       from unnest(${rows.map(({ id }) => id)}::uuid[],
                   ${rows.map(({ orgId }) => orgId)}::uuid[],
                   ${rows.map(({ notice }) => notice.incident_id)}::uuid[],
@@ -70,11 +122,11 @@ export async function insertDeliveries(sql: Db, now: number, rows: readonly NewD
                   ${rows.map(({ reason }) => reason)}::text[],
                   ${rows.map(({ seq }) => seq)}::integer[],
                   ${rows.map(({ notice }) => JSON.stringify(notice))}::text[],
-                  ${created}::timestamptz[])
-        as n (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, created_at)
+                  ${created}::timestamptz[], ${arrayOf(rows.map(({ state }) => state))}::text[])
+        as n (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, created_at, state)
       on conflict (incident_id, channel_id, reason, seq) do nothing
-      returning 1
+      returning state
     )
-    select count(*)::integer as written, pg_notify(${deliveriesChannel}, '') from written`;
+    select count(*) filter (where state = 'pending')::integer as written, pg_notify(${deliveriesChannel}, '') from written`;
   return done?.written ?? 0;
 }

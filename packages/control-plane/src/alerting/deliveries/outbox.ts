@@ -1,63 +1,119 @@
 import { newId } from "@statusmesh/shared/ids";
 import type { Db } from "../../platform/db/sql.ts";
-import { insertDeliveries, type NewDelivery, type Recipient, selectRecipients } from "./outbox-queries.ts";
+import { changeHeld, insertDeliveries, type NewDelivery, type Recipient, selectRecipients } from "./outbox-queries.ts";
 import type { Notice, Reason } from "../incidents/schema.ts";
 
-/** A notice for every channel of its target. */
+/** A notice for the channels of its target. */
 export interface OutboxNotice {
   orgId: string;
   /** Sequence number of this notice among those of the same reason and incident, from 0. */
   seq: number;
   notice: Notice;
+  /** The channels in place of those of the target. */
+  channelIds?: readonly string[];
 }
 
 /**
- * Writes one pending delivery for each notice and each enabled channel of its target, and wakes the deliverers at the
+ * Writes one delivery for each notice and each enabled channel of its target, and wakes the deliverers at the
  * commit. Call it in the transaction that changed the incidents, which holds their rows. Notices of one incident are
  * sent in the order of the array, after those written before. A recovery goes only to channels that were notified of
- * the opening and not of a recovery since; an opening in dead letter does not count. A notice that was written before
- * is left alone. `now` is Unix ms. Returns the number of deliveries. Two statements for any number of notices; one
- * without a channel.
+ * the opening, or of a level of the ladder, and not of a recovery since; one in dead letter does not count. A notice
+ * that was written before is left alone. The delivery of a channel that is to wait is held; the recovery of an opening
+ * that was held drops it. `now` is Unix ms. Returns the number of deliveries to send. At most three statements for any
+ * number of notices; one without a channel.
  */
 export async function writeDeliveries(sql: Db, now: number, notices: readonly OutboxNotice[]): Promise<number> {
   if (notices.length === 0) return 0;
-  const rows = planDeliveries(notices, await selectRecipients(sql, notices), now);
-  return rows.length === 0 ? 0 : await insertDeliveries(sql, now, rows);
+  const { written, changed } = planDeliveries(notices, await selectRecipients(sql, notices), now);
+  if (changed.length > 0) await changeHeld(sql, changed);
+  return written.length === 0 ? 0 : await insertDeliveries(sql, now, written);
 }
 
 const openings: readonly Reason[] = ["opened", "reopened"];
 
+/** What a channel knows of an incident. */
+interface Known {
+  /** It was notified of the opening, and of no recovery since. */
+  open: boolean;
+  /** It was notified of an opening at some time. */
+  told: boolean;
+  /** The delivery that waits. */
+  held: NewDelivery | null;
+  lastCreated: number;
+}
+
 /**
- * The deliveries of the notices. A notice may depend on one before it in the same batch, so the array is walked in
- * order.
+ * The deliveries of the notices, and the held ones that they change. A notice may depend on one before it in the same
+ * batch, so the array is walked in order.
  */
 function planDeliveries(
   notices: readonly OutboxNotice[],
   recipients: readonly Recipient[],
   now: number,
-): NewDelivery[] {
-  const notified = new Set<string>();
-  const lastCreated = new Map<string, number>();
-  const rows: NewDelivery[] = [];
-  for (const { at, channel_id, channel_name, channel_kind, notified: before, last_created_at } of recipients) {
-    const { orgId, seq, notice } = notices[at]!;
-    const pair = `${notice.incident_id}/${channel_id}`;
-    if (notice.reason === "resolved" && !before && !notified.has(pair)) continue;
-    if (openings.includes(notice.reason)) notified.add(pair);
+): { written: NewDelivery[]; changed: NewDelivery[] } {
+  const pairs = new Map<string, Known>();
+  const written: NewDelivery[] = [];
+  const changed = new Set<NewDelivery>();
+  for (const recipient of recipients) {
+    const { orgId, seq, notice } = notices[recipient.at]!;
+    const pair = `${notice.incident_id}/${recipient.channel_id}`;
+    const known = pairs.get(pair) ?? knownOf(recipient, orgId);
+    pairs.set(pair, known);
+    const { held } = known;
+    const unsent = held !== null && openings.includes(held.reason);
+    if (unsent && notice.reason === "escalated") {
+      held.notice = { ...notice, reason: held.reason };
+      changed.add(held);
+      continue;
+    }
+    if (unsent && notice.reason === "reminder") continue;
+    if (unsent && notice.reason === "resolved") {
+      held.state = "dropped";
+      changed.add(held);
+      known.held = null;
+    }
+    if (notice.reason === "resolved" && !(known.open && recipient.notify_recovery)) continue;
+    const waits = openings.includes(notice.reason) && !known.told && recipient.after_failures !== null;
     // Deliverers keep the order of creation. Clocks of replicas differ, so a later notice is also dated later.
-    const createdAt = Math.max(now, (lastCreated.get(pair) ?? last_created_at?.getTime() ?? -Infinity) + 1);
-    lastCreated.set(pair, createdAt);
-    rows.push({
+    known.lastCreated = Math.max(now, known.lastCreated + 1);
+    const row: NewDelivery = {
       id: newId(),
       orgId,
-      channelId: channel_id,
-      channelName: channel_name,
-      channelKind: channel_kind,
+      channelId: recipient.channel_id,
+      channelName: recipient.channel_name,
+      channelKind: recipient.channel_kind,
       reason: notice.reason,
       seq,
       notice,
-      createdAt,
-    });
+      state: waits ? "held" : "pending",
+      createdAt: known.lastCreated,
+    };
+    written.push(row);
+    if (waits) known.held = row;
+    else if (notice.reason === "resolved") known.open = false;
+    else if (notice.reason !== "reminder") known.open = known.told = true;
   }
-  return rows;
+  const fresh = new Set(written);
+  return {
+    written: written.filter(({ state }) => state !== "dropped"),
+    changed: [...changed].filter((row) => !fresh.has(row)),
+  };
 }
+
+const knownOf = (recipient: Recipient, orgId: string): Known => ({
+  open: recipient.notified,
+  told: recipient.told,
+  held:
+    recipient.held === null
+      ? null
+      : {
+          ...recipient.held,
+          orgId,
+          channelId: recipient.channel_id,
+          channelName: recipient.channel_name,
+          channelKind: recipient.channel_kind,
+          state: "held",
+          createdAt: 0,
+        },
+  lastCreated: recipient.last_created_at?.getTime() ?? -Infinity,
+});

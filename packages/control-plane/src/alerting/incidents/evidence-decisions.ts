@@ -1,11 +1,12 @@
 import { newId } from "@statusmesh/shared/ids";
-import type { Ctx } from "../../platform/context.ts";
+import type { Ctx, System } from "../../platform/context.ts";
 import { current } from "./replay.ts";
 import type { Actor } from "./event-schema.ts";
 import { actorOf } from "./events.ts";
 import { changeEvidence, type EvidenceChange, type LockedEvidence, type Reevaluated } from "./evidence.ts";
 import { closeByHand, openByHand, reconsider } from "./overrides.ts";
 import type { ManualFacts } from "./record-queries.ts";
+import * as ladderQueries from "./ladder-queries.ts";
 import * as lifecycleQueries from "./lifecycle-queries.ts";
 import { type PolicyRow, selectPolicies } from "./queries.ts";
 import { policyOf, type PolicyFields } from "./policy.ts";
@@ -83,6 +84,15 @@ export async function reevaluate(ctx: Ctx, edits: ReadonlyMap<string, PolicyEdit
 export async function rescheduleReminders(ctx: Ctx, targetId: string, intervalSecs: number): Promise<void> {
   const now = new Date(ctx.clock.now());
   await lifecycleQueries.rescheduleReminders(ctx.sql, ctx.orgId, targetId, intervalSecs, now);
+}
+
+/** Has open incidents follow ladders that have changed: those of targets, or the default of the organisation (null). */
+export async function rescheduleLadders(
+  { sql }: System,
+  orgId: string,
+  targetIds: readonly string[] | null = null,
+): Promise<void> {
+  await ladderQueries.rescheduleLadders(sql, orgId, targetIds);
 }
 
 /** Changes the evidence of the organisation's targets by a decision that is no result. Null changes nothing. */

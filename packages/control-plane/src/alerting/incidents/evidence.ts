@@ -36,7 +36,6 @@ export interface EvidenceTarget extends PolicyFields {
   org_id: string;
   name: string;
   renotify_interval_secs: number;
-  notify_recovery: boolean;
 }
 
 /** The evidence of a target, locked until the transaction ends. What it holds is read when it is asked for. */
@@ -161,7 +160,6 @@ async function writeChanges(
       targetId: target.id,
       name: target.name,
       renotifyIntervalSecs: target.renotify_interval_secs,
-      notifyRecovery: target.notify_recovery,
       errorSample: manual?.publicTitle ?? reading.error,
       closedBy,
       actor,

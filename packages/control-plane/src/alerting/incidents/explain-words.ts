@@ -5,6 +5,7 @@ import type { Delivery, Explanation } from "./schema.ts";
 const reasonWords: Readonly<Record<Delivery["reason"], string>> = {
   opened: "opening",
   reminder: "reminder",
+  unacknowledged: "escalation level",
   escalated: "escalation",
   reopened: "reopening",
   resolved: "recovery",
@@ -67,6 +68,8 @@ function deliveryInWords(delivery: Delivery): string {
   const last = delivery.attempts.at(-1)?.error ?? "no answer";
   if (delivery.state === "delivered")
     return `Delivered: ${what} at ${time(delivery.delivered_at ?? delivery.created_at)}, after ${tried}.`;
+  if (delivery.state === "held") return `Held: ${what}.`;
+  if (delivery.state === "dropped") return `Not sent: ${what}: it was over before it could leave.`;
   if (delivery.state === "dead") return `Failed: ${what}, after ${tried}. Last error: ${last}.`;
   const next = delivery.next_attempt_at === null ? "" : ` Next attempt at ${time(delivery.next_attempt_at)}.`;
   return delivery.attempts.length === 0

@@ -12,7 +12,7 @@ export async function selectIncidentTargets(
     select id, target_id from incidents where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and not retracted`;
 }
 
-/** Acknowledges those that are open and unacknowledged, which stops their reminders. Returns their ids. */
+/** Acknowledges those that are open and unacknowledged, which stops their reminders and ladders. Returns their ids. */
 export async function acknowledgeIncidents(
   sql: Db,
   orgId: string,
@@ -22,7 +22,8 @@ export async function acknowledgeIncidents(
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     update incidents
-    set acknowledged_at = ${now}, acknowledged_by = ${userId}, reminder_due_at = null, updated_at = ${now}
+    set acknowledged_at = ${now}, acknowledged_by = ${userId}, reminder_due_at = null, escalation_due_at = null,
+      updated_at = ${now}
     where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and ended_at is null and acknowledged_at is null
       and not retracted
     returning id`;

@@ -6,11 +6,12 @@ import { appendEvents } from "./events.ts";
 import { lockEvidence } from "./evidence.ts";
 import { closeAsPerson, rescheduleReminders } from "./evidence-decisions.ts";
 import { findIncident, incidentNotFound, presentIncident } from "./find.ts";
+import { startLadders } from "./ladder-queries.ts";
 import * as queries from "./lifecycle-queries.ts";
 import { type IncidentRow, selectPolicies } from "./queries.ts";
 import type { BulkIncidentAction, BulkIncidentOutcome, Incident } from "./schema.ts";
 
-/** Acknowledges an open incident, which stops its reminders. Does nothing when it is acknowledged or closed. */
+/** Acknowledges an open incident, which stops its reminders and its ladder. Does nothing when it is acknowledged or closed. */
 export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
   return await recorded(ctx, id, async (tx) => {
@@ -24,12 +25,13 @@ export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Inciden
   });
 }
 
-/** Undoes the acknowledgement: reminders of an open incident resume. Does nothing when there is none. */
+/** Undoes the acknowledgement: reminders of an open incident resume, its ladder begins again. Does nothing when there is none. */
 export async function unacknowledgeIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
   return await recorded(ctx, id, async (tx, { target_id }) => {
     if (!(await queries.unacknowledgeIncident(tx.sql, ctx.orgId, id, new Date(ctx.clock.now())))) return;
     await appendEvents(tx, [id], "unacknowledged", {});
+    await startLadders(tx.sql, [id], new Date(tx.clock.now()));
     const [target] = await selectPolicies(tx.sql, ctx.orgId, [target_id]);
     if (target !== undefined) await rescheduleReminders(tx, target_id, target.renotify_interval_secs);
   });

@@ -80,7 +80,6 @@ export async function takeEntered(sql: Db, at: Date, limit: number): Promise<Ent
 export interface LeftIncident extends NoticeSubject {
   org_id: string;
   monitor_name: string;
-  notify_recovery: boolean;
   retracted: boolean;
   was_in_maintenance: boolean;
   was_held_reason: HeldReason | null;
@@ -96,7 +95,7 @@ export interface LeftIncident extends NoticeSubject {
 export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIncident[]> {
   return await sql<LeftIncident[]>`
     with over as (
-      select i.id, i.in_maintenance, i.held_reason, i.held_seq, t.name, t.notify_recovery,
+      select i.id, i.in_maintenance, i.held_reason, i.held_seq, t.name,
         make_interval(secs => t.renotify_interval_secs) as period
       from incidents i
       join targets t on t.id = i.target_id
@@ -111,7 +110,7 @@ export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIn
     returning i.id, i.org_id, i.target_id, i.started_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
       case when over.held_reason = 'escalated' and not i.severity_pinned then i.engine_severity else i.severity end
         as severity, i.error_sample, i.regions_down, i.regions_up, i.retracted,
-      over.name as monitor_name, over.notify_recovery,
+      over.name as monitor_name,
       over.in_maintenance as was_in_maintenance, over.held_reason as was_held_reason, over.held_seq as was_held_seq,
       exists (select from deliveries d where d.incident_id = i.id) as notified`;
 }

@@ -13,6 +13,7 @@ import {
   writeHeld,
 } from "./maintenance-queries.ts";
 import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
+import { startLadders } from "./ladder-queries.ts";
 import { noticeOf } from "./notices.ts";
 import type { Reason } from "./schema.ts";
 
@@ -31,11 +32,8 @@ function coalesce(held: HeldNotice | null, next: HeldNotice): HeldNotice {
 }
 
 /** True while a held notice is true of the incident. */
-function stillTrue(
-  reason: HeldReason,
-  incident: { ended: boolean; retracted: boolean; notifyRecovery: boolean },
-): boolean {
-  if (reason === "resolved") return incident.ended && incident.notifyRecovery;
+function stillTrue(reason: HeldReason, incident: { ended: boolean; retracted: boolean }): boolean {
+  if (reason === "resolved") return incident.ended;
   return !incident.ended && !incident.retracted;
 }
 
@@ -74,6 +72,20 @@ export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: 
   return passed;
 }
 
+/**
+ * Writes notices that nothing holds into the outbox, and begins the ladders of those that open or reopen an incident.
+ * Returns the number of deliveries.
+ */
+export async function sendNotices(sql: Sql, notices: readonly OutboxNotice[], now: Date): Promise<number> {
+  const opening = notices.filter(({ notice: { reason } }) => reason === "opened" || reason === "reopened");
+  await startLadders(
+    sql,
+    opening.map(({ notice }) => notice.incident_id),
+    now,
+  );
+  return await writeDeliveries(sql, now.getTime(), notices);
+}
+
 function withReason(planned: OutboxNotice, { reason, seq }: HeldNotice, severity: OutboxNotice["notice"]["severity"]) {
   const urgency = severity === "minor" ? ("low" as const) : ("high" as const);
   return { ...planned, seq, notice: { ...planned.notice, reason: reason as Reason, severity, urgency } };
@@ -105,7 +117,7 @@ export async function followMaintenance(system: System): Promise<number> {
       ];
       if (events.length > 0) await insertEvents(tx.sql, events, now);
       const notices = left.flatMap((one) => heldNotice(one, tx.config.server.public_url));
-      const released = await writeDeliveries(tx.sql, now.getTime(), notices);
+      const released = await sendNotices(tx.sql, notices, now);
       return { taken: Math.max(entered.length, left.length), released };
     });
     sent += released;
@@ -123,9 +135,9 @@ const eventOf = (kind: EventKind, incident: { id: string; org_id: string }, deta
 });
 
 function heldNotice(one: LeftIncident, publicUrl: string): OutboxNotice[] {
-  const { was_held_reason: reason, was_held_seq: seq, ended_at, retracted, notify_recovery: notifyRecovery } = one;
+  const { was_held_reason: reason, was_held_seq: seq, ended_at, retracted } = one;
   if (reason === null || seq === null) return [];
-  if (!stillTrue(reason, { ended: ended_at !== null, retracted, notifyRecovery })) return [];
+  if (!stillTrue(reason, { ended: ended_at !== null, retracted })) return [];
   // Opened, closed and reopened inside the window: the channels get the opening.
   const first = reason === "reopened" && !one.notified;
   const notice = noticeOf(one, one.monitor_name, first ? "opened" : reason, publicUrl);

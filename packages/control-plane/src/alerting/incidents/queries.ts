@@ -218,13 +218,12 @@ export interface PolicyRow {
   alert_confirmations: number;
   region_policy: never;
   renotify_interval_secs: number;
-  notify_recovery: boolean;
 }
 
 export async function selectPolicies(sql: Db, orgId: string, targetIds: readonly string[]): Promise<PolicyRow[]> {
   return await sql<PolicyRow[]>`
     select id, org_id, name, ${budgetOf(sql, sql`spec`)} as timeout, interval_secs, alert_confirmations, region_policy,
-      renotify_interval_secs, notify_recovery
+      renotify_interval_secs
     from targets where org_id = ${orgId} and id = any(${arrayOf(targetIds)}::uuid[])`;
 }
 

@@ -49,8 +49,8 @@ export interface IncidentBefore {
 }
 
 /**
- * Updates an incident and returns how it was before; null when it is gone. A pinned severity stays. Reminders and the
- * acknowledgement restart when the incident reopens.
+ * Updates an incident and returns how it was before; null when it is gone. A pinned severity stays. Reminders, the
+ * ladder and the acknowledgement restart when the incident reopens.
  */
 export async function updateIncident(
   sql: Db,
@@ -77,6 +77,8 @@ export async function updateIncident(
         when ${closed} then null
         when i.reopened_count = ${incident.reopened} then i.reminder_due_at
         else ${facts.reminderDueAt} end,
+      escalation_due_at = case
+        when ${!closed} and i.reopened_count = ${incident.reopened} then i.escalation_due_at end,
       updated_at = ${now}
     from old where i.id = old.id
     returning old.was_open, old.reopened_count, old.engine_severity`;
@@ -90,6 +92,7 @@ export async function retractIncidents(sql: Db, ids: readonly string[], now: Dat
   await sql`
     with outages as (delete from incident_outages where incident_id = any(${[...ids]}::uuid[]))
     update incidents set retracted = true, ended_at = coalesce(ended_at, opened_at), outage_since = null,
-      past_outage_ms = 0, closed_by = coalesce(closed_by, 'engine'), reminder_due_at = null, updated_at = ${now}
+      past_outage_ms = 0, closed_by = coalesce(closed_by, 'engine'), reminder_due_at = null,
+      escalation_due_at = null, updated_at = ${now}
     where id = any(${[...ids]}::uuid[])`;
 }

@@ -3,8 +3,8 @@ import { newId } from "@statusmesh/shared/ids";
 import type { Evaluation } from "./replay.ts";
 import { insertEvents, type NewEvent } from "./event-queries.ts";
 import { type Actor, engineActor, type EventKind } from "./event-schema.ts";
-import { passGate } from "./maintenance.ts";
-import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
+import { passGate, sendNotices } from "./maintenance.ts";
+import type { OutboxNotice } from "../deliveries/engine.ts";
 import { noticeOf, type NoticeSubject } from "./notices.ts";
 import {
   type IncidentBefore,
@@ -24,7 +24,6 @@ export interface EvaluatedTarget {
   targetId: string;
   name: string;
   renotifyIntervalSecs: number;
-  notifyRecovery: boolean;
   errorSample: string | null;
   closedBy: "engine" | "person" | "pause";
   /** The cause of the change; the engine where left out. */
@@ -68,19 +67,16 @@ export async function recordEvaluations(
   const written = [...updated, ...inserted].map(({ target, incident }) => ({ orgId: target.orgId, incident }));
   if (written.length > 0) await writeOutages(sql, written);
   if (events.length > 0) await insertEvents(sql, events, now);
-  await writeDeliveries(sql, now.getTime(), await passGate(sql, outboxNotices(evaluated, publicUrl), now));
+  await sendNotices(sql, await passGate(sql, outboxNotices(evaluated, publicUrl), now), now);
 }
 
-/** The notices of evaluations: a recovery only where the target wants it. */
 function outboxNotices(evaluated: readonly EvaluatedTarget[], publicUrl: string): OutboxNotice[] {
   return evaluated.flatMap((target) =>
-    target.evaluation.notices
-      .filter(({ reason }) => reason !== "resolved" || target.notifyRecovery)
-      .map(({ reason, seq, incident }) => ({
-        orgId: target.orgId,
-        seq,
-        notice: noticeOf(subjectOf(target, incident), target.name, reason, publicUrl),
-      })),
+    target.evaluation.notices.map(({ reason, seq, incident }) => ({
+      orgId: target.orgId,
+      seq,
+      notice: noticeOf(subjectOf(target, incident), target.name, reason, publicUrl),
+    })),
   );
 }
 

@@ -18,7 +18,7 @@ export type Severity = (typeof severities)[number];
 /** How many of the regions see the outage. */
 export type Impact = "degraded" | "partial_outage" | "major_outage";
 
-export const reasons = ["opened", "reminder", "escalated", "reopened", "resolved"] as const;
+export const reasons = ["opened", "reminder", "unacknowledged", "escalated", "reopened", "resolved"] as const;
 export type Reason = (typeof reasons)[number];
 
 /** The content of a notification. Stored with the delivery as it was then; every channel kind renders from it. */
@@ -43,6 +43,8 @@ export interface Notice {
   regions_up: string[];
   /** The incident in the console. */
   url: string;
+  /** Level of the escalation ladder, from 1; of reason unacknowledged. */
+  level?: number;
 }
 
 export const Incident = Type.Object(
@@ -142,7 +144,11 @@ export const Delivery = Type.Object(
     channel_name: Type.String({ description: "As it was then", examples: ["On call"] }),
     channel_type: Type.String({ description: "Kind of the channel", examples: ["webhook"] }),
     reason: Type.Enum([...reasons], { description: "Reason of the notification" }),
-    state: Type.Enum(["pending", "delivered", "dead"], { description: "dead: given up", examples: ["delivered"] }),
+    state: Type.Enum(["pending", "held", "delivered", "dead", "dropped"], {
+      description:
+        "dead: given up; held: something holds it, see /explain; dropped: it was held and is not to be sent any more",
+      examples: ["delivered"],
+    }),
     attempts: Type.Array(Attempt, { description: "Oldest first" }),
     next_attempt_at: nullable(
       Type.Unsafe<string>({ ...Timestamp, description: "Null when there is none", examples: [null] }),

@@ -15,7 +15,13 @@ import type { IncidentCreate } from "./narration-schema.ts";
 import { writeUpdate } from "./narration.ts";
 import { selectOpenIncident, selectPolicies } from "./queries.ts";
 
-export { closeSilently, type PolicyEdit, reevaluate, rescheduleReminders } from "./evidence-decisions.ts";
+export {
+  closeSilently,
+  type PolicyEdit,
+  reevaluate,
+  rescheduleLadders,
+  rescheduleReminders,
+} from "./evidence-decisions.ts";
 export { incidentsCsv } from "./export.ts";
 export { listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";

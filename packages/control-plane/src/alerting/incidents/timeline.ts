@@ -76,11 +76,18 @@ const words: Readonly<Record<IncidentEvent["kind"], (detail: Detail) => Words>> 
 const reasons: Readonly<Record<Delivery["reason"], string>> = {
   opened: "opening",
   reminder: "reminder",
+  unacknowledged: "escalation level",
   escalated: "escalation",
   reopened: "reopening",
   resolved: "recovery",
 };
-const states = { delivered: "delivered", dead: "failed", pending: "pending" } as const;
+const states = {
+  delivered: "delivered",
+  dead: "failed",
+  pending: "pending",
+  held: "held",
+  dropped: "not sent",
+} as const;
 
 /** Events and deliveries as one list, newest first. Deliveries of one notice are one entry. */
 export function timelineOf(

@@ -1,5 +1,6 @@
 import Type, { type TSchema } from "typebox";
 import { ChannelCreate } from "../../alerting/channels/schema.ts";
+import { escalationWords, maxLevels } from "../../access/orgs/schema.ts";
 import { MaintenanceCreate } from "../../alerting/maintenance/schema.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { ComponentCreate, StatusPageCreate } from "../../publishing/status-pages/schema.ts";
@@ -62,16 +63,36 @@ const owned = {
   on_remove: Type.Enum(["delete", "keep", "pause"], { description: "What prune does once the object has left" }),
 };
 
+const bindingSettings = {
+  after_failures: Type.Optional(Type.Integer({ minimum: 1, maximum: 20, description: "Failing slots to wait for" })),
+  notify_recovery: Type.Optional(Type.Boolean({ description: "Whether the channel gets recoveries" })),
+};
+
 const monitorFields = {
   ...owned,
   alerts: Type.Array(
     Type.Union([
       reference,
-      Type.Object({ channel: reference }, { additionalProperties: false }),
-      Type.Object({ channel_id: Type.String() }, { additionalProperties: false }),
+      Type.Object({ channel: reference, ...bindingSettings }, { additionalProperties: false }),
+      Type.Object({ channel_id: Type.String(), ...bindingSettings }, { additionalProperties: false }),
     ]),
     { description: "Channels to notify" },
   ),
+  escalation: Type.Union([
+    Type.Null(),
+    Type.Array(
+      Type.Object(
+        {
+          after_minutes: Type.Integer({ minimum: 1, maximum: 10_080 }),
+          channels: Type.Array(
+            Type.Union([reference, Type.Object({ channel_id: Type.String() }, { additionalProperties: false })]),
+          ),
+        },
+        { additionalProperties: false },
+      ),
+      { maxItems: maxLevels, description: `${escalationWords}. Without it: that of the organisation` },
+    ),
+  ]),
 };
 
 const mapOf = (object: TSchema) => Type.Unsafe({ type: "object", additionalProperties: object });
@@ -81,8 +102,8 @@ const component = objectOf(ComponentCreate, ["target_id"], {
   target_id: Type.String({ description: "Id of a monitor outside of the document" }),
 });
 
-const monitor = objectOf(TargetCreate, ["alerts", "group_name", "owner_user_id"], monitorFields);
-const { required: _, ...defaults } = objectOf(TargetCreate, ["name", "check", "alerts"], {
+const monitor = objectOf(TargetCreate, ["alerts", "escalation", "group_name", "owner_user_id"], monitorFields);
+const { required: _, ...defaults } = objectOf(TargetCreate, ["name", "check", "alerts", "escalation"], {
   ...monitorFields,
   check: Type.Object({}, { description: "Fields of checks, for the kinds that have them" }),
 }) as unknown as Node;

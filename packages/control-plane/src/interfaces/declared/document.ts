@@ -103,6 +103,7 @@ const monitorFields: Readonly<Record<string, true>> = Object.fromEntries(
     "notify_recovery",
     "renotify_interval_secs",
     "region_policy",
+    "escalation",
     "regions",
     "on_remove",
   ].map((name) => [name, true]),

@@ -36,7 +36,7 @@ export async function exportConfig(ctx: Ctx, { project: asked, tag }: ExportQuer
     await probeRegionIds(ctx),
   ];
   const tagged = allMonitors.filter(({ tags }) => tag === undefined || tags.includes(tag));
-  const notified = new Set(tagged.flatMap(({ channel_ids: ids }) => ids));
+  const notified = new Set(tagged.flatMap(channelsOf));
   const chosen = {
     channels: tag === undefined ? allChannels : allChannels.filter(({ id }) => notified.has(id)),
     monitors: tagged,
@@ -151,6 +151,12 @@ function channelBody(row: StoredChannel, exporting: Exporting): Json {
   };
 }
 
+/** Channels that a monitor notifies, those of its ladder included. */
+const channelsOf = ({ alerts, escalation }: StoredMonitor): string[] => [
+  ...alerts.map(({ channel_id }) => channel_id),
+  ...(escalation ?? []).flatMap(({ channel_ids }) => channel_ids),
+];
+
 function monitorBody(row: StoredMonitor, exporting: Exporting): Json {
   const { keys, regions } = exporting;
   const check = openedCheck(exporting.ctx, row);
@@ -186,7 +192,20 @@ function monitorBody(row: StoredMonitor, exporting: Exporting): Json {
   return {
     name: row.name,
     check: { type: check.type, ...but(shown, { ...defaults, ...automatic, type: check.type }) },
-    alerts: row.channel_ids.map((id) => keys.channels.get(id) ?? { channel_id: id }),
+    alerts: row.alerts.map(({ channel_id: id, ...more }) => {
+      const key = keys.channels.get(id);
+      if (key !== undefined && Object.keys(more).length === 0) return key;
+      return { ...(key === undefined ? { channel_id: id } : { channel: key }), ...more };
+    }),
+    ...but(
+      {
+        escalation: row.escalation?.map(({ after_minutes, channel_ids: ids }) => ({
+          after_minutes,
+          channels: ids.map((id) => keys.channels.get(id) ?? { channel_id: id }),
+        })),
+      },
+      {},
+    ),
     ...probed,
     ...but(
       {

@@ -51,7 +51,7 @@ export async function selectHeartbeats(sql: Db, ids: readonly string[]): Promise
       WindowRow & { agent_id: string | null; agent_until: Date | null })[]
   >`
     select t.id, t.org_id, t.name, t.kind, t.spec, t.enabled, ${budgetOf(sql, sql`t.spec`)} as timeout, t.interval_secs,
-      t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.notify_recovery, h.pings::float8 as pings,
+      t.alert_confirmations, t.region_policy, t.renotify_interval_secs, h.pings::float8 as pings,
       h.agent_id, a.pings_until as agent_until, ${windowColumns(sql)}
     from targets t join heartbeats h on h.target_id = t.id
     join orgs o on o.id = t.org_id and o.deleted_at is null

@@ -7,6 +7,7 @@ import { type Change, record } from "../../access/audit/service.ts";
 import { defaultChannelIds, existingChannelIds } from "../../alerting/channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { mapInTurns, portionsOf } from "../../platform/http/turns.ts";
+import { ladderRule } from "../../access/orgs/service.ts";
 import { type Plan, planOf, takeQuota } from "../../access/plans/service.ts";
 import { addHeartbeats, addressesRule, intervalSecsOf } from "../heartbeats/service.ts";
 import { probeRegionIds } from "../regions/service.ts";
@@ -14,6 +15,7 @@ import { everything } from "./filter-queries.ts";
 import { countTargets } from "./list-queries.ts";
 import * as queries from "./queries.ts";
 import {
+  afterFailuresRule,
   alertRule,
   checkRules,
   completed,
@@ -28,7 +30,7 @@ import {
 } from "./rules.ts";
 import { sealSpec } from "./sealing.ts";
 import { withInabilities } from "./unable.ts";
-import { maxAlerts, type Target, type TargetCreate } from "./schema.ts";
+import { type Alert, maxAlerts, type Target, type TargetCreate } from "./schema.ts";
 
 /**
  * Creates a target in the given regions, or in every enabled one; its first check runs at once. REGION_INVALID where no
@@ -110,7 +112,7 @@ async function create(
     const rows = await mapInTurns(drafts, (draft, at): queries.TargetRow => {
       const row = draft!;
       const addresses = isProbed(row.spec) ? null : shownAddresses(inputs[at]!.heartbeat_addresses ?? []);
-      return { ...row, spec: sealSpec(ctx, row.id, row.spec), channel_ids: bound[at]!, heartbeat_addresses: addresses };
+      return { ...row, spec: sealSpec(ctx, row.id, row.spec), alerts: bound[at]!, heartbeat_addresses: addresses };
     });
     await insert(tx, rows, inputs);
     await addHeartbeats(
@@ -145,18 +147,20 @@ export function createRules(ctx: Ctx, input: TargetCreate, known: CreateContext)
   );
 }
 
-/** The channels of a new target; checks the rules that need the plan, the channels and the regions. */
-function boundTo(input: TargetCreate, { plan, channels, defaults, regions }: CreateContext): string[] {
-  const { check, region_policy, regions: chosen } = input;
+/** The bindings of a new target; checks the rules that need the plan, the channels and the regions. */
+function boundTo(input: TargetCreate, { plan, channels, defaults, regions }: CreateContext): Alert[] {
+  const { check, region_policy, regions: chosen, escalation } = input;
   const alerts = input.alerts ?? defaults.map((channel_id) => ({ channel_id }));
-  let ids: string[] = [];
+  let bound: Alert[] = [];
   checkAll(
     () => isProbed(check) && intervalRule(plan, check, intervalOf(input)),
-    () => (ids = alertRule(alerts, channels)),
+    () => (bound = alertRule(alerts, channels)),
+    () => afterFailuresRule(alerts, confirmationsOf(input)),
+    () => escalation && ladderRule(escalation, channels),
     () => chosen && regionsRule(chosen, new Set(regions)),
     () => region_policy && regionPolicyRule(region_policy, (chosen ?? regions).length),
   );
-  return ids;
+  return bound;
 }
 
 /** Ids and bindings of one statement. */
@@ -167,8 +171,9 @@ const statementLength = 524_288;
 /** Those of the channels bound by the inputs that the organisation has. */
 async function boundChannels(ctx: Ctx, inputs: readonly TargetCreate[]): Promise<Set<string>> {
   const ids = new Set<string>();
-  await mapInTurns(inputs, ({ alerts = [] }) => {
+  await mapInTurns(inputs, ({ alerts = [], escalation }) => {
     for (const { channel_id } of alerts) ids.add(channel_id);
+    for (const { channel_ids } of escalation ?? []) for (const id of channel_ids) ids.add(id);
   });
   const found = new Set<string>();
   for (const some of portionsOf([...ids], statementRows))
@@ -195,14 +200,15 @@ async function insert(
     texts = [];
     length = 0;
   }
-  const alerts = await mapInTurns(rows, (row) =>
-    row.channel_ids.map((channelId, position) => ({ targetId: row.id, channelId, position })),
-  );
+  const alerts = await mapInTurns(rows, (row) => queries.bindingsOf(row.id, row.alerts));
   for (const some of portionsOf(alerts.flat(), statementRows)) await queries.insertAlerts(sql, some);
 }
 
 const intervalOf = ({ check, interval }: TargetCreate): number =>
   isProbed(check) ? (interval ?? kindOf(check).defaultIntervalSecs) : intervalSecsOf(check);
+
+const confirmationsOf = ({ check, alert_confirmations = 2 }: TargetCreate): number =>
+  isProbed(check) ? alert_confirmations : 1;
 
 /** The row of a new target, its secrets still open. */
 function draft(ctx: Ctx, input: TargetCreate, id = newId()): queries.NewTargetRow {
@@ -223,7 +229,7 @@ function draft(ctx: Ctx, input: TargetCreate, id = newId()): queries.NewTargetRo
     interval_secs: intervalOf(input),
     enabled: input.enabled ?? true,
     tags: tagsRule(input.tags ?? []),
-    alert_confirmations: isProbed(spec) ? (input.alert_confirmations ?? 2) : 1,
+    alert_confirmations: confirmationsOf(input),
     notify_recovery: input.notify_recovery ?? true,
     renotify_interval_secs: renotify,
     region_policy: input.region_policy ?? "majority",
@@ -231,5 +237,6 @@ function draft(ctx: Ctx, input: TargetCreate, id = newId()): queries.NewTargetRo
     created_at: now,
     updated_at: now,
     managed: null,
+    escalation: input.escalation ?? null,
   };
 }

@@ -1,6 +1,7 @@
 import { checkKinds, checkTypes, detailsOf, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { silentRegions } from "../agents/service.ts";
+import { getOrg } from "../../access/orgs/service.ts";
 import { listChannels } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { StateName } from "../../platform/html/states.ts";
@@ -164,7 +165,8 @@ async function evidenceOf(ctx: Ctx, incidentId: string) {
  * disabled are listed too, so that saving the regions keeps them.
  */
 async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly string[], source: Target | null = null) {
-  const [channels, regions] = await Promise.all([
+  const [org, channels, regions] = await Promise.all([
+    getOrg(ctx, ctx.orgId),
     listChannels(ctx, { limit: 1000, offset: 0 }),
     listRegionChoices(ctx, ownRegions),
   ]);
@@ -181,6 +183,7 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
     fields: targetFields(start),
     policy: startPolicy(start),
     channels: channels.items,
+    ladder: org.escalation,
     regions: regions.map((region) => ({ ...region, chosen: ownRegions.includes(region.id) })),
   };
 }

@@ -1,10 +1,11 @@
 import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
+import type { Escalation } from "../../access/orgs/schema.ts";
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
-import type { RegionPolicy } from "./schema.ts";
+import type { Alert, RegionPolicy } from "./schema.ts";
 
 /** A row of `targets` with its bindings. `spec` has its secrets sealed. */
 export interface TargetRow {
@@ -23,7 +24,10 @@ export interface TargetRow {
   created_at: Date;
   updated_at: Date;
   managed: Managed | null;
-  channel_ids: string[];
+  /** Null: that of the organisation. */
+  escalation: Escalation | null;
+  /** Settings that a binding leaves to the target are absent. */
+  alerts: Alert[];
   /** Of a heartbeat, as they are shown; null for other kinds. */
   heartbeat_addresses: HeartbeatAddresses | null;
 }
@@ -31,8 +35,10 @@ export interface TargetRow {
 export const columns = (sql: Db) => sql`
   t.id, t.org_id, t.name, t.spec, t.interval_secs, t.enabled, t.tags, t.alert_confirmations, t.notify_recovery,
   t.renotify_interval_secs, t.region_policy, t.write_source, t.created_at, t.updated_at,
-  t.managed,
-  array(select a.channel_id from target_alerts a where a.target_id = t.id order by a.position) as channel_ids,
+  t.managed, t.escalation,
+  (select coalesce(json_agg(json_strip_nulls(json_build_object('channel_id', a.channel_id,
+      'after_failures', a.after_failures, 'notify_recovery', a.notify_recovery)) order by a.position), '[]')
+    from target_alerts a where a.target_id = t.id) as alerts,
   case when t.kind = 'heartbeat' then (
     select coalesce(jsonb_agg(jsonb_build_object('kind', h.kind, 'value', '***', 'hint', h.hint) order by h.position),
       '[]')
@@ -44,7 +50,7 @@ export type ProbedTargetRow = TargetRow & { regions: string[] };
 const regionsOf = (sql: Db) => sql`
   array(select r.region_id from target_regions r where r.target_id = t.id order by r.region_id) as regions`;
 
-export type NewTargetRow = Omit<TargetRow, "channel_ids" | "heartbeat_addresses">;
+export type NewTargetRow = Omit<TargetRow, "alerts" | "heartbeat_addresses">;
 
 /** Search terms of the check, beside the name. */
 const searchText = ({ spec }: Pick<TargetRow, "spec">): string => kindOf(spec).searchText(spec);
@@ -70,19 +76,20 @@ export async function insertTargets(sql: Db, rows: readonly string[]): Promise<v
   await sql`
     with given as (
       select id, org_id, name, spec, search_text, host, interval_secs, enabled, tags, alert_confirmations,
-        notify_recovery, renotify_interval_secs, region_policy, regions, write_source, created_at, updated_at
+        notify_recovery, renotify_interval_secs, region_policy, regions, write_source, created_at, updated_at,
+        escalation
       from jsonb_to_recordset(${`[${rows.join()}]`}::text::jsonb) as g
         (id uuid, org_id uuid, name text, spec jsonb, search_text text, host text, interval_secs integer,
           enabled boolean, tags text[], alert_confirmations integer, notify_recovery boolean,
           renotify_interval_secs integer, region_policy jsonb, regions text[], write_source text,
-          created_at timestamptz, updated_at timestamptz)
+          created_at timestamptz, updated_at timestamptz, escalation jsonb)
     ), stored as (
       insert into targets
         (id, org_id, name, kind, spec, search_text, host, interval_secs, enabled, tags, alert_confirmations,
-          notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+          notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at, escalation)
       select id, org_id, name, spec ->> 'type', spec, search_text, host, interval_secs, enabled, tags,
         alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at,
-        updated_at
+        updated_at, nullif(escalation, 'null')
       from given returning id
     ), blank as (
       insert into target_states (target_id, state, status) select id, '', 'unknown' from stored
@@ -92,33 +99,35 @@ export async function insertTargets(sql: Db, rows: readonly string[]): Promise<v
     where r.enabled and (g.regions is null and r.id <> ${heartbeatRegion} or r.id = any(g.regions))`;
 }
 
-/** Binds new targets to their channels. */
-export async function insertAlerts(
-  sql: Db,
-  alerts: readonly { targetId: string; channelId: string; position: number }[],
-): Promise<void> {
-  if (alerts.length === 0) return;
-  await sql`
-    insert into target_alerts (target_id, channel_id, position)
-    select target_id, channel_id, position
-    from unnest(${arrayOf(alerts.map((it) => it.targetId))}::uuid[],
-      ${arrayOf(alerts.map((it) => it.channelId))}::uuid[],
-        ${arrayOf(alerts.map((it) => it.position))}::integer[]) as a (target_id, channel_id, position)`;
+/** A target bound to a channel. */
+export interface Binding extends Alert {
+  targetId: string;
+  position: number;
 }
 
-/** Binds each target to exactly these channels. */
+export const bindingsOf = (targetId: string, alerts: readonly Alert[]): Binding[] =>
+  alerts.map((alert, position) => ({ ...alert, targetId, position }));
+
+/** Binds new targets to their channels. */
+export async function insertAlerts(sql: Db, alerts: readonly Binding[]): Promise<void> {
+  if (alerts.length === 0) return;
+  await sql`
+    insert into target_alerts (target_id, channel_id, position, after_failures, notify_recovery)
+    select * from unnest(${arrayOf(alerts.map((it) => it.targetId))}::uuid[],
+      ${arrayOf(alerts.map((it) => it.channel_id))}::uuid[], ${arrayOf(alerts.map((it) => it.position))}::integer[],
+      ${arrayOf(alerts.map((it) => it.after_failures ?? null))}::integer[],
+      ${arrayOf(alerts.map((it) => it.notify_recovery ?? null))}::boolean[])`;
+}
+
+/** Binds targets to exactly these channels. */
 export async function replaceAlerts(
   sql: Db,
-  bindings: readonly { targetId: string; channelIds: readonly string[] }[],
+  targetIds: readonly string[],
+  bindings: readonly Binding[],
 ): Promise<void> {
-  if (bindings.length === 0) return;
-  await sql`delete from target_alerts where target_id = any(${arrayOf(bindings.map((it) => it.targetId))}::uuid[])`;
-  await insertAlerts(
-    sql,
-    bindings.flatMap(({ targetId, channelIds }) =>
-      channelIds.map((channelId, position) => ({ targetId, channelId, position })),
-    ),
-  );
+  if (targetIds.length === 0) return;
+  await sql`delete from target_alerts where target_id = any(${arrayOf(targetIds)}::uuid[])`;
+  await insertAlerts(sql, bindings);
 }
 
 export async function selectTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
@@ -201,11 +210,12 @@ export async function updateTargets(sql: Db, orgId: string, rows: readonly NewTa
       enabled = n.enabled, tags = n.tags, alert_confirmations = n.alert_confirmations,
       notify_recovery = n.notify_recovery, renotify_interval_secs = n.renotify_interval_secs,
       region_policy = n.region_policy, write_source = n.write_source, updated_at = n.updated_at,
+      escalation = nullif(n.escalation, 'null'),
       changed_xid = pg_current_xact_id(), version = version + 1
     from jsonb_to_recordset(${`[${rows.map((row) => insertable({ ...row, regions: null })).join()}]`}::text::jsonb) as n
       (id uuid, name text, spec jsonb, search_text text, host text, interval_secs integer, enabled boolean,
         tags text[], alert_confirmations integer, notify_recovery boolean, renotify_interval_secs integer,
-        region_policy jsonb, write_source text, updated_at timestamptz)
+        region_policy jsonb, write_source text, updated_at timestamptz, escalation jsonb)
     where t.org_id = ${orgId} and t.id = n.id`;
 }
 

@@ -52,7 +52,7 @@ const wrong: [object, string, string][] = [
   [{ tags: ["ok", "\u200d"] }, "INVALID_TAG", "/tags/1"],
   [{ group_name: "web" }, "UNKNOWN_FIELD", "/group_name"],
   [{ owner_user_id: 7 }, "UNKNOWN_FIELD", "/owner_user_id"],
-  [{ alerts: [{ channel_id: newId(), after_failures: 3 }] }, "UNKNOWN_FIELD", "/alerts/0/after_failures"],
+  [{ alerts: [{ channel_id: newId(), after_failures: 21 }] }, "INVALID_ALERT_CONFIG", "/alerts/0/after_failures"],
 ];
 
 /** Invalid fields of a check, laid over a valid one. */

@@ -15,7 +15,7 @@ import { notProbed, scheduleRule, withGrace } from "../heartbeats/service.ts";
 import { type Plan, PlanRefusal } from "../../access/plans/service.ts";
 import type { TargetRow } from "./queries.ts";
 import { completeSpec } from "./sealing.ts";
-import { Check, maxIntervalDays, type RegionPolicy, type Target } from "./schema.ts";
+import { type Alert, Check, maxIntervalDays, type RegionPolicy, type Target } from "./schema.ts";
 
 /*
  * Rules of every write of a target: create, bulk create, edit. No rule queries the database:
@@ -35,11 +35,12 @@ export function present(row: TargetRow): Target {
     interval: row.interval_secs,
     enabled: row.enabled,
     tags: row.tags,
-    alerts: row.channel_ids.map((channel_id) => ({ channel_id })),
+    alerts: row.alerts as Target["alerts"],
     alert_confirmations: row.alert_confirmations,
     notify_recovery: row.notify_recovery,
     renotify_interval_secs: row.renotify_interval_secs,
     region_policy: row.region_policy,
+    escalation: row.escalation,
     ...(row.heartbeat_addresses === null ? {} : { heartbeat_addresses: row.heartbeat_addresses }),
     managed_by: managedBy(row.managed),
     write_source: row.write_source,
@@ -216,8 +217,19 @@ export function intervalRule(plan: Plan, spec: CheckSpec, interval: number): voi
   );
 }
 
-/** The channels bound by `alerts`, in order. `known` are those that the organisation has. */
-export function alertRule(alerts: readonly { channel_id: string }[], known: ReadonlySet<string>): string[] {
+/** Throws INVALID_ALERT_CONFIG where a binding waits for fewer failures than open an incident. */
+export function afterFailuresRule(alerts: readonly Alert[], confirmations: number): void {
+  const early = alerts.findIndex(({ after_failures: after }) => after != null && after < confirmations);
+  if (early >= 0)
+    throw new AppError(
+      "INVALID_ALERT_CONFIG",
+      `An incident opens after ${plural(confirmations, "failing check")} (alert_confirmations): use at least that many.`,
+      { field: `/alerts/${early}/after_failures` },
+    );
+}
+
+/** The bindings of `alerts`. `known` are the channels that the organisation has. */
+export function alertRule(alerts: readonly Alert[], known: ReadonlySet<string>): Alert[] {
   const ids = alerts.map((alert) => alert.channel_id);
   const twice = ids.findIndex((id, at) => ids.indexOf(id) !== at);
   if (twice >= 0)
@@ -229,7 +241,11 @@ export function alertRule(alerts: readonly { channel_id: string }[], known: Read
     throw new AppError("INVALID_ALERT_CONFIG", "Channel not found.", {
       field: `/alerts/${unknown}/channel_id`,
     });
-  return ids;
+  return alerts.map(({ channel_id, after_failures, notify_recovery }) => ({
+    channel_id,
+    ...(after_failures == null ? {} : { after_failures }),
+    ...(notify_recovery == null ? {} : { notify_recovery }),
+  }));
 }
 
 export function renotifyRule(secs: number): number {

@@ -1,11 +1,11 @@
 import Type, { type Static, type TProperties, type TSchema } from "typebox";
 import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
 import type { ErrorCode } from "@statusmesh/shared/errors";
-import { idPatternInAnyCase } from "@statusmesh/shared/ids";
-import { IdText, Line } from "@statusmesh/shared/text";
+import { Line } from "@statusmesh/shared/text";
+import { AlertChannelId, Escalation, escalationWords } from "../../access/orgs/schema.ts";
 import { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import { ManagedBy, managedByIgnored } from "../../platform/http/managed.ts";
-import { Id, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
+import { Id, nullable, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
 
 /** Longest time between two checks of a target. */
 export const maxIntervalDays = 31;
@@ -65,13 +65,7 @@ export const RegionPolicy = Type.Union(
 );
 export type RegionPolicy = Static<typeof RegionPolicy>;
 
-/** An id whose errors carry the code of the alert binding. */
-export const AlertChannelId = IdText({
-  pattern: idPatternInAnyCase,
-  format: "uuid",
-  errorCode: "INVALID_ALERT_CONFIG",
-  description: "Id of a channel of the organisation",
-});
+export { AlertChannelId } from "../../access/orgs/schema.ts";
 
 /** A field of the wider API that this field's API shares with it, without a meaning here. */
 const onlyNull = Type.Optional(
@@ -87,7 +81,29 @@ const alertsOf = <P extends TProperties>(alert: P) =>
     errorCode: "INVALID_ALERT_CONFIG",
     description: "Channels to notify. Without channels incidents still open and show on status pages",
   });
-const alertsInput = alertsOf({ channel_id: AlertChannelId, after_failures: onlyNull });
+
+const afterFailures = Type.Integer({
+  minimum: 1,
+  maximum: 20,
+  expects: "Enter a whole number, 1 to 20",
+  errorCode: "INVALID_ALERT_CONFIG",
+  description:
+    "Failing slots of the worst region, rechecks not counted, before the channel is notified; at least " +
+    "alert_confirmations. Null: when the incident opens",
+  examples: [5],
+});
+const bindingRecovery = Type.Boolean({
+  errorCode: "INVALID_ALERT_CONFIG",
+  description: "Whether the channel gets recoveries; null: as the target says",
+  examples: [false],
+});
+const binding = {
+  channel_id: AlertChannelId,
+  after_failures: Type.Optional(nullable(afterFailures)),
+  notify_recovery: Type.Optional(nullable(bindingRecovery)),
+};
+const alertsInput = alertsOf(binding);
+export type Alert = Static<typeof alertsInput>[number];
 
 /** The fields of a target that clients set. */
 export const fields = {
@@ -116,7 +132,11 @@ export const fields = {
       description: "Labels",
     },
   ),
-  alerts: alertsOf({ channel_id: AlertChannelId }),
+  alerts: alertsOf({
+    channel_id: AlertChannelId,
+    after_failures: Type.Optional(afterFailures),
+    notify_recovery: Type.Optional(bindingRecovery),
+  }),
   alert_confirmations: Type.Integer({
     minimum: 1,
     maximum: 100,
@@ -146,6 +166,12 @@ export const fields = {
     },
   }),
   region_policy: RegionPolicy,
+  escalation: nullable(
+    Type.Unsafe<Escalation>({
+      ...Escalation,
+      description: `${escalationWords}. Null: the default of the organisation; empty: none`,
+    }),
+  ),
 };
 
 /** Accepted and ignored: fields without a meaning here, and fields that the server decides. */
@@ -188,6 +214,7 @@ export const TargetCreate = Type.Object(
     notify_recovery: optionalWithDefault(fields.notify_recovery, true),
     renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),
     region_policy: optionalWithDefault(fields.region_policy, "majority"),
+    escalation: Type.Optional(fields.escalation),
     regions: Type.Optional(
       Type.Unsafe<string[]>({
         ...regions,
@@ -218,6 +245,7 @@ export const TargetPatch = Type.Object(
     notify_recovery: Type.Optional(fields.notify_recovery),
     renotify_interval_secs: Type.Optional(fields.renotify_interval_secs),
     region_policy: Type.Optional(fields.region_policy),
+    escalation: Type.Optional(fields.escalation),
     heartbeat_addresses: Type.Optional(HeartbeatAddresses),
     ...ignored,
   },

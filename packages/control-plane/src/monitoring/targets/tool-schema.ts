@@ -146,6 +146,7 @@ export const Config = Type.Object(
     notify_recovery: Type.Boolean(),
     renotify_interval_secs: Type.Integer({ description: "Between reminders; 0: none" }),
     alert_channels: Type.Integer({ description: "Number of channels" }),
+    escalation: text("own escalation ladder, JSON"),
     url: text("address"),
     method: text("HTTP method"),
     expected_status: text("status codes that count as up"),

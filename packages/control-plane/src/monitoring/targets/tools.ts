@@ -82,6 +82,7 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
     notify_recovery: target.notify_recovery,
     renotify_interval_secs: target.renotify_interval_secs,
     alert_channels: target.alerts.length,
+    escalation: target.escalation === null ? null : clipped(JSON.stringify(target.escalation), 1000),
     url: text("url"),
     method: text("method"),
     expected_status: json("expected_status"),

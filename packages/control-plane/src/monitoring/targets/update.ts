@@ -5,20 +5,22 @@ import { below, checkAll } from "@statusmesh/shared/faults";
 import { isId } from "@statusmesh/shared/ids";
 import { fieldOf, mask } from "@statusmesh/shared/secrets";
 import { validate } from "@statusmesh/shared/validate";
-import { differences, record } from "../../access/audit/service.ts";
+import { differences, record, sameJson } from "../../access/audit/service.ts";
 import { existingChannelIds } from "../../alerting/channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import { unreadable } from "../../platform/crypto/opening.ts";
 import { etagOf, requireMatch } from "../../platform/http/etag.ts";
-import { closeSilently, reevaluate, rescheduleReminders } from "../../alerting/incidents/service.ts";
+import { closeSilently, reevaluate, rescheduleLadders, rescheduleReminders } from "../../alerting/incidents/service.ts";
 import { intervalSecsOf, reopenWindows, replaceAddresses, shownOf } from "../heartbeats/service.ts";
+import { ladderRule } from "../../access/orgs/service.ts";
 import { type Plan, planOf } from "../../access/plans/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
 import { mapInTurns, portionsOf } from "../../platform/http/turns.ts";
 import { forgetDetails } from "../results/service.ts";
 import * as queries from "./queries.ts";
 import {
+  afterFailuresRule,
   alertRule,
   checkRules,
   completed,
@@ -127,7 +129,8 @@ async function store(tx: Ctx, edits: readonly Edited[]): Promise<void> {
   const rebound = edits.filter(({ edit }) => edit.patch.alerts !== undefined);
   await queries.replaceAlerts(
     sql,
-    rebound.map(({ edit, after }) => ({ targetId: edit.id, channelIds: after.channel_ids })),
+    rebound.map(({ edit }) => edit.id),
+    rebound.flatMap(({ edit, after }) => queries.bindingsOf(edit.id, after.alerts)),
   );
   for (const { edit } of edits)
     if (edit.regions !== undefined) await queries.replaceRegions(sql, edit.id, edit.regions);
@@ -151,6 +154,8 @@ async function store(tx: Ctx, edits: readonly Edited[]): Promise<void> {
     }
     if (renotify !== before.renotify_interval_secs) await rescheduleReminders(tx, edit.id, renotify);
   }
+  const climbing = edits.filter(({ before, after }) => !sameJson(before.escalation, after.escalation));
+  if (climbing.length > 0) await rescheduleLadders(tx, orgId, idsOf(climbing));
   const reported = edits.filter(
     ({ before, after, check }) => !isProbed(before.spec) && (check !== null || after.enabled !== before.enabled),
   );
@@ -170,7 +175,12 @@ export interface EditContext {
 }
 
 async function editContext(tx: Ctx, edits: readonly TargetEdit[]): Promise<EditContext> {
-  const channels = new Set(edits.flatMap(({ patch }) => (patch.alerts ?? []).map((alert) => alert.channel_id)));
+  const channels = new Set(
+    edits.flatMap(({ patch: { alerts = [], escalation } }) => [
+      ...alerts.map((alert) => alert.channel_id),
+      ...(escalation ?? []).flatMap((level) => level.channel_ids),
+    ]),
+  );
   const regions = new Set(edits.flatMap((edit) => edit.regions ?? []));
   return {
     plan: edits.some(({ patch }) => patch.interval !== undefined) ? await planOf(tx) : null,
@@ -206,7 +216,8 @@ export function edited(
       notify_recovery: patch.notify_recovery ?? before.notify_recovery,
       renotify_interval_secs: patch.renotify_interval_secs ?? before.renotify_interval_secs,
       region_policy: patch.region_policy ?? before.region_policy,
-      channel_ids: patch.alerts?.map((alert) => alert.channel_id) ?? before.channel_ids,
+      escalation: patch.escalation === undefined ? before.escalation : patch.escalation,
+      alerts: patch.alerts === undefined ? before.alerts : alertRule(patch.alerts, known.channels),
       write_source: tx.writeSource,
       updated_at: new Date(tx.clock.now()),
     },
@@ -221,6 +232,7 @@ function patchRules(
   { plan, channels, regions: enabled }: EditContext,
 ): CheckChange | null {
   const { check: checkPatch, interval, renotify_interval_secs: renotify, alerts, region_policy: policy } = patch;
+  const { alert_confirmations: confirmations } = patch;
   let check: CheckChange | null = null;
   checkAll(
     () => (check = checkPatch === undefined ? null : mergeCheck(tx, before.id, before.spec, checkPatch)),
@@ -228,6 +240,11 @@ function patchRules(
     () => interval !== undefined && isProbed(before.spec) && intervalRule(plan!, before.spec, interval),
     () => renotify !== undefined && renotifyRule(renotify),
     () => alerts && alertRule(alerts, channels),
+    () =>
+      (alerts !== undefined || confirmations !== undefined) &&
+      isProbed(before.spec) &&
+      afterFailuresRule(alerts ?? before.alerts, confirmations ?? before.alert_confirmations),
+    () => patch.escalation && ladderRule(patch.escalation, channels),
     () => chosen && regionsRule(chosen, new Set([...enabled, ...before.regions])),
     () =>
       (policy !== undefined || chosen !== undefined) &&

@@ -4,7 +4,7 @@ import { mask } from "@statusmesh/shared/secrets";
 import { validate } from "@statusmesh/shared/validate";
 import { refuseMovedSecrets } from "../../../platform/crypto/kept-secrets.ts";
 import { addressesRule, addressHash, type StoredAddress } from "../../../monitoring/heartbeats/service.ts";
-import { TargetCreate } from "../../../monitoring/targets/schema.ts";
+import { type Alert, TargetCreate } from "../../../monitoring/targets/schema.ts";
 import {
   completedCheck,
   createRules,
@@ -25,7 +25,7 @@ export interface StoredMonitor extends StoredTarget {
 type Fields = Record<string, unknown>;
 
 /** Fields of monitors that the files will have once the API has them. */
-const notYet = ["escalation", "depends_on"];
+const notYet = ["depends_on"];
 
 /** Compares a declared monitor with the stored one, null for a new one. Null where it has faults. */
 export function judgeMonitor(
@@ -76,21 +76,56 @@ function readInput({ fields, pointer }: Declared, judging: Judging): TargetCreat
   if ("alerts" in body)
     body["alerts"] = listIn(judging, body, "alerts", pointer).flatMap((alert, at) => {
       const id = channelOf(alert, `${pointer}/alerts/${at}`, judging);
-      return id === null ? [] : [{ channel_id: id }];
+      const { channel: _key, channel_id: _id, ...more } = (typeof alert === "string" ? {} : alert) as Fields;
+      return id === null ? [] : [{ ...more, channel_id: id }];
     });
+  if ("escalation" in body)
+    body["escalation"] = listIn(judging, body, "escalation", pointer).map((level, at) =>
+      levelOf(level, `${pointer}/escalation/${at}`, judging),
+    );
   return judging.faults.check(() => validate(TargetCreate, body, pointer)) ?? null;
 }
 
 function channelOf(alert: unknown, pointer: string, judging: Judging): string | null {
   const { references, faults } = judging;
   if (typeof alert !== "object" || alert === null) return references.byKey("channels", alert, pointer, faults);
-  const { channel, channel_id: id, ...more } = alert as Fields;
-  for (const name of Object.keys(more))
-    refuse(judging, "UNKNOWN_FIELD", `Alerts do not have ${name} yet: name the channel only.`, `${pointer}/${name}`);
+  const { channel, channel_id: id } = alert as Fields;
   return id === undefined
     ? references.byKey("channels", channel, `${pointer}/channel`, faults)
     : references.byId("channels", id, `${pointer}/channel_id`, faults);
 }
+
+/** A level of a ladder, whose channels are named like those of alerts. */
+function levelOf(level: unknown, pointer: string, judging: Judging): unknown {
+  if (typeof level !== "object" || level === null || !("channels" in level)) return level;
+  const { channels, ...more } = level as Fields;
+  return {
+    ...more,
+    channel_ids: listIn(judging, { channels }, "channels", pointer).flatMap(
+      (channel, at) => channelOf(channel, `${pointer}/channels/${at}`, judging) ?? [],
+    ),
+  };
+}
+
+/** A binding as it is compared and shown. */
+function alertShown(
+  { channel_id: id, after_failures: after, notify_recovery: recovery }: Alert,
+  judging: Judging,
+): string {
+  const settings = [
+    ...(after == null ? [] : [`after ${after} failures`]),
+    ...(recovery == null ? [] : [recovery ? "with recoveries" : "without recoveries"]),
+  ];
+  const name = judging.references.shown(id);
+  return settings.length === 0 ? name : `${name} (${settings.join(", ")})`;
+}
+
+/** A ladder in the same form; null is that of the organisation. */
+const ladderShown = (ladder: TargetCreate["escalation"], { references }: Judging) =>
+  ladder?.map(({ after_minutes, channel_ids }) => ({
+    after_minutes,
+    channels: sorted(channel_ids.map(references.shown)),
+  })) ?? null;
 
 /** The check with the stored secrets in place of ***; throws where one would be sent to another server. */
 function withKept(before: CheckSpec | null, check: CheckSpec): CheckSpec {
@@ -119,14 +154,15 @@ function shownInput({ fields }: Declared, input: TargetCreate, { before, stored,
   const kind = kindOf(input.check);
   const secrets = before === null ? new Map<string, string>() : secretsOf(kind, before);
   const probed = isProbed(input.check);
-  const alerts = input.alerts?.map((alert) => alert.channel_id) ?? judging.defaultChannels;
+  const alerts = input.alerts ?? judging.defaultChannels.map((channel_id) => ({ channel_id }));
   return {
     name: input.name,
     check: kind.mapSecrets(input.check, (secret, pointer) => (secrets.get(pointer) === secret ? mask : changedSecret)),
     // A pause by hand stays.
     ...(stored !== null && !("enabled" in fields) ? {} : { enabled: input.enabled ?? true }),
     tags: sorted(input.tags ?? []),
-    alerts: sorted(alerts.map(judging.references.shown)),
+    alerts: sorted(alerts.map((alert) => alertShown(alert, judging))),
+    escalation: ladderShown(input.escalation, judging),
     notify_recovery: input.notify_recovery ?? true,
     renotify_interval_secs: input.renotify_interval_secs ?? 3600,
     ...(probed
@@ -165,13 +201,14 @@ function addressesShown(
 const shownAddress = ({ kind, hint, hash }: StoredAddress): string => `${kind} …${hint} ${hash.slice(0, 8)}`;
 
 /** A stored monitor in the same form; `isPausable`: whether the file says that it is enabled or paused. */
-function shownStored(stored: StoredMonitor, check: CheckSpec, isPausable: boolean, { references }: Judging): Fields {
+function shownStored(stored: StoredMonitor, check: CheckSpec, isPausable: boolean, judging: Judging): Fields {
   return {
     name: stored.name,
     check: kindOf(check).mapSecrets(check, () => mask),
     ...(isPausable ? { enabled: stored.enabled } : {}),
     tags: sorted(stored.tags),
-    alerts: sorted(stored.channel_ids.map(references.shown)),
+    alerts: sorted(stored.alerts.map((alert) => alertShown(alert, judging))),
+    escalation: ladderShown(stored.escalation, judging),
     notify_recovery: stored.notify_recovery,
     renotify_interval_secs: stored.renotify_interval_secs,
     ...(isProbed(check)
@@ -203,6 +240,7 @@ function editOf(
     notify_recovery: input.notify_recovery ?? true,
     renotify_interval_secs: input.renotify_interval_secs ?? 3600,
     region_policy: input.region_policy ?? "majority",
+    escalation: input.escalation ?? null,
     heartbeat_addresses: input.heartbeat_addresses ?? [],
   };
   const patch = Object.fromEntries(Object.entries(whole).filter(([name]) => changed.has(name)));

@@ -1,0 +1,96 @@
+import type { Escalation } from "../../access/orgs/schema.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { inActiveWindow } from "./maintenance-queries.ts";
+import type { NoticeSubject } from "./notices.ts";
+
+/** The ladder of an incident `i` of target `t` in organisation `o`. */
+const ladder = (sql: Db) => sql`coalesce(t.escalation, o.escalation)`;
+
+/** When the level after `passed` minutes is due of a ladder that began at `from`; null where there is none. */
+const dueAt = (sql: Db, { from, passed }: { from: ReturnType<Db>; passed: ReturnType<Db> }) => sql`
+  ${from} + (select min((level -> 'after_minutes')::integer) from jsonb_array_elements(${ladder(sql)}) level
+             where (level -> 'after_minutes')::integer > ${passed}) * interval '1 minute'`;
+
+/** Condition on `i`: nobody has stopped the ladder. */
+const climbs = (sql: Db) => sql`i.ended_at is null and i.acknowledged_at is null and not i.retracted`;
+
+/**
+ * Begins the ladders of incidents whose opening or reopening is written, or whose acknowledgement was undone. Call it in
+ * that transaction. One whose opening is held begins when that leaves.
+ */
+export async function startLadders(sql: Db, incidentIds: readonly string[], now: Date): Promise<void> {
+  if (incidentIds.length === 0) return;
+  await sql`
+    update incidents i set escalation_from = ${now}, escalation_passed = 0,
+      escalation_due_at = ${dueAt(sql, { from: sql`${now}::timestamptz`, passed: sql`0` })}
+    from targets t, orgs o
+    where i.id = any(${arrayOf(incidentIds)}::uuid[]) and t.id = i.target_id and o.id = i.org_id and ${climbs(sql)}
+      and i.held_reason is null`;
+}
+
+/** Has open incidents follow ladders that have changed: those of targets, or the default (null). */
+export async function rescheduleLadders(sql: Db, orgId: string, targetIds: readonly string[] | null): Promise<void> {
+  const chosen =
+    targetIds === null ? sql`and t.escalation is null` : sql`and i.target_id = any(${arrayOf(targetIds)}::uuid[])`;
+  await sql`
+    update incidents i
+    set escalation_due_at = ${dueAt(sql, { from: sql`i.escalation_from`, passed: sql`i.escalation_passed` })}
+    from targets t, orgs o
+    where i.org_id = ${orgId} ${chosen} and t.id = i.target_id and o.id = i.org_id and ${climbs(sql)}
+      and i.escalation_from is not null`;
+}
+
+export async function isEscalationDue(sql: Db, at: Date): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from incidents where escalation_due_at <= ${at}) as found`;
+  return row?.found === true;
+}
+
+/** An incident with a level that is due. */
+export interface DueEscalation extends NoticeSubject {
+  org_id: string;
+  monitor_name: string;
+  ladder: Escalation;
+  passed: number;
+  from: Date;
+  /** Notices of its ladders so far. */
+  sent: number;
+}
+
+/** Locks incidents with a level that is due, the most overdue first. Those whose notices are held wait. */
+export async function lockDueEscalations(sql: Db, at: Date, limit: number): Promise<DueEscalation[]> {
+  return await sql<DueEscalation[]>`
+    select i.id, i.org_id, i.target_id, i.severity, i.started_at, i.ended_at, i.outage_since,
+      i.past_outage_ms::float8, i.error_sample, i.regions_down, i.regions_up, t.name as monitor_name,
+      ${ladder(sql)} as ladder, i.escalation_passed as passed, i.escalation_from as from, i.escalations_sent as sent
+    from incidents i
+    join targets t on t.id = i.target_id
+    join orgs o on o.id = i.org_id and o.deleted_at is null
+    where i.escalation_due_at <= ${at} and ${climbs(sql)} and i.held_reason is null and not ${inActiveWindow(sql, at)}
+    order by i.escalation_due_at limit ${limit} for update of i skip locked`;
+}
+
+/** Which of the channels exist and are enabled. */
+export async function selectReachable(
+  sql: Db,
+  channelIds: readonly string[],
+  _now: number,
+): Promise<Map<string, "reachable" | "outside">> {
+  const rows = await sql<{ id: string }[]>`
+    select id from channels where id = any(${arrayOf(channelIds)}::uuid[]) and enabled`;
+  return new Map(rows.map(({ id }) => [id, "reachable"]));
+}
+
+/** Where incidents are on their ladders after notices. */
+export async function writeClimbs(
+  sql: Db,
+  climbs: readonly { id: string; passed: number; dueAt: number | null; sent: number }[],
+): Promise<void> {
+  await sql`
+    update incidents i set escalation_passed = c.passed, escalation_due_at = c.due_at,
+      escalations_sent = i.escalations_sent + c.sent
+    from unnest(${arrayOf(climbs.map(({ id }) => id))}::uuid[], ${arrayOf(climbs.map(({ passed }) => passed))}::integer[],
+      ${arrayOf(climbs.map(({ dueAt }) => (dueAt === null ? null : new Date(dueAt).toISOString())))}::timestamptz[],
+      ${arrayOf(climbs.map(({ sent }) => sent))}::integer[]) as c (id, passed, due_at, sent)
+    where i.id = c.id`;
+}

@@ -1,0 +1,298 @@
+import fc from "fast-check";
+import t from "tap";
+import type { Escalation } from "../../access/orgs/schema.ts";
+import { inTransaction } from "../../platform/context.ts";
+import { getOrg, updateOrg } from "../../access/orgs/service.ts";
+import { countFailingSlots } from "../../monitoring/results/engine.ts";
+import { updateTarget } from "../../monitoring/targets/service.ts";
+import { minute, noon, second } from "../../testing/clock.ts";
+import { openOutages } from "../../testing/outages.ts";
+import { agentResult, webhookTo } from "../../testing/scene.ts";
+import { deleteChannel, existingChannelIds, updateChannel } from "../channels/service.ts";
+import { isHeldDue, releaseHeld } from "../deliveries/held.ts";
+import { areEscalationsDue, climb, sendEscalations } from "./ladder.ts";
+import { acknowledgeIncident, rescheduleLadders, resolveIncident, unacknowledgeIncident } from "./service.ts";
+
+const world = await openOutages(t);
+const { sql, clock, system, owner, eu, monitor, report, send, maintain, incidents } = world;
+const other = { ...system, sql: world.pool(4) };
+const [phone, boss] = [
+  await webhookTo(owner, "https://phone.example.org/"),
+  await webhookTo(owner, "https://b.example/"),
+];
+
+t.beforeEach(async () => {
+  clock.at = noon;
+  await sql`update incidents set reminder_due_at = null, escalation_due_at = null, acknowledged_at = now()`;
+});
+
+const ladder: Escalation = [
+  { after_minutes: 10, channel_ids: [phone] },
+  { after_minutes: 30, channel_ids: [phone, boss] },
+];
+const orgEffects = { existingChannels: existingChannelIds, rescheduleLadders };
+const idOf = async (target: string) => (await incidents(target))[0]!.id;
+const pass = async () => ((await areEscalationsDue(system)) ? await sendEscalations(system) : 0);
+const names = new Map([
+  [world.channelId, "chat"],
+  [phone, "phone"],
+  [boss, "boss"],
+]);
+
+/** `reason[level] channel`, in order of their writing. */
+async function log(target: string): Promise<string[]> {
+  const rows = await sql<{ reason: string; level: number | null; channel_id: string; state: string }[]>`
+    select d.reason, (d.notice -> 'level')::integer as level, d.channel_id, d.state
+    from deliveries d join incidents i on i.id = d.incident_id
+    where i.target_id = ${target} order by d.created_at, d.channel_id <> ${world.channelId}, d.channel_id <> ${phone}`;
+  return rows.map(
+    ({ reason, level, channel_id, state }) =>
+      `${reason}${level ?? ""} ${names.get(channel_id)}${state === "pending" ? "" : ` ${state}`}`,
+  );
+}
+
+t.test("levels follow at their minutes, each once on two replicas, and the recovery goes to all", async (t) => {
+  const target = await monitor({ escalation: ladder });
+  await report(target, "FF");
+  clock.advance(10 * minute - 1);
+  t.equal(await pass(), 0);
+  clock.advance(1);
+  t.strictSame((await Promise.all([sendEscalations(system), sendEscalations(other)])).sort(), [0, 1]);
+  t.equal(await pass(), 0);
+  clock.advance(20 * minute);
+  t.strictSame((await Promise.all([sendEscalations(other), sendEscalations(system)])).sort(), [0, 1]);
+  clock.advance(300 * minute);
+  t.equal(await pass(), 0, "the ladder ends");
+  await report(target, "PP");
+  t.strictSame(await log(target), [
+    "opened chat",
+    "unacknowledged1 phone",
+    "unacknowledged2 phone",
+    "unacknowledged2 boss",
+    "resolved chat",
+    "resolved phone",
+    "resolved boss",
+  ]);
+});
+
+t.test("a replica that is killed in the middle has written nothing; the next one writes all", async (t) => {
+  const target = await monitor({ escalation: ladder });
+  await report(target, "FF");
+  clock.advance(10 * minute);
+  const killed = inTransaction(system, async (tx) => {
+    await sendEscalations(tx);
+    throw new Error("killed");
+  });
+  await t.rejects(killed, /killed/);
+  t.equal(await pass(), 1);
+  t.strictSame(await log(target), ["opened chat", "unacknowledged1 phone"]);
+});
+
+t.test("after a time without a control plane every level that is due is notified", async (t) => {
+  const target = await monitor({ escalation: ladder });
+  await report(target, "FF");
+  clock.advance(60 * minute);
+  t.equal(await pass(), 2);
+  t.equal(await pass(), 0);
+});
+
+t.test("acknowledge, resolve and pause stop it", async (t) => {
+  const stops: Record<string, (target: string) => Promise<unknown>> = {
+    acknowledge: async (target) => await acknowledgeIncident(owner, await idOf(target)),
+    resolve: async (target) => await resolveIncident(owner, await idOf(target)),
+    recovery: async (target) => await report(target, "PP"),
+    pause: async (target) => await updateTarget(owner, target, { enabled: false }),
+  };
+  for (const [title, stop] of Object.entries(stops)) {
+    const target = await monitor({ escalation: ladder });
+    await report(target, "FF");
+    clock.advance(9 * minute);
+    await stop(target);
+    clock.advance(9 * minute);
+    t.equal(await pass(), 0, title);
+  }
+});
+
+t.test("it begins again when the incident reopens, and when the acknowledgement is undone", async (t) => {
+  const target = await monitor({ escalation: ladder });
+  await report(target, "FF");
+  clock.advance(10 * minute);
+  await pass();
+  await report(target, "PP");
+  await report(target, "FF");
+  clock.advance(10 * minute - 1);
+  t.equal(await pass(), 0, "counted from the reopening");
+  clock.advance(1);
+  t.equal(await pass(), 1);
+  await acknowledgeIncident(owner, await idOf(target));
+  clock.advance(60 * minute);
+  t.equal(await pass(), 0);
+  await unacknowledgeIncident(owner, await idOf(target));
+  t.equal(await pass(), 0);
+  clock.advance(10 * minute);
+  t.equal(await pass(), 1);
+  t.strictSame((await log(target)).filter((line) => line.startsWith("un")).length, 3);
+});
+
+t.test("during maintenance it waits, and begins with an opening that was held", async (t) => {
+  const target = await monitor({ escalation: ladder });
+  await report(target, "FF");
+  await maintain(target, 0, 60 * minute);
+  clock.advance(30 * minute);
+  t.equal(await pass(), 0);
+  clock.advance(30 * minute);
+  t.equal(await pass(), 2, "what was due leaves at the end");
+});
+
+t.test("the default of the organisation, none, and edits while an incident is open", async (t) => {
+  await updateOrg(owner, owner.orgId, { escalation: ladder }, orgEffects);
+  t.strictSame((await getOrg(owner, owner.orgId)).escalation, ladder);
+  const [byDefault, none] = [await monitor(), await monitor({ escalation: [] })];
+  for (const target of [byDefault, none]) await report(target, "FF");
+  clock.advance(10 * minute);
+  t.equal(await pass(), 1);
+  t.strictSame(await log(none), ["opened chat"]);
+  const later = [
+    { after_minutes: 5, channel_ids: [boss] },
+    { after_minutes: 20, channel_ids: [boss] },
+  ];
+  await updateOrg(owner, owner.orgId, { escalation: later }, orgEffects);
+  t.equal(await pass(), 0, "a level before the one that is over is over too");
+  clock.advance(10 * minute);
+  t.equal(await pass(), 1);
+  await updateTarget(owner, none, { escalation: null });
+  t.equal(await pass(), 2, "a ladder that is added counts from the opening");
+  await updateOrg(owner, owner.orgId, { escalation: [] }, orgEffects);
+  clock.advance(60 * minute);
+  t.equal(await pass(), 0);
+});
+
+t.test("what a ladder may be", async (t) => {
+  const refused = async (escalation: Escalation, field: string) => {
+    await t.rejects(monitor({ escalation }), { code: "INVALID_ALERT_CONFIG", field: `/escalation${field}` });
+    await t.rejects(updateOrg(owner, owner.orgId, { escalation }, orgEffects), {
+      code: "INVALID_ALERT_CONFIG",
+      field: `/escalation${field}`,
+    });
+  };
+  await refused([ladder[0]!, ladder[0]!], "/1/after_minutes");
+  await refused([{ after_minutes: 1, channel_ids: [owner.orgId] }], "/0/channel_ids/0");
+  await refused([{ after_minutes: 1, channel_ids: [phone, phone] }], "/0/channel_ids/1");
+});
+
+t.test("a disabled channel is passed over, a deleted one leaves the ladders", async (t) => {
+  const gone = await webhookTo(owner, "https://gone.example.org/");
+  const own = [
+    { after_minutes: 1, channel_ids: [gone] },
+    { after_minutes: 5, channel_ids: [boss] },
+  ];
+  const target = await monitor({ escalation: own });
+  await updateOrg(owner, owner.orgId, { escalation: [{ after_minutes: 1, channel_ids: [gone, phone] }] }, orgEffects);
+  await updateChannel(owner, gone, { enabled: false });
+  await report(target, "FF");
+  clock.advance(minute);
+  t.equal(await pass(), 1);
+  t.strictSame(await log(target), ["opened chat", "unacknowledged2 boss"]);
+  await deleteChannel(owner, gone);
+  t.strictSame((await updateTarget(owner, target, {})).escalation, [own[1]]);
+  t.strictSame((await getOrg(owner, owner.orgId)).escalation, [{ after_minutes: 1, channel_ids: [phone] }]);
+  await updateOrg(owner, owner.orgId, { escalation: [] }, orgEffects);
+});
+
+t.test(
+  "climb: each reachable channel of a level gets it once, at its minute or with an unreachable one before",
+  (t) => {
+    const ids = ["a", "b", "c"];
+    const levels = fc
+      .uniqueArray(fc.tuple(fc.integer({ min: 1, max: 60 }), fc.subarray(ids, { minLength: 1 })), {
+        selector: ([minutes]) => minutes,
+        maxLength: 5,
+      })
+      .map((list) =>
+        list.sort(([x], [y]) => x - y).map(([after_minutes, channel_ids]) => ({ after_minutes, channel_ids })),
+      );
+    const reach = fc.dictionary(fc.constantFrom(...ids), fc.constantFrom("reachable" as const, "outside" as const));
+    const looks = fc.array(fc.integer({ min: 0, max: 90 }), { maxLength: 8 }).map((list) => list.sort((a, b) => a - b));
+    fc.assert(
+      fc.property(levels, reach, looks, (rungs, dictionary, times) => {
+        const channels = new Map(Object.entries(dictionary));
+        const told = new Map<number, string[]>();
+        let passed = 0;
+        for (const at of [...times, 100]) {
+          const next = climb(rungs, { passed, from: 0 }, at * minute, channels);
+          for (const { level, channelIds } of next.notices) {
+            if (told.has(level) && channelIds.some((id) => told.get(level)!.includes(id))) return false;
+            told.set(level, [...(told.get(level) ?? []), ...channelIds]);
+          }
+          if (next.passed < passed || (next.dueAt !== null && next.dueAt <= at * minute)) return false;
+          ({ passed } = next);
+        }
+        const everybody = new Set([...told.values()].flat());
+        const reachable = rungs.every(({ channel_ids: own }, at) =>
+          own.filter((id) => channels.get(id) === "reachable").every((id) => told.get(at + 1)?.includes(id)),
+        );
+        // Nobody who exists is left out but where a later level was reached in their place.
+        const last = rungs.at(-1)?.channel_ids.filter((id) => channels.has(id)) ?? [];
+        return reachable && (last.length === 0 || last.some((id) => everybody.has(id)));
+      }),
+    );
+    t.end();
+  },
+);
+
+t.test("after_failures: a channel waits for its number of failing slots", async (t) => {
+  const release = async () => ((await isHeldDue(system)) ? await releaseHeld(system, countFailingSlots) : 0);
+  const alerts = [{ channel_id: world.channelId }, { channel_id: phone, after_failures: 4 }];
+  const slots = async (target: string, statuses: string, changes: object = {}) => {
+    for (const letter of statuses) {
+      clock.advance(minute);
+      const status = letter === "F" ? ("down" as const) : ("up" as const);
+      await send(eu, [agentResult(target, clock.now(), { status, ...changes })]);
+    }
+  };
+  const target = await monitor({ alerts });
+  await slots(target, "FF");
+  t.equal(await release(), 0);
+  await slots(target, "F");
+  t.equal(await release(), 0);
+  t.strictSame(await log(target), ["opened chat", "opened phone held"]);
+  await slots(target, "F");
+  t.strictSame((await Promise.all([release(), releaseHeld(other, countFailingSlots)])).sort(), [0, 1]);
+  await slots(target, "PP");
+  t.strictSame(await log(target), ["opened chat", "opened phone", "resolved chat", "resolved phone"]);
+
+  const short = await monitor({ alerts });
+  await slots(short, "FFFPP");
+  clock.advance(60 * minute);
+  t.equal(await release(), 0);
+  t.strictSame(await log(short), ["opened chat", "opened phone dropped", "resolved chat"], "it never reached four");
+
+  const paused = await monitor({ alerts });
+  await slots(paused, "FF");
+  await updateTarget(owner, paused, { enabled: false });
+  clock.advance(60 * minute);
+  t.equal(await release(), 0);
+  t.strictSame(await log(paused), ["opened chat", "opened phone dropped"]);
+
+  await t.rejects(monitor({ alerts, alert_confirmations: 5 }), {
+    code: "INVALID_ALERT_CONFIG",
+    field: "/alerts/1/after_failures",
+  });
+  await t.rejects(updateTarget(owner, target, { alert_confirmations: 5 }), {
+    code: "INVALID_ALERT_CONFIG",
+    field: "/alerts/1/after_failures",
+  });
+  const shown = (await updateTarget(owner, target, { tags: ["x"] })).alerts;
+  t.strictSame(shown, alerts, "an edit of something else keeps it");
+});
+
+t.test("notify_recovery of a binding decides for its channel", async (t) => {
+  const quiet = [{ channel_id: world.channelId, notify_recovery: false }, { channel_id: phone }];
+  const target = await monitor({ alerts: quiet });
+  await report(target, "FFPP");
+  t.strictSame(await log(target), ["opened chat", "opened phone", "resolved phone"]);
+  const loud = await monitor({ alerts: [{ channel_id: phone, notify_recovery: true }], notify_recovery: false });
+  clock.advance(second);
+  await report(loud, "FFPP");
+  t.strictSame(await log(loud), ["opened phone", "resolved phone"]);
+});

@@ -1,0 +1,104 @@
+import type { Escalation } from "../../access/orgs/schema.ts";
+import { inTransaction, type System } from "../../platform/context.ts";
+import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
+import * as queries from "./ladder-queries.ts";
+import { noticeOf } from "./notices.ts";
+
+const minuteMs = 60_000;
+/** Few enough that one transaction is short. */
+const batch = 200;
+
+/** Where an incident is on its ladder. */
+export interface Climb {
+  /** after_minutes of the last level that is over; 0 before the first. */
+  passed: number;
+  /** When the ladder began, Unix ms. */
+  from: number;
+}
+
+/** A level whose channels are notified now. Levels count from 1. */
+export interface LevelNotice {
+  level: number;
+  channelIds: string[];
+}
+
+/**
+ * The levels that are due at `now`, and the rest of the climb. A level none of whose channels can be reached goes on to
+ * the next one at once. Where the last ones cannot be reached either, their existing channels get the notice all the
+ * same, and it is held for them: nothing is lost.
+ */
+export function climb(
+  ladder: Escalation,
+  { passed, from }: Climb,
+  now: number,
+  channels: ReadonlyMap<string, "reachable" | "outside">,
+): { notices: LevelNotice[]; passed: number; dueAt: number | null } {
+  const notices: LevelNotice[] = [];
+  let skipped: string[] = [];
+  // By minutes and not by number: the ladder may have changed since.
+  let level = ladder.filter(({ after_minutes }) => after_minutes <= passed).length;
+  for (; level < ladder.length; level++) {
+    const { after_minutes: minutes, channel_ids: ids } = ladder[level]!;
+    if (skipped.length === 0 && from + minutes * minuteMs > now) break;
+    const reached = ids.filter((id) => channels.get(id) === "reachable");
+    if (reached.length > 0) notices.push({ level: level + 1, channelIds: reached });
+    skipped = reached.length > 0 ? [] : [...skipped, ...ids];
+  }
+  const held = [...new Set(skipped)].filter((id) => channels.has(id));
+  if (held.length > 0) notices.push({ level, channelIds: held });
+  const next = ladder[level];
+  return {
+    notices,
+    passed: Math.max(passed, ladder[level - 1]?.after_minutes ?? 0),
+    dueAt: next === undefined ? null : from + next.after_minutes * minuteMs,
+  };
+}
+
+/** False when {@link sendEscalations} would find nothing. */
+export const areEscalationsDue = async ({ sql, clock }: System): Promise<boolean> =>
+  await queries.isEscalationDue(sql, new Date(clock.now()));
+
+/**
+ * Notifies the levels that are due, of open incidents that nobody has acknowledged. Returns the number of notices. May
+ * run on any number of replicas at once: each incident is taken by one of them.
+ */
+export async function sendEscalations(system: System): Promise<number> {
+  let sent = 0;
+  for (;;) {
+    const { taken, notified } = await inTransaction(system, async (tx) => {
+      const now = tx.clock.now();
+      const due = await queries.lockDueEscalations(tx.sql, new Date(now), batch);
+      if (due.length === 0) return { taken: 0, notified: 0 };
+      const named = due.flatMap(({ ladder }) => ladder.flatMap((level) => level.channel_ids));
+      const channels = await queries.selectReachable(tx.sql, [...new Set(named)], now);
+      const climbed = due.map((incident) => {
+        const { ladder, passed, from } = incident;
+        return { ...climb(ladder, { passed, from: from.getTime() }, now, channels), incident };
+      });
+      await queries.writeClimbs(
+        tx.sql,
+        climbed.map(({ incident, passed, dueAt, notices }) => ({
+          id: incident.id,
+          passed,
+          dueAt,
+          sent: notices.length,
+        })),
+      );
+      const notices = climbed.flatMap(({ incident, notices: levels }) =>
+        levels.map(({ level, channelIds }, at): OutboxNotice => ({
+          orgId: incident.org_id,
+          seq: incident.sent + at,
+          channelIds,
+          notice: {
+            ...noticeOf(incident, incident.monitor_name, "unacknowledged", tx.config.server.public_url),
+            level,
+          },
+        })),
+      );
+      await writeDeliveries(tx.sql, now, notices);
+      return { taken: due.length, notified: notices.length };
+    });
+    sent += notified;
+    if (taken < batch) return sent;
+  }
+}
