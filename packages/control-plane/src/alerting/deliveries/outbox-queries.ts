@@ -127,6 +127,7 @@ export async function insertDeliveries(sql: Db, now: number, rows: readonly NewD
       on conflict (incident_id, channel_id, reason, seq) do nothing
       returning state
     )
-    select count(*) filter (where state = 'pending')::integer as written, pg_notify(${deliveriesChannel}, '') from written`;
+    select count(*) filter (where state = 'pending')::integer as written, pg_notify(${deliveriesChannel}, '')
+    from written`;
   return done?.written ?? 0;
 }

@@ -15,8 +15,8 @@ const dueAt = (sql: Db, { from, passed }: { from: ReturnType<Db>; passed: Return
 const climbs = (sql: Db) => sql`i.ended_at is null and i.acknowledged_at is null and not i.retracted`;
 
 /**
- * Begins the ladders of incidents whose opening or reopening is written, or whose acknowledgement was undone. Call it in
- * that transaction. One whose opening is held begins when that leaves.
+ * Begins the ladders of incidents whose opening or reopening is written, or whose acknowledgement was undone. Call it
+ * in that transaction. One whose opening is held begins when that leaves.
  */
 export async function startLadders(sql: Db, incidentIds: readonly string[], now: Date): Promise<void> {
   if (incidentIds.length === 0) return;
@@ -89,7 +89,8 @@ export async function writeClimbs(
   await sql`
     update incidents i set escalation_passed = c.passed, escalation_due_at = c.due_at,
       escalations_sent = i.escalations_sent + c.sent
-    from unnest(${arrayOf(climbs.map(({ id }) => id))}::uuid[], ${arrayOf(climbs.map(({ passed }) => passed))}::integer[],
+    from unnest(${arrayOf(climbs.map(({ id }) => id))}::uuid[],
+      ${arrayOf(climbs.map(({ passed }) => passed))}::integer[],
       ${arrayOf(climbs.map(({ dueAt }) => (dueAt === null ? null : new Date(dueAt).toISOString())))}::timestamptz[],
       ${arrayOf(climbs.map(({ sent }) => sent))}::integer[]) as c (id, passed, due_at, sent)
     where i.id = c.id`;

@@ -11,7 +11,7 @@ import * as queries from "./lifecycle-queries.ts";
 import { type IncidentRow, selectPolicies } from "./queries.ts";
 import type { BulkIncidentAction, BulkIncidentOutcome, Incident } from "./schema.ts";
 
-/** Acknowledges an open incident, which stops its reminders and its ladder. Does nothing when it is acknowledged or closed. */
+/** Acknowledges an open incident: its reminders and ladder stop. Does nothing when it is acknowledged or closed. */
 export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
   return await recorded(ctx, id, async (tx) => {
@@ -25,7 +25,10 @@ export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Inciden
   });
 }
 
-/** Undoes the acknowledgement: reminders of an open incident resume, its ladder begins again. Does nothing when there is none. */
+/**
+ * Undoes the acknowledgement: reminders of an open incident resume, its ladder begins again. Does nothing when there is
+ * none.
+ */
 export async function unacknowledgeIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
   return await recorded(ctx, id, async (tx, { target_id }) => {
