@@ -223,7 +223,7 @@ export function afterFailuresRule(alerts: readonly Alert[], confirmations: numbe
   if (early >= 0)
     throw new AppError(
       "INVALID_ALERT_CONFIG",
-      `An incident opens after ${plural(confirmations, "failing check")} (alert_confirmations): wait for at least that.`,
+      `An incident opens after ${plural(confirmations, "failing check")} (alert_confirmations): no channel before.`,
       { field: `/alerts/${early}/after_failures` },
     );
 }
