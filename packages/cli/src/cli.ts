@@ -1,4 +1,4 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --
 import { Command, CommanderError } from "commander";
 import { tame } from "@statusmesh/shared/terminal";
 import { Failure } from "./shell/failure.ts";
@@ -15,6 +15,7 @@ const commands: readonly {
   { name: "plan", summary: "show what apply would do", load: () => import("./commands/plan.ts") },
   { name: "apply", summary: "make the server what the files say", load: () => import("./commands/apply.ts") },
   { name: "export", summary: "write stored objects as a file", load: () => import("./commands/export.ts") },
+  { name: "import", summary: "move from another product", load: () => import("./commands/import.ts") },
   { name: "adopt", summary: "let a project declare a stored object", load: () => import("./commands/adopt.ts") },
   { name: "detach", summary: "stop declaring an object", load: () => import("./commands/detach.ts") },
   { name: "list", summary: "list monitors, channels, pages, ...", load: () => import("./commands/list.ts") },

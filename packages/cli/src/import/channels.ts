@@ -1,0 +1,151 @@
+import type { Json } from "../shell/api.ts";
+import { Secret } from "./draft.ts";
+import type { Item } from "./report.ts";
+
+/** Config of a channel; null where it cannot be one, and the item says why. */
+type Config = Json | null;
+
+const no = (item: Item, reason: string): null => {
+  item.refuse(reason, "silent");
+  return null;
+};
+
+function webUrl(item: Item, text: string, allowsHttp = false): URL | null {
+  const url = URL.canParse(text) && !/[\s\p{Cc}\p{Cf}\\]/u.test(text) ? new URL(text) : null;
+  if (url === null || !/^https?:$/.test(url.protocol) || url.port === "0") return no(item, "its URL is none");
+  if (url.username !== "" || url.password !== "") return no(item, "its URL has credentials: send them as a header");
+  if (url.protocol === "http:" && !allowsHttp) return no(item, "its URL is not https");
+  if (url.protocol === "http:")
+    item.note(
+      "its URL is not https: set channels.allow_http on the server before the apply, which is refused otherwise",
+      "silent",
+    );
+  return url;
+}
+
+export const slack = (item: Item, url: string): Config => {
+  const parsed = webUrl(item, url);
+  if (parsed === null) return null;
+  if (parsed.hostname.endsWith("slack.com") && parsed.search !== "") return no(item, "its webhook has a query");
+  return { type: "slack", webhook_url: new Secret(url) };
+};
+
+export const discord = (item: Item, url: string): Config => {
+  const parsed = webUrl(item, url);
+  if (parsed === null) return null;
+  const isOne =
+    /^(?:(?:canary|ptb)\.)?discord(?:app)?\.com$/.test(parsed.host) &&
+    /^\/api\/webhooks\/\d+\/[\w-]+$/.test(parsed.pathname);
+  return isOne ? { type: "discord", webhook_url: new Secret(url) } : no(item, "its URL is no webhook of Discord");
+};
+
+export const teams = (item: Item, url: string): Config => {
+  const parsed = webUrl(item, url);
+  if (parsed === null) return null;
+  if (/(?:\.webhook\.office|outlook\.office(?:365)?)\.com$/.test(parsed.hostname))
+    return no(
+      item,
+      "Microsoft has retired this connector: add the workflow “Send webhook alerts to a channel” in Teams",
+    );
+  const isWorkflow =
+    /\.(?:logic\.azure\.(?:com|us|cn)|api\.powerplatform\.com)$/.test(parsed.hostname) && parsed.port === "";
+  return isWorkflow && parsed.searchParams.get("sig")
+    ? { type: "msteams", webhook_url: new Secret(url) }
+    : no(item, "its URL is no workflow of Teams");
+};
+
+export const googleChat = (item: Item, url: string): Config => {
+  const parsed = webUrl(item, url);
+  if (parsed === null) return null;
+  const isOne = parsed.host === "chat.googleapis.com" && /^\/v1\/spaces\/[^/]+\/messages$/.test(parsed.pathname);
+  return isOne && parsed.searchParams.has("key") && parsed.searchParams.has("token")
+    ? { type: "google_chat", webhook_url: new Secret(url) }
+    : no(item, "its URL is no webhook of Google Chat");
+};
+
+export const telegram = (item: Item, token: string, chat: string): Config =>
+  /^[\w:-]{1,200}$/.test(token) && /^(?:-?\d{1,20}|@[A-Za-z]\w{0,62})$/.test(chat)
+    ? { type: "telegram", bot_token: new Secret(token), chat_id: chat }
+    : no(item, "its bot token or chat id is none of Telegram");
+
+export function webhook(item: Item, url: string, headers: readonly (readonly [string, string])[] = []): Config {
+  if (webUrl(item, url, true) === null) return null;
+  item.note("its requests have another body: see the webhook in docs/notifications.md", "silent");
+  const own =
+    /^(?:connection|content-.*|expect|host|http2-.*|keep-.*|proxy-.*|te|trailer|transfer-.*|upgrade|user-.*|x-service-.*)$/i;
+  const seen = new Set<string>();
+  const sent = headers.filter(
+    ([name, value]) =>
+      /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}$/.test(name) &&
+      /^[\t\x20-\x7e\x80-\xff]*$/.test(value) &&
+      !own.test(name) &&
+      seen.size < seen.add(name.toLowerCase()).size &&
+      seen.size <= 50,
+  );
+  return {
+    type: "webhook",
+    url: new Secret(url),
+    ...(sent.length === 0
+      ? {}
+      : { headers: Object.fromEntries(sent.map(([name, value]) => [name, new Secret(value)])) }),
+  };
+}
+
+export function ntfy(item: Item, server: string, topic: string, token: string): Config {
+  const url = webUrl(item, server === "" ? "https://ntfy.sh" : server, true);
+  if (url === null) return null;
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(topic)) return no(item, "its topic is none of ntfy");
+  if (url.pathname !== "/" || url.search !== "" || url.hash !== "") return no(item, "its server has a path");
+  if (token !== "" && !/^[\x21-\x7e]{1,1024}$/.test(token)) return no(item, "its access token has blanks");
+  return {
+    type: "ntfy",
+    topic,
+    ...(url.origin === "https://ntfy.sh" ? {} : { server_url: url.origin }),
+    ...(token === "" ? {} : { access_token: new Secret(token) }),
+  };
+}
+
+export const pushover = (item: Item, token: string, user: string, device: string): Config =>
+  /^[A-Za-z0-9]{30}$/.test(token) && /^[A-Za-z0-9]{30}$/.test(user)
+    ? {
+        type: "pushover",
+        token: new Secret(token),
+        user: new Secret(user),
+        ...(/^[A-Za-z0-9_-]{1,25}(?:,[A-Za-z0-9_-]{1,25}){0,9}$/.test(device) ? { device } : {}),
+      }
+    : no(item, "its token or user key is none of Pushover");
+
+export const pagerduty = (item: Item, key: string): Config =>
+  /^[A-Za-z0-9]{32}$/.test(key)
+    ? { type: "pagerduty", routing_key: new Secret(key) }
+    : no(item, "its key is no integration key of the Events API v2");
+
+export const twilio = (item: Item, { sid, token, from, to }: Record<"sid" | "token" | "from" | "to", string>): Config =>
+  /^AC[0-9a-fA-F]{32}$/.test(sid) &&
+  /^[\x21-\x7e]{1,1024}$/.test(token) &&
+  /^\+[1-9]\d{6,14}$/.test(to) &&
+  /^\+[1-9]\d{6,14}$/.test(from)
+    ? { type: "sms", provider: "twilio", to, from, account_sid: sid, auth_token: new Secret(token) }
+    : no(item, "its account or numbers are none of Twilio: numbers begin with + and the country");
+
+/** One channel for each address. */
+export function emails(item: Item, to: string): Json[] {
+  const found = to.split(/[,;]/).flatMap((one) => {
+    const address = (/<([^>]*)>\s*$/.exec(one)?.[1] ?? one).trim().toLowerCase();
+    return /^[^\s@"<>()[\],;:\\]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?\.[a-z0-9-]{2,63}$/.test(address)
+      ? [address]
+      : [];
+  });
+  const unique = [...new Set(found)].slice(0, 50);
+  if (unique.length === 0) {
+    no(item, "it has no mail address");
+    return [];
+  }
+  item.note(
+    "each address gets a mail after the apply, and nothing else before its link is clicked. The mail server is that " +
+      "of the installation",
+    "silent",
+  );
+  if (unique.length > 1) item.note("one channel for each of its addresses", "detail");
+  return unique.map((address) => ({ type: "email", to: address }));
+}

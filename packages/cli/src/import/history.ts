@@ -1,0 +1,42 @@
+import { clamp } from "./values.ts";
+
+/** An outage that has ended, RFC 3339 in UTC. */
+export interface Outage {
+  readonly started_at: string;
+  readonly ended_at: string;
+  readonly title: string;
+}
+
+/** Sums of a UTC day. */
+export interface Day {
+  readonly date: string;
+  readonly up: number;
+  readonly degraded: number;
+  readonly down: number;
+  readonly error: number;
+  readonly avg_ms: number | null;
+}
+
+/** What `import --history` writes and `smctl history` sends; monitors are keys of the project. */
+export interface HistoryFile {
+  readonly version: 1;
+  readonly project: string;
+  readonly items: readonly { monitor: string; incidents: readonly Outage[]; days: readonly Day[] }[];
+}
+
+/** One run a millisecond: more is no count. */
+const mostRuns = 86_400_000;
+
+/** A day of runs that were up or down, and the mean time of those that were up; null for a day without runs. */
+export function dayOf(date: string, sums: { up: number; down: number; avgMs: number }): Day | null {
+  const count = (value: number): number => (Number.isFinite(value) ? clamp(value, 0, mostRuns) : 0);
+  const [up, down] = [count(sums.up), count(sums.down)];
+  if (up + down === 0 || Number.isNaN(Date.parse(date))) return null;
+  const { avgMs } = sums;
+  const isTime = up > 0 && Number.isFinite(avgMs) && avgMs >= 0 && avgMs < mostRuns;
+  return { date, up, degraded: 0, down, error: 0, avg_ms: isTime ? Math.round(avgMs * 10) / 10 : null };
+}
+
+/** The UTC day of Unix seconds; empty for what is none. */
+export const dateOf = (secs: number): string =>
+  secs > 0 && secs < 4_102_444_800 ? new Date(secs * 1000).toISOString().slice(0, 10) : "";

@@ -1,0 +1,77 @@
+/*
+ * Values of foreign systems: anything may be absent, of another type, huge or hostile. Each reader returns a value of
+ * the wanted type.
+ */
+
+export type Row = Readonly<Record<string, unknown>>;
+
+export const isRow = (value: unknown): value is Row =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** A text; a number as text; empty for anything else. */
+export function text(value: unknown): string {
+  if (typeof value === "string") return value;
+  return typeof value === "number" || typeof value === "bigint" ? String(value) : "";
+}
+
+/** A finite number, also of a text; the fallback for anything else. */
+export function number(value: unknown, fallback: number): number {
+  const read = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+  return typeof read === "number" && Number.isFinite(read) ? read : fallback;
+}
+
+/** A flag, as databases and JSON write it: 1, true, "1", "true". */
+export const flag = (value: unknown): boolean => value === true || value === 1 || value === "1" || value === "true";
+
+export const rows = (value: unknown): Row[] => (Array.isArray(value) ? value.filter(isRow) : []);
+
+export const texts = (value: unknown): string[] =>
+  Array.isArray(value) ? value.map(text).filter((one) => one !== "") : [];
+
+/** The map in a value, empty for anything else. */
+export const row = (value: unknown): Row => (isRow(value) ? value : {});
+
+/** The value in a JSON text; a value that is no text as it is; undefined for a text that is no JSON. */
+export function jsonIn(value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Within bounds, whole. */
+export const clamp = (value: number, least: number, most: number): number =>
+  Math.min(most, Math.max(least, Math.round(value)));
+
+/** `web-shop-2` of any text: what keys and addresses are made of. Empty where nothing is left. */
+export const slug = (value: string): string =>
+  value
+    .normalize("NFKD")
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .replaceAll(/^-+|-+$/g, "");
+
+/** A text as one line of at most `most` characters, without controls; empty where nothing visible is left. */
+export function line(value: unknown, most: number): string {
+  const clean = text(value)
+    .normalize("NFC")
+    .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]+/gu, " ")
+    .replaceAll(/[\p{Cs}\u00ad\u180e\u200b\u2060\ufeff]/gu, "")
+    .trim();
+  if (!/[^\p{Cc}\p{Cf}\p{Z}\p{M}\p{Default_Ignorable_Code_Point}\u2800]/u.test(clean)) return "";
+  return clean.length <= most ? clean : [...clean].slice(0, most).join("").trim();
+}
+
+/** A text of several lines, as {@link line}. */
+export const lines = (value: unknown, most: number): string =>
+  [
+    ...text(value)
+      .split(/\r?\n/)
+      .map((one) => line(one, most))
+      .join("\n")
+      .trim(),
+  ]
+    .slice(0, most)
+    .join("");

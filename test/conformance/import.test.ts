@@ -1,0 +1,75 @@
+import { spawn } from "node:child_process";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import t from "tap";
+import { castIn } from "../harness/cast.ts";
+import { cloneDatabase } from "../harness/database.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { serveHere } from "../harness/in-process.ts";
+
+/* What smctl import writes is valid for the control plane: plan, apply, and a plan that is empty. */
+
+const program = createRequire(import.meta.url).resolve("smctl/cli");
+const fixtures = join(import.meta.dirname, "../../fixtures");
+const folder = tempFolder(t, "import");
+const database = await cloneDatabase(t);
+const url = await serveHere(t, database, {
+  SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+  SM_CHANNELS__ALLOW_HTTP: "true",
+});
+const { olga } = await castIn(database.sql);
+
+interface Ended {
+  code: number | null;
+  out: string;
+  err: string;
+}
+
+function smctl(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
+  // Without -- Node.js 20 takes --env-file for its own.
+  const child = spawn(process.execPath, ["--", program, ...args], {
+    cwd: folder,
+    env: { PATH: process.env["PATH"], HOME: folder, SM_URL: url, SM_TOKEN: olga.token, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let [out, err] = ["", ""];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
+  return new Promise((settle) => child.once("close", (code) => settle({ code, out, err })));
+}
+
+/** The variables of a file, as a shell reads them. */
+const envIn = (name: string): Record<string, string> =>
+  Object.fromEntries(
+    [...readFileSync(join(folder, name), "utf8").matchAll(/^(\w+)='((?:[^']|'\\'')*)'$/gm)].map(([, key, value]) => [
+      key!,
+      value!.replaceAll("'\\''", "'"),
+    ]),
+  );
+
+const unpack = (name: string): void =>
+  writeFileSync(join(folder, name), gunzipSync(readFileSync(join(fixtures, "kuma", `${name}.gz`))));
+unpack("kuma.db");
+unpack("kuma.db-wal");
+
+const sources: readonly { args: readonly string[]; env?: Record<string, string> }[] = [{ args: ["kuma", "kuma.db"] }];
+
+for (const { args, env = {} } of sources)
+  t.test(`import ${args[0]!}, validate, plan, apply, and a plan that is empty`, async (t) => {
+    const name = args[0]!;
+    const [file, variables, report] = [`${name}.yaml`, `${name}.env`, `${name}.md`];
+    const wanted = ["--output", file, "--env-file", variables, "--report", report];
+    t.match(await smctl(["import", ...args, ...wanted], env), { code: 0, out: "", err: /^\d+ carried over, .*\n$/m });
+    t.equal(statSync(join(folder, variables)).mode & 0o777, 0o600);
+    t.match(await smctl(["import", ...args, ...wanted], env), {
+      code: 1,
+      err: /exists already, and is not overwritten/,
+    });
+    const values = envIn(variables);
+    t.match(await smctl(["validate", file], values), { code: 0 });
+    const applied = await smctl(["apply", file], values);
+    t.match(applied, { code: 0, out: /Applied: \d+ created\.\n$/ }, applied.err);
+    t.match(await smctl(["plan", file], values), { code: 0, out: /^Plan: \d+ unchanged\.\n$/ });
+  });
