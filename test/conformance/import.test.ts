@@ -54,16 +54,20 @@ const unpack = (name: string): void =>
 unpack("kuma.db");
 unpack("kuma.db-wal");
 
-const sources: readonly { args: readonly string[]; env?: Record<string, string> }[] = [{ args: ["kuma", "kuma.db"] }];
+const sources: readonly (readonly string[])[] = [
+  ["kuma", "kuma.db"],
+  ["gatus", join(fixtures, "gatus/config.yaml")],
+  ["blackbox", join(fixtures, "blackbox/example.yml"), "--prometheus", join(fixtures, "blackbox/prometheus.yml")],
+];
 
-for (const { args, env = {} } of sources)
+for (const args of sources)
   t.test(`import ${args[0]!}, validate, plan, apply, and a plan that is empty`, async (t) => {
     const name = args[0]!;
     const [file, variables, report] = [`${name}.yaml`, `${name}.env`, `${name}.md`];
     const wanted = ["--output", file, "--env-file", variables, "--report", report];
-    t.match(await smctl(["import", ...args, ...wanted], env), { code: 0, out: "", err: /^\d+ carried over, .*\n$/m });
+    t.match(await smctl(["import", ...args, ...wanted]), { code: 0, out: "", err: /^\d+ carried over, .*\n$/m });
     t.equal(statSync(join(folder, variables)).mode & 0o777, 0o600);
-    t.match(await smctl(["import", ...args, ...wanted], env), {
+    t.match(await smctl(["import", ...args, ...wanted]), {
       code: 1,
       err: /exists already, and is not overwritten/,
     });

@@ -16,6 +16,11 @@ const commands: readonly {
   { name: "apply", summary: "make the server what the files say", load: () => import("./commands/apply.ts") },
   { name: "export", summary: "write stored objects as a file", load: () => import("./commands/export.ts") },
   { name: "import", summary: "move from another product", load: () => import("./commands/import.ts") },
+  {
+    name: "history",
+    summary: "send the past that import wrote",
+    load: () => import("./commands/history.ts"),
+  },
   { name: "adopt", summary: "let a project declare a stored object", load: () => import("./commands/adopt.ts") },
   { name: "detach", summary: "stop declaring an object", load: () => import("./commands/detach.ts") },
   { name: "list", summary: "list monitors, channels, pages, ...", load: () => import("./commands/list.ts") },

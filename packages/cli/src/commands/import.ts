@@ -59,7 +59,93 @@ const sources: readonly Source[] = [
       return importKuma(readKuma(input, wanted, progress), options.project);
     },
   },
+  {
+    name: "gatus",
+    summary: "Gatus",
+    description: "The configuration of Gatus: a file, or a folder. Variables that it uses must be set, as for Gatus.",
+    argument: ["<file|folder>", "config.yaml, or the folder of GATUS_CONFIG_PATH"],
+    async load(input, options) {
+      const { importGatus } = await import("../import/gatus.ts");
+      const { readGatus } = await import("../import/read/gatus.ts");
+      return importGatus(readGatus(input), options.project);
+    },
+  },
+  {
+    name: "healthchecks",
+    summary: "healthchecks.io, or an installation of your own",
+    description:
+      "Checks of a project, with the addresses that their jobs ping. Needs HEALTHCHECKS_API_KEY, a full key.",
+    apiUrl: "https://healthchecks.io",
+    async load(_input, options) {
+      const { importHealthchecks } = await import("../import/healthchecks.ts");
+      const { readHealthchecks } = await import("../import/read/hosts.ts");
+      return importHealthchecks(await readHealthchecks(hostOf(options)), options.project);
+    },
+  },
+  {
+    name: "blackbox",
+    summary: "blackbox_exporter with Prometheus",
+    description: "Modules of blackbox_exporter, with the targets that a Prometheus configuration gives to them.",
+    argument: ["<file>", "blackbox.yml"],
+    options: [new Option("--prometheus <file>", "prometheus.yml").makeOptionMandatory()],
+    async load(input, options) {
+      const { importBlackbox } = await import("../import/blackbox.ts");
+      const { readBlackbox } = await import("../import/read/blackbox.ts");
+      return importBlackbox(readBlackbox(input, options.prometheus ?? ""), options.project);
+    },
+  },
+  {
+    name: "uptimerobot",
+    summary: "UptimeRobot",
+    description: "Monitors, status pages and maintenance windows. Needs UPTIMEROBOT_API_KEY, a key of the account.",
+    apiUrl: "https://api.uptimerobot.com/v3",
+    async load(_input, options) {
+      const { importUptimeRobot } = await import("../import/uptimerobot.ts");
+      const { readUptimeRobot } = await import("../import/read/hosts.ts");
+      return importUptimeRobot(await readUptimeRobot(hostOf(options), progressLines()), options.project);
+    },
+  },
+  {
+    name: "betterstack",
+    summary: "Better Stack",
+    description: "Monitors, heartbeats and status pages. Needs BETTERSTACK_API_TOKEN.",
+    apiUrl: "https://uptime.betterstack.com",
+    async load(_input, options) {
+      const { importBetterStack } = await import("../import/betterstack.ts");
+      const { readBetterStack } = await import("../import/read/hosts.ts");
+      return importBetterStack(await readBetterStack(hostOf(options), progressLines()), options.project);
+    },
+  },
+  {
+    name: "pingdom",
+    summary: "Pingdom",
+    description: "Checks and maintenance windows. Needs PINGDOM_API_TOKEN, which may read only.",
+    apiUrl: "https://api.pingdom.com/api/3.1",
+    async load(_input, options) {
+      const { importPingdom } = await import("../import/pingdom.ts");
+      const { readPingdom } = await import("../import/read/hosts.ts");
+      return importPingdom(await readPingdom(hostOf(options), progressLines()), options.project);
+    },
+  },
+  {
+    name: "statuspage",
+    summary: "Statuspage",
+    description: "A page with its components. Needs STATUSPAGE_API_KEY.",
+    apiUrl: "https://api.statuspage.io/v1",
+    options: [new Option("--page <id>", "id of the page").makeOptionMandatory()],
+    async load(_input, options) {
+      const { importStatuspage } = await import("../import/statuspage.ts");
+      const { readStatuspage } = await import("../import/read/hosts.ts");
+      const read = await readStatuspage({ ...hostOf(options), page: options.page ?? "" }, progressLines());
+      return importStatuspage(read, options.project);
+    },
+  },
 ];
+
+const hostOf = ({ apiUrl = "", insecureHttp = false }: Options): { apiUrl: string; insecureHttp: boolean } => ({
+  apiUrl,
+  insecureHttp,
+});
 
 const projectName = (text: string): string => {
   if (/^[a-z0-9-]{1,40}$/.test(text)) return text;

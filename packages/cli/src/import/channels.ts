@@ -1,6 +1,7 @@
-import type { Json } from "../shell/api.ts";
-import { Secret } from "./draft.ts";
+import { blockedHost } from "@statusmesh/shared/net/address";
 import type { Item } from "./report.ts";
+import type { Json } from "../shell/api.ts";
+import { privateTarget, Secret } from "./draft.ts";
 
 /** Config of a channel; null where it cannot be one, and the item says why. */
 type Config = Json | null;
@@ -15,6 +16,7 @@ function webUrl(item: Item, text: string, allowsHttp = false): URL | null {
   if (url === null || !/^https?:$/.test(url.protocol) || url.port === "0") return no(item, "its URL is none");
   if (url.username !== "" || url.password !== "") return no(item, "its URL has credentials: send them as a header");
   if (url.protocol === "http:" && !allowsHttp) return no(item, "its URL is not https");
+  if (blockedHost(url.hostname.replaceAll(/[[\]]/g, "")) !== null) item.note(privateTarget, "silent");
   if (url.protocol === "http:")
     item.note(
       "its URL is not https: set channels.allow_http on the server before the apply, which is refused otherwise",
@@ -72,7 +74,7 @@ export function webhook(item: Item, url: string, headers: readonly (readonly [st
   if (webUrl(item, url, true) === null) return null;
   item.note("its requests have another body: see the webhook in docs/notifications.md", "silent");
   const own =
-    /^(?:connection|content-.*|expect|host|http2-.*|keep-.*|proxy-.*|te|trailer|transfer-.*|upgrade|user-.*|x-service-.*)$/i;
+    /^(?:te|trailer|host|expect|upgrade|connection|(?:content|http2|keep|proxy|transfer|user|x-service)-.*)$/i;
   const seen = new Set<string>();
   const sent = headers.filter(
     ([name, value]) =>
@@ -149,3 +151,46 @@ export function emails(item: Item, to: string): Json[] {
   if (unique.length > 1) item.note("one channel for each of its addresses", "detail");
   return unique.map((address) => ({ type: "email", to: address }));
 }
+
+const isToken = (token: string): boolean => /^[\x21-\x7e]{1,1000}$/.test(token);
+
+/** A server that people run themselves. */
+function ownServer(item: Item, url: string): boolean {
+  const parsed = webUrl(item, url, true);
+  if (parsed === null) return false;
+  if (parsed.search === "" && parsed.hash === "") return true;
+  no(item, "the URL of its server has a query");
+  return false;
+}
+
+export function gotify(item: Item, url: string, token: string): Config {
+  if (!ownServer(item, url)) return null;
+  return isToken(token) ? { type: "gotify", url, token: new Secret(token) } : no(item, "its token is none of Gotify");
+}
+
+export function mattermost(item: Item, url: string): Config {
+  if (!ownServer(item, url)) return null;
+  return /\/hooks\/[A-Za-z0-9_-]+$/.test(new URL(url).pathname)
+    ? { type: "mattermost", webhook_url: new Secret(url) }
+    : no(item, "its URL is no incoming webhook of Mattermost");
+}
+
+export function matrix(item: Item, homeserver: string, token: string, room: string): Config {
+  if (!ownServer(item, homeserver)) return null;
+  return isToken(token) && /^![!-~]{1,254}$/.test(room)
+    ? { type: "matrix", homeserver, access_token: new Secret(token), room_id: room }
+    : no(item, "its access token or room id is none of Matrix");
+}
+
+export function signal(item: Item, url: string, sender: string, recipients: string): Config {
+  if (!ownServer(item, url)) return null;
+  const to = recipients.split(/[,\s]+/).filter((one) => /^(?:\+[1-9]\d{6,14}|group\.[A-Za-z0-9+/=]{1,200})$/.test(one));
+  return /^\+[1-9]\d{6,14}$/.test(sender) && to.length > 0
+    ? { type: "signal", url, number: sender, recipients: to.slice(0, 20).map((one) => new Secret(one)) }
+    : no(item, "its numbers are none of Signal: they begin with + and the country");
+}
+
+export const opsgenie = (item: Item, key: string, region: string): Config =>
+  isToken(key)
+    ? { type: "opsgenie", api_key: new Secret(key), ...(region.toLowerCase() === "eu" ? { region: "eu" } : {}) }
+    : no(item, "its key is none of Opsgenie");

@@ -7,6 +7,11 @@ import type { Day, HistoryFile, Outage } from "./history.ts";
 import { Item, type Report, reportOf } from "./report.ts";
 import { clamp, line, lines, slug } from "./values.ts";
 
+/** Said of every address that the guard of a server refuses as it is installed. */
+export const privateTarget =
+  "its address is private: set security.allow_private_targets on the server before the apply, which is refused " +
+  "otherwise";
+
 /** A value that the file names as a variable. */
 export class Secret {
   readonly value: string;
@@ -106,7 +111,8 @@ export class Draft {
     if (item.isRefused) return null;
     if (hasUnstorable(check))
       return refused(item, "a text of it has a character that cannot be stored (NUL or half a character)");
-    const key = this.#newKey("monitors", item.name);
+    const name = line(input.name, 200) || item.name;
+    const key = this.#newKey("monitors", name);
     const { spec, problem } = judged(check, key);
     if (spec === null) return refused(item, problem);
     this.#notePrivate(item, spec);
@@ -114,7 +120,7 @@ export class Draft {
     const tags = [...new Set((input.tags ?? []).map((tag) => line(tag, 50)).filter((tag) => tag !== ""))];
     if (tags.length > 50) item.note("has more than 50 tags: the first 50", "detail");
     const body: Json = {
-      name: item.name,
+      name,
       check: this.#withVariables(check, "monitors", key, ""),
       ...(kind.reported === true ? {} : { interval: this.#interval(item, input.interval, spec.type) }),
       ...(input.enabled === false ? { enabled: false } : {}),
@@ -241,7 +247,7 @@ export class Draft {
   #add(section: Section, item: Item, key: string, body: Json): string {
     const { name } = body;
     this.#objects[section].set(key, typeof name === "string" ? { ...body, name: escaped(name) } : body);
-    item.key = key;
+    item.key ??= key;
     return key;
   }
 
@@ -284,11 +290,7 @@ export class Draft {
   #notePrivate(item: Item, spec: CheckSpec): void {
     const host = kindOf(spec).destination(spec)?.host;
     if (host === undefined || (blockedHost(host) === null && (host.includes(":") || isPublicName(host)))) return;
-    item.note(
-      "its address is private: set security.allow_private_targets on the server before the apply, which is refused " +
-        "otherwise",
-      "silent",
-    );
+    item.note(privateTarget, "silent");
   }
 
   #withVariables(value: unknown, section: Section, key: string, pointer: string): unknown {

@@ -4,7 +4,8 @@ import { clamp } from "./values.ts";
 export interface Outage {
   readonly started_at: string;
   readonly ended_at: string;
-  readonly title: string;
+  /** Null takes that of the server. */
+  readonly title: string | null;
 }
 
 /** Sums of a UTC day. */
@@ -24,8 +25,9 @@ export interface HistoryFile {
   readonly items: readonly { monitor: string; incidents: readonly Outage[]; days: readonly Day[] }[];
 }
 
-/** One run a millisecond: more is no count. */
-const mostRuns = 86_400_000;
+/** Bounds of the API for counts and times of a day. */
+const mostRuns = 1_000_000;
+const mostMs = 10_000_000;
 
 /** A day of runs that were up or down, and the mean time of those that were up; null for a day without runs. */
 export function dayOf(date: string, sums: { up: number; down: number; avgMs: number }): Day | null {
@@ -33,7 +35,7 @@ export function dayOf(date: string, sums: { up: number; down: number; avgMs: num
   const [up, down] = [count(sums.up), count(sums.down)];
   if (up + down === 0 || Number.isNaN(Date.parse(date))) return null;
   const { avgMs } = sums;
-  const isTime = up > 0 && Number.isFinite(avgMs) && avgMs >= 0 && avgMs < mostRuns;
+  const isTime = up > 0 && Number.isFinite(avgMs) && avgMs >= 0 && avgMs <= mostMs;
   return { date, up, degraded: 0, down, error: 0, avg_ms: isTime ? Math.round(avgMs * 10) / 10 : null };
 }
 

@@ -3,14 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import t from "tap";
-import { checkDocument } from "@statusmesh/shared/declared/check";
-import { fillVariables } from "@statusmesh/shared/declared/variables";
-import type { Imported } from "./draft.ts";
 import { importKuma, type KumaData } from "./kuma.ts";
 import { readKuma } from "./read/kuma.ts";
 import { noProgress } from "./read/progress.ts";
 import { SqliteFile } from "./read/sqlite.ts";
 import { reportMarkdown } from "./report.ts";
+import { countOf, faultsOf } from "./testing.ts";
 
 const fixtures = join(import.meta.dirname, "../../../../test/fixtures/kuma");
 const folder = mkdtempSync(join(tmpdir(), "kuma-"));
@@ -21,17 +19,6 @@ const unpack = (name: string, as = name): string => {
   return path;
 };
 const wanted = { stopped: false, history: true };
-
-/** The faults of a document whose variables are filled in. */
-function faultsOf({ document, env }: Imported): unknown[] {
-  const at = { file: "x", line: 1, column: 1 };
-  const source = { env: Object.fromEntries(env), readFile: () => "" };
-  const { value, mistakes } = fillVariables(document, { at, children: new Map() }, source);
-  return [...mistakes, ...checkDocument(value as Record<string, unknown>)];
-}
-
-const countOf = ({ report: { counts } }: Imported): number =>
-  counts.carried_over + counts.carried_over_differently + counts.not_carried_over;
 
 t.test("a database of a real Uptime Kuma 2.5, with its log: everything is carried over or listed", (t) => {
   const path = unpack("kuma.db");

@@ -441,7 +441,15 @@ function channelsOf(item: Item, config: Row): Json[] {
       case "slack":
         return one(channels.slack(item, of("slackwebhookURL")));
       case "mattermost":
-        return one(channels.slack(item, of("mattermostWebhookUrl")));
+        return one(channels.mattermost(item, of("mattermostWebhookUrl")));
+      case "gotify":
+        return one(channels.gotify(item, of("gotifyserverurl"), of("gotifyapplicationToken")));
+      case "matrix":
+        return one(channels.matrix(item, of("homeserverUrl"), of("accessToken"), of("internalRoomId")));
+      case "signal":
+        return one(channels.signal(item, of("signalURL"), of("signalNumber"), of("signalRecipients")));
+      case "Opsgenie":
+        return one(channels.opsgenie(item, of("opsgenieApiKey"), of("opsgenieRegion")));
       case "rocket.chat":
         return one(channels.slack(item, of("rocketwebhookURL")));
       case "discord":
@@ -607,7 +615,7 @@ function outagesOf(changes: readonly Change[]): Outage[] {
   for (const { status, at } of changes) {
     if (status === 0) since ??= at;
     else if (since !== null && (status === 1 || status === 3)) {
-      if (at > since) found.push({ started_at: since, ended_at: at, title: "Down" });
+      if (at > since) found.push({ started_at: since, ended_at: at, title: null });
       since = null;
     }
   }

@@ -227,7 +227,8 @@ export class SqliteFile {
     if (isLogged && !hasLog && !stopped)
       throw new Failure(
         `${path} was written with a write-ahead log, and there is no ${logPath} beside it: what is in the log would ` +
-          "be missing. Copy both files. If Uptime Kuma was stopped cleanly before the copy, there is none: say --stopped.",
+          "be missing. Copy both files. If Uptime Kuma was stopped cleanly before the copy, there is none: say " +
+          "--stopped.",
       );
     if (!isLogged && (fs.statSync(`${path}-journal`, { throwIfNoEntry: false })?.size ?? 0) > 0)
       throw new Failure(`${path}-journal is not empty: a write was interrupted. Open the database once with sqlite3.`);

@@ -1,0 +1,235 @@
+import type { Json } from "../shell/api.ts";
+import { Draft, type Imported } from "./draft.ts";
+import { duration } from "./gatus.ts";
+import { httpCheck } from "./http-check.ts";
+import type { Item } from "./report.ts";
+import { flag, number, type Row, row, rows, text, texts } from "./values.ts";
+
+/** A target of a job that probes through blackbox_exporter. */
+export interface ProbeTarget {
+  readonly job: string;
+  readonly module: string;
+  readonly target: string;
+  readonly labels: Row;
+  readonly interval: string;
+  /** What of the job cannot be carried over. */
+  readonly notes: readonly string[];
+}
+
+export interface BlackboxData {
+  readonly modules: Row;
+  readonly targets: readonly ProbeTarget[];
+  /** Jobs that are listed for a reason: other service discovery, or no prober. */
+  readonly otherJobs: readonly { name: string; reason: string }[];
+}
+
+type Check = Parameters<Draft["monitor"]>[1]["check"];
+
+/** Modules of blackbox_exporter with the targets of Prometheus. */
+export function importBlackbox({ modules, targets, otherJobs }: BlackboxData, project: string): Imported {
+  const draft = new Draft("blackbox_exporter", project);
+  const used = new Set<string>();
+  for (const { job, module, target, labels, interval, notes } of targets) {
+    const item = draft.item("monitor", target);
+    for (const note of notes) item.note(note);
+    used.add(module);
+    const of = row(Object.hasOwn(modules, module) ? modules[module] : undefined);
+    if (of["prober"] === undefined) {
+      item.refuse(`its module ${module.slice(0, 60)} is not in the file`);
+      continue;
+    }
+    const check = checkOf(item, of, target);
+    if (check === null) continue;
+    const added = Object.entries(labels)
+      .filter(([name]) => !name.startsWith("__"))
+      .map(([name, value]) => `${name}:${text(value)}`);
+    const key = draft.monitor(item, {
+      name: item.name,
+      check,
+      interval: duration(interval, 60_000) / 1000,
+      tags: [`job:${job}`, ...added],
+    });
+    if (key !== null) item.note("alerts are rules of Prometheus: it notifies the default channels", "silent");
+  }
+  for (const name of Object.keys(modules))
+    if (!used.has(name)) draft.item("module", name).refuse("no target of Prometheus uses it", "detail");
+  for (const { name, reason } of otherJobs) draft.item("job", name).refuse(reason);
+  return draft.finish();
+}
+
+function checkOf(item: Item, module: Row, target: string): Check | null {
+  const prober = text(module["prober"]);
+  const timeout = Math.min(60_000, Math.max(100, duration(module["timeout"], 10_000)));
+  const of = row(module[prober]);
+  const [host, port] = addressOf(target);
+  for (const name of ["source_ip_address", "ip_protocol_fallback", "preferred_ip_protocol"])
+    if (of[name] !== undefined) item.note("the agent chooses between IPv4 and IPv6, and its own address", "detail");
+  switch (prober) {
+    case "http":
+      return httpOf(item, of, target, timeout);
+    case "tcp":
+      return tcpOf(item, of, { host, port, timeout });
+    case "icmp":
+      return { type: "ping", host: target, timeout };
+    case "dns":
+      return dnsOf(item, of, { host, port, timeout });
+    case "grpc": {
+      const isPlain = !flag(of["tls"]);
+      const service = text(of["service"]);
+      return {
+        type: "grpc",
+        host,
+        port,
+        timeout,
+        ...(isPlain ? { tls: false } : {}),
+        ...(service === "" ? {} : { service }),
+      };
+    }
+    case "websocket": {
+      item.note("sends no message: write it as send, and what comes back as expect", "silent");
+      const config = row(of["http_config"]);
+      return { type: "websocket", url: target, timeout, ...(isUnverified(config) ? { verify_tls: false } : {}) };
+    }
+    default:
+      item.refuse(`no check for the prober ${prober.slice(0, 40)}`);
+      return null;
+  }
+}
+
+const isUnverified = (of: Row): boolean => flag(row(of["tls_config"])["insecure_skip_verify"]);
+
+/** Host and port of `host:port`, `[v6]:port` and URLs. */
+function addressOf(target: string): [host: string, port: number] {
+  const bare = target.replace(/^[a-z]+:\/\//i, "");
+  const [, host = bare, port = "0"] = /^(\[[^\]]+\]|[^:/]+):(\d{1,5})/.exec(bare) ?? [];
+  return [host.replaceAll(/[[\]]/g, ""), Number(port)];
+}
+
+function httpOf(item: Item, of: Row, target: string, timeout: number): Check | null {
+  if (of["proxy_url"] !== undefined || flag(of["proxy_from_environment"])) {
+    item.refuse("goes through a proxy, which checks do not");
+    return null;
+  }
+  if (of["oauth2"] !== undefined) {
+    item.refuse("signs in with oauth2, which HTTP checks cannot");
+    return null;
+  }
+  if (of["body_file"] !== undefined || row(of["tls_config"])["cert_file"] !== undefined) {
+    item.refuse("needs a file of the exporter's machine");
+    return null;
+  }
+  if (row(of["tls_config"])["ca_file"] !== undefined)
+    item.note("trusts a private authority: it is down until the agents trust it", "silent");
+  const lists = Object.entries(row(of["http_headers"])).map(([name, one]) => {
+    const { values, secrets, files } = row(one);
+    if (files !== undefined) item.note("a header comes from a file of the exporter's machine: set it", "silent");
+    return [name, texts(values)[0] ?? texts(secrets)[0] ?? ""] as const;
+  });
+  const headers = Object.entries(row(of["headers"])).map(([name, value]) => [name, text(value)] as const);
+  const absent = texts(of["fail_if_body_matches_regexp"]);
+  const present = texts(of["fail_if_body_not_matches_regexp"]);
+  if (absent.length > 1 || present.length > 1) item.note("one pattern of each kind: the first of them", "silent");
+  const expectedHeaders = [
+    ...rows(of["fail_if_header_not_matches"]).map((one) => headerRule(one, "matches")),
+    ...rows(of["fail_if_header_matches"]).flatMap((one) => {
+      if (text(one["regexp"]) === ".*") return [{ name: text(one["header"]), op: "absent" }];
+      item.note("a header that must not match is left out", "silent");
+      return [];
+    }),
+  ];
+  for (const name of ["fail_if_body_json_matches_cel", "fail_if_body_json_not_matches_cel"])
+    if (of[name] !== undefined) item.note("its CEL expression is left out: write it as expected_json", "silent");
+  if (of["valid_http_versions"] !== undefined) item.note("any version of HTTP is up", "detail");
+  if (flag(of["fail_if_ssl"]) || flag(of["fail_if_not_ssl"]))
+    item.note("the scheme of its URL decides about TLS", "detail");
+  const basic = row(of["basic_auth"]);
+  const authorization = row(of["authorization"]);
+  const bearer = text(authorization["credentials"]) || text(of["bearer_token"]);
+  for (const name of ["password_file", "credentials_file", "bearer_token_file"])
+    if (basic[name] !== undefined || authorization[name] !== undefined || of[name] !== undefined)
+      item.note("its credentials are in a file of the exporter's machine: set them", "silent");
+  const codes = Array.isArray(of["valid_status_codes"]) ? of["valid_status_codes"].map(text) : [];
+  const json: Json = {
+    ...(absent.length === 0 ? {} : { expected_body_not_matches: absent[0] }),
+    ...(present.length === 0 ? {} : { expected_body_matches: present[0] }),
+    ...(expectedHeaders.length === 0 ? {} : { expected_headers: expectedHeaders.slice(0, 10) }),
+  };
+  return httpCheck(item, {
+    url: /^https?:\/\//i.test(target) ? target : `http://${target}`,
+    method: text(of["method"]),
+    headers: [...headers, ...lists],
+    body: text(of["body"]),
+    basicAuth: text(basic["username"]) === "" ? null : [text(basic["username"]), text(basic["password"])],
+    bearer,
+    timeoutMs: timeout,
+    verifyTls: !isUnverified(of),
+    followRedirects: of["follow_redirects"] === undefined || flag(of["follow_redirects"]),
+    statuses: codes,
+    more: json,
+  });
+}
+
+const headerRule = (one: Row, op: string): Json => ({ name: text(one["header"]), op, value: text(one["regexp"]) });
+
+interface Server {
+  host: string;
+  port: number;
+  timeout: number;
+}
+
+/** A conversation in several steps is not one of ours: the first step, and STARTTLS by its protocol. */
+function tcpOf(item: Item, of: Row, server: Server): Check {
+  const steps = rows(of["query_response"]);
+  const starts = steps.some((step) => flag(step["starttls"]));
+  const words = steps.map((step) => text(step["send"]).toUpperCase()).join("\n");
+  const protocol = /EHLO|HELO/.test(words)
+    ? "starttls_smtp"
+    : /\. STARTTLS/.test(words)
+      ? "starttls_imap"
+      : /STLS/.test(words)
+        ? "starttls_pop3"
+        : null;
+  const tls = flag(of["tls"]) ? "tls" : starts && protocol !== null ? protocol : "none";
+  const first = steps[0] ?? {};
+  const expect = literalOf(text(first["expect"]));
+  if (starts && protocol === null)
+    item.note("its start of TLS is none of SMTP, IMAP or POP3: it only connects", "silent");
+  else if (steps.length > 1 || (text(first["expect"]) !== "" && (starts || expect === null)))
+    item.note(
+      starts
+        ? "its conversation ends with the handshake of TLS"
+        : "its conversation is reduced to the first text that comes",
+    );
+  const isUsed = !starts && expect !== null && text(first["send"]) === "";
+  return {
+    type: "tcp",
+    ...server,
+    ...(tls === "none" ? {} : { tls }),
+    ...(isUnverified(of) && tls !== "none" ? { verify_tls: false } : {}),
+    ...(isUsed ? { expect } : {}),
+  };
+}
+
+/** The longest plain part of a pattern: what the text must contain; null where there is none. */
+function literalOf(pattern: string): string | null {
+  const parts = pattern.split(/\\.|[\^$]|\([^)]*\)[*+?]?|\[[^\]]*\][*+?]?|.[*?]|[.+|{}]/s);
+  const longest = parts.reduce((best, part) => (part.length > best.length ? part : best), "");
+  return longest.length >= 2 && !/[()[\]]/.test(longest) ? longest : null;
+}
+
+function dnsOf(item: Item, of: Row, { host, port, timeout }: Server): Check {
+  if (text(of["transport_protocol"]) === "tcp") item.note("asks over UDP first", "detail");
+  const codes = texts(of["valid_rcodes"]);
+  if (codes.length > 0 && codes.join() !== "NOERROR")
+    item.note("its return codes are left out: an answer without error is up", "silent");
+  if (["answer", "authority", "additional"].some((name) => of[`validate_${name}_rrs`] !== undefined))
+    item.note("its patterns of records are left out: write one as expected_contains", "silent");
+  return {
+    type: "dns",
+    domain: text(of["query_name"]),
+    record_type: text(of["query_type"]) || "A",
+    resolver:
+      port === 0 || port === 53 ? host : host.includes(":") ? `[${host}]:${port}` : `${host}:${number(port, 53)}`,
+    timeout,
+  };
+}

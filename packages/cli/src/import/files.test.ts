@@ -1,0 +1,160 @@
+import { join } from "node:path";
+import t from "tap";
+import { importBlackbox } from "./blackbox.ts";
+import { duration, importGatus } from "./gatus.ts";
+import { readBlackbox } from "./read/blackbox.ts";
+import { readGatus } from "./read/gatus.ts";
+import { countOf, faultsOf, objectsOf, reasonsOf } from "./testing.ts";
+
+const fixtures = join(import.meta.dirname, "../../../../test/fixtures");
+
+t.test("Gatus' own configurations: one file, a folder, a channel", (t) => {
+  for (const [name, endpoints, items] of [
+    ["config.yaml", 7, 7],
+    ["folder", 4, 4],
+    ["mattermost.yaml", 1, 2],
+  ] as const) {
+    const made = importGatus(readGatus(join(fixtures, "gatus", name)), "gatus");
+    t.equal(countOf(made), items, name);
+    t.strictSame(faultsOf(made), [], name);
+    t.ok(Object.keys(objectsOf(made, "monitors")).length >= endpoints, name);
+    t.strictSame(made.report.not_carried_over, [], name);
+  }
+  const made = importGatus(readGatus(join(fixtures, "gatus/config.yaml")), "gatus");
+  t.match(objectsOf(made, "monitors"), {
+    "front-end": {
+      interval: 300,
+      tags: ["group/core"],
+      alerts: [],
+      check: {
+        expected_status: { kind: "exact", value: 200 },
+        expected_json: [{ path: "$.status", op: "eq", value: "UP" }],
+        down_above_ms: 150,
+      },
+    },
+    "back-end-certificate": { check: { type: "tls_cert", host: "example.org", critical_days: 2, warn_days: 9 } },
+    "example-dns-query": { check: { type: "dns", domain: "example.com", resolver: "8.8.8.8" } },
+    "icmp-ping": { check: { type: "ping", host: "example.org" }, interval: 60 },
+    "check-domain-expiration-domain": { check: { type: "domain_expiry", critical_days: 30 } },
+  });
+  t.notOk(objectsOf(made, "monitors")["check-domain-expiration"], "nothing but the days was asked for");
+  const { config } = objectsOf(importGatus(readGatus(join(fixtures, "gatus/mattermost.yaml")), "gatus"), "channels")[
+    "mattermost"
+  ]!;
+  t.match(config, { type: "mattermost", webhook_url: "${GATUS_CHANNELS_MATTERMOST_WEBHOOK_URL}" });
+  t.end();
+});
+
+t.test("conditions of Gatus", (t) => {
+  const of = (url: string, conditions: unknown[], more: object = {}) => {
+    const made = importGatus({ endpoints: [{ name: "x", url, conditions, ...more }] }, "gatus");
+    t.strictSame(faultsOf(made), []);
+    t.equal(countOf(made), 1);
+    return { check: objectsOf(made, "monitors")["x"]?.["check"], reasons: reasonsOf(made, "x") };
+  };
+  const https = "https://example.org";
+  const cases: [conditions: string[], check: object, reason?: RegExp][] = [
+    [["[STATUS] < 300"], { expected_status: { kind: "range", value: { min: 100, max: 299 } } }],
+    [["[STATUS] >= 200", "[STATUS] <= 299", "[STATUS] != 204"], { expected_status: { kind: "one_of" } }],
+    [["[STATUS] == any(200, 429)"], { expected_status: { kind: "one_of", value: [200, 429] } }],
+    [[], { expected_status: { kind: "range", value: { min: 100, max: 599 } } }],
+    [["[BODY] == pat(*a.b*)"], { expected_body_contains: "a.b" }],
+    [["[BODY] == pat(a*b?)"], { expected_body_matches: "(?s)^a.*b.$" }],
+    [["[BODY] != any(a+, b)"], { expected_body_not_matches: "^(?:a\\+|b)$" }],
+    [["[BODY].a-b[0].c == 5"], { expected_json: [{ path: "$['a-b'][0].c", op: "eq", value: 5 }] }],
+    [["[BODY].n > 2.5"], { expected_json: [{ path: "$.n", op: "gt", value: 2.5 }] }],
+    [["has([BODY].x) == false"], { expected_json: [{ path: "$.x", op: "absent" }] }],
+    [["len([BODY].x) > 0"], {}, /len\(\[BODY\]\.x\) > 0 is left out/],
+    [["[BODY].n > many"], {}, /is left out/],
+    [["[IP] == 1.2.3.4"], {}, /is left out/],
+    [["__proto__"], {}, /is left out/],
+  ];
+  for (const [conditions, check, reason] of cases) {
+    const made = of(https, conditions);
+    t.match(made.check, check, conditions.join());
+    if (reason !== undefined) t.match(made.reasons.join("\n"), reason);
+  }
+  t.match(of(https, ["[STATUS] == 200", "[STATUS] == 500"]).reasons, [/exclude each other/]);
+  t.match(of("udp://example.org:53", []).reasons, [/no check for udp/]);
+  t.match(of("starttls://mail.example.org:587", ["[CONNECTED] == true"]).check, { type: "tcp", tls: "starttls_smtp" });
+  t.match(of(https, [], { client: { oauth2: {} } }).reasons, [/client\.oauth2/]);
+  t.match(of(https, [], { client: { timeout: "2m" } }).check, { timeout: 60_000 });
+  t.equal(duration("1h30m", 0), 5_400_000);
+  t.equal(duration("soon", 7), 7);
+  t.end();
+});
+
+t.test("alerts, pushed results and maintenance of Gatus", (t) => {
+  const made = importGatus(
+    {
+      alerting: {
+        slack: {
+          "webhook-url": "https://hooks.slack.com/services/T/B/1",
+          "default-alert": { "failure-threshold": 5, "minimum-reminder-interval": "1h" },
+          overrides: [{ group: "core", "webhook-url": "https://hooks.slack.com/services/T/B/2" }],
+        },
+        "incident-io": { url: "https://x.example.org" },
+      },
+      endpoints: [
+        { name: "a", url: "https://example.org", alerts: [{ type: "slack" }] },
+        { name: "b", group: "core", url: "https://example.org", alerts: [{ type: "slack", "failure-threshold": 2 }] },
+        { name: "c", url: "https://example.org", alerts: [{ type: "incident-io" }], enabled: false },
+      ],
+      "external-endpoints": [{ name: "job #1", group: "core", token: "potatopotato", heartbeat: { interval: "30m" } }],
+      maintenance: { start: "23:00", duration: "1h", timezone: "Europe/Amsterdam", every: ["Monday", "Thursday"] },
+      suites: [{ name: "suite" }],
+    },
+    "gatus",
+  );
+  t.strictSame(faultsOf(made), []);
+  t.equal(countOf(made), 3 + 3 + 1 + 1 + 1);
+  t.match(objectsOf(made, "monitors"), {
+    a: { alerts: ["slack"], alert_confirmations: 5, renotify_interval_secs: 3600, notify_recovery: false },
+    b: { alerts: ["slack-group-core"], alert_confirmations: 2 },
+    c: { alerts: [], enabled: false },
+    "job-1": { check: { period: 1_800_000 }, heartbeat_addresses: [{ kind: "gatus" }] },
+  });
+  t.equal([...made.env].find(([name]) => name.endsWith("_GATUS"))?.[1], "core_job--1:potatopotato");
+  t.match(reasonsOf(made, "c"), [/notifies nobody/]);
+  t.match(objectsOf(made, "maintenance")["maintenance"], {
+    starts_at: "2026-01-01T22:00:00.000Z",
+    recurrence: { rule: "FREQ=WEEKLY;BYDAY=MO,TH", time_zone: "Europe/Amsterdam" },
+    monitors: ["a", "b", "c", "job-1"],
+  });
+  t.end();
+});
+
+t.test("blackbox_exporter's example.yml: each target of each module", (t) => {
+  const data = readBlackbox(join(fixtures, "blackbox/example.yml"), join(fixtures, "blackbox/prometheus.yml"));
+  const made = importBlackbox(data, "blackbox");
+  t.strictSame(faultsOf(made), []);
+  const unused = Object.keys(data.modules).filter((name) => !data.targets.some(({ module }) => module === name));
+  t.strictSame(unused, ["http_gzip"]);
+  t.equal(countOf(made), data.targets.length + unused.length + data.otherJobs.length);
+  t.ok(data.targets.length > 25);
+  const monitors = Object.values(objectsOf(made, "monitors"));
+  const byJob = (job: string) => monitors.find(({ tags }) => (tags as string[]).includes(`job:${job}`));
+  t.match(byJob("http_2xx_example"), {
+    interval: 30,
+    tags: ["job:http_2xx_example", "team:web"],
+    check: {
+      expected_body_not_matches: "Could not connect to database",
+      expected_headers: [
+        { name: "Access-Control-Allow-Origin", op: "matches" },
+        { name: "Set-Cookie", op: "absent" },
+      ],
+      timeout: 5000,
+    },
+  });
+  t.match(byJob("http_basic_auth_example"), { check: { method: "POST", basic_auth: ["username", /^\$\{BLACKBOX_/] } });
+  t.match(byJob("smtp_starttls"), { check: { type: "tcp", tls: "starttls_smtp", port: 25 } });
+  t.match(byJob("imap_starttls"), { check: { tls: "starttls_imap" } });
+  t.match(byJob("icmp_example"), { interval: 10, check: { type: "ping" } });
+  t.match(
+    monitors.filter(({ tags }) => (tags as string[]).includes("team:dns")).map(({ check }) => check),
+    [{ resolver: "9.9.9.9", record_type: "SOA" }, { resolver: "[2620:fe::fe]:5353" }],
+  );
+  for (const job of ["http_with_proxy", "http_2xx_oauth_client_credentials", "unix_socket_ping"])
+    t.notOk(byJob(job), job);
+  t.end();
+});

@@ -1,0 +1,197 @@
+import { minuteMs } from "@statusmesh/shared/time";
+import type { Json } from "../shell/api.ts";
+import { Draft, type Imported } from "./draft.ts";
+import { containing, httpCheck, timeoutOf } from "./http-check.ts";
+import type { Item } from "./report.ts";
+import { clamp, flag, number, type Row, row, rows, text, texts } from "./values.ts";
+import { firstDay, instantIn, wallTime, weekdayOf } from "./zones.ts";
+
+export interface UptimeRobotData {
+  readonly monitors: readonly Row[];
+  readonly pages: readonly Row[];
+  readonly windows: readonly Row[];
+}
+
+type Check = Parameters<Draft["monitor"]>[1]["check"];
+
+/** Monitors, status pages and maintenance windows of UptimeRobot, as API v3 lists them. */
+export function importUptimeRobot({ monitors, pages, windows }: UptimeRobotData, project: string): Imported {
+  const draft = new Draft("UptimeRobot", project);
+  const keys = new Map<string, string>();
+  const concerned = new Map<string, string[]>();
+  for (const monitor of monitors) {
+    const item = draft.item("monitor", monitor["friendlyName"]);
+    const check = checkOf(item, monitor);
+    if (check === null) continue;
+    const contacts = rows(monitor["assignedAlertContacts"]);
+    if (contacts.length > 0)
+      item.note("its alert contacts are not readable: it notifies the default channels", "silent");
+    if (contacts.some((contact) => number(contact["threshold"], 0) > 0))
+      item.note("waits for confirmations, not for minutes, before it notifies");
+    const recurrence = Math.max(0, ...contacts.map((contact) => number(contact["recurrence"], 0)));
+    noteExpiry(item, monitor);
+    const config = row(monitor["config"]);
+    const key = draft.monitor(item, {
+      name: item.name,
+      check,
+      interval: number(monitor["interval"], 300),
+      enabled: !/^paused$/i.test(text(monitor["status"])) && !isHidden(monitor),
+      tags: rows(monitor["tags"]).map((tag) => text(tag["name"])),
+      confirmations: clamp(number(config["applicationErrorRetries"], 1), 0, 99) + 1,
+      renotify: recurrence * 60,
+    });
+    if (key === null) continue;
+    keys.set(text(monitor["id"]), key);
+    for (const window of rows(monitor["maintenanceWindows"])) {
+      const id = text(window["id"]);
+      concerned.set(id, [...(concerned.get(id) ?? []), key]);
+    }
+  }
+  for (const page of pages) {
+    const item = draft.item("status page", page["friendlyName"]);
+    if (text(page["customDomain"]) !== "")
+      item.note("its domain is not taken over: set custom_domain once its DNS record can be changed");
+    if (text(page["logo"]) !== "" || text(page["icon"]) !== "") item.note("its logo is left out: upload it", "detail");
+    const ids = Array.isArray(page["monitorIds"]) ? page["monitorIds"].map(text) : [];
+    const shown = ids.flatMap((id) => keys.get(id) ?? []);
+    if (shown.length < ids.length) item.note("shows monitors that are not carried over: they are left out");
+    draft.page(item, {
+      slug: text(page["urlKey"]).toLowerCase(),
+      name: page["friendlyName"],
+      components: shown.map((monitor) => ({ monitor })),
+    });
+  }
+  for (const window of windows) addWindow(draft, window, concerned.get(text(window["id"])) ?? []);
+  return draft.finish();
+}
+
+/** Passwords are masked or left out. */
+const isHidden = (monitor: Row): boolean =>
+  text(monitor["httpUsername"]) !== "" && /^\**$/.test(text(monitor["httpPassword"]));
+
+function noteExpiry(item: Item, monitor: Row): void {
+  if (flag(monitor["sslExpirationReminder"])) item.note("reminded of its certificate too: add a tls_cert monitor");
+  if (flag(monitor["domainExpirationReminder"])) item.note("reminded of its domain too: add a domain_expiry monitor");
+  if (monitor["regionalData"] != null || monitor["regionData"] != null)
+    item.note("is checked from the regions of this installation", "detail");
+}
+
+function checkOf(item: Item, monitor: Row): Check | null {
+  const type = text(monitor["type"]).toUpperCase();
+  const url = text(monitor["url"]).trim();
+  const host = url.replace(/^[a-z]+:\/\//i, "").replace(/[/:?#].*$/s, "");
+  const timeout = timeoutOf(item, number(monitor["timeout"], 30) * 1000);
+  const limit = number(monitor["responseTimeThreshold"], 0);
+  const slow = limit >= 1 && limit <= timeout ? { degraded_above_ms: Math.round(limit) } : {};
+  switch (type) {
+    case "HTTP":
+    case "KEYWORD":
+    case "API":
+      return httpOf(item, monitor, { type, url, timeout, slow });
+    case "PING":
+      return { type: "ping", host, timeout, ...slow };
+    case "PORT":
+      return { type: "tcp", host, port: number(monitor["port"], 0), timeout, ...slow };
+    case "HEARTBEAT":
+      item.note("gets a new address: change the job to its new ping URL", "silent");
+      return {
+        type: "heartbeat",
+        period: clamp(number(monitor["interval"], 86_400) * 1000, 10_000, 90 * 86_400_000),
+        grace: clamp(number(monitor["gracePeriod"], 300) * 1000, 1000, 30 * 86_400_000),
+      };
+    case "DNS": {
+      const records = Object.entries(row(row(monitor["config"])["dnsRecords"])).flatMap(([name, values]) =>
+        texts(values).map((value) => [name, value] as const),
+      );
+      const [first] = records;
+      if (records.length > 1) item.note("expects the first of its records only: add a monitor for each", "silent");
+      return {
+        type: "dns",
+        domain: host,
+        record_type: first?.[0].toUpperCase() ?? "A",
+        ...(first === undefined ? {} : { expected_contains: first[1].slice(0, 1000) }),
+        timeout,
+      };
+    }
+    default:
+      item.refuse(
+        `no check for the kind ${type.slice(0, 40) || "without a name"}: an exec check can run a plugin for it`,
+      );
+      return null;
+  }
+}
+
+interface Given {
+  type: string;
+  url: string;
+  timeout: number;
+  slow: Json;
+}
+
+function httpOf(item: Item, monitor: Row, { type, url, timeout, slow }: Given): Check | null {
+  const auth = text(monitor["authType"]).toUpperCase();
+  if (auth === "DIGEST") {
+    item.refuse("signs in with digest, which HTTP checks cannot");
+    return null;
+  }
+  const user = text(monitor["httpUsername"]);
+  const password = text(monitor["httpPassword"]);
+  if (isHidden(monitor)) item.note("its password is not readable: it is paused until you set it", "silent");
+  const headers = Object.entries(row(monitor["customHttpHeaders"])).map(
+    ([name, value]) => [name, text(value)] as const,
+  );
+  const isKeyword = type === "KEYWORD";
+  // Their alert says when it is down: the keyword exists, or does not.
+  const isAbsent = text(monitor["keywordType"]).toUpperCase() === "ALERT_EXISTS";
+  const keyword = isKeyword ? containing(item, text(monitor["keywordValue"]), isAbsent) : {};
+  const isAnyCase = isKeyword && number(monitor["keywordCaseType"], 1) === 1;
+  if (type === "API") item.note("its assertions of JSON are left out: write them as expected_json", "silent");
+  const data = monitor["postValueData"];
+  const body = typeof data === "string" ? data : data == null ? "" : JSON.stringify(data);
+  return httpCheck(item, {
+    url,
+    method: text(monitor["httpMethodType"]) || "GET",
+    headers,
+    body,
+    basicAuth: user === "" ? null : [user, isHidden(monitor) ? "unknown" : password],
+    timeoutMs: timeout,
+    verifyTls: monitor["checkSSLErrors"] === undefined || flag(monitor["checkSSLErrors"]),
+    followRedirects: monitor["followRedirections"] === undefined || flag(monitor["followRedirections"]),
+    statuses: texts(monitor["successHttpResponseCodes"]),
+    more: { ...keyword, ...(isAnyCase ? { body_case_insensitive: true } : {}), ...slow },
+  });
+}
+
+/** `interval` is once, daily, weekly or monthly; `date` and `time` are of UTC; `duration` in minutes. */
+function addWindow(draft: Draft, window: Row, monitors: readonly string[]): void {
+  const item = draft.item("maintenance", window["name"]);
+  const every = text(window["interval"]).toLowerCase();
+  const [, hours = "0", minutes = "0"] = /^(\d{1,2}):(\d\d)/.exec(text(window["time"])) ?? [];
+  const given = wallTime(text(window["date"]));
+  const start = Number.isNaN(given) ? wallTime("2026-01-01") : given;
+  const names = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+  const days = (Array.isArray(window["days"]) ? window["days"] : []).map((day: unknown) =>
+    typeof day === "number" ? day : names.indexOf(text(day).slice(0, 3).toLowerCase()),
+  );
+  const fits = (day: Date): boolean =>
+    every === "weekly" ? days.includes(day.getUTCDay()) : every !== "monthly" || days.includes(day.getUTCDate());
+  const first = firstDay(start, fits);
+  const rules: Readonly<Record<string, string | null>> = {
+    once: null,
+    daily: "FREQ=DAILY",
+    weekly: `FREQ=WEEKLY;BYDAY=${[...new Set(days)].sort().map(weekdayOf).join(",")}`,
+    monthly: "FREQ=MONTHLY",
+  };
+  const rule = Object.hasOwn(rules, every) ? rules[every]! : undefined;
+  if (rule === undefined && every !== "once") return item.refuse("how it repeats is unknown");
+  if (first === null || (every === "once" && Number.isNaN(given))) return item.refuse("it never takes place");
+  if (every === "monthly" && days.length > 1) item.note("on the first of its days only: add a window for each");
+  const startsAt = instantIn("UTC", first + (Number(hours) * 60 + Number(minutes)) * minuteMs);
+  draft.window(item, {
+    title: window["name"],
+    startsAt,
+    endsAt: startsAt + number(window["duration"], 0) * minuteMs,
+    recurrence: rule == null ? null : { rule, time_zone: "UTC" },
+    monitors,
+  });
+}
