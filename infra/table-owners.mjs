@@ -84,7 +84,7 @@ export const folders = {
     },
   },
   "publishing/subscribers": {
-    owns: ["subscriber_deliveries", "subscriber_messages", "subscribers"],
+    owns: ["subscriber_deliveries", "subscriber_departures", "subscriber_messages", "subscribers"],
     joins: {
       "messages of pages, from the timeline of incidents": [
         "incident_events",

@@ -1313,6 +1313,13 @@ CREATE INDEX subscriber_deliveries_by_subscriber ON subscriber_deliveries USING 
 CREATE INDEX subscriber_deliveries_due ON subscriber_deliveries USING btree (due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX subscriber_deliveries_queues ON subscriber_deliveries USING btree (kind, page_id, host, due_at) WHERE (due_at IS NOT NULL);
 
+create table subscriber_departures (
+  page_id uuid not null,
+  hash bytea not null,
+  PRIMARY KEY (page_id, hash),
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE
+);
+
 create table subscriber_messages (
   id uuid not null,
   org_id uuid not null,
@@ -1348,6 +1355,7 @@ create table subscribers (
   confirmed_at timestamp with time zone,
   time_zone text,
   host text not null default ''::text,
+  source text,
   PRIMARY KEY (id),
   UNIQUE (page_id, kind, address),
   UNIQUE (token),

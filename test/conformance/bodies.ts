@@ -81,6 +81,11 @@ export const goodBodies = ({
   "PATCH /api/v1/status-pages/{id}": { name: "Shop" },
   "POST /api/v1/update-templates": { kind: "incident", name: `Template ${mark}`, body: "We are looking into it." },
   "PATCH /api/v1/update-templates/{id}": { name: `Renamed ${mark}`, phase: "identified" },
+  "POST /api/v1/status-pages/{id}/subscribers/import": {
+    items: [{ email: `ann${mark}@example.org` }],
+    confirmed: true,
+    source: "our old page",
+  },
   "POST /api/v1/status-pages/{id}/logo": { image: pixel },
   "PUT /api/v1/status-pages/{id}/logo": { image: pixel },
   "POST /api/v1/status-pages/{id}/logo-dark": { image: pixel },

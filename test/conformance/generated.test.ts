@@ -197,6 +197,10 @@ const beyondSchemas = new RegExp(
     "^GET /api/v1/maintenance INVALID_QUERY /query/status$",
     // The document of a project is compared with the schemas of its objects.
     String.raw`^POST /api/v1/config/(?:plan|apply) \w+ /document`,
+    // Dates of the calendar, of the last 400 days, each once.
+    "^POST /api/v1/import/history INVALID_BODY /items/",
+    // One of two fields.
+    "^POST /api/v1/incidents INVALID_BODY /target_id$",
     // The plans are rows of the installation.
     String.raw`^PATCH /operator/orgs/\{id\} INVALID_BODY /plan$`,
   ].join("|"),

@@ -1246,9 +1246,18 @@ create table subscribers (
   time_zone      text,
   -- Host of the webhook; empty for an email address.
   host           text not null default '',
+  -- Where an imported address comes from, until its first message has said so.
+  source         text,
   unique (page_id, kind, address)
 );
 create index subscribers_by_address on subscribers (address);
+
+-- Who has unsubscribed from a page, as SHA-256 of page, kind and address: no import subscribes them again.
+create table subscriber_departures (
+  page_id uuid not null references status_pages on delete cascade,
+  hash    bytea not null,
+  primary key (page_id, hash)
+);
 create index subscribers_to_confirm on subscribers (confirm_due_at) where confirm_due_at is not null;
 
 -- Messages of a page to its subscribers. The key makes each event one message across replicas.

@@ -193,7 +193,7 @@ export const errorCodes = {
   LAST_OWNER: { status: 409, when: "the organisation would be left without an owner" },
   // Status pages
   SLUG_TAKEN: { status: 409, when: "another status page, or another organisation, has this slug" },
-  INVALID_SLUG: { status: 400, when: "the slug is not 3 to 30 of a-z, 0-9 and -, starting with a letter" },
+  INVALID_SLUG: { status: 400, when: "the slug is not made of a-z, 0-9 and -, in the length that its field has" },
   COMPONENT_ALREADY_ON_PAGE: { status: 409, when: "the monitor is on this page already" },
   INVALID_COMPONENT_ID: {
     status: 400,

@@ -68,6 +68,9 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "POST /api/v1/status-pages/{id}/components/reorder": [
     { place: "/target_ids/0", thing: "component", refusal: "INVALID_COMPONENT_ID" },
   ],
+  "POST /api/v1/status-pages/{id}/subscribers/import": [
+    { place: "/items/0/component_ids/0", thing: "component", refusal: "none" },
+  ],
   "GET /api/v1/orgs/{id}/audit": [
     { place: "?user_id", thing: "member", refusal: "none" },
     { place: "?resource_id", thing: "target", refusal: "none" },
@@ -84,6 +87,7 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
 /** Places in a branch of a body that excludes the one above. Regions belong to the instance. */
 const otherBranches: Readonly<Record<string, readonly string[]>> = {
   "POST /api/v1/targets/bulk-action": ["/action/regions/0"],
+  "POST /api/v1/incidents": ["/target_ids/0"],
 };
 
 /**

@@ -59,6 +59,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/status-pages/{id}/logo-dark": "Set the logo for dark mode of",
   "PUT /api/v1/status-pages/{id}/logo-dark": "Set the logo for dark mode of",
   "DELETE /api/v1/status-pages/{id}/logo-dark": "Removed the logo for dark mode of",
+  "POST /api/v1/status-pages/{id}/subscribers/import": "Imported subscribers of",
   "POST /api/v1/status-pages/{id}/components": "Added component",
   "POST /api/v1/status-pages/{id}/components/bulk": "Added monitors to",
   "POST /api/v1/status-pages/{id}/components/reorder": "Reordered status page",

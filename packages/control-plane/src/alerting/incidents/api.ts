@@ -1,4 +1,5 @@
 import Type from "typebox";
+import { AppError } from "@statusmesh/shared/errors";
 import { IdParam, paging, slicePage } from "../../platform/http/wire.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
@@ -19,6 +20,7 @@ import {
   Explanation,
   Incident,
   IncidentCsvQuery,
+  IncidentList,
   IncidentPage,
   IncidentQuery,
   IncidentSnapshotPage,
@@ -66,10 +68,15 @@ export const incidentRoutes: Route[] = [
     summary: "Report an incident by hand",
     description:
       "Opens an incident of a target with its first public update and notifies its channels. Check results do not " +
-      "close it: a person does. While it is open, failing runs join it instead of opening another.",
+      "close it: a person does. While it is open, failing runs join it instead of opening another. With `ended_at` " +
+      "an incident is stored that is over, with its times: no channel is notified. `target_ids` makes an incident of " +
+      "each target, all or none, and the reply is a list of them.",
     body: IncidentCreate,
-    replies: { 201: Incident },
+    replies: { 200: IncidentList, 201: Incident },
     errors: [
+      "INVALID_TIME_RANGE",
+      "BULK_EMPTY",
+      "BULK_TOO_LARGE",
       "EMPTY_TITLE",
       "TITLE_TOO_LONG",
       "EMPTY_MESSAGE",
@@ -78,8 +85,11 @@ export const incidentRoutes: Route[] = [
       "TARGET_NOT_FOUND",
       "INCIDENT_ALREADY_OPEN",
     ],
-    handle: async ({ ctx, body }) => {
-      const made = await service.reportIncident(ctx, body);
+    async handle({ ctx, body: { target_id: one, target_ids: several, ...body } }) {
+      if ((one === undefined) === (several === undefined))
+        throw new AppError("INVALID_BODY", "Send either target_id or target_ids.", { field: "/target_id" });
+      if (several !== undefined) return ok({ items: await service.reportIncidents(ctx, several, body) });
+      const made = await service.reportIncident(ctx, { ...body, target_id: one! });
       return created(`/api/v1/incidents/${made.id}`, made);
     },
   }),

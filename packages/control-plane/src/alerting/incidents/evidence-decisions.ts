@@ -26,12 +26,20 @@ export async function closeAsPerson(ctx: Ctx, targetId: string, incidentId: stri
   });
 }
 
-/** Opens an incident of a target as a decision of the caller and notifies its channels. False when one is open. */
-export async function openAsPerson(ctx: Ctx, targetId: string, id: string, manual: ManualFacts): Promise<boolean> {
+/**
+ * Opens an incident of a target as a decision of the caller and notifies its channels, unless `notify` is false. False
+ * when one is open. `startedAt` is Unix ms.
+ */
+export async function openAsPerson(
+  ctx: Ctx,
+  targetId: string,
+  { id, startedAt, ...manual }: ManualFacts & { id: string; startedAt: number },
+): Promise<boolean> {
   let opened = false;
   const severity = manual.severity === "minor" ? ("minor" as const) : ("major" as const);
   await decideOn(ctx, [targetId], { closedBy: "person", actor: await actorOf(ctx), manual }, ({ policy, state }) => {
-    const evaluation = openByHand(policy, state.evaluation, { id, at: ctx.clock.now(), severity });
+    const opening = { id, at: ctx.clock.now(), startedAt, severity, notify: manual.notify };
+    const evaluation = openByHand(policy, state.evaluation, opening);
     opened = evaluation !== null;
     return evaluation === null ? null : { evaluation, latest: state.latest };
   });

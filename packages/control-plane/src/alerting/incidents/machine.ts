@@ -235,7 +235,7 @@ function open(
 export function manualIncident(
   policy: Policy,
   { regions }: Checkpoint,
-  { id, at, severity }: { id: string; at: number; severity: EngineSeverity },
+  { id, at, startedAt, severity }: { id: string; at: number; startedAt: number; severity: EngineSeverity },
 ): IncidentState {
   const voting = (vote: RegionState["vote"]) =>
     Object.keys(regions).filter((name) => {
@@ -244,14 +244,14 @@ export function manualIncident(
     });
   const incident: IncidentState = {
     id,
-    startedAt: at,
+    startedAt,
     openedAt: at,
     endedAt: null,
     closedAt: null,
     severity,
     impact: "degraded",
     peakImpact: "degraded",
-    since: at,
+    since: startedAt,
     pastMs: 0,
     outages: [],
     reopened: 0,
@@ -260,7 +260,7 @@ export function manualIncident(
     manual: true,
   };
   describe(incident, severity, voting("failing"), voting("passing"));
-  incident.outages = [[at, null, incident.impact]];
+  incident.outages = [[startedAt, null, incident.impact]];
   return incident;
 }
 

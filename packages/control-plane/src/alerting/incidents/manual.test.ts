@@ -13,6 +13,7 @@ import {
   listUpdates,
   postNote,
   reportIncident,
+  reportIncidents,
   resolveIncident,
 } from "./service.ts";
 
@@ -134,4 +135,71 @@ t.test("a monitor flaps from four changes within an hour on; older ones do not c
   await outage(35, 30);
   t.equal((await flapping(owner, [target])).get(target), 5);
   t.equal((await flapping(await newOrg(system), [target])).size, 0, "of its own organisation only");
+});
+
+const iso = (at: number) => new Date(at).toISOString();
+const words = { severity: "critical", public_title: "Disk full", message: "We have added disks." } as const;
+
+t.test("an incident that is over has its times, and neither notifies a channel nor is evidence", async (t) => {
+  const targets = [await monitor(), await monitor()];
+  const times = { started_at: iso(noon - 3 * hour), ended_at: iso(noon - 2 * hour) };
+  const made = await reportIncidents(owner, targets, { ...words, ...times });
+  t.match(
+    made,
+    targets.map((target_id) => ({ target_id, state: "closed", duration_secs: 3600, ...times })),
+  );
+  t.match(made[0], { opened_by: "person", closed_by: "person", severity: "critical", severity_pinned: true });
+  t.notOk("imported" in made[0]!);
+  t.strictSame(await notices(targets[0]!), []);
+  t.match((await listEvents(owner, made[0]!.id, { limit: 5, offset: 0 })).items, [
+    { kind: "opened", at: times.started_at, actor: { type: "user" } },
+    { kind: "resolved", at: times.ended_at },
+    { kind: "updated", detail: { phase: "resolved" } },
+  ]);
+  t.match((await listUpdates(owner, made[0]!.id, { limit: 5, offset: 0 })).items, [
+    { phase: "resolved", created_at: times.ended_at },
+  ]);
+  await report(targets[0]!, "FF");
+  t.match(await incidents(targets[0]!), [{ state: "open", opened_by: "engine" }, { state: "closed" }]);
+  const minor = await reportIncidents(owner, [targets[1]!], { ...words, ...times, severity: "minor", notify: false });
+  t.match(minor, [{ severity: "minor", peak_severity: "minor" }]);
+  const [update] = await sql`select notify_subscribers from incident_updates where incident_id = ${minor[0]!.id}`;
+  t.equal(update!["notify_subscribers"], false);
+});
+
+t.test("an open incident may have begun within the hour; without notify no channel hears of it, ever", async (t) => {
+  const target = await monitor({ renotify_interval: 60 });
+  const times = { started_at: iso(noon - 20 * minute) };
+  const [made] = await reportIncidents(owner, [target], { ...words, ...times, notify: false });
+  t.match(made, { state: "open", started_at: times.started_at, outage_since: times.started_at });
+  await report(target, "FPF");
+  const [row] = await sql`select reminder_due_at from incidents where id = ${made!.id}`;
+  t.equal(row!["reminder_due_at"], null);
+  clock.advance(hour);
+  t.match(await resolveIncident(owner, made!.id), { state: "closed", duration_secs: 80 * 60 + 3 });
+  t.strictSame(await notices(target), []);
+});
+
+t.test("incidents of several targets are all or none, and their times are checked", async (t) => {
+  const [first, second] = [await monitor(), await monitor()];
+  const made = await open(second);
+  t.match(await refusal(t, () => reportIncidents(owner, [first, second], words)), {
+    code: "INCIDENT_ALREADY_OPEN",
+    details: { incident_id: made.id },
+  });
+  t.strictSame(await incidents(first), []);
+  const other = await newOrg(system);
+  t.match(await refusal(t, () => reportIncidents(other, [first], words)), { code: "TARGET_NOT_FOUND" });
+  for (const [started, ended, field] of [
+    [noon + minute, null, "/started_at"],
+    [noon - hour - 1, null, "/ended_at"],
+    [noon - hour, noon - hour, "/ended_at"],
+    [noon - hour, noon + 1, "/ended_at"],
+  ] as const) {
+    const times = { started_at: iso(started), ...(ended === null ? {} : { ended_at: iso(ended) }) };
+    t.match(await refusal(t, () => reportIncidents(owner, [first], { ...words, ...times })), {
+      code: "INVALID_TIME_RANGE",
+      field,
+    });
+  }
 });

@@ -79,13 +79,34 @@ export const NewNote = Type.Object(
 );
 export type NewNote = Static<typeof NewNote>;
 
+/** Targets of one report. */
+const mostTargets = 1000;
+const time = (description: string, example: string) =>
+  Type.Optional(Type.Unsafe<string>({ ...Timestamp, description, examples: [example] }));
+const TargetId = IdText({
+  errorCode: "INVALID_ID",
+  format: "uuid",
+  description: "Target",
+  examples: ["01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"],
+});
+
 export const IncidentCreate = Type.Object(
   {
-    target_id: IdText({
-      errorCode: "INVALID_ID",
-      format: "uuid",
-      description: "Target",
-      examples: ["01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"],
+    target_id: Type.Optional(TargetId),
+    target_ids: Type.Optional(
+      Type.Array(TargetId, {
+        minItems: 1,
+        maxItems: mostTargets,
+        uniqueItems: true,
+        sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"],
+        description: "In place of target_id: an incident of each target, all or none",
+      }),
+    ),
+    started_at: time("Start; default: now. More than an hour ago it needs ended_at", "2026-11-20T09:30:00.000Z"),
+    ended_at: time("End of an incident that is over, which notifies no channel", "2026-11-20T09:41:30.000Z"),
+    notify: Type.Boolean({
+      default: true,
+      description: "False: neither channels nor subscribers of status pages are notified",
     }),
     severity: Type.Enum([...severities], {
       description: "Severity; check results do not change it",

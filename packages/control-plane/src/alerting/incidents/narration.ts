@@ -92,12 +92,16 @@ export async function postNote(ctx: Ctx, incidentId: string, { message }: NewNot
   });
 }
 
-/** Writes a public update and its event. Call it in a transaction that holds the evidence of the target. */
+/**
+ * Writes a public update of the time `at` (Unix ms) and its event. Call it in a transaction that holds the evidence of
+ * the target.
+ */
 export async function writeUpdate(
   tx: Ctx,
   incidentId: string,
   update: NewUpdate,
   notify: boolean,
+  at = tx.clock.now(),
 ): Promise<IncidentUpdate> {
   const author = await actorOf(tx);
   const row: queries.UpdateRow = {
@@ -107,7 +111,7 @@ export async function writeUpdate(
     author_type: author.type === "engine" ? "user" : author.type,
     author_id: author.id,
     author_name: author.name,
-    created_at: new Date(tx.clock.now()),
+    created_at: new Date(at),
   };
   await queries.insertUpdate(tx.sql, tx.orgId, row, notify);
   const detail = { update_id: row.id, phase: row.phase, message: row.message };

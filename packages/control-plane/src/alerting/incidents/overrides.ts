@@ -47,11 +47,11 @@ export function closeByHand(
   return { ...unchanged, state: closed, checkpoint, updated: [incident], notices };
 }
 
-/** Opens an incident as a person's decision; null when one is open. */
+/** Opens an incident as a person's decision; null when one is open. Without `notify` no channel hears of it. */
 export function openByHand(
   policy: Policy,
   state: EvaluationState,
-  opening: { id: string; at: number; severity: EngineSeverity },
+  { notify, ...opening }: { id: string; at: number; startedAt: number; severity: EngineSeverity; notify: boolean },
 ): Evaluation | null {
   const folded = foldAll(policy, state);
   const before = folded.base.incident;
@@ -60,7 +60,7 @@ export function openByHand(
   const base = { ...folded.base, incident };
   const { notices, notified } = planNotices(folded.notified, { incidents: [incident], mayOpen: true });
   const opened = { ...folded, base, incidents: [incident], notified };
-  return { ...unchanged, state: opened, checkpoint: base, inserted: [incident], notices };
+  return { ...unchanged, state: opened, checkpoint: base, inserted: [incident], notices: notify ? notices : [] };
 }
 
 export interface PolicyChange {

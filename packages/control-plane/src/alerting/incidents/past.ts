@@ -1,6 +1,6 @@
 import { newId } from "@statusmesh/shared/ids";
 import type { ActorCtx } from "../../platform/context.ts";
-import { type ImportedIncident, selectFull, upsertImported } from "./past-queries.ts";
+import { insertPast, type PastIncident, selectFull } from "./past-queries.ts";
 
 /**
  * Stores incidents from before the first own results of targets: closed, without a notice, no evidence. Call it in a
@@ -8,11 +8,11 @@ import { type ImportedIncident, selectFull, upsertImported } from "./past-querie
  */
 export async function importIncidents(
   tx: ActorCtx,
-  incidents: readonly Omit<ImportedIncident, "id">[],
+  incidents: readonly Omit<PastIncident, "id">[],
   most: number,
 ): Promise<string | null> {
   if (incidents.length === 0) return null;
   const rows = incidents.map((one) => ({ ...one, id: newId() }));
-  await upsertImported(tx.sql, tx.orgId, rows, new Date(tx.clock.now()));
+  await insertPast(tx.sql, tx.orgId, rows, { severity: "major", imported: true }, new Date(tx.clock.now()));
   return await selectFull(tx.sql, [...new Set(rows.map(({ targetId }) => targetId))], most);
 }

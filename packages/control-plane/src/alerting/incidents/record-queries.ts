@@ -6,6 +6,8 @@ import { type IncidentState, severityOf } from "./machine.ts";
 export interface ManualFacts {
   severity: Severity;
   publicTitle: string;
+  /** False: no channel is notified, not by reminders either. */
+  notify: boolean;
 }
 
 /** What an incident row has beside the state of the evaluation. */

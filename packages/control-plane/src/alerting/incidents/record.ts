@@ -100,7 +100,7 @@ const factsOf = (target: EvaluatedTarget, incident: IncidentState, now: Date): I
   closedBy: target.closedBy,
   manual: target.manual ?? null,
   reminderDueAt:
-    incident.closedAt !== null || target.renotifyIntervalSecs === 0
+    incident.closedAt !== null || target.renotifyIntervalSecs === 0 || target.manual?.notify === false
       ? null
       : new Date(now.getTime() + target.renotifyIntervalSecs * 1000),
 });

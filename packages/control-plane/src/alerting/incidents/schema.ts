@@ -128,6 +128,11 @@ export type Incident = Static<typeof Incident>;
 
 export const IncidentPage = PageOf(Incident);
 
+export const IncidentList = Type.Object(
+  { items: Type.Array(Incident, { description: "One of each target, in the order sent" }) },
+  { additionalProperties: false, title: "IncidentList", description: "Incidents that were reported together" },
+);
+
 const Attempt = Type.Object({
   at: Timestamp,
   ok: Type.Boolean({ description: "Whether the receiver accepted it" }),

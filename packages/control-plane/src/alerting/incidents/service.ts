@@ -1,5 +1,5 @@
-import { isId, newId } from "@statusmesh/shared/ids";
-import { type Ctx, requireScope, type System, inTransaction } from "../../platform/context.ts";
+import { isId } from "@statusmesh/shared/ids";
+import { type Ctx, requireScope, type System } from "../../platform/context.ts";
 import { type Cause, causeKey } from "../../platform/db/causes.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
@@ -7,13 +7,6 @@ import { findIncident, presentIncident } from "./find.ts";
 import * as queries from "./queries.ts";
 import { filterOf } from "./filter.ts";
 import type { Incident, IncidentQuery } from "./schema.ts";
-import { AppError } from "@statusmesh/shared/errors";
-import { record } from "../../access/audit/service.ts";
-import { lockEvidence } from "./evidence.ts";
-import { openAsPerson } from "./evidence-decisions.ts";
-import type { IncidentCreate } from "./narration-schema.ts";
-import { writeUpdate } from "./narration.ts";
-import { selectOpenIncident, selectPolicies } from "./queries.ts";
 
 export {
   closeSilently,
@@ -38,6 +31,7 @@ export {
   incidentsOnPages,
 } from "./reports.ts";
 export { searchIncidents } from "./find.ts";
+export { reportIncident, reportIncidents } from "./report.ts";
 export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
 export { importIncidents } from "./past.ts";
 export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.ts";
@@ -163,29 +157,4 @@ export async function monitorNames(ctx: Ctx, ids: readonly string[]): Promise<{ 
 export async function monitorsWithIncidents(ctx: Ctx): Promise<{ id: string; name: string }[]> {
   requireScope(ctx, "incidents:read");
   return await queries.selectMonitorsWithIncidents(ctx.sql, ctx.orgId, 500);
-}
-
-/**
- * Opens an incident by hand, with its first public update, and notifies the channels of the target. A person closes it;
- * check results do not. Throws TARGET_NOT_FOUND, and INCIDENT_ALREADY_OPEN: a target has one open incident.
- */
-export async function reportIncident(ctx: Ctx, input: IncidentCreate): Promise<Incident> {
-  requireScope(ctx, "incidents:write");
-  return await inTransaction(ctx, async (tx) => {
-    const id = newId();
-    await lockEvidence(tx, [input.target_id]);
-    if ((await selectPolicies(tx.sql, tx.orgId, [input.target_id])).length === 0)
-      throw new AppError("TARGET_NOT_FOUND", "Monitor not found.");
-    const facts = { severity: input.severity, publicTitle: input.public_title };
-    if (!(await openAsPerson(tx, input.target_id, id, facts))) {
-      const open = await selectOpenIncident(tx.sql, tx.orgId, input.target_id);
-      throw new AppError("INCIDENT_ALREADY_OPEN", "This monitor has an open incident: post an update to it instead.", {
-        details: { incident_id: open },
-      });
-    }
-    await writeUpdate(tx, id, { phase: "investigating", message: input.message }, true);
-    const made = presentIncident(await findIncident(tx, id));
-    await record(tx, { resourceId: id, after: made });
-    return made;
-  });
 }

@@ -82,10 +82,10 @@ export type BrandingInput = Static<typeof BrandingInput>;
 
 const pageFields = {
   slug: Type.String({
-    pattern: "^[a-z][a-z0-9-]{2,29}$",
-    expects: "Use 3 to 30 letters, digits or hyphens, starting with a letter",
+    pattern: "^[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?$",
+    expects: "Use 1 to 60 letters, digits or hyphens, with a letter or digit at both ends",
     errorCode: "INVALID_SLUG",
-    description: "3 to 30 of a-z, 0-9 and -, starting with a letter; no other page has it",
+    description: "1 to 60 of a-z, 0-9 and -, with no hyphen at its ends; no other page has it",
     examples: ["acme"],
   }),
   name: Line({ maxLength: 80, emptyCode: "EMPTY_NAME", description: "1 to 80 characters", examples: ["Acme"] }),

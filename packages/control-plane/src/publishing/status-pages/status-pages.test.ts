@@ -114,10 +114,15 @@ t.test("a page is created, read, updated and deleted", async (t) => {
   t.match(await ask("GET", `${pages}/${made.body.id}`), refused(404, "STATUS_PAGE_NOT_FOUND"));
 });
 
+t.test("a slug has 1 to 60 characters and may start with a digit", async (t) => {
+  for (const slug of ["7", "3com", "a-1", "z".repeat(60)])
+    t.match(await ask("POST", pages, { slug, name: "Acme" }), { status: 201, body: { slug } }, slug);
+});
+
 t.test("invalid fields are refused with their pointer", async (t) => {
   const id = (await makePage()).id;
   const cases: [object, number, string, string][] = [
-    ...["ab", "a".repeat(31), "1abc", "Abc", "a_b", "-abc", "a b"].map((slug): [object, number, string, string] => [
+    ...["", "a".repeat(61), "Abc", "a_b", "-abc", "abc-", "a b"].map((slug): [object, number, string, string] => [
       { slug },
       400,
       "INVALID_SLUG",

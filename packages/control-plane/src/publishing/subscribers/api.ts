@@ -11,6 +11,8 @@ import { IdParam } from "../../platform/http/wire.ts";
 import { zoneName } from "../../platform/zoned.ts";
 import {
   Accepted,
+  SubscriberImport,
+  SubscribersImported,
   SubscriberPage,
   SubscriberParams,
   SubscriberQuery,
@@ -160,6 +162,26 @@ export const subscriberRoutes: Route[] = [
     mediaType: "text/csv",
     cache: "no-store",
     handle: async ({ ctx, params }) => csvReply("subscribers.csv", await service.exportSubscribers(ctx, params.id)),
+  }),
+  route({
+    method: "POST",
+    path: `${base}/import`,
+    auth: "tenant",
+    scope: "status_page:write",
+    role: "owner",
+    category: "bulk_ops",
+    tag,
+    summary: "Import subscribers",
+    description:
+      "Subscribers of another product who have confirmed there. No confirmation is sent; the first message to each " +
+      "says where the address comes from. An address that has unsubscribed from this page is never subscribed again " +
+      "by an import. An item that cannot be added is listed with its reason and does not affect the others.",
+    params: IdParam,
+    bodyLimit: 8 * 1_048_576,
+    body: SubscriberImport,
+    replies: { 200: SubscribersImported },
+    errors: ["STATUS_PAGE_NOT_FOUND", "BULK_EMPTY", "BULK_TOO_LARGE", "INVALID_COMPONENT_ID"],
+    handle: async ({ ctx, params, body }) => ok(await service.importSubscribers(ctx, params.id, body)),
   }),
   route({
     method: "DELETE",

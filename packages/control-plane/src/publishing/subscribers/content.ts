@@ -90,6 +90,7 @@ const words = {
     view: "View status",
     disruption: (name: string) => `Disruption of ${name}`,
     footer: (page: string, url: string) => `You are subscribed to ${page}. Choose components or unsubscribe: ${url}`,
+    imported: (source: string) => `This address was taken over from: ${source}.`,
     aPage: "a status page",
     confirmTitle: (page: string) => `Confirm your subscription to ${page}`,
     confirmText: "Open the link and confirm. Without that, nothing more is sent to this address.",
@@ -104,6 +105,7 @@ const words = {
     view: "Status ansehen",
     disruption: (name: string) => `Störung von ${name}`,
     footer: (page: string, url: string) => `Sie haben ${page} abonniert. Komponenten wählen oder abbestellen: ${url}`,
+    imported: (source: string) => `Diese Adresse wurde übernommen von: ${source}.`,
     aPage: "einer Statusseite",
     confirmTitle: (page: string) => `Bestätigen Sie Ihr Abonnement von ${page}`,
     confirmText: "Öffnen Sie den Link und bestätigen Sie. Sonst wird an diese Adresse nichts weiter gesendet.",
@@ -142,8 +144,8 @@ const tones: Partial<Record<NewsKind, "down" | "up" | "degraded">> = {
   monitoring: "up",
 };
 
-/** Texts of a mail. */
-export function mailWords(content: Content, manageUrl: string) {
+/** Texts of a mail; to an imported address the first one says where it comes from. */
+export function mailWords(content: Content, manageUrl: string, source: string | null) {
   const { language, zone } = content;
   const w = words[language];
   const format = new Intl.DateTimeFormat(language === "de" ? "de-DE" : "en-GB", {
@@ -172,6 +174,6 @@ export function mailWords(content: Content, manageUrl: string) {
         : [{ label: w.time, value: time(content.at) }]),
     ],
     link: { label: w.view, url: content.url },
-    footer: w.footer(content.page, manageUrl),
+    footer: [...(source === null ? [] : [w.imported(source)]), w.footer(content.page, manageUrl)].join(" "),
   };
 }

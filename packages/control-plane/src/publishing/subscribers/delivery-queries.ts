@@ -257,8 +257,11 @@ export async function takeDue(sql: Db, claim: Claim): Promise<DueDelivery[]> {
 
 export async function markDelivered(sql: Db, messageId: string, subscriberId: string): Promise<void> {
   await sql`
-    update subscriber_deliveries set due_at = null
-    where message_id = ${messageId} and subscriber_id = ${subscriberId}`;
+    with sent as (
+      update subscriber_deliveries set due_at = null
+      where message_id = ${messageId} and subscriber_id = ${subscriberId}
+    )
+    update subscribers set source = null where id = ${subscriberId} and source is not null`;
 }
 
 /** Gives up deliveries that are due since before `before`: their receivers had no place, or nothing ran. */

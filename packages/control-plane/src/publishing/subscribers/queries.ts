@@ -1,4 +1,5 @@
-import type { Db } from "../../platform/db/sql.ts";
+import type { Fragment } from "postgres";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Kind } from "./schema.ts";
 
 export interface SubscriberRow {
@@ -19,11 +20,28 @@ export interface SubscriberRow {
   asked_count: number;
   created_at: Date;
   confirmed_at: Date | null;
+  /** Where an imported address comes from, until its first message has said so. */
+  source: string | null;
 }
 
 const columns = (sql: Db) => sql`
   s.id, s.org_id, s.page_id, s.kind, s.address, s.host, s.token, s.secret, s.time_zone, s.state, s.component_ids,
-  s.asked_at, s.asked_count, s.created_at, s.confirmed_at`;
+  s.asked_at, s.asked_count, s.created_at, s.confirmed_at, s.source`;
+
+/** The row of {@link SubscriberRow} among those who have left: the address itself is deleted. */
+const departureHash = (sql: Db, row: "d" | "n") =>
+  sql`sha256(convert_to(${sql(row)}.page_id::text || ${sql(row)}.kind || ${sql(row)}.address, 'UTF8'))`;
+
+/** Deletes subscribers at their own wish, so that no import subscribes them again. Returns how many. */
+async function depart(sql: Db, which: Fragment): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    with d as (delete from subscribers s where ${which} returning s.page_id, s.kind, s.address),
+    kept as (
+      insert into subscriber_departures select d.page_id, ${departureHash(sql, "d")} from d on conflict do nothing
+    )
+    select count(*)::int as count from d`;
+  return row!.count;
+}
 
 /**
  * Adds a pending subscriber that is due for its confirmation. A pending one is asked again, at most
@@ -31,7 +49,7 @@ const columns = (sql: Db) => sql`
  */
 export async function upsertPending(
   sql: Db,
-  row: Omit<SubscriberRow, "state" | "asked_count" | "confirmed_at" | "created_at">,
+  row: Omit<SubscriberRow, "state" | "asked_count" | "confirmed_at" | "created_at" | "source">,
   { askedBefore, maxAsked }: { askedBefore: Date; maxAsked: number },
 ): Promise<void> {
   await sql`
@@ -46,6 +64,57 @@ export async function upsertPending(
       component_ids = excluded.component_ids, time_zone = excluded.time_zone
     where subscribers.state = 'pending' and subscribers.asked_at < ${askedBefore}
       and subscribers.asked_count < ${maxAsked}`;
+}
+
+/** A subscriber of another product. */
+export interface ImportedSubscriber {
+  /** Its place in the request. */
+  index: number;
+  id: string;
+  kind: Kind;
+  address: string;
+  host: string;
+  token: string;
+  secret: string | null;
+  componentIds: readonly string[] | null;
+}
+
+/**
+ * Adds confirmed subscribers in one statement; one that waits for a confirmation has it now. Returns the places of
+ * those that were not added, with the reason.
+ */
+export async function insertImported(
+  sql: Db,
+  { orgId, pageId, source, now }: { orgId: string; pageId: string; source: string; now: Date },
+  rows: readonly ImportedSubscriber[],
+): Promise<{ index: number; departed: boolean }[]> {
+  const texts = (of: (row: ImportedSubscriber) => string | null) => sql`${rows.map(of)}::text[]`;
+  return await sql<{ index: number; departed: boolean }[]>`
+    with n as (
+      select u.*, ${pageId}::uuid as page_id
+      from unnest(${arrayOf(rows.map(({ index }) => index))}::integer[], ${arrayOf(rows.map(({ id }) => id))}::uuid[],
+        ${texts(({ kind }) => kind)}, ${texts(({ address }) => address)}, ${texts(({ host }) => host)},
+        ${texts(({ token }) => token)}, ${texts(({ secret }) => secret)},
+        ${texts(({ componentIds }) => (componentIds === null ? null : arrayOf(componentIds)))})
+        as u (index, id, kind, address, host, token, secret, component_ids)
+    ), checked as (
+      select n.*, exists (
+        select from subscriber_departures d where d.page_id = n.page_id and d.hash = ${departureHash(sql, "n")}
+      ) as departed
+      from n
+    ), added as (
+      insert into subscribers (id, org_id, page_id, kind, address, host, token, secret, state, component_ids, asked_at,
+        asked_count, created_at, confirmed_at, source)
+      select id, ${orgId}, page_id, kind, address, host, token, secret, 'active', component_ids::uuid[], ${now}, 0,
+        ${now}, ${now}, ${source}
+      from checked where not departed
+      on conflict (page_id, kind, address) do update set state = 'active', confirmed_at = excluded.confirmed_at,
+        confirm_due_at = null, source = excluded.source
+      where subscribers.state = 'pending'
+      returning kind, address
+    )
+    select c.index, c.departed from checked c left join added a on a.kind = c.kind and a.address = c.address
+    where a.address is null order by c.index`;
 }
 
 /** True when the page has at least `most` subscribers, confirmed or not. */
@@ -74,13 +143,12 @@ export async function updateSubscription(
 }
 
 export async function deleteByToken(sql: Db, token: string): Promise<void> {
-  await sql`delete from subscribers where token = ${token}`;
+  await depart(sql, sql`s.token = ${token}`);
 }
 
 /** Ends the email subscriptions of an address on every page. Returns how many. */
 export async function deleteByAddress(sql: Db, address: string): Promise<number> {
-  const { count } = await sql`delete from subscribers where kind = 'email' and address = ${address}`;
-  return count;
+  return await depart(sql, sql`s.kind = 'email' and s.address = ${address}`);
 }
 
 export async function selectSubscribers(

@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { IdText } from "@statusmesh/shared/text";
+import { IdText, Line } from "@statusmesh/shared/text";
 import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
 
 export const kinds = ["email", "webhook"] as const;
@@ -14,13 +14,17 @@ const componentIds = Type.Array(
   },
 );
 
+const longestEmail = 254;
+const emailPattern = '^[^\\s@<>(),;:"\\\\\\[\\]]+@[^\\s@<>(),;:"\\\\\\[\\]]+\\.[^\\s@<>(),;:"\\\\\\[\\]]+$';
+export const isEmail = (text: string): boolean => text.length <= longestEmail && new RegExp(emailPattern).test(text);
+
 /** Body of a visitor's request to subscribe, as JSON or as a form. */
 export const SubscriptionRequest = Type.Object(
   {
     email: Type.Optional(
       Type.String({
-        maxLength: 254,
-        pattern: '^[^\\s@<>(),;:"\\\\\\[\\]]+@[^\\s@<>(),;:"\\\\\\[\\]]+\\.[^\\s@<>(),;:"\\\\\\[\\]]+$',
+        maxLength: longestEmail,
+        pattern: emailPattern,
         expects: "Enter an email address, like name@example.org",
         description: "Address that is sent a confirmation link",
       }),
@@ -36,6 +40,57 @@ export const SubscriptionRequest = Type.Object(
   { additionalProperties: false },
 );
 export type SubscriptionRequest = Static<typeof SubscriptionRequest>;
+
+const mostImported = 10_000;
+
+export const SubscriberImport = Type.Object(
+  {
+    items: Type.Array(
+      Type.Object(
+        {
+          email: Type.Optional(Type.String({ maxLength: 2048, description: "Address", examples: ["ann@example.org"] })),
+          webhook_url: Type.Optional(
+            Type.String({ maxLength: 2048, description: "In place of an address: https URL" }),
+          ),
+          component_ids: Type.Optional(nullable(componentIds)),
+        },
+        { additionalProperties: false },
+      ),
+      {
+        minItems: 1,
+        maxItems: mostImported,
+        sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"],
+        description: "Subscribers of the page where they are now",
+      },
+    ),
+    confirmed: Type.Literal(true, { description: "You state that each of them has confirmed the subscription there" }),
+    source: Line({
+      maxLength: 80,
+      description: "Where they come from: the first message to each says so",
+      examples: ["our page at Statuspage"],
+    }),
+  },
+  { additionalProperties: false, title: "SubscriberImport", description: "Subscribers of another product" },
+);
+export type SubscriberImport = Static<typeof SubscriberImport>;
+
+export const SubscribersImported = Type.Object(
+  {
+    imported: Type.Integer({ description: "Subscribers that were added", examples: [2] }),
+    skipped: Type.Array(
+      Type.Object(
+        {
+          index: Type.Integer({ description: "Place in items", examples: [1] }),
+          reason: Type.String({ description: "Why it was not added", examples: ["has unsubscribed from this page"] }),
+        },
+        { additionalProperties: false },
+      ),
+      { description: "The others, in the order sent" },
+    ),
+  },
+  { additionalProperties: false, title: "SubscribersImported", description: "What became of each subscriber" },
+);
+export type SubscribersImported = Static<typeof SubscribersImported>;
 
 export const Accepted = Type.Object(
   {

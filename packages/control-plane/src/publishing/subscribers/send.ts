@@ -69,7 +69,7 @@ export async function deliverByMail(system: System, row: queries.DueDelivery): P
     await mail(
       system,
       row.address,
-      mailWords({ ...row.content, zone: row.time_zone ?? row.content.zone }, manageUrl),
+      mailWords({ ...row.content, zone: row.time_zone ?? row.content.zone }, manageUrl, row.source),
       unsubscribeHeaders(manageUrl),
     );
     await delivered(system, row);
@@ -88,6 +88,7 @@ export async function deliverToWebhook(
       type: "update",
       id: row.message_id,
       ...content,
+      ...(row.source === null ? {} : { source: row.source }),
       manage_url: `${base}${pathOf(row.token)}`,
     });
     // 410 ends the subscription.

@@ -20,12 +20,14 @@ import { rateLimited } from "../../platform/http/throttle.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { zoneName } from "../../platform/zoned.ts";
 import { getPage, servedPage } from "../status-pages/service.ts";
+import { perPage } from "./import.ts";
 import * as queries from "./queries.ts";
 import { sealSecret } from "./sealing.ts";
 import type { Subscriber, SubscriberQuery, SubscriptionChange, SubscriptionRequest } from "./schema.ts";
 import { giveUp } from "./delivery-queries.ts";
 import { purge } from "./queries.ts";
 
+export { importSubscribers } from "./import.ts";
 export { resealSubscribers, unreadableSubscribers } from "./sealing.ts";
 
 /** Requests of a visitor within an hour. */
@@ -34,8 +36,6 @@ const perVisitor = 10;
 const perSubscription = 3;
 /** Requests for an address within a day, for all pages together. */
 const perAddress = 5;
-/** Subscribers of a page, confirmed or not. */
-const perPage = 50_000;
 /** Rows that an export reads at a time. */
 const exportRows = 1000;
 /** Minimum time between two confirmation mails. */

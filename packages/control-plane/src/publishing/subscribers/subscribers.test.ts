@@ -19,7 +19,7 @@ import { subscriberRoutes } from "./api.ts";
 import { announce, areMessagesDue, isNewsDue, openWebhookSender, sendMails } from "./engine.ts";
 import { openSecret } from "./sealing.ts";
 import type { SecretRow } from "./queries.ts";
-import { endSubscriptions } from "./service.ts";
+import { endSubscriptions, importSubscribers } from "./service.ts";
 
 const mailbox = await startMailbox(t);
 const world = await openWorld(t, { env: { SM_EMAIL__SMTP_URL: mailbox.url } });
@@ -338,4 +338,86 @@ t.test("owners list masked addresses, export and remove them; a member does not"
   const asMember = await serve(t, system, subscriberRoutes, { tenant: () => ({ ...owner, role: "member" as const }) });
   t.equal((await asMember("GET", base)).status, 403);
   clock.advance(3 * day);
+});
+
+t.test("imported subscribers are not asked again, and their first message says where they come from", async (t) => {
+  const search = await newTarget("Search");
+  await addComponent(owner, page.id, { target_id: search });
+  const gone = await subscribe("gone@example.org");
+  await ask("POST", `${path}/${gone}/unsubscribe`, {});
+  await subscribe("here@example.org");
+  await ask("POST", path, { email: "waits@example.org" });
+  await run();
+  const mails = mailbox.mails.length;
+  const bring = (items: object[], more: object = {}) =>
+    ask("POST", `/api/v1/status-pages/${page.id}/subscribers/import`, {
+      items,
+      confirmed: true,
+      source: "our page at Statuspage",
+      ...more,
+    });
+  const url = `${sink.url}/imported`;
+  const { status, body } = await bring([
+    { email: "New@Example.org", component_ids: [search] },
+    { email: "gone@example.org" },
+    { email: "here@example.org" },
+    { email: "waits@example.org", component_ids: null },
+    { email: "not an address" },
+    { email: "new@example.org" },
+    { webhook_url: url },
+    { webhook_url: "http://hooks.example.org/" },
+    { email: "a@example.org", webhook_url: url },
+    { email: "b@example.org", component_ids: [newId()] },
+  ]);
+  t.equal(status, 200);
+  t.match(body, {
+    imported: 3,
+    skipped: [
+      { index: 1, reason: "has unsubscribed from this page" },
+      { index: 2, reason: "is subscribed already" },
+      { index: 4, reason: "is no email address" },
+      { index: 5, reason: "is in the list twice" },
+      { index: 7, reason: /https/ },
+      { index: 8, reason: /exactly one/ },
+      { index: 9, reason: /component/ },
+    ],
+  });
+  t.match((await bring([{ email: "new@example.org" }])).body, { imported: 0, skipped: [{ index: 0 }] });
+  await run();
+  t.equal(mailbox.mails.length, mails, "nobody is asked to confirm");
+
+  clock.advance(minute);
+  const report = { severity: "major", public_title: "Slow", message: "We look." } as const;
+  const { id } = await reportIncident(owner, { target_id: search, ...report });
+  await run();
+  const first = lastTo("new@example.org").text;
+  t.match(first, "This address was taken over from: our page at Statuspage.");
+  t.match(first, /subscriptions\/[\w-]{43}/);
+  t.notMatch(lastTo("here@example.org").text, "taken over");
+  t.match(JSON.parse(sink.received.at(-1)!.body.toString()), { type: "update", source: "our page at Statuspage" });
+  t.strictSame(mailsTo("gone@example.org").length, 0);
+  clock.advance(minute);
+  await postUpdate(owner, id, { phase: "monitoring", message: "Better." });
+  await run();
+  t.notMatch(lastTo("new@example.org").text, "taken over");
+  t.match(lastTo("new@example.org").text, "Better.");
+
+  await ask("POST", `${path}/${tokenIn(first)}/unsubscribe`, {});
+  t.match((await bring([{ email: "new@example.org" }])).body, { imported: 0 });
+  t.equal(await endSubscriptions(system, "here@example.org"), 1);
+  t.match((await bring([{ email: "here@example.org" }])).body, { imported: 0 }, "an address that bounced stays away");
+});
+
+t.test("only owners import, and only with the statement that the addresses are confirmed", async (t) => {
+  const items = [{ email: "ann@example.org" }];
+  const at = `/api/v1/status-pages/${page.id}/subscribers/import`;
+  for (const [json, field] of [
+    [{ items, source: "x" }, "/confirmed"],
+    [{ items, confirmed: false, source: "x" }, "/confirmed"],
+    [{ items, confirmed: true, source: " " }, "/source"],
+  ] as const)
+    t.match(await ask("POST", at, json), { status: 400, body: { error: { code: "INVALID_BODY", field } } });
+  const input = { items, confirmed: true, source: "x" } as const;
+  await t.rejects(importSubscribers({ ...owner, role: "member" }, page.id, input), { code: "OWNER_REQUIRED" });
+  await t.rejects(importSubscribers(await newOrg(system), page.id, input), { code: "STATUS_PAGE_NOT_FOUND" });
 });
