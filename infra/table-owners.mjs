@@ -153,6 +153,7 @@ export const folders = {
     owns: [
       "heartbeat_addresses",
       "heartbeat_agents",
+      "heartbeat_creations",
       "heartbeat_pings",
       "heartbeat_spans",
       "heartbeat_watch",

@@ -767,6 +767,14 @@ create table heartbeat_addresses (
 );
 create index heartbeat_addresses_by_target on heartbeat_addresses (target_id);
 
+-- Monitors that pings with create=1 have made, by ping key and UTC day.
+create table heartbeat_creations (
+  key   bytea not null,
+  day   date not null,
+  count integer not null,
+  primary key (key, day)
+);
+
 -- When reports of a heartbeat were expected, which its uptime is a share of: down_at was set. Null: still.
 create table heartbeat_spans (
   target_id uuid not null references targets on delete cascade,

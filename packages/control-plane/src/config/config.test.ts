@@ -76,6 +76,7 @@ t.test("without a file and variables every key has its default", async (t) => {
       endpoints: Object.fromEntries(endpointNames.map((name) => [name, ""])),
     },
     checker: { per_host_max_inflight: 2, rdap_max_inflight: 1, rdap_bootstrap_url: "" },
+    heartbeats: { auto_create: "" },
     auth: {
       required: true,
       trusted_proxy: false,

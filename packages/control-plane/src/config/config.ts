@@ -26,6 +26,7 @@ const ConfigSchema = Type.Object({
   subscribers: tenancy.subscribers,
   channels: service.channels,
   checker: service.checker,
+  heartbeats: service.heartbeats,
   auth: tenancy.auth,
   mcp,
   email: service.email,

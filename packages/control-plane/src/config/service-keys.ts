@@ -188,6 +188,14 @@ export const checker = Type.Object({
   ),
 });
 
+export const heartbeats = Type.Object({
+  auto_create: secret(
+    "Ping keys of healthchecks whose /ping/<key>/<slug>?create=1 creates a monitor; empty: none",
+    "<ping key>:<id of the organisation>, several separated by commas",
+    "^(?:\\s*[\\w-]{8,100}:[0-9a-f-]{36}\\s*(?:,|$))*$",
+  ),
+});
+
 export const email = Type.Object({
   smtp_url: secret(
     "Mail server; empty: mails are written to the log",

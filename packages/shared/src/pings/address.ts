@@ -44,6 +44,8 @@ export interface PingRequest {
   readonly kind: PingKind;
   readonly exitCode: number | null;
   readonly runId: string | null;
+  /** The monitor may be created, where its ping key allows that: `create=1` of healthchecks. */
+  readonly mayCreate: boolean;
 }
 
 /** A request at the path of a ping that is none, with the status and the reason of the reply. */
@@ -132,8 +134,9 @@ export function readPing(asked: Asked): PingRequest | PingRefusal {
     const result = read(asked, groups["suffix"] ?? "");
     if ("status" in result) return result;
     const value = decoded(groups["value"]!);
+    const mayCreate = address === "healthchecks_slug" && asked.query.get("create") === "1";
     const bearer = /^Bearer (\S+)$/i.exec(asked.authorization)?.[1] ?? "";
-    return { address, value: address === "gatus" ? `${value}:${bearer}` : value, ...result };
+    return { address, value: address === "gatus" ? `${value}:${bearer}` : value, ...result, mayCreate };
   }
   return unknown;
 }

@@ -85,6 +85,8 @@ export interface PingReply {
 
 export const pingReplies = {
   stored: { status: 200, text: "OK" },
+  created: { status: 201, text: "Created" },
+  limit: { status: 403, text: "limit" },
   unknown: { status: 404, text: "not found" },
   postOnly: { status: 405, text: "POST only" },
   otherMethod: { status: 405, text: "GET, HEAD or POST" },

@@ -37,6 +37,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/notification-channels/delegate": "Created delegation link",
   "DELETE /api/v1/notification-channels/delegate/{id}": "Revoked delegation link",
   "POST /c/{code}": "Connected by delegation link",
+  "POST /ping/{key}/{slug}": "Created by the first report of its job: monitor",
   "POST /hooks/telegram": "Changed from Telegram: channel",
   "POST /hooks/whatsapp": "Changed from WhatsApp: channel",
   "POST /hooks/resend": "Disabled by a report of Resend: channel",

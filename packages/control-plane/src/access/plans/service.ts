@@ -72,7 +72,7 @@ export async function listPlans({ sql }: Pick<System, "sql">): Promise<PlanShown
 }
 
 /** The plan of the caller's organisation. */
-export async function planOf(ctx: Ctx): Promise<Plan> {
+export async function planOf(ctx: Pick<Ctx, "sql" | "orgId">): Promise<Plan> {
   return await queries.selectPlan(ctx.sql, ctx.orgId);
 }
 

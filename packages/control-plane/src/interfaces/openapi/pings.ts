@@ -63,6 +63,11 @@ function replies(isJson: boolean): Json {
   };
 }
 
+const creations: Json = {
+  201: reply(201, "The monitor is created, and the ping is stored", "Created"),
+  403: reply(403, "The quota of the organisation, or 100 monitors of the ping key a day", "limit"),
+};
+
 const parameter = (where: "path" | "query", name: string, description: string, example: string): Json => ({
   name,
   in: where,
@@ -81,6 +86,13 @@ const rid = parameter(
   "6e1a4b7c-2f1d-4f3e-9a55-0c6f6a2b7d10",
 );
 
+const create = parameter(
+  "query",
+  "create",
+  "`1` creates the monitor of a slug where `heartbeats.auto_create` names the ping key: a period of a day, a grace of an hour",
+  "1",
+);
+
 interface Ping {
   path: string;
   summary: string;
@@ -88,6 +100,7 @@ interface Ping {
   parameters: Json[];
   methods?: readonly ("get" | "post")[];
   isJson?: true;
+  mayCreate?: true;
 }
 
 const pings: readonly Ping[] = [
@@ -117,7 +130,9 @@ const pings: readonly Ping[] = [
       parameter("path", "key", "UUID, or ping key", "pingkey-123"),
       parameter("path", "name", "Event, or slug", "db-backup"),
       rid,
+      create,
     ],
+    mayCreate: true,
   },
   {
     path: "/api/push/{token}",
@@ -166,22 +181,24 @@ const idOf = (method: string, path: string): string =>
 /** Operations of pings by path. */
 export function pingOperations(): Record<string, Json> {
   return Object.fromEntries(
-    pings.map(({ path, summary, description, parameters, methods = ["get", "post"], isJson = false }) => [
-      path,
-      Object.fromEntries(
-        methods.map((method) => [
-          method,
-          {
-            operationId: idOf(method, path),
-            tags: ["Heartbeats"],
-            summary,
-            description,
-            parameters,
-            responses: replies(isJson),
-            security: [],
-          },
-        ]),
-      ),
-    ]),
+    pings.map(
+      ({ path, summary, description, parameters, methods = ["get", "post"], isJson = false, mayCreate = false }) => [
+        path,
+        Object.fromEntries(
+          methods.map((method) => [
+            method,
+            {
+              operationId: idOf(method, path),
+              tags: ["Heartbeats"],
+              summary,
+              description,
+              parameters,
+              responses: { ...replies(isJson), ...(mayCreate ? creations : {}) },
+              security: [],
+            },
+          ]),
+        ),
+      ],
+    ),
   );
 }

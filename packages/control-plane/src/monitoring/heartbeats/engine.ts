@@ -2,10 +2,12 @@
  * Entry for the pipeline: what pings and missed reports change.
  */
 export {
+  countCreation,
   endHolds,
   extendWindows,
   type HeartbeatTarget,
   insertPings,
+  isOrg,
   keepWatch,
   type NewPing,
   noteDelivered,

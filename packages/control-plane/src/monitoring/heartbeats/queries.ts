@@ -333,6 +333,24 @@ export interface NewAddress {
   position: number;
 }
 
+/** Counts a creation by a ping key (SHA-256, hex). False once there were `limit` on the day; waits for others of it. */
+export async function countCreation(sql: Db, key: string, day: string, limit: number): Promise<boolean> {
+  const { count } = await sql`
+    insert into heartbeat_creations as c (key, day, count) values (decode(${key}, 'hex'), ${day}, 1)
+    on conflict (key, day) do update set count = c.count + 1 where c.count < ${limit}`;
+  return count === 1;
+}
+
+/** False for an organisation that is deleted, or never was. */
+export async function isOrg(sql: Db, id: string): Promise<boolean> {
+  const rows = await sql`select from orgs where id = ${id} and deleted_at is null`;
+  return rows.length === 1;
+}
+
+export async function deleteCreationsBefore(sql: Db, day: string): Promise<void> {
+  await sql`delete from heartbeat_creations where day < ${day}`;
+}
+
 /** Throws a unique violation where an address is taken. */
 export async function insertAddresses(sql: Db, addresses: readonly NewAddress[]): Promise<void> {
   await sql`

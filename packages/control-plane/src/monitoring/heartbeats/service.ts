@@ -252,6 +252,7 @@ export async function sweepPings({ sql, clock }: System): Promise<void> {
   const now = clock.now();
   await queries.deletePingsBefore(sql, new Date(now - pingDays * dayMs));
   await queries.deleteSpansBefore(sql, new Date(now - spanDays * dayMs));
+  await queries.deleteCreationsBefore(sql, new Date(now - dayMs).toISOString().slice(0, 10));
 }
 
 /** Counts unreadable tokens in up to `limit` heartbeats after `after`. For the doctor. */

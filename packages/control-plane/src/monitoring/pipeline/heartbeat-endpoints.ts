@@ -24,6 +24,7 @@ import { addressKey } from "../../platform/http/address.ts";
 import { atRoute } from "../../platform/http/exchange.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { selectAddressed, writeBody } from "../heartbeats/engine.ts";
+import { openAutoCreate } from "./auto-create.ts";
 import { openLookups } from "./heartbeat-lookups.ts";
 import type { PingOutcome, ReceivedPing } from "./heartbeats.ts";
 
@@ -50,6 +51,7 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
     const found = await selectAddressed(system.sql, hashes, new Date(clock.now()));
     return new Set(found.map(({ hash }) => hash));
   });
+  const create = openAutoCreate(system);
   let quietUntil = 0;
 
   /** Counts a ping to an unknown address. False once the visitor has sent too many. */
@@ -91,7 +93,8 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
       // Never seen here: perhaps unknown. Only misses count: a known job may share the address of who sends them.
       const isFull = !mayTry(visitor, now);
       const isKnown = (unknown.get(key) ?? 0) <= now && (!isFull || ((await lookUp(key, visitor)) ?? false));
-      if (!isKnown) {
+      // With create=1 it is tried all the same, and counted below.
+      if (!isKnown && (isFull || !asked.mayCreate)) {
         countUnknown(visitor, key, now);
         return send(http, asked, isFull ? pingReplies.limited(60) : pingReplies.unknown);
       }
@@ -120,7 +123,14 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
     }
     const proceed = () => /100-continue/i.test(http.get("expect")) && http.res.writeContinue();
     const body = http.method === "POST" ? receiveBody(http.req, proceed) : null;
-    const outcome = await take(ping);
+    let outcome = await take(ping);
+    let reply: PingReply = pingReplies.stored;
+    if (outcome === "unknown" && asked.mayCreate) {
+      const created = await create(asked, { ip: ping.sourceIp, userAgent: ping.userAgent });
+      if (created === "limit") return send(http, asked, pingReplies.limit);
+      if (created === "created") reply = pingReplies.created;
+      if (created !== "off") outcome = await take(ping);
+    }
     if (outcome === "unknown") {
       buckets.delete(key);
       countUnknown(visitor, key, now);
@@ -130,7 +140,7 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
     if (outcome === "post_only") return send(http, asked, pingReplies.postOnly);
     if (typeof outcome !== "string" && body !== null && outcome.number !== null)
       void keep(system, outcome.targetId, outcome.number, body);
-    send(http, asked, pingReplies.stored);
+    send(http, asked, reply);
   };
   // Every request passes here: an async function would cost it a promise.
   return (http, next) => (isPingPath(http.path) ? answer(http) : next());

@@ -5,10 +5,11 @@ import { below, checkAll, Faults } from "@statusmesh/shared/faults";
 import { newId } from "@statusmesh/shared/ids";
 import { type Change, record } from "../../access/audit/service.ts";
 import { defaultChannelIds, existingChannelIds } from "../../alerting/channels/service.ts";
-import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { type ActorCtx, type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { mapInTurns, portionsOf } from "../../platform/http/turns.ts";
 import { ladderRule } from "../../access/orgs/service.ts";
 import { type Plan, planOf, takeQuota } from "../../access/plans/service.ts";
+import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import { addHeartbeats, addressesRule, intervalSecsOf } from "../heartbeats/service.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { everything } from "./filter-queries.ts";
@@ -37,6 +38,7 @@ import { type Alert, maxAlerts, type Target, type TargetCreate } from "./schema.
  * region, or not each given one, is enabled.
  */
 export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Target> {
+  requireScope(ctx, "targets:write");
   const [target] = await create(
     ctx,
     [input],
@@ -55,6 +57,7 @@ export async function createTargets(
   inputs: readonly TargetCreate[],
   ids: readonly string[] = [],
 ): Promise<Target[]> {
+  requireScope(ctx, "targets:write");
   // One row of the audit log for the request: a row for each of ten thousand would cost as much as the targets
   // themselves.
   return await create(
@@ -69,15 +72,33 @@ export async function createTargets(
   );
 }
 
+/** Creates a heartbeat monitor for a job that reports for the first time, by the address that it uses. */
+export async function createReporting(
+  ctx: ActorCtx,
+  {
+    name,
+    address,
+    period,
+    grace,
+  }: { name: string; address: HeartbeatAddresses[number]; period: number; grace: number },
+): Promise<void> {
+  const check = { type: "heartbeat", period, grace, schedule: null, max_runtime: null, methods: "any" } as const;
+  await create(
+    ctx,
+    [{ name, check, heartbeat_addresses: [address] }],
+    () => "",
+    ([made]) => ({ resourceId: made!.id, after: made! }),
+  );
+}
+
 /** The same few statements for one target as for hundreds. Throws all faults of the inputs at once. */
 async function create(
-  ctx: Ctx,
+  ctx: ActorCtx,
   inputs: readonly TargetCreate[],
   base: (at: number) => string,
   changeOf: (made: Target[]) => Change,
   ids: readonly string[] = [],
 ): Promise<Target[]> {
-  requireScope(ctx, "targets:write");
   const faults = new Faults();
   // Rules that need no database are checked first.
   const drafts = await mapInTurns(inputs, (input, at) =>
@@ -169,7 +190,7 @@ const statementRows = 5_000;
 const statementLength = 524_288;
 
 /** Those of the channels bound by the inputs that the organisation has. */
-async function boundChannels(ctx: Ctx, inputs: readonly TargetCreate[]): Promise<Set<string>> {
+async function boundChannels(ctx: ActorCtx, inputs: readonly TargetCreate[]): Promise<Set<string>> {
   const ids = new Set<string>();
   await mapInTurns(inputs, ({ alerts = [], escalation }) => {
     for (const { channel_id } of alerts) ids.add(channel_id);
@@ -183,7 +204,7 @@ async function boundChannels(ctx: Ctx, inputs: readonly TargetCreate[]): Promise
 
 /** Stores the rows and their bindings. */
 async function insert(
-  { sql }: Ctx,
+  { sql }: ActorCtx,
   rows: readonly queries.TargetRow[],
   inputs: readonly TargetCreate[],
 ): Promise<void> {
@@ -211,7 +232,7 @@ const confirmationsOf = ({ check, alert_confirmations = 2 }: TargetCreate): numb
   isProbed(check) ? alert_confirmations : 1;
 
 /** The row of a new target, its secrets still open. */
-function draft(ctx: Ctx, input: TargetCreate, id = newId()): queries.NewTargetRow {
+function draft(ctx: ActorCtx, input: TargetCreate, id = newId()): queries.NewTargetRow {
   const renotify = input.renotify_interval_secs ?? 3600;
   checkAll(
     () => checkRules(ctx, input.check, "/check"),

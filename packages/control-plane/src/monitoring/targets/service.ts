@@ -16,7 +16,7 @@ import { withInabilities } from "./unable.ts";
 import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list-schema.ts";
 import type { Target } from "./schema.ts";
 
-export { createRules, createTarget, createTargets } from "./create.ts";
+export { createReporting, createRules, createTarget, createTargets } from "./create.ts";
 export { causesOf, measuredMonitors, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
 export { prefixesOf, tagGroups } from "./groups.ts";
 export { pinnedTargets, pinTarget, unpinTarget } from "./pins.ts";
