@@ -802,6 +802,13 @@ create table heartbeat_agents (
   FOREIGN KEY (agent_id) REFERENCES agents(id) ON DELETE CASCADE
 );
 
+create table heartbeat_creations (
+  key bytea not null,
+  day date not null,
+  count integer not null,
+  PRIMARY KEY (key, day)
+);
+
 create table heartbeat_pings (
   target_id uuid not null,
   number bigint not null,

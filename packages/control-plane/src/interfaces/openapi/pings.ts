@@ -89,7 +89,7 @@ const rid = parameter(
 const create = parameter(
   "query",
   "create",
-  "`1` creates the monitor of a slug where `heartbeats.auto_create` names the ping key: a period of a day, a grace of an hour",
+  "`1` creates the monitor of a slug where `heartbeats.auto_create` names the ping key",
   "1",
 );
 
