@@ -38,7 +38,14 @@ export async function packCli() {
     logLevel: "warning",
   });
   chmodSync(join(out, "bin/smctl.js"), 0o755);
-  writeFileSync(join(out, "package.json"), `${JSON.stringify({ ...described, files: ["bin"] }, null, 2)}\n`);
+  const files = ["bin", "config.schema.json"];
+  writeFileSync(join(out, "package.json"), `${JSON.stringify({ ...described, files }, null, 2)}\n`);
+  const compiled = (file) => import(pathToFileURL(join(root, "packages/control-plane/dist/interfaces", file)).href);
+  const [{ ConfigDocument }, { publishedSchema }] = await Promise.all([
+    compiled("declared/document-schema.js"),
+    compiled("openapi/schemas.js"),
+  ]);
+  writeFileSync(join(out, "config.schema.json"), `${JSON.stringify(publishedSchema(ConfigDocument), null, 2)}\n`);
   copyFileSync(join(root, "LICENSE"), join(out, "LICENSE"));
   copyFileSync(join(source, "README.md"), join(out, "README.md"));
   writeFileSync(join(out, "bin/THIRD-PARTY-LICENSES"), licensesOf(Object.keys(metafile.inputs)));

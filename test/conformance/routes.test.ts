@@ -223,7 +223,8 @@ t.test("every path answers OPTIONS with its methods", async (t) => {
   };
   for (const route of routes) add(route.path, route.method);
   for (const page of allPages(providers)) add(page.path, "GET");
-  for (const path of ["/healthz", "/readyz", "/docs", "/api/openapi.json", "/assets/tokens.css"]) add(path, "GET");
+  const documents = ["/docs", "/api/openapi.json", "/api/config.schema.json"];
+  for (const path of ["/healthz", "/readyz", ...documents, "/assets/tokens.css"]) add(path, "GET");
   // Absent until mcp.oauth_enabled is on; oauth/oauth.test.ts has its methods.
   t.ok(paths.delete("/oauth/authorize"));
   t.equal((await anonymous.send("OPTIONS", "/oauth/authorize")).status, 404);

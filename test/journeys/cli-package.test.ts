@@ -30,8 +30,10 @@ t.test("npm installs it without a registry: one file that depends on nothing", (
     "package/README.md",
     "package/bin/THIRD-PARTY-LICENSES",
     "package/bin/smctl.js",
+    "package/config.schema.json",
     "package/package.json",
   ]);
+  t.match(JSON.parse(readFileSync(join(installed, "config.schema.json"), "utf8")), { properties: { monitors: {} } });
   const licences = readFileSync(join(installed, "bin/THIRD-PARTY-LICENSES"), "utf8");
   for (const name of ["commander", "typebox", "yaml"]) t.match(licences, new RegExp(`^${name} \\d.*\\n\\n.*\\S`, "m"));
 

@@ -19,6 +19,7 @@ import type { Ctx, Scope, System, Visit } from "./platform/context.ts";
 import { ping } from "./platform/db/server.ts";
 import { dashboardRoutes } from "./interfaces/dashboard/api.ts";
 import { declaredRoutes } from "./interfaces/declared/api.ts";
+import { ConfigDocument } from "./interfaces/declared/document-schema.ts";
 import { dashboardPages } from "./interfaces/dashboard/pages.ts";
 import type { Hub } from "./platform/db/notify.ts";
 import { loadAssets } from "./platform/html/assets.ts";
@@ -56,6 +57,7 @@ import { tenancyPages } from "./access/orgs/pages.ts";
 import { maintenanceTools } from "./alerting/maintenance/tools.ts";
 import { orgTools } from "./access/orgs/tools.ts";
 import { docsPage, openApiDocument } from "./interfaces/openapi/document.ts";
+import { publishedSchema } from "./interfaces/openapi/schemas.ts";
 import { heartbeatRoutes } from "./monitoring/heartbeats/api.ts";
 import { heartbeatEndpoints } from "./monitoring/pipeline/heartbeat-endpoints.ts";
 import type { PingOutcome, ReceivedPing } from "./monitoring/pipeline/heartbeats.ts";
@@ -241,6 +243,7 @@ export function createApp(options: AppOptions): Koa {
   const document = Buffer.from(
     JSON.stringify(openApiDocument(routes, system.config.server.public_url, sessionCookieName(system.config))),
   );
+  const configSchema = Buffer.from(JSON.stringify(publishedSchema(ConfigDocument)));
   const viewer = Buffer.from(docsPage(assets.url("rapidoc-min.js"), assets.url("favicon.svg")));
 
   const app = new Koa();
@@ -271,7 +274,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(oauthEndpoints(system, { views, counter, proxies, offered }));
   app.use(logoFiles(system));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
-  app.use(documentation(document, viewer));
+  app.use(documentation({ "/api/openapi.json": document, "/api/config.schema.json": configSchema, "/docs": viewer }));
   app.use(whatsappHandshake(system));
   app.use(hookLimits(system, counter));
   app.use(
@@ -297,7 +300,7 @@ export function createApp(options: AppOptions): Koa {
 
 /** Every path and its methods, for 405 and OPTIONS; assets handle theirs. */
 function answeredPaths({ config }: System, routes: readonly Route[], pages: readonly Page[]): Answered[] {
-  const documents = ["/healthz", "/readyz", "/docs", "/api/openapi.json"];
+  const documents = ["/healthz", "/readyz", "/docs", "/api/openapi.json", "/api/config.schema.json"];
   return [
     // Without operator.admin_token these routes are 404.
     ...routes.filter(({ auth }) => auth !== "operator" || config.operator.admin_token !== ""),
@@ -368,17 +371,18 @@ function health(ready: () => Promise<void>, draining: AbortSignal) {
 
 const isRead = ({ method }: Context): boolean => method === "GET" || method === "HEAD";
 
-/** The OpenAPI document and its viewer. As bytes, which all connections share. */
-function documentation(document: Buffer, page: Buffer) {
+/** The OpenAPI document, its viewer, and the schema of configuration files. As bytes, which all connections share. */
+function documentation(bytes: Readonly<Record<string, Buffer>>) {
   return (http: Context, next: () => Promise<void>) => {
-    const isDocument = http.path === "/api/openapi.json";
-    if ((!isDocument && http.path !== "/docs") || !isRead(http)) return next();
+    const body = bytes[http.path];
+    if (body === undefined || !isRead(http)) return next();
     atRoute(http, http.path);
     http.set("Cache-Control", "public, max-age=60");
+    const isJson = http.path.endsWith(".json");
     // The viewer writes styles into its elements.
-    if (!isDocument) securePage(http, { styles: ["'unsafe-inline'"] });
-    http.type = isDocument ? "application/json; charset=utf-8" : "text/html; charset=utf-8";
-    http.body = isDocument ? document : page;
+    if (!isJson) securePage(http, { styles: ["'unsafe-inline'"] });
+    http.type = isJson ? "application/json; charset=utf-8" : "text/html; charset=utf-8";
+    http.body = body;
     return undefined;
   };
 }

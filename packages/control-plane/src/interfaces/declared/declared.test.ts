@@ -1,11 +1,13 @@
 import fc from "fast-check";
 import t from "tap";
+import type { TSchema } from "typebox";
 import { newId } from "@statusmesh/shared/ids";
 import { fits } from "@statusmesh/shared/validate";
 import type { Ctx } from "../../platform/context.ts";
 import { createTarget, getTarget, updateTarget } from "../../monitoring/targets/service.ts";
 import { createChannel, getChannel } from "../../alerting/channels/service.ts";
 import { createPage } from "../../publishing/status-pages/service.ts";
+import { publishedSchema } from "../openapi/schemas.ts";
 import { serve } from "../../testing/app.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { declaredRoutes } from "./api.ts";
@@ -256,14 +258,17 @@ t.test("keys move, names are exchanged, objects are adopted and detached", async
 });
 
 t.test("the schema for editors knows every field, and no others", (t) => {
+  const published = publishedSchema(ConfigDocument) as TSchema;
   t.ok(fits(ConfigDocument, shop));
+  t.ok(fits(published, shop));
   for (const wrong of [
     changed((it) => (it.monitors.db.intervall = 5)),
     changed((it) => (it.monitors.db.check.timeout = "soon")),
     changed((it) => delete it.monitors.db.check),
     changed((it) => (it.monitor = {})),
   ])
-    t.notOk(fits(ConfigDocument, wrong));
+    for (const schema of [ConfigDocument, published]) t.notOk(fits(schema, wrong));
+  t.notMatch(JSON.stringify(published), /"(?:errorCode|form)":|#\/components/);
   t.end();
 });
 
@@ -736,4 +741,54 @@ t.test("generated documents: what was applied is unchanged, whatever was before,
     }),
     { numRuns: 25, ...(seed === undefined ? {} : { seed: Number(seed) }) },
   );
+});
+
+t.test("the export of 2,000 objects of all kinds plans nothing, declared and adopted", async (t) => {
+  const ctx = await newOrg(system);
+  const each = (count: number, make: (n: number) => object) =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [`o${n}`, make(n)]));
+  const specs = fc.sample(checks, { numRuns: 1_700, seed: 24 }) as Loose[];
+  const document = {
+    version: 1,
+    channels: each(100, (n) => ({
+      name: `C ${n}`,
+      is_default: n === 7,
+      config: fc.sample(configs, { numRuns: 1, seed: n })[0],
+    })),
+    monitors: each(1_700, (n) => ({
+      name: `M ${n}`,
+      check: specs[n],
+      tags: [`t${n % 9}`, "a"],
+      ...(n % 3 === 0 ? { alerts: [`o${n % 100}`, `o${(n + 1) % 100}`] } : {}),
+      ...(specs[n].type === "heartbeat" ? {} : { interval: 86_400 + n, region_policy: { count: 1 } }),
+    })),
+    status_pages: each(100, (n) => ({
+      slug: `large-${n}`,
+      name: `P ${n}`,
+      components: [n, n + 100, n + 200].map((at) => ({ monitor: `o${at}`, public_group: `g${at % 2}` })),
+    })),
+    maintenance: each(100, (n) => ({
+      title: `W ${n}`,
+      starts_at: "2126-11-20T22:00:00Z",
+      ends_at: "2126-11-21T02:00:00Z",
+      monitors: [`o${n}`],
+      tags: ["t3"],
+    })),
+  };
+  t.match((await apply(ctx, document)).summary, { ...nothing, create: 2_000 });
+  for (const adopts of [false, true]) {
+    if (adopts)
+      for (const table of ["targets", "channels", "status_pages", "maintenance_windows"])
+        await sql`update ${sql(table)} set managed = null where org_id = ${ctx.orgId}`;
+    const { document: exported, secrets } = await exportConfig(ctx, {});
+    const project = (exported as { project: string }).project;
+    const filled = filledIn(exported, Object.fromEntries(secrets.map(({ name }) => [name, "***"])));
+    const { changes, summary } = await planConfig(ctx, { project, document: filled });
+    t.match(summary, adopts ? { ...nothing, adopt: 2_000 } : { ...nothing, unchanged: 2_000 });
+    t.strictSame(
+      changes.flatMap(({ fields }) => fields),
+      [],
+      "nothing would change",
+    );
+  }
 });

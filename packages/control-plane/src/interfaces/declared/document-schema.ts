@@ -108,7 +108,7 @@ const { required: _, ...defaults } = objectOf(TargetCreate, ["name", "check", "a
   check: Type.Object({}, { description: "Fields of checks, for the kinds that have them" }),
 }) as unknown as Node;
 
-/** The document of a project, as people write it. @public */
+/** The document of a project, as people write it. */
 export const ConfigDocument = Type.Unsafe<Record<string, unknown>>({
   type: "object",
   title: "StatusMesh configuration",

@@ -108,7 +108,8 @@ t.test("every route is in the document, once", async (t) => {
     .concat("/api/v1/heartbeat/{token}", "/api/v1/heartbeat/{token}/{event}")
     .flatMap((path) => [`GET ${path}`, `POST ${path}`])
     .concat("POST /api/v1/endpoints/{key}/external");
-  const beside = ["GET /healthz", "GET /readyz", "GET /api/openapi.json", "GET /docs", ...pages, ...pings, ...oauth];
+  const documents = ["GET /api/openapi.json", "GET /api/config.schema.json", "GET /docs"];
+  const beside = ["GET /healthz", "GET /readyz", ...documents, ...pages, ...pings, ...oauth];
   t.strictSame(operations.map(({ name }) => name).sort(), [...declared, ...beside].sort());
   t.equal(new Set(declared).size, declared.length);
   const ids = operations.map(({ operation }) => operation.operationId);

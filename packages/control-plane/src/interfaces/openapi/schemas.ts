@@ -30,9 +30,20 @@ const own = new Set([
   "text",
   "form",
   "secret",
+  "shows",
 ]);
 /** Keywords whose value is data, not a schema. */
 const data = new Set(["default", "const", "enum", "examples", "required"]);
+
+/** One published schema of a request, with its components as `$defs`. */
+export function publishedSchema(schema: TSchema): Json {
+  const { publish, components } = openSchemas([]);
+  const { title: _, ...untitled } = schema as TSchema & Json;
+  const root = publish(untitled as TSchema, "in");
+  const whole = { $schema: "https://json-schema.org/draft/2020-12/schema", ...root, $defs: components };
+  const local = JSON.stringify(whole, (name, value: unknown) => (name === "discriminator" ? undefined : value));
+  return JSON.parse(local.replaceAll("#/components/schemas/", "#/$defs/")) as Json;
+}
 
 /** `replied` are the schemas of all replies: a shape that differs between request and reply gets a `…Input` twin. */
 export function openSchemas(replied: readonly TSchema[]): Schemas {

@@ -145,6 +145,23 @@ const surfaces: Surface[] = [
     errors: ["INTERNAL", "INVALID_HOST"],
   },
   {
+    path: "/api/config.schema.json",
+    operationId: "get_config_schema_json",
+    tag: "Service",
+    summary: "The schema of configuration files",
+    description: "JSON Schema 2020-12, for editors: `# yaml-language-server: $schema=…` in the first line of a file.",
+    type: "application/json",
+    schema: {
+      type: "object",
+      required: ["$schema"],
+      properties: { $schema: { type: "string", description: "Version of JSON Schema" } },
+    },
+    example: { $schema: "https://json-schema.org/draft/2020-12/schema" },
+    cache: "public, max-age=60",
+    reply: "The schema",
+    errors: ["INTERNAL", "INVALID_HOST"],
+  },
+  {
     path: "/docs",
     operationId: "get_docs",
     tag: "Service",

@@ -211,6 +211,7 @@ t.test("the host of a page serves no path of the console", async (t) => {
     "/docs",
     "/api/v1/targets",
     "/api/openapi.json",
+    "/api/config.schema.json",
     "/operator/regions",
     "/statusfoo",
   ]) {
