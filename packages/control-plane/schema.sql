@@ -66,7 +66,7 @@ create table invitations (
   PRIMARY KEY (id),
   UNIQUE (code_hash),
   CHECK ((email = lower(email))),
-  CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text]))),
+  CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text, 'viewer'::text]))),
   FOREIGN KEY (invited_by) REFERENCES users(id) ON DELETE SET NULL,
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );
@@ -99,7 +99,7 @@ create table memberships (
   role text not null,
   created_at timestamp with time zone not null,
   PRIMARY KEY (org_id, user_id),
-  CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text]))),
+  CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text, 'viewer'::text]))),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );

@@ -130,11 +130,11 @@ for (const route of tenantRoutes) {
     const places = idsOf(route);
     planted.beforeMaking = () => nothingChanged(t);
     const own: Whose[] = places.map(() => "own");
-    const { owner, member, bound, outsider, elsewhere, intruders, ofGone, without, only } = callers;
+    const { owner, member, viewer, bound, outsider, elsewhere, intruders, ofGone, without, only } = callers;
     const all = { route, places };
 
     for (const caller of [...intruders, ...ofGone]) await check(t, { ...all, caller, whose: own });
-    for (const caller of [owner, member, ...(route.scope === null ? [] : [only[route.scope]])])
+    for (const caller of [owner, member, viewer, ...(route.scope === null ? [] : [only[route.scope]])])
       await check(t, { ...all, caller, whose: own });
     if (places.length > 0) await check(t, { ...all, caller: owner, whose: own, capitals: true });
     // New things below an organisation path belong to another organisation, which a bound token does not reach.

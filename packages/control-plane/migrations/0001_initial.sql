@@ -92,7 +92,7 @@ create table users (
 create table memberships (
   org_id     uuid not null references orgs on delete cascade,
   user_id    uuid not null references users on delete cascade,
-  role       text not null check (role in ('owner', 'member')),
+  role       text not null check (role in ('owner', 'member', 'viewer')),
   created_at timestamptz not null,
   primary key (org_id, user_id)
 );
@@ -102,7 +102,7 @@ create table invitations (
   id          uuid primary key,
   org_id      uuid not null references orgs on delete cascade,
   email       text not null check (email = lower(email)),
-  role        text not null check (role in ('owner', 'member')),
+  role        text not null check (role in ('owner', 'member', 'viewer')),
   code_hash   bytea not null unique,
   invited_by  uuid references users on delete set null,
   created_at  timestamptz not null,

@@ -321,6 +321,7 @@ async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
   return {
     org: caller.org?.name ?? "",
     orgId: ctx.orgId,
+    role: ctx.role,
     // Null hides the sign-out button, which only a session has.
     email: bySession ? caller.user.email : null,
     otherOrgs: (orgs?.items ?? [])

@@ -1,5 +1,5 @@
 import type { Sql } from "postgres";
-import { grantedBy, type Scope, scopes } from "@statusmesh/control-plane/platform/context";
+import { grantedBy, type Scope, scopes, scopesOf } from "@statusmesh/control-plane/platform/context";
 import { type Client, connect } from "../../harness/api.ts";
 import { type Cast, sessionOf, tokenOf } from "../../harness/cast.ts";
 import type { Teardown } from "../../harness/folder.ts";
@@ -44,6 +44,7 @@ export async function homesOf(sql: Sql, { olga, milan, xenia }: Cast): Promise<H
 export interface Callers {
   readonly owner: Caller;
   readonly member: Caller;
+  readonly viewer: Caller;
   /** With a token that reaches one organisation. */
   readonly bound: Caller;
   /** Owner of another organisation. */
@@ -105,6 +106,8 @@ export async function callersOf(t: Teardown, url: string, sql: Sql, cast: Cast, 
       by: "token",
     });
   }
+  const viewerId = await make.member(sql, acme, acme.orgId);
+  await sql`update memberships set role = 'viewer' where user_id = ${viewerId}`;
   const inGone = { ...full, deleted: true, home: gone };
   return {
     owner: { ...full, title: "the owner", client: await signedIn(olga.userId, acme.orgId) },
@@ -114,6 +117,14 @@ export async function callersOf(t: Teardown, url: string, sql: Sql, cast: Cast, 
       client: await signedIn(milan.userId, acme.orgId),
       role: "member",
       home: { ...acme, userId: milan.userId },
+    },
+    viewer: {
+      ...full,
+      title: "a viewer",
+      client: await signedIn(viewerId, acme.orgId),
+      role: "viewer",
+      scopes: scopesOf("viewer", full.scopes),
+      home: { ...acme, userId: viewerId },
     },
     bound: { ...full, title: "a token of the organisation", client: await boundTo(acme.orgId), by: "bound token" },
     outsider: { ...full, title: "an outsider", client: outsider, home: other },

@@ -1,4 +1,4 @@
-import { scopes } from "@statusmesh/control-plane/platform/context";
+import { type Role, scopes } from "@statusmesh/control-plane/platform/context";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { nameOf } from "../declared.ts";
@@ -15,7 +15,7 @@ export interface Standing {
   readonly admitted: boolean;
   /** True where the organisation of the request is deleted and can be restored. */
   readonly deleted: boolean;
-  readonly role: "owner" | "member";
+  readonly role: Role;
   readonly scopes: ReadonlySet<string>;
   readonly by: "session" | "bound token" | "token";
 }
@@ -50,11 +50,13 @@ const moreScopes: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The scope that the caller lacks for the route; null where none is missing. */
-export function missingScope(route: Route, caller: Pick<Standing, "scopes">): string | null {
+export function missingScope(route: Route, caller: Pick<Standing, "by" | "scopes">): string | null {
   const more = moreScopes[nameOf(route)]?.find((scope) => !caller.scopes.has(scope));
   if (more !== undefined && (route.scope === null || caller.scopes.has(route.scope))) return more;
   if (route.scope !== null && !caller.scopes.has(route.scope)) return route.scope;
-  return route.everyScope ? (scopes.find((scope) => !caller.scopes.has(scope)) ?? null) : null;
+  return route.everyScope && caller.by !== "session"
+    ? (scopes.find((scope) => !caller.scopes.has(scope)) ?? null)
+    : null;
 }
 
 export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[]): Outcome {

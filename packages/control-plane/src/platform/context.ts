@@ -105,7 +105,7 @@ export interface ActorCtx extends System {
  */
 export interface Ctx extends ActorCtx {
   readonly userId: string;
-  readonly role: "owner" | "member";
+  readonly role: Role;
   readonly scopes: ReadonlySet<string>;
   /** True for an unbound token without an organisation: `orgId` and `role` then only select the rate budget. */
   readonly unnamedOrg?: boolean;
@@ -146,20 +146,45 @@ export function actingAsOwner(system: System, { orgId, userId }: { orgId: string
   };
 }
 
+/** Role of a member in an organisation. */
+export type Role = "owner" | "member" | "viewer";
+
+export const isReadScope = (scope: string): boolean => scope.endsWith(":read");
+
+/**
+ * The granted scopes that a role may use. A viewer reads; `org:write` is for the account of the caller and for what
+ * needs the role owner anyway.
+ */
+export function scopesOf(role: Role, granted: ReadonlySet<string>): ReadonlySet<string> {
+  if (role !== "viewer") return granted;
+  return new Set([...granted].filter((scope) => isReadScope(scope) || scope === "org:write"));
+}
+
 /** Requires the scope. The first line of every service verb. */
-export function requireScope(ctx: Ctx, scope: Scope): void {
-  if (!ctx.scopes.has(scope)) {
-    throw new AppError("INSUFFICIENT_SCOPE", `This needs the scope ${scope}, which the token does not have.`, {
-      details: { scope },
-    });
-  }
+export function requireScope(ctx: Pick<Ctx, "role" | "scopes">, scope: Scope): void {
+  if (ctx.scopes.has(scope)) return;
+  if (!isReadScope(scope)) requireWriter(ctx, scope);
+  throw new AppError("INSUFFICIENT_SCOPE", `This needs the scope ${scope}, which the token does not have.`, {
+    details: { scope },
+  });
+}
+
+/** Refuses viewers; `scope` is what they lack. */
+export function requireWriter({ role }: Pick<Ctx, "role">, scope?: Scope): void {
+  if (role !== "viewer") return;
+  throw new AppError(
+    "INSUFFICIENT_SCOPE",
+    "Your role in this organisation is viewer: you can see everything and change nothing. An owner can change that.",
+    scope === undefined ? {} : { details: { scope } },
+  );
 }
 
 /**
  * Requires every scope: invitations, members and roles give access to others, so a narrower token would grant more than
- * it has. A session has every scope.
+ * it has. A session has every scope; what it may do follows from the role.
  */
 export function requireEveryScope(ctx: Ctx): void {
+  if (ctx.actor.type === "session") return;
   const missing = scopes.find((scope) => !ctx.scopes.has(scope));
   if (missing === undefined) return;
   throw new AppError(

@@ -1,7 +1,7 @@
 import { newId } from "@statusmesh/shared/ids";
 import { type AppOptions, createApp } from "../app.ts";
 import { sessionCookieName } from "../access/auth/service.ts";
-import { type Ctx, type Scope, scopes, type System } from "../platform/context.ts";
+import { type Ctx, type Scope, scopes, scopesOf, type System } from "../platform/context.ts";
 import { hashToken, newToken } from "../platform/crypto/token.ts";
 import { openHub } from "../platform/db/notify.ts";
 import { openPings } from "../monitoring/pipeline/heartbeats.ts";
@@ -68,11 +68,11 @@ export async function withToken(
 }
 
 /** Another person of the same organisation. */
-export async function newMember(owner: Ctx, role: "owner" | "member" = "member"): Promise<Ctx> {
+export async function newMember(owner: Ctx, role: Ctx["role"] = "member"): Promise<Ctx> {
   const userId = newId();
   const at = new Date(owner.clock.now());
   await owner.sql`insert into users (id, email, created_at) values (${userId}, ${`${userId}@example.org`}, ${at})`;
   await owner.sql`
     insert into memberships (org_id, user_id, role, created_at) values (${owner.orgId}, ${userId}, ${role}, ${at})`;
-  return { ...owner, userId, role };
+  return { ...owner, userId, role, scopes: scopesOf(role, owner.scopes) };
 }

@@ -1,5 +1,5 @@
 import { minuteMs } from "@statusmesh/shared/time";
-import { grantedBy, scopes, type System } from "../../platform/context.ts";
+import { grantedBy, type Role, scopes, scopesOf, type System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
 import { type SharedReads, sharedReads } from "../../platform/db/shared-reads.ts";
 import * as queries from "./queries.ts";
@@ -12,7 +12,7 @@ export interface Credential {
   readonly id: string;
   readonly userId: string;
   readonly orgId: string;
-  readonly role: "owner" | "member";
+  readonly role: Role;
   readonly scopes: ReadonlySet<string>;
   /** True for an unbound token of a request that names no organisation: `orgId` only decides the rate budget. */
   readonly unnamedOrg?: boolean;
@@ -63,7 +63,13 @@ export function findToken(system: System, token: string, request: CredentialRequ
     const row = await tokenQueries.selectToken(system.sql, hash, now, org, deletedToo);
     if (row === null) return await unresolvedToken(system, hash, now, request);
     if (isDue(row.last_used_at, now)) await tokenQueries.touchToken(system.sql, row.id, now, recordIntervalMs);
-    return { id: row.id, userId: row.user_id, orgId: row.org_id, role: row.role, scopes: grantedBy(row.scopes) };
+    return {
+      id: row.id,
+      userId: row.user_id,
+      orgId: row.org_id,
+      role: row.role,
+      scopes: scopesOf(row.role, grantedBy(row.scopes)),
+    };
   });
 }
 
@@ -88,7 +94,7 @@ async function unresolvedToken(
     userId: row.user_id,
     orgId: home.org_id,
     role: home.role,
-    scopes: grantedBy(row.scopes),
+    scopes: scopesOf(home.role, grantedBy(row.scopes)),
     unnamedOrg: true,
   };
 }
@@ -107,7 +113,7 @@ export function findSession(system: System, cookie: string, request: CredentialR
       userId: row.user_id,
       orgId: row.org_id,
       role: row.role,
-      scopes: allScopes,
+      scopes: scopesOf(row.role, allScopes),
       sessionOrgId: row.session_org_id,
     };
   });
@@ -121,5 +127,12 @@ async function unresolvedSession(system: System, hash: Buffer, now: Date, org: s
   const home = await queries.selectHome(system.sql, row.user_id);
   if (home === null) return { refused: "unknown" };
   if (home.deleted) return { refused: "org_deleted" };
-  return { id: row.id, userId: row.user_id, orgId: home.org_id, role: home.role, scopes: allScopes, orgChanged: true };
+  return {
+    id: row.id,
+    userId: row.user_id,
+    orgId: home.org_id,
+    role: home.role,
+    scopes: scopesOf(home.role, allScopes),
+    orgChanged: true,
+  };
 }

@@ -1,3 +1,4 @@
+import type { Role } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
 
 /** Locks the user, so that concurrent creations count each other. */
@@ -7,7 +8,7 @@ export async function lockUser(sql: Db, userId: string): Promise<void> {
 
 interface HomeRow {
   org_id: string;
-  role: "owner" | "member";
+  role: Role;
   deleted: boolean;
 }
 

@@ -1,6 +1,6 @@
 import { newId } from "@statusmesh/shared/ids";
 import { minuteMs } from "@statusmesh/shared/time";
-import { grantedBy, type System } from "../../platform/context.ts";
+import { grantedBy, type Role, scopesOf, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import * as queries from "./resource-token-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
@@ -15,7 +15,7 @@ interface ResourceCredential {
   readonly tokenId: string;
   readonly userId: string;
   readonly orgId: string;
-  readonly role: "owner" | "member";
+  readonly role: Role;
   readonly scopes: ReadonlySet<string>;
   readonly audience: string | null;
   /** Name of the connected app, or what the owner of the token called it. */
@@ -51,7 +51,7 @@ export async function findResourceToken(
     userId: row.user_id,
     orgId: row.org_id,
     role: row.role,
-    scopes: grantedBy(row.scopes),
+    scopes: scopesOf(row.role, grantedBy(row.scopes)),
     audience: row.audience,
     clientId: row.client_id,
     connectionId: row.connection_id,

@@ -78,7 +78,9 @@ export const Me = Type.Object(
         { description: "The organisation that this request acts in; null for an unbound token that names none" },
       ),
     ),
-    role: nullable(Type.Enum(["owner", "member"], { description: "Role in that organisation; null without one" })),
+    role: nullable(
+      Type.Enum(["owner", "member", "viewer"], { description: "Role in that organisation; null without one" }),
+    ),
     scopes: Type.Array(Type.String({ examples: ["targets:read"] }), { description: "Scopes of the credential" }),
   },
   { additionalProperties: false, title: "Me", description: "The caller, and the organisation that it acts in" },

@@ -1,3 +1,4 @@
+import type { Role } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 
@@ -6,7 +7,7 @@ export interface CredentialRow {
   id: string;
   user_id: string;
   org_id: string;
-  role: "owner" | "member";
+  role: Role;
   last_used_at: Date | null;
 }
 

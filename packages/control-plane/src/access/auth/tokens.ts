@@ -2,7 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../audit/service.ts";
-import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { type Ctx, inTransaction, isReadScope, requireScope } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
@@ -18,7 +18,8 @@ const maxMcpLifetimeMs = 365 * dayMs;
  */
 export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewApiToken> {
   requireScope(ctx, "org:write");
-  for (const scope of input.scopes) requireScope(ctx, scope);
+  const grantable = ctx.role === "viewer" ? { ...ctx, scopes: new Set([...ctx.scopes].filter(isReadScope)) } : ctx;
+  for (const scope of input.scopes) requireScope(grantable, scope);
   const now = new Date(ctx.clock.now());
   const expiresAt = checkedExpiry(input.expires_at ?? null, now);
   const orgId = (input.bound ?? true) ? ctx.orgId : null;

@@ -3,14 +3,13 @@ import { newId } from "@statusmesh/shared/ids";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { record } from "../audit/service.ts";
 import type { BrowserSession } from "../auth/service.ts";
-import { type Ctx, inTransaction } from "../../platform/context.ts";
+import { type Ctx, inTransaction, isReadScope } from "../../platform/context.ts";
 import { hashToken, newToken, sameSecret } from "../../platform/crypto/token.ts";
 import { type AuthorizationRequest, refusalAt } from "./authorization.ts";
 import { issuerOf } from "./metadata.ts";
 import { ConsentProblem, OAuthProblem } from "./problem.ts";
 import * as queries from "./queries.ts";
 import { answerAt, hostOf } from "./redirects.ts";
-import { isReadScope } from "./scopes.ts";
 
 /** Lifetimes of a connection that the form offers, days. */
 export const lifetimes = [30, 60, 90, 365] as const;

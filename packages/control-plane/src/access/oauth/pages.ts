@@ -1,7 +1,7 @@
 import type { Context } from "koa";
 import { type BrowserSession, browserSession, me, returnCookie } from "../auth/service.ts";
 import { mcpAddress } from "../../config/mcp-keys.ts";
-import type { Ctx, Scope, System } from "../../platform/context.ts";
+import { type Ctx, isReadScope, type Scope, type System } from "../../platform/context.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { mayBePopup, secretAddress } from "../../platform/http/security-headers.ts";
 import { type Addressee, addresseeOf, authorizationOf, type AuthorizationRequest, refusalAt } from "./authorization.ts";
@@ -11,7 +11,7 @@ import { Parameters } from "./parameters.ts";
 import { ConsentProblem, OAuthProblem } from "./problem.ts";
 import * as queries from "./queries.ts";
 import { hostOf, isLoopback } from "./redirects.ts";
-import { isReadScope, scopeWords } from "./scopes.ts";
+import { scopeWords } from "./scopes.ts";
 import { listConnectedApps } from "./service.ts";
 
 /** The parameter by which the consent page switches to another organisation of the user. */

@@ -1,4 +1,4 @@
-import { grantedBy, type Scope } from "../../platform/context.ts";
+import { grantedBy, isReadScope, type Scope } from "../../platform/context.ts";
 import { OAuthProblem } from "./problem.ts";
 
 /** Words for the consent screen, in its order: what the MCP tools of a scope do. */
@@ -23,8 +23,6 @@ export function offeredScopes(tools: readonly { readonly scope: Scope }[]): Scop
   const used = new Set(tools.map(({ scope }) => scope));
   return (Object.keys(scopeWords) as Scope[]).filter((scope) => used.has(scope));
 }
-
-export const isReadScope = (scope: string): boolean => scope.endsWith(":read");
 
 /**
  * The offered scopes of a request, with the read scopes that its write scopes include. No scope, or unknown ones only,

@@ -8,8 +8,10 @@ import { perQuota, PlanLimits, PlanOverrides, type Limits } from "../plans/schem
 /** `limit` and `offset` of a list. */
 export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
 
-const Role = Type.Enum(["owner", "member"], {
-  description: "Owners have full access; members have everything except owner-only operations",
+const Role = Type.Enum(["owner", "member", "viewer"], {
+  description:
+    "Owners have full access; members have everything except owner-only operations; viewers read everything but " +
+    "secrets, share links and addresses of people, and change nothing",
 });
 export type Role = Static<typeof Role>;
 

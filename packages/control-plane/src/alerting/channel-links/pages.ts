@@ -43,6 +43,7 @@ export const channelLinkPages = [
   page({
     path: "/channels/connect",
     auth: "tenant",
+    writes: true,
     async handle({ ctx, query }) {
       const offset = wholeNumber(query["offset"], 0, 1_000_000);
       const list = await listDelegations(ctx, { limit: 50, offset });

@@ -24,6 +24,7 @@ export const channelsPages = [
   page({
     path: "/channels/new",
     auth: "tenant",
+    writes: true,
     handle: async ({ ctx, query }) => ({
       view: "channels/form",
       fragment: "channels/add",
@@ -39,6 +40,7 @@ export const channelsPages = [
   page({
     path: "/channels/{id}/edit",
     auth: "tenant",
+    writes: true,
     async handle({ ctx, params }) {
       const channel = await getChannel(ctx, params["id"]!);
       return {

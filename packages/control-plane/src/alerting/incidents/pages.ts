@@ -127,6 +127,7 @@ export const incidentsPages = (stripsOf: StripsOf) => [
   page({
     path: "/incidents/new",
     auth: "tenant",
+    writes: true,
     async handle({ ctx, query }) {
       const id = normaliseId(query["monitor"] ?? "");
       const monitors = await service.monitorNames(ctx, id === "" ? [] : [id]);

@@ -121,6 +121,7 @@ export const maintenancePages = (listTags: TagList) => [
   page({
     path: "/maintenance/new",
     auth: "tenant",
+    writes: true,
     async handle({ ctx }) {
       return { view: "maintenance/form", data: await formOf(ctx, listTags, null, []) };
     },
@@ -145,6 +146,7 @@ export const maintenancePages = (listTags: TagList) => [
   page({
     path: "/maintenance/{id}/edit",
     auth: "tenant",
+    writes: true,
     async handle({ ctx, params }) {
       const window = await service.getWindow(ctx, params["id"]!);
       const { monitors } = await service.windowScope(ctx, window.id);

@@ -16,6 +16,7 @@ export const updateTemplatesPages = [
   page({
     path: "/incidents/templates/{id}",
     auth: "tenant",
+    writes: true,
     handle: async ({ ctx, params }) => ({
       view: "update-templates/edit",
       data: { template: await getTemplate(ctx, params["id"]!) },

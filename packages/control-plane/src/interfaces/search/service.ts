@@ -15,6 +15,8 @@ interface ConsolePage {
   title: string;
   words?: string;
   ownersOnly?: true;
+  /** True for a form, which viewers cannot open. */
+  writes?: true;
 }
 
 const consolePages: readonly ConsolePage[] = [
@@ -22,11 +24,11 @@ const consolePages: readonly ConsolePage[] = [
   { href: "/incidents", title: "Incidents", words: "outages" },
   { href: "/channels", title: "Channels", words: "notifications alerting" },
   { href: "/status-pages", title: "Status pages" },
-  { href: "/monitors/new", title: "Add monitor", words: "new create" },
+  { href: "/monitors/new", title: "Add monitor", words: "new create", writes: true },
   { href: "/expiring", title: "Expiring", words: "certificates domains tls days left" },
   { href: "/wall", title: "Wall", words: "full screen tv dashboard wallboard" },
-  { href: "/channels/new", title: "Add channel", words: "new create" },
-  { href: "/status-pages/new", title: "Create status page", words: "new add" },
+  { href: "/channels/new", title: "Add channel", words: "new create", writes: true },
+  { href: "/status-pages/new", title: "Create status page", words: "new add", writes: true },
   { href: "/settings", title: "Settings", words: "account sessions sign out" },
   { href: "/settings/members", title: "Members", words: "settings invite people" },
   { href: "/settings/organisation", title: "Organisation", words: "settings plan usage quotas switch" },
@@ -156,7 +158,9 @@ function consolePagesOf(ctx: Ctx, words: readonly string[]): SearchResult[] {
   };
   const others = ({ title }: ConsolePage) => Number(!title.toLowerCase().startsWith(words[0] ?? ""));
   return consolePages
-    .filter((page) => (page.ownersOnly !== true || ctx.role === "owner") && has(page))
+    .filter(({ ownersOnly }) => ownersOnly !== true || ctx.role === "owner")
+    .filter(({ writes }) => writes !== true || ctx.role !== "viewer")
+    .filter(has)
     .sort((a, b) => others(a) - others(b))
     .map(({ href, title }) => ({ type: "page", id: null, title, detail: null, state: null, href }));
 }

@@ -54,10 +54,13 @@ const HeartbeatPing = Type.Object(
       examples: [null],
     }),
     run_id: Type.Union([Id, Type.Null()], { description: "The run, where the job gave an id" }),
-    source_ip: Type.String({ description: "Address of the job", examples: ["192.0.2.7"] }),
+    source_ip: Type.Union([Type.String(), Type.Null()], {
+      description: "Address of the job; null for viewers",
+      examples: ["192.0.2.7"],
+    }),
     user_agent: Type.String({ description: "Its User-Agent", examples: ["curl/8.14.1"] }),
     body: Type.Union([Type.String(), Type.Null()], {
-      description: "The first 10 kB of the body of a POST",
+      description: "The first 10 kB of the body of a POST; null for viewers",
       examples: ["backup of 3 databases done"],
     }),
   },

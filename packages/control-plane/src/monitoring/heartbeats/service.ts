@@ -177,7 +177,7 @@ export async function getHeartbeat(ctx: Ctx, id: string): Promise<Heartbeat> {
     token,
     previous_token_valid_until: isoOrNull(row.previous_until),
     state: stateOf(enabled, window, now),
-    last_ping: pings[0] === undefined ? null : presentPing(pings[0]),
+    last_ping: pings[0] === undefined ? null : presentPing(ctx, pings[0]),
     last_duration_ms: window.lastDuration,
     next_due_at: isoOrNull(window.dueAt === null ? null : new Date(window.dueAt)),
     down_at: isoOrNull(row.down_at),
@@ -201,7 +201,7 @@ export async function listPings(
     queries.selectPings(ctx.sql, id, from, { limit, offset }),
     queries.countPings(ctx.sql, id, from),
   ]);
-  return { items: rows.map(presentPing), total, limit, offset };
+  return { items: rows.map((row) => presentPing(ctx, row)), total, limit, offset };
 }
 
 /** Gives the monitor a new token; the one before counts for a day more, those before it no longer. */
@@ -237,14 +237,15 @@ function openToken({ sealer }: System, { id, token }: queries.HeartbeatRow): str
   }
 }
 
-const presentPing = (row: queries.PingRow) => ({
+/** Viewers see neither what a job wrote nor where it runs. */
+const presentPing = ({ role }: Ctx, row: queries.PingRow) => ({
   at: row.at.toISOString(),
   kind: row.kind,
   exit_code: row.exit_code,
   run_id: row.run_id,
-  source_ip: row.source_ip,
+  source_ip: role === "viewer" ? null : row.source_ip,
   user_agent: row.user_agent,
-  body: row.body,
+  body: role === "viewer" ? null : row.body,
 });
 
 /** Deletes pings that are older than {@link pingDays}, and times that no range shows any more. */

@@ -227,10 +227,11 @@ export const targetsPages = [
         ? { redirect: "/monitors" }
         : { view: "targets/finding", data: findingOf(query, await regionNamer(ctx)) },
   }),
-  page({ path: "/monitors/new", auth: "tenant", handle: newMonitor }),
+  page({ path: "/monitors/new", auth: "tenant", writes: true, handle: newMonitor }),
   page({
     path: "/monitors/import",
     auth: "tenant",
+    writes: true,
     handle: async ({ ctx }) => ({
       view: "targets/import",
       data: {
@@ -239,6 +240,6 @@ export const targetsPages = [
       },
     }),
   }),
-  page({ path: "/monitors/{id}/edit", auth: "tenant", handle: editMonitor }),
+  page({ path: "/monitors/{id}/edit", auth: "tenant", writes: true, handle: editMonitor }),
   page({ path: "/monitors/{id}", auth: "tenant", handle: monitor }),
 ];

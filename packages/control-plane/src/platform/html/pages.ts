@@ -3,7 +3,7 @@ import { gzip } from "node:zlib";
 import { Router } from "@koa/router";
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import type { Ctx, AuthContexts, System } from "../context.ts";
+import { type AuthContexts, type Ctx, requireWriter, type Role, type System } from "../context.ts";
 import { etagOf, namesTag } from "../http/etag.ts";
 import { atRoute } from "../http/exchange.ts";
 import type { Authenticators } from "../http/mount.ts";
@@ -57,6 +57,8 @@ export type PageAuth = "tenant" | "public";
 export interface Page {
   readonly path: string;
   readonly auth: PageAuth;
+  /** True for a form: viewers are refused. */
+  readonly writes: boolean;
   handle(call: PageCall<PageAuth>): Promise<PageReply>;
 }
 
@@ -82,10 +84,12 @@ type DataByView<A, R> = R extends { view: infer V extends string; data: infer D 
 export function page<A extends PageAuth, const R extends PageReply>(declared: {
   path: string;
   auth: A;
+  writes?: boolean;
   handle(call: PageCall<A>): Promise<R>;
 }): DeclaredPage<A, R> {
   // Erases which auth the handler was checked with; mountPages hands over the context of that very auth.
-  return { path: declared.path, auth: declared.auth, handle: declared.handle as Page["handle"] };
+  const { path, auth, writes = false } = declared;
+  return { path, auth, writes, handle: declared.handle as Page["handle"] };
 }
 
 /** Data of the frame around every page of the console. */
@@ -93,6 +97,7 @@ export interface Frame {
   path: string;
   org: string;
   orgId: string;
+  role: Role;
   /** Null for a caller without a session, who cannot sign out. */
   email: string | null;
   openCauses: number;
@@ -160,6 +165,8 @@ async function serve(
   const frame = declared.auth === "tenant" ? { path: http.path, ...(await options.frame?.(ctx as Ctx)) } : null;
   // An error is shown in the same frame.
   http.state["frame"] = frame;
+
+  if (declared.writes) requireWriter(ctx as Ctx);
 
   const now = ctx.clock.now();
   const rows: PageCall<PageAuth>["rows"] = async (view, each) =>

@@ -345,6 +345,7 @@ async function open(t: Pick<Test, "teardown">) {
       frame: async () => ({
         org: "Acme",
         orgId: "o",
+        role: "owner" as const,
         email: null,
         openCauses: 0,
         tone: "up" as const,

@@ -16,6 +16,7 @@ export const sharesPages = [
   page({
     path: "/monitors/{id}/shares",
     auth: "tenant",
+    writes: true,
     async handle({ ctx, params, query }) {
       const id = params["id"]!;
       const [target, list] = await Promise.all([

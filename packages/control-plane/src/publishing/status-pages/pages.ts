@@ -23,6 +23,7 @@ export const statusPagesPages = [
   page({
     path: "/status-pages/new",
     auth: "tenant",
+    writes: true,
     handle: async ({ ctx }) => ({
       view: "status-pages/form",
       data: { page: null, ...formData(ctx) },
@@ -31,6 +32,7 @@ export const statusPagesPages = [
   page({
     path: "/status-pages/{id}/edit",
     auth: "tenant",
+    writes: true,
     handle: async ({ ctx, params }) => ({
       view: "status-pages/form",
       data: { page: await getPage(ctx, params["id"]!), ...formData(ctx) },
