@@ -16,11 +16,20 @@ import {
   type PublicComponentRow,
 } from "../status-pages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
-import { daysUntil } from "./days.ts";
+import { type Day, daysUntil } from "./days.ts";
 import { type Interval, union } from "../../platform/intervals.ts";
 import * as queries from "./queries.ts";
 import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
-import { componentState, dayCells, type History, touchedDays, uptimesOf, worst } from "./states.ts";
+import {
+  componentState,
+  type CountedTime,
+  countedTime,
+  dayCells,
+  type History,
+  touchedDays,
+  uptimesOf,
+  worst,
+} from "./states.ts";
 import { type Texts, textsOf } from "./texts.ts";
 
 export const historyDays = 90;
@@ -68,17 +77,14 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     windowsOf(system, page.org_id, ids, { from: since, to: new Date(now + upcomingDays * dayMs) }),
   ]);
   const historyOf = historiesOf({ now, spans, windows, probed, imported });
-  // Components in the same windows share their maintenance.
-  const maintained = new WeakMap<History["maintenance"], boolean[]>();
+  const shared = sharedTimes(days);
   const past = new Map(
     await mapInTurns(ids, (id) => {
       const history = historyOf(id);
-      const { maintenance } = history;
-      let touched = maintained.get(maintenance);
-      if (touched === undefined) maintained.set(maintenance, (touched = touchedDays(days, maintenance)));
+      const { maintained, counted } = shared(history);
       return [
         id,
-        { uptimes: uptimesOf(days, history).map(shownPct), cells: dayCells(days, history, touched) },
+        { uptimes: uptimesOf(days, history, counted).map(shownPct), cells: dayCells(days, history, maintained) },
       ] as const;
     }),
   );
@@ -243,6 +249,34 @@ function importedOutages({ start, end, down, degraded }: DayTimes): History["inc
 
 const worstOf = ({ start, end }: Interval, dayMs: number) =>
   (end - start) * 2 > dayMs ? ("major_outage" as const) : ("partial_outage" as const);
+
+/**
+ * Answers the days that maintenance touches and the time that counts: computed once for components that were in the
+ * same windows and checked at the same times, as most are.
+ */
+function sharedTimes(days: readonly Day[]): (history: History) => { maintained: boolean[]; counted: CountedTime } {
+  interface Shared {
+    maintained: boolean[];
+    byProbed: Map<string, CountedTime>;
+  }
+  const known = new WeakMap<History["maintenance"], Shared>();
+  const [from, to] = [days[0]!.start, days.at(-1)!.end];
+  return (history) => {
+    const { maintenance, probed } = history;
+    let own = known.get(maintenance);
+    if (own === undefined)
+      known.set(maintenance, (own = { maintained: touchedDays(days, maintenance), byProbed: new Map() }));
+    const { maintained, byProbed } = own;
+    const key = probed.map(({ start, end }) => `${Math.max(start, from)} ${Math.min(end, to)}`).join();
+    let counted = byProbed.get(key);
+    if (counted === undefined) {
+      counted = countedTime(days, history);
+      if (byProbed.size >= keptSets) byProbed.clear();
+      byProbed.set(key, counted);
+    }
+    return { maintained, counted };
+  };
+}
 
 /** Days since `since` that another product checked, by component. */
 async function importedTime(system: System, orgId: string, ids: readonly string[], since: Date) {

@@ -100,14 +100,31 @@ export function dayCells(
   });
 }
 
+/** Time that counts for the uptime, a union, and its milliseconds in each day. */
+export interface CountedTime {
+  spans: readonly Interval[];
+  msByDay: readonly number[];
+}
+
+/** The checked time of the days without planned maintenance. */
+export function countedTime(days: readonly Day[], { maintenance, probed }: Omit<History, "incidents">): CountedTime {
+  const range = { start: days[0]!.start, end: days.at(-1)!.end };
+  const spans = difference(intersection(probed, [range]), maintenance);
+  return { spans, msByDay: msByDay(days, spans) };
+}
+
 /**
  * Share of the checked time of the last days without a confirmed outage, 0 to 100, by the number of days: degraded
- * time counts as up, planned maintenance is left out. Null without checked time.
+ * time counts as up, planned maintenance is left out. Null without checked time. `counted` is given where many
+ * components share it.
  */
-export function uptimesOf(days: readonly Day[], { incidents, maintenance, probed }: History): (number | null)[] {
-  const counted = difference(intersection(probed, [{ start: days[0]!.start, end: days.at(-1)!.end }]), maintenance);
-  const down = intersection(counted, union(incidents.filter(isDown)));
-  const [countedMs, downMs] = [msByDay(days, counted), msByDay(days, down)];
+export function uptimesOf(
+  days: readonly Day[],
+  history: History,
+  counted: CountedTime = countedTime(days, history),
+): (number | null)[] {
+  const down = intersection(counted.spans, union(history.incidents.filter(isDown)));
+  const [countedMs, downMs] = [counted.msByDay, msByDay(days, down)];
   const uptimes: (number | null)[] = [null];
   let [total, failed] = [0, 0];
   for (let at = days.length - 1; at >= 0; at--) {
