@@ -98,7 +98,7 @@ export const goodBodies = ({
   "POST /api/v1/config/apply": { project: "shop", document: { version: 1 }, plan_token: "none" },
   "POST /api/v1/config/adopt": { project: "shop", kind: "monitor", key: `key${mark}`, id: targetId },
   "POST /api/v1/config/detach": { project: "shop", kind: "monitor", key: `key${mark}`, id: targetId },
-  "POST /api/v1/api-tokens": { name: "Pipeline", scopes: ["org:write"] },
+  "POST /api/v1/api-tokens": { name: "Pipeline", scopes: ["org:read"] },
   "POST /api/v1/orgs": { name: "Second" },
   "PATCH /api/v1/orgs/{id}": { name: "Acme" },
   "PATCH /api/v1/orgs/{id}/members/{user_id}": { role: "member" },

@@ -134,11 +134,12 @@ for (const route of tenantRoutes) {
     const all = { route, places };
 
     for (const caller of [...intruders, ...ofGone]) await check(t, { ...all, caller, whose: own });
-    for (const caller of [owner, member, viewer, ...(route.scope === null ? [] : [only[route.scope]])])
+    for (const caller of [owner, member, ...(route.scope === null ? [] : [only[route.scope]])])
       await check(t, { ...all, caller, whose: own });
     if (places.length > 0) await check(t, { ...all, caller: owner, whose: own, capitals: true });
-    // New things below an organisation path belong to another organisation, which a bound token does not reach.
-    if (places[0]?.thing !== "org" || route.method === "GET") await check(t, { ...all, caller: bound, whose: own });
+    // New things below an organisation path belong to another organisation, which only the owner and the member reach.
+    if (places[0]?.thing !== "org" || route.method === "GET")
+      for (const caller of [viewer, bound]) await check(t, { ...all, caller, whose: own });
     for (const caller of without) {
       // Where the scope is missing, an absent id tests as much as an own one and needs no fixture.
       await check(t, {
