@@ -1,10 +1,21 @@
 // Packs smctl for publishing: a tarball in .build/ with one file that has every library inside and depends on nothing.
 import { execFileSync } from "node:child_process";
 import { chmodSync, copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
 import { prepare, root } from "./prepare.mjs";
+
+/** Libraries that the checks load on first use, which esbuild would not see. */
+const lateLibraries = {
+  name: "late-libraries",
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]shared[\\/]dist[\\/]checks[\\/].*\.js$/ }, ({ path }) => ({
+      contents: readFileSync(path, "utf8").replaceAll("createRequire(import.meta.url)(", "require("),
+      resolveDir: dirname(path),
+    }));
+  },
+};
 
 /** Creates the tarball from compiled output and returns its path. */
 export async function packCli() {
@@ -34,6 +45,7 @@ export async function packCli() {
     banner: {
       js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
     },
+    plugins: [lateLibraries],
     metafile: true,
     logLevel: "warning",
   });

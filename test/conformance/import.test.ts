@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import t from "tap";
+import { connect } from "../harness/api.ts";
 import { castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
@@ -20,6 +21,7 @@ const url = await serveHere(t, database, {
   SM_CHANNELS__ALLOW_HTTP: "true",
 });
 const { olga } = await castIn(database.sql);
+const api = connect(t, url, olga.token);
 
 interface Ended {
   code: number | null;
@@ -77,3 +79,32 @@ for (const args of sources)
     t.match(applied, { code: 0, out: /Applied: \d+ created\.\n$/ }, applied.err);
     t.match(await smctl(["plan", file], values), { code: 0, out: /^Plan: \d+ unchanged\.\n$/ });
   });
+
+t.test("history sends what was before the monitors were here, and says what it leaves out", async (t) => {
+  const day = (ago: number): string => new Date(Date.now() - ago * 86_400_000).toISOString();
+  const sums = { up: 90, degraded: 0, down: 10, error: 0, avg_ms: 31.5 };
+  const past = {
+    monitor: "shop",
+    days: [500, 3, 2, 0].map((ago) => ({ date: day(ago).slice(0, 10), ...sums })),
+    incidents: [
+      { started_at: day(3), ended_at: day(2.9), title: null },
+      { started_at: day(0.1), ended_at: day(-1), title: null },
+    ],
+  };
+  const send = (items: unknown[], ...args: string[]): Promise<Ended> => {
+    writeFileSync(join(folder, "history.json"), JSON.stringify({ version: 1, project: "kuma", items }));
+    return smctl(["history", "history.json", ...args]);
+  };
+  const stored = /^2 days and 1 outage of 1 monitor stored\. 3 left out: /;
+  t.match(await send([past]), { code: 0, out: "", err: stored });
+  t.match(await send([past]), { code: 0, err: stored }, "the same again replaces it");
+  const gone = await send([{ ...past, monitor: "gone" }], "--json");
+  t.match(gone, { code: 1, err: /the server has no gone in project kuma: apply the file first/ });
+  t.match(JSON.parse(gone.out), { monitors: 0, unknown: ["gone"] });
+  const targets = JSON.parse((await smctl(["list", "--json"])).out) as { id: string; managed_by: { key: string } }[];
+  const { id } = targets.find(({ managed_by: by }) => by.key === "shop")!;
+  const incidents = (await api.get("/api/v1/incidents")).body.items as object[];
+  t.match(incidents, [{ target_id: id, imported: true }]);
+  writeFileSync(join(folder, "history.json"), "{}");
+  t.match(await smctl(["history", "history.json"]), { code: 1, err: /is not what smctl import --history writes/ });
+});
