@@ -79,7 +79,9 @@ function fittingArray(document: Json, node: Node): Arbitrary<Json> {
 
 function fittingText(node: Node): Arbitrary<string> {
   const minLength: number = node["minLength"] ?? 0;
-  const maxLength: number = Math.min(node["maxLength"] ?? 60, 60);
+  // A pattern decides the length itself: one of 64 characters has none of 60.
+  const most = typeof node["pattern"] === "string" ? 200 : 60;
+  const maxLength: number = Math.min(node["maxLength"] ?? most, most);
   if (node["format"] === "date-time")
     return fc
       .date({ min: new Date("2020-01-01"), max: new Date("2030-01-01"), noInvalidDate: true })

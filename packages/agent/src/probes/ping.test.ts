@@ -168,13 +168,20 @@ t.test("where echo requests cannot be sent, the run is no evidence and one of th
     );
     await named(t, "ping_socket_refused");
   });
+  const pathIs = (t: Test, folder: string) => {
+    const { PATH: path } = process.env;
+    process.env["PATH"] = folder;
+    t.teardown(() => (process.env["PATH"] = path));
+  };
+  await t.test("no program", async (t) => {
+    pathIs(t, t.testdir({}));
+    await named(t, "ping_missing");
+  });
   await t.test("a program that may not be executed", async (t) => {
     // What the kernel answers to a file capability outside the bounding set is EPERM; to a file without the bit EACCES.
     const folder = t.testdir({ ping: "" });
     writeFileSync(join(folder, "ping"), "", { mode: 0o644 });
-    const { PATH: path } = process.env;
-    process.env["PATH"] = folder;
-    t.teardown(() => (process.env["PATH"] = path));
+    pathIs(t, folder);
     await named(t, "ping_not_executable");
   });
 });

@@ -53,6 +53,7 @@ const HeartbeatPing = Type.Object(
       description: "Exit code of the job, where it gave one",
       examples: [null],
     }),
+    duration_ms: nullable(Ms("Duration of the run that ended, where its start was reported; milliseconds")),
     run_id: Type.Union([Id, Type.Null()], { description: "The run, where the job gave an id" }),
     source_ip: Type.Union([Type.String(), Type.Null()], {
       description: "Address of the job; null for viewers",

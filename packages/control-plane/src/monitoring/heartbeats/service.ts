@@ -242,6 +242,7 @@ const presentPing = ({ role }: Ctx, row: queries.PingRow) => ({
   at: row.at.toISOString(),
   kind: row.kind,
   exit_code: row.exit_code,
+  duration_ms: row.duration,
   run_id: row.run_id,
   source_ip: role === "viewer" ? null : row.source_ip,
   user_agent: row.user_agent,

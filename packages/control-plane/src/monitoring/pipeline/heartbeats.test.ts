@@ -128,7 +128,7 @@ t.test("start, end, exit codes and bodies", async (t) => {
   t.match(await heartbeat(job), {
     state: "down",
     last_duration_ms: 90_000,
-    last_ping: { kind: "fail", exit_code: 3, run_id: rid },
+    last_ping: { kind: "fail", exit_code: 3, run_id: rid, duration_ms: 90_000 },
   });
   await until(async () => (await heartbeat(job)).last_ping.body !== null, "the body is stored");
   t.equal((await heartbeat(job)).last_ping.body, '"disk\\u0000 full"');

@@ -13,11 +13,15 @@ export async function heartbeatPanel(ctx: Ctx, target: Target) {
   const [heartbeat, listed] = await Promise.all([getHeartbeat(ctx, target.id), listPings(ctx, target.id, shownPings)]);
   const pings = listed.items;
   const failure = pings.find(({ kind, body }) => kind === "fail" && body !== null);
-  return { heartbeat, pings, failure: failure ?? null, commands: commandsOf(heartbeat, target.name) };
+  const { down_at: downAt } = heartbeat;
+  // Over, and not yet down: it waits for an agent.
+  const held = heartbeat.state === "late" && downAt !== null && Date.parse(downAt) <= ctx.clock.now();
+  const cron = target.check.schedule?.cron ?? "0 3 * * *";
+  return { heartbeat, held, pings, failure: failure ?? null, commands: commandsOf(heartbeat, target.name, cron) };
 }
 
 /** How a job reports, ready to paste. */
-function commandsOf({ ping_url: url }: Heartbeat, name: string) {
+function commandsOf({ ping_url: url }: Heartbeat, name: string, cron: string) {
   const unit =
     name
       .toLowerCase()
@@ -25,7 +29,7 @@ function commandsOf({ ping_url: url }: Heartbeat, name: string) {
       .replaceAll(/^-|-$/g, "") || "job";
   const send = `curl -fsS -m 10 --retry 5 -o /dev/null`;
   return [
-    { id: "cron", title: "Cron", text: `0 3 * * * /path/to/job; ${send} ${url}/$?` },
+    { id: "cron", title: "Cron", text: `${cron} /path/to/job; ${send} ${url}/$?` },
     {
       id: "output",
       title: "Shell, with duration and output",
