@@ -239,7 +239,7 @@ t.test("the chart of the agent", async (t) => {
   t.equal(chart.appVersion, agent.version, "it is made for this agent");
   const values = parse(read("infra/helm/sm-agent/values.yaml")) as Record<string, unknown>;
   const used = new Set<string>();
-  for (const name of ["deployment", "secret", "spool"]) {
+  for (const name of ["deployment", "secret", "spool", "heartbeats"]) {
     const template = read(`infra/helm/sm-agent/templates/${name}.yaml`);
     const opened = [...template.matchAll(/\{\{-? (?:if|with|range) /g)].length;
     t.equal(opened, [...template.matchAll(/\{\{-? end \}\}/g)].length, `${name}: every block ends`);
