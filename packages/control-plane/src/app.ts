@@ -19,6 +19,7 @@ import type { Ctx, Scope, System, Visit } from "./platform/context.ts";
 import { ping } from "./platform/db/server.ts";
 import { dashboardRoutes } from "./interfaces/dashboard/api.ts";
 import { declaredRoutes } from "./interfaces/declared/api.ts";
+import { declaredPages } from "./interfaces/declared/pages.ts";
 import { ConfigDocument } from "./interfaces/declared/document-schema.ts";
 import { dashboardPages } from "./interfaces/dashboard/pages.ts";
 import type { Hub } from "./platform/db/notify.ts";
@@ -218,6 +219,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     subscriptionPages,
     searchPages,
     dashboardPages,
+    declaredPages,
     partsPages,
     publicPages,
     shareViewPages,

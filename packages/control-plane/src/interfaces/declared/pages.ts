@@ -1,0 +1,13 @@
+import { page } from "../../platform/html/pages.ts";
+import { listProjects } from "./service.ts";
+
+/** Projects of configuration as code, and the state of the server's own files. */
+export const declaredPages = [
+  page({
+    path: "/settings/config",
+    auth: "tenant",
+    async handle({ ctx }) {
+      return { view: "declared/projects", data: await listProjects(ctx) };
+    },
+  }),
+];

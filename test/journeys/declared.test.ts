@@ -1,0 +1,91 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { connect } from "../harness/api.ts";
+import { looksRight, openBrowser, openPage } from "../harness/browser.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { startControlPlane } from "../harness/processes.ts";
+import { requires } from "../harness/requires.ts";
+import { waitFor } from "../harness/wait.ts";
+
+/* Objects that the server's own file declares, in the console: marked, warned of, detached; the state of the file. */
+
+t.setTimeout(600_000);
+
+const token = `sm_live_${"declared".repeat(6)}`;
+const document = {
+  version: 1,
+  project: "shop",
+  channels: { ops: { name: "Ops", config: { type: "webhook", url: "https://hooks.example.org/" } } },
+  monitors: {
+    "web/front": { name: "Front", check: { type: "http", url: "https://shop.example.org/" }, alerts: ["ops"] },
+  },
+  status_pages: { main: { slug: "shop-page", name: "Shop page", components: [{ monitor: "web/front" }] } },
+  maintenance: {
+    upgrade: {
+      title: "Upgrade",
+      starts_at: "2126-11-20T22:00:00Z",
+      ends_at: "2126-11-21T02:00:00Z",
+      monitors: ["web/front"],
+    },
+  },
+};
+
+t.test("what files declare, in the console", async (t) => {
+  if (!(await requires(t, "chromium"))) return;
+  const file = join(tempFolder(t, "files"), "monitors.yaml");
+  writeFileSync(file, JSON.stringify(document));
+  const { url, signInLink } = await startControlPlane(t, {
+    env: { SM_BOOTSTRAP__TOKEN: token, SM_SCHEDULER__BUILTIN_AGENT: "false", SM_DECLARED__PATH: file },
+  });
+  const api = connect(t, url, token);
+  const state = async (ok: boolean) =>
+    void (await waitFor("the file to be read", async () => (await api.get("/api/v1/config")).body.file?.ok === ok));
+  await state(true);
+  const id = async (path: string): Promise<string> => (await api.get(`/api/v1/${path}`)).body.items[0].id;
+  const monitor = await id("targets");
+  const statusPage = await id("status-pages");
+  const maintenance = await id("maintenance");
+  const channel = await id("notification-channels");
+
+  const browser = await openBrowser(t);
+  const page = await openPage(t, await browser.newContext());
+  await page.goto(signInLink!);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL((at) => !at.pathname.startsWith("/sign-in"));
+
+  for (const [path, key] of [
+    [`/monitors/${monitor}`, "web/front"],
+    [`/status-pages/${statusPage}`, "main"],
+    [`/maintenance/${maintenance}`, "upgrade"],
+    ["/channels", "ops"],
+  ] as const) {
+    await page.goto(url + path);
+    await page.getByText(`Managed by shop (${key})`).waitFor();
+    await looksRight(t, page, path.split("/")[1]!);
+  }
+  for (const path of [
+    `/status-pages/${statusPage}/edit`,
+    `/maintenance/${maintenance}/edit`,
+    `/channels/${channel}/edit`,
+  ]) {
+    await page.goto(url + path);
+    await page.getByText("The next apply of its files puts back").waitFor();
+  }
+  await page.goto(`${url}/monitors/${monitor}/edit`);
+  await looksRight(t, page, "a form of what is managed");
+  await page.getByRole("button", { name: "Detach" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Detach" }).click();
+  await page.getByText("Managed by").waitFor({ state: "detached" });
+  t.equal((await api.get(`/api/v1/targets/${monitor}`)).body.managed_by, null);
+
+  await page.goto(`${url}/settings`);
+  await page.getByRole("link", { name: "Configuration as code" }).click();
+  await page.getByText("declared files").waitFor();
+  await looksRight(t, page, "projects");
+  writeFileSync(file, "version: 1\nproject: shop\nmonitors: [");
+  await state(false);
+  await page.reload();
+  await page.getByText(`${file}:3:`).waitFor();
+  await looksRight(t, page, "a file that cannot be applied");
+});
