@@ -44,7 +44,7 @@ export function hostUrl(host: string, config: Pick<Config, "server">): string {
 }
 
 /** A page below /status of the console's host, and what is asked of it. */
-const pagePath = /^\/status\/([a-z][a-z0-9-]{2,29})(\/.*)?$/;
+const pagePath = /^\/status\/([a-z0-9][a-z0-9-]{0,59})(\/.*)?$/;
 /** What a page's own host serves outside of /status. */
 const ofPage = /^\/(?:api\/public\/v1\/.+|llms\.txt)$/;
 

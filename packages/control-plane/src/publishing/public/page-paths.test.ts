@@ -28,6 +28,8 @@ const second = await publish(acme, "second", [
   ["Login", "Core"],
 ]);
 await publish(globex, "globex", [["Shop", null]]);
+await publish(globex, "7", [["Seven", null]]);
+await publish(globex, `3${"m".repeat(59)}`, [["Long", null]]);
 const read = async (path: string) => await fetch(`${app.origin}${path}`, { redirect: "manual" });
 
 t.test("every published page has an address below /status, and its links stay below it", async (t) => {
@@ -44,6 +46,8 @@ t.test("every published page has an address below /status, and its links stay be
     ["/status/first", "first"],
     ["/status/second", "second"],
     ["/status/globex", "globex"],
+    ["/status/7", "7"],
+    [`/status/3${"m".repeat(59)}`, `3${"m".repeat(59)}`],
   ]) {
     const page = await (await read(path!)).text();
     t.match(page, `Status of ${name}`, path!);
