@@ -1158,6 +1158,7 @@ create table targets (
   host text,
   managed jsonb,
   escalation jsonb,
+  number integer not null,
   PRIMARY KEY (id),
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE

@@ -73,6 +73,7 @@ import { mcpPages } from "./interfaces/mcp/pages.ts";
 import { resourceHost } from "./interfaces/mcp/refusals.ts";
 import { mcpEndpoint } from "./interfaces/mcp/mount.ts";
 import { openBudgets, recordRefusal } from "./access/plans/service.ts";
+import { kumaRoutes } from "./publishing/public/kuma.ts";
 import { publicRoutes } from "./publishing/public/api.ts";
 import { maintenanceRoutes } from "./alerting/maintenance/api.ts";
 import { maintenancePages } from "./alerting/maintenance/pages.ts";
@@ -164,6 +165,7 @@ export function allRoutes({
     ...statusPageRoutes,
     ...subscriberRoutes,
     ...publicRoutes,
+    ...kumaRoutes,
     ...shareViewRoutes,
     ...authRoutes,
     ...oauthRoutes,

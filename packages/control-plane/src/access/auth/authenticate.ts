@@ -25,6 +25,15 @@ export function bearerOf(http: Context): string | null {
   return /^Bearer ([\x21-\x7e]+)$/i.exec(http.get("authorization"))?.[1] ?? null;
 }
 
+/** What Home Assistant reads in the words of Uptime Kuma, whose keys are passwords of Basic. */
+const basicPath = "/kuma/metrics";
+
+/** The password of an `Authorization: Basic …` header with an empty user name (RFC 7617), or null. */
+function passwordOf(http: Context): string | null {
+  const sent = /^Basic ([\w+/=]+)$/i.exec(http.get("authorization"))?.[1];
+  return sent === undefined ? null : (/^:([\x21-\x7e]+)$/.exec(Buffer.from(sent, "base64").toString())?.[1] ?? null);
+}
+
 /** Paths open to owners of a deleted organisation: to see it, to restore it, to switch to another one. */
 const openWhileDeleted = /^\/(?:api\/v1\/(?:me|orgs|sessions|invitations)|settings\/organisation|invitations)(?:\/|$)/;
 /** Paths on which an unbound token names no organisation: they list the organisations or name one in the path. */
@@ -50,7 +59,7 @@ export async function authenticateTenant(system: System, http: Context): Promise
   };
 
   if (http.get("authorization") !== "") {
-    const token = bearerOf(http);
+    const token = bearerOf(http) ?? (http.path === basicPath ? passwordOf(http) : null);
     if (token === null) throw unauthenticated("The Authorization header is not of the form Bearer <token>.");
     const found: Found = token.startsWith("sm_live_")
       ? await findToken(system, token, request)

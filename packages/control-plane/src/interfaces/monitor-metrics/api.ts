@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { monitorMetrics } from "./service.ts";
+import { kumaMetrics, monitorMetrics } from "./service.ts";
 
 const openMetrics = "application/openmetrics-text; version=1.0.0";
 
@@ -11,6 +11,21 @@ const Metrics = Type.String({
 });
 
 export const monitorMetricRoutes: Route[] = [
+  route({
+    method: "GET",
+    path: "/kuma/metrics",
+    auth: "tenant",
+    scope: "targets:read",
+    tag: "Targets",
+    summary: "Metrics of all monitors in the words of Uptime Kuma",
+    description:
+      "For Home Assistant and dashboards that read Kuma: its base address is `/kuma` here. The token may also be the " +
+      "password of HTTP Basic with an empty user name. Paused monitors are left out. At most 5 seconds old.",
+    mediaType: "text/plain; version=0.0.4",
+    replies: { 200: Metrics },
+    cache: "private, max-age=5",
+    handle: async ({ ctx }) => ok(await kumaMetrics(ctx)),
+  }),
   route({
     method: "GET",
     path: "/api/v1/metrics",

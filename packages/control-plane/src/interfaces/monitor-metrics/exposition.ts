@@ -97,7 +97,8 @@ const families: readonly Family[] = [
 /** Milliseconds have six decimals at most: without rounding single precision shows. */
 const seconds = (ms: number): number => Math.round(ms * 1000) / 1_000_000;
 
-const escaped = (text: string): string => text.replace(/[\\"\n]/g, (char) => (char === "\n" ? "\\n" : `\\${char}`));
+export const escaped = (text: string): string =>
+  text.replace(/[\\"\n]/g, (char) => (char === "\n" ? "\\n" : `\\${char}`));
 
 /** Labels of tags at most: each adds to every sample. */
 const mostTags = 20;

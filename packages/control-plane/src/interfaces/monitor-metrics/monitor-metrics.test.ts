@@ -116,3 +116,44 @@ t.test("a token needs targets:read and nothing more", async (t) => {
   caller = { ...ctx, scopes: new Set(["incidents:read"]) };
   t.match(await ask("GET", "/api/v1/metrics"), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } });
 });
+
+t.test("Kuma's metrics have its names, labels and numbers, without paused monitors and secrets", async (t) => {
+  caller = ctx;
+  const [shop, paused, fresh] = [await newTarget(ctx, 'Shop "1"'), await newTarget(ctx, "Off"), await newTarget(ctx)];
+  const url = "https://user:pass@shop.example.org:8443/health?token=secret";
+  await sql`
+    update targets set spec = ${sql.json({ type: "http", url })}, host = 'shop.example.org' where id = ${shop}`;
+  await sql`update targets set enabled = false where id = ${paused}`;
+  await sql`insert into target_regions (target_id, region_id) values (${shop}, 'eu'), (${shop}, 'us')`;
+  await setStatus(system, shop, "degraded");
+  await setStatus(system, paused, "up");
+  await setStatus(system, fresh, "up", false);
+  await addResults(system, shop, [
+    { at: clock.now() - 3 * minute, region: "us", total: 55.5 },
+    { at: clock.now() - minute, total: 120 },
+  ]);
+  await sql`
+    update target_states set last_result_at = ${new Date(clock.now())},
+      expires_at = ${new Date(clock.now() + 10.5 * 24 * hour)} where target_id = ${shop}`;
+  const [row] = await sql`select number from targets where id = ${shop}`;
+  const number = row!["number"] as number;
+  t.ok(Number.isInteger(number) && number > 0 && number < 1000);
+  const { status, text } = await ask("GET", "/kuma/metrics");
+  t.equal(status, 200);
+  const labels =
+    `{monitor_id="${number}",monitor_name="Shop \\"1\\"",monitor_type="http",` +
+    `monitor_url="https://shop.example.org:8443/health",monitor_hostname="shop.example.org",monitor_port="null"}`;
+  for (const line of [
+    `monitor_status${labels} 1`,
+    `monitor_response_time${labels} 120`,
+    `monitor_cert_days_remaining${labels} 10`,
+    `monitor_cert_is_valid${labels} 1`,
+  ])
+    t.match(text, line);
+  t.notMatch(text, /token=|user:|"Off"/);
+  t.match(text, /monitor_status\{[^}]*monitor_name="Website"[^}]*\} 2/, "pending");
+  caller = stranger;
+  t.notMatch((await ask("GET", "/kuma/metrics")).text, /Shop/);
+  caller = ctx;
+  await sql`delete from targets where id = any(${[shop, paused, fresh]}::uuid[])`;
+});

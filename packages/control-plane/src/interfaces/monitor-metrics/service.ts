@@ -4,6 +4,8 @@ import { minuteMs, secondMs } from "@statusmesh/shared/time";
 import { type NewestRun, newestRuns, type UptimeWindow, uptimesOf } from "../../monitoring/results/service.ts";
 import { measuredMonitors } from "../../monitoring/targets/service.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
+import { windowsOf } from "../../alerting/maintenance/service.ts";
+import { kumaExposition } from "./kuma.ts";
 import { exposition } from "./exposition.ts";
 
 /** Scrapes within this time share a text. Uptime changes once an hour, and costs most of the read. */
@@ -17,6 +19,7 @@ type Uptimes = Map<string, Record<UptimeWindow, number | null>>;
 
 interface Caches {
   texts: LRUCache<string, Buffer[], Ctx>;
+  kuma: LRUCache<string, Buffer[], Ctx>;
   uptimes: LRUCache<string, Uptimes, Ctx>;
 }
 
@@ -28,14 +31,17 @@ function caches(ctx: Ctx): Caches {
   if (own === undefined) {
     // Concurrent scrapes share one read; failures are not cached.
     const shared = { ttlResolution: 0, perf: { now: () => ctx.clock.now() } };
-    own = {
-      texts: new LRUCache({
+    const texts = (read: (ctx: Ctx) => Promise<Buffer[]>) =>
+      new LRUCache<string, Buffer[], Ctx>({
         ...shared,
         ttl: freshMs,
         maxSize: maxBytes,
         sizeCalculation: (chunks) => chunks.reduce((sum, { length }) => sum + length, 1),
-        fetchMethod: (_org, _stale, { context }) => textOf(context),
-      }),
+        fetchMethod: (_org, _stale, { context }) => read(context),
+      });
+    own = {
+      texts: texts(textOf),
+      kuma: texts(kumaTextOf),
       uptimes: new LRUCache({
         ...shared,
         ttl: uptimeMs,
@@ -55,18 +61,47 @@ export async function monitorMetrics(ctx: Ctx, format: "prometheus" | "openmetri
   return Readable.from(format === "openmetrics" ? [...chunks, Buffer.from("# EOF\n")] : chunks, { objectMode: false });
 }
 
-async function textOf(ctx: Ctx): Promise<Buffer[]> {
-  const [monitors, runs, uptimes] = await Promise.all([
-    measuredMonitors(ctx),
-    newestRuns(ctx),
-    caches(ctx).uptimes.forceFetch(ctx.orgId, { context: ctx }),
-  ]);
+/** The same in the words of Uptime Kuma. */
+export async function kumaMetrics(ctx: Ctx): Promise<Readable> {
+  requireScope(ctx, "targets:read");
+  return Readable.from(await caches(ctx).kuma.forceFetch(ctx.orgId, { context: ctx }), { objectMode: false });
+}
+
+async function kumaTextOf(ctx: Ctx): Promise<Buffer[]> {
+  const now = ctx.clock.now();
+  const [monitors, runs] = await Promise.all([measuredMonitors(ctx), newestRuns(ctx)]);
+  const ids = monitors.map(({ id }) => id);
+  const windows = await windowsOf(ctx, ctx.orgId, ids, { from: new Date(now), to: new Date(now + 1) });
+  const maintained = new Set(windows.flatMap(({ target_ids: covered }) => covered));
+  const byTarget = runsByTarget(runs);
+  return await kumaExposition(
+    monitors.map((monitor) => ({
+      ...monitor,
+      runs: byTarget.get(monitor.id) ?? [],
+      uptime: null,
+      maintained: maintained.has(monitor.id),
+    })),
+    now,
+  );
+}
+
+function runsByTarget(runs: readonly NewestRun[]): Map<string, NewestRun[]> {
   const byTarget = new Map<string, NewestRun[]>();
   for (const run of runs) {
     const own = byTarget.get(run.target_id);
     if (own === undefined) byTarget.set(run.target_id, [run]);
     else own.push(run);
   }
+  return byTarget;
+}
+
+async function textOf(ctx: Ctx): Promise<Buffer[]> {
+  const [monitors, runs, uptimes] = await Promise.all([
+    measuredMonitors(ctx),
+    newestRuns(ctx),
+    caches(ctx).uptimes.forceFetch(ctx.orgId, { context: ctx }),
+  ]);
+  const byTarget = runsByTarget(runs);
   return await exposition(
     monitors.map((monitor) => ({
       ...monitor,

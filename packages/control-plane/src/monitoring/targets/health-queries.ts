@@ -124,12 +124,19 @@ export interface MeasuredRow {
   has_incident: boolean;
   /** Of the certificate or registration that was seen last. */
   expires_at: Date | null;
+  /** Small and stable. */
+  number: number;
+  /** The address of the check as it is entered, its host and its port; null where the kind has none. */
+  url: string | null;
+  host: string | null;
+  port: string | null;
 }
 
 /** All monitors of the organisation, oldest first. */
 export async function selectMeasured(sql: Db, orgId: string, now: Date): Promise<MeasuredRow[]> {
   return await inPortions(sql<MeasuredRow[]>`
-    select t.id, t.name, t.kind, t.tags, ${stateAt(sql, now)} as state, i.id is not null as has_incident, s.expires_at
+    select t.id, t.name, t.kind, t.tags, ${stateAt(sql, now)} as state, i.id is not null as has_incident, s.expires_at,
+      t.number, t.spec ->> 'url' as url, t.host, t.spec ->> 'port' as port
     from ${monitorTables(sql)}
     where t.org_id = ${orgId} order by t.id`);
 }

@@ -46,7 +46,8 @@ export function signInPerIp(perMinute: number, trusted: BlockList, counter: Coun
 }
 
 /** Status pages and their JSON, share links, and the pages of codes: connect, confirm, unsubscribe. */
-const publicPath = /^\/(?:status(?:-assets)?(?:\/|$)|api\/public\/v1\/|llms\.txt$|(?:m|c|confirm|unsubscribe)\/)/;
+const publicPath =
+  /^\/(?:status(?:-assets)?(?:\/|$)|api\/(?:public\/v1|status-page)\/|llms\.txt$|(?:m|c|confirm|unsubscribe)\/)/;
 
 /** True for a path that visitors read without an account. */
 export const isPublicPath = (path: string): boolean => publicPath.test(path);

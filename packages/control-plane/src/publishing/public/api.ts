@@ -3,6 +3,7 @@ import { ok, route, type Route, text } from "../../platform/http/route.ts";
 import { Id, IdParam, paging } from "../../platform/http/wire.ts";
 import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
 import type { Visit } from "../../platform/context.ts";
+import { BadgeQuery, componentBadge, pageBadge } from "./badges.ts";
 import { historyDays } from "./compute.ts";
 import { llmsText } from "./llms.ts";
 import { incidentsFeed } from "./rss.ts";
@@ -16,9 +17,6 @@ import {
 } from "./schema.ts";
 import * as service from "./service.ts";
 import { requirePageDomain } from "./tls-ask.ts";
-import { makeBadge } from "badge-maker";
-import type { ComponentState } from "./states.ts";
-import { type Language, stateInSentence, textsOf } from "./texts.ts";
 
 const shared = {
   auth: "public",
@@ -120,7 +118,23 @@ export const publicRoutes: Route[] = [
     }),
     replies: { 200: Type.String({ description: "SVG", examples: ["<svg>…</svg>"] }) },
     errors: [...unavailable, "COMPONENT_NOT_FOUND"],
-    handle: async ({ ctx, query }) => text(await badge(ctx, query.component)),
+    handle: async ({ ctx, query: { component } }) =>
+      text(
+        component === undefined
+          ? pageBadge(await service.publicStatus(ctx))
+          : await componentBadge(ctx, component, { metric: "status", days: historyDays }),
+      ),
+  }),
+  route({
+    ...shared,
+    path: "/api/public/v1/components/{id}/badge.svg",
+    summary: "Badge of a figure of a component",
+    mediaType: "image/svg+xml",
+    params: IdParam,
+    query: BadgeQuery,
+    replies: { 200: Type.String({ description: "SVG; grey and n/a without data", examples: ["<svg>…</svg>"] }) },
+    errors: [...unavailable, "COMPONENT_NOT_FOUND"],
+    handle: async ({ ctx, params, query }) => text(await componentBadge(ctx, params.id, query)),
   }),
   route({
     ...shared,
@@ -150,42 +164,10 @@ export const publicRoutes: Route[] = [
   }),
 ];
 
-async function badge(ctx: Visit, component: string | undefined): Promise<string> {
-  const { branding } = await service.servedStatus(ctx);
-  return component === undefined
-    ? pageBadge(await service.publicStatus(ctx))
-    : componentBadge(await service.publicComponent(ctx, component), branding.language);
-}
-
 /** Address of the page that is asked for. */
 async function pageAddress(visit: Visit): Promise<string> {
   const { config, pageSlug, pageId, pagePath } = visit;
   if (pagePath !== undefined) return `${config.server.public_url}${pagePath}`;
   if (pageId !== undefined) return `${hostUrl((await service.servedStatus(visit)).domain ?? "", config)}/status`;
   return `${typeof pageSlug === "string" ? pageUrl(pageSlug, config) : config.server.public_url}/status`;
-}
-
-/** Background of each state: white text on it has a contrast of at least 4.5:1 (WCAG 2.2, 1.4.3). */
-const colors: Record<ComponentState, string> = {
-  operational: "#0f7b4f",
-  degraded: "#8a5a00",
-  partial_outage: "#b3441e",
-  major_outage: "#b3261e",
-  maintenance: "#1f5fbf",
-  no_data: "#5b6472",
-};
-
-const maxLabelLength = 60;
-
-/** The badge of a whole page: `status | All Systems Operational`. SVG with an accessible title. */
-const pageBadge = ({ overall }: PublicStatus): string => svg("status", overall.label, overall.state);
-
-/** The badge of one component: `Checkout | operational`. */
-const componentBadge = ({ name, status }: { name: string; status: ComponentState }, language: Language): string =>
-  svg(name, stateInSentence(textsOf(language), status), status);
-
-function svg(text: string, message: string, state: ComponentState): string {
-  // Control, format and bidirectional characters would change what stands around the text.
-  const label = [...text.replaceAll(/\p{C}/gu, "").trim()].slice(0, maxLabelLength).join("");
-  return makeBadge({ label, message, color: colors[state], style: "flat" });
 }

@@ -13,7 +13,7 @@ const overheadBytes = 2048;
 const maxUrlLength = 200;
 
 /** Replies that depend on the page and the URL alone. Pages and routes with a token are not among them. */
-const data = "status|maintenance|badge\\.svg|incidents(?:\\.rss|/[\\w-]+)?|components/[\\w-]+/history";
+const data = "status|maintenance|badge\\.svg|incidents(?:\\.rss|/[\\w-]+)?|components/[\\w-]+/(?:history|badge\\.svg)";
 const cacheable = new RegExp(`^/(?:status(?:/incidents/[\\w-]+)?|llms\\.txt|api/public/v1/(?:${data}))(?:\\?|$)`);
 
 /** Headers of the body, which a 304 does not have. */

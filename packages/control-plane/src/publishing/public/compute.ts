@@ -59,6 +59,8 @@ export interface ServedStatus {
   checkedAt: Date | null;
   /** Uptime of a component over the last days, 0 to 100; null without checks. */
   uptime(componentId: string, days: number): number | null;
+  /** Facts of the monitor behind a component. */
+  monitor(componentId: string): Pick<PublicComponentRow, "kind" | "number" | "expires_at">;
   status: PublicStatus;
 }
 
@@ -69,6 +71,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
   const days = daysUntil(now, historyDays, page.branding.timezone);
   const since = new Date(days[0]!.start);
   const ids = rows.map((row) => row.target_id);
+  const monitors = new Map(rows.map((row) => [row.target_id, row]));
   const [probed, imported, spans, incidents, windows] = await Promise.all([
     probedTime(system, page.org_id, rows),
     importedTime(system, page.org_id, ids, since),
@@ -99,6 +102,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     domain: page.custom_domain,
     checkedAt: newestResult(rows),
     uptime: (id, count) => past.get(id)!.uptimes[count]!,
+    monitor: (id) => monitors.get(id)!,
     status: presentStatus(system, page, {
       now,
       rows,

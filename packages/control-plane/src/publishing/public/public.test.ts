@@ -10,6 +10,7 @@ import { openViews } from "../../platform/html/views.ts";
 import { createWindow } from "../../alerting/maintenance/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
 import { publicRoutes } from "./api.ts";
+import { kumaRoutes } from "./kuma.ts";
 import { publicPages } from "./pages.ts";
 import { serve } from "../../testing/app.ts";
 import { day, hour, minute, noon } from "../../testing/clock.ts";
@@ -23,7 +24,7 @@ const stranger = await newOrg(system);
 let visited: System = system;
 const views = openViews({ assets: loadAssets() });
 const pages = mountPages(publicPages, { public: async () => visited, tenant: async () => ctx }, views);
-const ask = await serve(t, system, publicRoutes, {
+const ask = await serve(t, system, [...publicRoutes, ...kumaRoutes], {
   public: () => visited,
   page: pages,
 });
@@ -592,4 +593,64 @@ t.test("a recurring window is listed once, with its later times of the week", as
     active: [{ title: "Backup", ...times(0), later: [] }],
     upcoming: [{ ...times(1), later: later.slice(1) }],
   });
+});
+
+t.test("badges of uptime, latency and certificate, grey without data", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  const [shop, bare] = [await newTarget(ctx, "Shop"), await newTarget(ctx, "Bare")];
+  for (const id of [shop, bare]) await show(pageId, id);
+  await setStatus(system, shop, "up");
+  await addResults(ctx, shop, [
+    { at: noon - hour, total: 100 },
+    { at: noon - 2 * hour, total: 120 },
+  ]);
+  await sql`insert into results_daily values (${shop}, '2026-11-19', 1440, 0, 0, 0)`;
+  await addIncident(ctx, shop, { started: noon - 14 * hour, ended: noon - 13.5 * hour });
+  await sql`update target_states set expires_at = ${new Date(noon + 5.5 * day)} where target_id = ${shop}`;
+  const badge = async (id: string, query: string) => {
+    const { status, text, headers } = await ask("GET", `/api/public/v1/components/${id}/badge.svg${query}`);
+    t.equal(status, 200, query);
+    t.match(headers.get("content-type"), "image/svg+xml");
+    return /aria-label="([^"]*)"/.exec(text)?.[1] ?? text;
+  };
+  t.equal(await badge(shop, ""), "Shop: operational");
+  t.match(await badge(shop, "?metric=uptime&days=1"), /^Shop uptime: 100 %$/);
+  t.match(await badge(shop, "?metric=uptime&days=7"), /^Shop uptime: 9\d(\.\d+)? %$/);
+  t.equal(await badge(shop, "?metric=latency&days=1"), "Shop latency: 110 ms");
+  t.equal(await badge(shop, "?metric=cert"), "Shop certificate: 5 d");
+  for (const metric of ["uptime", "latency", "cert"]) t.match(await badge(bare, `?metric=${metric}`), /: n\/a$/);
+  for (const query of ["?days=0", "?days=91", "?metric=mood"])
+    t.equal((await ask("GET", `/api/public/v1/components/${shop}/badge.svg${query}`)).status, 400, query);
+  t.equal((await ask("GET", `/api/public/v1/components/${newId()}/badge.svg`)).status, 404);
+});
+
+t.test("a page in Kuma's shape has numbers as ids, and only published pages have it", async (t) => {
+  const pageId = await publish(ctx.orgId, { about: "Hello" });
+  const [shop, api] = [await newTarget(ctx, "Shop"), await newTarget(ctx, "API")];
+  await show(pageId, shop, { group: "Core" });
+  await show(pageId, api);
+  await setStatus(system, shop, "up");
+  await setStatus(system, api, "down");
+  const incident = await addIncident(ctx, api, { started: noon - hour, title: "API is down" });
+  await addUpdate(ctx, incident, noon - minute, "identified", "It is the database.");
+  const [page] = await sql`select slug from status_pages where id = ${pageId}`;
+  const [one, two] = await sql`select number from targets where id in (${shop}, ${api}) order by number`;
+  const [first, second] = [one!["number"] as number, two!["number"] as number];
+  t.match((await ask("GET", `/api/status-page/${page!["slug"]}`)).body, {
+    config: { slug: page!["slug"], title: "Acme status", published: true },
+    incident: { title: "API is down", content: "It is the database.", createdDate: "2026-11-20 12:00:00" },
+    publicGroupList: [
+      { name: "Core", monitorList: [{ id: first, name: "Shop" }] },
+      { name: "", monitorList: [{ id: second, name: "API" }] },
+    ],
+  });
+  const { body } = await ask("GET", `/api/status-page/heartbeat/${page!["slug"]}`);
+  t.strictSame(Object.keys(body.heartbeatList), [String(first), String(second)]);
+  t.equal(body.heartbeatList[first].length, 90);
+  t.strictSame(body.heartbeatList[first].at(-1), { status: 1, time: "2026-11-20 13:00:00.000", msg: "", ping: null });
+  t.equal(body.heartbeatList[second].at(-1).status, 0);
+  await sql`update status_pages set enabled = false where id = ${pageId}`;
+  forget();
+  t.match(await ask("GET", `/api/status-page/${page!["slug"]}`), { status: 404 });
+  t.match(await ask("GET", "/api/status-page/heartbeat/nothing"), { status: 404 });
 });

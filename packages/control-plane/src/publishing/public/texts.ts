@@ -60,6 +60,8 @@ export interface Texts {
   readonly down: string;
   /** A day or an incident that another product has recorded. */
   readonly imported: string;
+  /** Figures of badges, behind the name of a component. */
+  readonly badge: Record<"uptime" | "latency" | "cert", string>;
   readonly zone: (zone: string) => string;
   readonly yourZone: string;
   readonly poweredBy: string;
@@ -148,6 +150,7 @@ const en: Texts = {
   onDays: (state, days) => `${state} on ${days === 1 ? "1 day" : `${days} days`}`,
   down: "down",
   imported: "Imported",
+  badge: { uptime: "uptime", latency: "latency", cert: "certificate" },
   zone: (zone) => `Times in ${zone}`,
   yourZone: "Times in your zone",
   poweredBy: "Powered by StatusMesh",
@@ -240,6 +243,7 @@ const de: Texts = {
   onDays: (state, days) => `${state} an ${days === 1 ? "1 Tag" : `${days} Tagen`}`,
   down: "Ausfall",
   imported: "Importiert",
+  badge: { uptime: "Verfügbarkeit", latency: "Latenz", cert: "Zertifikat" },
   zone: (zone) => `Zeiten in ${zone}`,
   yourZone: "Zeiten in Ihrer Zeitzone",
   poweredBy: "Betrieben mit StatusMesh",

@@ -353,6 +353,11 @@ export interface PublicComponentRow {
   created_at: Date;
   status: MonitorStatus;
   last_result_at: Date | null;
+  kind: string;
+  /** Small number of the monitor. */
+  number: number;
+  /** Of the certificate or registration that was seen last. */
+  expires_at: Date | null;
 }
 
 /** Components of a page in order. A monitor with stale votes at `now`, or a paused one, is unknown. */
@@ -365,7 +370,8 @@ export async function selectPublicComponents(
   return await sql<PublicComponentRow[]>`
     select c.target_id, coalesce(c.public_name, t.name) as name, c.public_description as description,
       c.public_group as "group", t.created_at,
-      case when t.enabled and s.status_until >= ${now} then s.status else 'unknown' end as status, s.last_result_at
+      case when t.enabled and s.status_until >= ${now} then s.status else 'unknown' end as status, s.last_result_at,
+      t.kind, t.number, s.expires_at
     from status_page_components c
     join targets t on t.id = c.target_id left join target_states s on s.target_id = c.target_id
     where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.target_id`;

@@ -1,0 +1,113 @@
+import { makeBadge } from "badge-maker";
+import Type, { type Static } from "typebox";
+import { dayMs } from "@statusmesh/shared/time";
+import { detailsOf, isCheckType } from "@statusmesh/shared/checks";
+import type { Visit } from "../../platform/context.ts";
+import { readLatency } from "../../monitoring/results/service.ts";
+import { historyDays, type ServedStatus } from "./compute.ts";
+import type { PublicStatus } from "./schema.ts";
+import { publicComponent, servedStatus } from "./service.ts";
+import type { ComponentState } from "./states.ts";
+import { stateInSentence, textsOf } from "./texts.ts";
+
+export const BadgeQuery = Type.Object({
+  metric: Type.Enum(["status", "uptime", "latency", "cert"], {
+    default: "status",
+    description: "latency: mean of the days; cert: days until the certificate expires",
+  }),
+  days: Type.Integer({
+    minimum: 1,
+    maximum: historyDays,
+    default: 30,
+    description: "Days back, today included, of uptime and latency",
+    examples: [30],
+  }),
+});
+type BadgeQuery = Static<typeof BadgeQuery>;
+
+/** Background of each state: white text on it has a contrast of at least 4.5:1 (WCAG 2.2, 1.4.3). */
+const colors: Record<ComponentState, string> = {
+  operational: "#0f7b4f",
+  degraded: "#8a5a00",
+  partial_outage: "#b3441e",
+  major_outage: "#b3261e",
+  maintenance: "#1f5fbf",
+  no_data: "#5b6472",
+};
+
+const maxLabelLength = 60;
+/** From these uptimes on a badge is green, or yellow; percent. */
+const [goodUptime, fairUptime] = [99.9, 99];
+/** Days left below which a certificate is yellow, or red. */
+const [fewDays, lastDays] = [14, 3];
+
+/** The badge of a whole page: `status | All Systems Operational`. SVG with an accessible title. */
+export const pageBadge = ({ overall }: PublicStatus): string => svg("status", overall.label, overall.state);
+
+/** The badge of one component: `Checkout | operational`, `Checkout uptime | 99.98 %`. Throws COMPONENT_NOT_FOUND. */
+export async function componentBadge(visit: Visit, id: string, query: BadgeQuery): Promise<string> {
+  const served = await servedStatus(visit);
+  const { name, status } = await publicComponent(visit, id);
+  const texts = textsOf(served.branding.language);
+  if (query.metric === "status") return svg(name, stateInSentence(texts, status), status);
+  const { message, state } = await valueOf(visit, served, id, query);
+  return svg(`${name} ${texts.badge[query.metric]}`, message, state);
+}
+
+const none = { message: "n/a", state: "no_data" } as const;
+
+async function valueOf(
+  visit: Visit,
+  served: ServedStatus,
+  id: string,
+  { metric, days }: BadgeQuery,
+): Promise<{ message: string; state: ComponentState }> {
+  if (metric === "uptime") {
+    const pct = served.uptime(id, days);
+    if (pct === null) return none;
+    const state = pct >= goodUptime ? "operational" : pct >= fairUptime ? "degraded" : "major_outage";
+    return { message: `${Math.floor(pct * 100) / 100} %`, state };
+  }
+  if (metric === "latency") {
+    const ms = await latencyOf(visit, served, id, days);
+    return ms === null ? none : { message: `${Math.round(ms)} ms`, state: "operational" };
+  }
+  const { kind, expires_at: expires } = served.monitor(id);
+  const isCertificate = isCheckType(kind) && (detailsOf(kind)?.expires ?? "certificate") === "certificate";
+  if (expires === null || !isCertificate) return none;
+  const left = Math.floor((expires.getTime() - visit.clock.now()) / dayMs);
+  const state = left < lastDays ? "major_outage" : left < fewDays ? "degraded" : "operational";
+  return { message: `${left} d`, state };
+}
+
+/** Means of a computed page: a badge is read as often as the README that shows it. */
+const latencies = new WeakMap<ServedStatus, Map<string, Promise<number | null>>>();
+
+async function latencyOf(visit: Visit, served: ServedStatus, id: string, days: number): Promise<number | null> {
+  let known = latencies.get(served);
+  if (known === undefined) latencies.set(served, (known = new Map()));
+  const key = `${id} ${days}`;
+  const found = known.get(key) ?? meanLatency(visit, served, id, days);
+  known.set(key, found);
+  try {
+    return await found;
+  } catch (error) {
+    // The next reader tries again.
+    known.delete(key);
+    throw error;
+  }
+}
+
+async function meanLatency(visit: Visit, { orgId }: ServedStatus, id: string, days: number): Promise<number | null> {
+  const now = visit.clock.now();
+  const range = { from: new Date(now - days * dayMs).toISOString(), to: new Date(now).toISOString() };
+  const { buckets } = await readLatency({ ...visit, orgId }, id, range);
+  const samples = buckets.reduce((sum, bucket) => sum + bucket.samples, 0);
+  return samples === 0 ? null : buckets.reduce((sum, { avg, samples: own }) => sum + avg * own, 0) / samples;
+}
+
+function svg(text: string, message: string, state: ComponentState): string {
+  // Control, format and bidirectional characters would change what stands around the text.
+  const label = [...text.replaceAll(/\p{C}/gu, "").trim()].slice(0, maxLabelLength).join("");
+  return makeBadge({ label, message, color: colors[state], style: "flat" });
+}

@@ -1,0 +1,186 @@
+import Type from "typebox";
+import { ok, route, type Route } from "../../platform/http/route.ts";
+import type { Visit } from "../../platform/context.ts";
+import type { ServedStatus } from "./compute.ts";
+import { componentsOf, servedStatus } from "./service.ts";
+import type { ComponentState } from "./states.ts";
+
+/*
+ * A published page in the shape of Uptime Kuma (server/routers/status-page-router.js there), for dashboards that read
+ * nothing else. Ids are the numbers of monitors.
+ */
+
+/** Kuma's numbers: 0 down, 1 up, 2 pending, 3 maintenance. */
+const statuses: Record<ComponentState, number> = {
+  operational: 1,
+  degraded: 1,
+  partial_outage: 0,
+  major_outage: 0,
+  maintenance: 3,
+  no_data: 2,
+};
+
+const exact = { additionalProperties: false } as const;
+const text = (description: string, example: string) => Type.String({ description, examples: [example] });
+
+const KumaPage = Type.Object(
+  {
+    config: Type.Object(
+      {
+        slug: text("Slug of the page", "acme"),
+        title: text("Heading of the page", "Acme"),
+        description: Type.Union([Type.String(), Type.Null()], { description: "About the page", examples: [null] }),
+        published: Type.Literal(true, { description: "Others are not found" }),
+      },
+      { ...exact, description: "The page" },
+    ),
+    incident: Type.Union(
+      [
+        Type.Object(
+          {
+            id: text("Id", "01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"),
+            title: text("Title", "Checkout unavailable"),
+            content: text("Newest update; empty without one", "We have found the cause."),
+            style: text("Kuma's word for its colour", "danger"),
+            createdDate: text("Start, UTC", "2026-11-20 09:30:00"),
+            pin: Type.Literal(true, { description: "Kuma's word for open" }),
+          },
+          exact,
+        ),
+        Type.Null(),
+      ],
+      { description: "The newest open incident; null for none" },
+    ),
+    publicGroupList: Type.Array(
+      Type.Object(
+        {
+          id: Type.Integer({ description: "Position", examples: [1] }),
+          name: text("Name; empty for components without a group", "Shop"),
+          weight: Type.Integer({ description: "Position", examples: [1] }),
+          monitorList: Type.Array(
+            Type.Object(
+              {
+                id: Type.Integer({ description: "Number of the monitor", examples: [7] }),
+                name: text("Name of the component", "Checkout"),
+              },
+              exact,
+            ),
+            { description: "In their order" },
+          ),
+        },
+        exact,
+      ),
+      { description: "In the order of the page" },
+    ),
+    maintenanceList: Type.Array(
+      Type.Object({ id: Type.String({ examples: ["1"] }), title: text("Title", "Database upgrade") }, exact),
+      { description: "Open windows" },
+    ),
+  },
+  { ...exact, title: "KumaPage", description: "A page in the shape of Uptime Kuma" },
+);
+
+const KumaHeartbeats = Type.Object(
+  {
+    heartbeatList: Type.Record(
+      Type.String(),
+      Type.Array(
+        Type.Object(
+          {
+            status: Type.Integer({ description: "0 down, 1 up, 2 pending, 3 maintenance", examples: [1] }),
+            time: text("UTC", "2026-11-20 00:00:00.000"),
+            msg: Type.Literal("", { description: "Always empty" }),
+            ping: Type.Null({ description: "Not published" }),
+          },
+          exact,
+        ),
+      ),
+      { description: "By the number of the monitor: a beat for each of the last days, and now", examples: [{}] },
+    ),
+    uptimeList: Type.Record(Type.String(), Type.Number(), {
+      description: "By number and hours: the share of today without an outage",
+      examples: [{ "7_24": 1 }],
+    }),
+  },
+  { ...exact, title: "KumaHeartbeats", description: "States of a page in the shape of Uptime Kuma" },
+);
+
+const shared = {
+  method: "GET",
+  auth: "public",
+  tag: "Public",
+  cache: "public, max-age=10, stale-while-revalidate=30",
+  etag: true,
+  params: Type.Object({ slug: Type.String({ maxLength: 60, description: "Slug of the page" }) }),
+  errors: ["STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"],
+} as const;
+
+export const kumaRoutes: Route[] = [
+  route({
+    ...shared,
+    path: "/api/status-page/{slug}",
+    summary: "A status page in the shape of Uptime Kuma",
+    replies: { 200: KumaPage },
+    handle: async ({ ctx, params }) => ok(pageOf(params.slug, await servedAt(ctx, params.slug))),
+  }),
+  route({
+    ...shared,
+    path: "/api/status-page/heartbeat/{slug}",
+    summary: "States of a status page in the shape of Uptime Kuma",
+    replies: { 200: KumaHeartbeats },
+    handle: async ({ ctx, params }) => ok(heartbeatsOf(await servedAt(ctx, params.slug))),
+  }),
+];
+
+/** The published page with the slug, as /status/{slug} serves it. */
+const servedAt = async (visit: Visit, slug: string): Promise<ServedStatus> =>
+  await servedStatus({ ...visit, pageSlug: slug, pagePath: `/status/${slug}` });
+
+const time = (iso: string): string => iso.replace("T", " ").replace("Z", "");
+
+function pageOf(slug: string, { status, monitor }: ServedStatus) {
+  const [incident] = status.active_incidents;
+  return {
+    config: { slug, title: status.page.name, description: status.page.about, published: true },
+    incident:
+      incident === undefined
+        ? null
+        : {
+            id: incident.id,
+            title: incident.title,
+            content: incident.updates[0]?.message ?? "",
+            style: incident.status === "degraded" ? "warning" : "danger",
+            createdDate: time(incident.started_at).slice(0, 19),
+            pin: true,
+          },
+    publicGroupList: status.groups.map(({ name, components }, at) => ({
+      id: at + 1,
+      name: name ?? "",
+      weight: at + 1,
+      monitorList: components.map(({ id, name: own }) => ({ id: monitor(id).number, name: own })),
+    })),
+    maintenanceList: status.active_maintenance.map(({ id, title }) => ({ id, title })),
+  };
+}
+
+function heartbeatsOf({ status, monitor, uptime }: ServedStatus) {
+  const components = componentsOf(status).map((component) => ({ ...component, number: monitor(component.id).number }));
+  const beat = (state: ComponentState, at: string) => ({ status: statuses[state], time: at, msg: "", ping: null });
+  return {
+    heartbeatList: Object.fromEntries(
+      components.map(({ number, status: now, history }) => [
+        number,
+        [
+          ...history.slice(0, -1).map(({ state, date }) => beat(state, `${date} 00:00:00.000`)),
+          beat(now, time(status.generated_at)),
+        ],
+      ]),
+    ),
+    uptimeList: Object.fromEntries(
+      components.flatMap(({ id, number }) => {
+        const pct = uptime(id, 1);
+        return pct === null ? [] : [[`${number}_24`, pct / 100]];
+      }),
+    ),
+  };
+}
