@@ -48,8 +48,8 @@ export interface MonitorInput {
 }
 
 export interface ComponentInput {
-  /** Key of a monitor; null for one that is set by hand. */
-  monitor: string | null;
+  /** Key of a monitor. */
+  monitor: string;
   name?: string | null;
   description?: string | null;
   group?: string | null;
@@ -175,7 +175,7 @@ export class Draft {
   ): string {
     const address = this.#pageSlug(input.slug, item.name);
     if (address !== input.slug)
-      item.note(`its address is another one: 3 to 30 of a-z, 0-9 and -, a letter first`, "behaviour");
+      item.note("its address is another one: 1 to 60 of a-z, 0-9 and - between them, each once");
     const about = lines(input.about, 500);
     const branding = {
       ...(about === "" ? {} : { about: escaped(about) }),
@@ -184,7 +184,7 @@ export class Draft {
     };
     const seen = new Set<string>();
     const components = input.components.flatMap(({ monitor, name, description, group }): Json[] => {
-      if (monitor !== null && seen.size === seen.add(monitor).size) {
+      if (seen.size === seen.add(monitor).size) {
         item.note("shows a monitor twice: it is on the page once", "detail");
         return [];
       }
@@ -193,7 +193,7 @@ export class Draft {
         ...nonEmpty("public_description", line(description ?? "", 500)),
         ...nonEmpty("public_group", line(group ?? "", 80)),
       };
-      return [monitor === null ? { manual: true, ...texts } : { monitor, ...texts }];
+      return [{ monitor, ...texts }];
     });
     const key = this.#newKey("status_pages", address);
     return this.#add("status_pages", item, key, {
@@ -268,12 +268,12 @@ export class Draft {
   }
 
   #pageSlug(wanted: string, title: string): string {
-    const fits = /^[a-z][a-z0-9-]{2,29}$/;
-    let start = fits.test(wanted) ? wanted : slug(wanted) || slug(title) || "status";
-    if (!/^[a-z]/.test(start)) start = `p-${start}`;
-    start = start.slice(0, 30).padEnd(3, "x");
+    const fits = /^[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?$/;
+    const start = fits.test(wanted)
+      ? wanted
+      : slug(slug(wanted).slice(0, 60)) || slug(slug(title).slice(0, 60)) || "status";
     let found = start;
-    for (let count = 2; this.#slugs.has(found); count++) found = `${start.slice(0, 26)}-${count}`;
+    for (let count = 2; this.#slugs.has(found); count++) found = `${slug(start.slice(0, 54))}-${count}`;
     this.#slugs.add(found);
     return found;
   }

@@ -64,6 +64,7 @@ t.test("a database of a real Uptime Kuma 2.5, with its log: everything is carrie
   t.match(pages!["acme"], {
     components: [{ monitor: "shop", public_group: "Shop" }, { monitor: "flaky" }, { monitor: "router" }],
   });
+  t.match(pages!["2nd"], { slug: "2nd" });
   t.match(maintenance!["upgrade"], { starts_at: "2026-12-05T21:00:00.000Z", ends_at: "2026-12-06T00:00:00.000Z" });
   t.match(maintenance!["weekly"], {
     starts_at: "2026-12-03T01:00:00.000Z",

@@ -285,7 +285,7 @@ const kinds: Readonly<Record<string, (item: Item, monitor: Row) => Mapped>> = {
     const tls = flag(monitor["grpc_enable_tls"]);
     return { check: { type: "grpc", host: name, port: Number(port), ...(tls ? {} : { tls: false }) } };
   },
-  manual: (item) => refused(item, "set by hand: add it to the page as a component without a monitor"),
+  manual: (item) => refused(item, "set by hand: a component shows a monitor here, and no check does what a person did"),
 };
 
 function http(item: Item, monitor: Row, more: Json): Mapped {

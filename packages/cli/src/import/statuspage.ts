@@ -1,4 +1,4 @@
-import { type ComponentInput, Draft, type Imported } from "./draft.ts";
+import { Draft, type Imported } from "./draft.ts";
 import { flag, type Row, row, text } from "./values.ts";
 
 export interface StatuspageData {
@@ -8,7 +8,7 @@ export interface StatuspageData {
   readonly subscribers: readonly Row[];
 }
 
-/** A page of Statuspage: its components are set by hand or by API, as they were. */
+/** A page of Statuspage. Its components have no monitors, which those of a page here show. */
 export function importStatuspage(
   { page, components, incidents, subscribers }: StatuspageData,
   project: string,
@@ -17,32 +17,20 @@ export function importStatuspage(
   const item = draft.item("status page", page["name"]);
   if (text(page["domain"]) !== "")
     item.note("its domain is not taken over: set custom_domain once its DNS record can be changed");
-  const groups = new Map(
-    components.filter((one) => flag(one["group"])).map((group) => [text(group["id"]), text(group["name"])]),
-  );
-  const shown = components.flatMap((component): ComponentInput[] => {
-    const listed = draft.item("component", component["name"]);
-    if (flag(component["group"])) {
-      listed.note("a group: its components have its name", "detail");
-      return [];
-    }
-    if (flag(component["only_show_if_degraded"])) listed.note("is always shown", "detail");
-    if (component["status"] !== undefined && component["status"] !== "operational")
-      listed.note("begins as operational: set its state after the apply");
-    return [
-      {
-        monitor: null,
-        name: listed.name,
-        description: text(component["description"]),
-        group: groups.get(text(component["group_id"])) ?? "",
-      },
-    ];
-  });
+  for (const component of components)
+    draft
+      .item("component", component["name"])
+      .refuse(
+        flag(component["group"])
+          ? "a group: give its name as public_group to the components of a page"
+          : "a component shows a monitor here: add one for it, and put it on the page",
+        flag(component["group"]) ? "detail" : "silent",
+      );
   draft.page(item, {
     slug: text(page["subdomain"]).toLowerCase(),
     name: page["name"],
     about: page["page_description"],
-    components: shown,
+    components: [],
   });
   for (const incident of incidents) {
     const isPlanned = text(incident["scheduled_for"]) !== "";
