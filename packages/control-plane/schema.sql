@@ -1375,10 +1375,90 @@ create table subscribers (
 CREATE INDEX subscribers_by_address ON subscribers USING btree (address);
 CREATE INDEX subscribers_to_confirm ON subscribers USING btree (confirm_due_at) WHERE (confirm_due_at IS NOT NULL);
 
+CREATE OR REPLACE FUNCTION changes_hourly_of(uuid, timestamp with time zone, timestamp with time zone)
+ RETURNS SETOF changes_hourly
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select * from changes_hourly where target_id = $1 and hour >= $2 and hour < $3
+$function$;
+
+CREATE OR REPLACE FUNCTION changes_packed_of(uuid, date, date)
+ RETURNS SETOF changes_packed
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select * from changes_packed where target_id = $1 and day >= $2 and day <= $3
+$function$;
+
+CREATE OR REPLACE FUNCTION hours_packed_of(uuid, date, date)
+ RETURNS SETOF hours_packed
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select * from hours_packed where target_id = $1 and day >= $2 and day <= $3
+$function$;
+
+CREATE OR REPLACE FUNCTION latency_hourly_of(uuid, timestamp with time zone, timestamp with time zone)
+ RETURNS SETOF latency_hourly
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select * from latency_hourly where target_id = $1 and hour >= $2 and hour < $3
+$function$;
+
 CREATE OR REPLACE FUNCTION plan_of(org orgs)
  RETURNS plans
  LANGUAGE sql
  STABLE
 AS $function$
   select jsonb_populate_record(p, org.plan_overrides) from plans p where p.id = org.plan_id
+$function$;
+
+CREATE OR REPLACE FUNCTION results_daily_of(uuid, date, date)
+ RETURNS SETOF results_daily
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select * from results_daily where target_id = $1 and day >= $2 and day <= $3
+$function$;
+
+CREATE OR REPLACE FUNCTION results_daily_of_org(uuid, date)
+ RETURNS SETOF results_daily
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select * from results_daily where target_id in (select id from targets where org_id = $1) and day >= $2
+$function$;
+
+CREATE OR REPLACE FUNCTION results_hourly_of(uuid, timestamp with time zone, timestamp with time zone)
+ RETURNS SETOF results_hourly
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select * from results_hourly where target_id = $1 and hour >= $2 and hour < $3
+$function$;
+
+CREATE OR REPLACE FUNCTION results_late_of(uuid, timestamp with time zone, timestamp with time zone)
+ RETURNS SETOF results_late
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select * from results_late where target_id = $1 and scheduled_at >= $2 and scheduled_at < $3
+$function$;
+
+CREATE OR REPLACE FUNCTION results_of(uuid, timestamp with time zone, timestamp with time zone)
+ RETURNS SETOF results
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select * from results where target_id = $1 and scheduled_at >= $2 and scheduled_at < $3
+$function$;
+
+CREATE OR REPLACE FUNCTION results_packed_of(uuid, date, date)
+ RETURNS SETOF results_packed
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select * from results_packed where target_id = $1 and day >= $2 and day <= $3
 $function$;

@@ -682,6 +682,42 @@ create table changes_packed (
   primary key (target_id, day, region)
 );
 
+-- The rows of one target in a range of times (before $3) or days (to $3). Statements that join these tables with others
+-- read them here. PostgreSQL inlines the functions, as if the statement named the table, unless an argument is a
+-- subquery. `statusmesh distribute` turns them into PL/pgSQL, whose query Citus sends to the worker of the target: it
+-- cannot plan such joins.
+create function results_of(uuid, timestamptz, timestamptz) returns setof results language sql stable as $$
+  select * from results where target_id = $1 and scheduled_at >= $2 and scheduled_at < $3
+$$;
+create function results_late_of(uuid, timestamptz, timestamptz) returns setof results_late language sql stable as $$
+  select * from results_late where target_id = $1 and scheduled_at >= $2 and scheduled_at < $3
+$$;
+create function results_packed_of(uuid, date, date) returns setof results_packed language sql stable as $$
+  select * from results_packed where target_id = $1 and day >= $2 and day <= $3
+$$;
+create function results_hourly_of(uuid, timestamptz, timestamptz) returns setof results_hourly language sql stable as $$
+  select * from results_hourly where target_id = $1 and hour >= $2 and hour < $3
+$$;
+create function latency_hourly_of(uuid, timestamptz, timestamptz) returns setof latency_hourly language sql stable as $$
+  select * from latency_hourly where target_id = $1 and hour >= $2 and hour < $3
+$$;
+create function changes_hourly_of(uuid, timestamptz, timestamptz) returns setof changes_hourly language sql stable as $$
+  select * from changes_hourly where target_id = $1 and hour >= $2 and hour < $3
+$$;
+create function results_daily_of(uuid, date, date) returns setof results_daily language sql stable as $$
+  select * from results_daily where target_id = $1 and day >= $2 and day <= $3
+$$;
+-- For statements that sum up days of all targets of an organisation: one pass, and one query on Citus.
+create function results_daily_of_org(uuid, date) returns setof results_daily language sql stable as $$
+  select * from results_daily where target_id in (select id from targets where org_id = $1) and day >= $2
+$$;
+create function hours_packed_of(uuid, date, date) returns setof hours_packed language sql stable as $$
+  select * from hours_packed where target_id = $1 and day >= $2 and day <= $3
+$$;
+create function changes_packed_of(uuid, date, date) returns setof changes_packed language sql stable as $$
+  select * from changes_packed where target_id = $1 and day >= $2 and day <= $3
+$$;
+
 -- Runs of an organisation in the last day by hour, for the dashboard. Without foreign keys, here and in the next two
 -- tables: ingest would lock the organisation.
 create table org_hours (

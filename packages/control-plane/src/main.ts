@@ -120,6 +120,17 @@ program
   });
 
 program
+  .command("distribute")
+  .option("--dry-run", "only say what would be done")
+  .description("Spread results over the workers of a Citus cluster, whose coordinator database.url names")
+  .action(async ({ dryRun }: { dryRun?: boolean }) => {
+    const config = configuration();
+    const { distribute } = await import("./operator/commands/distribute.ts");
+    const { withSystem } = await import("./operator/open-system.ts");
+    await withSystem(config, clock, "distribute", (system) => distribute(system, { dryRun: dryRun ?? false }, print));
+  });
+
+program
   .command("telegram-webhook")
   .description("Register /hooks/telegram at Telegram for the configured bot")
   .action(async () => {

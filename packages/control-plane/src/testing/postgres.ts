@@ -4,6 +4,7 @@ import type { Sql } from "postgres";
 import { newId } from "@statusmesh/shared/ids";
 import { openPool } from "../platform/db/connect.ts";
 import { migrate, migrationsFolder, readMigrations } from "../platform/db/migrate.ts";
+import { type Cluster, distributeAll, joinCluster } from "./postgres-citus.ts";
 import { joinServer, type Server } from "./postgres-join.ts";
 import { templateLock, testFolder } from "./postgres-place.ts";
 
@@ -23,8 +24,17 @@ export interface TestDatabase {
   readonly env: Readonly<Record<"SM_DATABASE__URL" | "PGHOST" | "PGUSER" | "PGPASSWORD", string>>;
 }
 
-let server: Promise<Server> | null = null;
+let server: Promise<Server | Cluster> | null = null;
 let users = 0;
+
+/** Ports of a Citus cluster that the tests use instead, the coordinator's first (npm run test:citus). */
+const citusPorts = process.env["SM_TEST_CITUS"]?.split(",").map(Number);
+
+const join = async (): Promise<Server | Cluster> =>
+  citusPorts === undefined ? await joinServer(testFolder) : joinCluster(citusPorts);
+const nodesOf = (one: Server | Cluster): readonly Sql[] => ("nodes" in one ? one.nodes : [one.session]);
+const addressOf = (one: Server | Cluster, database: string) =>
+  "url" in one ? { url: one.url + database } : { ...one, database };
 
 /** Content of a template database beside the schema. */
 export interface Fixture {
@@ -41,35 +51,40 @@ const schemaOnly: Fixture = { fill: async () => {}, poolSize: 4 };
  */
 export async function cloneDatabase(t: Teardown, fixture: Fixture = schemaOnly): Promise<TestDatabase> {
   users++;
-  const { session, ...address } = await (server ??= joinServer(testFolder));
-  const template = await ensureTemplate(session, address, fixture);
+  const joined = await (server ??= join());
+  const template = await ensureTemplate(joined, fixture);
   const name = `t_${newId().replaceAll("-", "")}`;
   // The default strategy, block by block through the log, takes 15 times the CPU time for the 800 small files.
-  await session.unsafe(`create database ${name} template ${template} strategy file_copy`);
+  for (const node of nodesOf(joined)) {
+    // Citus has a process in each database.
+    await node`select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = ${template}`;
+    await node.unsafe(`create database ${name} template ${template} strategy file_copy`);
+  }
   const pools: Sql[] = [];
   const pool = (max = fixture.poolSize): Sql => {
-    const sql = openPool({ ...address, database: name }, { max });
+    const sql = openPool(addressOf(joined, name), { max });
     pools.push(sql);
     return sql;
   };
   t.teardown(async () => {
     await Promise.all(pools.map((sql) => sql.end({ timeout: 1 })));
-    await session.unsafe(`drop database if exists ${name} with (force)`);
+    for (const node of nodesOf(joined)) await node.unsafe(`drop database if exists ${name} with (force)`);
     if (--users > 0) return;
     server = null;
-    await session.end({ timeout: 1 });
+    for (const node of nodesOf(joined)) await node.end({ timeout: 1 });
   });
   const env = {
-    SM_DATABASE__URL: `postgres:///${name}`,
-    PGHOST: dirname(address.path),
-    PGUSER: address.username,
-    PGPASSWORD: address.password,
+    SM_DATABASE__URL: `${"url" in joined ? joined.url : "postgres:///"}${name}`,
+    PGHOST: dirname(joined.path),
+    PGUSER: joined.username,
+    PGPASSWORD: joined.password,
   };
   return { name, sql: pool(), pool, env };
 }
 
 /** Name of the database that tests copy; there is one for each state of the migrations and each fixture. */
-async function ensureTemplate(session: Sql, address: Omit<Server, "session">, { fill }: Fixture): Promise<string> {
+async function ensureTemplate(joined: Server | Cluster, { fill }: Fixture): Promise<string> {
+  const { session } = joined;
   const migrations = readMigrations(migrationsFolder).map((migration) => migration.sha256);
   const state = [...migrations, String(fill)].join();
   const name = `template_${createHash("sha256").update(state).digest("hex").slice(0, 16)}`;
@@ -78,17 +93,24 @@ async function ensureTemplate(session: Sql, address: Omit<Server, "session">, { 
     const [ready] = await session`select 1 from pg_database where datname = ${name}`;
     if (ready !== undefined) return name;
     const draft = `${name}_draft`;
-    await session.unsafe(`drop database if exists ${draft} with (force)`);
-    await session.unsafe(`create database ${draft}`);
-    const sql = openPool({ ...address, database: draft }, { max: 1 });
+    for (const node of nodesOf(joined)) {
+      await node.unsafe(`drop database if exists ${draft} with (force)`);
+      await node.unsafe(`create database ${draft}`);
+    }
+    if ("connect" in joined) await joined.connect(draft);
+    const sql = openPool(addressOf(joined, draft), { max: 1 });
     try {
       await migrate(sql);
+      if ("connect" in joined) await distributeAll(sql);
       await fill(sql);
     } finally {
       await sql.end({ timeout: 5 });
     }
     // The name appears only once the database is complete, also when a process is killed before.
-    await session.unsafe(`alter database ${draft} rename to ${name}`);
+    for (const node of nodesOf(joined)) {
+      await node`select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = ${draft}`;
+      await node.unsafe(`alter database ${draft} rename to ${name}`);
+    }
     return name;
   } finally {
     await session`select pg_advisory_unlock(${templateLock})`;

@@ -100,15 +100,16 @@ async function ingestOnce(ctx: AgentCtx, batch: readonly AgentResult[], drops: D
   try {
     return await ingestBatch(ctx, batch, drops, false);
   } catch (error) {
-    if (!(error instanceof postgres.PostgresError) || error.code !== uniqueViolation) throw error;
+    if (!(error instanceof postgres.PostgresError) || !mayBeDuplicate(error)) throw error;
     for (const reason of Object.keys(drops) as (keyof Drops)[]) delete drops[reason];
     Object.assign(drops, before);
     return await ingestBatch(ctx, batch, drops, true);
   }
 }
 
-/** SQLSTATE of a row whose key is there already. */
-const uniqueViolation = "23505";
+/** A row whose key is there already: SQLSTATE 23505. Citus reports every error of a worker's COPY as XX000. */
+const mayBeDuplicate = ({ code, file }: postgres.PostgresError): boolean =>
+  code === "23505" || (code === "XX000" && file === "multi_copy.c");
 
 /**
  * One batch, in one transaction: lock the evidence of its targets, insert the new results, fold them into the

@@ -24,7 +24,7 @@ export async function selectBeats(
   sliceMs: number,
 ): Promise<BeatRow[]> {
   const slots = {
-    target: sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${targetId})`,
+    target: sql`t.id`,
     from: sql`${range.from}::timestamptz`,
     to: sql`${range.to}::timestamptz`,
   };
@@ -34,7 +34,7 @@ export async function selectBeats(
       count(*) filter (where r.status = 'degraded')::int as degraded,
       percentile_cont(0.5) within group (order by r.total_ms) filter (where r.status in ('up', 'degraded')) as p50,
       (array_agg(r.error order by r.scheduled_at desc) filter (where r.error is not null))[1] as error
-    from ${runs(sql, slots, ["status", "skip", "recheck", "error", "total_ms"])} r
-    where not r.skip and not r.recheck
+    from targets t cross join lateral ${runs(sql, slots, ["status", "skip", "recheck", "error", "total_ms"])} r
+    where t.org_id = ${orgId} and t.id = ${targetId} and not r.skip and not r.recheck
     group by 1, 2 order by 1, 2`;
 }

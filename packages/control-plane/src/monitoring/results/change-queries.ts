@@ -2,7 +2,7 @@ import type { Fragment } from "postgres";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
 import { changeRegions, hourChanges, latestChanges } from "./hours-queries.ts";
-import { type ResultTarget, runsOf, summed, unsummed } from "./queries.ts";
+import { ownTarget, type ResultTarget, runsOf, summed, unsummed } from "./queries.ts";
 import type { Range } from "./range.ts";
 import { runs } from "./runs-queries.ts";
 
@@ -62,13 +62,8 @@ const hoursOf = (sql: Db, orgId: string, target: ResultTarget, sources: Sources)
   select h.hour, h.region, h.changes, h.failing ${summed(sql, orgId, target, sources, null, hourChanges)}
   union all
   select n.hour, n.region, n.changes, n.failing
-  from (${unsummed(sql, target, sources)}) as part ("from", "to")
-  cross join lateral (${changesOfRuns(
-    sql,
-    sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})`,
-    sql`part."from"`,
-    sql`part."to"`,
-  )}) n`;
+  from ${ownTarget(sql, orgId, target)} cross join (${unsummed(sql, target, sources)}) as part ("from", "to")
+  cross join lateral (${changesOfRuns(sql, sql`own.id`, sql`part."from"`, sql`part."to"`)}) n`;
 
 /** State changes of a region, oldest hour first; see {@link changesOfRuns}. */
 export interface RegionChanges {

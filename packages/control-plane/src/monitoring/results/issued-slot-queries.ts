@@ -42,10 +42,12 @@ export async function lockIssuing(
   await sql`select pg_advisory_xact_lock(${lockSpace}, hashtext(${targetId}))`;
   // A separate statement, so that it sees the slots of the transactions that the lock waited for.
   const [row] = await sql<SlotHistoryRow[]>`
-    select t.kind, t.created_at, ${intervalsOf(sql)} as intervals,
-      (select max(i.scheduled_at) from issued_slots i
-        where i.target_id = t.id and i.region = ${region} and i.scheduled_at >= ${from}) as last
-    from targets t where t.id = ${targetId}`;
+    select t.kind, t.created_at, ${intervalsOf(sql)} as intervals, i.last
+    from targets t cross join (
+      select max(scheduled_at) as last from issued_slots
+      where target_id = ${targetId} and region = ${region} and scheduled_at >= ${from}
+    ) i
+    where t.id = ${targetId}`;
   return row ?? null;
 }
 

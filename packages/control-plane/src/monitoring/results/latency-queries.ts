@@ -2,7 +2,7 @@ import type { Fragment } from "postgres";
 import type { Db } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
 import { hourCounts, hourLatencies } from "./hours-queries.ts";
-import { type ResultTarget, rowsOf, runsOf, summed, unsummed } from "./queries.ts";
+import { ownTarget, type ResultTarget, rowsOf, runsOf, summed, unsummed } from "./queries.ts";
 import type { Range } from "./range.ts";
 import { runs } from "./runs-queries.ts";
 import { lastBucket, least, logGrowth } from "./sketch.ts";
@@ -142,7 +142,6 @@ export async function selectLatencySlices(
   region: string | null,
   { bucketSecs, firstSecs, byRegion }: Slicing,
 ): Promise<LatencySliceRow[]> {
-  const own = sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})`;
   const sum = (name: string) => sql`coalesce(sum(${msOfSum(sql, sql`h.${sql(`${name}_sum`)}`)}), 0)`;
   return await sql<LatencySliceRow[]>`
     select case when ${byRegion} then h.region else '' end as region,
@@ -157,8 +156,8 @@ export async function selectLatencySlices(
       select ${latencyColumns(sql)} ${summed(sql, orgId, target, sources, region, hourLatencies)}
       union all
       select ${latencyColumns(sql)}
-      from (${unsummed(sql, target, sources)}) as part ("from", "to")
-      cross join lateral (${latencyOfRuns(sql, own, sql`part."from"`, sql`part."to"`)}) n
+      from ${ownTarget(sql, orgId, target)} cross join (${unsummed(sql, target, sources)}) as part ("from", "to")
+      cross join lateral (${latencyOfRuns(sql, sql`own.id`, sql`part."from"`, sql`part."to"`)}) n
       where ${region}::text is null or n.region = ${region}
     ) h
     group by 1, 2`;

@@ -52,8 +52,7 @@ export interface UptimeRow {
 
 /** Uptime of every target of the organisation by summed hours and days. The long ranges begin with a UTC day. */
 export async function selectUptimes(sql: Db, orgId: string, now: Date): Promise<UptimeRow[]> {
-  const end = sql`(select p.next_hour from rollup_progress p)`;
-  const day = { target: sql`t.id`, from: sql`${end} - interval '24 hours'`, to: end };
+  const day = { target: sql`t.id`, from: sql`progress.next_hour - interval '24 hours'`, to: sql`progress.next_hour` };
   const good = sql`d.up + d.degraded`;
   const all = sql`d.up + d.degraded + d.down + d.error`;
   const isOfWeek = sql`d.day >= ${now}::timestamptz::date - 7`;
@@ -61,7 +60,7 @@ export async function selectUptimes(sql: Db, orgId: string, now: Date): Promise<
     select t.id as target_id, coalesce(h.up, 0)::float8 as up_24h, coalesce(h.counted, 0)::float8 as all_24h,
       coalesce(l.up_7d, 0)::float8 as up_7d, coalesce(l.all_7d, 0)::float8 as all_7d,
       coalesce(l.up_30d, 0)::float8 as up_30d, coalesce(l.all_30d, 0)::float8 as all_30d
-    from targets t
+    from targets t left join rollup_progress progress on true
     cross join lateral (
       select sum(c.up + c.degraded) as up, sum(c.up + c.degraded + c.down + c.error) as counted
       from ${hourCounts(sql, day)} c
@@ -70,12 +69,12 @@ export async function selectUptimes(sql: Db, orgId: string, now: Date): Promise<
       select d.target_id, sum(${good}) filter (where ${isOfWeek}) as up_7d,
         sum(${all}) filter (where ${isOfWeek}) as all_7d, sum(${good}) as up_30d, sum(${all}) as all_30d
       from (
-        select target_id, day, up, degraded, down, error from results_daily
+        select target_id, day, up, degraded, down, error
+        from results_daily_of_org(${orgId}, ${now}::timestamptz::date - 30)
         union all
         select target_id, day, up, degraded, down, error from imported_days
+        where target_id in (select id from targets where org_id = ${orgId}) and day >= ${now}::timestamptz::date - 30
       ) d
-      where d.target_id in (select id from targets where org_id = ${orgId})
-        and d.day >= ${now}::timestamptz::date - 30
       group by d.target_id
     ) l on l.target_id = t.id
     where t.org_id = ${orgId}`);

@@ -89,11 +89,10 @@ export async function selectDays(
   return await sql<DayRow[]>`
     select t.id as target_id, d.day::text as day, sum(d.up)::int as up, sum(d.down)::int as down,
       sum(d.degraded)::int as degraded, sum(d.error)::int as error, bool_or(d.imported) as imported
-    from targets t
+    from targets t left join rollup_progress progress on true
     cross join lateral (
       select s.day, s.up, s.down, s.degraded, s.error, false as imported
-      from results_daily s
-      where s.target_id = t.id and s.day >= ${firstDay}::date
+      from results_daily_of(t.id, ${firstDay}, 'infinity') s
       union all
       select i.*, true from ${daysOf(sql, sql`t.id`, sql`${firstDay}::date`)} i
       union all
@@ -105,7 +104,7 @@ export async function selectDays(
         sql,
         {
           target: sql`t.id`,
-          from: sql`greatest((select p.next_hour from rollup_progress p), ${`${firstDay}T00:00:00Z`}::timestamptz)`,
+          from: sql`greatest(progress.next_hour, ${`${firstDay}T00:00:00Z`}::timestamptz)`,
           to: sql`${new Date(now.getTime() + slackMs)}::timestamptz`,
         },
         ["status", "skip", "recheck"],

@@ -98,13 +98,15 @@ export async function packHours(sql: Db, targetIds: readonly string[], before: s
     group by d.target_id, d.day, d.region`;
 }
 
-/** Whether a target has hours before the UTC day `before` as rows. */
-export async function areHoursLeft(sql: Db, before: string): Promise<boolean> {
-  const left = (table: string) => sql`
-    exists (select from ${sql(table)} h join targets t on t.id = h.target_id
-      where h.hour < ${before}::date::timestamp at time zone 'UTC')`;
-  const [row] = await sql<{ left: boolean }[]>`select ${left("results_hourly")} or ${left("changes_hourly")} as left`;
-  return row!.left;
+/** Whether one of the targets has hours before the UTC day `before` as rows. */
+export async function areHoursLeft(sql: Db, targetIds: readonly string[], before: string): Promise<boolean> {
+  for (const table of ["results_hourly", "changes_hourly"]) {
+    const [row] = await sql`
+      select 1 from ${sql(table)} where target_id = any(${arrayOf(targetIds)}::uuid[])
+        and hour < ${before}::date::timestamp at time zone 'UTC' limit 1`;
+    if (row !== undefined) return true;
+  }
+  return false;
 }
 
 /** The days of the targets before the day `before` that have hours as rows and are packed as well. */
@@ -133,7 +135,7 @@ export async function unpackHours(sql: Db, days: readonly TargetDay[]): Promise<
     to: sql`((k.day + 1)::timestamp at time zone 'UTC')`,
   };
   const rows = (columns: Fragment, hours: Fragment) => sql`
-    select h.target_id, ${columns} from ${given} cross join lateral ${hours} h on conflict do nothing`;
+    select h.target_id, ${columns} from ${given} cross join lateral ${hours} h order by h.region on conflict do nothing`;
   const counts = sql`hour, region, up, down, degraded, error`;
   await sql`insert into results_hourly (target_id, ${counts}) ${rows(counts, hourCounts(sql, range))}`;
   await sql`

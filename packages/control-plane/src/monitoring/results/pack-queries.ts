@@ -93,8 +93,8 @@ export async function selectPackTargets(sql: Db): Promise<PackTarget[]> {
 /** Those of the targets that have packed results of the day. */
 export async function selectPacked(sql: Db, day: Day, targets: readonly PackTarget[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    select k.id from unnest(${arrayOf(targets.map(({ id }) => id))}::uuid[]) k (id)
-    where exists (select from results_packed p where p.target_id = k.id and p.day = ${day})`;
+    select distinct target_id as id from results_packed
+    where target_id = any(${arrayOf(targets.map(({ id }) => id))}::uuid[]) and day = ${day}`;
   return new Set(rows.map(({ id }) => id));
 }
 
@@ -150,20 +150,25 @@ export interface Mismatch {
  * array can hold are in results_late.
  */
 export async function selectMismatches(sql: Db, day: Day, targets: readonly PackTarget[]): Promise<Mismatch[]> {
-  const inDay = sql`r.scheduled_at >= ${startOf(sql, day)} and r.scheduled_at < ${endOf(sql, day)}`;
+  const ids = arrayOf(targets.map(({ id }) => id));
+  const inDay = sql`r.target_id = any(${ids}::uuid[])
+    and r.scheduled_at >= ${startOf(sql, day)} and r.scheduled_at < ${endOf(sql, day)}`;
   return await sql<Mismatch[]>`
-    select k.id, n.rows, p.runs + late.rows as packed
-    from unnest(${arrayOf(targets.map(({ id }) => id))}::uuid[]) k (id)
-    cross join lateral (select count(*)::int as rows from results r where r.target_id = k.id and ${inDay}) n
-    cross join lateral (
-      select coalesce(sum(p.runs), 0)::int as runs from results_packed p where p.target_id = k.id and p.day = ${day}
-    ) p
-    cross join lateral (
-      select count(*)::int as rows from results_late r where r.target_id = k.id and ${inDay} and not (${fits(sql)})
-        and exists (select from results s where s.target_id = r.target_id and s.scheduled_at = r.scheduled_at
-          and s.region = r.region)
-    ) late
-    where n.rows <> p.runs + late.rows and not exists (select from deleted_targets d where d.target_id = k.id)`;
+    with n as materialized (
+      select r.target_id, count(*)::int as rows from results r where ${inDay} group by r.target_id
+    ), p as materialized (
+      select target_id, sum(runs)::int as runs from results_packed
+      where target_id = any(${ids}::uuid[]) and day = ${day} group by target_id
+    ), late as materialized (
+      select r.target_id, count(*)::int as rows
+      from results_late r join results s using (target_id, scheduled_at, region)
+      where ${inDay} and not (${fits(sql)}) group by r.target_id
+    )
+    select k.id, coalesce(n.rows, 0) as rows, coalesce(p.runs, 0) + coalesce(late.rows, 0) as packed
+    from unnest(${ids}::uuid[]) k (id)
+    left join n on n.target_id = k.id left join p on p.target_id = k.id left join late on late.target_id = k.id
+    where coalesce(n.rows, 0) <> coalesce(p.runs, 0) + coalesce(late.rows, 0)
+      and not exists (select from deleted_targets d where d.target_id = k.id)`;
 }
 
 /** Removes what was packed of targets and a day that is not finished. */
@@ -173,23 +178,28 @@ export async function unpackRows(sql: Db, day: Day, targetIds: readonly string[]
     where target_id = any(${arrayOf(targetIds)}::uuid[]) and day = ${day} and day >= ${packedTo(sql)}`;
 }
 
-/** Merges late results of one target and packed day; those that no array can hold stay. */
+/**
+ * Merges late results of one target and packed day; those that no array can hold stay, and so do those that arrive
+ * between the two statements.
+ */
 export async function packLate(sql: Db, day: Day, target: SeededTarget, jitterPct: number): Promise<void> {
   const [from, to] = [startOf(sql, day), endOf(sql, day)];
-  // The rows that are deleted here are still visible to the rest of the statement.
   const rows = sql`
     select r.*, ${target.interval_ms}::integer as interval_ms, ${target.jitter_seed}::bigint as jitter_seed
     from ${runs(sql, { target: sql`${target.id}::uuid`, from, to }, runColumns)} r where ${fits(sql)}`;
   await sql`
-    with taken as (
-      delete from results_late r where r.target_id = ${target.id} and r.scheduled_at >= ${from}
-        and r.scheduled_at < ${to} and ${fits(sql)})
     ${insertPacked(sql, day, jitterPct, rows)}
     on conflict (target_id, day, region) do update set (${packedColumns(sql)}) = (${sql`
       excluded.runs, excluded.up, excluded.down, excluded.degraded, excluded.error, excluded.first_slot,
       excluded.interval_ms, excluded.jitter_seed, excluded.jitter_pct, excluded.slots, excluded.delays, excluded.flags,
       excluded.http_statuses, excluded.sizes, excluded.dns, excluded.connect, excluded.tls, excluded.ttfb,
       excluded.rest, excluded.texts, excluded.errors, excluded.causes, excluded.details`})`;
+  await sql`
+    delete from results_late
+    where target_id = ${target.id} and (region, scheduled_at) in (
+      select p.region, to_timestamp((p.first_slot + (u.n - 1) * p.interval_ms + u.slot) / 1000.0::float8)
+      from results_packed p cross join lateral unnest(p.slots) with ordinality u (slot, n)
+      where p.target_id = ${target.id} and p.day = ${day})`;
 }
 
 /** A target and a packed day of it with late results. */

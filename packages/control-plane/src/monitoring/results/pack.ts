@@ -139,8 +139,9 @@ async function packAllLate(system: System, signal?: AbortSignal): Promise<void> 
 /** Packs the hours of the days whose results are packed, also those that the rollup has unpacked. */
 async function packAllHours(system: System, { hoursAtOnce: most }: PackSizes, signal?: AbortSignal): Promise<void> {
   const to = (await queries.selectProgress(system.sql))?.packed_to;
-  if (to === undefined || !(await areHoursLeft(system.sql, to))) return;
+  if (to === undefined) return;
   const targets = (await queries.selectPackTargets(system.sql)).map(({ id }) => id);
+  if (!(await areHoursLeft(system.sql, targets, to))) return;
   for (let from = 0; from < targets.length && !signal?.aborted; from += most) {
     const ids = targets.slice(from, from + most);
     await inTransaction(system, async ({ sql }) => {

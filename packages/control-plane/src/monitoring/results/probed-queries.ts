@@ -31,7 +31,7 @@ export async function selectStretches(
   const ids = arrayOf(targetIds);
   const slots = {
     target: sql`u.id`,
-    from: sql`greatest((select p.next_hour from rollup_progress p), ${`${firstDay}T00:00:00Z`}::timestamptz)`,
+    from: sql`greatest(progress.next_hour, ${`${firstDay}T00:00:00Z`}::timestamptz)`,
     to: sql`${new Date(now + slackMs)}::timestamptz`,
   };
   return await sql<StretchRow[]>`
@@ -40,10 +40,12 @@ export async function selectStretches(
       select own.target_id, own.day,
         own.day - (dense_rank() over (partition by own.target_id order by own.day))::int as stretch
       from (
-        select s.target_id, s.day from results_daily s where s.target_id = any(${ids}::uuid[]) and s.day >= ${firstDay}
+        select s.target_id, s.day
+        from unnest(${ids}::uuid[]) as u (id) cross join lateral results_daily_of(u.id, ${firstDay}, 'infinity') s
         union all
         select u.id, (r.scheduled_at at time zone 'UTC')::date
-        from unnest(${ids}::uuid[]) as u (id) cross join lateral ${runs(sql, slots, ["skip", "recheck"])} r
+        from unnest(${ids}::uuid[]) as u (id) left join rollup_progress progress on true
+        cross join lateral ${runs(sql, slots, ["skip", "recheck"])} r
         where not r.skip and not r.recheck
       ) own
     ) d

@@ -37,6 +37,10 @@ export const slackMs = 6 * minuteMs;
 /** Maximum time from a slot to its run, ms. */
 export const delayMs = (target: ResultTarget): number => longestDelayMs(target.longest_interval_secs * 1000) + slackMs;
 
+/** The target of the organisation as `own`, to join with. */
+export const ownTarget = (sql: Db, orgId: string, target: ResultTarget) => sql`
+  (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id}) own`;
+
 /** Runs of the target by slot; between names of columns, or times. */
 export const runsOf = (
   sql: Db,
@@ -46,8 +50,8 @@ export const runsOf = (
   columns: readonly RunColumn[],
 ) => {
   const time = (at: Fragment | Date) => (at instanceof Date ? sql`${at}::timestamptz` : at);
-  const own = sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})`;
-  return runs(sql, { target: own, from: time(from), to: time(to), days }, columns);
+  const own = runs(sql, { target: sql`own.id`, from: time(from), to: time(to), days }, columns);
+  return sql`(select r.* from ${ownTarget(sql, orgId, target)} cross join lateral ${own} r)`;
 };
 
 /**
@@ -233,8 +237,8 @@ export const summed = (
   region: string | null,
   hours: (sql: Db, range: HourRange) => Fragment,
 ) => sql`
-  from ${hours(sql, {
-    target: sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})`,
+  from ${ownTarget(sql, orgId, target)} cross join lateral ${hours(sql, {
+    target: sql`own.id`,
     from: sql`${sources.hours?.from ?? null}::timestamptz`,
     to: sql`${sources.hours?.to ?? null}::timestamptz`,
   })} h

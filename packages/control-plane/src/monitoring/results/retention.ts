@@ -2,11 +2,14 @@ import { dayMs } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
 import { allowTime } from "../../platform/db/connect.ts";
 import { dropOldOrgCounts, dropOldSlots, resultDays } from "./engine.ts";
-import { dropLateBefore, lockPacking } from "./pack-queries.ts";
+import { dropLateBefore, lockPacking, selectPackTargets } from "./pack-queries.ts";
 import * as queries from "./rollup-queries.ts";
 
 /** Retention of hourly counts and latency; daily counts stay, a row per target and day. */
 const keepMonths = 13;
+
+/** Targets whose old rows are deleted in one statement: few rows, unless the job was away for months. */
+const thinnedAtOnce = 200;
 
 /** Deleted targets whose data are deleted in one transaction: of 20 with a check per minute, 60,000 rows. */
 const emptiedAtOnce = 20;
@@ -20,16 +23,26 @@ export async function dropOldRollups(system: System, signal?: AbortSignal): Prom
   const { sql, clock } = system;
   const cutoff = new Date(clock.now());
   cutoff.setUTCMonth(cutoff.getUTCMonth() - keepMonths);
-  await queries.deleteHoursBefore(sql, "results_hourly", cutoff);
-  await queries.deleteHoursBefore(sql, "latency_hourly", cutoff);
-  await queries.deleteDaysBefore(sql, "hours_packed", dayOf(cutoff.getTime()));
   // Partitions of results are dropped by whole days.
   const changes = clock.now() - (resultDays + 2) * dayMs;
-  await queries.deleteHoursBefore(sql, "changes_hourly", new Date(changes));
-  await queries.deleteDaysBefore(sql, "changes_packed", dayOf(changes));
-  const results = dayOf(clock.now() - (resultDays + 1) * dayMs);
-  await queries.deleteDaysBefore(sql, "results_packed", results);
-  await dropLateBefore(sql, results);
+  const results = clock.now() - (resultDays + 1) * dayMs;
+  const targets = (await selectPackTargets(sql)).map(({ id }) => id);
+  for (let from = 0; from < targets.length && !signal?.aborted; from += thinnedAtOnce) {
+    const ids = targets.slice(from, from + thinnedAtOnce);
+    for (const [table, before] of [
+      ["results_hourly", cutoff.getTime()],
+      ["latency_hourly", cutoff.getTime()],
+      ["changes_hourly", changes],
+    ] as const)
+      await queries.deleteHoursBefore(sql, table, ids, new Date(before));
+    for (const [table, before] of [
+      ["hours_packed", cutoff.getTime()],
+      ["changes_packed", changes],
+      ["results_packed", results],
+    ] as const)
+      await queries.deleteDaysBefore(sql, table, ids, dayOf(before));
+  }
+  await dropLateBefore(sql, dayOf(results));
   await emptyDeleted(system, signal);
   await dropOldOrgCounts(sql, clock.now());
   await dropOldSlots(sql, new Date(clock.now() - resultDays * dayMs));

@@ -39,10 +39,14 @@ const hourOfRuns = (sql: Db, target: Fragment, hour: Fragment) => sql`
 /** The hours of one target in one UTC day; for a lateral join. No row without hours. */
 const dayOfHours = (sql: Db, target: Fragment, day: Fragment) => sql`
   select sum(h.up) as up, sum(h.down) as down, sum(h.degraded) as degraded, sum(h.error) as error
-  from results_hourly h
-  where h.target_id = ${target} and h.hour >= ${day}::timestamp at time zone 'UTC'
-    and h.hour < (${day} + 1)::timestamp at time zone 'UTC'
+  from results_hourly_of(${target}, ${day}::timestamp at time zone 'UTC',
+    (${day} + 1)::timestamp at time zone 'UTC') h
   having count(*) > 0`;
+
+/*
+ * The rows of a statement that reads results and writes sums are sorted, by a column that no index has: all are read
+ * before the first is written. Citus reads and writes over the same connection to a worker.
+ */
 
 /** Counts one hour of every target. One index scan per target: the hour is a small part of its day's partition. */
 export async function rollHour(sql: Db, hour: Date): Promise<void> {
@@ -50,7 +54,7 @@ export async function rollHour(sql: Db, hour: Date): Promise<void> {
     insert into results_hourly (target_id, hour, region, up, down, degraded, error)
     select t.id, w.hour, c.region, c.up, c.down, c.degraded, c.error
     from (values (${hour}::timestamptz)) as w (hour) cross join targets t cross
-    join lateral (${hourOfRuns(sql, sql`t.id`, sql`w.hour`)}) c
+    join lateral (${hourOfRuns(sql, sql`t.id`, sql`w.hour`)}) c order by c.region
     on conflict (target_id, hour, region) do update
     set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
 }
@@ -68,7 +72,7 @@ export async function rollLatency(sql: Db, hour: Date): Promise<void> {
     insert into latency_hourly (target_id, ${latencyColumns(sql)})
     select t.id, ${latencyColumns(sql)}
     from (values (${hour}::timestamptz)) as w (at) cross join targets t cross
-    join lateral (${latencyOfRuns(sql, sql`t.id`, sql`w.at`, sql`w.at + interval '1 hour'`)}) n
+    join lateral (${latencyOfRuns(sql, sql`t.id`, sql`w.at`, sql`w.at + interval '1 hour'`)}) n order by n.region
     ${onNewSums(sql)}`;
 }
 
@@ -82,7 +86,7 @@ export async function rollChanges(sql: Db, hour: Date): Promise<void> {
     insert into changes_hourly (target_id, ${changeColumns(sql)})
     select t.id, ${changeColumns(sql)}
     from (values (${hour}::timestamptz)) as w (at) cross join targets t cross
-    join lateral (${changesOfRuns(sql, sql`t.id`, sql`w.at`, sql`w.at + interval '1 hour'`)}) n
+    join lateral (${changesOfRuns(sql, sql`t.id`, sql`w.at`, sql`w.at + interval '1 hour'`)}) n order by n.region
     ${onNewChanges(sql)}`;
 }
 
@@ -92,7 +96,7 @@ export async function rollDay(sql: Db, day: string): Promise<void> {
     insert into results_daily (target_id, day, up, down, degraded, error)
     select t.id, w.day, c.up, c.down, c.degraded, c.error
     from (values (${day}::date)) as w (day) cross join targets t cross
-    join lateral (${dayOfHours(sql, sql`t.id`, sql`w.day`)}) c
+    join lateral (${dayOfHours(sql, sql`t.id`, sql`w.day`)}) c order by c.up
     on conflict (target_id, day) do update
     set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
 }
@@ -127,7 +131,7 @@ export async function rollMarked(sql: Db, marks: readonly DirtyHour[]): Promise<
     select m.target_id, m.hour, c.region, c.up, c.down, c.degraded, c.error
     from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
       ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, hour)
-    cross join lateral (${hourOfRuns(sql, sql`m.target_id`, sql`m.hour`)}) c
+    cross join lateral (${hourOfRuns(sql, sql`m.target_id`, sql`m.hour`)}) c order by c.region
     on conflict (target_id, hour, region) do update
     set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
 }
@@ -139,7 +143,7 @@ export async function rollMarkedLatency(sql: Db, marks: readonly DirtyHour[]): P
     select m.target_id, ${latencyColumns(sql)}
     from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
       ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, at)
-    cross join lateral (${latencyOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n
+    cross join lateral (${latencyOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n order by n.region
     ${onNewSums(sql)}`;
 }
 
@@ -150,7 +154,7 @@ export async function rollMarkedChanges(sql: Db, marks: readonly DirtyHour[]): P
     select m.target_id, ${changeColumns(sql)}
     from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
       ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, at)
-    cross join lateral (${changesOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n
+    cross join lateral (${changesOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n order by n.region
     ${onNewChanges(sql)}`;
 }
 
@@ -164,37 +168,34 @@ export async function rollMarkedDays(sql: Db, marks: readonly DirtyHour[]): Prom
       from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
         ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as u (target_id, hour)
     ) as m
-    cross join lateral (${dayOfHours(sql, sql`m.target_id`, sql`m.day`)}) c
+    cross join lateral (${dayOfHours(sql, sql`m.target_id`, sql`m.day`)}) c order by c.up
     on conflict (target_id, day) do update
     set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
 }
 
-/**
- * Drops hours from before `cutoff`, a few of each target at a time: found by the key, never by reading the whole table.
- */
+/** Tables by the hour, and by the UTC day, of which old rows are dropped. */
+export type HourTable = "results_hourly" | "latency_hourly" | "changes_hourly";
+export type DayTable = "results_packed" | "hours_packed" | "changes_packed";
+
+/** Drops hours of the targets from before `cutoff`; a few targets at once are found by the key. */
 export async function deleteHoursBefore(
   sql: Db,
-  table: "results_hourly" | "latency_hourly" | "changes_hourly",
+  table: HourTable,
+  targetIds: readonly string[],
   cutoff: Date,
 ): Promise<void> {
-  await deleteOldest(sql, table, sql`h.hour < ${cutoff}`, sql`h.hour`);
+  await sql`delete from ${sql(table)} where target_id = any(${arrayOf(targetIds)}::uuid[]) and hour < ${cutoff}`;
 }
 
-/** Drops packed days from before the UTC day `cutoff`, likewise. */
+/** Drops packed days of the targets from before the UTC day `cutoff`, likewise. */
 export async function deleteDaysBefore(
   sql: Db,
-  table: "results_packed" | "hours_packed" | "changes_packed",
+  table: DayTable,
+  targetIds: readonly string[],
   cutoff: string,
 ): Promise<void> {
-  await deleteOldest(sql, table, sql`h.day < ${cutoff}::date`, sql`h.day`);
+  await sql`delete from ${sql(table)} where target_id = any(${arrayOf(targetIds)}::uuid[]) and day < ${cutoff}::date`;
 }
-
-const deleteOldest = (sql: Db, table: string, old: Fragment, order: Fragment) => sql`
-  delete from ${sql(table)} where ctid = any(array(
-    select old.ctid from targets t
-    cross join lateral (select h.ctid from ${sql(table)} h where h.target_id = t.id and ${old}
-      order by ${order} limit 200) old
-    limit 50000))`;
 
 /** Deleted targets of which something may be stored, by id, after `after`. */
 export async function selectToEmpty(sql: Db, after: string | null, limit: number): Promise<string[]> {

@@ -21,7 +21,10 @@ export const runColumns = [
 ] as const;
 export type RunColumn = (typeof runColumns)[number];
 
-/** Runs of one target by slot, from `from` to before `to`; fragments, so that they may name columns of a query. */
+/**
+ * Runs of one target by slot, from `from` to before `to`; fragments, so that they may name columns of a query. They are
+ * arguments of functions that PostgreSQL does not inline where they contain a subquery.
+ */
 export interface RunRange {
   target: Fragment;
   from: Fragment;
@@ -83,14 +86,13 @@ export const runs = (sql: Db, { target, from, to, days }: RunRange, columns: rea
     ...columns.map((name) => sql`${packedColumns[name].value(sql)} as ${sql(name)}`),
   ];
   return sql`(
-    select ${list(sql, rows)} from results result
-    where result.target_id = ${target} and result.scheduled_at >= ${from} and result.scheduled_at < ${to}
-      and result.scheduled_at >= ${startOf(sql, packedTo(sql))}
+    select ${list(sql, rows)} from results_of(${target}, ${from}, ${to}) result
+    where result.scheduled_at >= ${startOf(sql, packedTo(sql))}
     union all
-    select ${list(sql, rows)} from results_late result
-    where result.target_id = ${target} and result.scheduled_at >= ${from} and result.scheduled_at < ${to}
+    select ${list(sql, rows)} from results_late_of(${target}, ${from}, ${to}) result
     union all
-    select ${list(sql, values)} from results_packed packed
+    select ${list(sql, values)}
+    from results_packed_of(${target}, ((${from}) at time zone 'UTC')::date, ((${to}) at time zone 'UTC')::date) packed
     cross join lateral unnest(${list(
       sql,
       arrays.map((name) => sql`packed.${sql(name)}`),
@@ -101,9 +103,7 @@ export const runs = (sql: Db, { target, from, to, days }: RunRange, columns: rea
       )}, n)
     cross join lateral (select packed.first_slot + (item.n - 1) * packed.interval_ms + item.slots as ms) at
     cross join lateral (select to_timestamp(at.ms / 1000.0::float8) as scheduled_at) slot
-    where packed.target_id = ${target} and packed.day >= ((${from}) at time zone 'UTC')::date
-      and packed.day <= ((${to}) at time zone 'UTC')::date and packed.day < ${packedTo(sql)}
-      and ${days ?? sql`true`}
+    where packed.day < ${packedTo(sql)} and ${days ?? sql`true`}
       and slot.scheduled_at >= ${from} and slot.scheduled_at < ${to})`;
 };
 

@@ -10,6 +10,7 @@ import { packState } from "../../monitoring/results/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { Clock, System } from "../../platform/context.ts";
 import type { ReadBatch } from "../../platform/crypto/opening.ts";
+import { askWorkers, spreadTables, tablesOnWorkers } from "../../platform/db/citus.ts";
 import { pendingMigrations } from "../../platform/db/migrate.ts";
 import { missingPartitions } from "../../platform/db/partitions.ts";
 import { pingRedis } from "../../platform/db/redis.ts";
@@ -17,6 +18,7 @@ import { serverTime, serverVersion } from "../../platform/db/server.ts";
 import { firstOwner } from "../../access/auth/service.ts";
 import { checkMailServer } from "../../platform/email/mail.ts";
 import { checkHeartbeat } from "../heartbeat.ts";
+import { unfit } from "./distribute.ts";
 import { silentLog } from "../../platform/log.ts";
 import { ownCommand, ownCommandHere } from "../../platform/own-command.ts";
 import { requireDefaultPlan } from "../../access/plans/service.ts";
@@ -156,6 +158,7 @@ async function examineDatabase(
       await look("owner", () => owner(sql, config));
       await look("partitions", () => partitions(sql, clock));
       await look("packing", () => packing(sql, clock));
+      if ((await tablesOnWorkers(sql)).length > 0) await look("workers", () => workers(sql));
       await look("agents", () => agents(sql, clock));
       await look("secrets", () => secrets(makeSystem(config, sql, clock, silentLog)));
       if (follows) await look("declared files", () => declared({ sql, config }));
@@ -201,6 +204,19 @@ async function packing(sql: Sql, clock: Clock): Promise<string> {
   if (clock.now() - Math.max(dueSince ?? 0, finishedAt ?? 0) > packingMs)
     throw new Error(`${words}, and none was for two days: see the log for errors of the job pack`);
   return words + lateWords;
+}
+
+/** The workers of a Citus cluster. */
+async function workers(sql: Sql): Promise<string> {
+  const asked = await askWorkers(sql);
+  const problem = unfit(asked);
+  if (problem !== null) throw new Error(problem);
+  const spread = await tablesOnWorkers(sql);
+  if (spread.length < spreadTables.length)
+    throw new Error(
+      `only ${spread.length} of ${spreadTables.length} tables are spread: complete it with ${ownCommand("distribute")}`,
+    );
+  return `results are on ${asked.map(({ address }) => address).join(", ")}, and all answer`;
 }
 
 async function agents(sql: Sql, clock: Clock): Promise<string> {

@@ -1,5 +1,6 @@
 import type { ISql, Sql } from "postgres";
 import { dayMs } from "@statusmesh/shared/time";
+import { tablesOnWorkers } from "./citus.ts";
 import { openSession } from "./connect.ts";
 import { lockKeys } from "./locks.ts";
 
@@ -56,11 +57,15 @@ export async function dropPartitionsBefore(sql: Sql, first: Date): Promise<strin
       { held: boolean }[]
     >`select pg_try_advisory_lock(${lockKeys.dropPartitions}) as held`;
     if (lock?.held !== true) return [];
+    // Citus cannot detach concurrently; readers and ingest wait for a few milliseconds.
+    const plain = (await tablesOnWorkers(connection)).includes(parent);
+    if (plain) await connection`set lock_timeout = '5s'`;
     for (const { name, attached, pending } of await dayTables(connection)) {
       if (name >= oldest) continue;
       // These statements take no parameters; dayTables has checked the form of the name.
       if (pending) await connection.unsafe(`alter table ${parent} detach partition ${name} finalize`);
-      else if (attached) await connection.unsafe(`alter table ${parent} detach partition ${name} concurrently`);
+      else if (attached && !plain)
+        await connection.unsafe(`alter table ${parent} detach partition ${name} concurrently`);
       await connection.unsafe(`drop table ${name}`);
       dropped.push(name);
     }

@@ -1,0 +1,96 @@
+import type { ISql } from "postgres";
+import type { Db } from "./sql.ts";
+
+/** What Citus needs to know of the result tables: docs/scale.md. */
+
+/** The tables that grow with results. All have target_id; the others are placed beside the first. */
+export const spreadTables = [
+  "results",
+  "results_packed",
+  "results_late",
+  "results_hourly",
+  "results_daily",
+  "latency_hourly",
+  "changes_hourly",
+  "hours_packed",
+  "changes_packed",
+  "issued_slots",
+] as const;
+export type SpreadTable = (typeof spreadTables)[number];
+
+/** Version of Citus in this database; null without the extension. */
+export async function citusVersion(sql: ISql): Promise<string | null> {
+  const [row] = await sql<{ version: string }[]>`
+    select extversion as version from pg_extension where extname = 'citus'`;
+  return row?.version ?? null;
+}
+
+/** The result tables that are spread over workers; none without Citus. */
+export async function tablesOnWorkers(sql: ISql): Promise<SpreadTable[]> {
+  if ((await citusVersion(sql)) === null) return [];
+  const rows = await sql<{ name: SpreadTable }[]>`
+    select c.relname as name from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid
+    where c.relnamespace = current_schema()::regnamespace and p.partmethod = 'h'`;
+  const found = new Set(rows.map(({ name }) => name));
+  return spreadTables.filter((name) => found.has(name));
+}
+
+/** A PostgreSQL that holds shards. */
+export interface Worker {
+  /** Host and port. */
+  address: string;
+  /** Transactions that it can prepare; null: no answer. */
+  prepared: number | null;
+  /** Why it did not answer. */
+  problem: string | null;
+}
+
+/** True on the node whose address the service must be given. */
+export async function isCoordinator(sql: ISql): Promise<boolean> {
+  const [row] = await sql<{ here: boolean }[]>`select groupid = 0 as here from pg_dist_local_group`;
+  return row?.here === true;
+}
+
+/** Asks every worker how many transactions it can prepare. A batch of results on two workers is committed in two phases. */
+export async function askWorkers(sql: ISql): Promise<Worker[]> {
+  const rows = await sql<{ address: string; success: boolean; result: string }[]>`
+    select n.nodename || ':' || n.nodeport as address, r.success, r.result
+    from pg_dist_node n
+    join run_command_on_workers('show max_prepared_transactions') r
+      on r.nodename = n.nodename and r.nodeport = n.nodeport
+    where n.groupid <> 0 and n.noderole = 'primary' and n.shouldhaveshards
+    order by 1`;
+  return rows.map(({ address, success, result }) => ({
+    address,
+    prepared: success ? Number(result) : null,
+    problem: success ? null : result.split("\n", 1)[0]!,
+  }));
+}
+
+/**
+ * Turns the functions that read the rows of one target into PL/pgSQL: Citus cannot plan a join with the rows of many
+ * targets, and sends the query of such a function to one worker.
+ */
+export async function readByTarget(sql: Db): Promise<void> {
+  const functions = await sql<{ head: string; body: string }[]>`
+      select format('create or replace function %s(%s) returns %s language plpgsql stable', p.oid::regproc,
+        pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)) as head, p.prosrc as body
+      from pg_proc p join pg_language l on l.oid = p.prolang
+      where p.pronamespace = current_schema()::regnamespace and l.lanname = 'sql'
+        and p.proname = any(${[...spreadTables.map((name) => `${name}_of`), "results_daily_of_org"]})`;
+  for (const { head, body } of functions) await sql.unsafe(`${head} as $of$ begin return query ${body}; end $of$`);
+}
+
+/**
+ * Spreads a table over the workers, unless it is, and removes the rows that Citus leaves in the place from which it
+ * copied them. Ingest waits meanwhile. A call completes one that was killed.
+ */
+export async function spread(sql: Db, table: SpreadTable): Promise<void> {
+  if (!(await tablesOnWorkers(sql)).includes(table)) {
+    const beside = table === spreadTables[0] ? "none" : spreadTables[0];
+    await sql`select create_distributed_table(${table}::regclass, 'target_id', colocate_with => ${beside})`;
+  }
+  await sql`
+    select truncate_local_data_after_distributing_table(c.oid) from pg_class c
+    where c.oid = ${table}::regclass or c.oid in (select inhrelid from pg_inherits where inhparent = ${table}::regclass)`;
+}

@@ -1,0 +1,322 @@
+import { spawnSync } from "node:child_process";
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import type { Sql } from "postgres";
+import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import { newId } from "@statusmesh/shared/ids";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
+import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds/index";
+import { type Config, loadConfig } from "@statusmesh/control-plane/config/config";
+import { keepPartitions } from "@statusmesh/control-plane/monitoring/results/keep-partitions";
+import { pack } from "@statusmesh/control-plane/monitoring/results/pack";
+import { dropOldRollups } from "@statusmesh/control-plane/monitoring/results/retention";
+import { rollUp } from "@statusmesh/control-plane/monitoring/results/rollup";
+import { backup, restore } from "@statusmesh/control-plane/operator/commands/backup";
+import { distribute } from "@statusmesh/control-plane/operator/commands/distribute";
+import { makeSystem } from "@statusmesh/control-plane/operator/open-system";
+import { spreadTables, tablesOnWorkers } from "@statusmesh/control-plane/platform/db/citus";
+import { openPool } from "@statusmesh/control-plane/platform/db/connect";
+import { migrate } from "@statusmesh/control-plane/platform/db/migrate";
+import { ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
+import { silentLog } from "@statusmesh/control-plane/platform/log";
+import { percentile, withTeardown } from "../bench/scope.ts";
+import { databaseAccount, folderFor } from "../ha/daemon.ts";
+import { type Client, connect } from "../harness/api.ts";
+import { agentIn, castIn } from "../harness/cast.ts";
+import { type Teardown, tempFolder } from "../harness/folder.ts";
+import { type ControlPlane, startControlPlane } from "../harness/processes.ts";
+import { batchOf, chunked, runOf, slotIn } from "../harness/results.ts";
+import { insertTargets } from "../harness/targets.ts";
+import { waitFor } from "../harness/wait.ts";
+import { findCitus, startCluster } from "./cluster.ts";
+
+/*
+ * One PostgreSQL and a Citus cluster with the same rows, which a backup and `statusmesh distribute` bring there. Both
+ * get the same results and run the same jobs, and every read must give the same; then a worker is killed.
+ * npm run test:citus
+ */
+
+const region = "eu";
+const targetCount = 100;
+const batchSize = 100;
+/** Measured batches of each monitor, and reads. */
+const rounds = 5;
+const readRounds = 12;
+const root = fileURLToPath(new URL("../../../", import.meta.url));
+/** Words in the paths of test files that are run on the cluster too. */
+const testsOnCluster = ["results/results", "pipeline/ingest", "pipeline/on-demand", "monitor-metrics"];
+const started = performance.now();
+let failed = 0;
+
+function say(text: string): void {
+  process.stdout.write(`${((performance.now() - started) / 1000).toFixed(1).padStart(6)} s  ${text}\n`);
+}
+
+function check(what: string, isRight: boolean, detail = ""): void {
+  if (!isRight) failed++;
+  say(`${isRight ? "ok    " : "FAILED"}  ${what}${isRight || detail === "" ? "" : `: ${detail}`}`);
+}
+
+/** One of the two installations. */
+interface Place {
+  name: string;
+  sql: Sql;
+  config: Config;
+}
+
+interface Running extends Place {
+  plane: ControlPlane;
+  api: Client;
+  agent: Client;
+}
+
+const configOf = (url: string): Config =>
+  loadConfig({ env: { SM_DATABASE__URL: url }, cwd: process.cwd(), endpointNames });
+
+function placeAt(t: Teardown, name: string, url: string): Place {
+  const sql = openPool({ url }, { max: 2, statementMs: 0 });
+  t.teardown(() => sql.end({ timeout: 0 }));
+  return { name, sql, config: configOf(url) };
+}
+
+/** The periodic jobs that write results, as of `now`. */
+async function runJobs({ sql, config }: Place, now: number): Promise<void> {
+  const system = makeSystem(config, sql, { now: () => now }, silentLog);
+  await keepPartitions(system);
+  await rollUp(system);
+  await pack(system);
+  await dropOldRollups(system);
+}
+
+/** Results of a check per minute from `first` to `to`; each monitor fails for ten minutes a day. */
+async function fill(sql: Sql, ids: readonly string[], first: number, to: number): Promise<void> {
+  await sql`
+    insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size,
+      dns_ms, connect_ms, ttfb_ms, total_ms)
+    select k.id, s.at, ${region}, s.at + interval '3 ms', case when f.fails then 'down' else 'up' end, false,
+      case when f.fails then 'status 500' end, case when f.fails then 500 else 200 end, 512, 0.2, 0.4,
+      10 + s.n % 50, 11 + s.n % 50
+    from unnest(${ids as string[]}::uuid[], ${ids.map((id) => slotIn(id, region, minuteMs, first))}::bigint[])
+      with ordinality k (id, slot, n)
+    cross join lateral (
+      select to_timestamp((k.slot + n * ${minuteMs}::bigint) / 1000.0) as at, n
+      from generate_series(1, ${Math.floor((to - first) / minuteMs) - 1}::int) n
+    ) s
+    cross join lateral (select (s.n + 97 * k.n) % 1440 < 10 as fails) f`;
+}
+
+/** The reads that are compared: those of a monitor, and those of many. */
+function readsOf(id: string, now: number): [string, string, boolean][] {
+  const at = (ms: number) => encodeURIComponent(new Date(ms).toISOString());
+  const of = (days: number) => `from=${at(now - days * dayMs)}&to=${at(now)}`;
+  const own = `/api/v1/targets/${id}`;
+  return [
+    ["page of 50 results", `${own}/results?limit=50&${of(30)}`, true],
+    ["deep page of results", `${own}/results?limit=50&offset=2500&${of(30)}`, true],
+    ["results as CSV, 2 days", `${own}/results.csv?${of(2)}`, true],
+    ["latency, 24 h", `${own}/latency?${of(1)}`, true],
+    ["latency, 30 days", `${own}/latency?${of(30)}`, true],
+    ["latency by region, 7 days", `${own}/latency/by-region?${of(7)}`, true],
+    ["uptime, 24 h", `${own}/uptime?${of(1)}`, true],
+    ["uptime, 90 days", `${own}/uptime?${of(90)}`, true],
+    ["incident periods, 30 days", `${own}/incidents?${of(30)}`, true],
+    ["dashboard summary", "/api/v1/dashboard/summary", false],
+    ["monitors", "/api/v1/targets?limit=50", false],
+    ["metrics of all monitors", "/api/v1/metrics", false],
+    ["status page", "/status/citus", false],
+    ["monitors sorted by uptime, a page", "/monitors?sort=uptime", false],
+    ["page of a monitor", `/monitors/${id}`, false],
+  ];
+}
+
+/** Milliseconds of a call: the median. */
+async function median(work: () => Promise<unknown>): Promise<number> {
+  const took: number[] = [];
+  for (let round = 0; round < readRounds; round++) {
+    const began = performance.now();
+    await work();
+    took.push(performance.now() - began);
+  }
+  return percentile(took.slice(3), 0.5);
+}
+
+/** Rows of the result tables as texts that a table in another place has too. */
+async function digests(sql: Sql): Promise<Record<string, string>> {
+  const found: Record<string, string> = {};
+  for (const table of spreadTables) {
+    // Each row is hashed where it is.
+    const [row] = await sql<{ rows: number; sum: string }[]>`
+      select count(*)::int as rows, coalesce(sum(hashtextextended(r::text, 0)::numeric), 0)::text as sum
+      from ${sql(table)} r`;
+    found[table] = `${row!.rows} rows, ${row!.sum}`;
+  }
+  return found;
+}
+
+async function compareTables(what: string, one: Sql, other: Sql): Promise<void> {
+  const [a, b] = [await digests(one), await digests(other)];
+  const differ = spreadTables.filter((table) => a[table] !== b[table]);
+  check(what, differ.length === 0, differ.map((table) => `${table}: ${a[table]} and ${b[table]}`).join("; "));
+}
+
+/** Sends the batches at the same time as an agent does, two in flight; returns results a second. */
+async function send({ agent }: Running, batches: readonly AgentResult[][]): Promise<number> {
+  const began = performance.now();
+  const waiting = [...batches];
+  let stored = 0;
+  const sender = async () => {
+    for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
+      const { status, body } = await agent.post("/api/agent/results", batchOf(batch));
+      if (status !== 200) throw new Error(`ingest answered ${status}: ${JSON.stringify(body)}`);
+      stored += body.stored;
+    }
+  };
+  await Promise.all([sender(), sender()]);
+  const expected = batches.reduce((sum, batch) => sum + batch.length, 0);
+  if (stored !== expected) throw new Error(`${stored} of ${expected} results stored`);
+  return (stored * 1000) / (performance.now() - began);
+}
+
+async function run(t: Teardown, bin: string): Promise<void> {
+  const account = databaseAccount();
+  const folder = tempFolder(t, "citus");
+  fs.chmodSync(folder, 0o711);
+  say("starting a coordinator and two workers");
+  const cluster = await startCluster(t, bin, folderFor(account, folder, "nodes"), account);
+  await cluster.create("one", false);
+  await cluster.create("spread", true);
+  const one = placeAt(t, "one PostgreSQL", cluster.url("one"));
+  const spread = placeAt(t, "Citus", cluster.url("spread"));
+
+  say(`filling one PostgreSQL: ${targetCount} monitors with a check per minute since the day before yesterday`);
+  const now = Date.now();
+  const first = Math.floor(now / dayMs) * dayMs - 2 * dayMs;
+  await migrate(one.sql);
+  const { olga } = await castIn(one.sql);
+  const { token: agentToken } = await agentIn(one.sql, region);
+  const ids = Array.from({ length: targetCount }, newId);
+  await insertTargets(one.sql, { ids, orgId: olga.orgId, region, intervalSecs: 60, confirmations: 2 });
+  await ensurePartitions(one.sql, new Date(first), new Date(now + dayMs));
+  await fill(one.sql, ids, first, now - (rounds + 3) * minuteMs);
+  await runJobs(one, now);
+
+  const clock = { now: () => Date.now() };
+  const file = join(folder, "one.backup");
+  await backup(one.config, clock, file, () => {});
+  await restore(spread.config, clock, file, () => {});
+  const refused = await distribute({ sql: one.sql }, { dryRun: false }, () => {}).then(
+    () => "",
+    (error: Error) => error.message,
+  );
+  check("distribute refuses a database without the extension", /no extension citus/.test(refused), refused);
+  await distribute({ sql: spread.sql }, { dryRun: true }, () => {});
+  check("a dry run changes nothing", (await tablesOnWorkers(spread.sql)).length === 0);
+  await distribute({ sql: spread.sql }, { dryRun: false }, say);
+  await distribute({ sql: spread.sql }, { dryRun: false }, () => {});
+  check("all result tables are on the workers", (await tablesOnWorkers(spread.sql)).length === spreadTables.length);
+  await compareTables("the rows are those of one PostgreSQL", one.sql, spread.sql);
+
+  const places: Running[] = [];
+  for (const place of [one, spread]) {
+    const env = {
+      SM_DATABASE__URL: place.config.database.url,
+      SM_SCHEDULER__BUILTIN_AGENT: "false",
+      SM_LOG__LEVEL: "warn",
+    };
+    const plane = await startControlPlane(t, { env });
+    const api = connect(t, plane.url, olga.token);
+    places.push({ ...place, plane, api, agent: connect(t, plane.url, agentToken) });
+  }
+  const [plain, citus] = places as [Running, Running];
+  for (const { api } of places) {
+    const page = (await api.post("/api/v1/status-pages", { name: "Status", slug: "citus", enabled: true })).body;
+    await api.post(`/api/v1/status-pages/${page.id}/components/bulk`, { target_ids: ids.slice(0, 50) });
+  }
+
+  say("ingest: results a second, two batches in flight");
+  const batches = (round: number) =>
+    chunked(
+      ids.map((id) => runOf(id, slotIn(id, region, minuteMs, now - round * minuteMs))),
+      batchSize,
+    );
+  const speeds: number[][] = [[], []];
+  for (let round = rounds + 1; round > 1; round--)
+    for (const [n, place] of places.entries()) speeds[n]!.push(await send(place, batches(round)));
+  for (const [n, { name }] of places.entries()) say(`  ${name}: ${percentile(speeds[n]!, 0.5).toFixed(0)}`);
+  for (const place of places) await runJobs(place, Date.now());
+  await compareTables("after ingest and the jobs the rows are the same", plain.sql, citus.sql);
+
+  say("reads: median, ms");
+  for (const [name, path, isSame] of readsOf(ids[0]!, now)) {
+    const [a, b] = [await plain.api.get(path), await citus.api.get(path)];
+    const took = [await median(() => plain.api.get(path)), await median(() => citus.api.get(path))];
+    check(
+      `${name.padEnd(36)} ${took.map((ms) => ms.toFixed(1).padStart(8)).join(" ")}`,
+      a.status === 200 && b.status === 200 && (!isSame || a.text === b.text),
+      `${a.status} ${b.status} ${b.text.slice(0, 300)}`,
+    );
+  }
+
+  say("killing a worker");
+  const victim = cluster.workers[0]!;
+  const before = await digests(citus.sql);
+  await victim.kill();
+  const statuses = await Promise.all(
+    ids.slice(0, 40).map(async (id) => (await citus.api.get(`/api/v1/targets/${id}/uptime`)).status),
+  );
+  const answered = [...new Set(statuses)].sort().join(", ");
+  check("reads of its monitors answer 503, those of the others 200", answered === "200, 503", answered);
+  const waiting = batches(1);
+  const turned = await Promise.all(
+    waiting.map(async (batch) => (await citus.agent.post("/api/agent/results", batchOf(batch))).status),
+  );
+  check(
+    "a batch is refused with 503",
+    turned.every((status) => status === 503),
+    turned.join(),
+  );
+  victim.start();
+  await waitFor(
+    "the worker",
+    async () => (await citus.api.get(`/api/v1/targets/${ids[0]!}/uptime`)).status === 200 || null,
+  );
+  await sleep(1000);
+  await waitFor("a read of all", async () => await digests(citus.sql).catch(() => null));
+  const after = await digests(citus.sql);
+  check(
+    "nothing is lost, and nothing of the refused batch is stored",
+    JSON.stringify(before) === JSON.stringify(after),
+  );
+  await send(citus, waiting);
+  await send(plain, waiting);
+  await compareTables("the agent delivers it afterwards", plain.sql, citus.sql);
+
+  say("backup of the cluster, restored into one PostgreSQL");
+  const copy = join(folder, "citus.backup");
+  await citus.plane.stop();
+  await backup(spread.config, clock, copy, () => {});
+  await cluster.create("copy", false);
+  const again = placeAt(t, "copy", cluster.url("copy"));
+  await restore(again.config, clock, copy, () => {});
+  await compareTables("the backup has all rows", again.sql, citus.sql);
+
+  say("tests of the product, each on a cluster of its own");
+  const { status } = spawnSync(process.execPath, [join(root, "infra/scripts/test.mjs"), ...testsOnCluster], {
+    stdio: "inherit",
+    env: { ...process.env, SM_TEST_CITUS: cluster.ports.join() },
+  });
+  check("tests on the cluster", status === 0);
+}
+
+const bin = findCitus();
+if (bin === null) {
+  process.stderr.write(
+    "This test needs a PostgreSQL with Citus: install both, or set SM_CITUS_BIN to the folder of its programs.\n",
+  );
+  process.exit(2);
+}
+await withTeardown((t) => run(t, bin));
+say(failed === 0 ? "all as expected" : `${failed} failed`);
+process.exit(failed === 0 ? 0 : 1);
