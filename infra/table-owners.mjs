@@ -231,14 +231,7 @@ export const folders = {
     joins: {
       "state, open incident and regions in a list": ["incidents", "regions", "target_states"],
       "addresses of a heartbeat": ["heartbeat_addresses"],
-      "uptime as sort key": [
-        "heartbeats",
-        "heartbeat_spans",
-        "imported_days",
-        "incident_outages",
-        "incidents",
-        "results_daily",
-      ],
+      "uptime as sort key": ["heartbeats", "heartbeat_spans", "imported_days", "incident_outages", "incidents"],
       "whether an incident is on a status page": ["status_page_components"],
       "steps of the setup checklist": ["channels", "orgs", "status_pages"],
       "monitors without an enabled channel": ["channels"],
