@@ -46,7 +46,7 @@ const rounds = 5;
 const readRounds = 12;
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 /** Words in the paths of test files that are run on the cluster too. */
-const testsOnCluster = ["results/results", "pipeline/ingest", "pipeline/on-demand", "monitor-metrics"];
+const testsOnCluster = ["results/results", "pipeline/ingest", "monitor-metrics"];
 const started = performance.now();
 let failed = 0;
 

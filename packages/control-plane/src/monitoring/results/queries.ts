@@ -66,17 +66,27 @@ export const rowsOf = (
   region: string | null,
   columns: readonly RunColumn[],
   days?: Fragment,
-) => {
-  const slots = {
-    from: new Date(range.from.getTime() - delayMs(target)),
-    to: new Date(range.to.getTime() + slackMs),
-    days,
-  };
-  return sql`
+) => inTime(sql, orgId, target, { ...slotsAround(target, range), days }, range, region, columns);
+
+/** Slots whose runs may be in the range; the inverse of {@link surelyIn}. */
+const slotsAround = (target: ResultTarget, range: Range): Range => ({
+  from: new Date(range.from.getTime() - delayMs(target)),
+  to: new Date(range.to.getTime() + slackMs),
+});
+
+/** Runs of the given slots whose time is in the range. */
+const inTime = (
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  slots: Range & { days?: Fragment | undefined },
+  range: Range,
+  region: string | null,
+  columns: readonly RunColumn[],
+) => sql`
     from ${runsOf(sql, orgId, target, slots, ["timestamp", ...columns])} r
     where r."timestamp" >= ${range.from} and r."timestamp" < ${range.to}
       and (${region}::text is null or r.region = ${region})`;
-};
 
 export interface ResultRow {
   target_id: string;
@@ -184,12 +194,25 @@ export async function countResults(
   inner: Range,
   except: Range = { from: inner.from, to: inner.from },
 ): Promise<number> {
+  const around = slotsAround(target, range);
+  const later = (a: Date, b: Date) => (a > b ? a : b);
+  const parts = [
+    { slots: { from: inner.from, to: except.from }, isInner: true },
+    { slots: { from: except.to, to: inner.to }, isInner: true },
+    { slots: { from: around.from, to: inner.from }, isInner: false },
+    { slots: { from: later(inner.from, inner.to), to: around.to }, isInner: false },
+  ];
+  // An empty part is left out: planning takes longer than counting.
+  const counts = parts
+    .filter(({ slots }) => slots.from < slots.to)
+    .map(({ slots, isInner }) => {
+      const rows = isInner
+        ? slotsOf(sql, orgId, target, slots, region)
+        : inTime(sql, orgId, target, slots, range, region, []);
+      return sql`(select count(*) ${rows})`;
+    });
   const [row] = await sql<{ count: number }[]>`
-    select ((select count(*) ${slotsOf(sql, orgId, target, { from: inner.from, to: except.from }, region)})
-      + (select count(*) ${slotsOf(sql, orgId, target, { from: except.to, to: inner.to }, region)})
-      + (select count(*) ${rowsOf(sql, orgId, target, range, region, [])} and r.scheduled_at < ${inner.from})
-      + (select count(*) ${rowsOf(sql, orgId, target, range, region, [])} and r.scheduled_at >= ${inner.from}
-        and r.scheduled_at >= ${inner.to}))::int as count`;
+    select (${counts.reduce((sum, count) => sql`${sum} + ${count}`, sql`0`)})::int as count`;
   return row!.count;
 }
 
