@@ -1,4 +1,4 @@
-// npm run test:citus: one PostgreSQL and a Citus cluster with the same results, reads and jobs, and the loss of a worker
+// npm run test:citus: one PostgreSQL and a Citus cluster with the same results, reads and jobs; the loss of a worker
 // (test/citus). Needs a PostgreSQL with Citus: that of pg_config, or the folder of programs in SM_CITUS_BIN.
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";

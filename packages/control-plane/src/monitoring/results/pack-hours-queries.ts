@@ -135,7 +135,8 @@ export async function unpackHours(sql: Db, days: readonly TargetDay[]): Promise<
     to: sql`((k.day + 1)::timestamp at time zone 'UTC')`,
   };
   const rows = (columns: Fragment, hours: Fragment) => sql`
-    select h.target_id, ${columns} from ${given} cross join lateral ${hours} h order by h.region on conflict do nothing`;
+    select h.target_id, ${columns} from ${given} cross join lateral ${hours} h order by h.region
+    on conflict do nothing`;
   const counts = sql`hour, region, up, down, degraded, error`;
   await sql`insert into results_hourly (target_id, ${counts}) ${rows(counts, hourCounts(sql, range))}`;
   await sql`

@@ -143,7 +143,8 @@ export async function rollMarkedLatency(sql: Db, marks: readonly DirtyHour[]): P
     select m.target_id, ${latencyColumns(sql)}
     from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
       ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, at)
-    cross join lateral (${latencyOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n order by n.region
+    cross join lateral (${latencyOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n
+    order by n.region
     ${onNewSums(sql)}`;
 }
 
@@ -154,7 +155,8 @@ export async function rollMarkedChanges(sql: Db, marks: readonly DirtyHour[]): P
     select m.target_id, ${changeColumns(sql)}
     from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
       ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, at)
-    cross join lateral (${changesOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n order by n.region
+    cross join lateral (${changesOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n
+    order by n.region
     ${onNewChanges(sql)}`;
 }
 

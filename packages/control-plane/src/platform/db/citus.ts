@@ -51,7 +51,7 @@ export async function isCoordinator(sql: ISql): Promise<boolean> {
   return row?.here === true;
 }
 
-/** Asks every worker how many transactions it can prepare. A batch of results on two workers is committed in two phases. */
+/** Asks every worker how many transactions it can prepare: a batch on two workers is committed in two phases. */
 export async function askWorkers(sql: ISql): Promise<Worker[]> {
   const rows = await sql<{ address: string; success: boolean; result: string }[]>`
     select n.nodename || ':' || n.nodeport as address, r.success, r.result
@@ -92,5 +92,6 @@ export async function spread(sql: Db, table: SpreadTable): Promise<void> {
   }
   await sql`
     select truncate_local_data_after_distributing_table(c.oid) from pg_class c
-    where c.oid = ${table}::regclass or c.oid in (select inhrelid from pg_inherits where inhparent = ${table}::regclass)`;
+    where c.oid = ${table}::regclass
+      or c.oid in (select inhrelid from pg_inherits where inhparent = ${table}::regclass)`;
 }
