@@ -63,11 +63,13 @@ export const folders = {
       "disabled regions have no vote": ["regions"],
       "whether a notice was written": ["deliveries"],
       "channels of an escalation ladder": ["channels"],
+      "snoozes hold notices": ["snoozes"],
       "active maintenance windows": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
       "name of the monitor, and whether it keeps failed responses": ["targets"],
       "incidents on status pages": ["status_page_components"],
     },
   },
+  "alerting/snoozes": { owns: ["snoozes"], joins: { "monitors that a snooze names": ["targets"] } },
   operator: {
     owns: ["heartbeat", "nightly_runs", "operator_notices"],
     joins: {

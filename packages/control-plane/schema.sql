@@ -603,6 +603,19 @@ CREATE UNIQUE INDEX maintenance_windows_by_key ON maintenance_windows USING btre
 CREATE INDEX maintenance_windows_by_org ON maintenance_windows USING btree (org_id, starts_at DESC);
 CREATE INDEX maintenance_windows_to_generate ON maintenance_windows USING btree (generated_until) WHERE (generated_until IS NOT NULL);
 
+create table snoozes (
+  id uuid not null,
+  org_id uuid not null,
+  scope jsonb not null,
+  until timestamp with time zone not null,
+  reason text,
+  created_by jsonb not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX snoozes_by_org ON snoozes USING btree (org_id, until);
+
 create table target_states (
   target_id uuid not null,
   status text not null,

@@ -87,6 +87,10 @@ async function scene() {
   const window = await made("/api/v1/maintenance", body);
   const channel = await made("/api/v1/notification-channels", { name: "Old", config: webhook });
   const delegation = await made("/api/v1/notification-channels/delegate", { name: "Old" });
+  const snooze = await made("/api/v1/snoozes", {
+    scope: { tag: "old" },
+    until: new Date(Date.now() + 3_600_000).toISOString(),
+  });
   const template = await made("/api/v1/update-templates", { kind: "incident", name: "Old", body: "Text" });
   const page = await made("/api/v1/status-pages", { slug, name: "Old" });
   await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
@@ -131,6 +135,7 @@ async function scene() {
     share,
     channel,
     delegation,
+    snooze,
     template,
     page,
     incident,
@@ -154,6 +159,7 @@ const idsByPath = (s: Scene): Record<string, string> => ({
   "/api/v1/notification-channels/delegate": s.delegation.id,
   "/api/v1/notification-channels": s.channel.id,
   "/api/v1/maintenance": s.window.id,
+  "/api/v1/snoozes": s.snooze.id,
   "/api/v1/update-templates": s.template.id,
   "/api/v1/status-pages": s.page.id,
   "/api/v1/incidents": s.incident,

@@ -79,6 +79,7 @@ export const goodBodies = ({
   "PATCH /api/v1/maintenance/{id}/occurrences/{occurrence_id}": { cancelled: true },
   "POST /api/v1/status-pages": { slug: `other${mark}`, name: "Other" },
   "PATCH /api/v1/status-pages/{id}": { name: "Shop" },
+  "POST /api/v1/snoozes": { scope: { tag: "staging" }, until: new Date(Date.now() + 3_600_000).toISOString() },
   "POST /api/v1/update-templates": { kind: "incident", name: `Template ${mark}`, body: "We are looking into it." },
   "PATCH /api/v1/update-templates/{id}": { name: `Renamed ${mark}`, phase: "identified" },
   "POST /api/v1/status-pages/{id}/subscribers/import": {

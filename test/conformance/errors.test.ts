@@ -468,6 +468,12 @@ const values: Case[] = [
     "INVALID_CHANNEL_CONFIG",
     "/config/type",
   ),
+  refusedBody("POST /api/v1/snoozes")(
+    "a snooze in the past",
+    { scope: { all: true }, until: "2026-01-01T00:00:00Z" },
+    "INVALID_SNOOZE",
+    "/until",
+  ),
   refusedBody("POST /api/v1/update-templates")(
     "a name of a template that is taken",
     keptTemplate,

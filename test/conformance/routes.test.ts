@@ -44,6 +44,10 @@ const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
 const heartbeat = await made("/api/v1/targets", { name: "Job", check: { type: "heartbeat", period: 60_000 } });
 const channel = await made("/api/v1/notification-channels", { name: "Duty", config: webhook });
 const window = await made("/api/v1/maintenance", goodBodies({ targetId: target.id })["POST /api/v1/maintenance"]!);
+const snooze = await made("/api/v1/snoozes", {
+  scope: { tag: "old" },
+  until: new Date(Date.now() + 3_600_000).toISOString(),
+});
 const template = await made("/api/v1/update-templates", { kind: "incident", name: "Provider", body: "Text" });
 const telegramCode = await made("/api/v1/notification-channels/telegram-link", {});
 const whatsappCode = await made("/api/v1/notification-channels/whatsapp-link", {});
@@ -86,6 +90,7 @@ const idsByPath: Record<string, string> = {
   "/api/v1/notification-channels/whatsapp-link": whatsappCode.id,
   "/api/v1/notification-channels": channel.id,
   "/api/v1/maintenance": window.id,
+  "/api/v1/snoozes": snooze.id,
   "/api/v1/update-templates": template.id,
   "/api/v1/status-pages": page.id,
   "/api/v1/incidents": incident,

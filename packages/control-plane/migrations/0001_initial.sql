@@ -1047,6 +1047,20 @@ create table maintenance_window_targets (
 );
 create index maintenance_window_targets_by_target on maintenance_window_targets (target_id);
 
+-- Times in which notifications are held by hand.
+create table snoozes (
+  id         uuid primary key,
+  org_id     uuid not null references orgs on delete cascade,
+  -- One of {all: true}, {tag}, {target_ids}.
+  scope      jsonb not null,
+  until      timestamptz not null,
+  reason     text,
+  -- Type, id and name of the actor.
+  created_by jsonb not null,
+  created_at timestamptz not null
+);
+create index snoozes_by_org on snoozes (org_id, until);
+
 create table channels (
   id              uuid primary key,
   org_id          uuid not null references orgs on delete cascade,

@@ -48,6 +48,8 @@ import { existingChannelIds, listChannels } from "./alerting/channels/service.ts
 import { dropHeldNotices } from "./alerting/deliveries/service.ts";
 import { openCounts, rescheduleLadders } from "./alerting/incidents/service.ts";
 import { activeWindows } from "./alerting/maintenance/service.ts";
+import { snoozeRoutes } from "./alerting/snoozes/api.ts";
+import { shownSnoozes } from "./alerting/snoozes/service.ts";
 import { updateTemplateRoutes } from "./alerting/update-templates/api.ts";
 import { updateTemplatesPages } from "./alerting/update-templates/pages.ts";
 import { incidentTools } from "./alerting/incidents/tools.ts";
@@ -158,6 +160,7 @@ export function allRoutes({
     ...updateTemplateRoutes,
     ...channelLinkRoutes,
     ...channelRoutes,
+    ...snoozeRoutes,
     ...maintenanceRoutes,
     ...shareRoutes,
     ...mailLinkRoutes,
@@ -315,10 +318,11 @@ function answeredPaths({ config }: System, routes: readonly Route[], pages: read
 /** Data of the frame around every console page. */
 async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
   const bySession = ctx.actor.type === "session";
-  const [caller, open, windows, orgs] = await Promise.all([
+  const [caller, open, windows, snoozes, orgs] = await Promise.all([
     me(ctx),
     openCounts(ctx),
     ctx.scopes.has("maintenance:read") ? activeWindows(ctx) : [],
+    ctx.scopes.has("incidents:read") ? shownSnoozes(ctx) : [],
     // Only a session can switch between organisations.
     bySession ? listOrgs(ctx, { limit: 50, offset: 0 }) : null,
   ]);
@@ -332,6 +336,7 @@ async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
       .filter((org) => !org.current && org.deleted_at === null)
       .map(({ id, name }) => ({ id, name })),
     openCauses: open.waiting,
+    snoozes,
     tone:
       open.incidents > open.minor
         ? "down"

@@ -216,6 +216,8 @@ export const errorCodes = {
   SUBSCRIPTION_NOT_FOUND: { status: 404, when: "the link of a subscription is unknown, or the subscription ended" },
   SUBSCRIBER_NOT_FOUND: { status: 404, when: "the status page has no subscriber with this id" },
   // Maintenance
+  SNOOZE_NOT_FOUND: { status: 404, when: "there is no such snooze in the organisation, or it has ended" },
+  INVALID_SNOOZE: { status: 400, when: "scope, end or reason of a snooze is invalid; the message says how" },
   UPDATE_TEMPLATE_NOT_FOUND: {
     status: 404,
     when: "no update template has this id, or it is another organisation's",

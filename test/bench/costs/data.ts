@@ -123,6 +123,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
       audit: entry!.id,
       regions: region,
       agents: agent.id,
+      snoozes: await make.snooze(sql, home, ""),
       "update-templates": templateId,
       templates: templateId,
       m: "{share}",

@@ -27,6 +27,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/maintenance/{id}": { thing: "window", refusal: "MAINTENANCE_NOT_FOUND" },
   "/api/v1/maintenance/{id}/occurrences/{occurrence_id}": { thing: "occurrence", refusal: "OCCURRENCE_NOT_FOUND" },
   "/api/v1/status-pages/{id}/subscribers/{subscriber_id}": { thing: "subscriber", refusal: "SUBSCRIBER_NOT_FOUND" },
+  "/api/v1/snoozes/{id}": { thing: "snooze", refusal: "SNOOZE_NOT_FOUND" },
   "/api/v1/update-templates/{id}": { thing: "updateTemplate", refusal: "UPDATE_TEMPLATE_NOT_FOUND" },
   "/api/v1/status-pages/{id}": { thing: "page", refusal: "STATUS_PAGE_NOT_FOUND" },
   "/api/v1/status-pages/{id}/components/{target_id}": { thing: "component", refusal: "COMPONENT_NOT_FOUND" },
@@ -42,16 +43,19 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/orgs/{id}/invitations/{invitation_id}": { thing: "invitation", refusal: "INVITATION_NOT_FOUND" },
 };
 
+const ladder: IdPlace = { place: "/escalation/0/channel_ids/0", thing: "channel", refusal: "INVALID_ALERT_CONFIG" };
 const alerts: IdPlace = { place: "/alerts/0/channel_id", thing: "channel", refusal: "INVALID_ALERT_CONFIG" };
 
 /**
  * Ids in bodies (JSON pointers) and queries (`?name`), by route. Regions belong to the instance, so none is foreign.
  */
 const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
-  "POST /api/v1/targets": [alerts, { place: "/regions/0", thing: "region", refusal: "REGION_INVALID" }],
-  "PATCH /api/v1/targets/{id}": [alerts],
+  "PATCH /api/v1/orgs/{id}": [ladder],
+  "POST /api/v1/targets": [alerts, ladder, { place: "/regions/0", thing: "region", refusal: "REGION_INVALID" }],
+  "PATCH /api/v1/targets/{id}": [alerts, ladder],
   "POST /api/v1/targets/bulk": [
     { ...alerts, place: `/0${alerts.place}` },
+    { ...ladder, place: `/0${ladder.place}` },
     { place: "/0/regions/0", thing: "region", refusal: "REGION_INVALID" },
   ],
   "POST /api/v1/targets/bulk-action": [
@@ -59,6 +63,7 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
     { place: "/action/channel_ids/0", thing: "channel", refusal: "INVALID_ALERT_CONFIG" },
   ],
   "PUT /api/v1/targets/{id}/regions": [{ place: "/regions/0", thing: "region", refusal: "REGION_INVALID" }],
+  "POST /api/v1/snoozes": [{ place: "/scope/target_ids/0", thing: "target", refusal: "INVALID_SNOOZE" }],
   "POST /api/v1/maintenance": [{ place: "/component_ids/0", thing: "target", refusal: "INVALID_COMPONENT_ID" }],
   "PATCH /api/v1/maintenance/{id}": [{ place: "/component_ids/0", thing: "target", refusal: "INVALID_COMPONENT_ID" }],
   "POST /api/v1/status-pages/{id}/components": [{ place: "/target_id", thing: "target", refusal: "TARGET_NOT_FOUND" }],

@@ -42,8 +42,16 @@ export class Planted {
 
 let count = 0;
 
+/** The rest of a level of a ladder, beside its channels. */
+const ladder = () => ({ escalation: [{ after_minutes: 1, channel_ids: [newId()] }] });
+
 /** Bodies with every id of the route, where the good body of bodies.ts is another branch. */
-const bodiesWithIds = (): Record<string, unknown> => ({
+const bodiesWithIds = (good: Record<string, unknown>): Record<string, unknown> => ({
+  "POST /api/v1/snoozes": { until: new Date(Date.now() + 3_600_000), scope: { target_ids: [newId()] } },
+  "PATCH /api/v1/orgs/{id}": { ...(good["PATCH /api/v1/orgs/{id}"] as object), ...ladder() },
+  "POST /api/v1/targets": { ...(good["POST /api/v1/targets"] as object), ...ladder() },
+  "PATCH /api/v1/targets/{id}": { ...(good["PATCH /api/v1/targets/{id}"] as object), ...ladder() },
+  "POST /api/v1/targets/bulk": [{ ...(good["POST /api/v1/targets/bulk"] as object[])[0], ...ladder() }],
   "POST /api/v1/targets/bulk-action": { ids: [newId()], action: { type: "channel_add", channel_ids: [newId()] } },
 });
 
@@ -54,10 +62,8 @@ export async function ask(
   places: readonly IdPlace[],
   ids: readonly string[],
 ): Promise<Answer> {
-  const good: Record<string, unknown> = {
-    ...goodBodies({ targetId: newId(), mark: `-${count++}` }),
-    ...bodiesWithIds(),
-  };
+  const usual: Record<string, unknown> = goodBodies({ targetId: newId(), mark: `-${count++}` });
+  const good: Record<string, unknown> = { ...usual, ...bodiesWithIds(usual) };
   const body = route.body === null ? undefined : good[nameOf(route)];
   let path = route.path;
   const query = new URLSearchParams();

@@ -13,6 +13,7 @@ export type Thing =
   | "channel"
   | "window"
   | "occurrence"
+  | "snooze"
   | "updateTemplate"
   | "telegramCode"
   | "whatsappCode"
@@ -110,6 +111,14 @@ export const make: Readonly<Record<Thing, Make>> = {
       update maintenance_windows set recurrence_rule = 'FREQ=WEEKLY', recurrence_time_zone = 'UTC', over_at = null,
         generated_until = now() + interval '60 days' where id = ${windowId}`;
     return windowId;
+  },
+  async snooze(sql, { orgId }) {
+    const id = newId();
+    await sql`
+      insert into snoozes (id, org_id, scope, until, created_by, created_at)
+      values (${id}, ${orgId}, ${sql.json({ tag: "snoozed" })}, now() + interval '1 day',
+        ${sql.json({ type: "engine", id: null, name: null })}, now())`;
+    return id;
   },
   async updateTemplate(sql, { orgId }) {
     const id = newId();

@@ -38,6 +38,12 @@ export function inWords(facts: Facts, incident: IncidentRow): string[] {
     ...(facts.maintenance === null
       ? []
       : [`Notifications are held until ${time(facts.maintenance.ends_at)}: maintenance "${facts.maintenance.title}".`]),
+    ...facts.held
+      .filter(({ by }) => by === "snooze")
+      .map(({ until, reason }) => {
+        const why = reason === null ? "" : `: ${reason}`;
+        return `Notifications are held until ${time(until)} by a snooze${why}.`;
+      }),
     ...(facts.deliveries.length === 0 ? ["No channel was notified."] : facts.deliveries.map(deliveryInWords)),
   ];
 }

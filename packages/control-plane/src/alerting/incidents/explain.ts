@@ -4,6 +4,7 @@ import { deliveriesOf } from "../deliveries/engine.ts";
 import { current } from "./replay.ts";
 import { inWords } from "./explain-words.ts";
 import { findIncident, incidentNotFound } from "./find.ts";
+import { selectHolds } from "./hold-queries.ts";
 import { selectActiveWindow } from "./maintenance-queries.ts";
 import * as queries from "./queries.ts";
 import type { Explanation } from "./schema.ts";
@@ -20,11 +21,12 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
   requireScope(ctx, "incidents:read");
   const incident = await findIncident(ctx, incidentId);
   const now = ctx.clock.now();
-  const [[target], state, disabled, window, deliveries] = await Promise.all([
+  const [[target], state, disabled, window, held, deliveries] = await Promise.all([
     queries.selectPolicies(ctx.sql, ctx.orgId, [incident.target_id]),
     queries.selectState(ctx.sql, incident.target_id),
     queries.selectDisabledRegions(ctx.sql),
     selectActiveWindow(ctx.sql, ctx.orgId, incident.target_id, new Date(now)),
+    selectHolds(ctx.sql, ctx.orgId, incidentId, new Date(now)),
     deliveriesOf(ctx, incidentId, explainedDeliveries, 0),
   ]);
   if (target === undefined || state === null) throw incidentNotFound();
@@ -35,6 +37,7 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
     alert_confirmations: target.alert_confirmations,
     ...explainVotes(target, state, new Set(disabled), now),
     maintenance: window === null ? null : { id: window.id, title: window.title, ends_at: iso(window.ends_at) },
+    held: held.map((hold) => ({ ...hold, until: iso(hold.until) })),
     deliveries: deliveries.items,
     deliveries_total: deliveries.total,
   };

@@ -1,6 +1,6 @@
 import type { Escalation } from "../../access/orgs/schema.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import { inActiveWindow } from "./maintenance-queries.ts";
+import { isHeld } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
 
 /** The ladder of an incident `i` of target `t` in organisation `o`. */
@@ -66,7 +66,7 @@ export async function lockDueEscalations(sql: Db, at: Date, limit: number): Prom
     from incidents i
     join targets t on t.id = i.target_id
     join orgs o on o.id = i.org_id and o.deleted_at is null
-    where i.escalation_due_at <= ${at} and ${climbs(sql)} and i.held_reason is null and not ${inActiveWindow(sql, at)}
+    where i.escalation_due_at <= ${at} and ${climbs(sql)} and i.held_reason is null and not ${isHeld(sql, at)}
     order by i.escalation_due_at limit ${limit} for update of i skip locked`;
 }
 

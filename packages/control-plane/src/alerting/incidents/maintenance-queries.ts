@@ -1,10 +1,11 @@
 import type { Db } from "../../platform/db/sql.ts";
+import { isHeld } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
 import type { Severity } from "./schema.ts";
 
 export type HeldReason = "opened" | "escalated" | "reopened" | "resolved";
 
-/** A notice that waits for the end of a maintenance window. */
+/** A notice that waits until nothing holds it. */
 export interface HeldNotice {
   reason: HeldReason;
   seq: number;
@@ -22,13 +23,13 @@ export interface NoticeState {
   severity_pinned: boolean;
   held_reason: HeldReason | null;
   held_seq: number | null;
-  in_window: boolean;
+  is_held: boolean;
 }
 
 /** Locks incidents in id order and reads what decides about their notices. */
 export async function lockNoticeStates(sql: Db, ids: readonly string[], at: Date): Promise<NoticeState[]> {
   return await sql<NoticeState[]>`
-    select i.id, i.severity, i.severity_pinned, i.held_reason, i.held_seq, ${inActiveWindow(sql, at)} as in_window
+    select i.id, i.severity, i.severity_pinned, i.held_reason, i.held_seq, ${isHeld(sql, at)} as is_held
     from incidents i where i.id = any(${[...ids]}::uuid[]) order by i.id for update`;
 }
 
@@ -41,7 +42,7 @@ export async function writeHeld(sql: Db, held: readonly { id: string; notice: He
     where i.id = h.id`;
 }
 
-/** True when a maintenance window is active at `at`, or an incident is marked as under maintenance. */
+/** True when a maintenance window is active at `at`, an incident is under maintenance, or one has a held notice. */
 export async function isMaintenanceActive(sql: Db, at: Date): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
     select exists (select from incidents where in_maintenance or held_reason is not null)
@@ -76,12 +77,12 @@ export async function takeEntered(sql: Db, at: Date, limit: number): Promise<Ent
     where i.id = e.id returning i.id, i.org_id, e.window_id, e.title, e.ends_at`;
 }
 
-/** An incident whose target has no active window any more. */
+/** An incident whose target has no active window any more, or whose notice nothing holds any more. */
 export interface LeftIncident extends NoticeSubject {
   org_id: string;
   monitor_name: string;
   retracted: boolean;
-  was_in_maintenance: boolean;
+  left_maintenance: boolean;
   was_held_reason: HeldReason | null;
   was_held_seq: number | null;
   /** True when any channel has been notified of the incident. */
@@ -89,29 +90,34 @@ export interface LeftIncident extends NoticeSubject {
 }
 
 /**
- * Unmarks incidents whose windows are over and takes their held notices. Each is returned once, to one caller. Where
- * one was held, the next reminder is due a whole interval later.
+ * Unmarks incidents whose windows are over, and takes held notices that nothing holds any more. Each is returned once,
+ * to one caller. Where one was held, the next reminder is due a whole interval later.
  */
 export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIncident[]> {
   return await sql<LeftIncident[]>`
     with over as (
-      select i.id, i.in_maintenance, i.held_reason, i.held_seq, t.name,
+      select i.id, i.in_maintenance, f.in_window, i.held_reason, i.held_seq, f.is_held, t.name,
         make_interval(secs => t.renotify_interval_secs) as period
       from incidents i
       join targets t on t.id = i.target_id
       join orgs o on o.id = i.org_id and o.deleted_at is null
-      where (i.in_maintenance or i.held_reason is not null) and not ${inActiveWindow(sql, at)}
+      cross join lateral (select ${inActiveWindow(sql, at)} as in_window, ${isHeld(sql, at)} as is_held) f
+      where (i.in_maintenance or i.held_reason is not null)
+        and ((i.in_maintenance and not f.in_window) or (i.held_reason is not null and not f.is_held))
       order by i.id limit ${limit} for update of i skip locked
     )
-    update incidents i set in_maintenance = false, held_reason = null, held_seq = null,
-      reminder_due_at = case when over.held_reason is null then i.reminder_due_at
+    update incidents i set in_maintenance = over.in_maintenance and over.in_window,
+      held_reason = case when over.is_held then i.held_reason end,
+      held_seq = case when over.is_held then i.held_seq end,
+      reminder_due_at = case when over.held_reason is null or over.is_held then i.reminder_due_at
         else greatest(i.reminder_due_at, ${at}::timestamptz + over.period) end
     from over where i.id = over.id
     returning i.id, i.org_id, i.target_id, i.started_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
       case when over.held_reason = 'escalated' and not i.severity_pinned then i.engine_severity else i.severity end
         as severity, i.error_sample, i.regions_down, i.regions_up, i.retracted,
       over.name as monitor_name,
-      over.in_maintenance as was_in_maintenance, over.held_reason as was_held_reason, over.held_seq as was_held_seq,
+      over.in_maintenance and not over.in_window as left_maintenance,
+      case when not over.is_held then over.held_reason end as was_held_reason, over.held_seq as was_held_seq,
       exists (select from deliveries d where d.incident_id = i.id) as notified`;
 }
 

@@ -38,8 +38,8 @@ function stillTrue(reason: HeldReason, incident: { ended: boolean; retracted: bo
 }
 
 /**
- * Returns the notices to send now. Those of targets under maintenance are held; a held notice and the next one after
- * the window are sent as one. A severity that a person has pinned replaces that of the notice; it
+ * Returns the notices to send now. Those that something holds wait; a held notice and the next one that leaves are sent
+ * as one. A severity that a person has pinned replaces that of the notice; it
  * does not escalate. Call it in the transaction that changed the incidents.
  */
 export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: Date): Promise<OutboxNotice[]> {
@@ -57,7 +57,7 @@ export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: 
       state.held_reason === null || state.held_seq === null ? null : { reason: state.held_reason, seq: state.held_seq };
     const before = held.has(id) ? held.get(id)! : stored;
     const one = coalesce(before, { reason, seq: planned.seq });
-    if (state.in_window) held.set(id, one);
+    if (state.is_held) held.set(id, one);
     else {
       const { severity } = state.severity_pinned ? state : planned.notice;
       passed.push(withReason(planned, one, severity));
@@ -96,9 +96,9 @@ export const isMaintenanceDue = async ({ sql, clock }: System): Promise<boolean>
   await isMaintenanceActive(sql, new Date(clock.now()));
 
 /**
- * Follows the starts and ends of maintenance windows: appends their events to open incidents, and at the end sends the
- * held notices that are still true. Returns the number of deliveries. Any number of replicas may run it at once:
- * each incident is taken by one of them.
+ * Follows the starts and ends of maintenance windows and snoozes: appends the events of windows to open incidents, and
+ * sends the held notices that are still true once nothing holds them. Returns the number of deliveries. Any number of
+ * replicas may run it at once: each incident is taken by one of them.
  */
 export async function followMaintenance(system: System): Promise<number> {
   let sent = 0;
@@ -112,7 +112,7 @@ export async function followMaintenance(system: System): Promise<number> {
           eventOf("maintenance_started", { id, org_id }, { window_id, title, ends_at: ends_at.toISOString() }),
         ),
         ...left
-          .filter((one) => one.was_in_maintenance && one.ended_at === null)
+          .filter((one) => one.left_maintenance && one.ended_at === null)
           .map((one) => eventOf("maintenance_ended", one, {})),
       ];
       if (events.length > 0) await insertEvents(tx.sql, events, now);

@@ -1,6 +1,6 @@
 import type { Db } from "../../platform/db/sql.ts";
 import type { NoticeSubject } from "./notices.ts";
-import { inActiveWindow } from "./maintenance-queries.ts";
+import { isHeld } from "./hold-queries.ts";
 
 export interface DueIncident extends NoticeSubject {
   org_id: string;
@@ -31,8 +31,8 @@ export async function takeDueReminders(sql: Db, now: number, limit: number): Pro
       join targets t on t.id = i.target_id
       join orgs o on o.id = i.org_id and o.deleted_at is null
       where i.reminder_due_at <= ${at} and i.ended_at is null and i.acknowledged_at is null and not i.retracted
-        -- Under maintenance a reminder waits for the end of the window, behind the notice that is held.
-        and i.held_reason is null and not ${inActiveWindow(sql, at)}
+        -- A reminder waits until nothing holds it, behind the notice that is held.
+        and i.held_reason is null and not ${isHeld(sql, at)}
       order by i.reminder_due_at
       limit ${limit}
       for update of i skip locked

@@ -222,6 +222,18 @@ export const Explanation = Type.Object(
         { description: "Active maintenance window of the target: notifications are held until it ends" },
       ),
     ),
+    held: Type.Array(
+      Type.Object(
+        {
+          by: Type.Enum(["maintenance", "snooze"], { description: "What holds them", examples: ["snooze"] }),
+          id: Id,
+          reason: nullable(Type.String({ description: "Title of the window, or reason of the snooze" })),
+          until: Timestamp,
+        },
+        { additionalProperties: false },
+      ),
+      { description: "Everything that holds notifications of the incident now. They leave when nothing does" },
+    ),
     deliveries: Type.Array(Delivery, {
       description:
         "The first 100 notifications, oldest first; the complete list: GET /api/v1/incidents/{id}/notifications",

@@ -16,7 +16,7 @@ export {
   rescheduleReminders,
 } from "./evidence-decisions.ts";
 export { incidentsCsv } from "./export.ts";
-export { listEvents } from "./events.ts";
+export { actorOf as callerOf, listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
 export { type EvidenceTarget, lockEvidence } from "./evidence.ts";

@@ -26,6 +26,7 @@ export const tags: Record<string, string> = {
   Subscribers: "Visitors who are sent updates of a status page, by email or webhook.",
   "Status pages": "Public status pages. Every member reads them, owners change them.",
   Heartbeats: "Monitors that jobs report to: ping URL, state and pings.",
+  Snoozes: "Times in which notifications of some monitors are held by hand.",
   "Update templates": "Saved texts for updates of incidents and for maintenance.",
   Targets: "Monitors: check, interval, regions and alerting policy.",
 };

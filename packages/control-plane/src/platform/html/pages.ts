@@ -103,6 +103,8 @@ export interface Frame {
   openCauses: number;
   /** State of the favicon and the mark: the worst of the open incidents, else maintenance or up. */
   tone: "up" | "degraded" | "down" | "maintenance";
+  /** Snoozes that hold notifications: what each covers, why, and its end. */
+  snoozes: readonly { id: string; covers: string; reason: string | null; until: string }[];
   /** Further organisations of a session, to switch to. */
   otherOrgs: { id: string; name: string }[];
 }

@@ -349,6 +349,7 @@ async function open(t: Pick<Test, "teardown">) {
         email: null,
         openCauses: 0,
         tone: "up" as const,
+        snoozes: [],
         otherOrgs: [],
       }),
     }),

@@ -1,0 +1,49 @@
+import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
+import { Snooze, SnoozeCreate, SnoozePage, SnoozeQuery } from "./schema.ts";
+import * as service from "./service.ts";
+
+const path = "/api/v1/snoozes";
+const write = { auth: "tenant", scope: "incidents:write", tag: "Snoozes" } as const;
+
+/** Times in which notifications are held by hand. */
+export const snoozeRoutes: Route[] = [
+  route({
+    auth: "tenant",
+    scope: "incidents:read",
+    tag: "Snoozes",
+    method: "GET",
+    path,
+    summary: "List snoozes",
+    description: "Those that last, the next to end first.",
+    query: SnoozeQuery,
+    replies: { 200: SnoozePage },
+    handle: async ({ ctx, query }) => ok(await service.listSnoozes(ctx, query)),
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path,
+    summary: "Hold the notifications of monitors for a while",
+    body: SnoozeCreate,
+    replies: { 201: Snooze },
+    errors: ["INVALID_SNOOZE"],
+    async handle({ ctx, body }) {
+      const snooze = await service.createSnooze(ctx, body);
+      return created(`${path}/${snooze.id}`, snooze);
+    },
+  }),
+  route({
+    ...write,
+    method: "DELETE",
+    path: `${path}/{id}`,
+    summary: "End a snooze",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["SNOOZE_NOT_FOUND"],
+    async handle({ ctx, params }) {
+      await service.endSnooze(ctx, params.id);
+      return noContent();
+    },
+  }),
+];

@@ -1,0 +1,55 @@
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import type { Actor } from "../incidents/event-schema.ts";
+import type { Snooze } from "./schema.ts";
+
+export type SnoozeRow = Omit<Snooze, "created_at" | "until" | "created_by"> & {
+  org_id: string;
+  until: Date;
+  created_by: Actor;
+  created_at: Date;
+};
+
+const columns = (sql: Db) => sql`id, org_id, scope, until, reason, created_by, created_at`;
+
+export async function insertSnooze(sql: Db, row: SnoozeRow): Promise<void> {
+  await sql`
+    insert into snoozes (id, org_id, scope, until, reason, created_by, created_at)
+    values (${row.id}, ${row.org_id}, ${sql.json(row.scope)}, ${row.until}, ${row.reason}, ${sql.json(row.created_by)},
+      ${row.created_at})`;
+}
+
+/** Snoozes that last at `at`, the next to end first. */
+export async function selectSnoozes(
+  sql: Db,
+  orgId: string,
+  at: Date,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<SnoozeRow[]> {
+  return await sql<SnoozeRow[]>`
+    select ${columns(sql)} from snoozes where org_id = ${orgId} and until > ${at}
+    order by until, id limit ${limit} offset ${offset}`;
+}
+
+export async function countSnoozes(sql: Db, orgId: string, at: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::integer as count from snoozes where org_id = ${orgId} and until > ${at}`;
+  return row!.count;
+}
+
+export async function deleteSnooze(sql: Db, orgId: string, id: string): Promise<SnoozeRow | null> {
+  const [row] = await sql<SnoozeRow[]>`
+    delete from snoozes where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`;
+  return row ?? null;
+}
+
+/** The monitors of the organisation among `ids`. */
+export async function selectTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Drops snoozes of an organisation that ended before `at`. */
+export async function dropEnded(sql: Db, orgId: string, at: Date): Promise<void> {
+  await sql`delete from snoozes where org_id = ${orgId} and until <= ${at}`;
+}

@@ -1,0 +1,73 @@
+import Type, { type Static } from "typebox";
+import { idPatternInAnyCase } from "@statusmesh/shared/ids";
+import { IdText, Line } from "@statusmesh/shared/text";
+import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import { Actor } from "../incidents/event-schema.ts";
+
+/** What a snooze covers: one of its three fields. */
+const Scope = Type.Object(
+  {
+    all: Type.Optional(
+      Type.Literal(true, { errorCode: "INVALID_SNOOZE", description: "Every monitor of the organisation" }),
+    ),
+    tag: Type.Optional(
+      Line({
+        maxLength: 50,
+        errorCode: "INVALID_SNOOZE",
+        description: "Monitors with exactly this tag",
+        examples: ["staging"],
+      }),
+    ),
+    target_ids: Type.Optional(
+      Type.Array(IdText({ pattern: idPatternInAnyCase, format: "uuid", errorCode: "INVALID_SNOOZE" }), {
+        minItems: 1,
+        maxItems: 1000,
+        errorCode: "INVALID_SNOOZE",
+        description: "These monitors",
+      }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: "Exactly one of `all`, `tag` and `target_ids`",
+    examples: [{ tag: "staging" }],
+  },
+);
+
+const fields = {
+  scope: Scope,
+  until: Type.Unsafe<string>({
+    ...Timestamp,
+    errorCode: "INVALID_SNOOZE",
+    description: "End, at most 30 days from now",
+    examples: ["2026-11-23T18:00:00.000Z"],
+  }),
+  reason: nullable(
+    Line({
+      maxLength: 200,
+      errorCode: "INVALID_SNOOZE",
+      description: "Why, up to 200 characters; null: not said",
+      examples: ["The load test of the evening"],
+    }),
+  ),
+};
+
+export const SnoozeCreate = Type.Object(
+  { scope: fields.scope, until: fields.until, reason: Type.Optional(fields.reason) },
+  { additionalProperties: false, title: "SnoozeCreate", description: "Notifications to hold for a while" },
+);
+export type SnoozeCreate = Static<typeof SnoozeCreate>;
+
+export const Snooze = Type.Object(
+  { id: Id, ...fields, created_by: Actor, created_at: Timestamp },
+  {
+    additionalProperties: false,
+    title: "Snooze",
+    description: "Notifications of its monitors are held until its end; checks and incidents go on",
+  },
+);
+export type Snooze = Static<typeof Snooze>;
+
+export const SnoozePage = PageOf(Snooze);
+export const SnoozeQuery = Type.Object(paging(100, 1000));
+export type SnoozeQuery = Static<typeof SnoozeQuery>;

@@ -1,0 +1,95 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
+import { record } from "../../access/audit/service.ts";
+import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { iso, type Page } from "../../platform/http/wire.ts";
+import { callerOf } from "../incidents/service.ts";
+import * as queries from "./queries.ts";
+import type { Snooze, SnoozeCreate, SnoozeQuery } from "./schema.ts";
+
+/*
+ * A snooze holds the notifications of monitors until its end. What holds a notice is decided in
+ * alerting/incidents/hold-queries.ts, and the job `maintenance` sends what is still true when nothing holds it.
+ */
+
+const maxDays = 30;
+/** Every notice of the organisation is compared with each. */
+const maxSnoozes = 100;
+
+const invalid = (message: string, field: string) => new AppError("INVALID_SNOOZE", message, { field });
+
+/** The snoozes that last, the next to end first. */
+export async function listSnoozes(ctx: Ctx, { limit, offset }: SnoozeQuery): Promise<Page<Snooze>> {
+  requireScope(ctx, "incidents:read");
+  const now = new Date(ctx.clock.now());
+  const [rows, total] = await Promise.all([
+    queries.selectSnoozes(ctx.sql, ctx.orgId, now, { limit, offset }),
+    queries.countSnoozes(ctx.sql, ctx.orgId, now),
+  ]);
+  return { items: rows.map(present), total, limit, offset };
+}
+
+/** The first snoozes that last, as the frame of the console shows them. */
+export async function shownSnoozes(
+  ctx: Ctx,
+): Promise<{ id: string; covers: string; reason: string | null; until: string }[]> {
+  const { items } = await listSnoozes(ctx, { limit: 3, offset: 0 });
+  return items.map(({ id, scope, reason, until }) => {
+    const count = scope.target_ids?.length ?? 0;
+    const monitors = count === 1 ? "1 monitor" : `${count} monitors`;
+    return { id, reason, until, covers: scope.all ? "all monitors" : scope.tag ? `tag ${scope.tag}` : monitors };
+  });
+}
+
+/** Holds the notifications of monitors from now on. Throws INVALID_SNOOZE. */
+export async function createSnooze(ctx: Ctx, { scope, until, reason = null }: SnoozeCreate): Promise<Snooze> {
+  requireScope(ctx, "incidents:write");
+  const now = ctx.clock.now();
+  const end = Date.parse(until);
+  if (Object.keys(scope).length !== 1)
+    throw invalid("Give exactly one of all, tag and target_ids: what the snooze covers.", "/scope");
+  if (!(end > now)) throw invalid("until must be in the future.", "/until");
+  if (end > now + maxDays * dayMs) throw invalid(`A snooze lasts at most ${maxDays} days.`, "/until");
+  return await inTransaction(ctx, async (tx) => {
+    const ids = scope.target_ids?.map((id) => id.toLowerCase());
+    if (ids !== undefined) {
+      const known = await queries.selectTargets(tx.sql, tx.orgId, ids);
+      const unknown = ids.findIndex((id) => !known.has(id));
+      if (unknown >= 0) throw invalid("Monitor not found.", `/scope/target_ids/${unknown}`);
+    }
+    await queries.dropEnded(tx.sql, tx.orgId, new Date(now));
+    if ((await queries.countSnoozes(tx.sql, tx.orgId, new Date(now))) >= maxSnoozes)
+      throw invalid(`There are ${maxSnoozes} snoozes already: end one first.`, "/scope");
+    const row: queries.SnoozeRow = {
+      id: newId(),
+      org_id: tx.orgId,
+      scope: ids === undefined ? scope : { target_ids: [...new Set(ids)] },
+      until: new Date(end),
+      reason,
+      created_by: await callerOf(tx),
+      created_at: new Date(now),
+    };
+    await queries.insertSnooze(tx.sql, row);
+    await record(tx, { resourceId: row.id, after: auditable(row) });
+    return present(row);
+  });
+}
+
+/** Ends a snooze: what it held and is still true is sent within seconds. Throws SNOOZE_NOT_FOUND. */
+export async function endSnooze(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "incidents:write");
+  await inTransaction(ctx, async (tx) => {
+    const row = isId(id) ? await queries.deleteSnooze(tx.sql, tx.orgId, id) : null;
+    if (row === null) throw new AppError("SNOOZE_NOT_FOUND", "Snooze not found.");
+    await record(tx, { resourceId: id, before: auditable(row) });
+  });
+}
+
+const auditable = ({ scope, until, reason }: queries.SnoozeRow) => ({ scope, until: iso(until), reason });
+
+const present = ({ org_id: _, until, created_at, ...row }: queries.SnoozeRow): Snooze => ({
+  ...row,
+  until: iso(until),
+  created_at: iso(created_at),
+});
