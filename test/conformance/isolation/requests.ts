@@ -20,8 +20,14 @@ export class Planted {
   /** The ids of `home` for these places: shared ones, or new ones for this request only. */
   async ids(places: readonly IdPlace[], home: Home, fresh: boolean): Promise<string[]> {
     const ids: string[] = [];
-    for (const { thing } of places)
-      ids.push(await (fresh ? this.#make(thing, home, ids.at(-1) ?? "") : this.#keep(thing, home, ids.at(-1) ?? "")));
+    // What is named beside an organisation belongs to it.
+    let place = home;
+    for (const { thing } of places) {
+      const parent = ids.at(-1) ?? "";
+      const id = await (fresh ? this.#make(thing, place, parent) : this.#keep(thing, place, parent));
+      if (thing === "org") place = { ...place, orgId: id };
+      ids.push(id);
+    }
     return ids;
   }
 

@@ -5,6 +5,8 @@ import { causePattern } from "../../platform/db/causes.ts";
 import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
 import { Actor } from "./event-schema.ts";
 
+export { Actor } from "./event-schema.ts";
+
 /** Phases of the work on an incident. */
 export const phases = ["investigating", "identified", "monitoring", "resolved", "postmortem"] as const;
 

@@ -1,11 +1,10 @@
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import type { Actor } from "../incidents/event-schema.ts";
 import type { Snooze } from "./schema.ts";
 
 export type SnoozeRow = Omit<Snooze, "created_at" | "until" | "created_by"> & {
   org_id: string;
   until: Date;
-  created_by: Actor;
+  created_by: Snooze["created_by"];
   created_at: Date;
 };
 

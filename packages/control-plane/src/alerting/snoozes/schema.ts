@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
 import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
-import { Actor } from "../incidents/event-schema.ts";
+import { Actor } from "../incidents/schema.ts";
 
 /** What a snooze covers: one of its three fields. */
 const Scope = Type.Object(
