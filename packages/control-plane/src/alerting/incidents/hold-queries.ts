@@ -4,7 +4,7 @@ import type { Db } from "../../platform/db/sql.ts";
  * What holds the notices of an incident `i` at a time, one row each: by, id, reason, until. A notice leaves when there
  * is none: this is the only place that decides so, for the gate, the release, reminders, ladders and explanations.
  */
-export const holds = (sql: Db, at: Date) => sql`
+const holds = (sql: Db, at: Date) => sql`
   select 'maintenance' as by, w.id, w.title as reason, o.ends_at as until
   from maintenance_window_targets wt
   join maintenance_occurrences o on o.window_id = wt.window_id

@@ -12,7 +12,7 @@ export interface HeldNotice {
 }
 
 /** Condition on `i` (incidents): a maintenance window of its target is active at `at`. */
-export const inActiveWindow = (sql: Db, at: Date) => sql`
+const inActiveWindow = (sql: Db, at: Date) => sql`
   exists (select from maintenance_window_targets wt join maintenance_occurrences o on o.window_id = wt.window_id
           where wt.target_id = i.target_id and o.starts_at <= ${at} and o.ends_at > ${at} and not o.cancelled)`;
 
