@@ -21,11 +21,11 @@ export class Planted {
   async ids(places: readonly IdPlace[], home: Home, fresh: boolean): Promise<string[]> {
     const ids: string[] = [];
     // What is named beside an organisation belongs to it.
-    let place = home;
+    const place = { ...home };
     for (const { thing } of places) {
       const parent = ids.at(-1) ?? "";
       const id = await (fresh ? this.#make(thing, place, parent) : this.#keep(thing, place, parent));
-      if (thing === "org") place = { ...place, orgId: id };
+      if (thing === "org") place.orgId = id;
       ids.push(id);
     }
     return ids;
