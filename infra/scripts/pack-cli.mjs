@@ -36,10 +36,10 @@ export async function packCli() {
     absWorkingDir: root,
     bundle: true,
     minify: true,
-    // Names stay in stack traces.
-    keepNames: true,
     format: "esm",
     platform: "node",
+    // They are in THIRD-PARTY-LICENSES.
+    legalComments: "none",
     target: "node20",
     // The CommonJS of commander asks for what Node has built in.
     banner: {
