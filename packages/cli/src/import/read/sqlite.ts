@@ -7,9 +7,9 @@ import { Failure } from "../../shell/failure.ts";
  * (https://sqlite.org/fileformat2.html). No lock is taken and nothing is written.
  *
  * Why no WebAssembly build of SQLite: node-sqlite3-wasm 0.8 refuses a database in WAL mode, which Uptime Kuma's is;
- * sql.js 1.16 loads the whole file and answers zero rows for what is in the log; the packages of @sqlite.org/sqlite-wasm
- * 3.54 and wa-sqlite 1.0 have a VFS for browsers only. Each has 0.6 to 1.3 MB. Summing 50 million heartbeats by monitor and day
- * takes node-sqlite3-wasm 110 s of CPU time, and this reader 23 s.
+ * sql.js 1.16 loads the whole file and answers zero rows for what is in the log; the packages of
+ * @sqlite.org/sqlite-wasm 3.54 and wa-sqlite 1.0 have a VFS for browsers only. Each has 0.6 to 1.3 MB. Summing 50
+ * million heartbeats by monitor and day takes node-sqlite3-wasm 110 s of CPU time, and this reader 23 s.
  */
 
 type Value = string | number | null | Buffer;
