@@ -58,7 +58,9 @@ async function idsFor(
 function wanted(route: Route, outcome: Outcome): { status: number; code?: string } {
   const code = outcome === "granted" ? afterAuthentication[nameOf(route)] : outcome;
   if (code !== undefined) return { status: errorCodes[code].status, code };
-  return { status: Number(Object.keys(route.replies)[0]) };
+  const statuses = Object.keys(route.replies);
+  // A report of several targets is answered with 200, that of one with 201.
+  return { status: Number(statuses.find((status) => status === "201") ?? statuses[0]) };
 }
 
 let asked = 0;

@@ -52,7 +52,7 @@ export const SubscriberImport = Type.Object(
           webhook_url: Type.Optional(
             Type.String({ maxLength: 2048, description: "In place of an address: https URL" }),
           ),
-          component_ids: Type.Optional(nullable(componentIds)),
+          component_ids: Type.Optional(componentIds),
         },
         { additionalProperties: false },
       ),

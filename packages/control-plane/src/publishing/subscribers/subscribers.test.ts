@@ -361,7 +361,7 @@ t.test("imported subscribers are not asked again, and their first message says w
     { email: "New@Example.org", component_ids: [search] },
     { email: "gone@example.org" },
     { email: "here@example.org" },
-    { email: "waits@example.org", component_ids: null },
+    { email: "waits@example.org" },
     { email: "not an address" },
     { email: "new@example.org" },
     { webhook_url: url },
