@@ -73,6 +73,7 @@ t.test("the doctor finds a running service well, and says what is not", async (t
     findings.filter(({ check }) => check !== "disk").map(({ check, state }) => `${check} ${state}`),
     [
       "configuration ok",
+      "declared files skipped",
       "database ok",
       "migrations ok",
       "plan ok",
