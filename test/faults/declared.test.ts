@@ -180,7 +180,7 @@ t.test("files of the server: a replica is killed in the middle, and the other on
   mkdirSync(folder);
   writeFileSync(join(folder, "shop.json"), JSON.stringify(documentOf(olga)));
   const env = { SM_DECLARED__PATH: folder, SM_DECLARED__ORG: olga.orgSlug };
-  await arm("targets");
+  await arm("channels");
   const first = await start(user, env);
   await held();
   const second = await start(await createReplicaUser(t, sql), env);

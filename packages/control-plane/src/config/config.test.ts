@@ -77,6 +77,7 @@ t.test("without a file and variables every key has its default", async (t) => {
     },
     checker: { per_host_max_inflight: 2, rdap_max_inflight: 1, rdap_bootstrap_url: "" },
     heartbeats: { auto_create: "" },
+    declared: { path: "", project: "", org: "", prune: false, max_delete: -1 },
     auth: {
       required: true,
       trusted_proxy: false,
