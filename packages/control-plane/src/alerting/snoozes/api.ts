@@ -30,7 +30,7 @@ export const snoozeRoutes: Route[] = [
     errors: ["INVALID_SNOOZE"],
     async handle({ ctx, body }) {
       const snooze = await service.createSnooze(ctx, body);
-      return created(`${path}/${snooze.id}`, snooze);
+      return created(`${path}#${snooze.id}`, snooze);
     },
   }),
   route({

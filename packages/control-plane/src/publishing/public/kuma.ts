@@ -73,7 +73,13 @@ const KumaPage = Type.Object(
       { description: "In the order of the page" },
     ),
     maintenanceList: Type.Array(
-      Type.Object({ id: Type.String({ examples: ["1"] }), title: text("Title", "Database upgrade") }, exact),
+      Type.Object(
+        {
+          id: Type.String({ description: "Id of the window", examples: ["1"] }),
+          title: text("Title", "Database upgrade"),
+        },
+        exact,
+      ),
       { description: "Open windows" },
     ),
   },
