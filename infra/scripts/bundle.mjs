@@ -8,7 +8,7 @@ import { build } from "esbuild";
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
 /** Native code, and tools that find files of their own beside them. */
-const external = ["sharp", "tap", "@tapjs/*", "playwright-core", "axe-core", "esbuild", "node-sqlite3-wasm"];
+const external = ["sharp", "tap", "@tapjs/*", "playwright-core", "axe-core", "esbuild"];
 
 /** Names in our own files that depend on the place of the compiled file: views, assets, migrations. */
 const ownPlaces = (out) => ({

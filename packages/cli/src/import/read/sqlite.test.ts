@@ -1,16 +1,20 @@
+import { createRequire } from "node:module";
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import sqlite from "node-sqlite3-wasm";
+import type sqliteModule from "node-sqlite3-wasm";
 import t from "tap";
 import { SqliteFile } from "./sqlite.ts";
 
 /* The reader against SQLite itself, which writes what is read. */
 
+// It finds its WebAssembly beside itself, so it is no part of a bundle.
+const sqlite = createRequire(import.meta.url)("node-sqlite3-wasm") as typeof sqliteModule;
+
 const folder = mkdtempSync(join(tmpdir(), "sqlite-"));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 
-function write(name: string, statements: readonly string[]): { path: string; database: sqlite.Database } {
+function write(name: string, statements: readonly string[]): { path: string; database: sqliteModule.Database } {
   const path = join(folder, name);
   const database = new sqlite.Database(path);
   for (const statement of statements) database.exec(statement);
