@@ -126,6 +126,8 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
       snoozes: await make.snooze(sql, home, ""),
       "update-templates": templateId,
       templates: templateId,
+      "status-page": "largest-0",
+      heartbeat: "largest-0",
       m: "{share}",
       telegram: "no-such-code",
       whatsapp: "no-such-code",
