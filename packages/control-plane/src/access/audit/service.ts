@@ -43,7 +43,7 @@ export async function recordAll(ctx: ActorCtx, changes: readonly Change[]): Prom
 const rowOf = (ctx: ActorCtx, change: Change): Omit<queries.AuditRow, "user_email"> => ({
   id: newId(),
   at: new Date(ctx.clock.now()),
-  // A program that acts by itself is no user, whoever lets it.
+  // A program that acts by itself is no user, whatever its rights.
   user_id: ctx.actor.name === undefined ? ctx.userId : null,
   actor_type: ctx.actor.type,
   actor_id: ctx.actor.id,

@@ -167,7 +167,7 @@ t.test("an incident that is over has its times, and neither notifies a channel n
   t.equal(update!["notify_subscribers"], false);
 });
 
-t.test("an open incident may have begun within the hour; without notify no channel hears of it, ever", async (t) => {
+t.test("an open incident may have begun within the hour; without notify no channel is ever notified", async (t) => {
   const target = await monitor({ renotify_interval: 60 });
   const times = { started_at: iso(noon - 20 * minute) };
   const [made] = await reportIncidents(owner, [target], { ...words, ...times, notify: false });

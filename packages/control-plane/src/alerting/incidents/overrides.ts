@@ -47,7 +47,7 @@ export function closeByHand(
   return { ...unchanged, state: closed, checkpoint, updated: [incident], notices };
 }
 
-/** Opens an incident as a person's decision; null when one is open. Without `notify` no channel hears of it. */
+/** Opens an incident as a person's decision; null when one is open. Without `notify` no channel is notified. */
 export function openByHand(
   policy: Policy,
   state: EvaluationState,
