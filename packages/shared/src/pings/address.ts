@@ -34,7 +34,7 @@ const sha256 = (text: string): string => createHash("sha256").update(text).diges
 export const digestOf = (kind: AddressKind | "own", value: string): string =>
   sha256(`${kind}:${kind === "healthchecks" ? value.toLowerCase() : value}`);
 
-/** The key of an address in the database, SHA-256 in hex: a reader of the database cannot report in the name of an agent. */
+/** The key of an address in the database, SHA-256 in hex: who reads it cannot report in the name of an agent. */
 export const keyOf = (digest: string): string => sha256(digest);
 
 /** What a request says, by the product whose address it uses. */
