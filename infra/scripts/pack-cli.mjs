@@ -17,6 +17,18 @@ const lateLibraries = {
   },
 };
 
+/** Socket.IO's modules without their logging, which is a tenth of the size. */
+const quietSockets = {
+  name: "quiet-sockets",
+  setup({ onResolve, resolve }) {
+    onResolve({ filter: /^(?:socket|engine)\.io-(?:client|parser)$/ }, async ({ path, pluginData, ...from }) => {
+      if (pluginData === "resolved") return null;
+      const found = await resolve(path, { ...from, pluginData: "resolved" });
+      return { ...found, path: found.path.replace("/esm-debug/", "/esm/") };
+    });
+  },
+};
+
 /** Creates the tarball from compiled output and returns its path. */
 export async function packCli() {
   const source = join(root, "packages/cli");
@@ -45,12 +57,14 @@ export async function packCli() {
     banner: {
       js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
     },
-    plugins: [lateLibraries],
+    plugins: [lateLibraries, quietSockets],
     metafile: true,
     logLevel: "warning",
   });
   chmodSync(join(out, "bin/smctl.js"), 0o755);
-  const files = ["bin", "config.schema.json"];
+  mkdirSync(join(out, "dist"));
+  copyFileSync(join(source, "dist/request-bodies.json"), join(out, "dist/request-bodies.json"));
+  const files = ["bin", "dist", "config.schema.json"];
   writeFileSync(join(out, "package.json"), `${JSON.stringify({ ...described, files }, null, 2)}\n`);
   const compiled = (file) => import(pathToFileURL(join(root, "packages/control-plane/dist/interfaces", file)).href);
   const [{ ConfigDocument }, { publishedSchema }] = await Promise.all([

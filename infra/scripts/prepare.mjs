@@ -48,6 +48,7 @@ export function prepare({ tests = true, bundled = true } = {}) {
   once(tests ? "build-all" : "build", built, complete, "compiling", () => {
     run(process.execPath, [compiler, "-b", ...projects]);
     for (const dir of projects) removeOrphans(dir);
+    run(process.execPath, [join(root, "infra/scripts/request-bodies.mjs")]);
     for (const file of bundles) fs.rmSync(join(root, file), { force: true });
   });
   const exist = bundles.every((file) => fs.existsSync(join(root, file)));

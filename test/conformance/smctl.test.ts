@@ -4,7 +4,9 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import t from "tap";
 import { parse } from "yaml";
-import { connect } from "../harness/api.ts";
+import { checkDocument } from "@statusmesh/shared/declared/check";
+import { requestBodies } from "smctl/bodies";
+import { connect, type Json } from "../harness/api.ts";
 import { castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
@@ -90,11 +92,60 @@ t.test("a deletion needs --yes, and prune its limit", async (t) => {
 });
 
 t.test("what the server refuses has file, line and column", async (t) => {
-  write(whole.replace("name: DB", 'name: ""').replace("alerts: [ops]", "alerts: [ops]\n    intervall: 5"));
+  write(whole.replace("alerts: [ops]", "alerts: [ops]\n    regions: [nowhere]").replace("tcp", "dns"));
+  t.match(await smctl(["validate"]), { code: 1 }, "what needs no server is said without one");
+  write(whole.replace("alerts: [ops]", "alerts: [ops]\n    regions: [nowhere]"));
+  t.match(await smctl(["validate"]), { code: 0 });
   const { code, err } = await smctl(["plan"]);
   t.equal(code, 1);
-  t.match(err, /^statusmesh\.yaml:12:5: .*intervall.*\nstatusmesh\.yaml:14:11: .*name.*\nsmctl: 2 errors\.\n$/);
-  t.match(JSON.parse((await smctl(["apply", "--json"])).out), [{ file: "statusmesh.yaml", line: 12, column: 5 }, {}]);
+  t.match(err, /^statusmesh\.yaml:12:\d+: .*nowhere.*\nsmctl: 1 error\.\n$/);
+  t.match(JSON.parse((await smctl(["apply", "--json"])).out), [{ file: "statusmesh.yaml", line: 12 }]);
+});
+
+t.test("without a server the fields of every object are checked in the words of the API", async (t) => {
+  const check = { type: "tcp", host: "a.example.org", port: 1 };
+  const slack = { type: "slack", webhook_url: secret };
+  const documents: Record<string, unknown>[] = [
+    { defaults: { name: "x" } },
+    { channels: { a: { name: "A", config: { type: "slack", webhok_url: "x" } } } },
+    { channels: { a: { name: "A", config: { type: "slak" } } } },
+    { channels: { a: { name: "A", enabled: 7, colour: "red", config: slack, adopt: "x" } } },
+    { channels: { a: { name: "A".repeat(101), config: slack, is_default: null } } },
+    { monitors: { a: { check, tags: [1], intervall: 5, interval: 1e9, region_policy: "most" } } },
+    { monitors: { a: { name: "", check: { ...check, port: 0 }, regions: ["r", "r"] } } },
+    {
+      channels: { ops: { name: "Ops", config: slack } },
+      monitors: {
+        a: { name: "A", check, alerts: ["ops", 5, { foo: 1 }, { channel: "ops", after_failures: 99 }, "opps"] },
+        b: { name: "B", check, alerts: "ops", escalation: [{ after_minutes: 0, channels: ["ops", "nix"] }, 4] },
+        c: { name: "C", check, escalation: {} },
+      },
+    },
+    { status_pages: { p: { slug: "-x", name: "N", branding: { brand_color: "red", style: "x" } } } },
+    { status_pages: { p: { slug: "p", name: "P", custom_domain: 4 } } },
+    {
+      monitors: { a: { name: "A", check } },
+      status_pages: {
+        p: { name: null, components: [{ monitor: "a", public_nam: "x" }, "a", {}, 3, { monitor: "b" }] },
+      },
+    },
+    { status_pages: { p: { slug: "p", name: "P", components: "a", on_remove: "later" } } },
+    { maintenance: { m: { title: "", starts_at: "yesterday", ends_at: 5, monitors: "a", tags: [4] } } },
+    { maintenance: { m: { title: "M", recurrence: { rule: "x" }, monitors: ["a"], on_remove: "pause" } } },
+    { maintenance: { m: { title: "M".repeat(201), starts_at: "2026-02-30T00:00:00Z", component_ids: {} } } },
+  ];
+  const bodies = requestBodies();
+  const words = (pointer: string, message: string) =>
+    `${pointer} ${message}`.replaceAll(/\/document\b|document\.| Did you mean .*\?/g, "");
+  for (const part of documents) {
+    const document = { version: 1, project: "words", ...part };
+    const offline = checkDocument(document, bodies).map(({ pointer, message }) => words(pointer, message));
+    const { body } = await api.post("/api/v1/config/plan", { project: "words", document });
+    const { field, message, details } = body.error as { field: string; message: string; details?: Json };
+    const faults = (details?.["errors"] ?? [{ field, message }]) as { field: string; message: string }[];
+    const online = faults.map((fault) => words(fault.field, fault.message));
+    t.strictSame(offline.sort(), online.sort(), JSON.stringify(part).slice(0, 100));
+  }
 });
 
 t.test("export writes a file that plans nothing; adopt and detach", async (t) => {

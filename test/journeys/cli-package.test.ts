@@ -31,6 +31,7 @@ t.test("npm installs it without a registry: one file that depends on nothing", (
     "package/bin/THIRD-PARTY-LICENSES",
     "package/bin/smctl.js",
     "package/config.schema.json",
+    "package/dist/request-bodies.json",
     "package/package.json",
   ]);
   t.match(JSON.parse(readFileSync(join(installed, "config.schema.json"), "utf8")), { properties: { monitors: {} } });

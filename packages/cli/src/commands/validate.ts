@@ -6,8 +6,8 @@ import { keepSecretsOption, type ProjectOptions, readProject, readsFiles } from 
 export function define(command: Command): void {
   readsFiles(command)
     .description(
-      "Check files without a server: syntax, fields, references between objects, variables, and the rules of each " +
-        "kind of check. Every error is a line file:line:column: words.",
+      "Check files without a server: syntax, the fields of every object, references between objects, variables, and " +
+        "the rules of each kind of check. Every error is a line file:line:column: words.",
     )
     .addOption(jsonOption())
     .addOption(keepSecretsOption())

@@ -1,5 +1,6 @@
 import { checkDocument } from "@statusmesh/shared/declared/check";
 import { fillVariables } from "@statusmesh/shared/declared/variables";
+import { requestBodies } from "../bodies.ts";
 import type { Imported } from "./draft.ts";
 
 type Json = Record<string, unknown>;
@@ -9,7 +10,7 @@ export function faultsOf({ document, env }: Imported): unknown[] {
   const at = { file: "x", line: 1, column: 1 };
   const source = { env: Object.fromEntries(env), readFile: () => "" };
   const { value, mistakes } = fillVariables(document, { at, children: new Map() }, source);
-  return [...mistakes, ...checkDocument(value as Json)];
+  return [...mistakes, ...checkDocument(value as Json, requestBodies())];
 }
 
 /** Everything that the report lists, each once. */

@@ -6,6 +6,7 @@ import { type Mistake, mistakeLine } from "@statusmesh/shared/declared/position"
 import { type ReadProject, readProjectFiles } from "@statusmesh/shared/declared/project";
 import { mask } from "@statusmesh/shared/secrets";
 import { tame } from "@statusmesh/shared/terminal";
+import { requestBodies } from "../bodies.ts";
 import { Failure } from "./failure.ts";
 import { counted, printJson } from "./print.ts";
 
@@ -33,7 +34,10 @@ export function readProject(paths: readonly string[], options: ProjectOptions): 
     readFile: readNamedFile,
     ...(options.keepSecrets === true ? { unset: mask } : {}),
   };
-  const project = readProjectFiles(paths.length > 0 ? paths : [defaultPath()], source, checkDocument);
+  const bodies = requestBodies();
+  const project = readProjectFiles(paths.length > 0 ? paths : [defaultPath()], source, (document) =>
+    checkDocument(document, bodies),
+  );
   refuse(project.mistakes, options);
   return { ...project, name: (project.document as { project: string }).project };
 }

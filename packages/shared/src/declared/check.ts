@@ -1,3 +1,4 @@
+import type { TSchema } from "typebox";
 import { type CheckSpec, checkKinds, type CheckType, checkTypes, isCheckType, kindOf } from "../checks/index.ts";
 import { AppError } from "../errors.ts";
 import { type Fault, Faults, below } from "../faults.ts";
@@ -6,7 +7,7 @@ import { pointerSegment } from "../secrets.ts";
 import { suggestion } from "../text.ts";
 import { validate } from "../validate.ts";
 import { durationIn, unitOf } from "./durations.ts";
-import { isJson, type Section, sections } from "./files.ts";
+import { defaultFields, isJson, type Section, sections } from "./files.ts";
 
 type Json = Record<string, unknown>;
 
@@ -18,15 +19,18 @@ export interface DocumentFault {
   readonly ofKey?: boolean;
 }
 
+/** The bodies of the API's requests that make the objects; that of a monitor without its check. */
+export type Bodies = Readonly<Record<Section | "components", TSchema>>;
+
 const maxFaults = 100;
 const tops = ["version", "project", "defaults", "moved", ...sections];
 const keyPattern = /^[a-z0-9._/-]{1,120}$/;
 
 /**
- * Everything that can be said about a document without a server: its form, keys, references, durations, and the checks
- * by the rules of their kinds, in the words of the API. At most 100 faults.
+ * Everything that can be said about a document without a server: its form, keys, references, durations, the checks by
+ * the rules of their kinds, and with `bodies` the fields of every object, in the words of the API. At most 100 faults.
  */
-export function checkDocument(document: Json): DocumentFault[] {
+export function checkDocument(document: Json, bodies: Bodies | null = null): DocumentFault[] {
   const faults: DocumentFault[] = [];
   const add = (pointer: string, message: string, ofKey = false): void => {
     if (faults.length < maxFaults) faults.push({ pointer, message, ofKey });
@@ -41,43 +45,61 @@ export function checkDocument(document: Json): DocumentFault[] {
   else if (typeof project !== "string" || !/^[a-z0-9-]{1,40}$/.test(project))
     add("/project", "A project has 1 to 40 of a-z, 0-9 and hyphens.");
   const { defaults = null, moved = null } = document;
-  if (defaults !== null && (!isJson(defaults) || (defaults["check"] != null && !isJson(defaults["check"]))))
-    add("/defaults", "defaults and its check must be maps.");
+  if (defaults !== null) checkDefaults(defaults, { document, bodies, add });
   for (const section of sections)
-    for (const [key, object, pointer] of objectsOf(document, section, add))
-      checkObject({ section, key, object, pointer, document, add });
+    for (const [object, pointer] of objectsOf(document, section, add))
+      checkObject({ section, object, pointer, document, bodies, add });
   checkMoved(moved, document, add);
   return faults;
 }
 
 type Add = (pointer: string, message: string, ofKey?: boolean) => void;
 
-function objectsOf(document: Json, section: Section, add: Add): [key: string, object: Json, pointer: string][] {
+function objectsOf(document: Json, section: Section, add: Add): [object: Json, pointer: string][] {
   const value = document[section] ?? {};
   if (!isJson(value)) {
     add(`/${section}`, `${section} must be a map from key to object.`);
     return [];
   }
-  return Object.entries(value).flatMap(([key, object]): [string, Json, string][] => {
+  return Object.entries(value).flatMap(([key, object]): [Json, string][] => {
     const pointer = `/${section}/${pointerSegment(key)}`;
     if (!keyPattern.test(key)) add(pointer, "A key has 1 to 120 of a-z, 0-9, dot, hyphen, underscore and slash.", true);
     else if (!isJson(object)) add(pointer, `${key} must be a map.`);
-    else return [[key, object, pointer]];
+    else return [[object, pointer]];
     return [];
   });
 }
 
+function checkDefaults(defaults: unknown, around: Pick<Place, "document" | "bodies" | "add">): void {
+  const { bodies, add } = around;
+  if (!isJson(defaults) || (defaults["check"] != null && !isJson(defaults["check"])))
+    return add("/defaults", "defaults and its check must be maps.");
+  const known = Object.entries(defaults).filter(([name]) => {
+    if (defaultFields.includes(name)) return true;
+    const message = `Monitors have no default "${name}".${suggestion(name, defaultFields)}`;
+    add(`/defaults/${pointerSegment(name)}`, message, true);
+    return false;
+  });
+  const object = Object.fromEntries(known);
+  const place = { ...around, section: "monitors", object, pointer: "/defaults" } as const;
+  checkReferences(place);
+  const fields = checkDurations(object, place.pointer, add);
+  if (bodies === null) return;
+  const monitors = { ...bodies.monitors, required: [] };
+  checkBody({ ...place, object: fields }, { ...bodies, monitors });
+}
+
 interface Place {
   section: Section;
-  key: string;
   object: Json;
   pointer: string;
   document: Json;
+  bodies: Bodies | null;
   add: Add;
 }
 
 function checkObject(place: Place): void {
-  const { section, object, pointer, document, add } = place;
+  const { section, object, pointer, document, bodies, add } = place;
   const { adopt = null, on_remove: onRemove = null } = object;
   if (adopt !== null && !(typeof adopt === "string" && isId(adopt)))
     add(`${pointer}/adopt`, "adopt must be the id of a stored object.");
@@ -85,44 +107,108 @@ function checkObject(place: Place): void {
   if (onRemove !== null && !ways.includes(onRemove as string))
     add(`${pointer}/on_remove`, `on_remove must be one of ${ways.join(", ")}.`);
   checkReferences(place);
-  if (section === "monitors") {
-    checkDurations(object, pointer, add);
-    checkCheck(object["check"], document["defaults"], pointer, add);
-  }
+  const fields = section === "monitors" ? checkDurations(object, pointer, add) : object;
+  if (bodies !== null) checkBody({ ...place, object: fields }, bodies);
+  if (section === "monitors") checkCheck(object["check"], document["defaults"], pointer, add);
 }
 
-/** The fields of each kind that name other objects by key: in a list, as texts or as maps with one of these fields. */
-const references: Readonly<Record<Section, readonly { field: string; to: Section; as: string | null }[]>> = {
+/** Ids in place of keys, for the schemas of requests. */
+const standIn = (at: number): string => `00000000-0000-4000-8000-${at.toString(16).padStart(12, "0")}`;
+
+/** The fields of an object by the schema of the request that makes it. */
+function checkBody({ section, object, pointer, add }: Place, bodies: Bodies): void {
+  const fields = unescaped(withoutNulls(object)) as Json;
+  for (const name of ["adopt", "on_remove", "check"]) delete fields[name];
+  const ofBody = (schema: TSchema, body: Json, at: string): void => {
+    const faults = new Faults();
+    faults.check(() => validate(schema, structuredClone(body), at));
+    for (const { field, message, code } of faultsIn(faults)) add(field ?? at, message, code === "UNKNOWN_FIELD");
+  };
+  for (const { field, as, id } of references[section]) {
+    const list = listOf(fields[field]);
+    if (section === "status_pages")
+      for (const [at, item] of list.entries())
+        if (isJson(item)) ofBody(bodies.components, withIdOf(item, as, id, at), `${pointer}/${field}/${at}`);
+    if (section === "monitors" && field in fields)
+      fields[field] = list.map((item, at) => (as === null ? standIn(at) : withIdOf(item, as, id, at)));
+  }
+  if (section === "monitors" && "escalation" in fields)
+    fields["escalation"] = listOf(fields["escalation"]).map((level) => {
+      if (!isJson(level) || !("channels" in level)) return level;
+      const { channels, ...more } = level;
+      return { ...more, channel_ids: listOf(channels).map((_, at) => standIn(at)) };
+    });
+  if (section === "maintenance") {
+    const { monitors, tags, ...body } = fields;
+    for (const [at, tag] of listOf(tags).entries())
+      if (typeof tag !== "string") add(`${pointer}/tags/${at}`, "A tag is a text.");
+    const named = listOf(monitors).map((_, at) => standIn(at));
+    ofBody(bodies[section], { ...body, component_ids: [...listOf(body["component_ids"]), ...named] }, pointer);
+  } else if (section === "status_pages") {
+    const { components: _, custom_domain: domain = "", ...body } = fields;
+    if (typeof domain !== "string") add(`${pointer}/custom_domain`, "custom_domain must be a host name.");
+    ofBody(bodies[section], body, pointer);
+  } else ofBody(bodies[section], fields, pointer);
+}
+
+const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+
+/** A reference with an id in place of the key: a text, or a map with the key as its field `as`. */
+function withIdOf(item: unknown, as: string | null, id: string, at: number): Json {
+  if (!isJson(item) || as === null) return { [id]: standIn(at) };
+  if (!(as in item) && (id in item || "manual" in item)) return item;
+  const { [as]: _, ...more } = item;
+  return { ...more, [id]: standIn(at) };
+}
+
+const withoutNulls = (value: Json): Json => Object.fromEntries(Object.entries(value).filter(([, it]) => it !== null));
+
+interface Reference {
+  field: string;
+  to: Section;
+  /** The field with the key, where an item may be a map. */
+  as: string | null;
+  /** The field with an id in the API. */
+  id: string;
+}
+
+/** The fields of each kind that name other objects by key: in a list, as texts or as maps. */
+const references: Readonly<Record<Section, readonly Reference[]>> = {
   channels: [],
   monitors: [
-    { field: "alerts", to: "channels", as: "channel" },
-    { field: "depends_on", to: "monitors", as: null },
+    { field: "alerts", to: "channels", as: "channel", id: "channel_id" },
+    { field: "depends_on", to: "monitors", as: null, id: "target_id" },
   ],
-  status_pages: [{ field: "components", to: "monitors", as: "monitor" }],
-  maintenance: [{ field: "monitors", to: "monitors", as: null }],
+  status_pages: [{ field: "components", to: "monitors", as: "monitor", id: "target_id" }],
+  maintenance: [{ field: "monitors", to: "monitors", as: null, id: "target_id" }],
 };
 
 function checkReferences({ section, object, pointer, document, add }: Place): void {
   const known = (to: Section, key: unknown, at: string): void => {
     const there = document[to];
-    if (typeof key !== "string" || (isJson(there) && Object.hasOwn(there, key))) return;
+    if (typeof key !== "string") return add(at, `The document has no key this value in ${to}.`);
+    if (isJson(there) && Object.hasOwn(there, key)) return;
     const near = suggestion(key, isJson(there) ? Object.keys(there) : []);
     add(at, `The document has no key "${key.slice(0, 120)}" in ${to}.${near}`);
   };
-  for (const { field, to, as } of references[section]) {
-    const list = object[field];
-    if (!Array.isArray(list)) continue;
-    for (const [at, item] of list.entries()) {
-      if (typeof item === "string") known(to, item, `${pointer}/${field}/${at}`);
-      else if (as !== null && isJson(item) && as in item) known(to, item[as], `${pointer}/${field}/${at}/${as}`);
+  const lists = section === "maintenance" ? ["component_ids", "tags"] : section === "monitors" ? ["escalation"] : [];
+  for (const field of [...lists, ...references[section].map((reference) => reference.field)])
+    if (object[field] != null && !Array.isArray(object[field])) add(`${pointer}/${field}`, `${field} must be a list.`);
+  for (const { field, to, as, id } of references[section])
+    for (const [at, item] of listOf(object[field]).entries()) {
+      const here = `${pointer}/${field}/${at}`;
+      if (isJson(item) && as !== null) {
+        if (as in item || !(id in item || "manual" in item)) known(to, item[as], `${here}/${as}`);
+      } else if (section === "status_pages") add(here, "A component is an object that names its monitor.");
+      else known(to, item, here);
     }
-  }
-  const { escalation } = object;
-  if (section === "monitors" && Array.isArray(escalation))
-    for (const [at, level] of escalation.entries())
-      if (isJson(level) && Array.isArray(level["channels"]))
-        for (const [index, key] of level["channels"].entries())
-          known("channels", key, `${pointer}/escalation/${at}/channels/${index}`);
+  if (section === "monitors")
+    for (const [at, level] of listOf(object["escalation"]).entries())
+      for (const [index, item] of listOf(isJson(level) ? level["channels"] : null).entries()) {
+        const here = `${pointer}/escalation/${at}/channels/${index}`;
+        if (!isJson(item)) known("channels", item, here);
+        else if (!("channel_id" in item)) known("channels", item["channel"], `${here}/channel`);
+      }
 }
 
 /** A copy with durations as numbers. */

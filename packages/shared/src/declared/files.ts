@@ -12,6 +12,22 @@ const maxFolders = 32;
 export const sections = ["channels", "monitors", "status_pages", "maintenance"] as const;
 export type Section = (typeof sections)[number];
 
+/** Fields of monitors that `defaults` may have. */
+export const defaultFields: readonly string[] = [
+  "check",
+  "interval",
+  "enabled",
+  "tags",
+  "alerts",
+  "alert_confirmations",
+  "notify_recovery",
+  "renotify_interval_secs",
+  "region_policy",
+  "escalation",
+  "regions",
+  "on_remove",
+];
+
 type Json = Record<string, unknown>;
 
 /** The files of a project as one document. */

@@ -32,7 +32,7 @@ import {
   replaceComponents,
   updatePage,
 } from "../../publishing/status-pages/service.ts";
-import { type Section, sections } from "./document.ts";
+import { type Section, sections } from "@statusmesh/shared/declared/files";
 import type { ConfigPlan } from "./plan.ts";
 import type { State } from "./state.ts";
 

@@ -6,14 +6,12 @@ import { pointerSegment } from "@statusmesh/shared/secrets";
 import { suggestion } from "@statusmesh/shared/text";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { durationIn, unitOf } from "@statusmesh/shared/declared/durations";
+import { defaultFields, type Section, sections } from "@statusmesh/shared/declared/files";
 
 /*
  * The document of a project as it is sent, taken apart: objects with their defaults filled in, texts unescaped and
  * durations as numbers. References stay keys.
  */
-
-export const sections = ["channels", "monitors", "status_pages", "maintenance"] as const;
-export type Section = (typeof sections)[number];
 
 type Json = Record<string, unknown>;
 
@@ -78,36 +76,17 @@ function defaultsOf(value: unknown, faults: Faults): Json {
     faults.add(fault("INVALID_BODY", "defaults and its check must be objects.", "/document/defaults"));
     return {};
   }
-  const known = Object.keys(monitorFields);
   for (const name of Object.keys(value))
-    if (!known.includes(name))
+    if (!defaultFields.includes(name))
       faults.add(
         fault(
           "UNKNOWN_FIELD",
-          `Monitors have no default "${name}".${suggestion(name, known)}`,
+          `Monitors have no default "${name}".${suggestion(name, defaultFields)}`,
           `/document/defaults/${name}`,
         ),
       );
   return value;
 }
-
-/** Top-level fields that defaults may have. */
-const monitorFields: Readonly<Record<string, true>> = Object.fromEntries(
-  [
-    "check",
-    "interval",
-    "enabled",
-    "tags",
-    "alerts",
-    "alert_confirmations",
-    "notify_recovery",
-    "renotify_interval_secs",
-    "region_policy",
-    "escalation",
-    "regions",
-    "on_remove",
-  ].map((name) => [name, true]),
-);
 
 async function readSection(section: Section, value: unknown, defaults: Json, faults: Faults) {
   const read = new Map<string, Declared>();

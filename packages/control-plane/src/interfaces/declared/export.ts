@@ -11,7 +11,7 @@ import { mapInTurns } from "../../platform/http/turns.ts";
 import { iso } from "../../platform/http/wire.ts";
 import { pageRules, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
 import { sorted } from "./compare.ts";
-import type { Section } from "./document.ts";
+import type { Section } from "@statusmesh/shared/declared/files";
 import type { StoredMonitor } from "./kinds/monitors.ts";
 import type { ExportQuery, ExportReply } from "./schema.ts";
 import { readMonitors } from "./state.ts";

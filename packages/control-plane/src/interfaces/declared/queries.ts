@@ -1,5 +1,5 @@
 import type { Db } from "../../platform/db/sql.ts";
-import type { Section } from "./document.ts";
+import type { Section } from "@statusmesh/shared/declared/files";
 import type { Summary } from "./schema.ts";
 
 /** Who applied, as the audit log has it. */

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { Faults } from "@statusmesh/shared/faults";
 import { isId, normaliseId } from "@statusmesh/shared/ids";
-import type { Section } from "./document.ts";
+import type { Section } from "@statusmesh/shared/declared/files";
 
 /** Keys of the document and ids of what they declare; a new object has got its id already. */
 export class References {

@@ -6,7 +6,8 @@ import { probeRegionIds } from "../../monitoring/regions/service.ts";
 import { existingTargetIds, storedTargets, taggedTargets, targetCount } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { slugsElsewhere, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
-import type { Declared, Document, Section } from "./document.ts";
+import type { Section } from "@statusmesh/shared/declared/files";
+import type { Declared, Document } from "./document.ts";
 import type { StoredMonitor } from "./kinds/monitors.ts";
 import { digestOf } from "./token.ts";
 

@@ -74,17 +74,23 @@ function readInput({ fields, pointer }: Declared, judging: Judging): TargetCreat
     delete body[name];
   }
   if ("alerts" in body)
-    body["alerts"] = listIn(judging, body, "alerts", pointer).flatMap((alert, at) => {
-      const id = channelOf(alert, `${pointer}/alerts/${at}`, judging);
-      const { channel: _key, channel_id: _id, ...more } = (typeof alert === "string" ? {} : alert) as Fields;
-      return id === null ? [] : [{ ...more, channel_id: id }];
+    body["alerts"] = listIn(judging, body, "alerts", pointer).map((alert, at) => {
+      const id = channelOf(alert, `${pointer}/alerts/${at}`, judging) ?? unknownChannel;
+      const { channel: _key, channel_id: _id, ...more } = (typeof alert === "object" ? alert : {}) as Fields;
+      return { ...more, channel_id: id };
     });
   if ("escalation" in body)
     body["escalation"] = listIn(judging, body, "escalation", pointer).map((level, at) =>
       levelOf(level, `${pointer}/escalation/${at}`, judging),
     );
-  return judging.faults.check(() => validate(TargetCreate, body, pointer)) ?? null;
+  const read = judging.faults.check(() => validate(TargetCreate, body, pointer));
+  if (read === undefined) return null;
+  if (read.alerts !== undefined) read.alerts = read.alerts.filter(({ channel_id: id }) => id !== unknownChannel);
+  return read;
 }
+
+/** Stands for a channel whose fault is known, so that faults of the next ones have their place in the list. */
+const unknownChannel = "00000000-0000-4000-8000-000000000000";
 
 function channelOf(alert: unknown, pointer: string, judging: Judging): string | null {
   const { references, faults } = judging;
