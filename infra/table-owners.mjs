@@ -33,6 +33,7 @@ export const folders = {
     joins: { "organisation of a verification mail": ["orgs"], "monitors that use a channel": ["target_alerts"] },
     writes: {
       "a new config ends a failing spell": ["channel_health"],
+      "new hours have what waits for them looked at": ["deliveries"],
       "a deleted channel leaves the escalation ladders": ["orgs", "targets"],
     },
   },

@@ -368,6 +368,7 @@ create table channels (
   updated_at timestamp with time zone not null,
   verified_at timestamp with time zone,
   is_default boolean not null default false,
+  active_hours jsonb,
   tested_at timestamp with time zone,
   managed jsonb,
   PRIMARY KEY (id),
@@ -391,6 +392,7 @@ create table deliveries (
   seq integer not null,
   notice jsonb not null,
   state text not null,
+  held_by text,
   attempt_count integer not null default 0,
   next_attempt_at timestamp with time zone,
   leased_until timestamp with time zone,
@@ -400,6 +402,7 @@ create table deliveries (
   digest_id uuid,
   PRIMARY KEY (id),
   UNIQUE (incident_id, channel_id, reason, seq),
+  CHECK ((held_by = ANY (ARRAY['failures'::text, 'hours'::text]))),
   CHECK ((reason = ANY (ARRAY['opened'::text, 'reminder'::text, 'unacknowledged'::text, 'escalated'::text, 'reopened'::text, 'resolved'::text]))),
   CHECK ((state = ANY (ARRAY['pending'::text, 'held'::text, 'delivered'::text, 'dead'::text, 'dropped'::text]))),
   FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE SET NULL,
@@ -413,7 +416,7 @@ CREATE INDEX deliveries_due ON deliveries USING btree (next_attempt_at) WHERE (s
 CREATE INDEX deliveries_held ON deliveries USING btree (next_attempt_at) WHERE (state = 'held'::text);
 CREATE INDEX deliveries_held_of ON deliveries USING btree (incident_id, channel_id) WHERE (state = 'held'::text);
 CREATE INDEX deliveries_pending ON deliveries USING btree (channel_id, next_attempt_at, id) WHERE (state = 'pending'::text);
-CREATE INDEX deliveries_recent ON deliveries USING btree (org_id, created_at) WHERE (reason = ANY (ARRAY['opened'::text, 'reopened'::text, 'resolved'::text]));
+CREATE INDEX deliveries_recent ON deliveries USING btree (org_id, created_at) WHERE (reason = ANY (ARRAY['opened'::text, 'reopened'::text, 'resolved'::text, 'unacknowledged'::text]));
 
 create table delivery_attempts (
   delivery_id uuid not null,

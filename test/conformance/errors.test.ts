@@ -468,6 +468,15 @@ const values: Case[] = [
     "INVALID_CHANNEL_CONFIG",
     "/config/type",
   ),
+  createChannel(
+    "active hours of no length",
+    {
+      ...webhook({}),
+      active_hours: { timezone: "UTC", days: ["mo"], from: "08:00", to: "08:00", outside: "hold" },
+    },
+    "INVALID_ACTIVE_HOURS",
+    "/active_hours/to",
+  ),
   refusedBody("POST /api/v1/snoozes")(
     "a snooze in the past",
     { scope: { all: true }, until: "2026-01-01T00:00:00Z" },

@@ -162,6 +162,7 @@ function put(body, pointer, value) {
  */
 export function bodyOf(form, { onlyChanged = false, part = null, under = "" } = {}) {
   const body = {};
+  const lists = {};
   const faults = [];
   let any = false;
   for (const control of controlsOf(form, part)) {
@@ -173,8 +174,9 @@ export function bodyOf(form, { onlyChanged = false, part = null, under = "" } = 
     try {
       checkControl(control);
       if (item) {
-        body[control.name.slice(1)] ??= [];
-        if (control.checked) body[control.name.slice(1)].push(item(control));
+        lists[control.name] ??= [];
+        if (control.checked) lists[control.name].push(item(control));
+        put(body, control.name, lists[control.name]);
       } else {
         const value = control.type === "checkbox" ? control.checked : readers[control.dataset.as ?? "text"](control);
         if (value !== undefined) put(body, control.name, value);

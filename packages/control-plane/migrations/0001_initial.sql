@@ -1077,6 +1077,8 @@ create table channels (
   verified_at     timestamptz,
   -- True: a monitor that is created without a list of channels gets this one.
   is_default      boolean not null default false,
+  -- {timezone, days, from, to, outside}; null: always.
+  active_hours    jsonb,
   -- When a test was accepted last.
   tested_at       timestamptz,
   managed         jsonb,
@@ -1169,6 +1171,8 @@ create table deliveries (
   notice          jsonb not null,
   -- held: next_attempt_at says when to look whether it may leave. dropped: it was not to be sent any more.
   state           text not null check (state in ('pending', 'held', 'delivered', 'dead', 'dropped')),
+  -- What holds it, held it or has it dropped: the number of failures of its binding, or the hours of its channel.
+  held_by         text check (held_by in ('failures', 'hours')),
   attempt_count   integer not null default 0,
   next_attempt_at timestamptz,
   leased_until    timestamptz,
@@ -1187,7 +1191,8 @@ create index deliveries_held_of on deliveries (incident_id, channel_id) where st
 create index deliveries_pending on deliveries (channel_id, next_attempt_at, id) where state = 'pending';
 create index deliveries_by_digest on deliveries (digest_id) where digest_id is not null;
 -- Number of incidents of an organisation that opened or closed in the last minute.
-create index deliveries_recent on deliveries (org_id, created_at) where reason in ('opened', 'reopened', 'resolved');
+create index deliveries_recent on deliveries (org_id, created_at)
+  where reason in ('opened', 'reopened', 'resolved', 'unacknowledged');
 
 create table delivery_attempts (
   delivery_id uuid not null references deliveries on delete cascade,

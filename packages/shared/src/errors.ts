@@ -153,6 +153,7 @@ export const errorCodes = {
     when: "the channel name has no visible character, a control character, or over 100 characters",
   },
   INVALID_CHANNEL_CONFIG: { status: 400, when: "the channel configuration is not valid for its kind" },
+  INVALID_ACTIVE_HOURS: { status: 400, when: "the active hours of a channel are not valid; the message says how" },
   CHANNEL_QUOTA_EXCEEDED: {
     status: 422,
     when: "the plan's limit of notification channels is reached; details have the limit and the current number",

@@ -36,8 +36,8 @@ export interface Outages extends World {
 
 const statusOf = { P: "up", F: "down", D: "degraded" } as const;
 
-export async function openOutages(t: Teardown): Promise<Outages> {
-  const world = await openWorld(t);
+export async function openOutages(t: Teardown, env: Record<string, string> = {}): Promise<Outages> {
+  const world = await openWorld(t, { env });
   const { sql, clock, system } = world;
   const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
   const owner = await newOrg(system);

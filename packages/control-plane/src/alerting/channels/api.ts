@@ -28,6 +28,7 @@ const tag = "Notification channels";
 const configErrors = [
   "CHANNEL_KIND_MANAGED",
   "INVALID_CHANNEL_CONFIG",
+  "INVALID_ACTIVE_HOURS",
   "REDACTION_SENTINEL",
   "SSRF_BLOCKED",
   "DOMAIN_DENYLISTED",

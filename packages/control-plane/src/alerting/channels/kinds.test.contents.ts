@@ -80,6 +80,20 @@ export const digests: Record<string, Content> = {
       url: "https://status.example.org/incidents",
     },
   },
+  "digest, outside the active hours": {
+    kind: "digest",
+    digest: {
+      reason: "held",
+      total: 14,
+      open: 1,
+      notices: [
+        notice,
+        { ...minor, ended_at: "2026-11-23T15:10:00.000Z" },
+        { ...notice, reason: "resolved", ended_at: "2026-11-23T15:00:00.000Z" },
+      ],
+      url: "https://status.example.org/incidents",
+    },
+  },
 };
 
 /** A hostile name: mentions, formatting, a hidden link, a closing tag and a right-to-left override. */
@@ -109,6 +123,16 @@ export const hostileDigests: Record<string, Content> = {
       reason: "opened",
       total: 10_000,
       groups: Array.from({ length: 50 }, (_, at) => group(`${hostileName} ${at}`, 200, hostile)),
+      url: notice.url,
+    },
+  },
+  "digest, outside the active hours": {
+    kind: "digest",
+    digest: {
+      reason: "held",
+      total: 10_000,
+      open: 10_000,
+      notices: Array.from({ length: 10 }, () => hostile),
       url: notice.url,
     },
   },

@@ -3,7 +3,7 @@ import type { Notice } from "../incidents/schema.ts";
 
 /** Incidents that opened or closed together, in one message instead of one each. */
 export interface Digest {
-  reason: "opened" | "resolved";
+  reason: "opened" | "resolved" | "unacknowledged";
   /** Incidents in all groups. */
   total: number;
   /** Largest first. `cause` is the destination host or else the tag that the monitors share; null for none. */
@@ -12,10 +12,22 @@ export interface Digest {
   url: string;
 }
 
+/** What became of incidents outside the active hours of a channel, in one message when they begin. */
+export interface HeldDigest {
+  reason: "held";
+  total: number;
+  /** Those that are open still. */
+  open: number;
+  /** The first ones: those that are open, the worst first, then those that ended, the last first. */
+  notices: readonly Notice[];
+  /** The list of incidents in the console. */
+  url: string;
+}
+
 /** Content of a message. `test` is a test message. */
 export type Content =
   | { kind: "notice"; notice: Notice }
-  | { kind: "digest"; digest: Digest }
+  | { kind: "digest"; digest: Digest | HeldDigest }
   | { kind: "test"; notice: Notice };
 
 /** State that decides colours, icons and priorities. */
@@ -156,12 +168,37 @@ function headline({ reason, severity }: Notice): string {
   return capital(state);
 }
 
-function digestText({ reason, total, groups, url }: Digest): MessageText {
+function heldText({ total, open, notices, url }: HeldDigest): MessageText {
+  const facts = notices.map((notice) => {
+    const error = notice.error_sample === null ? "" : ` (${plain(notice.error_sample, 120)})`;
+    const name = `${plain(notice.monitor_name, 80)}${error}`;
+    const from = utcMinute(notice.started_at);
+    if (notice.ended_at === null) return { label: headline(notice), value: `${name}, since ${from}` };
+    const label = notice.reason === "resolved" ? "Recovered" : "Opened and ended";
+    return { label, value: `${name}, ${from} to ${utcMinute(notice.ended_at)}, ${lengthOf(notice)}` };
+  });
+  if (total > notices.length) facts.push({ label: "More", value: count(total - notices.length, "incident") });
+  const shown = notices.filter(({ ended_at }) => ended_at === null);
+  return {
+    tone: open === 0 ? "up" : shown.some(({ severity }) => severity !== "minor") ? "down" : "degraded",
+    urgent: shown.some(({ urgency }) => urgency === "high"),
+    title: `${count(total, "incident")} outside the active hours, ${open === 0 ? "all over" : `${open} still open`}`,
+    facts,
+    url,
+    linkLabel: "View incidents",
+  };
+}
+
+const count = (number: number, one: string): string => `${number} ${one}${number === 1 ? "" : "s"}`;
+
+function digestText(digest: Digest | HeldDigest): MessageText {
+  if (digest.reason === "held") return heldText(digest);
+  const { reason, total, groups, url } = digest;
   const resolved = reason === "resolved";
   const shown = groups.slice(0, maxGroups);
-  const facts = shown.map(({ cause, total: count, worst }) => ({
+  const facts = shown.map(({ cause, total: size, worst }) => ({
     label: cause === null ? "Others" : plain(cause, maxNameLength),
-    value: `${count === 1 ? "1 monitor" : `${count} monitors`}, for example ${plain(worst.monitor_name, 80)}${
+    value: `${count(size, "monitor")}, for example ${plain(worst.monitor_name, 80)}${
       worst.error_sample === null ? "" : ` (${plain(worst.error_sample, 120)})`
     }`,
   }));
@@ -171,7 +208,9 @@ function digestText({ reason, total, groups, url }: Digest): MessageText {
   return {
     tone: resolved ? "up" : worst ? "down" : "degraded",
     urgent: !resolved && groups.some((group) => group.worst.urgency === "high"),
-    title: `${total} monitors ${resolved ? "recovered" : worst ? "are down" : "are degraded"}`,
+    title: `${total} monitors ${resolved ? "recovered" : worst ? "are down" : "are degraded"}${
+      reason === "unacknowledged" ? ", not acknowledged" : ""
+    }`,
     facts,
     url,
     linkLabel: "View incidents",

@@ -4,6 +4,7 @@ import { channelForms, getChannel, listChannels } from "./service.ts";
 
 const pageSize = 50;
 const kinds = channelForms();
+const zones = ["UTC", ...Intl.supportedValuesOf("timeZone")];
 
 export const channelsPages = [
   page({
@@ -32,6 +33,7 @@ export const channelsPages = [
         /** The first channel is the default: a monitor without one is silent. */
         first: (await listChannels(ctx, { limit: 1, offset: 0 })).total === 0,
         channel: null,
+        zones,
         kinds,
         type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type,
       },
@@ -45,7 +47,7 @@ export const channelsPages = [
       const channel = await getChannel(ctx, params["id"]!);
       return {
         view: "channels/form",
-        data: { first: false, channel, kinds, type: channel.config.type },
+        data: { first: false, channel, zones, kinds, type: channel.config.type },
       };
     },
   }),

@@ -2,6 +2,7 @@ import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
+import type { ActiveHours } from "./schema.ts";
 
 /** Outcome of the deliveries of a channel; times as PostgreSQL writes them in JSON. */
 interface ChannelHealth {
@@ -24,6 +25,8 @@ export interface ChannelRow {
   /** When the receiver confirmed; null for unconfirmed ones and for kinds that need no confirmation. */
   verified_at: Date | null;
   is_default: boolean;
+  /** When it is notified; null: always. */
+  active_hours: ActiveHours | null;
   /** When a test of this config was accepted last; null: never. */
   tested_at: Date | null;
   /** Targets that notify it. */
@@ -35,12 +38,15 @@ export interface ChannelRow {
 }
 
 const columns = (sql: Db) =>
-  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, tested_at, write_source,
-    created_at, updated_at, managed,
+  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, active_hours, tested_at,
+    write_source, created_at, updated_at, managed,
     (select count(*)::int from target_alerts a where a.channel_id = channels.id) as targets_count,
     (select jsonb_build_object('at', h.last_at, 'state', h.last_state, 'error', h.last_error,
                                'failing_since', h.failing_since)
      from channel_health h where h.channel_id = channels.id) as health`;
+
+const hoursJson = (sql: Db, { active_hours: hours }: Pick<ChannelRow, "active_hours">) =>
+  hours === null ? null : sql.json(hours);
 
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
 export async function insertChannel(
@@ -48,10 +54,11 @@ export async function insertChannel(
   row: Omit<ChannelRow, "disabled_reason" | "health" | "verified_at" | "tested_at" | "targets_count" | "managed">,
 ): Promise<ChannelRow> {
   const [inserted] = await sql<ChannelRow[]>`
-    insert into channels (id, org_id, name, kind, config, enabled, is_default, write_source, created_at, updated_at)
+    insert into channels
+      (id, org_id, name, kind, config, enabled, is_default, active_hours, write_source, created_at, updated_at)
     values
       (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled},
-        ${row.is_default}, ${row.write_source}, ${row.created_at}, ${row.updated_at})
+        ${row.is_default}, ${hoursJson(sql, row)}, ${row.write_source}, ${row.created_at}, ${row.updated_at})
     returning ${columns(sql)}`;
   return inserted!;
 }
@@ -106,7 +113,8 @@ export async function updateChannel(
   const [updated] = await sql<ChannelRow[]>`
     update channels
     set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
-      is_default = ${row.is_default}, tested_at = ${row.tested_at}, disabled_reason = ${row.disabled_reason},
+      is_default = ${row.is_default}, active_hours = ${hoursJson(sql, row)}, tested_at = ${row.tested_at},
+      disabled_reason = ${row.disabled_reason},
       verified_at = ${row.verified_at}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}
     returning ${columns(sql)}`;
@@ -232,4 +240,11 @@ export async function leaveLadders(sql: Db, orgId: string, channelId: string): P
   const names = sql`escalation @> ${sql.json([{ channel_ids: [channelId] }])}`;
   await sql`update targets set escalation = ${without} where org_id = ${orgId} and ${names}`;
   await sql`update orgs set escalation = ${without} where id = ${orgId} and ${names}`;
+}
+
+/** Has deliveries that wait for the hours of a channel looked at again, as its hours have changed. */
+export async function lookAtHeld(sql: Db, channelId: string, at: Date): Promise<void> {
+  await sql`
+    update deliveries set next_attempt_at = ${at}
+    where channel_id = ${channelId} and state = 'held' and held_by = 'hours'`;
 }

@@ -6,7 +6,7 @@ import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 import type { ChannelKind } from "./kinds/kind.ts";
 
 export type { ChannelConfig } from "./kinds/index.ts";
-export type { Content, Digest } from "./message.ts";
+export type { Content, Digest, HeldDigest } from "./message.ts";
 
 const tagged = {
   discriminator: "type",
@@ -30,6 +30,57 @@ export const ConfigInput = Type.Unsafe<ChannelConfig>(
   ),
 );
 
+export const weekdays = ["mo", "tu", "we", "th", "fr", "sa", "su"] as const;
+
+const clockTime = (description: string, example: string) =>
+  Type.String({
+    pattern: "^([01][0-9]|2[0-3]):[0-5][0-9]$",
+    errorCode: "INVALID_ACTIVE_HOURS",
+    expects: "Use a time like 08:30",
+    description,
+    examples: [example],
+  });
+
+const ActiveHours = Type.Object(
+  {
+    timezone: Type.String({
+      maxLength: 64,
+      minLength: 1,
+      errorCode: "INVALID_ACTIVE_HOURS",
+      description: "IANA time zone in which days and times are read, with its daylight saving time",
+      examples: ["Europe/Berlin"],
+    }),
+    days: Type.Array(
+      Type.Enum([...weekdays], {
+        errorCode: "INVALID_ACTIVE_HOURS",
+        description: "A day of the week",
+        examples: ["mo"],
+      }),
+      {
+        minItems: 1,
+        maxItems: 7,
+        uniqueItems: true,
+        errorCode: "INVALID_ACTIVE_HOURS",
+        description: "Days on which the hours begin",
+        examples: [["mo", "tu", "we", "th", "fr"]],
+      },
+    ),
+    from: clockTime("Begin, HH:MM", "08:00"),
+    to: clockTime("End, HH:MM; earlier than from: on the next day", "18:00"),
+    outside: Type.Enum(["hold", "drop"], {
+      errorCode: "INVALID_ACTIVE_HOURS",
+      description: "hold: notifications wait until the hours begin; drop: they are not sent, recoveries included",
+      examples: ["hold"],
+    }),
+  },
+  {
+    additionalProperties: false,
+    title: "ActiveHours",
+    description: "When a channel is notified. A ladder goes on to its next level where one is outside its hours",
+  },
+);
+export type ActiveHours = Static<typeof ActiveHours>;
+
 const fields = {
   name: Line({
     maxLength: 100,
@@ -42,6 +93,7 @@ const fields = {
     description: "Whether a target that is created without `alerts` notifies the channel",
     examples: [false],
   }),
+  active_hours: nullable(ActiveHours),
 };
 
 /** Fields that the server sets; values in a request are ignored. */
@@ -56,6 +108,7 @@ export const ChannelCreate = Type.Object(
     config: ConfigInput,
     enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })),
     is_default: Type.Optional(Type.Boolean({ ...fields.is_default, default: false })),
+    active_hours: Type.Optional(fields.active_hours),
     ...ignored,
   },
   { additionalProperties: false, title: "ChannelCreate", description: "A new channel" },
@@ -67,6 +120,7 @@ export const ChannelPatch = Type.Object(
     name: Type.Optional(fields.name),
     enabled: Type.Optional(fields.enabled),
     is_default: Type.Optional(fields.is_default),
+    active_hours: Type.Optional(fields.active_hours),
     config: Type.Optional(ConfigInput),
     ...ignored,
   },

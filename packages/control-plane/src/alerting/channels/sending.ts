@@ -78,6 +78,9 @@ export const digestingKinds = (): string[] =>
     .filter(({ digests }) => digests)
     .map(({ type }) => type);
 
+/** True where a digest replaces the notices of many incidents: for people, not for machines. */
+export const kindTakesDigests = (kind: string): boolean => isChannelType(kind) && channelKinds[kind].digests;
+
 /** The config with opened secrets; throws DeliveryError where they cannot be opened. */
 export function opened(system: System, channel: StoredChannel): ChannelConfig {
   if (!isChannelType(channel.kind))

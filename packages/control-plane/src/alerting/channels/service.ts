@@ -17,6 +17,7 @@ import type { Outbound } from "../../platform/outbound/client.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { takeQuota } from "../../access/plans/service.ts";
 import { checkConfig, refuseDeniedUrls } from "./config-rules.ts";
+import { checkedHours } from "./hours.ts";
 import { type ChannelConfig, completed, isChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
 import { secretFields } from "./kinds/secrets.ts";
@@ -31,10 +32,11 @@ export { channelForms, kindLabel } from "./config-rules.ts";
 export { completed as completedConfig, delegableKinds, kindOf as channelKindOf } from "./kinds/index.ts";
 export { checkConfig } from "./config-rules.ts";
 export { keepChannels, manageChannels, openedConfig, type StoredChannel, storedChannels } from "./declared.ts";
+export { checkedHours, isWithin, nextBegin } from "./hours.ts";
 export { DeliveryError } from "./kinds/kind.ts";
 export { checkWebhookUrl, isPermanentStatus, webhookSignature } from "./config-rules.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
-export { channelOutbound, digestingKinds, receiverOf, sendThrough } from "./sending.ts";
+export { channelOutbound, digestingKinds, kindTakesDigests, receiverOf, sendThrough } from "./sending.ts";
 export {
   confirmAddress,
   pendingVerification,
@@ -82,7 +84,7 @@ export async function connectChannel(
 
 async function insertNew(
   tx: ActorCtx,
-  input: Pick<ChannelCreate, "name" | "config" | "enabled" | "is_default">,
+  input: Pick<ChannelCreate, "name" | "config" | "enabled" | "is_default" | "active_hours">,
   id = newId(),
 ): Promise<{ channel: Channel; mail: VerificationMail | null }> {
   const at = new Date(tx.clock.now());
@@ -95,6 +97,7 @@ async function insertNew(
     config: sealConfig(tx, tx.orgId, id, config),
     enabled: input.enabled ?? true,
     is_default: input.is_default ?? false,
+    active_hours: checkedHours(input.active_hours ?? null),
     write_source: tx.writeSource,
     created_at: at,
     updated_at: at,
@@ -188,12 +191,14 @@ export async function updateChannel(
       kind: patch.config?.type ?? row.kind,
       config: patch.config === undefined ? row.config : sealConfig(tx, tx.orgId, id, patch.config),
       is_default: patch.is_default ?? row.is_default,
+      active_hours: patch.active_hours === undefined ? row.active_hours : checkedHours(patch.active_hours),
       verified_at: patch.config === undefined ? row.verified_at : null,
       tested_at: patch.config === undefined ? row.tested_at : null,
       write_source: tx.writeSource,
       updated_at: new Date(tx.clock.now()),
     };
     if (patch.config !== undefined) await queries.resetHealth(tx.sql, id);
+    if (patch.active_hours !== undefined) await queries.lookAtHeld(tx.sql, id, changed.updated_at);
     const verification = patch.config === undefined ? null : await beginVerification(tx, changed, patch.config);
     const [before, after] = [
       present(tx, row),

@@ -70,7 +70,12 @@ export const isNext = (sql: Db) => sql`
 
 /** Condition on `d`: a first attempt of a notice that a digest may replace. */
 export const isFresh = (sql: Db) => sql`
-  d.attempt_count = 0 and d.digest_id is null and d.reason in ('opened', 'reopened', 'resolved')`;
+  d.attempt_count = 0 and d.digest_id is null
+  and d.reason in ('opened', 'reopened', 'resolved', 'unacknowledged')`;
+
+/** The storm that the notice of `d` belongs to: openings, recoveries and levels of ladders have their own. */
+export const stormOf = (sql: Db) => sql`
+  case when d.reason in ('resolved', 'unacknowledged') then d.reason else 'opened' end`;
 
 /**
  * Common table expressions `waiting` (ids of channels with pending deliveries, by one index probe each, however many
@@ -92,15 +97,15 @@ export const waitingAndStorms = (sql: Db, at: Date, { kinds }: StormRules) => sq
     left join channel_health h on h.channel_id = c.id
     where c.enabled and c.kind = any(${[...kinds]}::text[]) and coalesce(h.paused_until <= ${at}, true)
   ), storms as materialized (
-    select org_id, resolved, count(distinct incident_id) as incidents
-    from (select d.org_id, d.incident_id, d.reason = 'resolved' as resolved
+    select org_id, storm, count(distinct incident_id) as incidents
+    from (select d.org_id, d.incident_id, ${stormOf(sql)} as storm
           from (select distinct org_id from digesting) o
           cross join lateral (
             select d.org_id, d.incident_id, d.reason from deliveries d
-            where d.org_id = o.org_id and d.reason in ('opened', 'reopened', 'resolved')
+            where d.org_id = o.org_id and d.reason in ('opened', 'reopened', 'resolved', 'unacknowledged')
               and d.created_at > ${at}::timestamptz - interval '1 minute') d
           union all
-          select d.org_id, d.incident_id, d.reason = 'resolved'
+          select d.org_id, d.incident_id, ${stormOf(sql)}
           from digesting c
           cross join lateral (
             select d.org_id, d.incident_id, d.reason from deliveries d
@@ -147,9 +152,11 @@ const candidates = (sql: Db, at: Date, { hosts, orgs, storms, now }: ClaimLimits
     where d.channel_id = c.id and ${isDue(sql, at)} and ${isNext(sql)}
       and not (${isFresh(sql)} and c.id in (select id from digesting)
                and exists (select from storms s
-                           where s.org_id = d.org_id and s.resolved = (d.reason = 'resolved')
+                           where s.org_id = d.org_id and s.storm = ${stormOf(sql)}
                              and (s.incidents > ${storms.threshold}
-                                  or d.created_at > case when s.incidents >= ${storms.near}
+                                  -- Levels are due to the second: they wait for no more to come.
+                                  or d.reason <> 'unacknowledged'
+                                    and d.created_at > case when s.incidents >= ${storms.near}
                                     then ${new Date(now - storms.holdMs)}::timestamptz
                                     else ${new Date(now - storms.severalMs)}::timestamptz end)))
     order by d.next_attempt_at, d.id

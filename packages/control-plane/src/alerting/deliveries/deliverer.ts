@@ -179,10 +179,11 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
       await dissolveDigest(sql, id);
       return null;
     }
-    const content: Content =
-      members.length > 1
-        ? { kind: "digest", digest: digestOf(members, system.config.server.public_url) }
-        : { kind: "notice", notice: delivery.notice };
+    // One that opened and ended outside the hours of the channel is a digest of one line.
+    const isDigest = members.length > 1 || members.some(({ held_by: by, notice }) => by === "hours" && isOver(notice));
+    const content: Content = isDigest
+      ? { kind: "digest", digest: digestOf(members, system.config.server.public_url) }
+      : { kind: "notice", notice: delivery.notice };
     return { outcome: await sendContent(delivery, content), sent: true, notices };
   }
 
@@ -262,6 +263,9 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     },
   };
 }
+
+/** True for an opening of an incident that is over. */
+const isOver = ({ reason, ended_at }: ClaimedDelivery["notice"]): boolean => reason !== "resolved" && ended_at !== null;
 
 /** Key of the receiver's host; the id of the channel where the config cannot be opened. */
 function hostKeyOf(system: System, { channel, channel_id }: ClaimedDelivery): string {

@@ -1,13 +1,13 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import type { Db } from "../../platform/db/sql.ts";
 import type { Notice } from "../incidents/schema.ts";
-import { isDue, isFresh, isNext, type StormRules, waitingAndStorms } from "./claim-queries.ts";
+import { isDue, isFresh, isNext, stormOf, type StormRules, waitingAndStorms } from "./claim-queries.ts";
+import type { HeldBy } from "./outbox-queries.ts";
 
 /** Notices of one channel that wait for a digest. */
 export interface HeldGroup {
   channel_id: string;
-  /** True for recoveries, false for openings. */
-  resolved: boolean;
+  storm: string;
   /** Incidents of the organisation in this storm, over all its channels. */
   incidents: number;
   oldest_at: Date;
@@ -19,13 +19,13 @@ export async function heldGroups(sql: Db, rules: StormRules, now: number): Promi
   const at = new Date(now);
   return await sql<HeldGroup[]>`
     with recursive ${waitingAndStorms(sql, at, rules)}
-    select g.id as channel_id, s.resolved, s.incidents::int, held.oldest_at, held.newest_at
+    select g.id as channel_id, s.storm, s.incidents::int, held.oldest_at, held.newest_at
     from storms s
     join digesting g on g.org_id = s.org_id
     cross join lateral (
       select min(d.created_at) as oldest_at, max(d.created_at) as newest_at
       from deliveries d
-      where d.channel_id = g.id and (d.reason = 'resolved') = s.resolved
+      where d.channel_id = g.id and ${stormOf(sql)} = s.storm
         and ${isDue(sql, at)} and ${isFresh(sql)} and ${isNext(sql)}
     ) held
     where held.oldest_at is not null`;
@@ -46,16 +46,15 @@ export async function formDigests(sql: Db, groups: readonly HeldGroup[], now: nu
   const rows = await sql`
     with ripe as (
       select * from unnest(${groups.map(({ channel_id }) => channel_id)}::uuid[],
-                           ${`{${groups.map(({ resolved }) => resolved).join()}}`}::boolean[]) as t
-                             (channel_id, resolved)
+                           ${groups.map(({ storm }) => storm)}::text[]) as t (channel_id, storm)
     ), held as (
-      select d.id, d.channel_id, ripe.resolved, d.created_at
-      from ripe join deliveries d on d.channel_id = ripe.channel_id and (d.reason = 'resolved') = ripe.resolved
+      select d.id, d.channel_id, ripe.storm, d.created_at
+      from ripe join deliveries d on d.channel_id = ripe.channel_id and ${stormOf(sql)} = ripe.storm
       where ${isDue(sql, at)} and ${isFresh(sql)} and ${isNext(sql)}
       order by d.id
       for update of d skip locked
     ), led as (
-      select id, first_value(id) over (partition by channel_id, resolved order by created_at, id) as leader from held
+      select id, first_value(id) over (partition by channel_id, storm order by created_at, id) as leader from held
     )
     update deliveries d set digest_id = led.leader from led where d.id = led.id
     returning 1`;
@@ -65,6 +64,7 @@ export async function formDigests(sql: Db, groups: readonly HeldGroup[], now: nu
 /** A notice of a digest, with the host and tags of its monitor. Null where the monitor is gone. */
 export interface DigestMember {
   notice: Notice;
+  held_by: HeldBy | null;
   spec: CheckSpec | null;
   tags: string[] | null;
 }
@@ -72,7 +72,7 @@ export interface DigestMember {
 /** The notices of a digest that are still pending, oldest first. */
 export async function digestMembers(sql: Db, digestId: string): Promise<DigestMember[]> {
   return await sql<DigestMember[]>`
-    select d.notice, t.spec, t.tags
+    select d.notice, d.held_by, t.spec, t.tags
     from deliveries d join incidents i on i.id = d.incident_id left join targets t on t.id = i.target_id
     where d.digest_id = ${digestId} and d.state = 'pending'
     order by d.created_at, d.id`;

@@ -1,5 +1,5 @@
 import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
-import type { Digest } from "../channels/schema.ts";
+import type { Digest, HeldDigest } from "../channels/schema.ts";
 import { digestingKinds } from "../channels/service.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
 import type { Notice } from "../incidents/schema.ts";
@@ -10,6 +10,8 @@ import type { StormRules } from "./claim-queries.ts";
 const holdMs = 2_000;
 /** How long the notices of several incidents wait for more: results of one outage come in several batches. */
 const severalMs = 1_000;
+/** Incidents that the digest of held notices names. */
+const shownIncidents = 10;
 /** The first notice of a digest waits at most this long. */
 const maxWaitMs = 15_000;
 
@@ -58,7 +60,9 @@ const byWorst = (a: Notice, b: Notice): number =>
  * The digest of notices, grouped by what their monitors share: the destination host, else the tag that most of the
  * remaining ones have, else nothing. `members` is not empty. `publicUrl` is `server.public_url`.
  */
-export function digestOf(members: readonly DigestMember[], publicUrl: string): Digest {
+export function digestOf(members: readonly DigestMember[], publicUrl: string): Digest | HeldDigest {
+  const url = `${publicUrl}/incidents`;
+  if (members.some(({ held_by: by }) => by === "hours")) return heldDigestOf(members, url);
   const groups: { cause: string | null; notices: Notice[] }[] = [];
   let rest = members;
   const take = (cause: string, belongs: (member: DigestMember) => boolean): void => {
@@ -71,12 +75,30 @@ export function digestOf(members: readonly DigestMember[], publicUrl: string): D
     take(tag, ({ tags }) => tags?.includes(tag!) ?? false);
   if (rest.length > 0) groups.push({ cause: null, notices: rest.map(({ notice }) => notice) });
   return {
-    reason: members[0]!.notice.reason === "resolved" ? "resolved" : "opened",
+    reason: stormOf(members[0]!.notice.reason),
     total: members.length,
     groups: groups
       .map(({ cause, notices }) => ({ cause, total: notices.length, worst: notices.toSorted(byWorst)[0]! }))
       .toSorted((a, b) => b.total - a.total),
-    url: `${publicUrl}/incidents`,
+    url,
+  };
+}
+
+/** The storm that a notice belongs to. */
+const stormOf = (reason: Notice["reason"]): Digest["reason"] =>
+  reason === "resolved" || reason === "unacknowledged" ? reason : "opened";
+
+function heldDigestOf(members: readonly DigestMember[], url: string): HeldDigest {
+  const notices = members.map(({ notice }) => notice);
+  const open = notices.filter(({ ended_at }) => ended_at === null).toSorted(byWorst);
+  const over = notices.filter(({ ended_at }) => ended_at !== null);
+  const lastFirst = over.toSorted((a, b) => Date.parse(b.ended_at!) - Date.parse(a.ended_at!));
+  return {
+    reason: "held",
+    total: notices.length,
+    open: open.length,
+    notices: [...open, ...lastFirst].slice(0, shownIncidents),
+    url,
   };
 }
 

@@ -1,5 +1,6 @@
 import { inTransaction, type System } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
+import { isWithin, kindTakesDigests, nextBegin } from "../channels/service.ts";
 import * as queries from "./held-queries.ts";
 
 /** Few enough that one transaction is short. */
@@ -22,6 +23,30 @@ export const isHeldDue = async ({ sql, clock }: System): Promise<boolean> =>
  * Returns the number of those to send. May run on any number of replicas at once.
  */
 export async function releaseHeld(system: System, countFailures: CountFailures): Promise<number> {
+  return (await releaseAfterFailures(system, countFailures)) + (await releaseByHours(system));
+}
+
+/** Sends what has waited for the hours of its channel. A channel is taken by one replica. */
+async function releaseByHours(system: System): Promise<number> {
+  let sent = 0;
+  for (const id of await queries.selectWaitingChannels(system.sql, new Date(system.clock.now())))
+    sent += await inTransaction(system, async ({ sql, clock }) => {
+      if (id === null) {
+        await queries.dropOfDeleted(sql);
+        return 0;
+      }
+      const now = clock.now();
+      const channel = await queries.keepChannel(sql, id);
+      if (channel === null) return 0;
+      const begin = nextBegin(channel.active_hours, now);
+      if (begin <= now) return await queries.sendWaiting(sql, id, new Date(now), kindTakesDigests(channel.kind));
+      await queries.waitUntil(sql, id, new Date(begin));
+      return 0;
+    });
+  return sent;
+}
+
+async function releaseAfterFailures(system: System, countFailures: CountFailures): Promise<number> {
   let sent = 0;
   for (;;) {
     const { taken, released } = await inTransaction(system, async (tx) => {
@@ -40,15 +65,18 @@ export async function releaseHeld(system: System, countFailures: CountFailures):
 
 const spanOf = ({ target_id, started_at }: queries.HeldRow) => ({ targetId: target_id, since: started_at });
 
-/** What becomes of a held delivery, and when to look again, Unix ms. */
+/** What becomes of a delivery that waits for failures. */
 function look(
-  { channel_id, over, after_failures: after, interval_secs }: queries.HeldRow,
+  { channel_id, over, after_failures: after, interval_secs, active_hours: hours }: queries.HeldRow,
   failures: { count: number; last: Date } | null,
   now: number,
-): { state: "pending" | "held" | "dropped"; at: number } {
-  if (over || channel_id === null) return { state: "dropped", at: now };
+): queries.Look {
+  if (over || channel_id === null) return { state: "dropped", heldBy: "failures", at: now };
   const missing = after === null ? 0 : after - (failures?.count ?? 0);
-  if (missing <= 0) return { state: "pending", at: now };
-  const possibleAt = (failures?.last.getTime() ?? now) + missing * interval_secs * 1000;
-  return { state: "held", at: Math.max(now + soonMs, possibleAt) };
+  if (missing > 0) {
+    const possibleAt = (failures?.last.getTime() ?? now) + missing * interval_secs * 1000;
+    return { state: "held", heldBy: "failures", at: Math.max(now + soonMs, possibleAt) };
+  }
+  if (isWithin(hours, now)) return { state: "pending", heldBy: "failures", at: now };
+  return { state: hours!.outside === "drop" ? "dropped" : "held", heldBy: "hours", at: nextBegin(hours, now) };
 }

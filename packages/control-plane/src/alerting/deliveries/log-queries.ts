@@ -1,5 +1,5 @@
 import type { Db } from "../../platform/db/sql.ts";
-import { deliveriesChannel } from "./outbox-queries.ts";
+import { deliveriesChannel, type HeldBy } from "./outbox-queries.ts";
 import type { Reason } from "../incidents/schema.ts";
 
 export interface DeliveryRow {
@@ -9,6 +9,7 @@ export interface DeliveryRow {
   channel_kind: string;
   reason: Reason;
   state: "pending" | "held" | "delivered" | "dead" | "dropped";
+  held_by: HeldBy | null;
   next_attempt_at: Date | null;
   created_at: Date;
   delivered_at: Date | null;
@@ -17,7 +18,7 @@ export interface DeliveryRow {
 }
 
 const columns = (sql: Db) => sql`
-  d.id, d.channel_id, d.channel_name, d.channel_kind, d.reason, d.state, d.next_attempt_at, d.created_at,
+  d.id, d.channel_id, d.channel_name, d.channel_kind, d.reason, d.state, d.held_by, d.next_attempt_at, d.created_at,
   d.delivered_at, d.digest_id,
   coalesce((select jsonb_agg(jsonb_build_object('at', a.at, 'ok', a.ok, 'status', a.status, 'error', a.error)
                              order by a.number)

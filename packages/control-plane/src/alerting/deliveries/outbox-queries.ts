@@ -1,9 +1,13 @@
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import type { ActiveHours } from "../channels/schema.ts";
 import type { OutboxNotice } from "./outbox.ts";
 import type { Notice, Reason } from "../incidents/schema.ts";
 
 /** NOTIFY channel that wakes the deliverers, sent with every commit that wrote deliveries. */
 export const deliveriesChannel = "sm_deliveries";
+
+/** What holds a delivery: the number of failures of its binding, or the hours of its channel. */
+export type HeldBy = "failures" | "hours";
 
 /** A channel that a notice is for. */
 export interface Recipient {
@@ -15,12 +19,13 @@ export interface Recipient {
   /** Failing slots that the channel waits for; null when the confirmations of the target are enough. */
   after_failures: number | null;
   notify_recovery: boolean;
+  active_hours: ActiveHours | null;
   /** True when the channel was notified of the opening, and of no recovery since. */
   notified: boolean;
   /** True when the channel was ever notified of an opening. */
   told: boolean;
   /** The delivery that waits. */
-  held: { id: string; reason: Reason; seq: number; notice: Notice } | null;
+  held: { id: string; reason: Reason; seq: number; notice: Notice; heldBy: HeldBy } | null;
   last_created_at: Date | null;
 }
 
@@ -34,6 +39,9 @@ export interface NewDelivery {
   seq: number;
   notice: Notice;
   state: "pending" | "held" | "dropped";
+  heldBy: HeldBy | null;
+  /** When to send it, or to look whether it may leave, Unix ms. */
+  nextAt: number;
   createdAt: number;
 }
 
@@ -57,6 +65,7 @@ export async function selectRecipients(sql: Db, notices: readonly OutboxNotice[]
         as c (at, channel_id, position)
     )
     select n.at::integer - 1 as at, c.id as channel_id, c.name as channel_name, c.kind as channel_kind,
+      c.active_hours,
       coalesce(a.notify_recovery, t.notify_recovery) as notify_recovery,
       case when i.opened_by = 'engine' and a.after_failures > t.alert_confirmations then a.after_failures end
         as after_failures,
@@ -66,7 +75,8 @@ export async function selectRecipients(sql: Db, notices: readonly OutboxNotice[]
         order by d.created_at desc, d.id desc limit 1) <> 'resolved' as notified,
       (select max(d.created_at) from deliveries d where d.incident_id = n.incident_id and d.channel_id = c.id)
         as last_created_at,
-      (select jsonb_build_object('id', d.id, 'reason', d.reason, 'seq', d.seq, 'notice', d.notice)
+      (select jsonb_build_object('id', d.id, 'reason', d.reason, 'seq', d.seq, 'notice', d.notice,
+          'heldBy', d.held_by)
        from deliveries d where d.incident_id = n.incident_id and d.channel_id = c.id and d.state = 'held') as held
     from unnest(${arrayOf(notices.map(({ orgId }) => orgId))}::uuid[],
                 ${arrayOf(notices.map(({ notice }) => notice.incident_id))}::uuid[],
@@ -97,22 +107,26 @@ export async function selectRecipients(sql: Db, notices: readonly OutboxNotice[]
 export async function changeHeld(sql: Db, rows: readonly NewDelivery[]): Promise<void> {
   await sql`
     update deliveries d set state = n.state, reason = n.reason, seq = n.seq, notice = n.notice::jsonb,
-      next_attempt_at = case when n.state = 'held' then d.next_attempt_at end
+      held_by = n.held_by,
+      next_attempt_at = case when n.state = 'dropped' then null when n.held_by = d.held_by then d.next_attempt_at
+                             else n.next_at end
     from unnest(${arrayOf(rows.map(({ id }) => id))}::uuid[], ${arrayOf(rows.map(({ state }) => state))}::text[],
       ${arrayOf(rows.map(({ reason }) => reason))}::text[], ${arrayOf(rows.map(({ seq }) => seq))}::integer[],
-      ${rows.map(({ notice }) => JSON.stringify(notice))}::text[]) as n (id, state, reason, seq, notice)
+      ${rows.map(({ notice }) => JSON.stringify(notice))}::text[], ${arrayOf(rows.map(({ heldBy }) => heldBy))}::text[],
+      ${arrayOf(rows.map(({ nextAt }) => new Date(nextAt).toISOString()))}::timestamptz[])
+      as n (id, state, reason, seq, notice, held_by, next_at)
     where d.id = n.id and d.state = 'held'`;
 }
 
-export async function insertDeliveries(sql: Db, now: number, rows: readonly NewDelivery[]): Promise<number> {
+export async function insertDeliveries(sql: Db, rows: readonly NewDelivery[]): Promise<number> {
   const created = rows.map(({ createdAt }) => new Date(createdAt).toISOString());
   const [done] = await sql<{ written: number }[]>`
     with written as (
       insert into deliveries
         (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, state,
-        next_attempt_at, created_at)
+        held_by, next_attempt_at, created_at)
       select n.id, n.org_id, n.incident_id, n.channel_id, n.channel_name, n.channel_kind, n.reason, n.seq,
-        n.notice::jsonb, n.state, ${new Date(now)}, n.created_at
+        n.notice::jsonb, n.state, n.held_by, case when n.state <> 'dropped' then n.next_at end, n.created_at
       from unnest(${rows.map(({ id }) => id)}::uuid[],
                   ${rows.map(({ orgId }) => orgId)}::uuid[],
                   ${rows.map(({ notice }) => notice.incident_id)}::uuid[],
@@ -122,8 +136,11 @@ export async function insertDeliveries(sql: Db, now: number, rows: readonly NewD
                   ${rows.map(({ reason }) => reason)}::text[],
                   ${rows.map(({ seq }) => seq)}::integer[],
                   ${rows.map(({ notice }) => JSON.stringify(notice))}::text[],
-                  ${created}::timestamptz[], ${arrayOf(rows.map(({ state }) => state))}::text[])
-        as n (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, created_at, state)
+                  ${created}::timestamptz[], ${arrayOf(rows.map(({ state }) => state))}::text[],
+                  ${arrayOf(rows.map(({ heldBy }) => heldBy))}::text[],
+                  ${arrayOf(rows.map(({ nextAt }) => new Date(nextAt).toISOString()))}::timestamptz[])
+        as n (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, created_at, state,
+              held_by, next_at)
       on conflict (incident_id, channel_id, reason, seq) do nothing
       returning state
     )

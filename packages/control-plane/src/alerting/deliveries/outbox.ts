@@ -1,6 +1,7 @@
 import { newId } from "@statusmesh/shared/ids";
 import type { Db } from "../../platform/db/sql.ts";
 import { changeHeld, insertDeliveries, type NewDelivery, type Recipient, selectRecipients } from "./outbox-queries.ts";
+import { isWithin, nextBegin } from "../channels/service.ts";
 import type { Notice, Reason } from "../incidents/schema.ts";
 
 /** A notice for the channels of its target. */
@@ -19,14 +20,15 @@ export interface OutboxNotice {
  * sent in the order of the array, after those written before. A recovery goes only to channels that were notified of
  * the opening, or of a level of the ladder, and not of a recovery since; one in dead letter does not count. A notice
  * that was written before is left alone. The delivery of a channel that is to wait is held; the recovery of an opening
- * that was held drops it. `now` is Unix ms. Returns the number of deliveries to send. At most three statements for any
- * number of notices; one without a channel.
+ * that was held drops it. Outside the active hours of a channel its deliveries are held until they begin, or dropped:
+ * one held delivery says what has become of the incident. `now` is Unix ms. Returns the number of deliveries to send.
+ * At most three statements for any number of notices; one without a channel.
  */
 export async function writeDeliveries(sql: Db, now: number, notices: readonly OutboxNotice[]): Promise<number> {
   if (notices.length === 0) return 0;
   const { written, changed } = planDeliveries(notices, await selectRecipients(sql, notices), now);
   if (changed.length > 0) await changeHeld(sql, changed);
-  return written.length === 0 ? 0 : await insertDeliveries(sql, now, written);
+  return written.length === 0 ? 0 : await insertDeliveries(sql, written);
 }
 
 const openings: readonly Reason[] = ["opened", "reopened"];
@@ -37,7 +39,7 @@ interface Known {
   open: boolean;
   /** It was notified of an opening at some time. */
   told: boolean;
-  /** The delivery that waits. */
+  /** The delivery that waits: at most one, which says all that the channel does not know yet. */
   held: NewDelivery | null;
   lastCreated: number;
 }
@@ -53,26 +55,26 @@ function planDeliveries(
 ): { written: NewDelivery[]; changed: NewDelivery[] } {
   const pairs = new Map<string, Known>();
   const written: NewDelivery[] = [];
+  /** Those that the hours of their channel drop. */
+  const refused: NewDelivery[] = [];
   const changed = new Set<NewDelivery>();
   for (const recipient of recipients) {
     const { orgId, seq, notice } = notices[recipient.at]!;
     const pair = `${notice.incident_id}/${recipient.channel_id}`;
-    const known = pairs.get(pair) ?? knownOf(recipient, orgId);
+    const known = pairs.get(pair) ?? knownOf(recipient, orgId, now);
     pairs.set(pair, known);
-    const { held } = known;
-    const unsent = held !== null && openings.includes(held.reason);
-    if (unsent && notice.reason === "escalated") {
-      held.notice = { ...notice, reason: held.reason };
+    const isOutside = !isWithin(recipient.active_hours, now);
+    if (known.held !== null) {
+      const { held } = known;
       changed.add(held);
-      continue;
-    }
-    if (unsent && notice.reason === "reminder") continue;
-    if (unsent && notice.reason === "resolved") {
-      held.state = "dropped";
-      changed.add(held);
-      known.held = null;
+      const next = absorb(held, notice, isOutside);
+      if (held.state === "dropped") known.held = null;
+      if (held.heldBy === "hours") held.nextAt = nextBegin(recipient.active_hours, now);
+      if (next === "absorbed") continue;
     }
     if (notice.reason === "resolved" && !(known.open && recipient.notify_recovery)) continue;
+    const isDropped = isOutside && recipient.active_hours!.outside === "drop";
+    if (isDropped && notice.reason === "reminder") continue;
     const waits = openings.includes(notice.reason) && !known.told && recipient.after_failures !== null;
     // Deliverers keep the order of creation. Clocks of replicas differ, so a later notice is also dated later.
     known.lastCreated = Math.max(now, known.lastCreated + 1);
@@ -85,22 +87,54 @@ function planDeliveries(
       reason: notice.reason,
       seq,
       notice,
-      state: waits ? "held" : "pending",
+      state: waits || isOutside ? "held" : "pending",
+      heldBy: waits ? "failures" : isOutside ? "hours" : null,
+      nextAt: waits ? now : nextBegin(recipient.active_hours, now),
       createdAt: known.lastCreated,
     };
+    if (isDropped && !waits) {
+      refused.push({ ...row, state: "dropped" });
+      continue;
+    }
     written.push(row);
-    if (waits) known.held = row;
+    if (row.state === "held") known.held = row;
     else if (notice.reason === "resolved") known.open = false;
     else if (notice.reason !== "reminder") known.open = known.told = true;
   }
   const fresh = new Set(written);
   return {
-    written: written.filter(({ state }) => state !== "dropped"),
+    written: [...written.filter(({ state }) => state !== "dropped"), ...refused],
     changed: [...changed].filter((row) => !fresh.has(row)),
   };
 }
 
-const knownOf = (recipient: Recipient, orgId: string): Known => ({
+/**
+ * Lets a held delivery say what a newer notice says, so that a channel is told once what has become of an incident.
+ * `absorbed`: the newer one is not written; a pair that cancels out leaves nothing. In place.
+ */
+function absorb(held: NewDelivery, notice: Notice, isOutside: boolean): "absorbed" | "written" {
+  const isUnsent = openings.includes(held.reason) || held.reason === "unacknowledged";
+  const say = (): "absorbed" => {
+    const { level } = held.notice;
+    held.notice = { ...notice, reason: held.reason, ...(level === undefined ? {} : { level }) };
+    return "absorbed";
+  };
+  if (isUnsent && notice.reason === "reminder") return "absorbed";
+  if (isUnsent && notice.reason === "escalated") return say();
+  // Also of one that is over by now: it may reopen, and a person reads one line of it when the hours begin.
+  if (isUnsent && held.heldBy === "hours") return say();
+  if (isUnsent && notice.reason === "unacknowledged") {
+    if (!isOutside) return "written";
+    held.heldBy = "hours";
+    return say();
+  }
+  if (held.reason === notice.reason && !isUnsent) return say();
+  if (held.reason === "escalated" && notice.reason === "reminder") return "absorbed";
+  held.state = "dropped";
+  return held.reason === "resolved" && notice.reason === "reopened" ? "absorbed" : "written";
+}
+
+const knownOf = (recipient: Recipient, orgId: string, now: number): Known => ({
   open: recipient.notified,
   told: recipient.told,
   held:
@@ -113,6 +147,7 @@ const knownOf = (recipient: Recipient, orgId: string): Known => ({
           channelName: recipient.channel_name,
           channelKind: recipient.channel_kind,
           state: "held",
+          nextAt: now,
           createdAt: 0,
         },
   lastCreated: recipient.last_created_at?.getTime() ?? -Infinity,

@@ -26,6 +26,7 @@ export function presentDelivery(row: queries.DeliveryRow): Delivery {
     channel_type: row.channel_kind,
     reason: row.reason,
     state: row.state,
+    held_by: row.held_by,
     attempts: row.attempts.map((attempt) => ({ ...attempt, at: new Date(attempt.at).toISOString() })),
     next_attempt_at: isoOrNull(row.next_attempt_at),
     created_at: iso(row.created_at),

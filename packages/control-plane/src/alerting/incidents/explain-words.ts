@@ -74,8 +74,14 @@ function deliveryInWords(delivery: Delivery): string {
   const last = delivery.attempts.at(-1)?.error ?? "no answer";
   if (delivery.state === "delivered")
     return `Delivered: ${what} at ${time(delivery.delivered_at ?? delivery.created_at)}, after ${tried}.`;
-  if (delivery.state === "held") return `Held: ${what}.`;
-  if (delivery.state === "dropped") return `Not sent: ${what}: it was over before it could leave.`;
+  if (delivery.state === "held")
+    return delivery.held_by === "hours" && delivery.next_attempt_at !== null
+      ? `Held until ${time(delivery.next_attempt_at)}: ${what}, which is outside its active hours.`
+      : `Held: ${what}, until the monitor has failed as often as the channel asks for.`;
+  if (delivery.state === "dropped")
+    return delivery.held_by === "hours"
+      ? `Not sent: ${what}, which was outside its active hours.`
+      : `Not sent: ${what}: it was over before it could leave.`;
   if (delivery.state === "dead") return `Failed: ${what}, after ${tried}. Last error: ${last}.`;
   const next = delivery.next_attempt_at === null ? "" : ` Next attempt at ${time(delivery.next_attempt_at)}.`;
   return delivery.attempts.length === 0

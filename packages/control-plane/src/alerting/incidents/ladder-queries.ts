@@ -1,4 +1,6 @@
 import type { Escalation } from "../../access/orgs/schema.ts";
+import type { ActiveHours } from "../channels/schema.ts";
+import { isWithin } from "../channels/service.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { isHeld } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
@@ -70,15 +72,15 @@ export async function lockDueEscalations(sql: Db, at: Date, limit: number): Prom
     order by i.escalation_due_at limit ${limit} for update of i skip locked`;
 }
 
-/** Which of the channels exist and are enabled. */
+/** Which of the channels exist and are enabled, and whether they are within their hours at `now`, Unix ms. */
 export async function selectReachable(
   sql: Db,
   channelIds: readonly string[],
-  _now: number,
+  now: number,
 ): Promise<Map<string, "reachable" | "outside">> {
-  const rows = await sql<{ id: string }[]>`
-    select id from channels where id = any(${arrayOf(channelIds)}::uuid[]) and enabled`;
-  return new Map(rows.map(({ id }) => [id, "reachable"]));
+  const rows = await sql<{ id: string; active_hours: ActiveHours | null }[]>`
+    select id, active_hours from channels where id = any(${arrayOf(channelIds)}::uuid[]) and enabled`;
+  return new Map(rows.map(({ id, active_hours }) => [id, isWithin(active_hours, now) ? "reachable" : "outside"]));
 }
 
 /** Where incidents are on their ladders after notices. */

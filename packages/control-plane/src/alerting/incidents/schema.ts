@@ -156,6 +156,13 @@ export const Delivery = Type.Object(
         "dead: given up; held: something holds it, see /explain; dropped: it was held and is not to be sent any more",
       examples: ["delivered"],
     }),
+    held_by: nullable(
+      Type.Enum(["failures", "hours"], {
+        description:
+          "What holds it, held it or has it dropped: after_failures of its binding, or the active hours of its channel",
+        examples: [null],
+      }),
+    ),
     attempts: Type.Array(Attempt, { description: "Oldest first" }),
     next_attempt_at: nullable(
       Type.Unsafe<string>({ ...Timestamp, description: "Null when there is none", examples: [null] }),

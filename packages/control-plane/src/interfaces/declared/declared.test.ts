@@ -617,7 +617,19 @@ const documents = fc
     channels: fc.dictionary(
       key,
       optional(
-        { config: configs, enabled: flag, is_default: flag, on_remove: fc.constantFrom("keep", "pause", "delete") },
+        {
+          config: configs,
+          enabled: flag,
+          is_default: flag,
+          active_hours: fc.constantFrom(null, {
+            timezone: "Europe/Berlin",
+            days: ["fr", "mo"],
+            from: "22:00",
+            to: "06:00",
+            outside: "drop",
+          }),
+          on_remove: fc.constantFrom("keep", "pause", "delete"),
+        },
         ["config"],
       ),
       { maxKeys: 3 },
@@ -753,6 +765,9 @@ t.test("the export of 2,000 objects of all kinds plans nothing, declared and ado
     channels: each(100, (n) => ({
       name: `C ${n}`,
       is_default: n === 7,
+      ...(n % 5 === 0
+        ? { active_hours: { timezone: "UTC", days: ["mo"], from: "08:00", to: "18:00", outside: "hold" } }
+        : {}),
       config: fc.sample(configs, { numRuns: 1, seed: n })[0],
     })),
     monitors: each(1_700, (n) => ({

@@ -147,7 +147,10 @@ function channelBody(row: StoredChannel, exporting: Exporting): Json {
   return {
     name: row.name,
     config: but(shown, {}),
-    ...but({ enabled: row.enabled, is_default: row.is_default }, { enabled: true, is_default: false }),
+    ...but(
+      { enabled: row.enabled, is_default: row.is_default, active_hours: row.active_hours },
+      { enabled: true, is_default: false },
+    ),
   };
 }
 

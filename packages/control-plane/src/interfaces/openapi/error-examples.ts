@@ -99,6 +99,10 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
     message: "Use an https:// URL: notifications must be encrypted.",
     field: "/config/url",
   },
+  INVALID_ACTIVE_HOURS: {
+    message: "Mars/Olympus is no IANA time zone. Use a name like Europe/Berlin or UTC.",
+    field: "/active_hours/timezone",
+  },
   CHANNEL_VERIFICATION_LIMIT: { details: { limit: 5, scope: "channel" } },
   DELEGATE_KIND_INVALID: { field: "/kind" },
   CHANNEL_QUOTA_EXCEEDED: quota("max_notification_channels", 20),

@@ -4,6 +4,7 @@ import { ChannelCreate, type ChannelConfig, type ChannelPatch } from "../../../a
 import {
   channelKindOf,
   checkConfig,
+  checkedHours,
   completedConfig,
   openedConfig,
   type StoredChannel,
@@ -26,7 +27,9 @@ export function judgeChannel(
   const before = stored === null ? null : openedConfig(ctx, stored);
   const config = judge(judging, `${pointer}/config`, () => withKept(before, completedConfig(read.config)));
   if (config === undefined) return null;
-  const input: ChannelCreate = { ...read, config };
+  const hours = judge(judging, pointer, () => checkedHours(read.active_hours ?? null));
+  if (hours === undefined) return null;
+  const input: ChannelCreate = { ...read, config, active_hours: hours };
   const secrets = before?.type === config.type ? secretsOf(channelKindOf(config), before) : new Map<string, string>();
   const fresh = {
     name: input.name,
@@ -36,6 +39,7 @@ export function judgeChannel(
     // A pause by hand stays.
     ...(stored !== null && !("enabled" in fields) ? {} : { enabled: input.enabled ?? true }),
     is_default: input.is_default ?? false,
+    active_hours: hours,
   };
   if (stored === null) {
     judge(judging, pointer, () => checkConfig(ctx, config));
@@ -47,6 +51,7 @@ export function judgeChannel(
     config: channelKindOf(before!).mapSecrets(before!, () => mask),
     ...("enabled" in fresh ? { enabled: stored.enabled } : {}),
     is_default: stored.is_default,
+    active_hours: stored.active_hours,
   };
   const changes = changesBetween(old, fresh);
   const changed = fieldsOf(changes);
@@ -56,6 +61,7 @@ export function judgeChannel(
     config,
     enabled: input.enabled ?? true,
     is_default: input.is_default ?? false,
+    active_hours: hours,
   };
   const edit = Object.fromEntries(Object.entries(whole).filter(([name]) => changed.has(name)));
   return { changes, create: input, edit };
