@@ -82,6 +82,7 @@ export const folders = {
     joins: {
       "a claimed delivery with its channel": ["channels", "orgs"],
       "a digest with its monitors": ["incidents", "targets"],
+      "who has acknowledged the incident of a notice": ["incident_events", "incidents"],
       "channels that a notice is for": ["target_alerts"],
       "owners of a failing channel": ["memberships", "users"],
     },

@@ -45,7 +45,7 @@ create table audit_log (
   user_agent text,
   trace_id text,
   PRIMARY KEY (id),
-  CHECK ((actor_type = ANY (ARRAY['session'::text, 'token'::text, 'system'::text, 'mcp'::text]))),
+  CHECK ((actor_type = ANY (ARRAY['session'::text, 'token'::text, 'system'::text, 'mcp'::text, 'channel'::text]))),
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text])))
 );
 CREATE INDEX audit_log_by_age ON audit_log USING btree (at);
@@ -376,7 +376,7 @@ create table channels (
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );
-CREATE INDEX channels_by_address ON channels USING btree (((config ->> 'to'::text))) WHERE (kind = 'email'::text);
+CREATE INDEX channels_by_address ON channels USING btree (((config ->> 'to'::text))) WHERE (kind = ANY (ARRAY['email'::text, 'sms'::text]));
 CREATE INDEX channels_by_chat ON channels USING btree (((config ->> 'chat_id'::text))) WHERE (kind = 'telegram_app'::text);
 CREATE UNIQUE INDEX channels_by_key ON channels USING btree (org_id, ((managed ->> 'project'::text)), ((managed ->> 'key'::text)));
 CREATE INDEX channels_by_phone ON channels USING btree (((config ->> 'phone'::text))) WHERE (kind = 'whatsapp_app'::text);
@@ -455,7 +455,7 @@ create table incident_events (
   actor_name text,
   detail jsonb not null,
   PRIMARY KEY (id),
-  CHECK ((actor_type = ANY (ARRAY['engine'::text, 'user'::text, 'token'::text, 'mcp'::text]))),
+  CHECK ((actor_type = ANY (ARRAY['engine'::text, 'user'::text, 'token'::text, 'mcp'::text, 'channel'::text]))),
   FOREIGN KEY (incident_id) REFERENCES incidents(id) ON DELETE CASCADE,
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );
@@ -685,7 +685,7 @@ create table hook_events (
   id text not null,
   received_at timestamp with time zone not null,
   PRIMARY KEY (source, id),
-  CHECK ((source = ANY (ARRAY['telegram'::text, 'whatsapp'::text, 'resend'::text])))
+  CHECK ((source = ANY (ARRAY['telegram'::text, 'whatsapp'::text, 'resend'::text, 'sms'::text])))
 );
 CREATE INDEX hook_events_by_time ON hook_events USING btree (received_at);
 

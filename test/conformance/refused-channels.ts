@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import type { Sql } from "postgres";
 import { newId } from "@statusmesh/shared/ids";
 import { castIn } from "../harness/cast.ts";
@@ -14,6 +15,14 @@ async function emailChannel(sql: Sql, orgId: string): Promise<string> {
       (${id}, ${orgId}, ${id}, 'email', ${sql.json({ type: "email", to: "ops@example.org" })}, true, 'api', now(),
         now())`;
   return id;
+}
+
+/** The link that a message of the delivery has. */
+async function acknowledgePath(sql: Sql, deliveryId: string): Promise<string> {
+  const [key] = await sql<{ secret: string }[]>`select secret from signing_keys where name = 'acknowledge'`;
+  const proof = createHmac("sha256", key!.secret).update(deliveryId).digest().subarray(0, 16);
+  const token = Buffer.concat([Buffer.from(deliveryId.replaceAll("-", ""), "hex"), proof]);
+  return `/a/${token.toString("base64url")}`;
 }
 
 /** Unconfirmed channels and invalid links. */
@@ -34,6 +43,10 @@ export async function gatedChannels({ sql, olga, milan, anonymous, asking }: Sta
     if (n < 20) await make.telegramCode(sql, full, "");
     if (n < 20) await make.whatsappCode(sql, full, "");
   }
+  const over = await make.incident(sql, home, "");
+  const delivery = await make.delivery(sql, home, over);
+  await sql`update incidents set ended_at = now(), outage_since = null where id = ${over}`;
+  const overPath = await acknowledgePath(sql, delivery);
   const absent = newId();
   const tooMany = (route: string, code: Case["code"]): Case => ({
     title: `one code too many at ${route}`,
@@ -77,6 +90,18 @@ export async function gatedChannels({ sql, olga, milan, anonymous, asking }: Sta
       title: "one verification mail too many",
       ask: `POST ${path}/${tired}/resend-verification`,
       code: "CHANNEL_VERIFICATION_LIMIT",
+    },
+    {
+      title: "a link to acknowledge that is cut off",
+      ask: "POST /a/guess",
+      as: anonymous,
+      code: "ACKNOWLEDGE_LINK_INVALID",
+    },
+    {
+      title: "a link to acknowledge what is over",
+      ask: `POST ${overPath}`,
+      as: anonymous,
+      code: "ACKNOWLEDGE_LINK_EXPIRED",
     },
     { title: "a code that was never sent", ask: "POST /confirm/guess", as: anonymous, code: "CHANNEL_LINK_INVALID" },
     {

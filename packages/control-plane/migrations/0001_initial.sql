@@ -19,13 +19,14 @@ create unlogged table write_probe (
 alter table write_probe alter column filler set storage plain;
 
 -- Keys that sign what clients bring back, the same for all replicas: 244 random bits. cursor: of MCP lists; plan: of
--- plans of configuration as code.
+-- plans of configuration as code; acknowledge: of links in notifications.
 create table signing_keys (
   name   text primary key,
   secret text not null
 );
 insert into signing_keys (name, secret)
-select name, gen_random_uuid()::text || gen_random_uuid()::text from (values ('cursor'), ('plan')) as k (name);
+select name, gen_random_uuid()::text || gen_random_uuid()::text
+from (values ('cursor'), ('plan'), ('acknowledge')) as k (name);
 
 -- Access: organisations, plans, users, sign-in, tokens, OAuth, audit --------------------------------------------------
 
@@ -286,8 +287,8 @@ create table audit_log (
   user_id      uuid,
   -- At the time of the action.
   user_email   text,
-  actor_type   text not null check (actor_type in ('session', 'token', 'system', 'mcp')),
-  -- Id of the session or the token.
+  actor_type   text not null check (actor_type in ('session', 'token', 'system', 'mcp', 'channel')),
+  -- Id of the session, the token or the channel.
   actor_id     uuid,
   -- Method and path as the route is declared: `DELETE /api/v1/targets/{id}`.
   action       text not null,
@@ -957,8 +958,8 @@ create table incident_events (
   -- Later than the event before it, whatever the clocks of the replicas say.
   at          timestamptz not null,
   kind        text not null,
-  actor_type  text not null check (actor_type in ('engine', 'user', 'token', 'mcp')),
-  -- User or token. Without a foreign key: the timeline outlives both.
+  actor_type  text not null check (actor_type in ('engine', 'user', 'token', 'mcp', 'channel')),
+  -- User, token or channel. Without a foreign key: the timeline outlives both.
   actor_id    uuid,
   actor_name  text,
   detail      jsonb not null
@@ -1085,7 +1086,7 @@ create table channels (
   unique (org_id, name)
 );
 create unique index channels_by_key on channels (org_id, (managed ->> 'project'), (managed ->> 'key'));
-create index channels_by_address on channels ((config ->> 'to')) where kind = 'email';
+create index channels_by_address on channels ((config ->> 'to')) where kind in ('email', 'sms');
 create index channels_by_chat on channels ((config ->> 'chat_id')) where kind = 'telegram_app';
 create index channels_by_phone on channels ((config ->> 'phone')) where kind = 'whatsapp_app';
 
@@ -1452,7 +1453,7 @@ create table declared_files (
 
 -- Handled events of vendors, which send an event again until it is acknowledged.
 create table hook_events (
-  source      text not null check (source in ('telegram', 'whatsapp', 'resend')),
+  source      text not null check (source in ('telegram', 'whatsapp', 'resend', 'sms')),
   id          text not null,
   received_at timestamptz not null,
   primary key (source, id)

@@ -1,5 +1,7 @@
 import Koa, { type Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
+import { acknowledgeRoutes } from "./alerting/acknowledge/api.ts";
+import { acknowledgePages } from "./alerting/acknowledge/pages.ts";
 import { agentRoutes } from "./monitoring/agents/api.ts";
 import { agentPages } from "./monitoring/agents/pages.ts";
 import { authenticateAgent } from "./monitoring/agents/service.ts";
@@ -157,6 +159,7 @@ export function allRoutes({
     ...monitorMetricRoutes,
     ...searchRoutes,
     ...incidentRoutes,
+    ...acknowledgeRoutes,
     ...updateTemplateRoutes,
     ...channelLinkRoutes,
     ...channelRoutes,
@@ -209,6 +212,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     sharesPages,
     updateTemplatesPages,
     incidentsPages(dayHistory),
+    acknowledgePages,
     maintenancePages(listTags),
     channelLinkPages,
     channelsPages,

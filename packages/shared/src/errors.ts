@@ -213,6 +213,11 @@ export const errorCodes = {
     status: 400,
     when: "the label has no visible character, a control character, or over 80 characters",
   },
+  ACKNOWLEDGE_LINK_INVALID: {
+    status: 404,
+    when: "a link to acknowledge is incomplete, or its channel was disabled or deleted",
+  },
+  ACKNOWLEDGE_LINK_EXPIRED: { status: 410, when: "the incident of a link to acknowledge is over" },
   INCIDENT_ALREADY_OPEN: { status: 409, when: "the target has an open incident; details.incident_id names it" },
   SUBSCRIPTION_NOT_FOUND: { status: 404, when: "the link of a subscription is unknown, or the subscription ended" },
   SUBSCRIBER_NOT_FOUND: { status: 404, when: "the status page has no subscriber with this id" },

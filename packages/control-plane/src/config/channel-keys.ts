@@ -3,6 +3,13 @@ import { secret, text } from "./fields.ts";
 
 /** The bot, the number and the reports of vendors that link codes and hooks need. */
 export const linkedChannels = {
+  slack: Type.Object({
+    signing_secret: secret(
+      "Signing secret of the Slack app whose incoming webhooks channels use: messages get a button, /hooks/slack is on",
+      "32 hexadecimal digits",
+      "^(?:[0-9a-f]{32})?$",
+    ),
+  }),
   telegram: Type.Object({
     bot_token: secret(
       "Token of the Telegram bot that link codes connect chats to",

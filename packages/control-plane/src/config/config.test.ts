@@ -62,6 +62,7 @@ t.test("without a file and variables every key has its default", async (t) => {
     channels: {
       allow_http: false,
       ca_file: "",
+      slack: { signing_secret: "" },
       telegram: { bot_token: "", bot_username: "", webhook_secret: "" },
       whatsapp: {
         access_token: "",

@@ -83,11 +83,11 @@ export interface ActorCtx extends System {
   /** Null for an actor without an account: events of vendors, and visitors with a code. */
   readonly userId: string | null;
   /**
-   * Credential of the caller: `session`, `token`, `mcp` (the token of an MCP client), `system` for the program, with
-   * the name of what acts in place of a user.
+   * Credential of the caller: `session`, `token`, `mcp` (the token of an MCP client), `channel` (a link or button in a
+   * notification), `system` for the program. `name` is that of a channel, or of what acts in place of a user.
    */
   readonly actor: {
-    readonly type: "session" | "token" | "mcp" | "system";
+    readonly type: "session" | "token" | "mcp" | "channel" | "system";
     readonly id: string | null;
     readonly name?: string;
   };

@@ -6,7 +6,7 @@ export interface AuditRow {
   at: Date;
   user_id: string | null;
   user_email: string | null;
-  actor_type: "session" | "token" | "mcp" | "system";
+  actor_type: "session" | "token" | "mcp" | "channel" | "system";
   actor_id: string | null;
   action: string;
   resource_id: string | null;

@@ -14,12 +14,16 @@ export const AuditEntry = Type.Object(
     at: Timestamp,
     user_id: nullable(Type.Unsafe<string>({ ...Id, description: "Acting user; null for StatusMesh itself" })),
     user_email: nullable(Type.String({ description: "As it was then", examples: ["olga@example.org"] })),
-    actor_type: Type.Enum(["session", "token", "mcp", "system"], {
-      description: "Credential of the request; mcp: the token of an MCP client",
+    actor_type: Type.Enum(["session", "token", "mcp", "channel", "system"], {
+      description:
+        "Credential of the request; mcp: the token of an MCP client; channel: a link or button in a notification",
       examples: ["token"],
     }),
     actor_id: nullable(
-      Type.String({ description: "The session or the API token", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+      Type.String({
+        description: "The session, API token or channel",
+        examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
+      }),
     ),
     action: Type.String({
       description:

@@ -20,7 +20,9 @@ const notice: Notice = {
   regions_down: ["frankfurt", "virginia"],
   regions_up: ["singapore"],
   url: "https://status.example.org/incidents/01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90?tab=a&all=1",
+  acknowledge_url: "https://status.example.org/a/AZMfLnwafTCbXi9qTI1ekkrQ3o0m9cQ1Yl7uT2bX5wA",
 };
+const over = { ...notice, acknowledge_url: null };
 
 const minor = { ...notice, severity: "minor", urgency: "low", monitor_name: "Search" } as const;
 const group = (cause: string | null, total: number, worst: Notice) => ({ cause, total, worst });
@@ -36,16 +38,17 @@ export const contents: Record<string, Content> = {
   resolved: {
     kind: "notice",
     notice: {
-      ...notice,
+      ...over,
       reason: "resolved",
       ended_at: "2026-11-22T15:10:00.000Z",
       duration_secs: 4049,
       regions_up: [],
+      acknowledged_by: "from Slack #ops by olga, 2026-11-22 14:05 UTC",
     },
   },
   "resolved after it reopened": {
     kind: "notice",
-    notice: { ...notice, reason: "resolved", ended_at: "2026-11-22T18:10:00.000Z", duration_secs: 1200 },
+    notice: { ...over, reason: "resolved", ended_at: "2026-11-22T18:10:00.000Z", duration_secs: 1200 },
   },
   test: {
     kind: "test",
@@ -56,6 +59,7 @@ export const contents: Record<string, Content> = {
       regions_down: [],
       regions_up: [],
       url: "https://status.example.org",
+      acknowledge_url: null,
     },
   },
 };
@@ -112,7 +116,10 @@ const hostile = {
 export const hostileContents: Record<string, Content> = {
   opened: { kind: "notice", notice: hostile },
   "opened, of a name of 200 emoji": { kind: "notice", notice: { ...hostile, monitor_name: "🧪".repeat(200) } },
-  resolved: { kind: "notice", notice: { ...hostile, reason: "resolved", ended_at: "2026-11-23T15:10:00.000Z" } },
+  resolved: {
+    kind: "notice",
+    notice: { ...hostile, acknowledge_url: null, reason: "resolved", ended_at: "2026-11-23T15:10:00.000Z" },
+  },
 };
 
 /** {@link hostileContents} for kinds that take digests. */

@@ -27,6 +27,7 @@ const types = Object.keys(channelKinds) as ChannelType[];
 
 /** Accounts of the installation, for managed kinds. */
 const central = {
+  slack: { signing_secret: "0123456789abcdef0123456789abcdef" },
   telegram: { bot_token: "987654321:SECRET-OF-THE-BOT", bot_username: "statusmesh_bot", webhook_secret: "" },
   whatsapp: {
     ...system.config.channels.whatsapp,
@@ -258,6 +259,19 @@ t.test("hostile texts neither mention nor format, and stay within the vendor's l
           t.match(value, /^[\x20-\x7e]*$/, "headers are ASCII");
       }
   }
+});
+
+t.test("every notice but the recovery links to the page that acknowledges, whole, whatever else is long", async (t) => {
+  for (const type of types)
+    for (const [name, content] of Object.entries({ ...contentsOf(type), ...hostileContents })) {
+      if (content.kind === "digest") continue;
+      const url = content.notice.acknowledge_url;
+      const bodies = (await sentFor(type, content)).map(({ body }) => body);
+      const found = bodies.some((body) => body.includes("/a/AZMfLnwaf") || body.includes("%2Fa%2FAZMfLnwaf"));
+      t.equal(found, url !== null, `${type}, ${name}`);
+      const whole = bodies.some((body) => body.includes(url ?? "") || body.includes(encodeURIComponent(url ?? "")));
+      t.ok(whole, `${type}, ${name}: whole`);
+    }
 });
 
 t.test("every message of every kind is the one of its snapshot", async (t) => {

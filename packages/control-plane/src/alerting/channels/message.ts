@@ -46,6 +46,8 @@ export interface MessageText {
   /** `Cause`, `Since` and the like, in reading order. */
   facts: { label: string; value: string }[];
   url: string;
+  /** The page that acknowledges; null where there is nothing to acknowledge. */
+  acknowledgeUrl: string | null;
   /** Text of the link: `View incident`. */
   linkLabel: string;
 }
@@ -87,19 +89,37 @@ export function messageText(content: Content): MessageText {
       title: "Test message from StatusMesh",
       facts: [{ label: "Result", value: "This channel receives notifications." }],
       url: content.notice.url,
+      acknowledgeUrl: null,
       linkLabel: "Open StatusMesh",
     };
   return noticeText(content.notice);
 }
 
-/** The message as lines of text, for kinds without markup: title, facts, link. */
-export function textLines({ title, facts, url }: MessageText): string {
-  return [title, ...facts.map(({ label, value }) => `${label}: ${value}`), url].join("\n");
+/** Title and facts as lines, with a line break at the end: what a kind escapes before its {@link linkLines}. */
+export const headLines = ({ title, facts }: MessageText): string =>
+  [title, ...facts.map(({ label, value }) => `${label}: ${value}`), ""].join("\n");
+
+/** The links as lines: the one that acknowledges, then the incident. `shown` writes a URL in the vendor's way. */
+export function linkLines({ url, acknowledgeUrl }: MessageText, shown = (link: string): string => link): string {
+  return [...(acknowledgeUrl === null ? [] : [`Acknowledge: ${shown(acknowledgeUrl)}`]), shown(url)].join("\n");
 }
 
-/** The facts as lines of text, for kinds that show the title and the link apart. */
+/** The message as lines of text, for kinds without markup: title, facts, links. */
+export const textLines = (message: MessageText): string => headLines(message) + linkLines(message);
+
+/** The facts as lines of text, for kinds that show the title and the links apart. */
 export const factLines = ({ facts }: MessageText): string =>
   facts.map(({ label, value }) => `${label}: ${value}`).join("\n");
+
+/** The token of the link that acknowledges, for buttons; null without one. */
+export const acknowledgeTokenIn = ({ acknowledgeUrl }: Pick<MessageText, "acknowledgeUrl">): string | null =>
+  acknowledgeUrl?.split("/").at(-1) ?? null;
+
+/** {@link factLines} and the link that acknowledges, for kinds that show the title and one link apart. */
+export const factsAndAcknowledge = (message: MessageText): string =>
+  message.acknowledgeUrl === null
+    ? factLines(message)
+    : `${factLines(message)}\nAcknowledge: ${message.acknowledgeUrl}`;
 
 /** Lengths of fact values that {@link fitted} tries, in code points. */
 const fittingLengths = [240, 120, 60, 30, 15];
@@ -141,12 +161,15 @@ function noticeText(notice: Notice): MessageText {
     facts.push({ label: resolved ? "Regions affected" : "Regions down", value: regionList(notice.regions_down) });
   if (!resolved && notice.regions_up.length > 0)
     facts.push({ label: "Regions up", value: regionList(notice.regions_up) });
+  if (notice.acknowledged_by != null)
+    facts.push({ label: "Acknowledged", value: plain(notice.acknowledged_by, maxNameLength) });
   return {
     tone: resolved ? "up" : notice.severity === "minor" ? "degraded" : "down",
     urgent: notice.urgency === "high" && !resolved && notice.reason !== "reminder",
     title: `${headline(notice)}: ${name}`,
     facts,
     url: notice.url,
+    acknowledgeUrl: notice.acknowledge_url ?? null,
     linkLabel: "View incident",
   };
 }
@@ -213,6 +236,7 @@ function digestText(digest: Digest | HeldDigest): MessageText {
     }`,
     facts,
     url,
+    acknowledgeUrl: null,
     linkLabel: "View incidents",
   };
 }

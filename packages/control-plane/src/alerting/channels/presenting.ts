@@ -50,10 +50,13 @@ const word = /^[a-z]*$/;
 
 /**
  * A function that masks the secrets of a channel in a text of its receiver, which may echo the request: each secret,
- * the parts of a secret URL, and the credential of `request`, which may be an encoding of several.
+ * the parts of a secret URL, the credential of `request`, which may be an encoding of several, and `more` secrets.
  */
-export function secretMask(config: ChannelConfig, request?: OutboundRequest): (text: string) => string {
-  const parts = new Set<string>();
+export function secretMask(
+  config: ChannelConfig,
+  { request, more = [] }: { request?: OutboundRequest; more?: readonly string[] } = {},
+): (text: string) => string {
+  const parts = new Set<string>(more);
   kindOf(config).mapSecrets(config, (secret) => {
     if (secret.length > 3) parts.add(secret);
     for (const part of partsOfUrl(secret)) parts.add(part);

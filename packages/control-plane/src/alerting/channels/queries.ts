@@ -203,6 +203,14 @@ export async function lockChannelsAt(sql: Db, { kind, field, value }: Place): Pr
     select ${columns(sql)} from channels where kind = ${kind} and ${path} = ${value} order by id for update`;
 }
 
+/** The enabled channels of all organisations at a place, at most 100. */
+export async function selectEnabledAt(sql: Db, { kind, field, value }: Place): Promise<ChannelRow[]> {
+  const path = { chat_id: sql`config ->> 'chat_id'`, phone: sql`config ->> 'phone'`, to: sql`config ->> 'to'` }[field];
+  return await sql<ChannelRow[]>`
+    select ${columns(sql)} from channels
+    where kind = ${kind} and ${path} = ${value} and enabled order by id limit 100`;
+}
+
 /** Disables a channel with a reason; `verified` false also takes back the confirmation. */
 export async function disableChannel(
   sql: Db,

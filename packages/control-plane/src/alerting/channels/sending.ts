@@ -1,10 +1,17 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { messageOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
 import { deliverMail, type Mail } from "../../platform/email/mail.ts";
-import { createOutbound, type Outbound, type OutboundOptions } from "../../platform/outbound/client.ts";
+import {
+  createOutbound,
+  type Outbound,
+  type OutboundOptions,
+  type OutboundRequest,
+} from "../../platform/outbound/client.ts";
 import { allowsHttp, refuseDeniedUrls } from "./config-rules.ts";
 import { type ChannelConfig, channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
+import { acknowledgeTokenIn, messageText } from "./message.ts";
 import { secretMask } from "./presenting.ts";
 import { openConfig } from "./sealing.ts";
 import { addressToConfirm, confirmedMailHeaders } from "./verification.ts";
@@ -103,13 +110,16 @@ export async function send(
   headers: Record<string, string> = {},
 ): Promise<number | null> {
   let status: number | null = null;
+  // Whoever reads attempts may not acknowledge.
+  const token = acknowledgeTokenIn(messageText(message.content));
+  const more = token === null ? [] : [token];
   const endpoint = system.config.channels.endpoints[kindOf(config).endpoint(config)] || undefined;
   const noting: Outbound = {
     async send(request) {
       const reply = await transport.send({ ...request, endpoint });
       status = reply.status;
       // Replies are stored and shown. Masking comes before shortening: a cut secret would no longer match.
-      return { ...reply, text: secretMask(config, request)(reply.text) };
+      return { ...reply, text: secretMask(config, { request, more })(reply.text) };
     },
   };
   try {
@@ -121,12 +131,30 @@ export async function send(
     return status;
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;
-    throw new DeliveryError(secretMask(config)(error.message), {
+    throw new DeliveryError(secretMask(config, { more })(error.message), {
       permanent: error.permanent,
       status: error.status,
       retryAfterSecs: error.retryAfterSecs,
       cause: error,
     });
+  }
+}
+
+/** How long a hook of a vendor waits for {@link tellVendor}, ms. */
+const tellDeadlineMs = 2_000;
+
+/**
+ * Sends a request to a vendor beside deliveries, once: what it shows is known otherwise too. `endpoint` is the key of
+ * `channels.endpoints`.
+ */
+export async function tellVendor(system: System, endpoint: string, request: OutboundRequest): Promise<void> {
+  try {
+    await channelOutbound(system, { deadlineMs: tellDeadlineMs }).send({
+      ...request,
+      endpoint: system.config.channels.endpoints[endpoint] || undefined,
+    });
+  } catch (error) {
+    system.log.debug({ endpoint, reason: messageOf(error) }, "a vendor could not be told of an acknowledgement");
   }
 }
 

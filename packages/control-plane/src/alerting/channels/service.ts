@@ -20,6 +20,7 @@ import { checkConfig, refuseDeniedUrls } from "./config-rules.ts";
 import { checkedHours } from "./hours.ts";
 import { type ChannelConfig, completed, isChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
+import type { SmsConfig } from "./kinds/sms/index.ts";
 import { secretFields } from "./kinds/secrets.ts";
 import { present } from "./presenting.ts";
 import * as queries from "./queries.ts";
@@ -33,10 +34,14 @@ export { completed as completedConfig, delegableKinds, kindOf as channelKindOf }
 export { checkConfig } from "./config-rules.ts";
 export { keepChannels, manageChannels, openedConfig, type StoredChannel, storedChannels } from "./declared.ts";
 export { checkedHours, isWithin, nextBegin } from "./hours.ts";
+export { acknowledgeAction } from "./kinds/slack.ts";
+export { readInbound } from "./kinds/sms/index.ts";
+export type { InboundRequest } from "./kinds/sms/provider.ts";
+export { maxNameLength, plain } from "./message.ts";
 export { DeliveryError } from "./kinds/kind.ts";
 export { checkWebhookUrl, isPermanentStatus, webhookSignature } from "./config-rules.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
-export { channelOutbound, digestingKinds, kindTakesDigests, receiverOf, sendThrough } from "./sending.ts";
+export { channelOutbound, digestingKinds, kindTakesDigests, receiverOf, sendThrough, tellVendor } from "./sending.ts";
 export {
   confirmAddress,
   pendingVerification,
@@ -125,6 +130,25 @@ export async function disableAt(tx: System, place: queries.Place, reason: string
     await record(asSystem(tx, row.org_id, action), { resourceId: row.id, ...changes });
   }
   return rows.length;
+}
+
+/** Ids of the enabled channels of all organisations at a place, for the hooks. */
+export async function channelsAt({ sql }: System, place: queries.Place): Promise<string[]> {
+  return (await queries.selectEnabledAt(sql, place)).map(({ id }) => id);
+}
+
+/** The enabled SMS channels of all organisations to a number, with opened secrets; without those that do not open. */
+export async function smsChannels(system: System, to: string): Promise<{ id: string; config: SmsConfig }[]> {
+  const rows = await queries.selectEnabledAt(system.sql, { kind: "sms", field: "to", value: to });
+  return rows.flatMap((row) => {
+    try {
+      const config = opened(system, row);
+      return config.type === "sms" ? [{ id: row.id, config }] : [];
+    } catch (error) {
+      if (error instanceof DeliveryError) return [];
+      throw error;
+    }
+  });
 }
 
 /** Writes the new id of a Telegram group that became a supergroup into its channels. */

@@ -1,7 +1,19 @@
 import type { ChannelConfig } from "../channels/schema.ts";
 import { type Db, freePlaces } from "../../platform/db/sql.ts";
-import type { Notice } from "../incidents/schema.ts";
+import type { Actor, Notice } from "../incidents/schema.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
+
+/** Who has acknowledged an incident. */
+export interface Acknowledgement {
+  /** RFC 3339. */
+  at: string;
+  actor_type: Actor["type"];
+  /** Name of the user, token or channel. */
+  name: string | null;
+  /** Of a channel: its kind, and the person as the vendor names them. */
+  channel_type: string | null;
+  person: string | null;
+}
 
 /** A delivery leased to this process. */
 export interface ClaimedDelivery {
@@ -10,6 +22,8 @@ export interface ClaimedDelivery {
   channel_id: string | null;
   channel_name: string;
   notice: Notice;
+  /** The acknowledgement of the incident as it is now; null for none. */
+  acknowledged: Acknowledgement | null;
   /** Attempts so far, without those before a person had it sent again. */
   attempts: number;
   /** Its own id when the message is a digest of every delivery with this id; else null. */
@@ -216,10 +230,16 @@ export async function claimDeliveries(sql: Db, limits: ClaimLimits): Promise<Cla
     ), leased as (
       update deliveries d set leased_until = ${new Date(leasedUntil)}
       where d.id = any(array(select due.id from due))
-      returning d.id, d.org_id, d.channel_id, d.channel_name, d.notice, d.attempt_count - d.attempts_before as attempts,
-                d.digest_id, d.leased_until
+      returning d.id, d.org_id, d.incident_id, d.channel_id, d.channel_name, d.notice, d.digest_id,
+                d.attempt_count - d.attempts_before as attempts, d.leased_until
     )
-    select leased.*, due.host_key, due.channel from leased join due on due.id = leased.id`;
+    select leased.*, due.host_key, due.channel, (
+      select jsonb_build_object('at', i.acknowledged_at, 'actor_type', e.actor_type, 'name', e.actor_name,
+        'channel_type', e.detail ->> 'channel_type', 'person', e.detail ->> 'person')
+      from incidents i join incident_events e on e.incident_id = i.id and e.kind = 'acknowledged'
+      where i.id = leased.incident_id and i.acknowledged_at is not null
+      order by e.at desc, e.id desc limit 1) as acknowledged
+    from leased join due on due.id = leased.id`;
 }
 
 /** True when a delivery is pending, due or not. */

@@ -8,6 +8,7 @@ import { failureOf } from "../../platform/db/failures.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import type { Content } from "../channels/schema.ts";
 import { channelOutbound, DeliveryError, receiverOf, sendThrough } from "../channels/service.ts";
+import { noticeToSend } from "./acknowledge-links.ts";
 import {
   claimDeliveries,
   type ClaimedDelivery,
@@ -183,7 +184,7 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     const isDigest = members.length > 1 || members.some(({ held_by: by, notice }) => by === "hours" && isOver(notice));
     const content: Content = isDigest
       ? { kind: "digest", digest: digestOf(members, system.config.server.public_url) }
-      : { kind: "notice", notice: delivery.notice };
+      : { kind: "notice", notice: await noticeToSend(system, delivery) };
     return { outcome: await sendContent(delivery, content), sent: true, notices };
   }
 

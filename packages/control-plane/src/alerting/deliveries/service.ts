@@ -1,1 +1,2 @@
+export { acknowledgeUrl, linkedChannel, type LinkedChannel, waitingIncidents } from "./acknowledge-links.ts";
 export { dropHeldNotices, listDeliveries, retryDelivery } from "./log.ts";

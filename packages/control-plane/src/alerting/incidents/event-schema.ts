@@ -1,19 +1,23 @@
 import Type, { type Static } from "typebox";
 import { Id, nullable, PageOf, Timestamp } from "../../platform/http/wire.ts";
 
-const actorTypes = ["engine", "user", "token", "mcp"] as const;
+const actorTypes = ["engine", "user", "token", "mcp", "channel"] as const;
 
-/** The cause of a transition: the evaluation of results, a person, or a program with a token. */
+/** The cause of a transition: the evaluation of results, a person, a program with a token, or a notification. */
 export const Actor = Type.Object(
   {
     type: Type.Enum([...actorTypes], {
-      description: "engine: StatusMesh itself; user: a person in the console; token: an API token; mcp: an MCP client",
+      description:
+        "engine: StatusMesh itself; user: a person in the console; token: an API token; mcp: an MCP client; channel: " +
+        "the link, button or answer of a notification",
       examples: ["user"],
     }),
-    id: nullable(Type.Unsafe<string>({ ...Id, description: "Id of the user or the API token; null for the engine" })),
+    id: nullable(
+      Type.Unsafe<string>({ ...Id, description: "Id of the user, API token or channel; null for the engine" }),
+    ),
     name: nullable(
       Type.String({
-        description: "Name of the user or the API token at that time; null for the engine",
+        description: "Name of the user, API token or channel at that time; null for the engine",
         examples: ["Olga"],
       }),
     ),

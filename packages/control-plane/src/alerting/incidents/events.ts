@@ -15,6 +15,7 @@ import { selectIncident } from "./queries.ts";
 
 /** The caller as the timeline names them. */
 export async function actorOf(ctx: ActorCtx): Promise<Actor> {
+  if (ctx.actor.type === "channel") return { type: "channel", id: ctx.actor.id, name: ctx.actor.name ?? null };
   if (ctx.userId === null) return engineActor;
   const [type, id] =
     (ctx.actor.type === "token" || ctx.actor.type === "mcp") && ctx.actor.id !== null

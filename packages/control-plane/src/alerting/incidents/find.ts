@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
-import { type Ctx, requireScope } from "../../platform/context.ts";
+import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, peakSeverity } from "./outages.ts";
 import * as queries from "./queries.ts";
@@ -10,7 +10,7 @@ import { dayMs } from "@statusmesh/shared/time";
 export const incidentNotFound = (): AppError => new AppError("INCIDENT_NOT_FOUND", "Incident not found.");
 
 /** The row of an incident of the organisation. Throws INCIDENT_NOT_FOUND, also for a foreign or a retracted one. */
-export async function findIncident(ctx: Ctx, id: string): Promise<queries.IncidentRow> {
+export async function findIncident(ctx: OrgReader, id: string): Promise<queries.IncidentRow> {
   const row = isId(id) ? await queries.selectIncident(ctx.sql, ctx.orgId, id) : null;
   if (row === null) throw incidentNotFound();
   return row;

@@ -17,7 +17,7 @@ export async function acknowledgeIncidents(
   sql: Db,
   orgId: string,
   ids: readonly string[],
-  userId: string,
+  userId: string | null,
   now: Date,
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
@@ -83,7 +83,7 @@ export async function narrateIncident(
 export interface UpdateRow extends NewUpdate {
   id: string;
   incident_id: string;
-  author_type: Exclude<Actor["type"], "engine">;
+  author_type: Exclude<Actor["type"], "engine" | "channel">;
   author_id: string | null;
   author_name: string | null;
   created_at: Date;

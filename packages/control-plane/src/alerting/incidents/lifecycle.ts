@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { differences, record } from "../../access/audit/service.ts";
-import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { type ActorCtx, type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { appendEvents } from "./events.ts";
 import { lockEvidence } from "./evidence.ts";
 import { closeAsPerson, rescheduleReminders } from "./evidence-decisions.ts";
@@ -21,6 +21,28 @@ export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Inciden
       await queries.acknowledgeIncidents(tx.sql, ctx.orgId, [id], ctx.userId, now),
       "acknowledged",
       {},
+    );
+  });
+}
+
+/**
+ * {@link acknowledgeIncident} for the actor of a notification, which has no scopes: `detail` says of which kind its
+ * channel is, and who it was. Throws ACKNOWLEDGE_LINK_EXPIRED for an incident that is over.
+ */
+export async function acknowledgeFromChannel(
+  ctx: ActorCtx,
+  id: string,
+  detail: { channel_type: string; person: string | null },
+): Promise<Incident> {
+  return await recorded(ctx, id, async (tx, { ended_at }) => {
+    if (ended_at !== null)
+      throw new AppError("ACKNOWLEDGE_LINK_EXPIRED", "The incident is over: there is nothing to acknowledge.");
+    const now = new Date(tx.clock.now());
+    await appendEvents(
+      tx,
+      await queries.acknowledgeIncidents(tx.sql, tx.orgId, [id], null, now),
+      "acknowledged",
+      detail,
     );
   });
 }
@@ -74,13 +96,13 @@ export async function bulkIncidentAction(ctx: Ctx, { ids }: BulkIncidentAction):
 }
 
 /**
- * A change of an incident by a person, in one transaction with its row in the audit log. The evidence of its target is
+ * A change of an incident by hand, in one transaction with its row in the audit log. The evidence of its target is
  * locked, so that no other transaction changes the incident until then.
  */
-export async function recorded(
-  ctx: Ctx,
+export async function recorded<C extends ActorCtx>(
+  ctx: C,
   id: string,
-  change: (tx: Ctx, row: IncidentRow) => Promise<void>,
+  change: (tx: C, row: IncidentRow) => Promise<void>,
 ): Promise<Incident> {
   return await inTransaction(ctx, async (tx) => {
     await lockEvidence(tx, [(await findIncident(tx, id)).target_id]);

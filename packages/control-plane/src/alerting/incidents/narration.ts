@@ -108,7 +108,8 @@ export async function writeUpdate(
     id: newId(),
     incident_id: incidentId,
     ...update,
-    author_type: author.type === "engine" ? "user" : author.type,
+    // Neither the engine nor a channel writes updates.
+    author_type: author.type === "engine" || author.type === "channel" ? "user" : author.type,
     author_id: author.id,
     author_name: author.name,
     created_at: new Date(at),

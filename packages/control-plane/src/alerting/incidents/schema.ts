@@ -47,6 +47,10 @@ export interface Notice {
   url: string;
   /** Level of the escalation ladder, from 1; of reason unacknowledged. */
   level?: number;
+  /** The page that acknowledges the incident for this channel. Set when it is sent, null for a recovery. */
+  acknowledge_url?: string | null;
+  /** Who has acknowledged the incident, in words, and when. Set when it is sent; null while nobody has. */
+  acknowledged_by?: string | null;
 }
 
 export const Incident = Type.Object(

@@ -1,5 +1,5 @@
 import { isId } from "@statusmesh/shared/ids";
-import { type Ctx, requireScope, type System } from "../../platform/context.ts";
+import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { type Cause, causeKey } from "../../platform/db/causes.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
@@ -18,7 +18,13 @@ export {
 export { incidentsCsv } from "./export.ts";
 export { actorOf as callerOf, listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
-export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
+export {
+  acknowledgeFromChannel,
+  acknowledgeIncident,
+  bulkIncidentAction,
+  resolveIncident,
+  unacknowledgeIncident,
+} from "./lifecycle.ts";
 export { type EvidenceTarget, lockEvidence } from "./evidence.ts";
 export { budgetOf } from "./queries.ts";
 export { flapping, listOutages, type Outage, outageSecs, outagesOf, outageState } from "./outages.ts";
@@ -135,6 +141,10 @@ export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:read");
   return presentIncident(await findIncident(ctx, id));
 }
+
+/** One incident, where a link in a notification decided about access. Throws INCIDENT_NOT_FOUND. */
+export const incidentOf = async (reader: OrgReader, id: string): Promise<Incident> =>
+  presentIncident(await findIncident(reader, id));
 
 /** Number of incidents that began at `since` or later. For the dashboard, which asks for its own scope. */
 export async function incidentsSince(system: System, orgId: string, since: Date): Promise<number> {

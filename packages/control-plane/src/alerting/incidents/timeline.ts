@@ -1,5 +1,6 @@
 import type { IncidentEvent } from "./event-schema.ts";
 import type { Delivery } from "./schema.ts";
+import { kindLabel } from "../channels/service.ts";
 import { list } from "../../platform/html/format.ts";
 
 /** One line of the timeline of the console. */
@@ -12,6 +13,8 @@ export interface TimelineEntry {
   internal: boolean;
   /** Name of the person or the program; null for StatusMesh itself. */
   by: string | null;
+  /** The kind of channel where `by` is one; else null. */
+  from: string | null;
   text: string | null;
   /** True for a text with Markdown. */
   isMarkdown: boolean;
@@ -53,7 +56,7 @@ const words: Readonly<Record<IncidentEvent["kind"], (detail: Detail) => Words>> 
   opened: (detail) => outage("Opened", detail),
   reopened: (detail) => outage("Reopened", detail),
   escalated: (detail) => outage("Escalated to major", detail),
-  acknowledged: () => plain("Acknowledged"),
+  acknowledged: (detail) => plain("Acknowledged", textOf(detail["person"])),
   unacknowledged: () => plain("Acknowledgement undone"),
   resolved: (detail) => ({ tone: "up", title: closings[String(detail["closed_by"])] ?? "Closed", text: null }),
   noted: (detail) => plain("Internal note", textOf(detail["message"])),
@@ -100,6 +103,7 @@ export function timelineOf(
     internal: kind === "noted",
     isMarkdown: false,
     by: actor.type === "engine" ? null : (actor.name ?? "a deleted user"),
+    from: actor.type === "channel" ? kindLabel(String((detail as Detail)["channel_type"])) : null,
     ...words[kind]({ ...detail, regions_down: textsOf((detail as Detail)["regions_down"]).map(regionName) }),
   }));
   const notices = new Map<string, { at: string; reason: Delivery["reason"]; sent: string[] }>();
@@ -115,6 +119,7 @@ export function timelineOf(
       internal: false,
       isMarkdown: false,
       by: null,
+      from: null,
       ...plain(`Notification of the ${reasons[reason]}`, sent.join(" · ")),
     });
   // Stable: of the same time, the notification follows its event.

@@ -1,13 +1,16 @@
 import type { Context } from "koa";
 import Type from "typebox";
 import type { System } from "../../platform/context.ts";
-import { ok, route, type Route } from "../../platform/http/route.ts";
+import { noContent, ok, route, type Route } from "../../platform/http/route.ts";
 import { objectIn, rawBody } from "./reading.ts";
 import {
   authenticateResend,
+  authenticateSlack,
   authenticateTelegram,
   authenticateWhatsapp,
   handleResend,
+  handleSlack,
+  handleSms,
   handleTelegram,
   handleWhatsapp,
 } from "./service.ts";
@@ -21,8 +24,16 @@ const errors = ["NOT_FOUND", "UNAUTHENTICATED", "PAYLOAD_TOO_LARGE", "RATE_LIMIT
 interface Hook {
   path: string;
   summary: string;
-  /** Authenticates the request and handles its events. Returns the body of the reply. */
-  handle(system: System, http: Context): Promise<object>;
+  /** Authenticates the request and handles its events. Returns the body of the reply, null for none. */
+  handle(system: System, http: Context): Promise<object | null>;
+}
+
+/** Providers read a reply as instructions: there is none. */
+async function smsHook(system: System, http: Context, provider: string): Promise<null> {
+  const form = new URLSearchParams((await rawBody(http.req)).toString("utf8"));
+  const url = `${system.config.server.public_url}${http.path}`;
+  await handleSms(system, provider, { url, form, header: (name) => http.get(name) });
+  return null;
 }
 
 /** Requests of vendors. A body is read byte for byte, because its signature covers the bytes. */
@@ -34,6 +45,27 @@ const hooks: Hook[] = [
       authenticateTelegram(system, http.get("x-telegram-bot-api-secret-token"));
       return await handleTelegram(system, objectIn(await rawBody(http.req)));
     },
+  },
+  {
+    path: "/hooks/slack",
+    summary: "Buttons of messages in Slack",
+    async handle(system, http) {
+      const body = await rawBody(http.req);
+      const [timestamp, signature] = [http.get("x-slack-request-timestamp"), http.get("x-slack-signature")];
+      authenticateSlack(system, { timestamp, signature }, body);
+      await handleSlack(system, body);
+      return {};
+    },
+  },
+  {
+    path: "/hooks/sms/twilio",
+    summary: "Text messages to a number at Twilio",
+    handle: async (system, http) => await smsHook(system, http, "twilio"),
+  },
+  {
+    path: "/hooks/sms/plivo",
+    summary: "Text messages to a number at Plivo",
+    handle: async (system, http) => await smsHook(system, http, "plivo"),
   },
   {
     path: "/hooks/whatsapp",
@@ -66,8 +98,11 @@ export const hookRoutes: Route[] = hooks.map(({ path, summary, handle }) =>
     tag: "Hooks",
     summary,
     description: "Absent (404) until it is configured. Unknown and repeated events are ignored. At most 64 KiB.",
-    replies: { 200: Handled },
+    replies: { 200: Handled, 204: null },
     errors,
-    handle: async ({ ctx, http }) => ok(await handle(ctx, http)),
+    async handle({ ctx, http }) {
+      const body = await handle(ctx, http);
+      return body === null ? noContent() : ok(body);
+    },
   }),
 );

@@ -2,12 +2,22 @@ import { createHmac } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import { dayMs } from "@statusmesh/shared/time";
 import { useCode } from "../../alerting/channel-links/service.ts";
-import { disableAt, moveTelegramChat } from "../../alerting/channels/service.ts";
-import { inTransaction, type System } from "../../platform/context.ts";
+import { acknowledgeAllOf, acknowledgeInWords } from "../../alerting/acknowledge/service.ts";
+import {
+  acknowledgeAction,
+  channelsAt,
+  disableAt,
+  type InboundRequest,
+  moveTelegramChat,
+  readInbound,
+  smsChannels,
+  tellVendor,
+} from "../../alerting/channels/service.ts";
+import { afterCommit, inTransaction, type System } from "../../platform/context.ts";
 import { endSubscriptions } from "../../publishing/subscribers/service.ts";
 import { sameSecret } from "../../platform/crypto/token.ts";
 import { claimEvent, forgetEvents, type Source } from "./queries.ts";
-import { asObject, type Json, listOf, textOf } from "./reading.ts";
+import { asObject, type Json, listOf, objectIn, textOf } from "./reading.ts";
 
 /** Age of a signed request that is still accepted, seconds (https://docs.svix.com/receiving/verifying-payloads/how-manual). */
 const toleranceSecs = 300;
@@ -72,6 +82,8 @@ async function telegramUpdate(tx: System, update: Json): Promise<Json> {
     await disableAt(tx, chatPlace(chat), reason, telegramAction);
     return {};
   }
+  const pressed = asObject(update["callback_query"]);
+  if (textOf(pressed["id"]) !== "") return await telegramPressed(tx, pressed);
   const message = asObject(update["message"] ?? update["channel_post"]);
   const chat = asObject(message["chat"]);
   const chatId = textOf(chat["id"]);
@@ -97,6 +109,91 @@ async function telegramUpdate(tx: System, update: Json): Promise<Json> {
   const name = nameOf(title, "Telegram");
   const config = { type: "telegram_app", chat_id: chatId, chat_title: name } as const;
   return say(chatId, await connectInWords(tx, code, { config, name, action: telegramAction }));
+}
+
+/**
+ * A press of the button that acknowledges (https://core.telegram.org/bots/api#callbackquery): the reply ends the progress
+ * bar of who pressed, and the message loses its button and says who it was.
+ */
+async function telegramPressed(tx: System, pressed: Json): Promise<Json> {
+  const [from, message] = [asObject(pressed["from"]), asObject(pressed["message"])];
+  const person = nameOf([textOf(from["first_name"]), textOf(from["last_name"])].join(" "), textOf(from["username"]));
+  const said = await acknowledgeInWords(tx, textOf(pressed["data"]), { action: telegramAction, person });
+  const text = textOf(message["text"]);
+  const { bot_token: botToken } = tx.config.channels.telegram;
+  if (text !== "" && botToken !== "")
+    await afterCommit(tx, (system) =>
+      tellVendor(system, "telegram", {
+        method: "POST",
+        url: `https://api.telegram.org/bot${botToken}/editMessageText`,
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({
+          chat_id: asObject(message["chat"])["id"],
+          message_id: message["message_id"],
+          text: `${text.slice(0, 4096 - 2 - said.length).toWellFormed()}\n\n${said}`,
+          link_preview_options: { is_disabled: true },
+        }),
+      }),
+    );
+  return { method: "answerCallbackQuery", callback_query_id: pressed["id"], text: said.slice(0, 200).toWellFormed() };
+}
+
+/** Throws NOT_FOUND without `channels.slack`, UNAUTHENTICATED for bytes that Slack has not signed, or long ago. */
+export function authenticateSlack(
+  { config, clock }: System,
+  { timestamp, signature }: { timestamp: string; signature: string },
+  body: Buffer,
+): void {
+  const { signing_secret: secret } = config.channels.slack;
+  if (secret === "") throw notHere();
+  // https://docs.slack.dev/authentication/verifying-requests-from-slack
+  const age = Math.abs(clock.now() / 1000 - Number(timestamp || Number.NaN));
+  const mac = createHmac("sha256", secret).update(`v0:${timestamp}:`).update(body).digest("hex");
+  if (!sameSecret(signature, `v0=${mac}`) || !(age <= toleranceSecs)) throw forged();
+}
+
+/**
+ * Handles a press of the button that acknowledges
+ * (https://docs.slack.dev/reference/interaction-payloads/block_actions-payload): the message loses its button and says
+ * who it was.
+ */
+export async function handleSlack(system: System, body: Buffer): Promise<void> {
+  const payload = objectIn(Buffer.from(new URLSearchParams(body.toString("utf8")).get("payload") ?? ""));
+  const action = listOf(payload["actions"])
+    .map(asObject)
+    .find((one) => one["action_id"] === acknowledgeAction);
+  if (action === undefined) return;
+  const user = asObject(payload["user"]);
+  const person = nameOf(textOf(user["name"]) || textOf(user["username"]), "");
+  const said = await acknowledgeInWords(system, textOf(action["value"]), { action: "POST /hooks/slack", person });
+  const url = textOf(payload["response_url"]);
+  if (!url.startsWith("https://hooks.slack.com/")) return;
+  const text = textOf(asObject(payload["message"])["text"]);
+  const layout = { mrkdwn: false, parse: "none", link_names: false, unfurl_links: false, unfurl_media: false };
+  await tellVendor(system, "slack", {
+    method: "POST",
+    url,
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ replace_original: true, text, attachments: [{ text: said, mrkdwn_in: [] }], ...layout }),
+  });
+}
+
+const isAck = (text: string): boolean => /^\s*ack(?:nowledge)?[.!]?\s*$/i.test(text);
+
+/**
+ * Handles an answer to a text message: `ack` acknowledges every open incident of which the channels to this number were
+ * notified. Throws UNAUTHENTICATED unless the provider has signed it for the account of a channel.
+ */
+export async function handleSms(system: System, provider: string, request: InboundRequest): Promise<void> {
+  const message = readInbound(provider, request);
+  const channels = message === null ? [] : await smsChannels(system, message.from);
+  const answered = channels.filter(({ config }) => message!.isFor(config));
+  if (answered.length === 0) throw forged();
+  if (!isAck(message!.text)) return;
+  const action = `POST /hooks/sms/${provider}`;
+  await once(system, "sms", `${provider}/${message!.id}`, async (tx) =>
+    acknowledgeAllOf(tx, { channelIds: answered.map(({ id }) => id), action }),
+  );
 }
 
 const chatPlace = (chat: Json) => ({ kind: "telegram_app", field: "chat_id", value: textOf(chat["id"]) }) as const;
@@ -133,8 +230,8 @@ const whatsappAction = "POST /hooks/whatsapp";
 
 /**
  * Handles messages to the number
- * (https://developers.facebook.com/documentation/business-messaging/whatsapp/webhooks/reference/messages): a code, or
- * `stop`.
+ * (https://developers.facebook.com/documentation/business-messaging/whatsapp/webhooks/reference/messages): a code,
+ * `stop`, or `ack`.
  */
 export async function handleWhatsapp(system: System, event: Json): Promise<void> {
   for (const entry of listOf(event["entry"]))
@@ -158,6 +255,11 @@ async function whatsappMessage(system: System, message: Json, value: Json): Prom
     if (/^stop[.!]?$/i.test(text)) {
       const place = { kind: "whatsapp_app", field: "phone", value: phone } as const;
       await disableAt(tx, place, "stopped with a message from the phone", whatsappAction);
+      return;
+    }
+    if (isAck(text)) {
+      const at = await channelsAt(tx, { kind: "whatsapp_app", field: "phone", value: phone });
+      await acknowledgeAllOf(tx, { channelIds: at, action: whatsappAction });
       return;
     }
     const code = codeIn(text);

@@ -14,6 +14,8 @@ export interface MailWords {
   facts?: readonly { label: string; value: string }[];
   /** Main link. */
   link: { label: string; url: string };
+  /** A button before it. */
+  action?: { label: string; url: string } | null;
   /** Reason for the mail. */
   footer: string;
 }
@@ -27,6 +29,16 @@ const escapes: Readonly<Record<string, string>> = {
 };
 const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => escapes[character]!);
 
+/** A link as a button; `colour` fills it, null leaves it plain. */
+function button({ label, url }: { label: string; url: string }, colour: string | null): string {
+  const look =
+    colour === null ? "text-decoration:underline" : `background:${colour};color:#ffffff;text-decoration:none`;
+  return (
+    `<a href="${escaped(url)}"${colour === null ? ' class="text"' : ""} style="display:inline-block;` +
+    `padding:12px 20px;${look};\nfont-size:16px;line-height:20px;border-radius:8px">${escaped(label)}</a>`
+  );
+}
+
 /** Invisible characters that fill the rest of the preview. */
 const filler = "&#847;&zwnj;&nbsp;".repeat(60);
 
@@ -39,7 +51,7 @@ const textOf = (paragraph: string | { text: string }): string =>
  * The mail as HTML for mail readers: tables and inline styles, nothing loaded from anywhere, readable from 320 px and
  * in dark mode. Phones show the hidden first line as the preview.
  */
-export function mailHtml({ tone, title, paragraphs = [], facts = [], link, footer }: MailWords): string {
+export function mailHtml({ tone, title, paragraphs = [], facts = [], link, action = null, footer }: MailWords): string {
   const colour = colours[tone];
   const preview = [...facts.map(({ label, value }) => `${label}: ${value}`), ...paragraphs.map(textOf)].join(" · ");
   const rows = facts
@@ -87,8 +99,7 @@ border-radius:8px;${font}">
 ${escaped(title)}</h1>
 ${sentences}
 ${rows === "" ? "" : `<table cellpadding="0" cellspacing="0" style="margin:0 0 16px">\n${rows}\n</table>`}
-<a href="${escaped(link.url)}" style="display:inline-block;padding:12px 20px;background:${colour};color:#ffffff;
-font-size:16px;line-height:20px;text-decoration:none;border-radius:8px">${escaped(link.label)}</a>
+${action === null ? "" : `${button(action, colour)}\n`}${button(link, action === null ? colour : null)}
 </td></tr>
 </table>
 <p class="label" style="max-width:560px;margin:12px 0 0;color:#475467;font-size:12px;line-height:18px;${font};
@@ -101,12 +112,13 @@ word-break:break-word">${escaped(footer)}</p>
 }
 
 /** The same mail as plain text. */
-export function mailText({ title, paragraphs = [], facts = [], link, footer }: MailWords): string {
+export function mailText({ title, paragraphs = [], facts = [], link, action = null, footer }: MailWords): string {
   const rows = facts.map(({ label, value }) => `${label}: ${value}`);
   const blocks = [
     title,
     paragraphs.map(textOf).join("\n\n"),
     rows.join("\n"),
+    action === null ? "" : `${action.label}:\n${action.url}`,
     `${link.label}:\n${link.url}`,
     `-- \n${footer}`,
   ];
@@ -137,11 +149,12 @@ export interface Alert {
   title: string;
   facts: readonly { label: string; value: string }[];
   url: string;
+  acknowledgeUrl: string | null;
   linkLabel: string;
 }
 
 /** Subject, text and HTML of a notification. */
-export function alertMail({ tone, title, facts, url, linkLabel }: Alert): {
+export function alertMail({ tone, title, facts, url, acknowledgeUrl, linkLabel }: Alert): {
   subject: string;
   text: string;
   html: string;
@@ -151,6 +164,7 @@ export function alertMail({ tone, title, facts, url, linkLabel }: Alert): {
     title,
     facts,
     link: { label: linkLabel, url },
+    action: acknowledgeUrl === null ? null : { label: "Acknowledge", url: acknowledgeUrl },
     footer: "StatusMesh sends this notification because this address is one of its notification channels.",
   };
   return { subject: subjectLine(title), text: mailText(words), html: mailHtml(words) };

@@ -45,9 +45,9 @@ export function signInPerIp(perMinute: number, trusted: BlockList, counter: Coun
   );
 }
 
-/** Status pages and their JSON, share links, and the pages of codes: connect, confirm, unsubscribe. */
+/** Status pages and their JSON, share links, and the pages of codes: acknowledge, connect, confirm, unsubscribe. */
 const publicPath =
-  /^\/(?:status(?:-assets)?(?:\/|$)|api\/(?:public\/v1|status-page)\/|llms\.txt$|(?:m|c|confirm|unsubscribe)\/)/;
+  /^\/(?:status(?:-assets)?(?:\/|$)|api\/(?:public\/v1|status-page)\/|llms\.txt$|(?:m|a|c|confirm|unsubscribe)\/)/;
 
 /** True for a path that visitors read without an account. */
 export const isPublicPath = (path: string): boolean => publicPath.test(path);

@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { fitted, messageText, textLines, toneIcon } from "../message.ts";
+import { fitted, headLines, linkLines, messageText, toneIcon } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, vendorUrl } from "./kind.ts";
 
@@ -58,8 +58,8 @@ export const discord = channelKind({
   async send({ webhook_url }, { content }, { http }) {
     const message = messageText(content);
     const text = fitted(
-      { ...message, url: "" },
-      (part) => `${toneIcon[part.tone]} ${escaped(textLines(part))}<${message.url}>`,
+      message,
+      (part) => `${toneIcon[part.tone]} ${escaped(headLines(part))}${linkLines(part, (link) => `<${link}>`)}`,
       (rendered) => rendered.length <= maxContentLength,
     );
     const url = new URL(webhook_url);

@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { fitted, messageText, textLines, toneIcon } from "../message.ts";
+import { fitted, headLines, linkLines, messageText, toneIcon } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, vendorUrl } from "./kind.ts";
 
@@ -63,8 +63,8 @@ export const googleChat = channelKind({
   async send({ webhook_url }, { content }, { http }) {
     const message = messageText(content);
     const text = fitted(
-      { ...message, url: "" },
-      (part) => `${toneIcon[part.tone]} ${unformatted(textLines(part))}${message.url}`,
+      message,
+      (part) => `${toneIcon[part.tone]} ${unformatted(headLines(part))}${linkLines(part)}`,
       (rendered) => rendered.length <= maxTextLength,
     );
     await deliver(http, jsonRequest(webhook_url, { text }, { "content-type": "application/json; charset=UTF-8" }));

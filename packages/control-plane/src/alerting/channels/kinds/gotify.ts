@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
-import { factLines, fitted, messageText } from "../message.ts";
+import { factsAndAcknowledge, fitted, messageText } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { below, channelKind, holds, isToken, ownServer } from "./kind.ts";
 
@@ -51,7 +51,7 @@ export const gotify = channelKind({
     const message = messageText(content);
     const push = {
       title: message.title,
-      message: fitted(message, factLines, (text) => text.length <= maxMessageLength),
+      message: fitted(message, factsAndAcknowledge, (text) => text.length <= maxMessageLength),
       priority: message.tone === "up" ? priorities.recovered : message.urgent ? priorities.urgent : priorities.usual,
       extras: {
         "client::display": { contentType: "text/plain" },

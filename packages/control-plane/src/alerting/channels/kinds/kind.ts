@@ -44,9 +44,10 @@ export interface Transports {
   readonly central: CentralAccounts;
 }
 
-/** `channels.telegram` and `channels.whatsapp` of the configuration; empty texts where they are off. */
+/** `channels.slack`, `telegram` and `whatsapp` of the configuration; empty texts where they are off. */
 export interface CentralAccounts {
-  readonly telegram: { readonly bot_token: string };
+  readonly slack: { readonly signing_secret: string };
+  readonly telegram: { readonly bot_token: string; readonly webhook_secret: string };
   readonly whatsapp: {
     readonly access_token: string;
     readonly phone_number_id: string;

@@ -54,7 +54,7 @@ const colours: Readonly<Record<Tone, string>> = { down: "Attention", degraded: "
  * The message as an adaptive card. A TextRun shows its text as it is; TextBlock and FactSet would read Markdown
  * (https://learn.microsoft.com/adaptive-cards/authoring-cards/text-features).
  */
-function card({ tone, title, facts, url, linkLabel }: MessageText): string {
+function card({ tone, title, facts, url, acknowledgeUrl, linkLabel }: MessageText): string {
   const lines = facts.map(({ label, value }) => ({
     type: "RichTextBlock",
     spacing: "Small",
@@ -70,7 +70,10 @@ function card({ tone, title, facts, url, linkLabel }: MessageText): string {
     version: "1.4",
     msteams: { width: "Full" },
     body: [{ type: "RichTextBlock", inlines: [heading] }, ...lines],
-    actions: [{ type: "Action.OpenUrl", title: linkLabel, url }],
+    actions: [
+      ...(acknowledgeUrl === null ? [] : [{ type: "Action.OpenUrl", title: "Acknowledge", url: acknowledgeUrl }]),
+      { type: "Action.OpenUrl", title: linkLabel, url },
+    ],
   });
 }
 

@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
-import { factLines, fitted, messageText } from "../message.ts";
+import { factLines, fitted, messageText, type MessageText } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { type AllowedUrls, channelKind, holds, invalid, isToken, ownServer } from "./kind.ts";
 
@@ -57,6 +57,14 @@ function rootUrlRule(serverUrl: string, allowed: AllowedUrls): void {
  * ntfy, published as JSON because headers are ASCII only: https://docs.ntfy.sh/publish/#publish-as-json. Text is not
  * Markdown unless asked for.
  */
+/** Buttons: https://docs.ntfy.sh/publish/#action-buttons. The app sends the POST that acknowledges itself. */
+const actionsOf = ({ acknowledgeUrl, linkLabel, url }: MessageText): object[] => [
+  ...(acknowledgeUrl === null
+    ? []
+    : [{ action: "http", label: "Acknowledge", url: acknowledgeUrl, method: "POST", clear: true }]),
+  { action: "view", label: linkLabel, url },
+];
+
 export const ntfy = channelKind({
   type: "ntfy",
   label: "ntfy",
@@ -92,7 +100,7 @@ export const ntfy = channelKind({
           priority: message.urgent ? 4 : 3,
           tags: [message.tone === "test" ? "bell" : message.tone === "up" ? "white_check_mark" : "rotating_light"],
           click: message.url,
-          actions: [{ action: "view", label: message.linkLabel, url: message.url }],
+          actions: actionsOf(message),
         },
         authorization,
       ),

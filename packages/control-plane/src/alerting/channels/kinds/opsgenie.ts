@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { factLines, fitted, maxNameLength, messageText, plain } from "../message.ts";
+import { factLines, fitted, linkLines, maxNameLength, messageText, plain } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, type ChannelMessage, holds, isToken } from "./kind.ts";
 
@@ -83,7 +83,7 @@ function alertOf({ content }: ChannelMessage): object {
     message: [...text.title].slice(0, maxMessageLength).join(""),
     description: fitted(
       text,
-      (part) => `${factLines(part)}\n${part.url}`,
+      (part) => `${factLines(part)}\n${linkLines(part)}`,
       (rendered) => rendered.length <= maxDescriptionLength,
     ),
     details: Object.fromEntries(text.facts.map(({ label, value }) => [label, value])),

@@ -67,14 +67,17 @@ type Config = Static<typeof PagerDutyConfig>;
 
 async function trigger(http: Outbound, config: Config, { content }: ChannelMessage, key: string): Promise<void> {
   if (content.kind === "digest") return;
-  const { title, facts, url, linkLabel } = messageText(content);
+  const { title, facts, url, acknowledgeUrl, linkLabel } = messageText(content);
   const { severity, started_at, monitor_name } = content.notice;
   await enqueue(http, config, {
     event_action: "trigger",
     dedup_key: key,
     client: "StatusMesh",
     client_url: url,
-    links: [{ href: url, text: linkLabel }],
+    links: [
+      { href: url, text: linkLabel },
+      ...(acknowledgeUrl === null ? [] : [{ href: acknowledgeUrl, text: "Acknowledge in StatusMesh" }]),
+    ],
     payload: {
       summary: [...title].slice(0, maxSummaryLength).join(""),
       source: plain(monitor_name, maxNameLength),

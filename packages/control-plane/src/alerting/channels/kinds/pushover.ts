@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
-import { factLines, fitted, messageText } from "../message.ts";
+import { factsAndAcknowledge, fitted, messageText } from "../message.ts";
 import { channelKind, holds } from "./kind.ts";
 import { deliver, jsonObject, joined, wordOf } from "./deliver.ts";
 
@@ -71,7 +71,7 @@ export const pushover = channelKind({
       user,
       ...(device === null ? {} : { device }),
       title: [...message.title].slice(0, maxTitleLength).join(""),
-      message: fitted(message, factLines, (rendered) => length(rendered) <= maxMessageLength),
+      message: fitted(message, factsAndAcknowledge, (rendered) => length(rendered) <= maxMessageLength),
       priority: message.tone === "up" ? "-1" : high ? "1" : "0",
       ...(length(message.url) > maxUrlLength ? {} : { url: message.url, url_title: message.linkLabel }),
     });

@@ -1,5 +1,13 @@
 import Type from "typebox";
-import { fitted, messageText, textLines, toneIcon } from "../message.ts";
+import {
+  acknowledgeTokenIn,
+  fitted,
+  headLines,
+  linkLines,
+  type MessageText,
+  messageText,
+  toneIcon,
+} from "../message.ts";
 import { channelKind, invalid, webUrl } from "./kind.ts";
 import { deliver, jsonObject, jsonRequest, wordOf } from "./deliver.ts";
 
@@ -29,6 +37,27 @@ const SlackConfig = Type.Object(
 /** The characters that begin markup and mentions (https://docs.slack.dev/messaging/formatting-message-text). */
 const escaped = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
+/** Action of the button that acknowledges, in requests to /hooks/slack. */
+export const acknowledgeAction = "acknowledge";
+
+/** Webhooks of apps have buttons; those of the workflow builder and of other servers do not. */
+function isOfApp(webhookUrl: string): boolean {
+  const { hostname, pathname } = new URL(webhookUrl);
+  return hostname === "hooks.slack.com" && pathname.startsWith("/services/");
+}
+
+/**
+ * A button below the text, which stays free of blocks: a block would read formatting in the texts of customers
+ * (https://docs.slack.dev/reference/block-kit/block-elements/button-element).
+ */
+function buttonOf(message: MessageText): object | null {
+  const value = acknowledgeTokenIn(message);
+  if (value === null) return null;
+  const text = { type: "plain_text", text: "Acknowledge" };
+  const element = { type: "button", action_id: acknowledgeAction, style: "primary", text, value };
+  return { attachments: [{ fallback: "Acknowledge", blocks: [{ type: "actions", elements: [element] }] }] };
+}
+
 /**
  * Slack incoming webhook: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks. `mrkdwn: false`
  * and `parse: "none"` turn off formatting and links in the texts of customers; the link of the incident is explicit.
@@ -48,15 +77,16 @@ export const slack = channelKind({
       invalid("A webhook of Slack has no query. Copy the URL again.", "/webhook_url");
   },
   digests: true,
-  async send({ webhook_url }, { content }, { http }) {
+  async send({ webhook_url }, { content }, { http, central }) {
     const message = messageText(content);
     const text = fitted(
-      { ...message, title: `${toneIcon[message.tone]} ${message.title}`, url: "" },
-      (part) => `${escaped(textLines(part))}<${escaped(message.url)}>`,
+      { ...message, title: `${toneIcon[message.tone]} ${message.title}` },
+      (part) => `${escaped(headLines(part))}${linkLines(part, (link) => `<${escaped(link)}>`)}`,
       (rendered) => rendered.length <= maxTextLength,
     );
     const layout = { mrkdwn: false, parse: "none", link_names: false, unfurl_links: false, unfurl_media: false };
-    await deliver(http, jsonRequest(webhook_url, { text, ...layout }), (reply) => {
+    const button = central.slack.signing_secret === "" || !isOfApp(webhook_url) ? null : buttonOf(message);
+    await deliver(http, jsonRequest(webhook_url, { text, ...layout, ...(button ?? {}) }), (reply) => {
       const { ok, error } = jsonObject(reply);
       // Webhooks of Slack's workflow builder answer errors with 200 and {"ok": false}.
       return ok === false ? { reason: wordOf(error), permanent: true } : null;

@@ -58,13 +58,14 @@ export function telegramText(content: Content): string {
 }
 
 /**
- * Sends with a bot: sendMessage, https://core.telegram.org/bots/api#sendmessage. The token is part of the URL; errors
+ * Sends with a bot, with `more` parameters: sendMessage, https://core.telegram.org/bots/api#sendmessage. The token is part of the URL; errors
  * never contain the URL.
  */
 export async function sendTelegram(
   { http }: Transports,
   to: { botToken: string; chatId: string },
   content: Content,
+  more: object = {},
 ): Promise<void> {
   await deliver(
     http,
@@ -72,6 +73,7 @@ export async function sendTelegram(
       chat_id: to.chatId,
       text: telegramText(content),
       link_preview_options: { is_disabled: true },
+      ...more,
     }),
     telegramFailure,
   );

@@ -1,4 +1,5 @@
 import Type from "typebox";
+import { acknowledgeTokenIn, messageText } from "../message.ts";
 import { channelKind, DeliveryError } from "./kind.ts";
 import { sendTelegram, telegramOrigin } from "./telegram.ts";
 
@@ -14,6 +15,11 @@ const TelegramAppConfig = Type.Object(
     description: "A chat that was connected to the Telegram bot of the installation with a link code",
   },
 );
+
+/** A button whose press comes to /hooks/telegram (https://core.telegram.org/bots/api#inlinekeyboardbutton). */
+const buttonOf = (token: string): object => ({
+  reply_markup: { inline_keyboard: [[{ text: "Acknowledge", callback_data: token }]] },
+});
 
 /** A chat with the bot of the installation (`channels.telegram`). */
 export const telegramApp = channelKind({
@@ -31,6 +37,8 @@ export const telegramApp = channelKind({
   async send({ chat_id: chatId }, { content }, transports) {
     const botToken = transports.central.telegram.bot_token;
     if (botToken === "") throw new DeliveryError("no Telegram bot is configured (channels.telegram)");
-    await sendTelegram(transports, { botToken, chatId }, content);
+    const token = acknowledgeTokenIn(messageText(content));
+    const hasHook = transports.central.telegram.webhook_secret !== "";
+    await sendTelegram(transports, { botToken, chatId }, content, token === null || !hasHook ? {} : buttonOf(token));
   },
 });

@@ -110,6 +110,8 @@ const usual = {
   regions_down: ({ notice }: Told) => notice.regions_down,
   regions_up: ({ notice }: Told) => notice.regions_up,
   url: ({ notice }: Told) => notice.url,
+  acknowledge_url: ({ notice }: Told) => notice.acknowledge_url ?? null,
+  acknowledged_by: ({ notice }: Told) => notice.acknowledged_by ?? null,
 };
 
 /** Fields of a template: also the texts of messages for people. */

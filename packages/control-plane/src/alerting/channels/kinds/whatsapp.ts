@@ -63,7 +63,7 @@ export const whatsappOrigin = "https://graph.facebook.com";
 const graphVersion = "v24.0";
 
 const maxSummaryLength = 230;
-const maxDetailsLength = 500;
+const maxDetailsLength = 400;
 
 /**
  * Body parameters of the template: summary, details, link. A filled body has at most 1024 characters, and a parameter
@@ -71,9 +71,10 @@ const maxDetailsLength = 500;
  * (https://developers.facebook.com/documentation/business-messaging/whatsapp/templates/components).
  */
 export function templateParameters(content: Content): string[] {
-  const { title, facts, url } = messageText(content);
+  const { title, facts, url, acknowledgeUrl } = messageText(content);
   const details = facts.map(({ label, value }) => `${label}: ${value}`).join(" · ");
-  return [oneLine(title, maxSummaryLength), oneLine(details, maxDetailsLength) || "-", oneLine(url, 2000)];
+  const links = acknowledgeUrl === null ? url : `${url} · Acknowledge: ${acknowledgeUrl}`;
+  return [oneLine(title, maxSummaryLength), oneLine(details, maxDetailsLength) || "-", oneLine(links, 2000)];
 }
 
 function oneLine(text: string, maxLength: number): string {

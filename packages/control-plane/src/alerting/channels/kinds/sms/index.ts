@@ -5,7 +5,7 @@ import { type Content, messageText } from "../../message.ts";
 import { type ChannelKind, channelKind, holds, invalid } from "../kind.ts";
 import { deliver } from "../deliver.ts";
 import { plivo } from "./plivo.ts";
-import { type Credential, e164, type SmsProvider } from "./provider.ts";
+import { type Credential, e164, type Inbound, type InboundRequest, type SmsProvider, withPlus } from "./provider.ts";
 import { fittingLines, needsUnicode, segmentsOf, simplified } from "./segments.ts";
 import { sinch } from "./sinch.ts";
 import { telnyx } from "./telnyx.ts";
@@ -101,7 +101,7 @@ export const SmsConfig = Type.Object(
     description: "Sends one text message for each notification through your account at a provider",
   },
 );
-type SmsConfig = Static<typeof SmsConfig>;
+export type SmsConfig = Static<typeof SmsConfig>;
 
 /** Segments of a text message at most: each is charged. */
 const maxSegments = 3;
@@ -109,14 +109,15 @@ const maxFacts = 4;
 
 /** The message as a text of at most three segments. */
 export function smsText(content: Content): string {
-  const { title, facts, url } = messageText(content);
+  const { title, facts, url, acknowledgeUrl } = messageText(content);
   return fittingLines(
     {
       title: simplified(title),
       facts: facts
         .slice(0, maxFacts)
         .map(({ label, value }) => ({ label: simplified(label), value: simplified(value) })),
-      url,
+      // One link: its page leads on to the incident.
+      url: acknowledgeUrl === null ? url : `Acknowledge: ${acknowledgeUrl}`,
     },
     (text) => segmentsOf(text) <= maxSegments,
   );
@@ -186,6 +187,33 @@ export const sms: ChannelKind<typeof SmsConfig> = {
   },
   secretsGoTo: (config) => ({ origin: providerOf(config).origin(credentialsOf(config)), verified: true }),
 };
+
+/** A message that a provider brings, with the proof that it is from the provider. */
+export interface InboundSms {
+  id: string;
+  /** Numbers of the channels that it may answer. */
+  from: string;
+  to: string;
+  text: string;
+  /** Whether the provider has signed it for the account of the channel. */
+  isFor(config: SmsConfig): boolean;
+}
+
+/** A request of a provider as a message; null where it is none, or the provider has no messages that are verified. */
+export function readInbound(provider: string, request: InboundRequest): InboundSms | null {
+  const known: Readonly<Record<string, { inbound?: Inbound }>> = smsProviders;
+  const inbound = Object.hasOwn(known, provider) ? known[provider]?.inbound : undefined;
+  const message = inbound?.read(request) ?? null;
+  if (inbound === undefined || message === null || message.id === "") return null;
+  return {
+    ...message,
+    isFor: (config) =>
+      config.provider === provider &&
+      config.to === message.from &&
+      withPlus(config.from) === message.to &&
+      inbound.isSigned(credentialsOf(config), request),
+  };
+}
 
 const own = new Set(["type", "provider", "to", "from"]);
 

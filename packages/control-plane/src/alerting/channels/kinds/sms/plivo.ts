@@ -1,5 +1,7 @@
+import { createHmac } from "node:crypto";
+import { sameSecret } from "../../../../platform/crypto/token.ts";
 import { jsonObject, wordOf } from "../deliver.ts";
-import { alphanumeric, basic, jsonType, opaque, type SmsProvider, withoutPlus } from "./provider.ts";
+import { alphanumeric, basic, jsonType, opaque, type SmsProvider, withoutPlus, withPlus } from "./provider.ts";
 
 /** Send a message: https://docs.plivo.com/docs/messaging/api/message/send-a-message. */
 export const plivo: SmsProvider = {
@@ -14,6 +16,22 @@ export const plivo: SmsProvider = {
       headers: { ...jsonType, authorization: basic(auth_id, auth_token) },
       body: JSON.stringify({ src: withoutPlus(from), dst: withoutPlus(to), text, type: "sms" }),
     };
+  },
+  inbound: {
+    // https://www.plivo.com/docs/messaging/concepts/inbound-messages
+    read: ({ form }) => ({
+      id: form.get("MessageUUID") ?? "",
+      from: withPlus(form.get("From") ?? ""),
+      to: withPlus(form.get("To") ?? ""),
+      text: form.get("Text") ?? "",
+    }),
+    // The signature covers the URL and a nonce: https://www.plivo.com/docs/messaging/concepts/signature-validation
+    isSigned({ auth_token = "" }, { url, header }) {
+      const mac = createHmac("sha256", auth_token)
+        .update(url + header("x-plivo-signature-v2-nonce"))
+        .digest("base64");
+      return header("x-plivo-signature-v2-nonce") !== "" && sameSecret(header("x-plivo-signature-v2"), mac);
+    },
   },
   failure(reply) {
     const body = jsonObject(reply);

@@ -36,9 +36,28 @@ export interface SmsProvider {
   /** `https://api.example.org`, without a slash at the end. */
   origin(credentials: Credentials): string;
   request(credentials: Credentials, sms: SmsText): OutboundRequest;
+  /** Messages that people answer with; left out where the credentials of a channel do not verify them. */
+  readonly inbound?: Inbound;
   /** The error in a reply of any status; null for an accepted message. */
   failure(reply: OutboundReply): VendorFailure | null;
 }
+
+/** A request of a provider with a message to a number of the organisation. */
+export interface InboundRequest {
+  /** As the provider has it. */
+  url: string;
+  header(name: string): string;
+  form: URLSearchParams;
+}
+
+export interface Inbound {
+  /** The message; `id` is the same when the provider repeats it. Null for anything else. Numbers begin with +. */
+  read(request: InboundRequest): { id: string; from: string; to: string; text: string } | null;
+  isSigned(credentials: Credentials, request: InboundRequest): boolean;
+}
+
+/** The number with a plus. */
+export const withPlus = (number: string): string => (/^\d{7,15}$/.test(number) ? `+${number}` : number);
 
 export interface Format {
   pattern: RegExp;

@@ -160,7 +160,8 @@ t.test("each provider gets its documented request, and its errors are recognised
     },
   ] as const;
   const central = {
-    telegram: { bot_token: "" },
+    slack: { signing_secret: "" },
+    telegram: { bot_token: "", webhook_secret: "" },
     whatsapp: { access_token: "", phone_number_id: "", template_name: "", template_language: "" },
   };
   for (const { config, request, good, bad } of cases) {

@@ -1,3 +1,5 @@
+import { createHmac } from "node:crypto";
+import { sameSecret } from "../../../../platform/crypto/token.ts";
 import { joined, jsonObject, wordOf } from "../deliver.ts";
 import { basic, formType, opaque, type SmsProvider } from "./provider.ts";
 
@@ -17,6 +19,23 @@ export const twilio: SmsProvider = {
       headers: { ...formType, authorization: basic(account_sid, auth_token) },
       body: new URLSearchParams({ To: to, From: from, Body: text }).toString(),
     };
+  },
+  inbound: {
+    // https://www.twilio.com/docs/messaging/guides/webhook-request
+    read: ({ form }) => ({
+      id: form.get("MessageSid") ?? "",
+      from: form.get("From") ?? "",
+      to: form.get("To") ?? "",
+      text: form.get("Body") ?? "",
+    }),
+    // https://www.twilio.com/docs/usage/security#validating-requests
+    isSigned({ auth_token = "" }, { url, header, form }) {
+      const fields = [...form].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).flat();
+      const mac = createHmac("sha1", auth_token)
+        .update([url, ...fields].join(""))
+        .digest("base64");
+      return sameSecret(header("x-twilio-signature"), mac);
+    },
   },
   failure(reply) {
     const body = jsonObject(reply);

@@ -1,0 +1,261 @@
+import { createHmac } from "node:crypto";
+import { createSecureContext } from "node:tls";
+import t from "tap";
+import { newId } from "@statusmesh/shared/ids";
+import { deliveryScene } from "../../testing/deliveries.ts";
+import { until } from "../../testing/clock.ts";
+import { openIncident, outboxNotice, webhookTo } from "../../testing/scene.ts";
+import { serveWhole } from "../../testing/whole-app.ts";
+import { newOrg } from "../../testing/world.ts";
+import { createChannel, updateChannel } from "../channels/service.ts";
+import { acknowledgeUrl } from "../deliveries/service.ts";
+import { getIncident, listEvents, unacknowledgeIncident } from "../incidents/service.ts";
+
+const scene = await deliveryScene(t);
+const { sink } = scene;
+const signing = "0123456789abcdef0123456789abcdef";
+const w = await scene.world(t, {
+  SM_CHANNELS__SLACK__SIGNING_SECRET: signing,
+  SM_CHANNELS__TELEGRAM__BOT_TOKEN: "987654321:SECRET-OF-THE-BOT",
+  SM_CHANNELS__TELEGRAM__BOT_USERNAME: "statusmesh_bot",
+  SM_CHANNELS__TELEGRAM__WEBHOOK_SECRET: "secret-of-telegram-0001",
+  SM_CHANNELS__WHATSAPP__ACCESS_TOKEN: "EAAG-SECRET",
+  SM_CHANNELS__WHATSAPP__PHONE_NUMBER_ID: "106540352242922",
+  SM_CHANNELS__WHATSAPP__APP_SECRET: "secret-of-the-app",
+  SM_CHANNELS__WHATSAPP__VERIFY_TOKEN: "token-of-the-handshake",
+  SM_CHANNELS__WHATSAPP__NUMBER: "+15550001111",
+  SM_CHANNELS__ENDPOINTS__SLACK: sink.url,
+  SM_CHANNELS__ENDPOINTS__TELEGRAM: sink.url,
+  SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "40",
+});
+const { sql, clock, owner } = w;
+const system = { ...w.system, authorities: createSecureContext({ ca: sink.ca }) };
+const ask = await serveWhole(t, w, system);
+const html = { accept: "text/html" };
+
+/** An open incident of which a channel was notified, with the token of its message. */
+async function notified(channelId?: string) {
+  const channel = channelId ?? (await webhookTo(owner, sink.url, `#ops ${newId()}`));
+  const { incidentId, targetId } = await openIncident(owner, [channel]);
+  await scene.write(w, [outboxNotice(owner, { incidentId, targetId }, "opened")]);
+  const [delivery] = await sql<{ id: string }[]>`
+    update deliveries set state = 'delivered', next_attempt_at = null where incident_id = ${incidentId} returning id`;
+  const url = await acknowledgeUrl(system, delivery!.id, "opened");
+  return { incidentId, targetId, channel, path: new URL(url!).pathname, token: url!.split("/a/")[1]! };
+}
+const acknowledged = async (id: string) => (await getIncident(owner, id)).acknowledged_by;
+const close = async (id: string) =>
+  await sql`update incidents set ended_at = now(), outage_since = null where id = ${id}`;
+
+t.test("a scanner that opens the link with GET, HEAD and OPTIONS acknowledges nothing; the button does", async (t) => {
+  const { incidentId, path, channel } = await notified();
+  for (const method of ["HEAD", "GET", "OPTIONS"]) await ask(method, path, undefined, html);
+  t.equal(await acknowledged(incidentId), null);
+  const page = await ask("GET", path, undefined, html);
+  t.equal(page.status, 200);
+  t.match(page.text, /shop/);
+  t.equal(page.text.match(/<button/g)?.length, 1, "one button");
+  for (const [name, value] of [
+    ["cache-control", "no-store"],
+    ["referrer-policy", "no-referrer"],
+    ["x-robots-tag", "noindex"],
+    ["x-frame-options", "DENY"],
+  ] as const)
+    t.equal(page.headers.get(name), value);
+
+  const done = await ask("POST", path, undefined, html);
+  t.strictSame([done.status, done.headers.get("location")], [303, path]);
+  const [row] = await sql<{ name: string }[]>`select name from channels where id = ${channel}`;
+  t.strictSame(await acknowledged(incidentId), { type: "channel", id: channel, name: row!.name });
+  const { items } = await listEvents(owner, incidentId, { limit: 10, offset: 0 });
+  t.match(items, [
+    { kind: "acknowledged", actor: { type: "channel", id: channel }, detail: { channel_type: "webhook" } },
+  ]);
+  const [entry] = await sql`select * from audit_log where resource_id = ${incidentId}`;
+  t.match(entry, { actor_type: "channel", actor_id: channel, user_id: null, action: "POST /a/{token}" });
+  t.match((await ask("GET", path, undefined, html)).text, /Acknowledged\./);
+
+  t.equal((await ask("POST", path)).status, 204, "again changes nothing");
+  t.equal((await sql`select from incident_events where incident_id = ${incidentId}`).length, 1);
+  await unacknowledgeIncident(owner, incidentId);
+  t.equal((await ask("POST", path)).status, 204);
+  t.match(await acknowledged(incidentId), { type: "channel" }, "the link holds until the end");
+});
+
+t.test("a link ends with its incident, its channel and its organisation, and a forged one is unknown", async (t) => {
+  const over = await notified();
+  await close(over.incidentId);
+  t.match(await ask("POST", over.path), { status: 410, body: { error: { code: "ACKNOWLEDGE_LINK_EXPIRED" } } });
+  t.equal((await ask("GET", over.path, undefined, html)).status, 410);
+  t.equal((await ask("POST", over.path, undefined, html)).status, 303, "the page says so");
+  t.equal(await acknowledged(over.incidentId), null);
+
+  const off = await notified();
+  await updateChannel(owner, off.channel, { enabled: false });
+  t.match(await ask("POST", off.path), { status: 404, body: { error: { code: "ACKNOWLEDGE_LINK_INVALID" } } });
+
+  const { path, incidentId, token } = await notified();
+  const bytes = Buffer.from(token, "base64url");
+  bytes[31] = bytes[31]! ^ 1;
+  for (const forged of [bytes.toString("base64url"), "x", `${token}x`, token.toLowerCase(), "A".repeat(43)]) {
+    t.equal((await ask("POST", `/a/${forged}`)).status, 404);
+    t.equal((await ask("GET", `/a/${forged}`, undefined, html)).status, 404);
+  }
+  t.equal(await acknowledged(incidentId), null);
+  t.ok(path);
+});
+
+t.test("a message carries the link; an echo of it in a reply is masked; the recovery says who it was", async (t) => {
+  const channel = await webhookTo(owner, sink.url, "#echo");
+  const { incidentId, targetId } = await openIncident(owner, [channel]);
+  sink.answer = ({ body }, reply) => void reply.writeHead(400).end(body.toString().slice(-300));
+  sink.received.length = 0;
+  scene.deliverer(t, w);
+  await scene.write(w, [outboxNotice(owner, { incidentId, targetId }, "opened")]);
+  await until(async () => (await scene.attempts(w)).length > 0, "an attempt");
+  const sent = JSON.parse(sink.received[0]!.body.toString()) as { acknowledge_url: string; acknowledged_by: null };
+  t.match(sent, { acknowledge_url: /\/a\/[\w-]{43}$/, acknowledged_by: null });
+  const token = sent.acknowledge_url.split("/").at(-1)!;
+  const [attempt] = await scene.attempts(w);
+  t.notOk(attempt!.error!.includes(token), "who reads attempts does not get the token");
+
+  await sql`update deliveries set state = 'delivered' where incident_id = ${incidentId}`;
+  t.equal((await ask("POST", `/a/${token}`)).status, 204);
+  await close(incidentId);
+  await scene.write(w, [outboxNotice(owner, { incidentId, targetId }, "resolved")]);
+  await until(() => sink.received.length > 1, "the recovery");
+  t.match(JSON.parse(sink.received[1]!.body.toString()), {
+    reason: "resolved",
+    acknowledge_url: null,
+    acknowledged_by: /^from Webhook #echo, \d{4}-/,
+  });
+  sink.answer = (_request, reply) => void reply.writeHead(200).end("ok");
+});
+
+const slack = (payload: object, { at = clock.now(), key = signing } = {}) => {
+  const body = new URLSearchParams({ payload: JSON.stringify(payload) }).toString();
+  const timestamp = String(Math.floor(at / 1000));
+  const mac = createHmac("sha256", key).update(`v0:${timestamp}:${body}`).digest("hex");
+  return fetch(`${ask.origin}/hooks/slack`, {
+    method: "POST",
+    headers: {
+      "content-type": "application/x-www-form-urlencoded",
+      "x-slack-request-timestamp": timestamp,
+      "x-slack-signature": `v0=${mac}`,
+    },
+    body,
+  });
+};
+
+t.test("the button in Slack acknowledges, once signed and fresh, and the message says who it was", async (t) => {
+  const { incidentId, token } = await notified();
+  const payload = {
+    type: "block_actions",
+    user: { id: "U1", name: "olga" },
+    actions: [{ action_id: "acknowledge", value: token }],
+    response_url: "https://hooks.slack.com/actions/T/B/x",
+    message: { text: "Down: Website" },
+  };
+  t.equal((await slack(payload, { key: "0".repeat(32) })).status, 401);
+  t.equal((await slack(payload, { at: clock.now() - 301_000 })).status, 401, "a replay");
+  t.equal(await acknowledged(incidentId), null);
+  sink.received.length = 0;
+  t.equal((await slack({ ...payload, response_url: "https://evil.example/" })).status, 200);
+  t.equal(sink.received.length, 0, "only Slack is told");
+  t.equal((await slack(payload)).status, 200);
+  t.match(JSON.parse(sink.received[0]!.body.toString()), {
+    replace_original: true,
+    text: "Down: Website",
+    attachments: [{ text: /^Acknowledged by olga: shop\.|^Acknowledged before/ }],
+  });
+  const { items } = await listEvents(owner, incidentId, { limit: 10, offset: 0 });
+  t.match(items, [{ kind: "acknowledged", actor: { type: "channel" }, detail: { person: "olga" } }]);
+  t.equal(items.length, 1);
+});
+
+t.test("the button in Telegram acknowledges, and the message loses it", async (t) => {
+  const { incidentId, token } = await notified();
+  const update = {
+    update_id: 1,
+    callback_query: {
+      id: "77",
+      from: { first_name: "Olga" },
+      data: token,
+      message: { message_id: 5, text: "Down: Website", chat: { id: -100 } },
+    },
+  };
+  sink.received.length = 0;
+  const headers = { "x-telegram-bot-api-secret-token": "secret-of-telegram-0001" };
+  const reply = await ask("POST", "/hooks/telegram", update, headers);
+  t.match(reply.body, {
+    method: "answerCallbackQuery",
+    callback_query_id: "77",
+    text: "Acknowledged by Olga: shop.",
+  });
+  t.match(JSON.parse(sink.received[0]!.body.toString()), {
+    chat_id: -100,
+    message_id: 5,
+    text: "Down: Website\n\nAcknowledged by Olga: shop.",
+  });
+  t.match(await acknowledged(incidentId), { type: "channel" });
+  const guess = { ...update, update_id: 2, callback_query: { ...update.callback_query, data: "guess" } };
+  t.match((await ask("POST", "/hooks/telegram", guess, headers)).body, { text: /acknowledges nothing/ });
+});
+
+t.test("the answer ack by SMS acknowledges what its channel was told, where the provider signs it", async (t) => {
+  const credentials = { account_sid: `AC${"0".repeat(32)}`, auth_token: "secret-of-twilio" };
+  const numbers = { to: "+4915112345678", from: "+15005550006" };
+  const config = { type: "sms", provider: "twilio", ...numbers, ...credentials } as const;
+  const stranger = await newOrg(system);
+  const { id } = await createChannel(owner, { name: "Phone", config });
+  await createChannel(stranger, { name: "Phone", config: { ...config, auth_token: "another-account" } });
+  const [mine, other] = [await notified(id), await notified()];
+  const send = async (text: string, key = credentials.auth_token, sid = newId() as string) => {
+    const form = { From: numbers.to, To: numbers.from, Body: text, MessageSid: sid };
+    const url = `${system.config.server.public_url}/hooks/sms/twilio`;
+    const signed = Object.entries(form).sort().flat().join("");
+    const reply = await fetch(`${ask.origin}/hooks/sms/twilio`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/x-www-form-urlencoded",
+        "x-twilio-signature": createHmac("sha1", key)
+          .update(url + signed)
+          .digest("base64"),
+      },
+      body: new URLSearchParams(form),
+    });
+    return reply.status;
+  };
+  t.equal(await send("ack", "guess"), 401);
+  t.equal(await send("what?"), 204);
+  t.equal(await acknowledged(mine.incidentId), null);
+  t.equal(await send(" Ack. ", credentials.auth_token, "SM1"), 204);
+  t.match(await acknowledged(mine.incidentId), { type: "channel", id, name: "Phone" });
+  t.equal(await acknowledged(other.incidentId), null, "not what it was not told");
+  await unacknowledgeIncident(owner, mine.incidentId);
+  t.equal(await send(" Ack. ", credentials.auth_token, "SM1"), 204);
+  t.equal(await acknowledged(mine.incidentId), null, "a repeated message is ignored");
+  t.equal((await ask("POST", "/hooks/sms/telnyx")).status, 404, "whose messages cannot be verified");
+});
+
+t.test("ack to the WhatsApp number acknowledges", async (t) => {
+  const id = newId();
+  const config = { type: "whatsapp_app", phone: "+4915112345678", profile_name: "Olga" };
+  await sql`
+    insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
+    values (${id}, ${owner.orgId}, 'Olga', 'whatsapp_app', ${sql.json(config)}, true, 'ui', now(), now())`;
+  const { incidentId } = await notified(id);
+  const message = { id: "wamid.1", from: "4915112345678", type: "text", text: { body: "ack" } };
+  const value = { metadata: { phone_number_id: "106540352242922" }, messages: [message] };
+  const event = { entry: [{ changes: [{ value }] }] };
+  const mac = createHmac("sha256", "secret-of-the-app").update(JSON.stringify(event)).digest("hex");
+  t.equal((await ask("POST", "/hooks/whatsapp", event, { "x-hub-signature-256": `sha256=${mac}` })).status, 200);
+  t.match(await acknowledged(incidentId), { type: "channel", id, name: "Olga" });
+});
+
+t.test("guesses of an address are limited", async (t) => {
+  const statuses = [];
+  for (let at = 0; at < 60; at++) statuses.push((await ask("POST", `/a/${"B".repeat(43)}`)).status);
+  t.ok(statuses.includes(404) || statuses[0] === 429);
+  t.equal(statuses.at(-1), 429);
+});

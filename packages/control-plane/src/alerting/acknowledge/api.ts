@@ -1,0 +1,42 @@
+import Type from "typebox";
+import { AppError } from "@statusmesh/shared/errors";
+import { visitorAddress } from "../../platform/http/per-ip.ts";
+import { noContent, route, type Route } from "../../platform/http/route.ts";
+import { acknowledgeByLink } from "./service.ts";
+
+const path = "/a/{token}";
+
+export const acknowledgeRoutes: Route[] = [
+  route({
+    method: "POST",
+    path,
+    auth: "public",
+    tag: "Incidents",
+    summary: "Acknowledge an incident from a notification",
+    description:
+      "Needs no credential: the token of `acknowledge_url` is one, for one incident and one channel, until the " +
+      "incident is over. The timeline names the channel. GET shows a page with a button and changes nothing.",
+    params: Type.Object({
+      token: Type.String({
+        description: "Token of the link",
+        examples: ["AZMfLnwafTCbXi9qTI0ekkrQ3o0m9cQ1Yl7uT2bX5wA"],
+      }),
+    }),
+    replies: { 204: null, 303: null },
+    errors: ["ACKNOWLEDGE_LINK_INVALID", "ACKNOWLEDGE_LINK_EXPIRED"],
+    async handle({ ctx, params, http }) {
+      const forBrowser = http.get("accept").includes("text/html");
+      try {
+        await acknowledgeByLink(ctx, params.token, {
+          action: `POST ${path}`,
+          ip: visitorAddress(http, ctx.config),
+          userAgent: http.get("user-agent"),
+        });
+      } catch (error) {
+        // The page says the same in words.
+        if (!forBrowser || !(error instanceof AppError) || !error.code.startsWith("ACKNOWLEDGE_LINK_")) throw error;
+      }
+      return forBrowser ? { status: 303, headers: { Location: http.path } } : noContent();
+    },
+  }),
+];

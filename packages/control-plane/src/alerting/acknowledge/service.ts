@@ -1,0 +1,78 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { type ActorCtx, asSystem, type System } from "../../platform/context.ts";
+import { kindLabel, maxNameLength, plain } from "../channels/service.ts";
+import { linkedChannel, type LinkedChannel, waitingIncidents } from "../deliveries/service.ts";
+import type { Incident } from "../incidents/schema.ts";
+import { acknowledgeFromChannel, incidentOf } from "../incidents/service.ts";
+
+/** How an acknowledgement came: the route or hook, the address of the person, and the name the vendor gave. */
+export interface Acknowledger {
+  /** Method and declared path. */
+  action: string;
+  ip?: string | null;
+  userAgent?: string | null;
+  person?: string | null;
+}
+
+const invalid = () =>
+  new AppError(
+    "ACKNOWLEDGE_LINK_INVALID",
+    "This link acknowledges nothing: it is incomplete, or its channel was disabled or deleted.",
+  );
+
+/** What the page of a link shows; null for a token that acknowledges nothing. Changes nothing. */
+export async function linkedIncident(
+  system: System,
+  token: string,
+): Promise<{ incident: Incident; channel: string } | null> {
+  const linked = await linkedChannel(system, token);
+  if (linked === null) return null;
+  const incident = await incidentOf({ ...system, orgId: linked.orgId }, linked.incidentId);
+  return { incident, channel: placeOf(linked) };
+}
+
+/** `Slack #ops` */
+const placeOf = ({ channel }: LinkedChannel): string => `${kindLabel(channel.kind)} ${channel.name}`;
+
+/**
+ * Acknowledges the incident of a token as its channel; one that was acknowledged before stays as it is. Returns the
+ * incident. Throws ACKNOWLEDGE_LINK_INVALID, and ACKNOWLEDGE_LINK_EXPIRED once the incident is over.
+ */
+export async function acknowledgeByLink(system: System, token: string, by: Acknowledger): Promise<Incident> {
+  const linked = await linkedChannel(system, token);
+  if (linked === null) throw invalid();
+  return await acknowledgeAs(system, linked, by);
+}
+
+/** {@link acknowledgeByLink} for people in a chat: what came of it, in words. */
+export async function acknowledgeInWords(system: System, token: string, by: Acknowledger): Promise<string> {
+  try {
+    const { monitor_name, acknowledged_at, acknowledged_by } = await acknowledgeByLink(system, token, by);
+    const isNew = acknowledged_at === new Date(system.clock.now()).toISOString();
+    const name = isNew ? by.person : acknowledged_by?.name;
+    return `Acknowledged${isNew ? "" : " before"}${name ? ` by ${name}` : ""}: ${plain(monitor_name, maxNameLength)}.`;
+  } catch (error) {
+    if (error instanceof AppError && error.code.startsWith("ACKNOWLEDGE_LINK_")) return error.message;
+    throw error;
+  }
+}
+
+/** Acknowledges every open incident of which these channels were notified, each as its channel. */
+export async function acknowledgeAllOf(
+  system: System,
+  { channelIds, ...by }: Acknowledger & { channelIds: readonly string[] },
+): Promise<void> {
+  for (const linked of await waitingIncidents(system, channelIds)) await acknowledgeAs(system, linked, by);
+}
+
+async function acknowledgeAs(
+  system: System,
+  { orgId, incidentId, channel }: LinkedChannel,
+  { action, person = null, ...trail }: Acknowledger,
+): Promise<Incident> {
+  const ctx: ActorCtx = {
+    ...asSystem(system, orgId, action, trail),
+    actor: { type: "channel", id: channel.id, name: channel.name },
+  };
+  return await acknowledgeFromChannel(ctx, incidentId, { channel_type: channel.kind, person });
+}
