@@ -208,6 +208,7 @@ function heldText({ total, open, notices, url }: HeldDigest): MessageText {
     title: `${count(total, "incident")} outside the active hours, ${open === 0 ? "all over" : `${open} still open`}`,
     facts,
     url,
+    acknowledgeUrl: null,
     linkLabel: "View incidents",
   };
 }
