@@ -86,7 +86,7 @@ export const slack = channelKind({
     );
     const layout = { mrkdwn: false, parse: "none", link_names: false, unfurl_links: false, unfurl_media: false };
     const button = central.slack.signing_secret === "" || !isOfApp(webhook_url) ? null : buttonOf(message);
-    await deliver(http, jsonRequest(webhook_url, { text, ...layout, ...(button ?? {}) }), (reply) => {
+    await deliver(http, jsonRequest(webhook_url, { text, ...layout, ...button }), (reply) => {
       const { ok, error } = jsonObject(reply);
       // Webhooks of Slack's workflow builder answer errors with 200 and {"ok": false}.
       return ok === false ? { reason: wordOf(error), permanent: true } : null;
