@@ -190,6 +190,7 @@ create table orgs (
   setup_dismissed_at timestamp with time zone,
   plan_overrides jsonb not null default '{}'::jsonb,
   escalation jsonb not null default '[]'::jsonb,
+  timezone text not null default 'UTC'::text,
   PRIMARY KEY (id),
   UNIQUE (slug),
   FOREIGN KEY (plan_id) REFERENCES plans(id)
@@ -1047,7 +1048,7 @@ create table results_daily (
   down integer not null,
   degraded integer not null,
   error integer not null,
-  PRIMARY KEY (target_id, day)
+  PRIMARY KEY (target_id, day) INCLUDE (up, down, degraded, error)
 );
 
 create table results_hourly (

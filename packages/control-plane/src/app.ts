@@ -105,6 +105,7 @@ import { subscriberRoutes } from "./publishing/subscribers/api.ts";
 import { subscribersPages } from "./publishing/subscribers/pages.ts";
 import { subscriptionPages } from "./publishing/public/subscription-pages.ts";
 import { statusPageRoutes } from "./publishing/status-pages/api.ts";
+import { reportRoutes } from "./publishing/reports/api.ts";
 import { statusPageTools } from "./publishing/status-pages/tools.ts";
 import { statusPagesPages } from "./publishing/status-pages/pages.ts";
 import { notifyPages } from "./publishing/status-pages/service.ts";
@@ -155,6 +156,7 @@ export function allRoutes({
     ...heartbeatRoutes,
     ...expirationRoutes,
     ...resultRoutes,
+    ...reportRoutes,
     ...dashboardRoutes(pipelineLoad(ingest)),
     ...monitorMetricRoutes,
     ...searchRoutes,

@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { AppError } from "@statusmesh/shared/errors";
 import { dayMs } from "@statusmesh/shared/time";
 
 /** By zone. A format holds about 40 kB. */
@@ -22,6 +23,9 @@ function formatOf(zone: string): Intl.DateTimeFormat {
   return format;
 }
 
+/** Names of time zones to choose from. */
+export const zoneNames: readonly string[] = ["UTC", ...Intl.supportedValuesOf("timeZone")];
+
 /** The canonical name of an IANA time zone; null for an unknown name and for an offset like `+02:00`. */
 export function zoneName(name: string): string | null {
   if (!/^[A-Za-z]/.test(name)) return null;
@@ -30,6 +34,15 @@ export function zoneName(name: string): string | null {
   } catch {
     return null;
   }
+}
+
+/** The canonical name of an IANA time zone. Throws INVALID_TIME_ZONE with the field. */
+export function checkedZone(name: string, field: string): string {
+  const zone = zoneName(name);
+  if (zone !== null) return zone;
+  throw new AppError("INVALID_TIME_ZONE", `${name} is no IANA time zone. Use a name like Europe/Berlin or UTC.`, {
+    field,
+  });
 }
 
 /** Local time of an instant, as Unix ms of the same digits in UTC. Milliseconds are kept. */

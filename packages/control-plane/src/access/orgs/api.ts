@@ -65,11 +65,11 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     scope: "org:write",
     ...ownerOnly,
     tag,
-    summary: "Change name, slug or default escalation ladder of an organisation",
+    summary: "Change name, slug, time zone or default escalation ladder of an organisation",
     params: IdParam,
     body: schema.OrgPatch,
     replies: { 200: schema.Org },
-    errors: [...absent, "INVALID_SLUG", "SLUG_TAKEN", "INVALID_ALERT_CONFIG"],
+    errors: [...absent, "INVALID_SLUG", "SLUG_TAKEN", "INVALID_ALERT_CONFIG", "INVALID_TIME_ZONE"],
     handle: async ({ ctx, params, body }) => ok(await orgs.updateOrg(ctx, params.id, body, effects)),
   }),
   route({

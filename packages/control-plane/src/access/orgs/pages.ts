@@ -4,6 +4,7 @@ import { signedInAs } from "../auth/service.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
+import { zoneNames } from "../../platform/zoned.ts";
 import { boundsOf, limitNames, limitWords } from "../plans/schema.ts";
 import { changesOf } from "./changes.ts";
 import {
@@ -76,6 +77,7 @@ export const tenancyPages = (channelsOf: (ctx: Ctx) => Promise<readonly LadderCh
           org,
           orgs,
           channels: owner ? await channelsOf(ctx) : [],
+          zones: owner ? zoneNames : [],
           usage: used,
           words: limitWords,
           owner: ctx.role === "owner",

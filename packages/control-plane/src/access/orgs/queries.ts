@@ -37,10 +37,12 @@ export interface OrgRow {
   deleted_at: Date | null;
   setup_dismissed_at: Date | null;
   escalation: Escalation;
+  timezone: string;
 }
 
 const orgColumns = (sql: Db) => sql`
-  o.id, o.slug, o.name, o.plan_id, o.created_at, o.deleted_at, o.setup_dismissed_at, o.escalation`;
+  o.id, o.slug, o.name, o.plan_id, o.created_at, o.deleted_at, o.setup_dismissed_at, o.escalation,
+  o.timezone`;
 
 const orgsOf = (sql: Db, userId: string, tokenId: string | null) => sql`
   from memberships m join orgs o on o.id = m.org_id
@@ -90,7 +92,8 @@ export async function insertOrg(sql: Db, row: OrgRow): Promise<boolean> {
 export async function updateOrg(sql: Db, row: OrgRow, now: Date): Promise<void> {
   await sql`
     update orgs set slug = ${row.slug}, name = ${row.name}, updated_at = ${now}, deleted_at = ${row.deleted_at},
-      setup_dismissed_at = ${row.setup_dismissed_at}, escalation = ${sql.json(row.escalation)}
+      setup_dismissed_at = ${row.setup_dismissed_at}, escalation = ${sql.json(row.escalation)},
+      timezone = ${row.timezone}
     where id = ${row.id}`;
 }
 

@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
 import { Email } from "../auth/schema.ts";
-import { Id, nullable, PageOf, Timestamp, paging } from "../../platform/http/wire.ts";
+import { Id, nullable, PageOf, TimeZoneName, Timestamp, paging } from "../../platform/http/wire.ts";
 import { perQuota, PlanLimits, PlanOverrides, type Limits } from "../plans/schema.ts";
 
 /** `limit` and `offset` of a list. */
@@ -65,6 +65,11 @@ const orgEscalation = Type.Unsafe<Escalation>({
   examples: [[]],
 });
 
+const orgTimezone = Type.Unsafe<string>({
+  ...TimeZoneName,
+  description: "Name of the IANA time zone in which days of reports begin, and of times in mails to members",
+});
+
 const orgFields = {
   name: Line({ maxLength: 80, emptyCode: "EMPTY_NAME", description: "1 to 80 characters", examples: ["Acme"] }),
   slug: Type.String({
@@ -93,6 +98,7 @@ export const OrgPatch = Type.Object(
     slug: Type.Optional(orgFields.slug),
     setup_dismissed: Type.Optional(Type.Boolean({ description: setupDismissed })),
     escalation: Type.Optional(orgEscalation),
+    timezone: Type.Optional(orgTimezone),
   },
   { additionalProperties: false, title: "OrgPatch", description: "Fields to change; omitted fields stay unchanged" },
 );
@@ -114,6 +120,7 @@ export const Org = Type.Object(
     role: Type.Unsafe<Role>({ ...Role, description: "Role of the caller" }),
     setup_dismissed: Type.Boolean({ description: setupDismissed, examples: [false] }),
     escalation: orgEscalation,
+    timezone: orgTimezone,
     current: Type.Boolean({ description: "True for the organisation of this request" }),
     created_at: Timestamp,
     deleted_at: orgShown.deleted_at,

@@ -7,6 +7,7 @@ import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
 import { moveSession, slugOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
+import { checkedZone } from "../../platform/zoned.ts";
 import { PlanRefusal, refusalsOf } from "../plans/service.ts";
 import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
 import { ladderRule } from "./ladder.ts";
@@ -69,6 +70,7 @@ export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
     deleted_at: null,
     setup_dismissed_at: null,
     escalation: [],
+    timezone: "UTC",
   };
   const token = tokenOf(ctx);
   if (token !== null && (await queries.isBound(ctx.sql, token)))
@@ -87,6 +89,10 @@ export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
     return present(tx, row, "owner");
   });
 }
+
+/** Time zone of an organisation. Without a scope check. */
+export const timezoneOf = async ({ sql }: System, orgId: string): Promise<string> =>
+  (await queries.selectOrg(sql, orgId)).timezone;
 
 /** What a change of the default ladder needs of other domains, in the same transaction. */
 export interface LadderEffects {
@@ -118,6 +124,7 @@ export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch, effects: 
               ? (before.setup_dismissed_at ?? new Date(own.clock.now()))
               : null,
         escalation: escalation ?? before.escalation,
+        timezone: patch.timezone === undefined ? before.timezone : checkedZone(patch.timezone, "/timezone"),
       };
     },
     async (own) => escalation !== undefined && (await effects.rescheduleLadders(own, id)),
@@ -282,12 +289,13 @@ async function withinOwnerLimit(tx: Ctx): Promise<void> {
 const slugTaken = (slug: string, cause?: unknown) =>
   new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another organisation. Choose a different one.`, { cause });
 
-const auditable = ({ name, slug, plan_id, deleted_at, setup_dismissed_at, escalation }: queries.OrgRow) => ({
+const auditable = ({ name, slug, plan_id, deleted_at, setup_dismissed_at, escalation, timezone }: queries.OrgRow) => ({
   name,
   slug,
   plan: plan_id,
   setup_dismissed: setup_dismissed_at !== null,
   escalation,
+  timezone,
   deleted_at: isoOrNull(deleted_at),
 });
 
@@ -300,6 +308,7 @@ function present(ctx: Ctx, row: queries.OrgRow, role: Role): Org {
     role,
     setup_dismissed: row.setup_dismissed_at !== null,
     escalation: row.escalation,
+    timezone: row.timezone,
     current: ctx.unnamedOrg !== true && row.id === ctx.orgId,
     created_at: iso(row.created_at),
     deleted_at: isoOrNull(row.deleted_at),

@@ -1,4 +1,4 @@
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
 import type { Impact, Severity } from "./schema.ts";
 import type { IncidentState } from "./machine.ts";
 
@@ -69,20 +69,31 @@ export interface OutageOfTarget {
   pinned_severity: Severity | null;
 }
 
-/** Outages of the targets that overlap a range, without those of retracted and of imported incidents. */
+/**
+ * Outages of the targets that overlap a range, without those of retracted and of imported incidents. Where a target has
+ * more than 2,000, those of one kind that begin in the same quarter of an hour are one row of their summed length.
+ */
 export async function selectOutagesOf(
   sql: Db,
   orgId: string,
   targetIds: readonly string[],
   { from, to }: { from: Date; to: Date },
 ): Promise<OutageOfTarget[]> {
-  return await sql<OutageOfTarget[]>`
-    select i.target_id, o.started_at as starts_at, o.ended_at as ends_at, o.impact,
-      case when i.severity_pinned then i.severity end as pinned_severity
-    from incidents i join incident_outages o on o.incident_id = i.id
-    where i.org_id = ${orgId} and i.target_id = any(${arrayOf(targetIds)}::uuid[]) and not i.retracted
-      and not i.imported and (i.ended_at is null or i.ended_at > ${from}) and o.started_at < ${to}
-      and (o.ended_at is null or o.ended_at > ${from})`;
+  return await inPortions(sql<OutageOfTarget[]>`
+    with outages as (
+      select i.target_id, o.started_at, o.ended_at, o.impact, case when i.severity_pinned then i.severity end as pinned,
+        count(*) over (partition by i.target_id) > 2000 as many
+      from incidents i join incident_outages o on o.incident_id = i.id
+      where i.org_id = ${orgId} and i.target_id = any(${arrayOf(targetIds)}::uuid[]) and not i.retracted
+        and not i.imported and (i.ended_at is null or i.ended_at > ${from}) and o.started_at < ${to}
+        and (o.ended_at is null or o.ended_at > ${from})
+    )
+    select target_id, started_at as starts_at, ended_at as ends_at, impact, pinned as pinned_severity from outages
+    where not many or ended_at is null
+    union all
+    select target_id, min(started_at), min(started_at) + sum(ended_at - started_at), impact, pinned from outages
+    where many and ended_at is not null
+    group by target_id, pinned, impact, date_bin('15 minutes', started_at, 'epoch')`);
 }
 
 export interface OutageRow {

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Severity } from "./schema.ts";
 import type { NewUpdate } from "./narration-schema.ts";
 
@@ -80,6 +80,33 @@ export async function selectMetrics(sql: Db, orgId: string, since: Date): Promis
       (avg(past_outage_ms) filter (where closed_by <> 'pause') / 1000)::float8 as mttr_secs
     from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`;
   return row;
+}
+
+/** Incidents of a monitor: how many, and those of them with a time to resolve. */
+export interface IncidentTotals {
+  target_id: string;
+  incidents: number;
+  /** Closed ones, without those that a pause closed. */
+  resolved: number;
+  /** Their time of outage, ms. */
+  outage_ms: number;
+}
+
+/** Incidents of the monitors that began in the range. */
+export async function selectIncidentTotals(
+  sql: Db,
+  orgId: string,
+  targetIds: readonly string[],
+  { from, to }: { from: Date; to: Date },
+): Promise<IncidentTotals[]> {
+  const isResolved = sql`closed_by <> 'pause'`;
+  return await sql<IncidentTotals[]>`
+    select target_id, count(*)::int as incidents, (count(*) filter (where ${isResolved}))::int as resolved,
+      coalesce(sum(past_outage_ms) filter (where ${isResolved}), 0)::float8 as outage_ms
+    from incidents
+    where org_id = ${orgId} and target_id = any(${arrayOf(targetIds)}::uuid[]) and not retracted
+      and started_at >= ${from} and started_at < ${to}
+    group by target_id`;
 }
 
 /** Monitors with the most incidents since then, most first. */

@@ -1,6 +1,6 @@
 import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
-import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { findIncident } from "./find.ts";
 import { acknowledgeIncident } from "./lifecycle.ts";
 import { selectUpdates, type UpdateRow } from "./lifecycle-queries.ts";
@@ -10,7 +10,7 @@ import type { IncidentRow } from "./queries.ts";
 import * as queries from "./report-queries.ts";
 import type { Incident } from "./schema.ts";
 
-export type { IncidentSpan } from "./report-queries.ts";
+export type { IncidentSpan, IncidentTotals } from "./report-queries.ts";
 
 const noisiestMonitors = 10;
 const maxUpdates = 100;
@@ -41,6 +41,17 @@ export async function incidentSpans(
 ): Promise<queries.IncidentSpan[]> {
   requireScope(ctx, "targets:read");
   return await queries.selectSpans(ctx.sql, ctx.orgId, targetId, range);
+}
+
+/** Incidents that began in a range, by monitor; those without one are left out. Without a scope check. */
+export async function incidentTotals(
+  { sql }: System,
+  orgId: string,
+  targetIds: readonly string[],
+  range: { from: Date; to: Date },
+): Promise<Map<string, queries.IncidentTotals>> {
+  const rows = await queries.selectIncidentTotals(sql, orgId, targetIds, range);
+  return new Map(rows.map((row) => [row.target_id, row]));
 }
 
 export interface IncidentMetrics extends queries.MetricsRow {

@@ -34,6 +34,8 @@ export {
   incidentReport,
   type IncidentSpan,
   incidentSpans,
+  type IncidentTotals,
+  incidentTotals,
   incidentsOnPages,
 } from "./reports.ts";
 export { searchIncidents } from "./find.ts";

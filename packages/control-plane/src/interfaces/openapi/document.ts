@@ -160,12 +160,21 @@ function replies(route: Route, schemas: Schemas): Json {
         {
           description: describeReply(status, published, schemas.components),
           headers,
-          content: { [route.mediaType]: { schema: published, examples } },
+          content: {
+            [route.mediaType]: { schema: published, examples },
+            ...(route.csv && status === "200" ? { "text/csv": csvContent } : {}),
+          },
         },
       ];
     }),
   );
 }
+
+/** A reply to `format=csv`. */
+const csvContent: Json = {
+  schema: { type: "string", description: "CSV (RFC 4180) with a header line, where the query has `format=csv`" },
+  examples: { typical: { summary: "Typical", value: "id,name\r\n" } },
+};
 
 /** Other bodies of a route that takes a file. */
 const fileContent: Json = {

@@ -9,6 +9,7 @@ export const tags: Record<string, string> = {
   Agents: "The protocol between sm-agent and the control plane. Times are Unix milliseconds here.",
   "Connected apps": "MCP clients that a user connected by OAuth.",
   "Configuration as code": "Files that declare monitors, channels, status pages and maintenance windows.",
+  Reports: "Uptime in a range of time, by target, tag or status page.",
   Dashboard: "Summary of the organisation.",
   Incidents: "Outages: opened and closed by the engine, acknowledged and resolved by people.",
   "Notification channels": "Destinations of notifications about incidents.",

@@ -1,13 +1,11 @@
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
+import type { Interval } from "../../platform/intervals.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
-import { selectDayHours, selectStretches, type TargetDay } from "./probed-queries.ts";
-
-/** A time range, Unix ms. */
-interface Span {
-  start: number;
-  end: number;
-}
+import { sourcesOf } from "./hours.ts";
+import * as queries from "./probed-queries.ts";
+import type { Range } from "./range.ts";
+import { selectNextHour } from "./rollup-queries.ts";
 
 /** Unix ms. */
 interface ProbedLimits {
@@ -21,24 +19,119 @@ interface ProbedLimits {
  * `created`, and the newest one ends at `lastRun`. Reads two days per stretch instead of 90.
  */
 export async function probedSpans(
-  { sql, clock }: System,
+  system: System,
   orgId: string,
   targetIds: readonly string[],
   days: number,
   limits: (targetId: string) => ProbedLimits,
-): Promise<Map<string, Span[]>> {
+): Promise<Map<string, Interval[]>> {
+  if (targetIds.length === 0) return new Map();
+  const now = system.clock.now();
+  const first = dateOf(now - days * dayMs);
+  const stretches = await queries.selectStretches(system.sql, orgId, targetIds, { first, last: "infinity" }, now);
+  return await spansOf(system, orgId, stretches, { start: Date.parse(first), end: Infinity }, limits);
+}
+
+/** Time in which a target was checked, as {@link probedSpans} has it, and its runs. */
+export interface Checked {
+  spans: readonly Interval[];
+  /** Number of runs of a slot in the range. */
+  checks: number;
+}
+
+/**
+ * {@link Checked} of targets in a range of up to 400 days. Spans may reach over its ends. Days come from their sums:
+ * 10,000 targets have four million, which are read once.
+ */
+export async function checkedTime(
+  system: System,
+  orgId: string,
+  targetIds: readonly string[],
+  range: Range,
+  limits: (targetId: string) => ProbedLimits,
+): Promise<Map<string, Checked>> {
+  if (targetIds.length === 0) return new Map();
+  const { sql, clock } = system;
   const now = clock.now();
-  const firstDay = new Date(now - days * dayMs).toISOString().slice(0, 10);
-  const stretches = targetIds.length === 0 ? [] : await selectStretches(sql, orgId, targetIds, firstDay, now);
+  const countedTo = await selectNextHour(sql);
+  const { hours, runs } = sourcesOf(range, countedTo);
+  const days = hours === null ? null : wholeDays(hours);
+  // A day more at both ends: a stretch that goes on there has no edge in the range.
+  const around = { first: dateOf(range.from.getTime() - dayMs), last: dateOf(range.to.getTime() + dayMs) };
+  const sums = await queries.selectDaySums(sql, orgId, targetIds, around, days);
+  const recent = await queries.selectRecentDays(sql, orgId, targetIds, around, range, now);
+  // Parts of hours that have sums, whose other part is outside of the range.
+  const parts = countedTo === null ? [] : runs.map(({ from, to }) => ({ from, to: to < countedTo ? to : countedTo }));
+  const edges = [
+    recent,
+    await queries.countHours(sql, orgId, targetIds, hours === null ? [] : without(hours, days)),
+    await queries.countRuns(
+      sql,
+      orgId,
+      targetIds,
+      parts.filter(({ from, to }) => from < to),
+    ),
+  ];
+  const holed = sums.filter(hasHoles).map((row) => row.target_id);
+  const stretches = new Map<string, queries.StretchRow[]>();
+  const add = (row: queries.StretchRow) => {
+    const own = stretches.get(row.target_id) ?? [];
+    const last = own.at(-1);
+    if (last === undefined || Date.parse(row.first) > Date.parse(last.last) + dayMs) own.push({ ...row });
+    else if (row.last > last.last) last.last = row.last;
+    stretches.set(row.target_id, own);
+  };
+  if (holed.length > 0) for (const row of await queries.selectStretches(sql, orgId, holed, around, now)) add(row);
+  for (const row of sums) if (!hasHoles(row)) add(row);
+  for (const { target_id, day } of recent) add({ target_id, first: day, last: day });
+  const span = { start: range.from.getTime(), end: range.to.getTime() };
+  const spans = await spansOf(system, orgId, [...stretches.values()].flat(), span, limits);
+  const checks = new Map(sums.map((row) => [row.target_id, row.checks]));
+  for (const rows of edges)
+    for (const row of rows) checks.set(row.target_id, (checks.get(row.target_id) ?? 0) + row.checks);
+  return new Map(targetIds.map((id) => [id, { spans: spans.get(id) ?? [], checks: checks.get(id) ?? 0 }]));
+}
+
+const dateOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
+
+const hasHoles = ({ first, last, days }: queries.DaySumsRow): boolean =>
+  (Date.parse(last) - Date.parse(first)) / dayMs + 1 > days;
+
+/** The whole UTC days in a range of hours; null for none. */
+function wholeDays({ from, to }: Range): Range | null {
+  const start = Math.ceil(from.getTime() / dayMs) * dayMs;
+  const end = Math.floor(to.getTime() / dayMs) * dayMs;
+  return start < end ? { from: new Date(start), to: new Date(end) } : null;
+}
+
+/** The parts of a range before and after a part of it. */
+const without = (range: Range, part: Range | null): Range[] =>
+  part === null
+    ? [range]
+    : [
+        { from: range.from, to: part.from },
+        { from: part.to, to: range.to },
+      ].filter(({ from, to }) => from < to);
+
+/** The spans of stretches. Reads the hours of those ends that are in `range`. */
+async function spansOf(
+  { sql, clock }: System,
+  orgId: string,
+  stretches: readonly queries.StretchRow[],
+  range: Interval,
+  limits: (targetId: string) => ProbedLimits,
+): Promise<Map<string, Interval[]>> {
+  const now = clock.now();
   const isOver = (day: string): boolean => Date.parse(day) + dayMs <= now;
-  const edges: TargetDay[] = [];
+  const isRead = (day: string): boolean => Date.parse(day) < range.end && Date.parse(day) + dayMs > range.start;
+  const edges: queries.TargetDay[] = [];
   for (const { target_id, first, last } of stretches) {
-    edges.push({ target_id, day: first });
-    if (last !== first && isOver(last)) edges.push({ target_id, day: last });
+    if (isRead(first)) edges.push({ target_id, day: first });
+    if (last !== first && isOver(last) && isRead(last)) edges.push({ target_id, day: last });
   }
-  const rows = edges.length === 0 ? [] : await selectDayHours(sql, orgId, edges);
+  const rows = edges.length === 0 ? [] : await queries.selectDayHours(sql, orgId, edges);
   const hours = new Map(rows.map((row) => [`${row.target_id} ${row.day}`, row]));
-  const spans = new Map<string, Span[]>();
+  const spans = new Map<string, Interval[]>();
   await mapInTurns(stretches, ({ target_id, first, last }) => {
     const { created, lastRun } = limits(target_id);
     const start = Math.max(hours.get(`${target_id} ${first}`)?.first.getTime() ?? Date.parse(first), created);

@@ -26,8 +26,8 @@ export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from
 export { type NewestRun, newestRuns, type UptimeWindow, uptimesOf, uptimeWindows } from "./metrics.ts";
 export { type PackState, packState } from "./pack-state.ts";
 export { latestBucket, phasesOf } from "./phases.ts";
-export { parseRange };
-export { probedSpans } from "./probed.ts";
+export { inTurn, parseRange };
+export { checkedTime, probedSpans } from "./probed.ts";
 export { type Beat, type BeatKind, beatKinds, readBeats } from "./beats.ts";
 export type { Counts } from "./queries.ts";
 export { runs } from "./runs-queries.ts";

@@ -1,6 +1,6 @@
 import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
 import { record } from "../../access/audit/service.ts";
-import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { type Ctx, inTransaction, type OrgReader, requireScope } from "../../platform/context.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
 import { everything } from "./filter-queries.ts";
 import { countTargets } from "./list-queries.ts";
@@ -48,8 +48,8 @@ export async function existingTargetIds(ctx: Ctx, ids: readonly string[]): Promi
 }
 
 /** Number of targets of the organisation. */
-export async function targetCount(ctx: Ctx): Promise<number> {
-  return await countTargets(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), everything);
+export async function targetCount({ sql, orgId, clock }: OrgReader): Promise<number> {
+  return await countTargets(sql, orgId, new Date(clock.now()), everything);
 }
 
 /** Locks targets against other edits until the transaction ends. */

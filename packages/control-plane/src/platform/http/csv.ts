@@ -42,5 +42,8 @@ export async function streamedCsv(
 export const csvReply = (name: string, body: string | Readable): Reply => ({
   status: 200,
   body,
-  headers: { "Content-Disposition": `attachment; filename="${name}"` },
+  headers: {
+    "Content-Disposition": `attachment; filename="${name}"`,
+    "Content-Type": "text/csv; charset=utf-8",
+  },
 });

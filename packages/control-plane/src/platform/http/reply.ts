@@ -23,13 +23,13 @@ export async function written(route: Route, reply: Reply, checkReplies: boolean)
     text:
       body === undefined
         ? null
-        : route.mediaType !== json
-          ? body instanceof Readable
-            ? body
-            : String(body)
-          : Buffer.isBuffer(body)
-            ? body
-            : await stringified(body),
+        : body instanceof Readable
+          ? body
+          : route.mediaType !== json
+            ? String(body)
+            : Buffer.isBuffer(body)
+              ? body
+              : await stringified(body),
   };
 }
 

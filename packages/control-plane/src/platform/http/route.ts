@@ -71,6 +71,8 @@ export interface Route {
   readonly errors: readonly ErrorCode[];
   /** Media type of a successful reply. Another one than JSON is sent as the text that the handler gives. */
   readonly mediaType: string;
+  /** True where `format=csv` of the query is answered with a CSV in place of JSON. */
+  readonly csv: boolean;
   /** Cache-Control of a successful GET. */
   readonly cache: string | null;
   handle(call: Call<keyof AuthContexts, TSchema, TSchema, TSchema>): Promise<Reply>;
@@ -121,6 +123,8 @@ export interface RouteDeclaration<
   errors?: readonly ErrorCode[];
   /** JSON unless said. */
   mediaType?: string;
+  /** `format=csv` of the query is answered with a CSV in place of JSON: a stream with its own Content-Type. */
+  csv?: boolean;
   cache?: string;
   handle(call: Call<D, P, Q, B>): Promise<Reply>;
 }
@@ -160,6 +164,7 @@ export function route<D extends keyof AuthContexts, P extends TObject, Q extends
     replies: declared.replies,
     errors: declared.errors ?? [],
     mediaType: declared.mediaType ?? json,
+    csv: declared.csv ?? false,
     cache: declared.cache ?? (declared.auth === "tenant" ? "private, max-age=10" : null),
     // Erases the types of the declaration; the router passes values that its schemas have validated.
     handle: declared.handle as Route["handle"],

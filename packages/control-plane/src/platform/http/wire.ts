@@ -13,6 +13,16 @@ export const Id = IdText({
 /** A time: RFC 3339 in UTC with milliseconds. */
 export const Timestamp = Type.String({ format: "date-time", description: "RFC 3339, UTC, milliseconds" });
 
+/** The name of a time zone; `checkedZone` of platform/zoned.ts knows whether it exists. */
+export const TimeZoneName = Type.String({
+  pattern: "^[A-Za-z][A-Za-z0-9_+/-]*$",
+  maxLength: 64,
+  errorCode: "INVALID_TIME_ZONE",
+  expects: "Use the name of an IANA time zone, like Europe/Berlin or UTC",
+  description: "Name of an IANA time zone",
+  examples: ["Europe/Berlin"],
+});
+
 /** The schema or null; description and examples move to the union. */
 export const nullable = <S extends TSchema>(schema: S) => {
   const { title, description, examples, ...rest } = schema as S & {

@@ -1,5 +1,6 @@
 import type { Ctx } from "../../platform/context.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { zoneNames } from "../../platform/zoned.ts";
 import { listTags, listTargets } from "../../monitoring/targets/service.ts";
 import { getPage, listComponents, listPages } from "./service.ts";
 
@@ -98,11 +99,8 @@ export const statusPagesPages = [
   }),
 ];
 
-/** Names of time zones to choose from. */
-const zones = ["UTC", ...Intl.supportedValuesOf("timeZone")];
-
 const formData = ({ role, config }: Ctx) => ({
   owner: role === "owner",
-  zones,
+  zones: zoneNames,
   logoBytes: config.public_status.max_logo_size_bytes,
 });

@@ -376,3 +376,23 @@ export async function selectPublicComponents(
     join targets t on t.id = c.target_id left join target_states s on s.target_id = c.target_id
     where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.target_id`;
 }
+
+/** A page of a report. */
+export interface ReportedPageRow {
+  id: string;
+  name: string;
+  target_ids: string[];
+}
+
+/** Pages of the organisation by name, with the monitors of their components. */
+export async function selectReportedPages(
+  sql: Db,
+  orgId: string,
+  limit: number,
+  offset: number,
+): Promise<ReportedPageRow[]> {
+  return await sql<ReportedPageRow[]>`
+    select p.id, p.name, array(select c.target_id from status_page_components c
+      where c.org_id = p.org_id and c.page_id = p.id and c.target_id is not null) as target_ids
+    from status_pages p where p.org_id = ${orgId} order by lower(p.name), p.id limit ${limit} offset ${offset}`;
+}

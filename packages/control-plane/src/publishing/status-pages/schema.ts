@@ -1,7 +1,7 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Line, Lines } from "@statusmesh/shared/text";
 import { ManagedBy, managedByIgnored } from "../../platform/http/managed.ts";
-import { Id, nullable, PageOf, Timestamp } from "../../platform/http/wire.ts";
+import { Id, nullable, PageOf, TimeZoneName, Timestamp } from "../../platform/http/wire.ts";
 
 const WebAddress = Type.String({
   maxLength: 500,
@@ -38,13 +38,9 @@ const brandingFields = {
   show_powered_by: Type.Boolean({ description: 'Shows "Powered by StatusMesh" at the end of the page' }),
   website_url: nullable(WebAddress),
   hide_from_search: Type.Boolean({ description: "Asks search engines not to list the page", examples: [false] }),
-  timezone: Type.String({
-    pattern: "^[A-Za-z][A-Za-z0-9_+/-]*$",
-    maxLength: 64,
-    errorCode: "INVALID_TIME_ZONE",
-    expects: "Use the name of an IANA time zone, like Europe/Berlin or UTC",
+  timezone: Type.Unsafe<string>({
+    ...TimeZoneName,
     description: "IANA time zone in which a day of the history begins",
-    examples: ["Europe/Berlin"],
   }),
   language: Type.Enum(["en", "de"], { description: "Language of the page's own texts", examples: ["en"] }),
 };

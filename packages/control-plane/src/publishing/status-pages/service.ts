@@ -5,6 +5,7 @@ import { differences, record } from "../../access/audit/service.ts";
 import {
   type Ctx,
   inTransaction,
+  type OrgReader,
   requireOwner,
   requireScope,
   type System,
@@ -14,7 +15,7 @@ import { hostUrl, pageUrl, reservedSlugs } from "../../platform/http/page-host.t
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
 import { managedBy } from "../../platform/http/managed.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
-import { zoneName } from "../../platform/zoned.ts";
+import { checkedZone } from "../../platform/zoned.ts";
 import { takeQuota } from "../../access/plans/service.ts";
 import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";
@@ -81,6 +82,18 @@ export async function searchPages(ctx: Ctx, words: readonly string[], limit: num
   requireScope(ctx, "status_page:read");
   const rows = await queries.searchPages(ctx.sql, ctx.orgId, words, limit);
   return { items: rows, total: rows[0]?.total ?? 0 };
+}
+
+/** Pages by name with the monitors of their components, and how many pages there are. Without a scope check. */
+export async function reportedPages(
+  { sql, orgId }: OrgReader,
+  { limit, offset }: Paging,
+): Promise<{ pages: queries.ReportedPageRow[]; total: number }> {
+  const [pages, total] = await Promise.all([
+    queries.selectReportedPages(sql, orgId, limit, offset),
+    queries.countPages(sql, orgId),
+  ]);
+  return { pages, total };
 }
 
 /** One page. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */
@@ -274,14 +287,7 @@ function checkedBranding(input: BrandingInput | undefined): Branding {
   const checked = branding(input);
   const problem = checked.website_url === null ? null : urlProblem(checked.website_url);
   if (problem !== null) throw new AppError("INVALID_BODY", problem, { field: "/branding/website_url" });
-  const timezone = zoneName(checked.timezone);
-  if (timezone === null)
-    throw new AppError(
-      "INVALID_TIME_ZONE",
-      `${checked.timezone} is no IANA time zone. Use a name like Europe/Berlin or UTC.`,
-      { field: "/branding/timezone" },
-    );
-  return { ...checked, timezone };
+  return { ...checked, timezone: checkedZone(checked.timezone, "/branding/timezone") };
 }
 
 /** Public URL of a published page: its proved domain, its own host, else /status or a path below it. Null for none. */

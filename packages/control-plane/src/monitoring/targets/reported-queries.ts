@@ -1,0 +1,57 @@
+import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import type { MonitorStatus } from "./schema.ts";
+
+/** A monitor of a report, with what bounds the time in which it was checked. */
+export interface ReportedRow {
+  id: string;
+  name: string;
+  tags: string[];
+  created_at: Date;
+  last_result_at: Date | null;
+  /** Unknown without live votes. */
+  status: MonitorStatus;
+}
+
+const columns = (sql: Db, now: Date) => sql`
+  t.id, t.name, t.tags, t.created_at, s.last_result_at,
+  case when t.enabled and s.status_until >= ${now} then s.status else 'unknown' end as status`;
+
+/** Ids of the monitors of the organisation by name. */
+export async function selectIdsByName(sql: Db, orgId: string, limit: number, offset: number): Promise<string[]> {
+  const rows = await inPortions(sql<{ id: string }[]>`
+    select id from targets where org_id = ${orgId} order by lower(name), id limit ${limit} offset ${offset}`);
+  return rows.map(({ id }) => id);
+}
+
+/** The given monitors of the organisation, by name. */
+export async function selectReported(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+  now: Date,
+): Promise<ReportedRow[]> {
+  return await sql<ReportedRow[]>`
+    select ${columns(sql, now)} from targets t left join target_states s on s.target_id = t.id
+    where t.org_id = ${orgId} and t.id = any(${arrayOf(ids)}::uuid[]) order by lower(t.name), t.id`;
+}
+
+/** Ids of the monitors of the organisation with one of the tags. */
+export async function selectIdsOfTags(sql: Db, orgId: string, tags: readonly string[]): Promise<string[]> {
+  const rows = await inPortions(sql<{ id: string }[]>`
+    select id from targets where org_id = ${orgId} and tags && ${[...tags]}::text[]`);
+  return rows.map(({ id }) => id);
+}
+
+/** Tags of the organisation by name, and how many there are. */
+export async function selectTagNames(
+  sql: Db,
+  orgId: string,
+  limit: number,
+  offset: number,
+): Promise<{ names: string[]; total: number }> {
+  const [row] = await sql<{ names: string[]; total: number }[]>`
+    with tag as (select distinct unnest(t.tags) as name from targets t where t.org_id = ${orgId})
+    select (select count(*)::int from tag) as total,
+      array(select name from tag order by lower(name), name limit ${limit} offset ${offset}) as names`;
+  return row!;
+}

@@ -1,0 +1,99 @@
+import Type, { type Static } from "typebox";
+import { Id, nullable, paging, TimeZoneName, Timestamp } from "../../platform/http/wire.ts";
+
+export const groupings = ["target", "tag", "page"] as const;
+export type Grouping = (typeof groupings)[number];
+
+const day = (description: string, example: string) =>
+  Type.Optional(
+    Type.String({
+      pattern: "^\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?(Z|[+-]\\d{2}:\\d{2}))?$",
+      maxLength: 40,
+      expects: "Use a day like 2026-11-01, or a time like 2026-11-01T00:00:00Z",
+      description,
+      examples: [example],
+    }),
+  );
+
+export const UptimeQuery = Type.Object(
+  {
+    from: day(
+      "First day (`2026-11-01`) in the organisation's zone, or a time (RFC 3339). When left out: the start of the " +
+        "month of `to`",
+      "2026-11-01",
+    ),
+    to: day(
+      "Last day in the organisation's zone, included, or a time (RFC 3339), not included. When left out: now",
+      "2026-11-20",
+    ),
+    group_by: Type.Enum([...groupings], {
+      default: "target",
+      description: "What a row is about",
+      examples: ["target"],
+    }),
+    format: Type.Enum(["json", "csv"], {
+      default: "json",
+      description: "`csv` has all rows, whatever `limit` and `offset` say",
+      examples: ["json"],
+    }),
+    ...paging(50, 1000),
+  },
+  { additionalProperties: false },
+);
+export type UptimeQuery = Static<typeof UptimeQuery>;
+
+const secs = (description: string, example: number) => Type.Integer({ description, examples: [example] });
+
+export const UptimeRow = Type.Object(
+  {
+    id: nullable(Type.Unsafe<string>({ ...Id, description: "Id of the target or status page; null for a tag" })),
+    name: Type.String({ description: "Name of the target, tag or status page", examples: ["Shop"] }),
+    uptime_pct: nullable(
+      Type.Number({
+        description:
+          "Share of the checked time outside of maintenance without a confirmed outage, as on status pages; four " +
+          "decimals, rounded down. Null where nothing was measured",
+        examples: [99.9771],
+      }),
+    ),
+    checks: Type.Integer({ description: "Runs, imported ones included", examples: [28_794] }),
+    downtime_secs: nullable(secs("Confirmed outages outside of maintenance. Null where nothing was measured", 600)),
+    incidents: Type.Integer({ description: "Incidents that began in the range", examples: [2] }),
+    mttr_secs: nullable(secs("Mean time of outage of those that ended; null while none has", 300)),
+    maintenance_secs: secs("Time in maintenance windows", 7200),
+    gaps: Type.Array(
+      Type.Object(
+        {
+          from: Type.Unsafe<string>({ ...Timestamp, description: "Start, included" }),
+          to: Type.Unsafe<string>({ ...Timestamp, description: "End, not included" }),
+        },
+        { additionalProperties: false },
+      ),
+      {
+        description:
+          "Times of the range in which nothing was checked, also before the first check: whole UTC days, and the " +
+          "hours before the first and after the last check; for heartbeats, when none was expected. The longest 200",
+      },
+    ),
+  },
+  {
+    additionalProperties: false,
+    title: "UptimeRow",
+    description: "Sums of a target, or of all targets of a tag or status page: times of several add up",
+  },
+);
+export type UptimeRow = Static<typeof UptimeRow>;
+
+export const UptimeReport = Type.Object(
+  {
+    items: Type.Array(UptimeRow, { description: "The rows of this page, by name" }),
+    total: Type.Integer({ description: "Matching rows, regardless of limit and offset", examples: [1] }),
+    limit: Type.Integer({ description: "As requested, or capped", examples: [50] }),
+    offset: Type.Integer({ description: "As requested", examples: [0] }),
+    from: Type.Unsafe<string>({ ...Timestamp, description: "Start of the report, included" }),
+    to: Type.Unsafe<string>({ ...Timestamp, description: "End of the report, not included; never later than now" }),
+    timezone: Type.Unsafe<string>({ ...TimeZoneName, description: "The organisation's zone" }),
+  },
+  { additionalProperties: false, title: "UptimeReport", description: "Uptime in a range of time" },
+);
+export type UptimeReport = Static<typeof UptimeReport>;

@@ -1,0 +1,240 @@
+import type { Readable } from "node:stream";
+import { dayMs } from "@statusmesh/shared/time";
+import { timezoneOf } from "../../access/orgs/service.ts";
+import { type IncidentTotals, incidentTotals, outagesOf } from "../../alerting/incidents/service.ts";
+import { windowsOf } from "../../alerting/maintenance/service.ts";
+import { availabilityOf } from "../../monitoring/heartbeats/service.ts";
+import { type DayTimes, importedDays, timesOf } from "../../monitoring/history/service.ts";
+import { checkedTime, inTurn } from "../../monitoring/results/service.ts";
+import {
+  type ReportedRow,
+  reportedIds,
+  reportedIdsOf,
+  reportedTags,
+  reportedTargets,
+  targetCount,
+} from "../../monitoring/targets/service.ts";
+import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
+import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
+import { mapInTurns, portionsOf } from "../../platform/http/turns.ts";
+import { type Interval, union } from "../../platform/intervals.ts";
+import { reportedPages } from "../status-pages/service.ts";
+import { type Figures, figuresOf, nothing, type Past, shown, together } from "./figures.ts";
+import { reportRange } from "./range.ts";
+import type { Grouping, UptimeQuery, UptimeReport, UptimeRow } from "./schema.ts";
+
+/** Monitors that are read at once: 200,000 days of the longest range. */
+const portion = 500;
+/** Rows of the CSV at most. */
+const mostRows = 100_000;
+
+type Asked = Pick<UptimeQuery, "from" | "to" | "group_by" | "limit" | "offset">;
+
+/** Uptime of the organisation in a range, by name. Throws INVALID_QUERY and BAD_TIME_RANGE. */
+export async function uptimeReport(ctx: Ctx, asked: Asked): Promise<UptimeReport> {
+  requireScopes(ctx, asked.group_by);
+  return await readReport(ctx, asked);
+}
+
+/** {@link uptimeReport} without a scope check. */
+export async function readReport(reader: OrgReader, asked: Asked): Promise<UptimeReport> {
+  const { limit, offset } = asked;
+  const timezone = await timezoneOf(reader, reader.orgId);
+  const range = reportRange(asked, timezone, reader.clock.now());
+  const { rows, total } = await readersOf[asked.group_by](reader, { limit, offset });
+  const items: UptimeRow[] = [];
+  for await (const part of rows(range)) items.push(...part);
+  return {
+    items,
+    total,
+    limit,
+    offset,
+    from: new Date(range.start).toISOString(),
+    to: new Date(range.end).toISOString(),
+    timezone,
+  };
+}
+
+const head = [
+  "id",
+  "name",
+  "uptime_pct",
+  "checks",
+  "downtime_secs",
+  "incidents",
+  "mttr_secs",
+  "maintenance_secs",
+  "gaps",
+] as const;
+
+/** All rows as CSV, read while they are sent. A gap is an interval of ISO 8601; a space is between two. */
+export async function uptimeCsv(ctx: Ctx, asked: Pick<Asked, "from" | "to" | "group_by">): Promise<Readable> {
+  requireScopes(ctx, asked.group_by);
+  const range = reportRange(asked, await timezoneOf(ctx, ctx.orgId), ctx.clock.now());
+  const { rows } = await readersOf[asked.group_by](ctx, { limit: mostRows, offset: 0 });
+  async function* pages(): AsyncGenerator<Cell[][], void> {
+    for await (const part of rows(range))
+      yield part.map((row) =>
+        head.map((name) => (name === "gaps" ? row.gaps.map(({ from, to }) => `${from}/${to}`).join(" ") : row[name])),
+      );
+  }
+  return await streamedCsv(head, pages());
+}
+
+function requireScopes(ctx: Ctx, grouping: Grouping): void {
+  requireScope(ctx, "targets:read");
+  if (grouping === "page") requireScope(ctx, "status_page:read");
+}
+
+interface Paging {
+  limit: number;
+  offset: number;
+}
+/** The rows of a page of the report, in parts, and how many there are in all. */
+type Reader = (
+  reader: OrgReader,
+  paging: Paging,
+) => Promise<{ rows(range: Interval): AsyncGenerator<UptimeRow[], void>; total: number }>;
+
+const readersOf: Record<Grouping, Reader> = {
+  async target(reader, paging) {
+    const ids = await reportedIds(reader, paging);
+    return {
+      total: await targetCount(reader),
+      async *rows(range) {
+        for await (const part of figuresIn(reader, ids, range))
+          yield part.map(({ target, figures }) => ({ id: target.id, name: target.name, ...shown(range, figures) }));
+      },
+    };
+  },
+  async tag(reader, paging) {
+    const { names, total } = await reportedTags(reader, paging);
+    return {
+      total,
+      async *rows(range) {
+        const groups = new Map(names.map((name) => [name, nothing]));
+        if (names.length === 0) return;
+        for await (const part of figuresIn(reader, await reportedIdsOf(reader, names), range))
+          addUp(groups, part, ({ tags }) => tags);
+        yield names.map((name) => ({ id: null, name, ...shown(range, groups.get(name)!) }));
+      },
+    };
+  },
+  async page(reader, paging) {
+    const { pages, total } = await reportedPages(reader, paging);
+    return {
+      total,
+      async *rows(range) {
+        const groups = new Map(pages.map(({ id }) => [id, nothing]));
+        const pagesOf = new Map<string, string[]>();
+        for (const { id, target_ids } of pages)
+          for (const target of target_ids) pagesOf.set(target, [...(pagesOf.get(target) ?? []), id]);
+        for await (const part of figuresIn(reader, [...pagesOf.keys()], range))
+          addUp(groups, part, ({ id }) => pagesOf.get(id)!);
+        yield pages.map(({ id, name }) => ({ id, name, ...shown(range, groups.get(id)!) }));
+      },
+    };
+  },
+};
+
+function addUp(
+  groups: Map<string, Figures>,
+  part: readonly { target: ReportedRow; figures: Figures }[],
+  groupsOf: (target: ReportedRow) => readonly string[],
+): void {
+  for (const { target, figures } of part)
+    for (const name of groupsOf(target)) {
+      const sum = groups.get(name);
+      if (sum !== undefined) groups.set(name, together(sum, figures));
+    }
+}
+
+/** The figures of monitors in a range, in the order of the ids and in portions. */
+async function* figuresIn(
+  reader: OrgReader,
+  ids: readonly string[],
+  range: Interval,
+): AsyncGenerator<{ target: ReportedRow; figures: Figures }[], void> {
+  for (const part of portionsOf(ids, portion)) {
+    const targets = await reportedTargets(reader, part);
+    const past = await inTurn(reader, () => pastOf(reader, targets, range));
+    yield await mapInTurns(targets, (target) => ({ target, figures: figuresOf(range, past(target.id)) }));
+  }
+}
+
+/** What is known of the monitors around a range. */
+async function pastOf(
+  reader: OrgReader,
+  targets: readonly ReportedRow[],
+  range: Interval,
+): Promise<(id: string) => Past> {
+  const { orgId, clock } = reader;
+  const now = clock.now();
+  const ids = targets.map(({ id }) => id);
+  const times = { from: new Date(range.start), to: new Date(range.end) };
+  const byId = new Map(targets.map((target) => [target.id, target]));
+  const checked = await checkedTime(reader, orgId, ids, times, (id) => {
+    const { created_at: created, status, last_result_at: last } = byId.get(id)!;
+    return { created: created.getTime(), lastRun: status === "unknown" ? (last?.getTime() ?? 0) : now };
+  });
+  const reported = await availabilityOf(reader, orgId, ids, { ...times, from: new Date(range.start - dayMs) });
+  const imported = await importedTime(reader, ids, times);
+  const outages = await outagesOf(reader, orgId, ids, times);
+  const windows = await windowsOf(reader, orgId, ids, times);
+  const totals = await incidentTotals(reader, orgId, ids, times);
+  const down = new Map<string, Interval[]>();
+  for (const { target_id, starts_at, ends_at, state } of outages)
+    if (state !== "degraded") push(down, target_id, { start: starts_at.getTime(), end: ends_at?.getTime() ?? now });
+  const maintenanceOf = maintenance(windows);
+  return (id) => {
+    const days = imported.get(id);
+    const { incidents, resolved, outage_ms: outageMs }: Omit<IncidentTotals, "target_id"> = totals.get(id) ?? none;
+    const own = checked.get(id)!;
+    return {
+      probed: union([...(reported.get(id)?.expected ?? own.spans), ...(days?.times ?? [])]),
+      down: union([...(down.get(id) ?? []), ...(days?.times ?? []).flatMap((day) => day.down ?? [])]),
+      maintenance: maintenanceOf(id),
+      checks: own.checks + (days?.checks ?? 0),
+      incidents,
+      resolved,
+      outageMs,
+    };
+  };
+}
+
+const none = { incidents: 0, resolved: 0, outage_ms: 0 };
+
+/** Days of another product that begin in the range, by monitor: their times and their runs. */
+async function importedTime(reader: OrgReader, ids: readonly string[], range: { from: Date; to: Date }) {
+  const found = new Map<string, { times: DayTimes[]; checks: number }>();
+  for (const [id, days] of await importedDays(reader, reader.orgId, ids, range))
+    found.set(id, {
+      times: days.flatMap((day) => timesOf(day) ?? []),
+      checks: days.reduce((sum, { up, degraded, down, error }) => sum + up + degraded + down + error, 0),
+    });
+  return found;
+}
+
+/** The merged maintenance of a monitor. Occurrences of a window share the list of its monitors. */
+function maintenance(windows: Awaited<ReturnType<typeof windowsOf>>): (id: string) => Interval[] {
+  const series = new Map<readonly string[], Interval[]>();
+  for (const { target_ids: ids, starts_at: starts, ends_at: ends } of windows)
+    push(series, ids, { start: starts.getTime(), end: ends.getTime() });
+  const seriesOf = new Map<string, Interval[][]>();
+  for (const [ids, times] of series) for (const id of ids) push(seriesOf, id, times);
+  // Most monitors are in the same windows.
+  let last: { of: string; merged: Interval[] } = { of: "", merged: [] };
+  const places = new Map([...series.values()].map((times, at) => [times, at]));
+  return (id) => {
+    const own = seriesOf.get(id) ?? [];
+    const key = own.map((times) => places.get(times)).join();
+    if (key !== last.of) last = { of: key, merged: union(own.flat()) };
+    return last.merged;
+  };
+}
+
+function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const own = lists.get(key);
+  if (own === undefined) lists.set(key, [value]);
+  else own.push(value);
+}
