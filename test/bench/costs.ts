@@ -74,10 +74,12 @@ const further: Readonly<Record<string, readonly string[]>> = {
   "GET /api/v1/targets/{id}/results": ["?from={89d}&limit=1000&offset=500000"],
   "GET /api/v1/targets/{id}/incidents": ["?from={1d}", "?from={61d}&to={60d}"],
   "GET /m/{token}/incidents": ["?from={89d}"],
+  "GET /api/v1/reports/uptime": ["?limit=1000", "?group_by=tag", "?group_by=page", "?format=csv", "?from={89d}"],
 };
 
 /** Queries of pages; the plain one where a page is not named. */
 const queries: Readonly<Record<string, readonly string[]>> = {
+  "/reports/uptime": ["", "?all=1", "?group_by=tag", "?group_by=page"],
   "/monitors": ["", "?group=team", "?sort=uptime", "?sort=p95", "?q=target"],
   "/search": ["?q=target"],
   "/status": ["", "?fragment=1"],

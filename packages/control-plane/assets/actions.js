@@ -86,6 +86,7 @@ export function actions() {
     if (dataset.send) void send(button);
     else if (dataset.move) void move(button);
     else if (dataset.copy) void copy(button);
+    else if ("print" in dataset) print();
     else if ("close" in dataset) event.target.closest("dialog")?.close();
     else if (dataset.remove) void removeMonitor(dataset);
     else if (dataset.dialog) document.getElementById(dataset.dialog).showModal();

@@ -106,6 +106,7 @@ import { subscribersPages } from "./publishing/subscribers/pages.ts";
 import { subscriptionPages } from "./publishing/public/subscription-pages.ts";
 import { statusPageRoutes } from "./publishing/status-pages/api.ts";
 import { reportRoutes } from "./publishing/reports/api.ts";
+import { reportPages } from "./publishing/reports/pages.ts";
 import { statusPageTools } from "./publishing/status-pages/tools.ts";
 import { statusPagesPages } from "./publishing/status-pages/pages.ts";
 import { notifyPages } from "./publishing/status-pages/service.ts";
@@ -220,6 +221,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     channelsPages,
     mailLinkPages,
     statusPagesPages,
+    reportPages,
     signInPages(providers),
     authPages,
     oauthPages(offered),

@@ -58,7 +58,8 @@ export async function selectStretches(
         own.day - (dense_rank() over (partition by own.target_id order by own.day))::int as stretch
       from (
         select s.target_id, s.day
-        from unnest(${ids}::uuid[]) as u (id) cross join lateral results_daily_of(u.id, ${days.first}, ${days.last}::text::date) s
+        from unnest(${ids}::uuid[]) as u (id)
+        cross join lateral results_daily_of(u.id, ${days.first}, ${days.last}::text::date) s
         union all
         select u.id, ${dayOf(sql)} from unnest(${ids}::uuid[]) as u (id) ${recentRuns(sql, days, now)}
       ) own

@@ -167,12 +167,16 @@ function partsOf(folder: string): Map<string, string[]> {
   return parts;
 }
 
-/** Repeats the dark theme that a reader chooses for those whose system asks for it, so that its colours exist once. */
+/**
+ * Repeats the dark theme that a reader chooses for those whose system asks for it, so that its colours exist once.
+ * Paper is light.
+ */
 const withSystemTheme = (sheet: string): string =>
   sheet.replace(
     /^:root\[data-theme="dark"\] \{(.*?)^\}\n/ms,
     (block, colours: string) =>
-      `${block}@media (prefers-color-scheme: dark) {\n:root:not([data-theme="light"]) {${colours}}\n}\n`,
+      `@media screen {\n${block}}\n` +
+      `@media screen and (prefers-color-scheme: dark) {\n:root:not([data-theme="light"]) {${colours}}\n}\n`,
   );
 
 function read(name: string, paths: readonly string[]): Asset {

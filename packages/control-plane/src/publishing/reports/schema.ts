@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { Id, nullable, paging, TimeZoneName, Timestamp } from "../../platform/http/wire.ts";
+import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
 
 export const groupings = ["target", "tag", "page"] as const;
 export type Grouping = (typeof groupings)[number];
@@ -84,16 +84,4 @@ export const UptimeRow = Type.Object(
 );
 export type UptimeRow = Static<typeof UptimeRow>;
 
-export const UptimeReport = Type.Object(
-  {
-    items: Type.Array(UptimeRow, { description: "The rows of this page, by name" }),
-    total: Type.Integer({ description: "Matching rows, regardless of limit and offset", examples: [1] }),
-    limit: Type.Integer({ description: "As requested, or capped", examples: [50] }),
-    offset: Type.Integer({ description: "As requested", examples: [0] }),
-    from: Type.Unsafe<string>({ ...Timestamp, description: "Start of the report, included" }),
-    to: Type.Unsafe<string>({ ...Timestamp, description: "End of the report, not included; never later than now" }),
-    timezone: Type.Unsafe<string>({ ...TimeZoneName, description: "The organisation's zone" }),
-  },
-  { additionalProperties: false, title: "UptimeReport", description: "Uptime in a range of time" },
-);
-export type UptimeReport = Static<typeof UptimeReport>;
+export const UptimePage = PageOf(UptimeRow);

@@ -16,32 +16,35 @@ import {
 } from "../../monitoring/targets/service.ts";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
+import type { Page } from "../../platform/http/wire.ts";
 import { mapInTurns, portionsOf } from "../../platform/http/turns.ts";
 import { type Interval, union } from "../../platform/intervals.ts";
 import { reportedPages } from "../status-pages/service.ts";
 import { type Figures, figuresOf, nothing, type Past, shown, together } from "./figures.ts";
 import { reportRange } from "./range.ts";
-import type { Grouping, UptimeQuery, UptimeReport, UptimeRow } from "./schema.ts";
+import type { Grouping, UptimeQuery, UptimeRow } from "./schema.ts";
 
 /** Monitors that are read at once: 200,000 days of the longest range. */
 const portion = 500;
 /** Rows of the CSV at most. */
 const mostRows = 100_000;
 
+/** A page of a report, with its range in RFC 3339 and the organisation's zone. */
+export interface UptimeReport extends Page<UptimeRow> {
+  from: string;
+  to: string;
+  timezone: string;
+}
+
 type Asked = Pick<UptimeQuery, "from" | "to" | "group_by" | "limit" | "offset">;
 
 /** Uptime of the organisation in a range, by name. Throws INVALID_QUERY and BAD_TIME_RANGE. */
 export async function uptimeReport(ctx: Ctx, asked: Asked): Promise<UptimeReport> {
   requireScopes(ctx, asked.group_by);
-  return await readReport(ctx, asked);
-}
-
-/** {@link uptimeReport} without a scope check. */
-export async function readReport(reader: OrgReader, asked: Asked): Promise<UptimeReport> {
   const { limit, offset } = asked;
-  const timezone = await timezoneOf(reader, reader.orgId);
-  const range = reportRange(asked, timezone, reader.clock.now());
-  const { rows, total } = await readersOf[asked.group_by](reader, { limit, offset });
+  const timezone = await timezoneOf(ctx, ctx.orgId);
+  const range = reportRange(asked, timezone, ctx.clock.now());
+  const { rows, total } = await readersOf[asked.group_by](ctx, { limit, offset });
   const items: UptimeRow[] = [];
   for await (const part of rows(range)) items.push(...part);
   return {

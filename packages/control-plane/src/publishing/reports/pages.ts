@@ -1,0 +1,86 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { dayMs } from "@statusmesh/shared/time";
+import { timezoneOf } from "../../access/orgs/service.ts";
+import * as format from "../../platform/html/format.ts";
+import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { localOf } from "../../platform/zoned.ts";
+import { startOfMonth } from "./range.ts";
+import { groupings, type UptimeRow } from "./schema.ts";
+import { uptimeReport } from "./service.ts";
+
+const pageSize = 100;
+/** Rows of a page that is printed. */
+const mostRows = 1000;
+/** Gaps of a row that are listed; the others are counted. */
+const shownGaps = 3;
+
+export const reportPages = [
+  page({
+    path: "/reports/uptime",
+    auth: "tenant",
+    async handle({ ctx, query, rows }) {
+      const zone = await timezoneOf(ctx, ctx.orgId);
+      const now = ctx.clock.now();
+      const choices = choicesOf(now, zone);
+      const group_by = groupings.find((known) => known === query["group_by"]) ?? "target";
+      const asked = { from: query["from"] || choices[0]!.from, to: query["to"] || choices[0]!.to };
+      const all = query["all"] === "1";
+      const paging = { limit: all ? mostRows : pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) };
+      let problem: string | null = null;
+      const report = await uptimeReport(ctx, { ...asked, group_by, ...paging }).catch((error: unknown) => {
+        // What somebody typed into the form is answered beside it.
+        if (!(error instanceof AppError) || !error.field?.startsWith("/query/")) throw error;
+        problem = error.message;
+        return null;
+      });
+      const day = (at: string, before = 0) => format.day(new Date(localOf(Date.parse(at) - before, zone)));
+      return {
+        view: "reports/uptime",
+        data: {
+          problem,
+          report,
+          group_by,
+          all,
+          zone,
+          choices,
+          asked,
+          chosen: choices.find(({ from, to }) => from === asked.from && to === asked.to)?.name ?? null,
+          first: report && day(report.from),
+          last: report && day(report.to, 1),
+          rows: await rows(
+            "reports/row",
+            (report?.items ?? []).map((row) => ({ row, group_by, gaps: gapsOf(row, zone) })),
+          ),
+        },
+      };
+    },
+  }),
+];
+
+/** Ranges to choose from, as days of the zone. */
+function choicesOf(now: number, zone: string): { name: string; from: string; to: string }[] {
+  const date = (at: number) => new Date(localOf(at, zone)).toISOString().slice(0, 10);
+  const [month, before, year] = [0, -1, -12].map((months) => startOfMonth(now, zone, months)) as [
+    number,
+    number,
+    number,
+  ];
+  return [
+    { name: "This month", from: date(month), to: date(now) },
+    { name: "Last month", from: date(before), to: date(month - 1) },
+    { name: "Last 90 days", from: date(now - 89 * dayMs), to: date(now) },
+    { name: "Last 12 months", from: date(year), to: date(month - 1) },
+  ];
+}
+
+/** The gaps of a row in words, in the zone, and how many more there are. */
+function gapsOf({ gaps }: UptimeRow, zone: string): { shown: string[]; more: number } {
+  const time = (at: string) => {
+    const local = new Date(localOf(Date.parse(at), zone));
+    return `${format.day(local)} ${local.toISOString().slice(11, 16)}`;
+  };
+  return {
+    shown: gaps.slice(0, shownGaps).map(({ from, to }) => `${time(from)} to ${time(to)}`),
+    more: Math.max(0, gaps.length - shownGaps),
+  };
+}
