@@ -1,6 +1,7 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { parse } from "yaml";
 import { connect } from "../harness/api.ts";
 import { looksRight, openBrowser, openPage } from "../harness/browser.ts";
 import { tempFolder } from "../harness/folder.ts";
@@ -58,12 +59,16 @@ t.test("what files declare, in the console", async (t) => {
     [`/monitors/${monitor}`, "web/front"],
     [`/status-pages/${statusPage}`, "main"],
     [`/maintenance/${maintenance}`, "upgrade"],
-    ["/channels", "ops"],
   ] as const) {
     await page.goto(url + path);
     await page.getByText(`Managed by shop (${key})`).waitFor();
     await looksRight(t, page, path.split("/")[1]!);
   }
+  for (const list of ["monitors", "channels", "status-pages", "maintenance"]) {
+    await page.goto(`${url}/${list}`);
+    await page.getByText("Managed by shop", { exact: true }).waitFor();
+  }
+  await looksRight(t, page, "a list with what is managed");
   for (const path of [
     `/status-pages/${statusPage}/edit`,
     `/maintenance/${maintenance}/edit`,
@@ -73,7 +78,56 @@ t.test("what files declare, in the console", async (t) => {
     await page.getByText("The next apply of its files puts back").waitFor();
   }
   await page.goto(`${url}/monitors/${monitor}/edit`);
+  t.notOk(await page.locator("[data-change]").isVisible(), "nothing is changed yet");
+  await page.getByLabel("Name", { exact: true }).fill("Front: new");
+  await page.locator('[name="/alerts"][type=checkbox]').uncheck();
+  await page.getByText("5 min", { exact: true }).click();
+  const change = page.locator("#change-yaml");
+  await waitFor("the change", async () => (await change.textContent())?.includes("interval: 300") === true);
+  t.strictSame(parse((await change.textContent())!), {
+    monitors: { "web/front": { name: "Front: new", interval: 300, alerts: [] } },
+  });
   await looksRight(t, page, "a form of what is managed");
+  await page.goto(`${url}/channels/${channel}/edit`);
+  await page.getByText("Replace destination").click();
+  await page.locator('[name="/config/url"]').fill("https://other.example.org/s3cret");
+  await page.getByText("${OPS_URL}").waitFor();
+  t.match(parse((await change.textContent())!), {
+    channels: { ops: { config: { type: "webhook", url: "${OPS_URL}" } } },
+  });
+  t.notMatch(await change.textContent(), "s3cret");
+
+  await api.patch(`/api/v1/targets/${monitor}`, { interval: 120 });
+  await page.goto(`${url}/monitors`);
+  await page.getByLabel("Select Front").check();
+  const [selected] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export as YAML" }).click(),
+  ]);
+  const ofSelection = parse(readFileSync(await selected.path(), "utf8"));
+  t.match(ofSelection, {
+    project: "shop",
+    monitors: { "web/front": { interval: 120, alerts: ["ops"] } },
+    channels: { ops: {} },
+  });
+  t.strictSame(Object.keys(ofSelection), ["version", "project", "channels", "monitors"]);
+  await page.goto(`${url}/monitors/${monitor}`);
+  await page.getByLabel("More actions").click();
+  const [one] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export as YAML" }).click(),
+  ]);
+  t.strictSame(parse(readFileSync(await one.path(), "utf8")), ofSelection);
+  await page.goto(`${url}/settings/config`);
+  await page.getByRole("heading", { name: "Changed by hand" }).waitFor();
+  await looksRight(t, page, "drift");
+  const [whole] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export everything" }).click(),
+  ]);
+  const exported = (await api.get("/api/v1/config/export")).body.document;
+  t.strictSame(parse(readFileSync(await whole.path(), "utf8")), exported);
+  await page.goto(`${url}/monitors/${monitor}/edit`);
   await page.getByRole("button", { name: "Detach" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Detach" }).click();
   await page.getByText("Managed by").waitFor({ state: "detached" });

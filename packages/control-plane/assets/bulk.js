@@ -3,6 +3,7 @@ import { collect } from "./collect.js";
 import { deletionQuestion, takeDeletion } from "./deletion.js";
 import { announce, ask, el, say } from "./dom.js";
 import { refresh } from "./live.js";
+import { exportMonitors } from "./managed.js";
 
 // Changes of many monitors: row checkboxes, or all that match the filters, over the bulk API.
 
@@ -41,13 +42,23 @@ function clear() {
   show();
 }
 
-/** The chosen monitors; null after saying why they cannot be read. */
-async function chosenIds() {
-  if (!all) return ticked().map((box) => box.value);
+/** All monitors that match; null after saying why they cannot be read. */
+async function matching() {
   const found = await collect(source().dataset.allTargets);
-  if (found.ok) return found.items.map(({ id }) => id);
+  if (found.ok) return found.items;
   say(found.error.message, "down");
   return null;
+}
+
+/** The chosen monitors; null after saying why they cannot be read. */
+const chosenIds = async () =>
+  all ? ((await matching())?.map(({ id }) => id) ?? null) : ticked().map((box) => box.value);
+
+async function exportChosen() {
+  const chosen = all
+    ? await matching()
+    : ticked().map(({ value: id, dataset }) => ({ id, managed_by: JSON.parse(dataset.managedBy ?? "null") }));
+  if (chosen !== null) await exportMonitors(chosen);
 }
 
 async function send(ids, action, done) {
@@ -197,6 +208,7 @@ export function bulk() {
     if (dataset.every !== undefined) return ((all = true), show());
     if (dataset.clear !== undefined) return clear();
     if (dataset.act === "delete") return void remove();
+    if (dataset.act === "export") return void exportChosen();
     if (dataset.act) return void act({ type: dataset.act }, dataset.said);
     if (dataset.open) void open(dataset.open);
   });

@@ -1,5 +1,5 @@
 import { page } from "../../platform/html/pages.ts";
-import { listProjects } from "./service.ts";
+import { listDrift, listProjects } from "./service.ts";
 
 /** Projects of configuration as code, and the state of the server's own files. */
 export const declaredPages = [
@@ -7,7 +7,7 @@ export const declaredPages = [
     path: "/settings/config",
     auth: "tenant",
     async handle({ ctx }) {
-      return { view: "declared/projects", data: await listProjects(ctx) };
+      return { view: "declared/projects", data: { ...(await listProjects(ctx)), ...(await listDrift(ctx)) } };
     },
   }),
 ];

@@ -31,7 +31,7 @@ export const kindOfSection: Readonly<Record<Section, KindName>> = {
 };
 
 /** Writes of an apply, by the API and by the server's own files, are no drift. */
-const applyActions = ["POST /api/v1/config/apply", fileActor];
+export const applyActions = ["POST /api/v1/config/apply", fileActor];
 
 interface Stored {
   readonly id: string;

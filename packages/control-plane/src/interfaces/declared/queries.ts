@@ -1,5 +1,6 @@
 import type { Db } from "../../platform/db/sql.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
+import type { Managed } from "../../platform/db/managed-queries.ts";
 import type { Summary } from "./schema.ts";
 
 /** Who applied, as the audit log has it. */
@@ -55,6 +56,24 @@ export async function countManaged(
       union all select managed ->> 'project', 'status_pages' from status_pages where org_id = ${orgId}
       union all select managed ->> 'project', 'maintenance' from maintenance_windows where org_id = ${orgId}
     ) m where project is not null group by project, section`;
+}
+
+export interface ManagedRow {
+  section: Section;
+  id: string;
+  name: string;
+  managed: Managed;
+}
+
+/** Every object that a project declares. */
+export async function selectManaged(sql: Db, orgId: string): Promise<ManagedRow[]> {
+  return await sql<ManagedRow[]>`
+    select section, id, name, managed from (
+      select 'monitors' as section, id, name, managed from targets where org_id = ${orgId}
+      union all select 'channels', id, name, managed from channels where org_id = ${orgId}
+      union all select 'status_pages', id, name, managed from status_pages where org_id = ${orgId}
+      union all select 'maintenance', id, title, managed from maintenance_windows where org_id = ${orgId}
+    ) m where managed is not null`;
 }
 
 /** The object of a project under a key. */

@@ -1,5 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { record } from "../../access/audit/service.ts";
+import { lastWrites, record } from "../../access/audit/service.ts";
 import { keepChannels, manageChannels, storedChannels } from "../../alerting/channels/service.ts";
 import { keepWindows, manageWindows, storedWindows } from "../../alerting/maintenance/service.ts";
 import { keepTargets, manageTargets, storedTargets } from "../../monitoring/targets/service.ts";
@@ -10,7 +10,7 @@ import { keepPages, managePages, storedPages } from "../../publishing/status-pag
 import { carryOut, lockTouched, pruneRefusal, recordApply } from "./apply.ts";
 import { type Section, sections } from "@statusmesh/shared/declared/files";
 import { type Document, readDocument } from "./document.ts";
-import { type ConfigPlan, kindOfSection, makePlan, manyFaults } from "./plan.ts";
+import { applyActions, type ConfigPlan, kindOfSection, makePlan, manyFaults } from "./plan.ts";
 import { fileState } from "./file-state.ts";
 import * as queries from "./queries.ts";
 import type { ApplyReply, ApplyRequest, KindName, ManageRequest, PlanReply, PlanRequest } from "./schema.ts";
@@ -257,6 +257,24 @@ export async function listProjects(ctx: Ctx) {
     })),
     file,
   };
+}
+
+const mostDrift = 100;
+
+/** Objects that somebody changed since the last apply: newest first, at most 100, and how many more there are. */
+export async function listDrift(ctx: Ctx) {
+  for (const area of Object.values(areas)) requireScope(ctx, `${area}:read`);
+  const rows = await queries.selectManaged(ctx.sql, ctx.orgId);
+  const asked = rows.map(({ id, managed }) => ({ id, after: new Date(managed.at) }));
+  const writes = await lastWrites(ctx, asked, [...applyActions, "POST /api/v1/config/adopt"]);
+  const drift = rows.flatMap(({ section, id, name, managed: { project, key } }) => {
+    const write = writes.get(id);
+    if (write === undefined) return [];
+    const by = { type: write.actor_type, id: write.actor_id, name: write.user_email };
+    return [{ kind: kindOfSection[section], id, name, project, key, at: write.at, by }];
+  });
+  const newest = drift.toSorted((a, b) => b.at.getTime() - a.at.getTime());
+  return { drift: newest.slice(0, mostDrift), moreDrift: Math.max(0, drift.length - mostDrift) };
 }
 
 async function countsOf({ sql, orgId }: Ctx): Promise<Map<string, Partial<Record<KindName, number>>>> {

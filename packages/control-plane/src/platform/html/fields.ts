@@ -18,6 +18,8 @@ export interface Field {
   options?: readonly (readonly [value: string, label: string])[];
   placeholder?: string;
   required?: boolean;
+  /** True for what is never shown again. */
+  secret?: boolean;
   min?: number;
   max?: number;
   maxLength?: number;
@@ -55,6 +57,7 @@ export function field(it: Field): Markup {
     "data-subject": it.subject,
     "aria-describedby": it.hint === undefined ? undefined : `${id}-hint`,
     required: it.required,
+    "data-secret": it.secret,
     autofocus: it.autofocus,
     class: it.type === "url" || it.as === "headers" || it.as === "expectations" ? "code" : undefined,
   });

@@ -69,6 +69,7 @@ const lines = {
   phone: '<path d="M5 1.8h6v12.4H5ZM7.4 12h1.2"/>',
   clock: '<circle cx="8" cy="8" r="6"/><path d="M8 4.6V8l2.2 1.6"/>',
   swap: '<path d="M2 5.5h10L9.5 3M14 10.5H4L6.5 13"/>',
+  download: '<path d="M8 2.5v7.3M4.8 6.8 8 10l3.2-3.2M3 13.5h10"/>',
   copy: '<path d="M5.5 5.5h8v8h-8ZM10.5 5.2V2.5h-8v8h2.7"/>',
   silent:
     '<path d="M3.2 11.2c1-1 1.2-2 1.2-4a3.6 3.6 0 0 1 .6-2M7 3.7a3.6 3.6 0 0 1 4.6 3.5c0 2 .2 3 1.2 ' +

@@ -140,6 +140,7 @@ function control(name: string, node: FormNode, value: unknown, required: boolean
     return {
       type: (kind as Field["type"]) ?? (node.secret === true ? "password" : "text"),
       value,
+      ...(node.secret === true && kind !== undefined ? { secret: true } : {}),
       ...(mustHave ? { required: true } : { as: nullable ? "nullable" : "optional" }),
       ...(inner.maxLength === undefined ? {} : { maxLength: inner.maxLength }),
     };
