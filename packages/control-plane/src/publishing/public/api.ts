@@ -35,7 +35,7 @@ export const publicRoutes: Route[] = [
     summary: "The status page",
     replies: { 200: PublicStatus },
     errors: unavailable,
-    handle: async ({ ctx }) => ok(await service.publicStatusJson(ctx)),
+    handle: async ({ ctx }) => ok(await service.statusJson(await service.servedStatus(ctx))),
   }),
   route({
     ...shared,

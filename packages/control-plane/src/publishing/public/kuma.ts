@@ -1,8 +1,9 @@
 import Type from "typebox";
 import { ok, route, type Route } from "../../platform/http/route.ts";
+import { mapInTurns } from "../../platform/http/turns.ts";
 import type { Visit } from "../../platform/context.ts";
 import type { ServedStatus } from "./compute.ts";
-import { componentsOf, servedStatus } from "./service.ts";
+import { componentsOf, oncePerStatus, servedStatus } from "./service.ts";
 import type { ComponentState } from "./states.ts";
 
 /*
@@ -134,7 +135,7 @@ export const kumaRoutes: Route[] = [
     path: "/api/status-page/heartbeat/{slug}",
     summary: "States of a status page in the shape of Uptime Kuma",
     replies: { 200: KumaHeartbeats },
-    handle: async ({ ctx, params }) => ok(heartbeatsOf(await servedAt(ctx, params.slug))),
+    handle: async ({ ctx, params }) => ok(await heartbeatsJson(await servedAt(ctx, params.slug))),
   }),
 ];
 
@@ -142,6 +143,7 @@ export const kumaRoutes: Route[] = [
 const servedAt = async (visit: Visit, slug: string): Promise<ServedStatus> =>
   await servedStatus({ ...visit, pageSlug: slug, pagePath: `/status/${slug}` });
 
+const comma = Buffer.from(",");
 const time = (iso: string): string => iso.replace("T", " ").replace("Z", "");
 
 function pageOf(slug: string, { status, monitor }: ServedStatus) {
@@ -169,24 +171,21 @@ function pageOf(slug: string, { status, monitor }: ServedStatus) {
   };
 }
 
-function heartbeatsOf({ status, monitor, uptime }: ServedStatus) {
-  const components = componentsOf(status).map((component) => ({ ...component, number: monitor(component.id).number }));
+/** The heartbeats as JSON, written component by component: a thousand of them are 6 MB. */
+const heartbeatsJson = oncePerStatus(async ({ status, monitor, uptime }) => {
+  const now = time(status.generated_at);
   const beat = (state: ComponentState, at: string) => ({ status: statuses[state], time: at, msg: "", ping: null });
-  return {
-    heartbeatList: Object.fromEntries(
-      components.map(({ number, status: now, history }) => [
-        number,
-        [
-          ...history.slice(0, -1).map(({ state, date }) => beat(state, `${date} 00:00:00.000`)),
-          beat(now, time(status.generated_at)),
-        ],
-      ]),
-    ),
-    uptimeList: Object.fromEntries(
-      components.flatMap(({ id, number }) => {
-        const pct = uptime(id, 1);
-        return pct === null ? [] : [[`${number}_24`, pct / 100]];
-      }),
-    ),
-  };
-}
+  const uptimes: Record<string, number> = {};
+  const lists = await mapInTurns(componentsOf(status), ({ id, status: state, history }) => {
+    const { number } = monitor(id);
+    const pct = uptime(id, 1);
+    if (pct !== null) uptimes[`${number}_24`] = pct / 100;
+    const days = history.slice(0, -1).map((day) => beat(day.state, `${day.date} 00:00:00.000`));
+    return Buffer.from(`"${number}":${JSON.stringify([...days, beat(state, now)])}`);
+  });
+  return Buffer.concat([
+    Buffer.from('{"heartbeatList":{'),
+    ...lists.flatMap((list, at) => (at === 0 ? [list] : [comma, list])),
+    Buffer.from(`},"uptimeList":${JSON.stringify(uptimes)}}`),
+  ]);
+});

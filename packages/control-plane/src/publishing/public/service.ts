@@ -102,20 +102,24 @@ export const keyOf = ({ pageId, pageSlug, pagePath }: Visit): string => {
   return pageSlug === null ? "none:" : `slug:${pageSlug}`;
 };
 
-const texts = new WeakMap<PublicStatus, Promise<Buffer>>();
-
-/** The data of /status as JSON: one buffer for all readers of a computation, because a large page has megabytes. */
-export async function publicStatusJson(system: Visit): Promise<Buffer> {
-  const { status } = await servedStatus(system);
-  let text = texts.get(status);
-  if (text === undefined) texts.set(status, (text = bytesOf(status)));
-  return await text;
+/**
+ * What `make` writes about a computation of a page: one buffer for all its readers, because a large page has megabytes.
+ * `make` runs once per computation.
+ */
+export function oncePerStatus(make: (served: ServedStatus) => Promise<Buffer>) {
+  const made = new WeakMap<PublicStatus, Promise<Buffer>>();
+  return async (served: ServedStatus): Promise<Buffer> => {
+    let text = made.get(served.status);
+    if (text === undefined) made.set(served.status, (text = make(served)));
+    return await text;
+  };
 }
 
-async function bytesOf(status: PublicStatus): Promise<Buffer> {
+/** The data of /status as JSON. */
+export const statusJson = oncePerStatus(async ({ status }) => {
   const made = await stringified(status);
   return typeof made === "string" ? Buffer.from(made) : made;
-}
+});
 
 /** The data of /status. */
 export async function publicStatus(system: Visit): Promise<PublicStatus> {
