@@ -136,6 +136,8 @@ export interface AppOptions {
   ready?: (() => Promise<void>) | undefined;
   /** Called with every request after its reply is set. */
   onReply?: ((request: RequestSeen) => void) | undefined;
+  /** Makes the API's documents now and not for their first reader, whom others would wait for. */
+  documentsAtOnce?: boolean;
   /** Further MCP tools; for tests. */
   moreTools?: readonly Tool[];
   /** Compares every reply with its declaration; for tests. */
@@ -255,11 +257,12 @@ export function createApp(options: AppOptions): Koa {
   const authenticators = makeAuthenticators(system, counter);
   const assets = loadAssets();
   const views = openViews({ assets });
-  const document = Buffer.from(
-    JSON.stringify(openApiDocument(routes, system.config.server.public_url, sessionCookieName(system.config))),
-  );
-  const configSchema = Buffer.from(JSON.stringify(publishedSchema(ConfigDocument)));
-  const viewer = Buffer.from(docsPage(assets.url("rapidoc-min.js"), assets.url("favicon.svg")));
+  const documents = {
+    "/api/openapi.json": () =>
+      JSON.stringify(openApiDocument(routes, system.config.server.public_url, sessionCookieName(system.config))),
+    "/api/config.schema.json": () => JSON.stringify(publishedSchema(ConfigDocument)),
+    "/docs": () => docsPage(assets.url("rapidoc-min.js"), assets.url("favicon.svg")),
+  };
 
   const app = new Koa();
   app.on("error", (error: unknown) => system.log.warn({ err: String(error) }, "a response could not be sent"));
@@ -289,7 +292,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(oauthEndpoints(system, { views, counter, proxies, offered }));
   app.use(logoFiles(system));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
-  app.use(documentation({ "/api/openapi.json": document, "/api/config.schema.json": configSchema, "/docs": viewer }));
+  app.use(documentation(documents, options.documentsAtOnce ?? false));
   app.use(whatsappHandshake(system));
   app.use(hookLimits(system, counter));
   app.use(
@@ -390,9 +393,15 @@ function health(ready: () => Promise<void>, draining: AbortSignal) {
 const isRead = ({ method }: Context): boolean => method === "GET" || method === "HEAD";
 
 /** The OpenAPI document, its viewer, and the schema of configuration files. As bytes, which all connections share. */
-function documentation(bytes: Readonly<Record<string, Buffer>>) {
+function documentation(made: Readonly<Record<string, () => string>>, atOnce: boolean) {
+  const bytes = new Map<string, Buffer>();
+  const bytesOf = (path: string): Buffer | undefined => {
+    if (!bytes.has(path) && Object.hasOwn(made, path)) bytes.set(path, Buffer.from(made[path]!()));
+    return bytes.get(path);
+  };
+  if (atOnce) for (const path of Object.keys(made)) bytesOf(path);
   return (http: Context, next: () => Promise<void>) => {
-    const body = bytes[http.path];
+    const body = bytesOf(http.path);
     if (body === undefined || !isRead(http)) return next();
     atRoute(http, http.path);
     http.set("Cache-Control", "public, max-age=60");

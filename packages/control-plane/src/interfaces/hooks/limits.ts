@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { atMost } from "../../platform/caches.ts";
 import type { Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { Semaphore } from "@statusmesh/shared/semaphore";
@@ -17,7 +18,7 @@ const maxAddresses = 50_000;
 
 /** Limits unauthenticated requests to the hooks of vendors. A body that declares too many bytes is not read. */
 export function hookLimits({ config, clock }: Pick<System, "config" | "clock">, counter: Counter): Middleware {
-  const blockedUntil = new LRUCache<string, number>({ max: maxAddresses });
+  const blockedUntil = new LRUCache<string, number>(atMost(maxAddresses));
   const byAddress = new Semaphore(atOnce);
   return async (http, next) => {
     if (http.method !== "POST" || !http.path.startsWith("/hooks/")) return await next();

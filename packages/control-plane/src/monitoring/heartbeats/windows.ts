@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { atMost } from "../../platform/caches.ts";
 import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import type { PingKind } from "@statusmesh/shared/pings/address";
 import { dayMs, hourMs, inUnits, minuteMs, secondMs } from "@statusmesh/shared/time";
@@ -48,7 +49,7 @@ export function downAt({ grace }: HeartbeatCheck, { dueAt, runOverAt }: Window):
 }
 
 /** A time zone makes a search in a schedule cost half a millisecond: many jobs have the same one. */
-const found = new LRUCache<string, { from: number; next: number | null }>({ max: 10_000 });
+const found = new LRUCache<string, { from: number; next: number | null }>(atMost(10_000));
 
 /** When the report after one at `after` is due; null for a schedule that ends. */
 export function dueAfter({ period, schedule }: HeartbeatCheck, after: number): number | null {

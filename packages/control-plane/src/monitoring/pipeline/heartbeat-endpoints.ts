@@ -1,5 +1,6 @@
 import type { Context, Middleware } from "koa";
 import { LRUCache } from "lru-cache";
+import { atMost } from "../../platform/caches.ts";
 import {
   digestOf,
   isPingPath,
@@ -44,9 +45,9 @@ const maxEntries = 50_000;
  */
 export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) => Promise<PingOutcome>): Middleware {
   const { clock, config } = system;
-  const buckets = new LRUCache<string, PingRate>({ max: maxEntries });
-  const unknown = new LRUCache<string, number>({ max: maxEntries });
-  const strangers = new LRUCache<string, { count: number; endsAt: number }>({ max: maxEntries });
+  const buckets = new LRUCache<string, PingRate>(atMost(maxEntries));
+  const unknown = new LRUCache<string, number>(atMost(maxEntries));
+  const strangers = new LRUCache<string, { count: number; endsAt: number }>(atMost(maxEntries));
   const lookUp = openLookups(async (hashes) => {
     const found = await selectAddressed(system.sql, hashes, new Date(clock.now()));
     return new Set(found.map(({ hash }) => hash));

@@ -63,10 +63,13 @@ const branded = /^status-([0-9a-f]{6})\.css$/;
 const keptBrands = 100;
 
 /**
- * Reads and compresses every file of the folder once. All of them share one hash, which is a folder in their address
+ * The product's files, read and compressed once. All of them share one hash, which is a folder in their address
  * (`/assets/<hash>/console.js`): relative imports and references carry it too, so all may be cached for a year.
  */
-export function loadAssets(folder: string = assetsFolder): Assets {
+export const loadAssets = (): Assets => (own ??= assetsIn(assetsFolder));
+let own: Assets | undefined;
+
+function assetsIn(folder: string): Assets {
   const files = new Map<string, Asset>();
   for (const [name, parts] of partsOf(folder)) files.set(name, read(name, parts));
   for (const path of packaged) files.set(basename(path), read(basename(path), [path]));

@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { atMost } from "../caches.ts";
 import { RateLimiterRedis } from "rate-limiter-flexible";
 import { within, minuteMs } from "@statusmesh/shared/time";
 import type { Clock } from "../context.ts";
@@ -56,7 +57,7 @@ export function openCounter(redis: RedisClient | null, clock: Clock): Counter {
 
 /** Counts in this process. The library's own memory store takes six times the CPU, with a timer per key. */
 function ownCounter(clock: Clock): (key: string) => Tally {
-  const windows = new LRUCache<string, { count: number; endsAt: number }>({ max: maxKeys });
+  const windows = new LRUCache<string, { count: number; endsAt: number }>(atMost(maxKeys));
   return (key) => {
     const now = clock.now();
     let window = windows.get(key);

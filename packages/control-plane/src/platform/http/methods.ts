@@ -17,6 +17,8 @@ const patternOf = (declared: string): RegExp | null =>
 
 /** True where both declared paths match some path, and `left` names a segment literally where `right` first differs. */
 function isMoreSpecific(left: string, right: string): boolean {
+  const parameter = right.indexOf("{");
+  if (parameter === -1 || !left.startsWith(right.slice(0, parameter))) return false;
   const others = right.split("/");
   const pairs = left.split("/").map((own, at): [string, string | undefined] => [own, others[at]]);
   const overlap = pairs.every(

@@ -1,6 +1,7 @@
 import { type BlockList, isIP, type Socket } from "node:net";
 import type { Context, Middleware } from "koa";
 import { LRUCache } from "lru-cache";
+import { atMost } from "../caches.ts";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../context.ts";
 import { addressKey, canonicalAddress } from "./address.ts";
@@ -17,7 +18,7 @@ const maxAddresses = 50_000;
  */
 export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_limit"], clock: Clock): Middleware {
   if (!enabled) return (_http, next) => next();
-  const buckets = new LRUCache<string, { level: number; at: number }>({ max: maxAddresses });
+  const buckets = new LRUCache<string, { level: number; at: number }>(atMost(maxAddresses));
   return (http, next) => {
     if (!http.path.startsWith("/api/v1/")) return next();
     const now = clock.now();

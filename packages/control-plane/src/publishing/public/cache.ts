@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { atMost } from "../../platform/caches.ts";
 import { AppError } from "@statusmesh/shared/errors";
 import { within } from "@statusmesh/shared/time";
 import type { Clock } from "../../platform/context.ts";
@@ -65,7 +66,7 @@ export class LastGoodCache<T extends object> {
       updateAgeOnGet: true,
       sizeCalculation: sizeOf,
     });
-    this.#failing = new LRUCache({ max: 10_000 });
+    this.#failing = new LRUCache(atMost(10_000));
   }
 
   /** The fresh value of a key, else that of `compute`. A value of another `version` of its source is not fresh. */
