@@ -34,6 +34,7 @@ function isMoreSpecific(left: string, right: string): boolean {
  * the path of a test, not a target with the id `test`. Returns null where there are none.
  */
 export function shadowed(of: Answered, answered: readonly Answered[]): ((path: string) => boolean) | null {
+  if (!of.path.includes("{")) return null;
   const specific = [...new Set(answered.map(({ path }) => path))]
     .filter((path) => isMoreSpecific(path, of.path))
     .filter((path) => !answered.some((it) => it.path === path && it.method === of.method));
