@@ -54,7 +54,7 @@ export async function exportConfig(ctx: Ctx, { project: asked, tag }: ExportQuer
     status_pages: keysOf(chosen.status_pages.filter(isOurs).map((row) => ({ ...row, title: row.slug }))),
     maintenance: keysOf(chosen.maintenance.filter(isOurs)),
   };
-  const exporting: Exporting = { ctx, keys, regions, names: new Set(), secrets: [] };
+  const exporting: Exporting = { ctx, keys, regions, unused: freeNames(), secrets: [] };
   const document: Json = { version: 1, project };
   const add = async <T extends { id: string; managed: Managed | null }>(
     section: Section,
@@ -80,8 +80,8 @@ interface Exporting {
   readonly ctx: Ctx;
   readonly keys: Readonly<Record<Section, ReadonlyMap<string, string>>>;
   readonly regions: readonly string[];
-  /** Names of variables in use. */
-  readonly names: Set<string>;
+  /** Names of variables. */
+  readonly unused: ReturnType<typeof freeNames>;
   readonly secrets: { name: string; path: string }[];
 }
 
@@ -95,7 +95,7 @@ function mainProject(rows: readonly { managed: Managed | null }[]): string {
 
 /** The keys of objects: their own, or one made of the title, each once. */
 function keysOf(rows: readonly { id: string; managed: Managed | null; title: string }[]): Map<string, string> {
-  const taken = new Set(rows.flatMap(({ managed }) => managed?.key ?? []));
+  const unused = freeNames(rows.flatMap(({ managed }) => managed?.key ?? []));
   return new Map(
     rows.map(({ id, managed, title }) => {
       if (managed !== null) return [id, managed.key];
@@ -104,22 +104,31 @@ function keysOf(rows: readonly { id: string; managed: Managed | null; title: str
         .toLowerCase()
         .replaceAll(/[^a-z0-9]+/g, "-");
       const start = plain.replaceAll(/^-+|-+$/g, "").slice(0, 100) || "object";
-      let key = start;
-      for (let number = 2; taken.has(key); number++) key = `${start}-${number}`;
-      taken.add(key);
-      return [id, key];
+      return [id, unused(start, "-")];
     }),
   );
+}
+
+/** Names that are not taken: the asked one, else with the next free number. */
+function freeNames(names: readonly string[] = []): (name: string, separator: string) => string {
+  const taken = new Set(names);
+  /** Ten thousand monitors may have one name. */
+  const nextOf = new Map<string, number>();
+  return (name, separator) => {
+    let free = name;
+    let number = nextOf.get(name) ?? 2;
+    while (taken.has(free)) free = `${name}${separator}${number++}`;
+    nextOf.set(name, number);
+    taken.add(free);
+    return free;
+  };
 }
 
 /** A variable in place of the secret at a pointer below `base` of an object. */
 function variable(exporting: Exporting, section: Section, id: string, base: string, pointer: string): string {
   const key = exporting.keys[section].get(id)!;
   const start = `${key}${pointer.replaceAll("~1", "/")}`.toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_");
-  const safe = /^[A-Z]/.test(start) ? start : `V_${start}`;
-  let name = safe;
-  for (let number = 2; exporting.names.has(name); number++) name = `${safe}_${number}`;
-  exporting.names.add(name);
+  const name = exporting.unused(/^[A-Z]/.test(start) ? start : `V_${start}`, "_");
   exporting.secrets.push({ name, path: `/${section}/${pointerSegment(key)}${base}${pointer}` });
   return `${marker}${name}`;
 }

@@ -55,14 +55,20 @@ export async function stringified(body: unknown): Promise<string | Buffer> {
 const isLong = (body: unknown): boolean =>
   itemsIn(body, 1) > manyItems || itemsIn(body, listDepth) > listDepth * manyItems;
 
-/** Number of list items of a value and of its fields, down to `depth` lists; above the limit it stops counting. */
+/** A list, or an object with so many fields that it is a map. */
+const isList = (values: readonly unknown[], value: object): boolean =>
+  Array.isArray(value) || values.length > manyItems;
+
+/** Number of items of the lists in a value, down to `depth` lists within lists; above the limit it stops counting. */
 function itemsIn(value: unknown, depth: number): number {
   if (typeof value !== "object" || value === null || depth === 0) return 0;
-  const isList = Array.isArray(value);
-  let items = isList ? value.length : 0;
-  for (const field of isList ? (depth > 1 ? value : []) : Object.values(value)) {
+  const values = Array.isArray(value) ? value : Object.values(value);
+  const own = isList(values, value);
+  let items = own ? values.length : 0;
+  if (own && depth === 1) return items;
+  for (const field of values) {
     if (items > listDepth * manyItems) return items;
-    if (isList || Array.isArray(field)) items += itemsIn(field, depth - (isList ? 1 : 0));
+    items += itemsIn(field, depth - (own ? 1 : 0));
   }
   return items;
 }
