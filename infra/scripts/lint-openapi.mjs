@@ -14,7 +14,7 @@ const silent = {
   agentPings: async () => {},
   draining: new AbortController().signal,
 };
-const document = openApiDocument(allRoutes(silent), "https://status.example.org", "_sm_session");
+const document = await openApiDocument(allRoutes(silent), "https://status.example.org", "_sm_session");
 const file = join(root, ".build/openapi.json");
 fs.mkdirSync(join(root, ".build"), { recursive: true });
 fs.writeFileSync(file, JSON.stringify(document, null, 2));

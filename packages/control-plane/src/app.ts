@@ -1,4 +1,4 @@
-import Koa, { type Context } from "koa";
+import Koa, { type Context, type Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { acknowledgeRoutes } from "./alerting/acknowledge/api.ts";
 import { acknowledgePages } from "./alerting/acknowledge/pages.ts";
@@ -35,6 +35,7 @@ import { partsPages } from "./platform/html/parts.ts";
 import { errorPages, type Frame, mountPages, type Page, type ViewData } from "./platform/html/pages.ts";
 import { pageHostOf, pageHosts } from "./platform/http/page-host.ts";
 import { apiPerIp, proxiesOf, publicPerIp, signInPerIp } from "./platform/http/per-ip.ts";
+import { stringified } from "./platform/http/reply.ts";
 import type { Route } from "./platform/http/route.ts";
 import { baseHeaders, securePage } from "./platform/http/security-headers.ts";
 import { openThrottle } from "./platform/http/throttle.ts";
@@ -136,8 +137,6 @@ export interface AppOptions {
   ready?: (() => Promise<void>) | undefined;
   /** Called with every request after its reply is set. */
   onReply?: ((request: RequestSeen) => void) | undefined;
-  /** Makes the API's documents now and not for their first reader, whom others would wait for. */
-  documentsAtOnce?: boolean;
   /** Further MCP tools; for tests. */
   moreTools?: readonly Tool[];
   /** Compares every reply with its declaration; for tests. */
@@ -258,10 +257,12 @@ export function createApp(options: AppOptions): Koa {
   const assets = loadAssets();
   const views = openViews({ assets });
   const documents = {
-    "/api/openapi.json": () =>
-      JSON.stringify(openApiDocument(routes, system.config.server.public_url, sessionCookieName(system.config))),
-    "/api/config.schema.json": () => JSON.stringify(publishedSchema(ConfigDocument)),
-    "/docs": () => docsPage(assets.url("rapidoc-min.js"), assets.url("favicon.svg")),
+    "/api/openapi.json": async () =>
+      await stringified(
+        await openApiDocument(routes, system.config.server.public_url, sessionCookieName(system.config)),
+      ),
+    "/api/config.schema.json": async () => JSON.stringify(publishedSchema(ConfigDocument)),
+    "/docs": async () => docsPage(assets.url("rapidoc-min.js"), assets.url("favicon.svg")),
   };
 
   const app = new Koa();
@@ -292,7 +293,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(oauthEndpoints(system, { views, counter, proxies, offered }));
   app.use(logoFiles(system));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
-  app.use(documentation(documents, options.documentsAtOnce ?? false));
+  app.use(documentation(documents));
   app.use(whatsappHandshake(system));
   app.use(hookLimits(system, counter));
   app.use(
@@ -392,17 +393,19 @@ function health(ready: () => Promise<void>, draining: AbortSignal) {
 
 const isRead = ({ method }: Context): boolean => method === "GET" || method === "HEAD";
 
-/** The OpenAPI document, its viewer, and the schema of configuration files. As bytes, which all connections share. */
-function documentation(made: Readonly<Record<string, () => string>>, atOnce: boolean) {
-  const bytes = new Map<string, Buffer>();
-  const bytesOf = (path: string): Buffer | undefined => {
-    if (!bytes.has(path) && Object.hasOwn(made, path)) bytes.set(path, Buffer.from(made[path]!()));
-    return bytes.get(path);
-  };
-  if (atOnce) for (const path of Object.keys(made)) bytesOf(path);
-  return (http: Context, next: () => Promise<void>) => {
-    const body = bytesOf(http.path);
-    if (body === undefined || !isRead(http)) return next();
+/**
+ * The OpenAPI document, its viewer, and the schema of configuration files, each made for its first reader. As bytes,
+ * which all connections share.
+ */
+function documentation(made: Readonly<Record<string, () => Promise<string | Buffer>>>): Middleware {
+  const bytes = new Map<string, Promise<Buffer>>();
+  const answer = async (http: Context): Promise<void> => {
+    if (!bytes.has(http.path))
+      bytes.set(
+        http.path,
+        made[http.path]!().then((text) => Buffer.from(text)),
+      );
+    const body = await bytes.get(http.path);
     atRoute(http, http.path);
     http.set("Cache-Control", "public, max-age=60");
     const isJson = http.path.endsWith(".json");
@@ -410,6 +413,6 @@ function documentation(made: Readonly<Record<string, () => string>>, atOnce: boo
     if (!isJson) securePage(http, { styles: ["'unsafe-inline'"] });
     http.type = isJson ? "application/json; charset=utf-8" : "text/html; charset=utf-8";
     http.body = body;
-    return undefined;
   };
+  return (http, next) => (Object.hasOwn(made, http.path) && isRead(http) ? answer(http) : next());
 }

@@ -172,7 +172,6 @@ async function run(
     draining: draining.signal,
     ready: watch.ready,
     onReply: metrics?.seen.request,
-    documentsAtOnce: true,
     checkReplies: options.checkReplies ?? false,
   }).callback();
   answer.with = (request, response) => void handle(request, response);

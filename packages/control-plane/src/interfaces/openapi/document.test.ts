@@ -57,7 +57,7 @@ interface Document {
 }
 type Json = Record<string, unknown>;
 const document = JSON.parse(
-  JSON.stringify(openApiDocument(routes, "https://status.example.org", "_sm_session")),
+  JSON.stringify(await openApiDocument(routes, "https://status.example.org", "_sm_session")),
 ) as Document;
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),

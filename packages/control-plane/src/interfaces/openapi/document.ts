@@ -1,3 +1,4 @@
+import { takeTurns } from "../../platform/http/turns.ts";
 import type { TSchema } from "typebox";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { declaredErrors } from "../../platform/http/declared-errors.ts";
@@ -226,13 +227,15 @@ const operationId = (route: Route): string =>
     .replaceAll(/[{}]/g, "")
     .replaceAll(/[^a-z0-9]+/gi, "_")}`;
 
-/** The OpenAPI 3.1 document of all declared routes and of the other surfaces. */
-export function openApiDocument(routes: readonly Route[], publicUrl: string, cookieName: string): Json {
+/** The OpenAPI 3.1 document of all declared routes and of the other surfaces, made in slices. */
+export async function openApiDocument(routes: readonly Route[], publicUrl: string, cookieName: string): Promise<Json> {
   const schemas = openSchemas(routes.flatMap((route) => Object.values(route.replies)).filter((it) => it !== null));
   schemas.publish(ErrorEnvelope, "out");
   const used = new Set<ErrorCode>();
   const paths: Record<string, Json> = { ...surfaceOperations(used), ...pingOperations(), ...oauthOperations(used) };
+  const turns = await takeTurns();
   for (const route of routes) {
+    if (turns.over()) await turns.next();
     (paths[route.path] ??= {})[route.method.toLowerCase()] = {
       operationId: operationId(route),
       tags: [route.tag],
