@@ -21,6 +21,15 @@ export function resolve(document: Json, node: Node): Node {
  */
 export function fitting(document: Json, schema: Node): Arbitrary<Json> {
   const node = resolve(document, schema);
+  let arbitrary = arbitraries.get(node);
+  if (arbitrary === undefined) arbitraries.set(node, (arbitrary = fittingNode(document, node)));
+  return arbitrary;
+}
+
+/** By node: schemas share many of them. */
+const arbitraries = new WeakMap<Node, Arbitrary<Json>>();
+
+function fittingNode(document: Json, node: Node): Arbitrary<Json> {
   if ("const" in node) return fc.constant(node["const"]);
   if (Array.isArray(node["enum"])) return fc.constantFrom(...node["enum"]);
   const branches = node["oneOf"] ?? node["anyOf"];

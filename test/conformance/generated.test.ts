@@ -112,14 +112,19 @@ const operations: Operation[] = Object.entries<Json>(document.paths).flatMap(([p
   })),
 );
 
-const ajv = new Ajv2020({ strict: false });
+const ajv = new Ajv2020({ strict: false, inlineRefs: false });
 formats.default(ajv);
 ajv.addSchema(document, "document");
+/** By the text of the schema: most replies refer to the same ones. */
 const compiled = new Map<string, ValidateFunction>();
+const known = new WeakMap<Node, ValidateFunction>();
 function validatorOf(schema: Node): ValidateFunction {
+  const found = known.get(schema);
+  if (found !== undefined) return found;
   const text = JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"document#/');
   let validator = compiled.get(text);
   if (validator === undefined) compiled.set(text, (validator = ajv.compile(JSON.parse(text))));
+  known.set(schema, validator);
   return validator;
 }
 

@@ -73,7 +73,7 @@ const responseOf = (response: Response): Response =>
   response.$ref === undefined ? response : (follow(response.$ref) as Response);
 
 /** Holds a value against a schema of the document, by the rules of JSON Schema 2020-12. */
-const ajv = new Ajv2020({ strict: false, allErrors: true });
+const ajv = new Ajv2020({ strict: false, inlineRefs: false, allErrors: true });
 formats.default(ajv);
 ajv.addSchema(document, "document");
 const absolute = (schema: object): object =>
