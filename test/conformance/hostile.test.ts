@@ -148,8 +148,8 @@ const pathOf = ({ path }: Route): string =>
   path.replaceAll(/\{\w+\}/g, () => (path.includes("/orgs/") ? olga.orgId : newId()));
 
 /**
- * What costs time while it is parsed is sent to the first route of each way to authenticate and each limit, and lists to
- * those that take one.
+ * What costs time while it is parsed is sent to the first route of each way to authenticate and each limit, and lists
+ * to those that take one.
  */
 const isSent = (title: string, route: Route): boolean =>
   title in hostileParts ||

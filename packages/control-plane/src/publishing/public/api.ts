@@ -121,7 +121,7 @@ export const publicRoutes: Route[] = [
     handle: async ({ ctx, query: { component } }) =>
       text(
         component === undefined
-          ? pageBadge(await service.publicStatus(ctx))
+          ? await pageBadge(await service.publicStatus(ctx))
           : await componentBadge(ctx, component, { metric: "status", days: historyDays }),
       ),
   }),

@@ -1,4 +1,3 @@
-import { makeBadge } from "badge-maker";
 import Type, { type Static } from "typebox";
 import { dayMs } from "@statusmesh/shared/time";
 import { detailsOf, isCheckType } from "@statusmesh/shared/checks";
@@ -42,16 +41,17 @@ const [goodUptime, fairUptime] = [99.9, 99];
 const [fewDays, lastDays] = [14, 3];
 
 /** The badge of a whole page: `status | All Systems Operational`. SVG with an accessible title. */
-export const pageBadge = ({ overall }: PublicStatus): string => svg("status", overall.label, overall.state);
+export const pageBadge = async ({ overall }: PublicStatus): Promise<string> =>
+  await svg("status", overall.label, overall.state);
 
 /** The badge of one component: `Checkout | operational`, `Checkout uptime | 99.98 %`. Throws COMPONENT_NOT_FOUND. */
 export async function componentBadge(visit: Visit, id: string, query: BadgeQuery): Promise<string> {
   const served = await servedStatus(visit);
   const { name, status } = await publicComponent(visit, id);
   const texts = textsOf(served.branding.language);
-  if (query.metric === "status") return svg(name, stateInSentence(texts, status), status);
+  if (query.metric === "status") return await svg(name, stateInSentence(texts, status), status);
   const { message, state } = await valueOf(visit, served, id, query);
-  return svg(`${name} ${texts.badge[query.metric]}`, message, state);
+  return await svg(`${name} ${texts.badge[query.metric]}`, message, state);
 }
 
 const none = { message: "n/a", state: "no_data" } as const;
@@ -106,7 +106,9 @@ async function meanLatency(visit: Visit, { orgId }: ServedStatus, id: string, da
   return samples === 0 ? null : buckets.reduce((sum, { avg, samples: own }) => sum + avg * own, 0) / samples;
 }
 
-function svg(text: string, message: string, state: ComponentState): string {
+async function svg(text: string, message: string, state: ComponentState): Promise<string> {
+  // Its tables of widths take 100 ms: not at the start of the program.
+  const { makeBadge } = await import("badge-maker");
   // Control, format and bidirectional characters would change what stands around the text.
   const label = [...text.replaceAll(/\p{C}/gu, "").trim()].slice(0, maxLabelLength).join("");
   return makeBadge({ label, message, color: colors[state], style: "flat" });
