@@ -10,8 +10,8 @@ import { root } from "./prepare.mjs";
 /** Tests that start whole installations: browsers, agents, killed processes. `npm test` leaves them out. */
 const slowTiers = ["test/dist/journeys/", "test/dist/faults/"];
 
-/** Files at a time: most of them wait for timers, sockets and the database for half of their time. */
-const concurrency = Number(process.env.SM_TEST_JOBS) || 2 * availableParallelism() + 1;
+/** Files at a time: most of them wait for timers, sockets and the database for most of their time. */
+const concurrency = Number(process.env.SM_TEST_JOBS) || 4 * availableParallelism();
 
 /** For files that hang: the longest takes six minutes beside four others on two cores. */
 const fileTimeoutSecs = 600;

@@ -1,13 +1,11 @@
-// npm run verify: all checks and tests. Stops at the first failure.
-import { spawnSync } from "node:child_process";
+// npm run verify: all checks, two at a time, and then the tests. A failed check ends it.
+import { execFile } from "node:child_process";
 import { prepare, root, tool } from "./prepare.mjs";
 import { runTests, testFiles, verdict } from "./tap.mjs";
 
+/** The two that take long first. */
 const steps = [
-  ["format", "oxfmt", ["--check", "."]],
-  ["columns", process.execPath, ["infra/scripts/columns.mjs"]],
-  ["views", process.execPath, ["infra/scripts/check-views.mjs"]],
-  ["lint", "oxlint", ["--config", "infra/oxlint.json", "--deny-warnings"]],
+  ["unused", "knip", ["--config", "infra/knip.json"]],
   [
     "dependencies",
     "depcruise",
@@ -21,8 +19,11 @@ const steps = [
       "test",
     ],
   ],
+  ["format", "oxfmt", ["--check", "."]],
+  ["columns", process.execPath, ["infra/scripts/columns.mjs"]],
+  ["views", process.execPath, ["infra/scripts/check-views.mjs"]],
+  ["lint", "oxlint", ["--config", "infra/oxlint.json", "--deny-warnings"]],
   ["sql", process.execPath, ["infra/scripts/sql-rules.mjs"]],
-  ["unused", "knip", ["--config", "infra/knip.json"]],
   ["openapi", process.execPath, ["infra/scripts/lint-openapi.mjs"]],
 ];
 
@@ -31,25 +32,33 @@ const seconds = (started) => `${((performance.now() - started) / 1000).toFixed(1
 let started = performance.now();
 prepare();
 console.log(`ok  build  ${seconds(started)}`);
-for (const [title, program, args] of steps) {
-  started = performance.now();
-  const { status, error, stdout, stderr } = spawnSync(program === process.execPath ? program : tool(program), args, {
-    cwd: root,
-    encoding: "utf8",
-    maxBuffer: 64 << 20,
-    env: { ...process.env, FORCE_COLOR: undefined },
-  });
-  if (status !== 0) {
-    process.stdout.write(
-      `${stdout ?? ""}${stderr ?? ""}${error ? `${error.message}\n` : ""}FAILED  ${title}  ${seconds(started)}\n`,
-    );
-    process.exit(status || 1);
-  }
-  console.log(`ok  ${title}  ${seconds(started)}`);
-}
+const queue = [...steps];
+await Promise.all([checks(), checks()]);
 started = performance.now();
 const outcome = await runTests(testFiles({ all: true }));
 const skipped = outcome.skipped > 0 ? `, ${outcome.skipped} skipped` : "";
 console.log(`${outcome.code === 0 ? "ok" : "FAILED"}  tests  ${seconds(started)}${skipped}`);
 console.log(verdict(outcome));
 process.exit(outcome.code);
+
+/** Runs checks one after the other until none is left. */
+async function checks() {
+  for (let step = queue.shift(); step !== undefined; step = queue.shift()) await check(step);
+}
+
+/** Ends the process where the check fails. */
+async function check([title, program, args]) {
+  const began = performance.now();
+  const options = { cwd: root, encoding: "utf8", maxBuffer: 64 << 20, env: { ...process.env, FORCE_COLOR: undefined } };
+  await new Promise((resolve) => {
+    execFile(program === process.execPath ? program : tool(program), args, options, (error, stdout, stderr) => {
+      if (error !== null) {
+        const reason = typeof error.code === "number" ? "" : `${error.message}\n`;
+        process.stdout.write(`${stdout}${stderr}${reason}FAILED  ${title}  ${seconds(began)}\n`);
+        process.exit(typeof error.code === "number" ? error.code : 1);
+      }
+      console.log(`ok  ${title}  ${seconds(began)}`);
+      resolve();
+    });
+  });
+}
