@@ -83,7 +83,7 @@ create table login_attempts (
   ip text,
   user_agent text,
   PRIMARY KEY (id),
-  CHECK ((method = ANY (ARRAY['magic_link'::text, 'bootstrap_link'::text, 'invitation'::text, 'github'::text, 'google'::text, 'unknown'::text])))
+  CHECK ((method = ANY (ARRAY['magic_link'::text, 'bootstrap_link'::text, 'invitation'::text, 'github'::text, 'google'::text, 'oidc'::text, 'unknown'::text])))
 );
 CREATE INDEX login_attempts_by_age ON login_attempts USING btree (at);
 
@@ -98,6 +98,7 @@ create table memberships (
   user_id uuid not null,
   role text not null,
   created_at timestamp with time zone not null,
+  by_groups boolean not null default false,
   PRIMARY KEY (org_id, user_id),
   CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text, 'viewer'::text]))),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,

@@ -46,6 +46,8 @@ const excluded: Readonly<Record<string, string>> = {
   "/sign-in/github": "asks the provider",
   "/sign-in/github/callback": "asks the provider",
   "/sign-in/google": "asks the provider",
+  "/sign-in/oidc": "asks the provider",
+  "/sign-in/oidc/callback": "asks the provider",
   "/sign-in/google/callback": "asks the provider",
   "/docs/parts": "for development only",
 };
@@ -319,7 +321,7 @@ function readsOf(largest: Largest): Read[] {
     for (const one of [query.length === 0 ? "" : `?${query.join("&")}`, ...(further[nameOf(route)] ?? [])])
       add(nameOf(route), route.path, route.auth, one);
   }
-  for (const { path, auth } of allPages({ github: null, google: null }))
+  for (const { path, auth } of allPages({ github: null, google: null, oidc: null }))
     for (const query of queries[path] ?? [""]) add(path, path, auth, query);
   for (const tool of tools.filter(({ confirm }) => confirm === null)) {
     declared.add(tool.name);

@@ -33,7 +33,7 @@ const pageIds: Readonly<Record<string, Thing>> = {
   "/status-pages/{id}": "page",
 };
 
-const tenantPages = allPages({ github: null, google: null })
+const tenantPages = allPages({ github: null, google: null, oidc: null })
   .filter(({ auth }) => auth === "tenant")
   .map(({ path }) => path)
   // A page of a code is a 404 without the code, also for its own organisation (channel-links/links.test.ts).

@@ -97,6 +97,8 @@ create table memberships (
   user_id    uuid not null references users on delete cascade,
   role       text not null check (role in ('owner', 'member', 'viewer')),
   created_at timestamptz not null,
+  -- Came by groups of the identity provider, and leaves without them.
+  by_groups  boolean not null default false,
   primary key (org_id, user_id)
 );
 create index memberships_by_user on memberships (user_id);
@@ -176,7 +178,7 @@ create table login_attempts (
   at         timestamptz not null,
   -- unknown: a code that was never issued or has been deleted.
   method     text not null
-    check (method in ('magic_link', 'bootstrap_link', 'invitation', 'github', 'google', 'unknown')),
+    check (method in ('magic_link', 'bootstrap_link', 'invitation', 'github', 'google', 'oidc', 'unknown')),
   -- As entered, or as the provider attests it; in lower case.
   email      text,
   user_id    uuid,

@@ -86,6 +86,14 @@ t.test("without a file and variables every key has its default", async (t) => {
       public_base_url: "http://127.0.0.1:8080",
       github: { client_id: "", client_secret: "", issuer: "" },
       google: { client_id: "", client_secret: "", issuer: "" },
+      oidc: {
+        client_id: "",
+        client_secret: "",
+        issuer: "",
+        name: "Single sign-on",
+        groups_claim: "groups",
+        role_map: [],
+      },
       per_ip_rate_limit_per_min: 60,
       session: { cookie_name: "_sm_session" },
       magic_link: { throttle_secs: 60 },
@@ -345,7 +353,7 @@ t.test("an enabled provider needs its client id and secret, and TLS", async (t) 
     SM_AUTH__GOOGLE__CLIENT_SECRET_FILE: "key",
   };
   t.strictSame(problemsOf(t, google), []);
-  t.match(problemsOf(t, { SM_AUTH__ENABLED_METHODS: "gitlab" }), [/a list of: github, google, magic_link/]);
+  t.match(problemsOf(t, { SM_AUTH__ENABLED_METHODS: "gitlab" }), [/a list of: github, google, oidc, magic_link/]);
   t.match(problemsOf(t, {}, '[auth.github]\nclient_id = "id"\nclient_secret = "shh"\n'), [
     /auth\.github\.client_secret in statusmesh\.toml is a secret: set it as SM_AUTH__GITHUB__CLIENT_SECRET/,
   ]);

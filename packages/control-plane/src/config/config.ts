@@ -169,9 +169,10 @@ function linkProblems({ channels: { telegram, whatsapp } }: Config): string[] {
 
 /** An enabled provider needs its client id and secret, and TLS. */
 function providerProblems({ auth }: Config): string[] {
-  return (["github", "google"] as const).flatMap((name) => {
+  return (["github", "google", "oidc"] as const).flatMap((name) => {
     const { client_id, client_secret, issuer } = auth[name];
     const missing = [
+      name === "oidc" && issuer === "" ? "auth.oidc.issuer" : "",
       client_id === "" ? `auth.${name}.client_id` : "",
       client_secret === ""
         ? `auth.${name}.client_secret (SM_AUTH__${name.toUpperCase()}__CLIENT_SECRET or …_FILE)`

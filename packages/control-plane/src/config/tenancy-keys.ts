@@ -63,10 +63,10 @@ export const auth = Type.Object({
     false,
     "True: a reverse proxy authenticates users; auth.required = false needs it beyond loopback",
   ),
-  enabled_methods: Type.Array(Type.Enum(["github", "google", "magic_link"]), {
+  enabled_methods: Type.Array(Type.Enum(["github", "google", "oidc", "magic_link"]), {
     default: ["magic_link"],
     description: "Sign-in methods",
-    expects: "a list of: github, google, magic_link",
+    expects: "a list of: github, google, oidc, magic_link",
   }),
   github: provider("GitHub", "https://github.com, for GitHub Enterprise", "https://github.example.org"),
   google: provider(
@@ -74,6 +74,26 @@ export const auth = Type.Object({
     "https://accounts.google.com, for any provider with OpenID Connect discovery",
     "https://login.example.org",
   ),
+  oidc: Type.Object({
+    ...provider("the identity provider", "nothing: required", "https://login.example.org/realms/acme").properties,
+    name: text(
+      "Single sign-on",
+      "Name of the provider on the sign-in page",
+      "1 to 40 characters",
+      "^(?=.*\\S).{1,40}$",
+    ),
+    groups_claim: text(
+      "groups",
+      "Claim with the groups of a person; a dot leads into an object, as in realm_access.roles",
+      "1 to 100 characters without white space",
+      "^\\S{1,100}$",
+    ),
+    role_map: Type.Array(Type.String({ pattern: "^.{1,200}=(?:owner|member|viewer)$" }), {
+      default: [],
+      description: "Groups that have a role in the first organisation, as group=role; empty: groups decide nothing",
+      expects: "a list of group=role, where role is owner, member or viewer",
+    }),
+  }),
   public_base_url: text(
     "",
     "Origin of the authorization server for MCP clients, its issuer; empty: server.public_url",

@@ -10,7 +10,7 @@ const maxAgentLength = 300;
 
 /** An attempt to sign in, for the log of attempts. */
 export interface Attempt {
-  method: "magic_link" | "bootstrap_link" | "invitation" | "github" | "google" | "unknown";
+  method: "magic_link" | "bootstrap_link" | "invitation" | "github" | "google" | "oidc" | "unknown";
   /** As typed, or as the identity provider attests it. */
   email: string | null;
   userId: string | null;

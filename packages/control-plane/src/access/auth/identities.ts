@@ -4,12 +4,12 @@ import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import * as identities from "./identity-queries.ts";
-import { lockUser, selectHome } from "./queries.ts";
+import { lockUser, selectHome, upsertVerifiedUser } from "./queries.ts";
 import type { Identity } from "./schema.ts";
 
 /** A person as an identity provider attests them. */
 export interface Attested {
-  provider: "github" | "google";
+  provider: "github" | "google" | "oidc";
   /** The permanent id at the provider; addresses change. */
   subject: string;
   /** Verified addresses in lower case, the primary one first. */
@@ -37,6 +37,24 @@ export async function accountOf(tx: System, person: Attested): Promise<Account |
   if (owner === null || at === null) return null;
   await linkTo(tx, owner.id, person, owner.email);
   return { userId: owner.id, orgId: at.org_id, linkedBy: owner.email };
+}
+
+/**
+ * The user of an attested person: the one that the identity is linked to, else the one with a verified address, in an
+ * organisation or not; with `create` else a new one with the first verified address. Null for none. Part of the
+ * caller's transaction.
+ */
+export async function personWith(
+  tx: System,
+  { provider, subject, verified }: Attested,
+  { create }: { create: boolean },
+): Promise<{ userId: string; email: string } | null> {
+  const found =
+    (await identities.selectLinked(tx.sql, provider, subject)) ?? (await identities.selectByAddress(tx.sql, verified));
+  if (found !== null) return { userId: found.id, email: found.email };
+  const email = verified[0];
+  if (!create || email === undefined) return null;
+  return { userId: await upsertVerifiedUser(tx.sql, newId(), email, new Date(tx.clock.now())), email };
 }
 
 /** True when the address has an account that can sign in: one that belongs to an organisation. */

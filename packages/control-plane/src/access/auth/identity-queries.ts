@@ -8,6 +8,29 @@ export async function useIdentity(sql: Db, provider: string, subject: string, no
   return row?.user_id ?? null;
 }
 
+/** The user of a linked identity. */
+export async function selectLinked(
+  sql: Db,
+  provider: string,
+  subject: string,
+): Promise<{ id: string; email: string } | null> {
+  const [row] = await sql<{ id: string; email: string }[]>`
+    select u.id, u.email from user_identities i join users u on u.id = i.user_id
+    where i.provider = ${provider} and i.subject = ${subject}`;
+  return row ?? null;
+}
+
+/** The user of the first of these addresses that has one. */
+export async function selectByAddress(
+  sql: Db,
+  emails: readonly string[],
+): Promise<{ id: string; email: string } | null> {
+  const [row] = await sql<{ id: string; email: string }[]>`
+    select id, email from users where email = any(${[...emails]}::text[])
+    order by array_position(${[...emails]}::text[], email) limit 1`;
+  return row ?? null;
+}
+
 /** Links an identity to a user. The caller has checked that its previous user has no organisation any more. */
 export async function linkIdentity(
   sql: Db,

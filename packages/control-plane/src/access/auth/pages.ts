@@ -53,7 +53,14 @@ export const authPages = [
       const [who, sessions, identities] = await Promise.all([me(ctx), listSessions(ctx), listIdentities(ctx)]);
       return {
         view: "auth/settings",
-        data: { who, sessions, identities, bySession: ctx.actor.type === "session", owner: ctx.role === "owner" },
+        data: {
+          who,
+          sessions,
+          identities,
+          bySession: ctx.actor.type === "session",
+          owner: ctx.role === "owner",
+          oidcName: ctx.config.auth.oidc.name,
+        },
       };
     },
   }),

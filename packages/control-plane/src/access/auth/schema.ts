@@ -47,7 +47,7 @@ export const SessionPage = PageOf(Session);
 export const Identity = Type.Object(
   {
     id: Id,
-    provider: Type.String({ description: "github or google" }),
+    provider: Type.String({ description: "github, google or oidc" }),
     email: Type.String({ description: "The address by which it was linked" }),
     created_at: Timestamp,
     last_used_at: Timestamp,

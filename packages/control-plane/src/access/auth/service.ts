@@ -14,7 +14,15 @@ import { makeSignInLink } from "./sessions.ts";
 
 export { type Attempt, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
 export { bearerOf, type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";
-export { accountOf, type Attested, hasAccount, linkTo, listIdentities, unlinkIdentity } from "./identities.ts";
+export {
+  accountOf,
+  type Attested,
+  hasAccount,
+  linkTo,
+  listIdentities,
+  personWith,
+  unlinkIdentity,
+} from "./identities.ts";
 export { requestMagicLink, requireMethod } from "./magic-link.ts";
 export { returnCookie } from "./cookies.ts";
 export { endedSessionCookie, sessionCookie, sessionCookieName } from "./cookies.ts";

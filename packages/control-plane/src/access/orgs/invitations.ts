@@ -236,7 +236,7 @@ async function roomForInvitation(own: Ctx, now: Date): Promise<void> {
 }
 
 /** `current` counts the members without the new one. */
-async function roomForMember(tx: System, orgId: string, current: number): Promise<void> {
+export async function roomForMember(tx: System, orgId: string, current: number): Promise<void> {
   await takeQuota({ sql: tx.sql, orgId }, "max_members", async () => ({ current, adding: 1 }));
 }
 

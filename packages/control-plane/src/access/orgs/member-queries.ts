@@ -62,6 +62,18 @@ export async function updateRole(sql: Db, orgId: string, userId: string, role: R
   await sql`update memberships set role = ${role} where org_id = ${orgId} and user_id = ${userId}`;
 }
 
+/** True for a member who came by groups of an identity provider. */
+export async function cameByGroups(sql: Db, orgId: string, userId: string): Promise<boolean> {
+  const rows = await sql`select 1 from memberships where org_id = ${orgId} and user_id = ${userId} and by_groups`;
+  return rows.length === 1;
+}
+
+/** Marks a member as one who came by groups. */
+export async function markByGroups(sql: Db, orgId: string, userId: string): Promise<void> {
+  await sql`
+    update memberships set by_groups = true where org_id = ${orgId} and user_id = ${userId} and not by_groups`;
+}
+
 export async function deleteMembership(sql: Db, orgId: string, userId: string): Promise<void> {
   await sql`delete from memberships where org_id = ${orgId} and user_id = ${userId}`;
 }

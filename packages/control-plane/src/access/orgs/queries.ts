@@ -79,6 +79,13 @@ export async function lockOrg(sql: Db, orgId: string): Promise<OrgRow | null> {
   return row ?? null;
 }
 
+/** The oldest organisation that is not deleted; null for none. */
+export async function selectFirstOrg(sql: Db): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from orgs where deleted_at is null order by created_at, id limit 1`;
+  return row?.id ?? null;
+}
+
 /** False when the slug is taken. */
 export async function insertOrg(sql: Db, row: OrgRow): Promise<boolean> {
   const rows = await sql`

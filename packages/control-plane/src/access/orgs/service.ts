@@ -25,6 +25,7 @@ export {
   revokeInvitation,
 } from "./invitations.ts";
 export { asOwner };
+export { followGroups } from "./groups.ts";
 export { ladderRule } from "./ladder.ts";
 export { listMembers, removeMember, updateMember } from "./members.ts";
 

@@ -22,7 +22,7 @@ export const signInPages = (providers: Providers) => [
         : { redirect: next };
     },
   }),
-  ...(["github", "google"] as const).flatMap((name) => [begin(name, providers), comeBack(name, providers)]),
+  ...(["github", "google", "oidc"] as const).flatMap((name) => [begin(name, providers), comeBack(name, providers)]),
 ];
 
 const begin = (name: ProviderName, providers: Providers) =>

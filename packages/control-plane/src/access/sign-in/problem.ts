@@ -31,6 +31,11 @@ export const problems = {
       "There is no account with this address. Ask an owner of your organisation to invite it, " +
       "or sign in with the account that was invited.",
   },
+  no_role: {
+    status: 403,
+    words: (title: string) =>
+      `None of your groups at ${title} has access here. Ask your administrator, then sign in again.`,
+  },
   member_limit: {
     status: 403,
     words: (_title: string) => "You are invited, but the organisation is full. Ask one of its owners.",

@@ -1,9 +1,10 @@
 import { createHmac } from "node:crypto";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import * as openid from "openid-client";
+import type { Role } from "../orgs/schema.ts";
 import { type Reason, SignInProblem } from "./problem.ts";
 
-export type ProviderName = "github" | "google";
+export type ProviderName = "github" | "google" | "oidc";
 
 /** The identity that the provider attests. */
 export interface Person {
@@ -13,6 +14,8 @@ export interface Person {
   verified: readonly string[];
   /** The address in the reply, verified or not; null for none. */
   email: string | null;
+  /** Role by the person's groups, null for none; absent where groups have no roles. */
+  role?: Role | null;
 }
 
 /** Our parameters of one sign-in flow. */

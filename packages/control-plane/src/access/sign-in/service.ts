@@ -15,9 +15,10 @@ import {
 import type { Config } from "../../config/config.ts";
 import { type Clock, inTransaction, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
-import { acceptInvitationTo } from "../orgs/service.ts";
+import { acceptInvitationTo, followGroups } from "../orgs/service.ts";
 import { openGithub } from "./github.ts";
-import { openGoogle } from "./google.ts";
+import { openGoogle, openOpenid } from "./openid.ts";
+import { roleRules } from "./roles.ts";
 import { SignInProblem } from "./problem.ts";
 import type { Flow, Person, Provider, ProviderName } from "./provider.ts";
 import * as queries from "./queries.ts";
@@ -31,7 +32,7 @@ export type Providers = Readonly<Record<ProviderName, Provider | null>>;
 /** The enabled providers. Sends no request. */
 export function openProviders({ auth }: Config, clock: Clock, timeoutSecs = callTimeoutSecs): Providers {
   const on = (name: ProviderName) => auth.required && auth.enabled_methods.includes(name);
-  const options = ({ client_id, client_secret, issuer }: Config["auth"][ProviderName]) => ({
+  const options = ({ client_id, client_secret, issuer }: Config["auth"]["google"]) => ({
     clientId: client_id,
     clientSecret: client_secret,
     issuer,
@@ -40,13 +41,16 @@ export function openProviders({ auth }: Config, clock: Clock, timeoutSecs = call
   return {
     github: on("github") ? openGithub(options(auth.github)) : null,
     google: on("google") ? openGoogle(options(auth.google), clock) : null,
+    oidc: on("oidc")
+      ? openOpenid({ ...options(auth.oidc), name: "oidc", title: auth.oidc.name, roles: roleRules(auth.oidc) }, clock)
+      : null,
   };
 }
 
 /** Whether each enabled provider can be reached. A wrong client secret only shows at a sign-in. */
 export function checkProviders(config: Config, clock: Clock): { title: string; answers(): Promise<string> }[] {
-  const { github, google } = openProviders(config, clock);
-  return [google, github].flatMap((provider) =>
+  const { github, google, oidc } = openProviders(config, clock);
+  return [oidc, google, github].flatMap((provider) =>
     provider === null
       ? []
       : [
@@ -110,6 +114,10 @@ export async function finishSignIn(
   try {
     const { returnTo, person } = await identify(system, provider, input);
     attempt.email = person.email;
+    const attested = { ...person, role: person.role ?? null, provider: provider.name };
+    // Apart: the sign-in that is refused then would undo it.
+    if (person.role === null)
+      await inTransaction(system, async (tx) => followGroups(tx, attested, input, actionOf(provider.name)));
     const admitted = await inTransaction(system, async (tx) =>
       admit(tx, { ...person, provider: provider.name }, input),
     );
@@ -152,12 +160,16 @@ async function identify(
   };
 }
 
+/** A completed sign-in, for the audit log. */
+const actionOf = (provider: ProviderName): string => `GET /sign-in/${provider}/callback`;
+
 async function admit(
   tx: System,
   person: Attested & Person,
   caller: Caller,
 ): Promise<{ opened: OpenedSession; invited: boolean }> {
-  const action = `GET /sign-in/${person.provider}/callback`;
+  const action = actionOf(person.provider);
+  if (person.role) await followGroups(tx, { ...person, role: person.role }, caller, action);
   const account = await accountOf(tx, person);
   if (account !== null) {
     const opened = await openSessionOf(tx, { ...account, ...caller });
@@ -172,6 +184,8 @@ async function admit(
   }
   if (person.verified.length === 0)
     throw new SignInProblem("email_unverified", "the provider attests no verified address", { email: person.email });
+  if (person.role === null)
+    throw new SignInProblem("no_role", "no group of the person has a role", { email: person.email });
   throw new SignInProblem("no_account", "no account has an attested address", { email: person.email });
 }
 

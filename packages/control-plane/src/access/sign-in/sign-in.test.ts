@@ -100,6 +100,7 @@ const word = {
   unverified: /has no verified email address for you/,
   nobody: /There is no account with this address/,
   full: /the organisation is full/,
+  groups: /None of your groups at Acme login has access/,
 };
 /** Text of a page by its notice code. */
 const said = ({ status, text }: Answer): [number, string] => [
@@ -646,4 +647,127 @@ t.test("concurrent sign-ins link one account; attempts per visitor are limited",
     async () => (await attempts(world)).some(({ method }) => method === "magic_link"),
     "the attempt by email",
   );
+});
+
+/** A provider under its own name, with groups as Keycloak sends them. */
+const oidcEnv = (issuer: string, roles = "/ops/admins=owner,staff=member,guests=viewer") => ({
+  SM_AUTH__ENABLED_METHODS: "oidc,google",
+  SM_AUTH__OIDC__CLIENT_ID: "our-oidc-id",
+  SM_AUTH__OIDC__CLIENT_SECRET: "our-oidc-secret",
+  SM_AUTH__OIDC__ISSUER: issuer,
+  SM_AUTH__OIDC__NAME: "Acme login",
+  SM_AUTH__OIDC__GROUPS_CLAIM: "realm_access.roles",
+  SM_AUTH__OIDC__ROLE_MAP: roles,
+});
+
+const rolesIn = async ({ sql }: World, { orgId }: Ctx) =>
+  Object.fromEntries(
+    (
+      await sql<{ email: string; role: string }[]>`
+        select u.email, m.role from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId}`
+    ).map(({ email, role }) => [email, role]),
+  );
+
+t.test("a provider under its own name gives roles by groups at every sign-in", async (t) => {
+  const idp = await startGoogle(t);
+  const { world, served, owner, email } = await scene(t, oidcEnv(idp.issuer));
+  const nina = openBrowser(served);
+  t.match((await nina.go("/sign-in")).text, 'href="/sign-in/oidc?next=%2F" rel="nofollow">Continue with Acme login');
+  const person = (groups: unknown, more: object = {}) => {
+    idp.claims = {
+      sub: "n",
+      email: "nina@example.org",
+      email_verified: true,
+      realm_access: { roles: groups },
+      ...more,
+    };
+  };
+  const { orgId } = owner;
+
+  person(["offline_access"]);
+  t.strictSame(said(await openBrowser(served).signIn("oidc")), [403, "groups"]);
+  person(["staff"], { email_verified: false });
+  t.strictSame(said(await openBrowser(served).signIn("oidc")), [403, "unverified"], "a group makes no address true");
+  person(["staff"], { email, email_verified: false });
+  t.strictSame(said(await openBrowser(served).signIn("oidc")), [403, "unverified"], "nor an address of an account");
+  t.strictSame(await rolesIn(world, owner), { [email]: "owner" });
+
+  person(["guests", "staff"]);
+  t.match(await nina.signIn("oidc", "/monitors"), { status: 302 });
+  t.match(await nina.me(), { user: { email: "nina@example.org" }, org: { id: orgId }, role: "member" });
+  t.match(await world.sql`select after from audit_log where after ->> 'role' = 'member'`, [
+    { after: { email: "nina@example.org", role: "member" } },
+  ]);
+  person("guests", { email: "nina@new.example" });
+  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
+  t.match(await nina.me(), { user: { email: "nina@example.org" }, role: "viewer" }, "sessions follow the new role");
+  person([]);
+  t.strictSame(said(await openBrowser(served).signIn("oidc")), [403, "groups"], "the groups are gone");
+  t.match(await nina.go("/api/v1/me"), { status: 401 }, "and so are its sessions");
+  t.strictSame(await rolesIn(world, owner), { [email]: "owner" });
+  person(["/ops/admins"]);
+  t.match(await nina.signIn("oidc"), { status: 302 }, "they are back");
+  t.match(await nina.me(), { role: "owner" });
+
+  // The owner came by hand: no group means no change, another group a change, and the last owner stays one.
+  const person2 = (groups: string[]) => {
+    idp.claims = { sub: "o", email, email_verified: true, realm_access: { roles: groups } };
+  };
+  person2([]);
+  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
+  person2(["guests"]);
+  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
+  t.strictSame(await rolesIn(world, owner), { [email]: "viewer", "nina@example.org": "owner" });
+  person([]);
+  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
+  person(["guests"]);
+  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
+  t.match(await rolesIn(world, owner), { "nina@example.org": "owner" });
+
+  await world.sql`update orgs set plan_id = 'free' where id = ${orgId}`;
+  await newMember(owner);
+  idp.claims = { sub: "x", email: "x@example.org", email_verified: true, realm_access: { roles: ["staff"] } };
+  t.strictSame(said(await openBrowser(served).signIn("oidc")), [403, "full"], "quotas hold");
+});
+
+t.test("without a role map groups decide nothing; claims may come from userinfo only", async (t) => {
+  const idp = await startGoogle(t);
+  const { world, served, owner, email } = await scene(t, oidcEnv(idp.issuer, ""));
+  idp.claims = { sub: "o", realm_access: { roles: ["guests"] } };
+  idp.misbehave = ({ path, response }) =>
+    path === "/userinfo" &&
+    (response
+      .setHeader("content-type", "application/json")
+      .end(JSON.stringify({ sub: "o", email, email_verified: true })),
+    true);
+  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
+  t.strictSame(await rolesIn(world, owner), { [email]: "owner" });
+  await world.sql`delete from user_identities`;
+  idp.misbehave = ({ path, response }) =>
+    path === "/userinfo" &&
+    (response
+      .setHeader("content-type", "application/json")
+      .end(JSON.stringify({ sub: "another", email, email_verified: true })),
+    true);
+  t.strictSame(said(await openBrowser(served).signIn("oidc")), [502, "untrusted"], "userinfo of somebody else");
+});
+
+t.test("a hostile or stale answer of the provider is refused", async (t) => {
+  const idp = await startGoogle(t);
+  const { world, served, email } = await scene(t, oidcEnv(idp.issuer));
+  const good = { sub: "o", email, email_verified: true, realm_access: { roles: ["staff"] } };
+  const now = Math.floor(Date.now() / 1000);
+  for (const [name, claims] of [
+    ["issuer", { iss: "https://evil.example" }],
+    ["audience", { aud: "another-client" }],
+    ["expired", { exp: now - 120, iat: now - 300 }],
+    ["nonce", { nonce: "another" }],
+    ["subject", { sub: "" }],
+  ] as const) {
+    idp.claims = { ...good, ...claims };
+    t.strictSame(said(await openBrowser(served).signIn("oidc")), [502, "untrusted"], name);
+  }
+  t.match(await left(world), { identities: 0, sessions: 0 });
+  idp.claims = { ...good, exp: now - 10, iat: now - 300 };
+  t.match(await openBrowser(served).signIn("oidc"), { status: 302 }, "clocks may differ by 30 s");
 });

@@ -4,8 +4,6 @@ import { ownCommand } from "../../platform/own-command.ts";
 import { problems, type SignInProblem } from "./problem.ts";
 import type { Provider } from "./provider.ts";
 
-const titles = { github: "GitHub", google: "Google" } as const;
-
 export interface SignInState {
   /** Where to go afterwards. */
   next: string;
@@ -16,7 +14,8 @@ export interface SignInState {
 
 /** The sign-in page: a button per enabled provider, the address field for magic links, and the last error. */
 export function signInView({ auth, email }: Config, { next, asked, problem }: SignInState) {
-  const providers = (["google", "github"] as const)
+  const titles = { oidc: auth.oidc.name, google: "Google", github: "GitHub" };
+  const providers = (["oidc", "google", "github"] as const)
     .filter((name) => auth.enabled_methods.includes(name))
     .map((name) => ({ name, title: titles[name] }));
   const said = problem === undefined ? null : problems[problem.error.reason];

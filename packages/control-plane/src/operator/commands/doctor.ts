@@ -104,7 +104,7 @@ async function examine(load: () => Config, clock: Clock, declared: Declared): Pr
     await look("mail", async () => (await checkMailServer(config.email.smtp_url), "the server answers and lets us in"));
   if (config.alerts.heartbeat_url === "") skip("heartbeat", "alerts.heartbeat_url is not set");
   const providers = checkProviders(config, clock);
-  if (providers.length === 0) skip("sign-in", "neither google nor github is in auth.enabled_methods");
+  if (providers.length === 0) skip("sign-in", "none of google, github and oidc is in auth.enabled_methods");
   for (const { title, answers } of providers) await look(title.toLowerCase(), answers);
   if (existsSync(config.data.dir)) await look("disk", () => freeSpace(config.data.dir));
   else skip("disk", `${config.data.dir} is not there yet`);
