@@ -90,6 +90,7 @@ export const folders = {
   "publishing/subscribers": {
     owns: ["subscriber_deliveries", "subscriber_departures", "subscriber_messages", "subscribers"],
     joins: {
+      "states that are set by hand": ["component_states"],
       "messages of pages, from the timeline of incidents": [
         "incident_events",
         "incident_updates",
@@ -185,6 +186,7 @@ export const folders = {
     owns: [],
     joins: {
       "a page in one statement": [
+        "component_states",
         "incident_outages",
         "incident_updates",
         "incidents",
@@ -227,7 +229,7 @@ export const folders = {
   },
   "access/sign-in": { owns: ["sign_in_flows"] },
   "publishing/status-pages": {
-    owns: ["status_page_components", "status_page_domains", "status_page_logos", "status_pages"],
+    owns: ["component_states", "status_page_components", "status_page_domains", "status_page_logos", "status_pages"],
     joins: { "name, state and organisation of a component": ["orgs", "target_states", "targets"] },
   },
   "monitoring/targets": {

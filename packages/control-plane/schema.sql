@@ -1233,6 +1233,25 @@ create unlogged table write_probe (
 
 -- publishing ----------------------------------------------------------------------------------------------------------
 
+create table component_states (
+  id uuid not null,
+  org_id uuid not null,
+  component_id uuid not null,
+  state text not null,
+  outage_id uuid,
+  started_at timestamp with time zone not null,
+  ended_at timestamp with time zone,
+  PRIMARY KEY (id),
+  CHECK ((state = ANY (ARRAY['operational'::text, 'degraded'::text, 'partial_outage'::text, 'major_outage'::text, 'maintenance'::text]))),
+  FOREIGN KEY (component_id) REFERENCES status_page_components(manual_id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX component_states_by_component ON component_states USING btree (component_id, started_at);
+CREATE INDEX component_states_by_org ON component_states USING btree (org_id);
+CREATE INDEX component_states_by_outage ON component_states USING btree (outage_id) WHERE (outage_id IS NOT NULL);
+CREATE INDEX component_states_by_time ON component_states USING btree (started_at);
+CREATE UNIQUE INDEX component_states_now ON component_states USING btree (component_id) WHERE (ended_at IS NULL);
+
 create table shares (
   id uuid not null,
   org_id uuid not null,
@@ -1255,18 +1274,30 @@ CREATE INDEX shares_by_target ON shares USING btree (target_id, created_at);
 
 create table status_page_components (
   page_id uuid not null,
-  target_id uuid not null,
+  target_id uuid,
+  manual_id uuid,
+  id uuid not null generated always as (COALESCE(target_id, manual_id)) stored,
   org_id uuid not null,
   public_name text,
   public_description text,
   public_group text,
   sort_order integer not null,
-  PRIMARY KEY (page_id, target_id),
+  state text,
+  number integer,
+  created_at timestamp with time zone,
+  PRIMARY KEY (page_id, id),
+  UNIQUE (manual_id),
+  CHECK (
+CASE
+    WHEN (target_id IS NULL) THEN (num_nulls(manual_id, public_name, state, number, created_at) = 0)
+    ELSE (num_nonnulls(manual_id, state, number, created_at) = 0)
+END),
+  CHECK ((state = ANY (ARRAY['operational'::text, 'degraded'::text, 'partial_outage'::text, 'major_outage'::text, 'maintenance'::text]))),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
   FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE,
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
 );
-CREATE INDEX status_page_components_by_org ON status_page_components USING btree (org_id, page_id, target_id);
+CREATE INDEX status_page_components_by_org ON status_page_components USING btree (org_id, page_id, id);
 CREATE INDEX status_page_components_by_target ON status_page_components USING btree (target_id);
 
 create table status_page_domains (

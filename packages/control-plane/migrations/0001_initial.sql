@@ -1243,19 +1243,49 @@ create table status_pages (
 create unique index status_pages_by_key on status_pages (org_id, (managed ->> 'project'), (managed ->> 'key'));
 create index status_pages_by_org on status_pages (org_id, created_at);
 
+-- Monitors on a page, and components whose state a person or a program sets by hand.
 create table status_page_components (
   page_id            uuid not null references status_pages on delete cascade,
-  target_id          uuid not null references targets on delete cascade,
+  target_id          uuid references targets on delete cascade,
+  -- Of a component without a monitor; it also has a name, a state, and a number from the sequence of targets.
+  manual_id          uuid unique,
+  id                 uuid not null generated always as (coalesce(target_id, manual_id)) stored,
   org_id             uuid not null references orgs on delete cascade,
   public_name        text,
   public_description text,
   public_group       text,
   sort_order         integer not null,
-  primary key (page_id, target_id)
+  state              text
+    check (state in ('operational', 'degraded', 'partial_outage', 'major_outage', 'maintenance')),
+  number             integer,
+  created_at         timestamptz,
+  primary key (page_id, id),
+  check (case when target_id is null
+    then num_nulls(manual_id, public_name, state, number, created_at) = 0
+    else num_nonnulls(manual_id, state, number, created_at) = 0 end)
 );
 create index status_page_components_by_target on status_page_components (target_id);
 -- Counts of an organisation against its quotas.
-create index status_page_components_by_org on status_page_components (org_id, page_id, target_id);
+create index status_page_components_by_org on status_page_components (org_id, page_id, id);
+
+-- States of components without a monitor, each until the next one begins.
+create table component_states (
+  id           uuid primary key,
+  org_id       uuid not null references orgs on delete cascade,
+  component_id uuid not null references status_page_components (manual_id) on delete cascade,
+  state        text not null
+    check (state in ('operational', 'degraded', 'partial_outage', 'major_outage', 'maintenance')),
+  -- Id of the outage: that of the first of the states in a row that are one. Null: the state is none.
+  outage_id    uuid,
+  started_at   timestamptz not null,
+  -- Null: it lasts.
+  ended_at     timestamptz
+);
+create unique index component_states_now on component_states (component_id) where ended_at is null;
+create index component_states_by_component on component_states (component_id, started_at);
+create index component_states_by_outage on component_states (outage_id) where outage_id is not null;
+create index component_states_by_time on component_states (started_at);
+create index component_states_by_org on component_states (org_id);
 
 -- Logos of a status page, re-encoded. Served by their hash.
 create table status_page_logos (

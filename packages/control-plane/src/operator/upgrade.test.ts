@@ -47,6 +47,8 @@ const given = {
   "maintenance_occurrences.cancelled": "false",
   "channels.kind": "'webhook'",
   "channels.config": `'{"type": "webhook", "url": "plain:https://hooks.example.org/", "headers": {}, "secret": null}'`,
+  // A component has a monitor or a state of its own.
+  "status_page_components.target_id": "null",
   "status_pages.branding": `'{"style": "auto"}'`,
   "orgs.deleted_at": "null",
 };

@@ -151,7 +151,7 @@ export async function countUsage(
       select org_id, target_id, count(*) as n from shares
       where ${own} and (expires_at is null or expires_at > ${now}) group by org_id, target_id
     ), components as (
-      select org_id, page_id, target_id from status_page_components where ${own}
+      select org_id, page_id, id from status_page_components where ${own}
     ), counted (org_id, quota, n) as (
       select org_id, 'max_targets', count(*) from targets where ${own} group by org_id
       union all
@@ -163,7 +163,7 @@ export async function countUsage(
       select org_id, 'max_status_pages', count(*) from status_pages where ${own} group by org_id
       union all
       select org_id, 'max_public_components', count(*) from (
-        select org_id, target_id from components group by org_id, target_id) shown group by org_id
+        select org_id, id from components group by org_id, id) shown group by org_id
       union all
       select org_id, 'max_components_per_page', max(n) from (
         select org_id, count(*) as n from components group by org_id, page_id) by_page group by org_id

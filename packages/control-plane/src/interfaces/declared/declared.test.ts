@@ -6,7 +6,7 @@ import { fits } from "@statusmesh/shared/validate";
 import type { Ctx } from "../../platform/context.ts";
 import { createTarget, getTarget, updateTarget } from "../../monitoring/targets/service.ts";
 import { createChannel, getChannel } from "../../alerting/channels/service.ts";
-import { createPage } from "../../publishing/status-pages/service.ts";
+import { createPage, storedPages, updateComponent } from "../../publishing/status-pages/service.ts";
 import { publishedSchema } from "../openapi/schemas.ts";
 import { serve } from "../../testing/app.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
@@ -257,10 +257,60 @@ t.test("keys move, names are exchanged, objects are adopted and detached", async
   t.strictSame((await planOf(ctx, taken)).changes, []);
 });
 
+t.test("components without a monitor: the state is initial only, names keep their history", async (t) => {
+  const ctx = await newOrg(system);
+  const phone = { manual: true, public_name: "Telephone", state: "degraded" };
+  const door = { manual: true, public_name: "Door", public_group: "Office" };
+  const withComponents = (...components: object[]) => ({
+    version: 1,
+    status_pages: { main: { slug: "by-hand", name: "Shop", components } },
+  });
+  await apply(ctx, withComponents(phone, door, { ...door, public_group: "Hall" }));
+  const stored = async () => {
+    const [page] = await storedPages(ctx);
+    return { pageId: page!.id, components: page!.components };
+  };
+  const { pageId, components: before } = await stored();
+  t.match(before, [{ public_name: "Telephone", state: "degraded" }, { state: "operational" }, { target_id: null }]);
+  t.strictSame((await planOf(ctx, withComponents(phone, door, { ...door, public_group: "Hall" }))).changes, []);
+
+  const { plan_token } = await planOf(ctx, withComponents(door, phone));
+  await updateComponent(ctx, pageId, before[0]!.id, { state: "major_outage" });
+  t.strictSame(
+    (await planOf(ctx, withComponents(phone, door, { ...door, public_group: "Hall" }))).changes,
+    [],
+    "a state that was set is no difference",
+  );
+  t.match(await applyConfig(ctx, { project: "shop", document: withComponents(door, phone), plan_token }), {
+    summary: { update: 1 },
+  });
+  const idsOf = (some: readonly { id: string }[]) => some.map(({ id }) => id);
+  const moved = (await stored()).components;
+  t.strictSame(idsOf(moved), [before[1]!.id, before[0]!.id], "the same components in another order");
+  t.match(moved[1], { state: "major_outage" }, "with their states");
+  await apply(ctx, withComponents(door, { ...phone, public_name: "Phone" }));
+  t.match((await stored()).components[1], { id: before[0]!.id, public_name: "Phone" }, "renamed");
+
+  const { document } = await exportConfig(ctx, {});
+  t.match(document["status_pages"], {
+    main: { components: [door, { manual: true, public_name: "Phone", state: "major_outage" }] },
+  });
+  t.strictSame((await planOf(ctx, document)).changes, []);
+  t.match(await refusal(t, () => planOf(ctx, withComponents({ ...phone, monitor: "db" }))), {
+    field: "/document/status_pages/main/components/0/manual",
+  });
+});
+
 t.test("the schema for editors knows every field, and no others", (t) => {
   const published = publishedSchema(ConfigDocument) as TSchema;
   t.ok(fits(ConfigDocument, shop));
   t.ok(fits(published, shop));
+  t.ok(
+    fits(
+      published,
+      changed((it) => it.status_pages.main.components.push({ manual: true, public_name: "Telephone" })),
+    ),
+  );
   for (const wrong of [
     changed((it) => (it.monitors.db.intervall = 5)),
     changed((it) => (it.monitors.db.check.timeout = "soon")),
@@ -328,7 +378,7 @@ t.test("all faults of a document are found at once, with pointers", async (t) =>
     "/monitors/slow/depends_on": "UNKNOWN_FIELD",
     "/monitors/odd/interval": "INVALID_BODY",
     "/monitors/odd/on_remove": "INVALID_BODY",
-    "/status_pages/p/components/0/manual": "UNKNOWN_FIELD",
+    "/status_pages/p/components/0/public_name": "INVALID_BODY",
     "/status_pages/p/components/1/monitor": "UNKNOWN_REFERENCE",
     "/status_pages/p/components/2/monitor": "UNKNOWN_REFERENCE",
     "/maintenance/w/ends_at": "INVALID_TIME_RANGE",

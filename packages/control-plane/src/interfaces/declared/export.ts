@@ -252,11 +252,10 @@ function pageBody(row: StoredPage, { keys }: Exporting): Json {
         branding: but(row.branding as unknown as Json, usual),
         custom_domain: row.custom_domain,
         components: row.components.map((component) => {
-          const key = keys.monitors.get(component.target_id);
-          return {
-            ...(key === undefined ? { target_id: component.target_id } : { monitor: key }),
-            ...texts(component),
-          };
+          const { target_id: id, state } = component;
+          if (id === null) return { manual: true, ...texts(component), ...but({ state }, { state: "operational" }) };
+          const key = keys.monitors.get(id);
+          return { ...(key === undefined ? { target_id: id } : { monitor: key }), ...texts(component) };
         }),
       },
       { enabled: true, subscriptions_enabled: true, branding: {}, components: [] },

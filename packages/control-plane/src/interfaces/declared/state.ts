@@ -90,7 +90,8 @@ export async function stateDigest(ctx: Ctx, state: State): Promise<string> {
     for (const { heartbeat_addresses: _, ...monitor } of state.monitors) yield monitor;
     for (const { id, name, kind, config, enabled, is_default, active_hours, managed } of state.channels)
       yield [id, name, kind, config, enabled, is_default, active_hours, managed];
-    for (const { revision: _, logo_hash: _hash, ...page } of state.pages) yield page;
+    for (const { revision: _, logo_hash: _hash, components, ...page } of state.pages)
+      yield [page, components.map(({ state: _state, ...component }) => component)];
     for (const window of state.windows)
       yield [
         [window.id, window.title, window.description, window.starts_at, window.ends_at, window.recurrence_rule],

@@ -68,11 +68,13 @@ async function valueOf(
     const state = pct >= goodUptime ? "operational" : pct >= fairUptime ? "degraded" : "major_outage";
     return { message: `${Math.floor(pct * 100) / 100} %`, state };
   }
+  const { kind, expires_at: expires } = served.monitor(id);
+  // A component without a monitor.
+  if (kind === null) return none;
   if (metric === "latency") {
     const ms = await latencyOf(visit, served, id, days);
     return ms === null ? none : { message: `${Math.round(ms)} ms`, state: "operational" };
   }
-  const { kind, expires_at: expires } = served.monitor(id);
   const isCertificate = isCheckType(kind) && (detailsOf(kind)?.expires ?? "certificate") === "certificate";
   if (expires === null || !isCertificate) return none;
   const left = Math.floor((expires.getTime() - visit.clock.now()) / dayMs);

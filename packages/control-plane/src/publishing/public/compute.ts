@@ -59,7 +59,7 @@ export interface ServedStatus {
   checkedAt: Date | null;
   /** Uptime of a component over the last days, 0 to 100; null without checks. */
   uptime(componentId: string, days: number): number | null;
-  /** Facts of the monitor behind a component. */
+  /** Facts of the monitor behind a component, if there is one, and its number. */
   monitor(componentId: string): Pick<PublicComponentRow, "kind" | "number" | "expires_at">;
   status: PublicStatus;
 }
@@ -70,15 +70,20 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
   const rows = await publicComponents(system, page);
   const days = daysUntil(now, historyDays, page.branding.timezone);
   const since = new Date(days[0]!.start);
-  const ids = rows.map((row) => row.target_id);
-  const monitors = new Map(rows.map((row) => [row.target_id, row]));
+  const ids = rows.map((row) => row.id);
+  const monitors = rows.filter((row) => row.state === null);
+  const monitorIds = monitors.map((row) => row.id);
+  const byId = new Map(rows.map((row) => [row.id, row]));
   const [probed, imported, spans, incidents, windows] = await Promise.all([
-    probedTime(system, page.org_id, rows),
-    importedTime(system, page.org_id, ids, since),
-    queries.selectIncidentSpans(system.sql, page.org_id, page.id, since),
+    probedTime(system, page.org_id, monitors),
+    importedTime(system, page.org_id, monitorIds, since),
+    queries.selectSpans(system.sql, page.org_id, page.id, since),
     queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
-    windowsOf(system, page.org_id, ids, { from: since, to: new Date(now + upcomingDays * dayMs) }),
+    windowsOf(system, page.org_id, monitorIds, { from: since, to: new Date(now + upcomingDays * dayMs) }),
   ]);
+  // What is set by hand is known all the time.
+  for (const { id, state, created_at: created } of rows)
+    if (state !== null) probed.set(id, [{ start: created.getTime(), end: now }]);
   const historyOf = historiesOf({ now, spans, windows, probed, imported });
   const shared = sharedTimes(days);
   const past = new Map(
@@ -102,7 +107,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     domain: page.custom_domain,
     checkedAt: newestResult(rows),
     uptime: (id, count) => past.get(id)!.uptimes[count]!,
-    monitor: (id) => monitors.get(id)!,
+    monitor: (id) => byId.get(id)!,
     status: presentStatus(system, page, {
       now,
       rows,
@@ -144,24 +149,26 @@ function presentStatus(
 ): PublicStatus {
   const { now, rows, windows, history } = read;
   const texts = textsOf(page.branding.language);
-  const windowOf = presentWindows(new Map(rows.map((row) => [row.target_id, row.name])));
+  const windowOf = presentWindows(new Map(rows.map((row) => [row.id, row.name])));
   const active = windows.filter((window) => window.starts_at.getTime() <= now && window.ends_at.getTime() > now);
   const inMaintenance = new Set(active.flatMap((window) => window.target_ids));
   const upcoming = windows.filter((window) => window.starts_at.getTime() > now);
   const openIncidents = read.incidents.filter((incident) => incident.ended_at === null);
   const ended = read.incidents.filter((incident) => incident.ended_at !== null);
-  const open = new Map(openIncidents.map((incident) => [incident.target_id, incident]));
+  const open = new Map(openIncidents.map((incident) => [incident.component_id, incident]));
   const components = rows.map((row) => {
     const component: PublicComponent = {
-      id: row.target_id,
+      id: row.id,
       name: row.name,
       description: row.description,
-      status: componentState({
-        inMaintenance: inMaintenance.has(row.target_id),
-        incident: open.get(row.target_id) ?? null,
-        status: row.status,
-      }),
-      ...history(row.target_id),
+      status:
+        row.state ??
+        componentState({
+          inMaintenance: inMaintenance.has(row.id),
+          incident: open.get(row.id) ?? null,
+          status: row.status,
+        }),
+      ...history(row.id),
     };
     return { group: row.group, component };
   });
@@ -190,17 +197,17 @@ function presentStatus(
 const keptSets = 50;
 
 /**
- * Answers what a component went through: its confirmed incidents, its maintenance and the time in which it was checked.
+ * Answers what a component went through: its outages, its maintenance and the time in which it was checked.
  * Components in the same windows share their merged maintenance.
  */
 function historiesOf(read: {
   now: number;
-  spans: readonly queries.IncidentSpanRow[];
+  spans: readonly queries.SpanRow[];
   windows: readonly PageWindowRow[];
   probed: ReadonlyMap<string, History["probed"]>;
   imported: ReadonlyMap<string, readonly DayTimes[]>;
 }): (id: string) => History {
-  const spans = grouping(read.spans, (span) => span.target_id);
+  const spans = grouping(read.spans, (span) => span.component_id);
   // Occurrences of a window share their list of targets.
   const series = [...grouping(read.windows, (window) => window.target_ids)].map(([ids, windows]) => ({
     ids,
@@ -225,13 +232,16 @@ function historiesOf(read: {
     return maintenance;
   };
   return (id) => {
+    const outages: History["incidents"][number][] = [];
+    const maintained: Interval[] = [];
+    for (const { started_at, ended_at, pinned_severity: pinned, impact } of spans.get(id) ?? []) {
+      const time = { start: started_at.getTime(), end: ended_at?.getTime() ?? read.now };
+      if (impact === "maintenance") maintained.push(time);
+      else outages.push({ ...time, state: outageState(pinned, impact) });
+    }
     const own: History = {
-      incidents: (spans.get(id) ?? []).map((span) => ({
-        start: span.started_at.getTime(),
-        end: span.ended_at?.getTime() ?? read.now,
-        state: outageState(span.pinned_severity, span.impact),
-      })),
-      maintenance: maintenanceOf(id),
+      incidents: outages,
+      maintenance: maintained.length === 0 ? maintenanceOf(id) : union(maintained),
       probed: read.probed.get(id) ?? [],
     };
     const imported = read.imported.get(id);
@@ -297,10 +307,10 @@ function newestResult(rows: readonly PublicComponentRow[]): Date | null {
 /** Time in which each component was checked. A monitor with live votes is checked until now. */
 async function probedTime(system: System, orgId: string, rows: readonly PublicComponentRow[]) {
   const now = system.clock.now();
-  const ids = rows.map((row) => row.target_id);
+  const ids = rows.map((row) => row.id);
   const limits = new Map(
     rows.map((row) => [
-      row.target_id,
+      row.id,
       {
         created: row.created_at.getTime(),
         lastRun: row.status === "unknown" ? (row.last_result_at?.getTime() ?? 0) : now,
@@ -359,7 +369,7 @@ export function presentIncident(row: queries.PublicIncidentRow, texts: Texts): P
     status,
     peak_status: peak,
     severity: row.severity,
-    component: { id: row.target_id, name: row.component_name },
+    component: { id: row.component_id, name: row.component_name },
     started_at: iso(row.started_at),
     ended_at: isoOrNull(row.ended_at),
     duration_secs: row.ended_at === null ? null : outageSecs(row),

@@ -8,7 +8,7 @@ import type { ComponentState } from "./states.ts";
 
 /*
  * A published page in the shape of Uptime Kuma (server/routers/status-page-router.js there), for dashboards that read
- * nothing else. Ids are the numbers of monitors.
+ * nothing else. Ids are the numbers of monitors and components.
  */
 
 /** Kuma's numbers: 0 down, 1 up, 2 pending, 3 maintenance. */

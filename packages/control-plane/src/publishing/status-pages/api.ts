@@ -160,14 +160,15 @@ export const statusPageRoutes: Route[] = [
     ...write,
     method: "POST",
     path: "/api/v1/status-pages/{id}/components",
-    summary: "Put a monitor on a page",
+    summary: "Put a component on a page",
+    description: "A monitor, or with manual a component without one, whose state is set with PATCH.",
     params: IdParam,
     body: ComponentCreate,
     replies: { 201: Component },
     errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "COMPONENT_ALREADY_ON_PAGE", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) => {
       const component = await service.addComponent(ctx, params.id, body);
-      return created(`/api/v1/status-pages/${params.id}/components#${component.target_id}`, component);
+      return created(`/api/v1/status-pages/${params.id}/components#${component.id}`, component);
     },
   }),
   route({
@@ -199,6 +200,9 @@ export const statusPageRoutes: Route[] = [
     method: "PATCH",
     path: "/api/v1/status-pages/{id}/components/{target_id}",
     summary: "Change a component",
+    description:
+      "target_id is the id of the component. The state of one without a monitor is set here: it is in the history of " +
+      "the page, and subscribers are notified of outages and maintenance.",
     params: ComponentParam,
     body: ComponentPatch,
     replies: { 200: Component },
@@ -209,7 +213,7 @@ export const statusPageRoutes: Route[] = [
     ...write,
     method: "DELETE",
     path: "/api/v1/status-pages/{id}/components/{target_id}",
-    summary: "Take a monitor off a page",
+    summary: "Take a component off a page",
     params: ComponentParam,
     replies: { 204: null },
     errors: ["STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],

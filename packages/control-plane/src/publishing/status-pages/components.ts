@@ -1,14 +1,16 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { isId } from "@statusmesh/shared/ids";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { dayMs } from "@statusmesh/shared/time";
 import { differences, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope } from "../../platform/context.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { takeQuota } from "../../access/plans/service.ts";
 import { findPage, lockedPage } from "./find.ts";
 import * as queries from "./queries.ts";
+import { beginStates, changeState } from "./state-queries.ts";
 import type { Component, ComponentBulk, ComponentCreate, ComponentPatch } from "./schema.ts";
 
-/** The monitors of a page, in page order. */
+/** The components of a page, in page order. */
 export async function listComponents(
   ctx: Ctx,
   pageId: string,
@@ -24,39 +26,73 @@ export async function listComponents(
 }
 
 /**
- * Adds a monitor at the end of a page. Throws TARGET_NOT_FOUND, COMPONENT_ALREADY_ON_PAGE, and QUOTA_EXCEEDED for
- * more components than a page may have, and for a new public monitor over the plan's limit; a monitor that is already
- * on another page costs nothing there.
+ * Adds a monitor, or a component without one, at the end of a page. Throws INVALID_BODY, TARGET_NOT_FOUND,
+ * COMPONENT_ALREADY_ON_PAGE, and QUOTA_EXCEEDED for more components than a page may have, and for a new public component
+ * over the plan's limit; a monitor that is already on another page costs nothing there.
  */
 export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCreate): Promise<Component> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
+  const component = writtenComponent(input);
+  const { id, target_id: targetId } = component;
   return await inTransaction(ctx, async (own) => {
     await lockedPage(own, pageId);
-    if ((await queries.selectComponent(own.sql, ctx.orgId, pageId, input.target_id)) !== null) {
-      throw new AppError("COMPONENT_ALREADY_ON_PAGE", "This monitor is on the page already.", { field: "/target_id" });
+    if (targetId === null) {
+      await insertManual(own, pageId, component);
+    } else {
+      if ((await queries.selectComponent(own.sql, ctx.orgId, pageId, id)) !== null)
+        throw new AppError("COMPONENT_ALREADY_ON_PAGE", "This monitor is on the page already.", {
+          field: "/target_id",
+        });
+      if (!(await queries.insertComponent(own.sql, ctx.orgId, pageId, component)))
+        throw new AppError("TARGET_NOT_FOUND", "Monitor not found.", { field: "/target_id" });
     }
-    const binding = {
-      target_id: input.target_id,
-      public_name: input.public_name ?? null,
-      public_description: input.public_description ?? null,
-      public_group: input.public_group ?? null,
-    };
-    if (!(await queries.insertComponent(own.sql, ctx.orgId, pageId, binding)))
-      throw new AppError("TARGET_NOT_FOUND", "Monitor not found.", { field: "/target_id" });
     // After the insert, so that an absent monitor is reported first.
     await takeQuota(own, "max_components_per_page", async () => ({
       current: (await queries.countComponents(own.sql, ctx.orgId, pageId)) - 1,
       adding: 1,
     }));
     await takeQuota(own, "max_public_components", async () => {
-      const { others, elsewhere } = await queries.countOtherPublicTargets(own.sql, ctx.orgId, pageId, input.target_id);
+      const { others, elsewhere } = await queries.countOtherPublic(own.sql, ctx.orgId, pageId, id);
       return elsewhere ? { current: others + 1, adding: 0 } : { current: others, adding: 1 };
     });
-    const made = await find(own, pageId, input.target_id);
-    await record(own, { resourceId: input.target_id, after: auditable(pageId, made) });
-    return made;
+    const made = await find(own, pageId, id);
+    await record(own, { resourceId: id, after: auditable(pageId, made) });
+    return presentRow(made);
   });
+}
+
+/**
+ * The component that a request describes: of a monitor, or without one, with a new id. Throws INVALID_BODY, with
+ * pointers below `base`.
+ */
+export function writtenComponent(input: ComponentCreate, base = ""): queries.WrittenComponent {
+  const { target_id: targetId = null, manual, state = "operational", public_name: name = null } = input;
+  const texts = {
+    public_name: name,
+    public_description: input.public_description ?? null,
+    public_group: input.public_group ?? null,
+  };
+  if (manual === undefined) {
+    if (targetId === null)
+      throw invalid("Name a monitor, or send manual: true for a component without one.", `${base}/target_id`);
+    if (state !== "operational") throw invalid(stateOfMonitor, `${base}/state`);
+    return { id: targetId, target_id: targetId, ...texts, state: null };
+  }
+  if (targetId !== null) throw invalid("A component without a monitor names none.", `${base}/target_id`);
+  if (name === null) throw invalid(needsName, `${base}/public_name`);
+  return { id: newId(), target_id: null, ...texts, state };
+}
+
+const invalid = (message: string, field: string) => new AppError("INVALID_BODY", message, { field });
+const stateOfMonitor = "The state of a monitor follows from its checks. Only a component without one has a state here.";
+const needsName = "A component without a monitor needs a public_name.";
+
+/** Adds a component without a monitor at the end of a page, and begins its state. */
+async function insertManual(tx: Ctx, pageId: string, component: queries.WrittenComponent): Promise<void> {
+  const now = new Date(tx.clock.now());
+  await queries.insertManual(tx.sql, tx.orgId, pageId, component, now);
+  await beginStates(tx.sql, tx.orgId, [{ id: newId(), componentId: component.id }], now);
 }
 
 /**
@@ -76,7 +112,7 @@ export async function addComponents(ctx: Ctx, pageId: string, input: ComponentBu
         field: `/target_ids/${absent}`,
       });
     await takeQuota(own, "max_components_per_page", () => queries.countOnPage(own.sql, ctx.orgId, pageId, ids));
-    await takeQuota(own, "max_public_components", () => queries.countPublicTargets(own.sql, ctx.orgId, ids));
+    await takeQuota(own, "max_public_components", () => queries.countPublic(own.sql, ctx.orgId, ids));
     await queries.insertComponents(own.sql, ctx.orgId, pageId, ids, input.public_group ?? null);
     await record(own, { resourceId: pageId, after: { target_ids: ids, public_group: input.public_group ?? null } });
     const rows = await allComponents(own, pageId);
@@ -84,113 +120,133 @@ export async function addComponents(ctx: Ctx, pageId: string, input: ComponentBu
   });
 }
 
-/** Changes the given fields; null restores the default. */
+/** States are kept for this long: more than pages show. */
+const keptStatesMs = 400 * dayMs;
+
+/**
+ * Changes the given fields; null restores the default. A component without a monitor keeps a name, and a new state
+ * begins now. Throws INVALID_BODY and COMPONENT_NOT_FOUND.
+ */
 export async function updateComponent(
   ctx: Ctx,
   pageId: string,
-  targetId: string,
-  patch: ComponentPatch,
+  id: string,
+  { state, ...texts }: ComponentPatch,
 ): Promise<Component> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
     await lockedPage(own, pageId);
-    const before = await find(own, pageId, targetId);
-    await queries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...patch });
-    const after = await find(own, pageId, targetId);
-    const { before: was, after: is } = differences({ before, after });
-    await record(own, { resourceId: targetId, before: { page_id: pageId, ...was }, after: { page_id: pageId, ...is } });
-    return after;
+    const before = await find(own, pageId, id);
+    if (before.target_id !== null && state !== undefined) throw invalid(stateOfMonitor, "/state");
+    if (before.target_id === null && texts.public_name === null) throw invalid(needsName, "/public_name");
+    await queries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...texts });
+    if (state !== undefined && state !== before.state) {
+      const now = new Date(own.clock.now());
+      const keepSince = new Date(now.getTime() - keptStatesMs);
+      await changeState(own.sql, ctx.orgId, { id: newId(), componentId: before.id, state, now, keepSince });
+    }
+    const after = await find(own, pageId, id);
+    const { before: was, after: is } = differences({ before: presentRow(before), after: presentRow(after) });
+    await record(own, { resourceId: id, before: { page_id: pageId, ...was }, after: { page_id: pageId, ...is } });
+    return presentRow(after);
   });
 }
 
-/** Removes a monitor from a page. */
-export async function removeComponent(ctx: Ctx, pageId: string, targetId: string): Promise<void> {
+/** Removes a component from a page; the history of one without a monitor is lost. */
+export async function removeComponent(ctx: Ctx, pageId: string, id: string): Promise<void> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   await inTransaction(ctx, async (own) => {
     await lockedPage(own, pageId);
-    const before = await find(own, pageId, targetId);
-    await queries.deleteComponent(own.sql, ctx.orgId, pageId, targetId);
-    await record(own, { resourceId: targetId, before: auditable(pageId, before) });
+    const before = await find(own, pageId, id);
+    await queries.deleteComponent(own.sql, ctx.orgId, pageId, id);
+    await record(own, { resourceId: id, before: auditable(pageId, before) });
   });
 }
 
-/** Sets the order of components; `targetIds` lists each of them once, otherwise INVALID_COMPONENT_ID. */
-export async function reorderComponents(
-  ctx: Ctx,
-  pageId: string,
-  targetIds: readonly string[],
-): Promise<Page<Component>> {
+/** Sets the order of components; `ids` lists each of them once, otherwise INVALID_COMPONENT_ID. */
+export async function reorderComponents(ctx: Ctx, pageId: string, ids: readonly string[]): Promise<Page<Component>> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
     await lockedPage(own, pageId);
-    const before = (await allComponents(own, pageId)).map((row) => row.target_id);
+    const before = (await allComponents(own, pageId)).map((row) => row.id);
     const present = new Set(before);
     const seen = new Set<string>();
-    const stray = targetIds.findIndex((id) => !present.has(id) || seen.size === seen.add(id).size);
+    const stray = ids.findIndex((id) => !present.has(id) || seen.size === seen.add(id).size);
     if (stray >= 0)
       throw new AppError("INVALID_COMPONENT_ID", "List each component of this page exactly once.", {
         field: `/target_ids/${stray}`,
       });
-    if (targetIds.length !== present.size) {
+    if (ids.length !== present.size) {
       throw new AppError(
         "INVALID_COMPONENT_ID",
-        `The page has ${present.size} components, and the list names ${targetIds.length} of them: name every one.`,
+        `The page has ${present.size} components, and the list names ${ids.length} of them: name every one.`,
         {
           field: "/target_ids",
         },
       );
     }
-    await queries.orderComponents(own.sql, ctx.orgId, pageId, targetIds);
-    await record(own, { resourceId: pageId, before: { target_ids: before }, after: { target_ids: targetIds } });
+    await queries.orderComponents(own.sql, ctx.orgId, pageId, ids);
+    await record(own, { resourceId: pageId, before: { target_ids: before }, after: { target_ids: ids } });
     const rows = await allComponents(own, pageId);
     return { items: rows.map(presentRow), total: rows.length, limit: rows.length, offset: 0 };
   });
 }
 
 /**
- * Has the page show exactly these monitors, in this order. The caller has locked the page. Throws TARGET_NOT_FOUND and
- * QUOTA_EXCEEDED.
+ * Has the page show exactly these components, in this order. A stored component without a monitor keeps its state. The
+ * caller has locked the page. Throws TARGET_NOT_FOUND and QUOTA_EXCEEDED.
  */
 export async function replaceComponents(
   ctx: Ctx,
   pageId: string,
-  components: readonly Omit<queries.ComponentRow, "monitor_name" | "sort_order">[],
+  components: readonly queries.WrittenComponent[],
 ): Promise<void> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   await inTransaction(ctx, async (own) => {
-    const ids = components.map((component) => component.target_id);
-    const known = await queries.keepTargets(own.sql, ctx.orgId, ids);
-    if (known.size < ids.length) throw new AppError("TARGET_NOT_FOUND", "A monitor of the page was not found.");
+    const ids = components.map((component) => component.id);
+    const targetIds = components.flatMap((component) => component.target_id ?? []);
+    const known = await queries.keepTargets(own.sql, ctx.orgId, targetIds);
+    if (known.size < targetIds.length) throw new AppError("TARGET_NOT_FOUND", "A monitor of the page was not found.");
     await queries.deleteComponentsBut(own.sql, ctx.orgId, pageId, ids);
     await takeQuota(own, "max_components_per_page", () => queries.countOnPage(own.sql, ctx.orgId, pageId, ids));
-    await takeQuota(own, "max_public_components", () => queries.countPublicTargets(own.sql, ctx.orgId, ids));
-    await queries.upsertComponents(own.sql, ctx.orgId, pageId, components);
-    await record(own, { resourceId: pageId, after: { target_ids: ids } });
+    await takeQuota(own, "max_public_components", () => queries.countPublic(own.sql, ctx.orgId, ids));
+    const now = new Date(own.clock.now());
+    await queries.upsertComponents(own.sql, ctx.orgId, pageId, components, now);
+    const manual = components.filter((component) => component.target_id === null);
+    await beginStates(
+      own.sql,
+      ctx.orgId,
+      manual.map((component) => ({ id: newId(), componentId: component.id })),
+      now,
+    );
+    await record(own, { resourceId: pageId, after: { component_ids: ids } });
   });
 }
 
 const allComponents = (ctx: Ctx, pageId: string) => queries.selectComponents(ctx.sql, ctx.orgId, pageId, 1_000_000, 0);
 
-const componentNotFound = () => new AppError("COMPONENT_NOT_FOUND", "This monitor is not on the page.");
+const componentNotFound = () => new AppError("COMPONENT_NOT_FOUND", "This component is not on the page.");
 
-async function find(ctx: Ctx, pageId: string, targetId: string): Promise<queries.ComponentRow> {
-  const row = isId(targetId) ? await queries.selectComponent(ctx.sql, ctx.orgId, pageId, targetId) : null;
+async function find(ctx: Ctx, pageId: string, id: string): Promise<queries.ComponentRow> {
+  const row = isId(id) ? await queries.selectComponent(ctx.sql, ctx.orgId, pageId, id) : null;
   if (row === null) throw componentNotFound();
   return row;
 }
 
-/** A component is identified by its monitor, which may be on several pages. */
+/** A monitor may be on several pages. */
 const auditable = (pageId: string, row: queries.ComponentRow) => ({ page_id: pageId, ...presentRow(row) });
 
 const presentRow = (row: queries.ComponentRow): Component => ({
+  id: row.id,
   target_id: row.target_id,
   monitor_name: row.monitor_name,
   public_name: row.public_name,
   public_description: row.public_description,
   public_group: row.public_group,
   sort_order: row.sort_order,
+  ...(row.state === null ? {} : { manual: true as const, state: row.state }),
 });

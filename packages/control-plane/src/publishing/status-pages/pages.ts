@@ -2,6 +2,7 @@ import type { Ctx } from "../../platform/context.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { listTags, listTargets } from "../../monitoring/targets/service.ts";
+import { manualStates } from "./schema.ts";
 import { getPage, listComponents, listPages } from "./service.ts";
 
 const pageSize = 50;
@@ -57,7 +58,7 @@ export const statusPagesPages = [
         ? await listTargets(ctx, {
             limit: most,
             offset: 0,
-            except: components.items.map((component) => component.target_id),
+            except: components.items.flatMap((component) => component.target_id ?? []),
             // As the list of monitors, so that selecting all adds them in its order.
             sort: "name",
             ...(q === "" ? {} : { q }),
@@ -76,17 +77,19 @@ export const statusPagesPages = [
               one,
               pageId: id,
               owner,
-              edited: owner && query["edit"] === one.target_id,
-              // Null draws no heading: the group of the monitor above, or none at the top.
+              edited: owner && query["edit"] === one.id,
+              // Null draws no heading: the group of the component above, or none at the top.
               heading:
                 one.public_group === (components.items[at - 1]?.public_group ?? null)
                   ? null
                   : (one.public_group ?? "No group"),
               first: at === 0,
               last: at === last,
+              states,
             })),
           ),
           groups: [...new Set(components.items.flatMap((component) => component.public_group ?? []))],
+          states,
           search: { q, tag, tags: tags.items.map(({ name }) => name) },
           addable: found.items,
           /** Matching monitors that are not offered, besides those on the page. */
@@ -98,6 +101,11 @@ export const statusPagesPages = [
     },
   }),
 ];
+
+/** States to choose from, with their words. */
+const states = manualStates.map(
+  (state) => [state, `${state.slice(0, 1).toUpperCase()}${state.slice(1).replaceAll("_", " ")}`] as const,
+);
 
 const formData = ({ role, config }: Ctx) => ({
   owner: role === "owner",

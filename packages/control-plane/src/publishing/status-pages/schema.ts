@@ -220,9 +220,23 @@ const bindingFields = {
   ),
 };
 
+/** States that a person or a program sets. */
+export const manualStates = ["operational", "degraded", "partial_outage", "major_outage", "maintenance"] as const;
+export type ManualState = (typeof manualStates)[number];
+
+const state = Type.Enum([...manualStates], {
+  description: "State of a component without a monitor, set by hand",
+  examples: ["operational"],
+});
+const manual = Type.Literal(true, { description: "A component without a monitor" });
+
 export const ComponentCreate = Type.Object(
   {
-    target_id: Id,
+    target_id: Type.Optional(
+      Type.Unsafe<string>({ ...Id, description: "The monitor; left out for a component without one" }),
+    ),
+    manual: Type.Optional(manual),
+    state: withDefault(state, "operational"),
     public_name: withDefault(bindingFields.public_name, null),
     public_description: withDefault(bindingFields.public_description, null),
     public_group: withDefault(bindingFields.public_group, null),
@@ -230,7 +244,8 @@ export const ComponentCreate = Type.Object(
   {
     additionalProperties: false,
     title: "ComponentCreate",
-    description: "A monitor to add to the page, with its public texts",
+    description: "A monitor to add to the page, or with manual a component without one, and its public texts",
+    examples: [{ manual: true, public_name: "Telephone", state: "operational" }],
   },
 );
 export type ComponentCreate = Static<typeof ComponentCreate>;
@@ -254,6 +269,7 @@ export type ComponentBulk = Static<typeof ComponentBulk>;
 
 export const ComponentPatch = Type.Object(
   {
+    state: Type.Optional(state),
     public_name: Type.Optional(bindingFields.public_name),
     public_description: Type.Optional(bindingFields.public_description),
     public_group: Type.Optional(bindingFields.public_group),
@@ -271,7 +287,7 @@ export const ComponentOrder = Type.Object(
   {
     target_ids: Type.Array(Type.Unsafe<string>({ ...Id, errorCode: "INVALID_COMPONENT_ID" }), {
       maxItems: 10_000,
-      description: "Every component of the page, once, in the order wanted",
+      description: "Ids of every component of the page, once, in the order wanted",
     }),
   },
   { additionalProperties: false, title: "ComponentOrder", description: "The order of the components" },
@@ -279,12 +295,19 @@ export const ComponentOrder = Type.Object(
 
 export const Component = Type.Object(
   {
-    target_id: Id,
-    monitor_name: Type.String({ description: "Name of the target", examples: ["Shop"] }),
+    id: Type.Unsafe<string>({ ...Id, description: "That of its monitor; its own without one" }),
+    target_id: nullable(Type.Unsafe<string>({ ...Id, description: "The monitor; null without one" })),
+    monitor_name: nullable(Type.String({ description: "Name of the target; null without one", examples: ["Shop"] })),
     ...bindingFields,
     sort_order: Type.Integer({ description: "Place on the page, ascending", examples: [0] }),
+    manual: Type.Optional(manual),
+    state: Type.Optional(state),
   },
-  { additionalProperties: false, title: "Component", description: "A monitor on a page" },
+  {
+    additionalProperties: false,
+    title: "Component",
+    description: "A monitor on a page, or a component without one, which has manual and state",
+  },
 );
 export type Component = Static<typeof Component>;
 

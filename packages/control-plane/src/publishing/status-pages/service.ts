@@ -31,6 +31,7 @@ export {
   reorderComponents,
   replaceComponents,
   updateComponent,
+  writtenComponent,
 } from "./components.ts";
 export { domainRules } from "./domains.ts";
 export { checkDomain, type PublishedNames, publishedNames, recheckDomains, verifiedDomains } from "./domains.ts";
@@ -223,7 +224,7 @@ export async function managePages(tx: Ctx, changes: readonly ManagedChange[]): P
 
 /** A page with every field of the branding. */
 export type PageRow = queries.StatusPageRow;
-export { notifyPages, pagesChannel, type PublicComponentRow } from "./queries.ts";
+export { notifyPages, pagesChannel, type PublicComponentRow, type WrittenComponent } from "./queries.ts";
 
 /** The published page of the requested host or path, else of /status; null for none. Public, without scopes. */
 export async function servedPage(system: Visit): Promise<PageRow | null> {

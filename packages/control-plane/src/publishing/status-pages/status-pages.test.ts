@@ -248,6 +248,7 @@ t.test("components are added, described, ordered and removed", async (t) => {
   const added = await ask("POST", path, { target_id: web, public_name: "Shop", public_group: "Core" });
   t.equal(added.status, 201);
   t.strictSame(added.body, {
+    id: web,
     target_id: web,
     monitor_name: "Website",
     public_name: "Shop",

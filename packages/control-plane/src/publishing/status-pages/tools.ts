@@ -4,7 +4,7 @@ import { tool, type Tool } from "../../platform/http/tool.ts";
 import { absent, clipped, ConsoleUrl, consoleUrl, customerText, fitting } from "../../platform/http/tool-texts.ts";
 import { monitorStates as states } from "../../monitoring/targets/schema.ts";
 import { monitorStates } from "../../monitoring/targets/service.ts";
-import type { StatusPage } from "./schema.ts";
+import { manualStates, type StatusPage } from "./schema.ts";
 import { getPage, listComponents, pagesAfter } from "./service.ts";
 
 /** Components of a page that are read; more do not fit into a result. */
@@ -67,7 +67,7 @@ export const statusPageTools: Tool[] = [
   tool({
     name: "get_status_page",
     title: "One status page",
-    description: "One status page with its monitors and their states: what visitors see.",
+    description: "One status page with its components and their states: what visitors see.",
     scope: "status_page:read",
     input: Type.Object(
       { page_id: IdText({ maxLength: 100, description: "Id of the status page, from list_status_pages" }) },
@@ -79,9 +79,9 @@ export const statusPageTools: Tool[] = [
         components: Type.Array(
           Type.Object(
             {
-              monitor_id: Type.String(),
-              name: customerText("name of the monitor on the page"),
-              state: Type.Enum([...states], { type: "string" }),
+              monitor_id: absent(Type.String({ description: "None where people set the state" })),
+              name: customerText("name on the page"),
+              state: Type.Enum([...new Set([...states, ...manualStates])], { type: "string" }),
             },
             closed,
           ),
@@ -97,13 +97,13 @@ export const statusPageTools: Tool[] = [
       const { items, total } = await listComponents(ctx, page_id, { limit: maxComponents, offset: 0 });
       const now = await monitorStates(
         ctx,
-        items.map(({ target_id }) => target_id),
+        items.flatMap(({ target_id }) => target_id ?? []),
       );
       const { rows } = fitting(
-        items.map(({ target_id, public_name, monitor_name }) => ({
+        items.map(({ id, target_id, public_name, monitor_name, state }) => ({
           monitor_id: target_id,
-          name: clipped(public_name ?? monitor_name, shortText),
-          state: now.get(target_id) ?? ("unknown" as const),
+          name: clipped(public_name ?? monitor_name ?? "", shortText),
+          state: state ?? now.get(id) ?? ("unknown" as const),
         })),
       );
       return {

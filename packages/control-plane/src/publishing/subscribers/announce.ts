@@ -3,7 +3,13 @@ import { hourMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import { pageBase } from "../status-pages/service.ts";
 import { contentOf, type Source } from "./content.ts";
-import { mayHaveNews, queueMessages, selectIncidentNews, selectMaintenanceNews } from "./delivery-queries.ts";
+import {
+  mayHaveNews,
+  queueMessages,
+  selectIncidentNews,
+  selectMaintenanceNews,
+  selectStateNews,
+} from "./delivery-queries.ts";
 
 /** Events older than this are not announced: after an outage of StatusMesh, late messages mislead. */
 const lookBackMs = hourMs;
@@ -14,8 +20,8 @@ export const isNewsDue = async ({ sql, clock }: System): Promise<boolean> =>
   await mayHaveNews(sql, new Date(clock.now() - lookBackMs), new Date(clock.now()));
 
 /**
- * Queues messages to subscribers: opened incidents, updates and ends, and maintenance that is scheduled, starts and
- * ends. Returns the number of deliveries. Each event is queued once, on any number of replicas.
+ * Queues messages to subscribers: opened incidents, updates and ends, maintenance that is scheduled, starts and ends,
+ * and outages and maintenance that are set by hand. Returns the number of deliveries. Each event is queued once, on any number of replicas.
  */
 export async function announce(system: System): Promise<number> {
   const now = new Date(system.clock.now());
@@ -35,9 +41,12 @@ export async function announce(system: System): Promise<number> {
       })),
       now,
     );
-  const begun = await queue(await selectIncidentNews(system.sql, since, false, batch));
+  let queued = 0;
   // Ends after openings: an incident may open and end between two runs.
-  const ended = await queue(await selectIncidentNews(system.sql, since, true, batch));
+  for (const ends of [false, true]) {
+    queued += await queue(await selectIncidentNews(system.sql, since, ends, batch));
+    queued += await queue(await selectStateNews(system.sql, since, ends, batch));
+  }
   const planned = await queue(await selectMaintenanceNews(system.sql, since, now, batch));
-  return begun + ended + planned;
+  return queued + planned;
 }

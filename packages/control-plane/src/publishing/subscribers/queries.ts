@@ -207,9 +207,9 @@ export async function deleteSubscriber(
 /** Components of the page, in the order of the page. */
 export async function selectComponentsOf(sql: Db, pageId: string): Promise<{ id: string; name: string }[]> {
   return await sql<{ id: string; name: string }[]>`
-    select c.target_id as id, coalesce(c.public_name, t.name) as name
-    from status_page_components c join targets t on t.id = c.target_id
-    where c.page_id = ${pageId} order by c.public_group nulls last, c.sort_order, t.name`;
+    select c.id, coalesce(c.public_name, t.name) as name
+    from status_page_components c left join targets t on t.id = c.target_id
+    where c.page_id = ${pageId} order by c.public_group nulls last, c.sort_order, name`;
 }
 
 /** Deletes subscriptions that were not confirmed, and old messages. */

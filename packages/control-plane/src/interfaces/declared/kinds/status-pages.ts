@@ -1,23 +1,21 @@
 import { validate } from "@statusmesh/shared/validate";
 import { ComponentCreate, StatusPageCreate, type StatusPagePatch } from "../../../publishing/status-pages/schema.ts";
-import { domainRules, pageRules, type StoredPage } from "../../../publishing/status-pages/service.ts";
+import {
+  domainRules,
+  pageRules,
+  type StoredPage,
+  type WrittenComponent,
+  writtenComponent,
+} from "../../../publishing/status-pages/service.ts";
 import { changesBetween, fieldsOf } from "../compare.ts";
 import type { Declared } from "../document.ts";
 import { type Judged, judge, type Judging, listIn, refuse } from "./kind.ts";
-
-/** A monitor on a page with its public texts. */
-export interface DeclaredComponent {
-  readonly target_id: string;
-  readonly public_name: string | null;
-  readonly public_description: string | null;
-  readonly public_group: string | null;
-}
 
 /** A page with its components, in order, and its custom domain. */
 export interface PageInput {
   readonly page: StatusPageCreate;
   readonly domain: string | null;
-  readonly components: readonly DeclaredComponent[];
+  readonly components: readonly WrittenComponent[];
 }
 
 /** Compares a declared page with the stored one, null for a new one. Null where it has faults. */
@@ -25,10 +23,10 @@ export function judgePage(
   declared: Declared,
   stored: StoredPage | null,
   judging: Judging,
-): Judged<PageInput, { patch: StatusPagePatch; components: readonly DeclaredComponent[] | null }> | null {
+): Judged<PageInput, { patch: StatusPagePatch; components: readonly WrittenComponent[] | null }> | null {
   const { pointer } = declared;
   const { components: _, custom_domain: wanted = null, ...body } = declared.fields;
-  const components = readComponents(declared, judging);
+  const components = withStoredIds(readComponents(declared, judging), stored);
   const page = judging.faults.check(() => validate(StatusPageCreate, body, pointer));
   if (page === undefined) return null;
   const branding = judge(judging, pointer, () => pageRules(page));
@@ -71,39 +69,64 @@ export function judgePage(
   return { changes, create, edit: { patch, components: changed.has("components") ? components : null } };
 }
 
-const shownComponent = (component: DeclaredComponent, { references }: Judging) => ({
-  monitor: references.shown(component.target_id),
+/** A component as plans show it: without its state, which is initial only. */
+const shownComponent = ({ target_id: id, ...component }: Omit<WrittenComponent, "id">, { references }: Judging) => ({
+  ...(id === null ? { manual: true } : { monitor: references.shown(id) }),
   public_name: component.public_name,
   public_description: component.public_description,
   public_group: component.public_group,
 });
 
-function readComponents({ fields, pointer: base }: Declared, judging: Judging): DeclaredComponent[] {
+/**
+ * Declared components with the ids of the stored ones that they mean. One without a monitor is known by group and name,
+ * else by its name; if one of each side is left over, it was renamed. All others are new.
+ */
+function withStoredIds(declared: readonly WrittenComponent[], stored: StoredPage | null): WrittenComponent[] {
+  const free = (stored?.components ?? []).filter((component) => component.target_id === null);
+  const ids = new Map<WrittenComponent, string>();
+  const open = () => declared.filter((component) => component.target_id === null && !ids.has(component));
+  const match = (isSame: (one: WrittenComponent, other: WrittenComponent) => boolean): void => {
+    for (const component of open()) {
+      const at = free.findIndex((other) => isSame(component, other));
+      if (at >= 0) ids.set(component, free.splice(at, 1)[0]!.id);
+    }
+  };
+  match((one, other) => one.public_name === other.public_name && one.public_group === other.public_group);
+  match((one, other) => one.public_name === other.public_name);
+  if (free.length === 1 && open().length === 1) match(() => true);
+  return declared.map((component) => ({ ...component, id: ids.get(component) ?? component.id }));
+}
+
+function readComponents({ fields, pointer: base }: Declared, judging: Judging): WrittenComponent[] {
   const { references, faults } = judging;
   const seen = new Set<string>();
   return listIn(judging, fields, "components", base).flatMap((item, at) => {
     const pointer = `${base}/components/${at}`;
     if (typeof item !== "object" || item === null || Array.isArray(item)) {
-      refuse(judging, "INVALID_BODY", "A component is an object that names its monitor.", pointer);
+      refuse(judging, "INVALID_BODY", "A component is an object that names its monitor, or has manual.", pointer);
       return [];
     }
-    const { monitor, manual, target_id: outside, ...texts } = item as Record<string, unknown>;
-    if (manual !== undefined) {
-      refuse(judging, "UNKNOWN_FIELD", "There are no components without a monitor yet.", `${pointer}/manual`);
-      return [];
+    const { monitor, target_id: outside, manual = null, ...texts } = item as Record<string, unknown>;
+    let target: { target_id?: string; manual?: unknown } = { manual };
+    if (manual === null || monitor !== undefined || outside !== undefined) {
+      if (manual !== null) {
+        refuse(judging, "INVALID_BODY", "A component without a monitor names none.", `${pointer}/manual`);
+        return [];
+      }
+      const id =
+        outside === undefined
+          ? references.byKey("monitors", monitor, `${pointer}/monitor`, faults)
+          : references.byId("monitors", outside, `${pointer}/target_id`, faults);
+      if (id === null) return [];
+      if (seen.size === seen.add(id).size) {
+        refuse(judging, "COMPONENT_ALREADY_ON_PAGE", "This monitor is on the page twice.", pointer);
+        return [];
+      }
+      target = { target_id: id };
     }
-    const id =
-      outside === undefined
-        ? references.byKey("monitors", monitor, `${pointer}/monitor`, faults)
-        : references.byId("monitors", outside, `${pointer}/target_id`, faults);
-    if (id === null) return [];
-    if (seen.size === seen.add(id).size) {
-      refuse(judging, "COMPONENT_ALREADY_ON_PAGE", "This monitor is on the page twice.", pointer);
-      return [];
-    }
-    const component = faults.check(() => validate(ComponentCreate, { ...texts, target_id: id }, pointer));
-    if (component === undefined) return [];
-    const { public_name = null, public_description = null, public_group = null } = component;
-    return [{ target_id: id, public_name, public_description, public_group }];
+    // Null is the default.
+    const given = Object.fromEntries(Object.entries({ ...texts, ...target }).filter(([, value]) => value !== null));
+    const component = faults.check(() => writtenComponent(validate(ComponentCreate, given, pointer), pointer));
+    return component === undefined ? [] : [component];
   });
 }
