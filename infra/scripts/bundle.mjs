@@ -7,6 +7,11 @@ import { build } from "esbuild";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
+/** CommonJS modules in a bundle call require for what Node has built in. */
+export const requireBanner = {
+  js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
+};
+
 /** Native code, and tools that find files of their own beside them. */
 const external = ["sharp", "tap", "@tapjs/*", "playwright-core", "axe-core", "esbuild"];
 
@@ -28,9 +33,10 @@ const ownPlaces = (out) => ({
 
 /**
  * Bundles `entries` (name to compiled file) into `outdir`, all relative to the root. Shared modules become chunks;
- * those of earlier builds are kept for `keptMs`, because a running process loads some of its modules late.
+ * those of earlier builds are kept for `keptMs`, because a running process loads some of its modules late. `place` is
+ * where the bundle will be, for a package.
  */
-export async function bundle(entries, outdir, keptMs = 7 * 86_400_000) {
+export async function bundle(entries, outdir, { keptMs = 7 * 86_400_000, place = outdir, sourcemap = true } = {}) {
   const out = join(root, outdir);
   const { metafile } = await build({
     entryPoints: Object.fromEntries(Object.entries(entries).map(([name, file]) => [name, join(root, file)])),
@@ -42,12 +48,9 @@ export async function bundle(entries, outdir, keptMs = 7 * 86_400_000) {
     platform: "node",
     target: "node20",
     external,
-    plugins: [ownPlaces(out)],
-    // CommonJS modules call require for what Node has built in.
-    banner: {
-      js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
-    },
-    sourcemap: true,
+    plugins: [ownPlaces(join(root, place))],
+    banner: requireBanner,
+    sourcemap,
     sourcesContent: false,
     metafile: true,
     logLevel: "error",
@@ -57,6 +60,7 @@ export async function bundle(entries, outdir, keptMs = 7 * 86_400_000) {
     const file = join(out, name);
     if (!written.has(name) && Date.now() - fs.statSync(file).mtimeMs > keptMs) fs.rmSync(file);
   }
+  return Object.keys(metafile.inputs);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url))

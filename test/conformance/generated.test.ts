@@ -210,6 +210,8 @@ const beyondSchemas = new RegExp(
     "^GET /api/v1/reports/uptime INVALID_QUERY /query/(?:from|to)$",
     // One of two fields.
     "^POST /api/v1/incidents INVALID_BODY /target_id$",
+    // A monitor, or a name and a state.
+    String.raw`^(?:POST|PATCH) /api/v1/status-pages/\S*/components\S* INVALID_BODY /(?:target_id|state|public_name)$`,
     // The plans are rows of the installation.
     String.raw`^PATCH /operator/orgs/\{id\} INVALID_BODY /plan$`,
   ].join("|"),

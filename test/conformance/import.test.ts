@@ -4,6 +4,15 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import t from "tap";
+import {
+  type Answer,
+  betterStack,
+  fakeHost,
+  healthchecks,
+  pingdom,
+  statuspage,
+  uptimeRobot,
+} from "smctl/import/testing-hosts";
 import { connect } from "../harness/api.ts";
 import { castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
@@ -42,6 +51,9 @@ function smctl(args: readonly string[], env: Record<string, string> = {}): Promi
   return new Promise((settle) => child.once("close", (code) => settle({ code, out, err })));
 }
 
+const keys = ["UPTIMEROBOT_API_KEY", "BETTERSTACK_API_TOKEN", "PINGDOM_API_TOKEN", "STATUSPAGE_API_KEY"];
+const keyEnv = Object.fromEntries([...keys, "HEALTHCHECKS_API_KEY"].map((name) => [name, `key-of-${name}`]));
+
 /** The variables of a file, as a shell reads them. */
 const envIn = (name: string): Record<string, string> =>
   Object.fromEntries(
@@ -56,7 +68,13 @@ const unpack = (name: string): void =>
 unpack("kuma.db");
 unpack("kuma.db-wal");
 
+const fake = async (answer: Answer, path = ""): Promise<string> => `${(await fakeHost(t, answer)).url}${path}`;
 const sources: readonly (readonly string[])[] = [
+  ["uptimerobot", "--api-url", await fake(uptimeRobot(), "/v3")],
+  ["betterstack", "--api-url", await fake(betterStack())],
+  ["pingdom", "--api-url", await fake(pingdom(), "/api/3.1")],
+  ["statuspage", "--page", "p", "--api-url", await fake(statuspage())],
+  ["healthchecks", "--api-url", await fake(healthchecks())],
   ["kuma", "kuma.db"],
   ["gatus", join(fixtures, "gatus/config.yaml")],
   ["blackbox", join(fixtures, "blackbox/example.yml"), "--prometheus", join(fixtures, "blackbox/prometheus.yml")],
@@ -67,9 +85,13 @@ for (const args of sources)
     const name = args[0]!;
     const [file, variables, report] = [`${name}.yaml`, `${name}.env`, `${name}.md`];
     const wanted = ["--output", file, "--env-file", variables, "--report", report];
-    t.match(await smctl(["import", ...args, ...wanted]), { code: 0, out: "", err: /^\d+ carried over, .*\n$/m });
+    t.match(await smctl(["import", ...args, ...wanted], keyEnv), {
+      code: 0,
+      out: "",
+      err: /^\d+ carried over, .*\n$/m,
+    });
     t.equal(statSync(join(folder, variables)).mode & 0o777, 0o600);
-    t.match(await smctl(["import", ...args, ...wanted]), {
+    t.match(await smctl(["import", ...args, ...wanted], keyEnv), {
       code: 1,
       err: /exists already, and is not overwritten/,
     });

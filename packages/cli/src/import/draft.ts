@@ -47,13 +47,11 @@ export interface MonitorInput {
   addresses?: readonly { kind: string; value: Secret }[];
 }
 
-export interface ComponentInput {
-  /** Key of a monitor. */
-  monitor: string;
-  name?: string | null;
+/** A component of a page: the key of a monitor, or the state of one without. */
+export type ComponentInput = ({ monitor: string; name?: string | null } | { state: string; name: string }) & {
   description?: string | null;
   group?: string | null;
-}
+};
 
 export interface WindowInput {
   title: unknown;
@@ -70,6 +68,8 @@ const longestIntervalSecs = 31 * 86_400;
 const sections = ["channels", "monitors", "status_pages", "maintenance"] as const;
 type Section = (typeof sections)[number];
 
+/** Components of a page, by the quota of a server as it is installed. */
+const mostComponents = 1000;
 /** Longest history that the server takes of one monitor. */
 const maxDays = 400;
 const maxOutages = 1000;
@@ -183,18 +183,22 @@ export class Draft {
       ...(input.website == null ? {} : { website_url: input.website }),
     };
     const seen = new Set<string>();
-    const components = input.components.flatMap(({ monitor, name, description, group }): Json[] => {
-      if (seen.size === seen.add(monitor).size) {
+    const components = input.components.flatMap((component): Json[] => {
+      const texts = {
+        ...nonEmpty("public_name", line(component.name ?? "", 200)),
+        ...nonEmpty("public_description", line(component.description ?? "", 500)),
+        ...nonEmpty("public_group", line(component.group ?? "", 80)),
+      };
+      if ("state" in component)
+        return [{ manual: true, public_name: "Component", ...texts, ...nonEmpty("state", component.state) }];
+      if (seen.size === seen.add(component.monitor).size) {
         item.note("shows a monitor twice: it is on the page once", "detail");
         return [];
       }
-      const texts = {
-        ...nonEmpty("public_name", line(name ?? "", 200)),
-        ...nonEmpty("public_description", line(description ?? "", 500)),
-        ...nonEmpty("public_group", line(group ?? "", 80)),
-      };
-      return [{ monitor, ...texts }];
+      return [{ monitor: component.monitor, ...texts }];
     });
+    if (components.length > mostComponents)
+      item.note(`has ${components.length} components: the first ${mostComponents}`, "behaviour");
     const key = this.#newKey("status_pages", address);
     return this.#add("status_pages", item, key, {
       slug: address,
@@ -202,7 +206,7 @@ export class Draft {
       ...(input.enabled === false ? { enabled: false } : {}),
       ...(Object.keys(branding).length === 0 ? {} : { branding }),
       ...(input.domain == null ? {} : { custom_domain: input.domain }),
-      components,
+      components: components.slice(0, mostComponents),
     });
   }
 

@@ -65,6 +65,8 @@ class Kuma {
   readonly #draft: Draft;
   readonly #channels = new Map<number, string[]>();
   readonly #monitors = new Map<number, string>();
+  /** Monitors that are set by hand, which are components without a monitor. */
+  readonly #manual = new Map<number, { name: string; state: string; item: Item }>();
   readonly #byId: ReadonlyMap<number, Row>;
 
   constructor(data: KumaData, draft: Draft) {
@@ -103,6 +105,12 @@ class Kuma {
         );
         if ((notifications.get(id) ?? []).length > 0)
           item.note("the group notified channels itself: its monitors do so one by one", "behaviour");
+        continue;
+      }
+      if (monitor["type"] === "manual") {
+        // 0 down, 1 up, 3 maintenance; 1.x has them in the last heartbeat only.
+        const state = { 0: "major_outage", 3: "maintenance" }[number(monitor["manual_status"], 1)] ?? "operational";
+        this.#manual.set(id, { name: item.name, state, item });
         continue;
       }
       const told = (notifications.get(id) ?? []).flatMap(
@@ -148,6 +156,12 @@ class Kuma {
       const id = idOf(page["id"]);
       const components = byWeight(groups.get(id) ?? []).flatMap((group) =>
         byWeight(members.get(idOf(group["id"])) ?? []).flatMap((pair): ComponentInput[] => {
+          const manual = this.#manual.get(idOf(pair["monitor_id"]));
+          if (manual !== undefined) {
+            const { item: own, ...component } = manual;
+            own.note("set by hand: a component of its pages without a monitor, whose state you set there", "behaviour");
+            return [{ ...component, group: text(group["name"]) }];
+          }
           const monitor = this.#monitors.get(idOf(pair["monitor_id"]));
           if (monitor === undefined) {
             item.note("shows monitors that are not carried over, or groups: they are left out", "behaviour");
@@ -167,6 +181,9 @@ class Kuma {
         components,
       });
     }
+    for (const { item } of this.#manual.values())
+      if (item.notes.length === 0)
+        item.refuse("set by hand, and on no page: add it to a page as a component without a monitor");
   }
 
   addWindows(): void {
@@ -285,7 +302,6 @@ const kinds: Readonly<Record<string, (item: Item, monitor: Row) => Mapped>> = {
     const tls = flag(monitor["grpc_enable_tls"]);
     return { check: { type: "grpc", host: name, port: Number(port), ...(tls ? {} : { tls: false }) } };
   },
-  manual: (item) => refused(item, "set by hand: a component shows a monitor here, and no check does what a person did"),
 };
 
 function http(item: Item, monitor: Row, more: Json): Mapped {

@@ -1,5 +1,5 @@
 import { Draft, type Imported } from "./draft.ts";
-import { flag, type Row, row, text } from "./values.ts";
+import { flag, number, type Row, row, text } from "./values.ts";
 
 export interface StatuspageData {
   readonly page: Row;
@@ -8,7 +8,16 @@ export interface StatuspageData {
   readonly subscribers: readonly Row[];
 }
 
-/** A page of Statuspage. Its components have no monitors, which those of a page here show. */
+/** States there, by their words here. */
+const states: Readonly<Record<string, string>> = {
+  operational: "operational",
+  degraded_performance: "degraded",
+  partial_outage: "partial_outage",
+  major_outage: "major_outage",
+  under_maintenance: "maintenance",
+};
+
+/** A page of Statuspage. Its components have no monitors: their states are set by hand, or by a program, as there. */
 export function importStatuspage(
   { page, components, incidents, subscribers }: StatuspageData,
   project: string,
@@ -17,20 +26,34 @@ export function importStatuspage(
   const item = draft.item("status page", page["name"]);
   if (text(page["domain"]) !== "")
     item.note("its domain is not taken over: set custom_domain once its DNS record can be changed");
-  for (const component of components)
-    draft
-      .item("component", component["name"])
-      .refuse(
-        flag(component["group"])
-          ? "a group: give its name as public_group to the components of a page"
-          : "a component shows a monitor here: add one for it, and put it on the page",
-        flag(component["group"]) ? "detail" : "silent",
-      );
+  const groups = new Map(
+    components.filter((one) => flag(one["group"])).map((one) => [text(one["id"]), text(one["name"])]),
+  );
+  const shown = components
+    .filter((one) => !flag(one["group"]))
+    .sort((a, b) => placeOf(a, components) - placeOf(b, components));
+  for (const component of components.filter((one) => flag(one["group"])))
+    draft.item("component", component["name"]).note("a group: its components have its name as their group", "detail");
+  for (const component of shown) {
+    const listed = draft.item("component", component["name"]);
+    if (!Object.hasOwn(states, text(component["status"])))
+      listed.note("its state is unknown: it begins as operational");
+    if (flag(component["only_show_if_degraded"])) listed.note("is always shown: pages hide no components", "behaviour");
+    listed.note(
+      "its state is set by hand or by PATCH /api/v1/status-pages/{id}/components/{id}: point what set it there to that",
+      "behaviour",
+    );
+  }
   draft.page(item, {
     slug: text(page["subdomain"]).toLowerCase(),
     name: page["name"],
     about: page["page_description"],
-    components: [],
+    components: shown.map((component) => ({
+      name: text(component["name"]),
+      description: text(component["description"]),
+      group: groups.get(text(component["group_id"])) ?? null,
+      state: states[text(component["status"])] ?? "operational",
+    })),
   });
   for (const incident of incidents) {
     const isPlanned = text(incident["scheduled_for"]) !== "";
@@ -39,8 +62,8 @@ export function importStatuspage(
       .item(isPlanned ? "maintenance" : "incident", incident["name"])
       .refuse(
         isPlanned
-          ? "a window is of monitors, and these components have none: add it once they have"
-          : "past incidents belong to monitors, and these components have none",
+          ? "a window is of monitors, and these components have none: set them to maintenance while it lasts"
+          : "incidents belong to monitors, and these components have none: their states are their history",
         isOpen ? "silent" : "detail",
       );
   }
@@ -56,4 +79,12 @@ export function importStatuspage(
     else listed.refuse(`there are no subscriptions by ${mode.slice(0, 20)}`, "silent");
   }
   return draft.finish();
+}
+
+/** Place of a component on the page: that of its group, then its own. Positions begin at 1. */
+function placeOf(component: Row, all: readonly Row[]): number {
+  const group = all.find((one) => text(one["id"]) === text(component["group_id"]) && flag(one["group"]));
+  return (
+    10_000 * number((group ?? component)["position"], 0) + (group === undefined ? 0 : number(component["position"], 0))
+  );
 }

@@ -67,19 +67,16 @@ export const statusPageTools: Tool[] = [
   tool({
     name: "get_status_page",
     title: "One status page",
-    description: "One status page with its components and their states: what visitors see.",
+    description: "A status page: its components and their states.",
     scope: "status_page:read",
-    input: Type.Object(
-      { page_id: IdText({ maxLength: 100, description: "Id of the status page, from list_status_pages" }) },
-      closed,
-    ),
+    input: Type.Object({ page_id: IdText({ maxLength: 100, description: "From list_status_pages" }) }, closed),
     output: Type.Object(
       {
         ...page,
         components: Type.Array(
           Type.Object(
             {
-              monitor_id: absent(Type.String({ description: "None where people set the state" })),
+              monitor_id: absent(Type.String()),
               name: customerText("name on the page"),
               state: Type.Enum([...new Set([...states, ...manualStates])], { type: "string" }),
             },
