@@ -17,7 +17,9 @@ export function installed(tarball) {
   rmSync(out, { recursive: true, force: true });
   const home = join(out, "opt/statusmesh");
   mkdirSync(home, { recursive: true });
-  writeFileSync(join(home, "package.json"), '{ "private": true }\n');
+  // npm sbom wants a name and a version.
+  const { version } = describedIn("packages/control-plane");
+  writeFileSync(join(home, "package.json"), JSON.stringify({ name: "statusmesh-installed", version, private: true }));
   const options = ["--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"];
   execFileSync("npm", ["install", ...options, tarball], { cwd: home, stdio: ["ignore", "ignore", "inherit"] });
   return home;

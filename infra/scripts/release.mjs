@@ -3,7 +3,7 @@
 // that of the commit, or SOURCE_DATE_EPOCH.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { packAgent } from "./pack-agent.mjs";
 import { packCli } from "./pack-cli.mjs";
@@ -18,13 +18,15 @@ const at = Number(process.env["SOURCE_DATE_EPOCH"] ?? read("git", ["log", "-1", 
 
 prepare({ tests: false });
 rmSync(out, { recursive: true, force: true });
-mkdirSync(out, { recursive: true });
+// Charts have the names of the npm packages.
+mkdirSync(join(out, "charts"), { recursive: true });
 const server = await packServer();
 const tarballs = [server, await packAgent(), await packCli()];
 writeFileSync(join(out, "sbom.cdx.json"), components(installed(server)));
 for (const file of [...tarballs, packDeb(server, at)]) copyFileSync(file, join(out, basename(file)));
 for (const name of readdirSync(join(root, "infra/helm"))) chart(name);
-const sums = readdirSync(out)
+const sums = readdirSync(out, { recursive: true })
+  .filter((name) => statSync(join(out, name)).isFile())
   .sort()
   .map(
     (name) =>
@@ -64,5 +66,5 @@ function chart(name) {
     ],
     { cwd: join(root, "infra/helm"), maxBuffer: 64 * 1_048_576 },
   );
-  writeFileSync(join(out, `${name}-${version}.tgz`), execFileSync("gzip", ["-9n"], { input: tar }));
+  writeFileSync(join(out, "charts", `${name}-${version}.tgz`), execFileSync("gzip", ["-9n"], { input: tar }));
 }

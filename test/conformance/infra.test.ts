@@ -233,16 +233,22 @@ t.test("systemd units are shut tight, and name what there is", async (t) => {
 const flattened = (template: string): unknown =>
   parse(template.replaceAll(/^\s*\{\{-? .*\}\}\n/gm, "").replaceAll(/"?\{\{-? [^}]*\}\}"?/g, "x"));
 
-t.test("the chart of the agent", async (t) => {
-  const chart = parse(read("infra/helm/sm-agent/Chart.yaml")) as { version: string; appVersion: string };
-  const agent = JSON.parse(read("packages/agent/package.json")) as { version: string };
-  t.equal(chart.appVersion, agent.version, "it is made for this agent");
-  const values = parse(read("infra/helm/sm-agent/values.yaml")) as Record<string, unknown>;
+interface Pod {
+  securityContext: object;
+  containers: { env: { name: string; value: string }[]; securityContext: object; livenessProbe: object }[];
+}
+
+/** Checks the templates and values of a chart, and returns its pod. */
+function podOf(t: Test, name: string, version: string): Pod {
+  const folder = `infra/helm/${name}`;
+  const chart = parse(read(`${folder}/Chart.yaml`)) as { version: string; appVersion: string };
+  t.equal(chart.appVersion, version, "it is made for this version");
+  const values = parse(read(`${folder}/values.yaml`)) as Record<string, unknown>;
   const used = new Set<string>();
-  for (const name of ["deployment", "secret", "spool", "heartbeats"]) {
-    const template = read(`infra/helm/sm-agent/templates/${name}.yaml`);
+  for (const file of readdirSync(join(root, folder, "templates"))) {
+    const template = read(`${folder}/templates/${file}`);
     const opened = [...template.matchAll(/\{\{-? (?:if|with|range) /g)].length;
-    t.equal(opened, [...template.matchAll(/\{\{-? end \}\}/g)].length, `${name}: every block ends`);
+    t.equal(opened, [...template.matchAll(/\{\{-? end \}\}/g)].length, `${file}: every block ends`);
     t.equal(template.split("{{").length, template.split("}}").length);
     t.notMatch(template, /\t/);
     for (const [, path] of template.matchAll(/\.Values\.([\w.]+)/g)) {
@@ -250,9 +256,9 @@ t.test("the chart of the agent", async (t) => {
       const found = path!
         .split(".")
         .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], values);
-      t.not(found, undefined, `${name}: ${path} is in values.yaml`);
+      t.not(found, undefined, `${file}: ${path} is in values.yaml`);
     }
-    t.match(flattened(template), { apiVersion: String, kind: String, metadata: { name: "x-sm-agent" } }, name);
+    t.match(flattened(template), { apiVersion: String, kind: String, metadata: { name: `x-${name}` } }, file);
   }
   const leaves = (tree: Record<string, unknown>, before = ""): string[] =>
     Object.entries(tree).flatMap(([key, value]) =>
@@ -265,28 +271,48 @@ t.test("the chart of the agent", async (t) => {
     [],
     "every value is used",
   );
-
-  const pod = (
-    flattened(read("infra/helm/sm-agent/templates/deployment.yaml")) as {
-      spec: { template: { spec: Record<string, unknown> & { containers: Record<string, unknown>[] } } };
-    }
-  ).spec.template.spec;
-  const container = pod.containers[0] as { env: { name: string }[]; securityContext: object; livenessProbe: object };
-  t.strictSame(
-    container.env.map(({ name }) => name).filter((name) => !agentVariables.has(name)),
-    [],
-    "every variable is one of the agent's",
-  );
-  t.match(container.securityContext, {
-    allowPrivilegeEscalation: false,
-    readOnlyRootFilesystem: true,
-    capabilities: { drop: ["ALL"] },
-  });
+  const { spec } = flattened(read(`${folder}/templates/deployment.yaml`)) as { spec: { template: { spec: Pod } } };
+  const pod = spec.template.spec;
   t.match(pod, {
     automountServiceAccountToken: false,
     securityContext: { runAsNonRoot: true, sysctls: [{ name: "net.ipv4.ping_group_range", value: "0 2147483647" }] },
+    containers: [
+      {
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"] },
+        },
+        livenessProbe: { httpGet: { path: "/healthz" } },
+      },
+    ],
   });
-  t.match(container.livenessProbe, { httpGet: { path: "/healthz" } });
+  return pod;
+}
+
+const versionOf = (folder: string): string =>
+  (JSON.parse(read(`packages/${folder}/package.json`)) as { version: string }).version;
+
+t.test("the chart of the agent", (t) => {
+  const pod = podOf(t, "sm-agent", versionOf("agent"));
+  t.strictSame(
+    pod.containers[0]!.env.map(({ name }) => name).filter((name) => !agentVariables.has(name)),
+    [],
+    "every variable is one of the agent's",
+  );
+  t.end();
+});
+
+t.test("the chart of the control plane", (t) => {
+  const pod = podOf(t, "statusmesh", versionOf("control-plane"));
+  const values: Record<string, string> = {
+    SM_SERVER__PUBLIC_URL: "https://status.example.org",
+    SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+  };
+  const settings = pod.containers[0]!.env.filter(({ name }) => name !== "SM_CONFIG");
+  t.ok(settings.length > 3);
+  t.equal(problemsOf(t, Object.fromEntries(settings.map(({ name, value }) => [name, values[name] ?? value]))), "");
+  t.end();
 });
 
 t.test("a template is checked against the data of its page", async (t) => {

@@ -1,7 +1,7 @@
 import type { BrowserContext, Page } from "playwright-core";
 import t from "tap";
 import { connect } from "../harness/api.ts";
-import { findings, openBrowser, openPage } from "../harness/browser.ts";
+import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 
@@ -128,5 +128,33 @@ t.test("communication", async (t) => {
     await page.getByRole("button", { name: "Resolve" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Resolve" }).click();
     await page.locator(".title .pill", { hasText: "Closed" }).waitFor();
+  });
+
+  await t.test("a component without a monitor is added, its state is set by hand, and visitors see it", async (t) => {
+    const { id } = (await api.post("/api/v1/status-pages", { slug: "acme", name: "Acme status" })).body;
+    await api.post(`/api/v1/status-pages/${id}/components/bulk`, {
+      target_ids: (await api.get("/api/v1/targets?q=Checkout")).body.items.map((one: { id: string }) => one.id),
+    });
+    await page.goto(`/status-pages/${id}`);
+    await page.getByText("Add a component without a monitor").click();
+    const form = page.locator("#add-manual form");
+    await form.getByRole("button", { name: "Add component" }).click();
+    await form.locator(".error-note").waitFor();
+    await form.getByLabel("Name").fill("Telephone");
+    await form.getByLabel("Group").fill("Office");
+    await looksRight(t, page, "the builder");
+    await form.getByRole("button", { name: "Add component" }).click();
+    const row = page.locator(".components > li", { hasText: "Telephone" });
+    await row.getByLabel("State").selectOption("Partial outage");
+    await row.getByRole("button", { name: "Set state of Telephone" }).click();
+    await page.getByText("Saved.").waitFor();
+    t.match((await api.get(`/api/v1/status-pages/${id}/components`)).body.items[1], {
+      public_name: "Telephone",
+      public_group: "Office",
+      state: "partial_outage",
+    });
+    await page.goto("/status");
+    await page.getByText("Telephone partial outage").first().waitFor();
+    t.same(await findings(page), []);
   });
 });

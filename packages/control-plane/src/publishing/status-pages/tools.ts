@@ -66,7 +66,7 @@ export const statusPageTools: Tool[] = [
   }),
   tool({
     name: "get_status_page",
-    title: "One status page",
+    title: "A status page",
     description: "A status page: its components and their states.",
     scope: "status_page:read",
     input: Type.Object({ page_id: IdText({ maxLength: 100, description: "From list_status_pages" }) }, closed),
