@@ -147,7 +147,7 @@ t.test("communication", async (t) => {
     const row = page.locator(".components > li", { hasText: "Telephone" });
     await row.getByLabel("State").selectOption("Partial outage");
     await row.getByRole("button", { name: "Set state of Telephone" }).click();
-    await page.getByText("Saved.").waitFor();
+    await page.locator(".toast", { hasText: "Saved." }).waitFor();
     t.match((await api.get(`/api/v1/status-pages/${id}/components`)).body.items[1], {
       public_name: "Telephone",
       public_group: "Office",

@@ -66,8 +66,8 @@ export const statusPageTools: Tool[] = [
   }),
   tool({
     name: "get_status_page",
-    title: "A status page",
-    description: "A status page: its components and their states.",
+    title: "Status page",
+    description: "A status page: its components and states.",
     scope: "status_page:read",
     input: Type.Object({ page_id: IdText({ maxLength: 100, description: "From list_status_pages" }) }, closed),
     output: Type.Object(
