@@ -72,7 +72,7 @@ export function packDeb(tarball, at) {
   );
   settle(out, at);
   const file = join(root, ".build", `statusmesh_${version}_${architecture}.deb`);
-  execFileSync("dpkg-deb", ["--root-owner-group", "-Zxz", "--build", out, file], {
+  execFileSync("dpkg-deb", ["--root-owner-group", "-Zzstd", "--build", out, file], {
     stdio: ["ignore", "ignore", "inherit"],
     env: { ...process.env, SOURCE_DATE_EPOCH: String(at) },
   });

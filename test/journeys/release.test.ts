@@ -1,0 +1,138 @@
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import t from "tap";
+import { tempFolder } from "../harness/folder.ts";
+import { requires } from "../harness/requires.ts";
+import { waitFor } from "../harness/wait.ts";
+
+/* What a release publishes: the same bytes twice, nothing of the machine, and packages that run on their own. */
+
+t.setTimeout(1_800_000);
+
+const root = join(import.meta.dirname, "../../..");
+const port = 18_471;
+// npm would take settings of the test runner for its own.
+const env = Object.fromEntries(
+  Object.entries(process.env).filter(
+    ([name]) => !/^(?:npm_|NODE_OPTIONS|TAP)/i.test(name) || /npm_config_/i.test(name),
+  ),
+);
+
+t.test("a release", async (t) => {
+  if (!(await requires(t, "dpkg"))) return;
+  const folder = tempFolder(t, "release");
+  const build = (name: string): string => {
+    const out = join(folder, name);
+    execFileSync(process.execPath, [join(root, "infra/scripts/release.mjs"), out], { env, stdio: "pipe" });
+    return out;
+  };
+  const release = build("first");
+  const sums = readFileSync(join(release, "SHA256SUMS"), "utf8");
+  const names = sums
+    .trim()
+    .split("\n")
+    .map((line) => line.slice(66));
+  t.match(execFileSync("sha256sum", ["--check", "--quiet", "SHA256SUMS"], { cwd: release, encoding: "utf8" }), "");
+
+  await t.test("has everything, and nothing of this machine", (t) => {
+    t.match(names, [
+      /^charts\/sm-agent-/,
+      /^charts\/statusmesh-/,
+      "sbom.cdx.json",
+      /^sm-agent-.*\.tgz$/,
+      /^smctl-.*\.tgz$/,
+      /^statusmesh-.*\.tgz$/,
+      /^statusmesh_.*\.deb$/,
+    ]);
+    const bom = JSON.parse(readFileSync(join(release, "sbom.cdx.json"), "utf8")) as { components: { name: string }[] };
+    for (const name of ["koa", "postgres", "sharp"])
+      t.ok(
+        bom.components.some((one) => one.name === name),
+        `${name} is listed`,
+      );
+    for (const name of names) {
+      const out = join(folder, "open", name);
+      mkdirSync(out, { recursive: true });
+      if (name.endsWith(".deb")) execFileSync("dpkg-deb", ["--raw-extract", join(release, name), out]);
+      else if (name.endsWith(".tgz")) execFileSync("tar", ["xzf", join(release, name), "-C", out]);
+      else execFileSync("cp", [join(release, name), out]);
+      for (const word of [root, folder, hostname()]) {
+        const found = spawnSync("grep", ["-rlF", "--", word, out], { encoding: "utf8" });
+        t.equal(found.stdout, "", `${name} has no ${word}`);
+      }
+    }
+    t.end();
+  });
+
+  await t.test("is the same when it is built again", (t) => {
+    t.equal(readFileSync(join(build("second"), "SHA256SUMS"), "utf8"), sums);
+    t.end();
+  });
+
+  await t.test("the command line and the agent run with npx", (t) => {
+    for (const [name, out] of [
+      ["smctl", /^\d+\.\d+\.\d+$/m],
+      ["sm-agent", /^\d+\.\d+\.\d+$/m],
+    ] as const) {
+      const file = names.find((one) => one.startsWith(`${name}-`))!;
+      const cwd = join(folder, `npx-${name}`);
+      mkdirSync(cwd);
+      const ran = spawnSync("npx", ["--yes", join(release, file), "--version"], { cwd, env, encoding: "utf8" });
+      t.match(ran, { status: 0, stdout: out }, ran.stderr);
+    }
+    t.end();
+  });
+
+  await t.test("the Debian package is installed, and its server answers", async (t) => {
+    const other = join(folder, "root");
+    mkdirSync(join(other, "var/lib/dpkg"), { recursive: true });
+    for (const file of ["status", "available"]) writeFileSync(join(other, "var/lib/dpkg", file), "");
+    mkdirSync(join(other, "var/lib/dpkg/info"));
+    mkdirSync(join(other, "var/lib/dpkg/updates"));
+    const deb = join(release, names.at(-1)!);
+    const options = [`--root=${other}`, "--force-script-chrootless", "--force-depends", "--force-not-root"];
+    const installed = spawnSync("dpkg", [...options, "--install", deb], { encoding: "utf8" });
+    t.equal(installed.status, 0, installed.stderr);
+    t.equal(statSync(join(other, "etc/statusmesh/kek")).mode & 0o777, 0o600, "a key of its own");
+    t.equal(Buffer.from(readFileSync(join(other, "etc/statusmesh/kek"), "utf8"), "base64").length, 32);
+    const unit = readFileSync(join(other, "lib/systemd/system/statusmesh.service"), "utf8");
+    const program = /^ExecStart=\S+ node --enable-source-maps (\S+) serve$/m.exec(unit)![1]!;
+    t.ok(statSync(join(other, program)).isFile(), "the unit starts what is there");
+    t.match(readFileSync(join(other, "usr/bin/statusmesh"), "utf8"), program);
+
+    const data = join(folder, "data");
+    mkdirSync(data, { mode: 0o711 });
+    const server = spawn(process.execPath, [join(other, program), "serve"], {
+      cwd: data,
+      env: {
+        PATH: process.env["PATH"],
+        SM_SERVER__BIND: `127.0.0.1:${port}`,
+        SM_SERVER__PUBLIC_URL: `http://127.0.0.1:${port}`,
+        SM_DATA__DIR: join(data, "own"),
+        SM_SECURITY__CREDENTIALS_KEK_BASE64_FILE: join(other, "etc/statusmesh/kek"),
+      },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    let said = "";
+    server.stderr.setEncoding("utf8").on("data", (text: string) => (said += text));
+    const ended = new Promise((settle) => server.once("close", settle));
+    try {
+      await waitFor("the server", async () => {
+        if (server.exitCode !== null) throw new Error(said);
+        const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => null);
+        return answer?.ok === true;
+      });
+      t.match(await (await fetch(`http://127.0.0.1:${port}/docs`)).text(), /rapidoc-min/);
+      t.match(said, /sign-in/i, "with its own PostgreSQL, it prints the sign-in link");
+    } finally {
+      server.kill("SIGTERM");
+      await ended;
+    }
+    const removed = spawnSync("dpkg", [...options, "--remove", "statusmesh"], { encoding: "utf8" });
+    t.equal(removed.status, 0, removed.stderr);
+    t.notOk(readdirSync(other).includes("opt") && readdirSync(join(other, "opt")).includes("statusmesh"));
+    t.ok(statSync(join(other, "etc/statusmesh/kek")).isFile(), "the key stays");
+  });
+});
