@@ -1,5 +1,5 @@
-// Packs the server for publishing: a tarball in .build/ that runs with npx. npm installs the libraries; inside are what
-// npm has not: the patched database client, the shared package and the agent, which the server starts. The viewer of the
+// Packs the server for publishing: a tarball in .build/ that runs with npx. npm installs the libraries; inside is what
+// npm lacks: the patched database client, the shared package and the agent, which the server starts. The viewer of the
 // API is inside too: its bundle is the only file that is used, and npm would install 120 packages with it.
 import { cpSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

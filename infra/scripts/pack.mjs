@@ -1,5 +1,5 @@
-// What the packages have in common: an empty folder for each, their package.json, libraries that load late, the licences
-// of bundled ones, and the tarball.
+// What the packages have in common: an empty folder for each, their package.json, libraries that load late, the
+// licences of bundled ones, and the tarball.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

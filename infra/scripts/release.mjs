@@ -1,6 +1,6 @@
-// Builds everything that a release publishes into .build/release (or a named folder): the three npm packages, the Debian
-// package, both charts, a list of components (CycloneDX) and SHA256SUMS. The same commit gives the same bytes: times are
-// that of the commit, or SOURCE_DATE_EPOCH.
+// Builds everything that a release publishes into .build/release (or a named folder): three npm packages, the Debian
+// package, both charts, a list of components (CycloneDX) and SHA256SUMS. The same commit gives the same bytes: times
+// are that of the commit, or SOURCE_DATE_EPOCH.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";

@@ -159,13 +159,14 @@ t.test("its states are the strip, the uptime, incidents, feed, badges and Kuma's
 
 t.test("subscribers are told of outages and maintenance once, and not of what gets worse", async (t) => {
   const [phone, fax] = [await add({}), await add({ public_name: "Fax" })];
+  const before = new Date(noon - 41 * day);
   await sql`
     insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_at, created_at, confirmed_at,
       component_ids)
-    values (${newId()}, ${ctx.orgId}, ${page.id}, 'email', 'all@example.org', 'a', 'active', ${new Date(noon - 41 * day)},
-      ${new Date(noon - 41 * day)}, ${new Date(noon - 41 * day)}, null),
-      (${newId()}, ${ctx.orgId}, ${page.id}, 'email', 'fax@example.org', 'b', 'active', ${new Date(noon - 41 * day)},
-      ${new Date(noon - 41 * day)}, ${new Date(noon - 41 * day)}, ${[fax.id]})`;
+    values (${newId()}, ${ctx.orgId}, ${page.id}, 'email', 'all@example.org', 'a', 'active', ${before},
+      ${before}, ${before}, null),
+      (${newId()}, ${ctx.orgId}, ${page.id}, 'email', 'fax@example.org', 'b', 'active', ${before},
+      ${before}, ${before}, ${[fax.id]})`;
   const queued = async () => {
     if (await isNewsDue(system)) await announce(system);
     const rows = await sql<{ text: string; address: string }[]>`
@@ -207,13 +208,15 @@ t.test("two requests at once leave one state, and quotas count these components"
   clock.advance(minute);
   await Promise.all(["degraded", "major_outage", "maintenance", "partial_outage"].map((state) => set(id, state)));
   const open = await sql`
-    select s.state = c.state as same from component_states s join status_page_components c on c.manual_id = s.component_id
+    select s.state = c.state as same
+    from component_states s join status_page_components c on c.manual_id = s.component_id
     where s.ended_at is null`;
   t.strictSame([...open], [{ same: true }]);
+  const old = new Date(noon - 50 * day);
   await sql`
     insert into component_states (id, org_id, component_id, state, started_at, ended_at)
-    select gen_random_uuid(), ${ctx.orgId}, ${id}, 'operational', ${new Date(noon - 50 * day)}::timestamptz - n * interval '1 s',
-      ${new Date(noon - 50 * day)} from generate_series(1, 3000) n`;
+    select gen_random_uuid(), ${ctx.orgId}, ${id}, 'operational', ${old}::timestamptz - n * interval '1 s',
+      ${old} from generate_series(1, 3000) n`;
   await set(id, "operational");
   const [kept] = await sql<{ n: number }[]>`select count(*)::int as n from component_states where component_id = ${id}`;
   t.ok(kept!.n <= 1001, `${kept!.n} states are kept`);

@@ -15,13 +15,14 @@ export interface SpanRow {
  * The outages of the components of a page that overlap the time since `since`, without those of retracted incidents,
  * and of imported ones: imported days have their time. Of components without a monitor, the states other than
  * operational.
- * Where a component has flapped more than 2,000 times, outages of one kind that begin in the same quarter of an hour are
+ * Where a monitor has flapped more than 2,000 times, outages of one kind that begin in the same quarter of an hour are
  * one row of their summed length, so that a page has at most 35,000 rows of one component.
  */
 export async function selectSpans(sql: Db, orgId: string, pageId: string, since: Date): Promise<SpanRow[]> {
   return await inPortions(sql<SpanRow[]>`
     with outages as (
-      select c.id as component_id, o.started_at, o.ended_at, o.impact, case when i.severity_pinned then i.severity end as pinned,
+      select c.id as component_id, o.started_at, o.ended_at, o.impact,
+        case when i.severity_pinned then i.severity end as pinned,
         count(*) over (partition by i.target_id) > 2000 as many
       from incidents i join status_page_components c on c.target_id = i.target_id
       join incident_outages o on o.incident_id = i.id and (o.ended_at is null or o.ended_at >= ${since})

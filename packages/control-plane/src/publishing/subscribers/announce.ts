@@ -21,7 +21,8 @@ export const isNewsDue = async ({ sql, clock }: System): Promise<boolean> =>
 
 /**
  * Queues messages to subscribers: opened incidents, updates and ends, maintenance that is scheduled, starts and ends,
- * and outages and maintenance that are set by hand. Returns the number of deliveries. Each event is queued once, on any number of replicas.
+ * and outages and maintenance that are set by hand. Returns the number of deliveries. Each event is
+ * queued once, on any number of replicas.
  */
 export async function announce(system: System): Promise<number> {
   const now = new Date(system.clock.now());
