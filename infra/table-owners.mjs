@@ -65,6 +65,7 @@ export const folders = {
       "whether a notice was written": ["deliveries"],
       "channels of an escalation ladder": ["channels"],
       "snoozes hold notices": ["snoozes"],
+      "dependencies hold openings, and who is checked once more": ["target_dependencies", "target_regions"],
       "active maintenance windows": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
       "name of the monitor, and whether it keeps failed responses": ["targets"],
       "incidents on status pages": ["status_page_components"],
@@ -233,7 +234,7 @@ export const folders = {
     joins: { "name, state and organisation of a component": ["orgs", "target_states", "targets"] },
   },
   "monitoring/targets": {
-    owns: ["deleted_targets", "pins", "target_alerts", "target_regions", "targets"],
+    owns: ["deleted_targets", "pins", "target_alerts", "target_dependencies", "target_regions", "targets"],
     joins: {
       "state, open incident and regions in a list": ["incidents", "regions", "target_states"],
       "addresses of a heartbeat": ["heartbeat_addresses"],

@@ -477,6 +477,13 @@ const values: Case[] = [
     "INVALID_ACTIVE_HOURS",
     "/active_hours/to",
   ),
+  create(
+    "a dependency that is no monitor",
+    { ...target, depends_on: [kept.id, channel.id] },
+    "INVALID_DEPENDENCY",
+    "/depends_on/1",
+  ),
+  patch("a monitor that depends on itself", { depends_on: [kept.id] }, "DEPENDENCY_CYCLE", "/depends_on"),
   refusedBody("POST /api/v1/snoozes")(
     "a snooze in the past",
     { scope: { all: true }, until: "2026-01-01T00:00:00Z" },

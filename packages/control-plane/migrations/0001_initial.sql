@@ -412,6 +412,15 @@ create index targets_by_tag on targets using gin (tags);
 -- A page of a list, newest first.
 create index targets_by_age on targets (org_id, created_at desc, id desc);
 
+-- Monitors that a monitor depends on: while one of them has an open incident, its openings are held.
+create table target_dependencies (
+  target_id uuid not null references targets on delete cascade,
+  parent_id uuid not null references targets on delete cascade,
+  position  integer not null,
+  primary key (target_id, parent_id)
+);
+create index target_dependencies_by_parent on target_dependencies (parent_id);
+
 -- Monitors that a user keeps on top of the list.
 create table pins (
   target_id  uuid not null references targets on delete cascade,
@@ -912,7 +921,7 @@ create table incidents (
   updated_at         timestamptz not null,
   -- The severity by the evidence, restored when a person withdraws theirs.
   engine_severity    text check (engine_severity in ('minor', 'major')),
-  -- Reason and number of the notice that a maintenance window holds back.
+  -- Reason and number of the notice that is held.
   held_reason        text check (held_reason in ('opened', 'escalated', 'reopened', 'resolved')),
   held_seq           integer,
   -- True between the events maintenance_started and maintenance_ended.
@@ -932,6 +941,12 @@ create table incidents (
   escalation_passed  integer not null default 0,
   escalation_due_at  timestamptz,
   escalations_sent   integer not null default 0,
+  -- How far a dependency holds the opening: asking (its parents are to be checked once more), asked, parent (a parent
+  -- has the open incident hold_parent), ended (it has none any more), recheck (the target is checked once more) and
+  -- free (no dependency holds it now). hold_since: begin of asked and recheck.
+  hold_stage         text check (hold_stage in ('asking', 'asked', 'parent', 'ended', 'recheck', 'free')),
+  hold_parent        uuid,
+  hold_since         timestamptz,
   constraint incidents_outage check ((ended_at is null) = (outage_since is not null))
 );
 create unique index incidents_one_open on incidents (target_id) where ended_at is null;
@@ -941,7 +956,9 @@ create index incidents_by_org on incidents (org_id, started_at desc);
 create index incidents_by_target on incidents (target_id, started_at desc);
 create index incidents_reminders on incidents (reminder_due_at) where reminder_due_at is not null;
 create index incidents_escalations on incidents (escalation_due_at) where escalation_due_at is not null;
-create index incidents_in_maintenance on incidents (id) where in_maintenance or held_reason is not null;
+create index incidents_in_maintenance on incidents (id)
+  where in_maintenance or held_reason is not null and coalesce(hold_stage, 'free') = 'free';
+create index incidents_by_hold on incidents (hold_stage, hold_parent) where hold_stage is not null;
 
 -- Outages of an incident: one row for each stretch of one impact. The time between an end and a reopening has no
 -- row.

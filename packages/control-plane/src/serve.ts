@@ -115,7 +115,7 @@ const periodicJobs = (
     isDue: isHeldDue,
     run: (system) => releaseHeld(system, countFailingSlots),
   },
-  { name: "maintenance", everyMs: 5_000, isDue: isMaintenanceDue, run: followMaintenance },
+  { name: "maintenance", everyMs: 1_000, isDue: isMaintenanceDue, run: followMaintenance },
   { name: "maintenance-occurrences", everyMs: 600_000, run: generateOccurrences },
   { name: "subscriber-news", everyMs: 5_000, isDue: isNewsDue, run: announce },
   { name: "subscriber-mails", everyMs: subscribersEveryMs, isDue: areMessagesDue, run: sendMails },

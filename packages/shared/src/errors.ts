@@ -223,6 +223,11 @@ export const errorCodes = {
   SUBSCRIBER_NOT_FOUND: { status: 404, when: "the status page has no subscriber with this id" },
   // Maintenance
   SNOOZE_NOT_FOUND: { status: 404, when: "there is no such snooze in the organisation, or it has ended" },
+  INVALID_DEPENDENCY: {
+    status: 400,
+    when: "a target that another depends on is not in the organisation, or there are more than ten",
+  },
+  DEPENDENCY_CYCLE: { status: 400, when: "a target would depend on itself, directly or over others" },
   INVALID_SNOOZE: { status: 400, when: "scope, end or reason of a snooze is invalid; the message says how" },
   UPDATE_TEMPLATE_NOT_FOUND: {
     status: 404,

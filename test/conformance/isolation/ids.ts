@@ -44,6 +44,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
 };
 
 const ladder: IdPlace = { place: "/escalation/0/channel_ids/0", thing: "channel", refusal: "INVALID_ALERT_CONFIG" };
+const parents: IdPlace = { place: "/depends_on/0", thing: "target", refusal: "INVALID_DEPENDENCY" };
 const alerts: IdPlace = { place: "/alerts/0/channel_id", thing: "channel", refusal: "INVALID_ALERT_CONFIG" };
 
 /**
@@ -51,11 +52,17 @@ const alerts: IdPlace = { place: "/alerts/0/channel_id", thing: "channel", refus
  */
 const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "PATCH /api/v1/orgs/{id}": [ladder],
-  "POST /api/v1/targets": [alerts, ladder, { place: "/regions/0", thing: "region", refusal: "REGION_INVALID" }],
-  "PATCH /api/v1/targets/{id}": [alerts, ladder],
+  "POST /api/v1/targets": [
+    alerts,
+    ladder,
+    parents,
+    { place: "/regions/0", thing: "region", refusal: "REGION_INVALID" },
+  ],
+  "PATCH /api/v1/targets/{id}": [alerts, ladder, parents],
   "POST /api/v1/targets/bulk": [
     { ...alerts, place: `/0${alerts.place}` },
     { ...ladder, place: `/0${ladder.place}` },
+    { ...parents, place: `/0${parents.place}` },
     { place: "/0/regions/0", thing: "region", refusal: "REGION_INVALID" },
   ],
   "POST /api/v1/targets/bulk-action": [

@@ -156,6 +156,9 @@ function noticeText(notice: Notice): MessageText {
   if (resolved && notice.ended_at !== null)
     facts.push({ label: "Ended", value: `${utcMinute(notice.ended_at)}, ${lengthOf(notice)}` });
   if (!resolved) facts.push({ label: "Severity", value: notice.severity });
+  if (notice.affected !== undefined)
+    facts.push({ label: "Affected", value: count(notice.affected, "dependent monitor") });
+  if (notice.held !== undefined) facts.push({ label: "Held", value: `openings of ${count(notice.held, "monitor")}` });
   if (notice.level !== undefined) facts.push({ label: "Escalation", value: `level ${notice.level}` });
   if (notice.regions_down.length > 0)
     facts.push({ label: resolved ? "Regions affected" : "Regions down", value: regionList(notice.regions_down) });

@@ -11,6 +11,7 @@ export {
   selectRechecks,
   needsRecheck,
 } from "./evidence.ts";
+export { freeFailing } from "./dependencies.ts";
 export { appendEvents } from "./events.ts";
 export type { Refuted } from "./replay.ts";
 export { findIncident } from "./find.ts";

@@ -40,6 +40,7 @@ export const eventKinds = [
   "severity_changed",
   "maintenance_started",
   "maintenance_ended",
+  "child_held",
   "notification_retried",
   "noted",
 ] as const;
@@ -53,7 +54,8 @@ export const IncidentEvent = Type.Object(
       description:
         "unacknowledged: the acknowledgement was undone; retracted: late results showed that there was no " +
         "outage; updated: title, description or a posted update; maintenance_started: notifications are held " +
-        "from then on; notification_retried: a person had a failed one sent again; " +
+        "from then on; child_held: the opening is held, a monitor that this one depends on is down; " +
+        "notification_retried: a person had a failed one sent again; " +
         "noted: an internal note, which only members see",
       examples: ["opened"],
     }),

@@ -39,10 +39,12 @@ export function inWords(facts: Facts, incident: IncidentRow): string[] {
       ? []
       : [`Notifications are held until ${time(facts.maintenance.ends_at)}: maintenance "${facts.maintenance.title}".`]),
     ...facts.held
-      .filter(({ by }) => by === "snooze")
-      .map(({ until, reason }) => {
+      .filter(({ by }) => by !== "maintenance")
+      .map(({ by, until, reason }) => {
+        if (by === "dependency") return `The opening is held: ${reason} is down, which this monitor depends on.`;
+        if (by === "recheck") return `The opening is held: ${reason}.`;
         const why = reason === null ? "" : `: ${reason}`;
-        return `Notifications are held until ${time(until)} by a snooze${why}.`;
+        return `Notifications are held until ${time(until!)} by a snooze${why}.`;
       }),
     ...(facts.deliveries.length === 0 ? ["No channel was notified."] : facts.deliveries.map(deliveryInWords)),
   ];

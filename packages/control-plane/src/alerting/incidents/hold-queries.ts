@@ -3,6 +3,7 @@ import type { Db } from "../../platform/db/sql.ts";
 /**
  * What holds the notices of an incident `i` at a time, one row each: by, id, reason, until. A notice leaves when there
  * is none: this is the only place that decides so, for the gate, the release, reminders, ladders and explanations.
+ * Dependencies hold openings alone: {@link openParent}.
  */
 const holds = (sql: Db, at: Date) => sql`
   select 'maintenance' as by, w.id, w.title as reason, o.ends_at as until
@@ -17,20 +18,60 @@ const holds = (sql: Db, at: Date) => sql`
     or s.scope -> 'target_ids' ? i.target_id::text
     or exists (select from targets st where st.id = i.target_id and s.scope ->> 'tag' = any(st.tags)))`;
 
+/**
+ * The open incident of a monitor that the target of `i` depends on, the oldest; no row without one. A paused or deleted
+ * monitor holds nothing, and neither holds anything what a person opened.
+ */
+export const openParent = (sql: Db) => sql`
+  select p.id
+  from target_dependencies td
+  join targets pt on pt.id = td.parent_id and pt.enabled
+  join incidents p on p.target_id = pt.id and p.ended_at is null and not p.retracted
+  where td.target_id = i.target_id and i.opened_by = 'engine' order by p.started_at, p.id limit 1`;
+
+/**
+ * Condition on `i`: a monitor that its target depends on may be the cause and is not known to be: its last run is older
+ * than the failure, or contradicts what is known. It is checked once more before the opening leaves.
+ */
+export const isParentUnclear = (sql: Db) => sql`
+  i.opened_by = 'engine' and exists (
+    select from target_dependencies td
+    join targets pt on pt.id = td.parent_id and pt.enabled and pt.kind <> 'heartbeat'
+    join target_states ps on ps.target_id = pt.id
+    where td.target_id = i.target_id
+      and (ps.recheck_regions is not null or ps.last_result_at is null or ps.last_result_at <= i.started_at)
+      and exists (select from target_regions tr join regions r on r.id = tr.region_id and r.enabled
+                  where tr.target_id = pt.id))`;
+
 /** Condition on `i`: something holds its notices at `at`. */
 export const isHeld = (sql: Db, at: Date) => sql`exists (${holds(sql, at)})`;
 
+/** How long the opening waits for the check of a parent, ms: one that no agent runs must not hide an outage. */
+export const parentCheckMs = 30_000;
+
 /** A cause that holds notices. */
 export interface Hold {
-  by: "maintenance" | "snooze";
+  /** dependency and recheck hold openings only. */
+  by: "maintenance" | "snooze" | "dependency" | "recheck";
+  /** Window, snooze, incident of the parent, or the incident itself. */
   id: string;
   reason: string | null;
-  until: Date;
+  /** Null: not known. */
+  until: Date | null;
 }
 
 /** What holds the notices of an incident at `at`, the last to end first. */
 export async function selectHolds(sql: Db, orgId: string, incidentId: string, at: Date): Promise<Hold[]> {
   return await sql<Hold[]>`
-    select h.by, h.id, h.reason, h.until from incidents i cross join lateral (${holds(sql, at)}) h
-    where i.org_id = ${orgId} and i.id = ${incidentId} order by h.until desc, h.id`;
+    select h.by, h.id, h.reason, h.until from incidents i cross join lateral (
+      ${holds(sql, at)}
+      union all
+      select 'dependency', p.id, t.name, null from incidents p join targets t on t.id = p.target_id
+      where i.hold_stage = 'parent' and p.id = i.hold_parent
+      union all
+      select 'recheck', i.id, case when i.hold_stage in ('asking', 'asked')
+          then 'a monitor that it depends on is checked first' else 'it is checked once more after its dependency' end,
+        case when i.hold_stage = 'asked' then i.hold_since + make_interval(secs => ${parentCheckMs / 1000}) end
+      where i.hold_stage in ('asking', 'asked', 'ended', 'recheck')) h
+    where i.org_id = ${orgId} and i.id = ${incidentId} order by h.until desc nulls first, h.id`;
 }

@@ -1,5 +1,5 @@
 import type { Db } from "../../platform/db/sql.ts";
-import { isHeld } from "./hold-queries.ts";
+import { isHeld, isParentUnclear, openParent } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
 import type { Severity } from "./schema.ts";
 
@@ -24,21 +24,36 @@ export interface NoticeState {
   held_reason: HeldReason | null;
   held_seq: number | null;
   is_held: boolean;
+  hold_stage: HoldStage | null;
+  /** The open incident of a monitor that its target depends on. */
+  parent_incident: string | null;
+  parent_unclear: boolean;
 }
+
+/** How far a dependency holds an opening; see the table. */
+export type HoldStage = "asking" | "asked" | "parent" | "ended" | "recheck" | "free";
 
 /** Locks incidents in id order and reads what decides about their notices. */
 export async function lockNoticeStates(sql: Db, ids: readonly string[], at: Date): Promise<NoticeState[]> {
   return await sql<NoticeState[]>`
-    select i.id, i.severity, i.severity_pinned, i.held_reason, i.held_seq, ${isHeld(sql, at)} as is_held
-    from incidents i where i.id = any(${[...ids]}::uuid[]) order by i.id for update`;
+    select i.id, i.severity, i.severity_pinned, i.held_reason, i.held_seq, ${isHeld(sql, at)} as is_held,
+      i.hold_stage, p.id as parent_incident,
+      ${isParentUnclear(sql)} as parent_unclear
+    from incidents i left join lateral (${openParent(sql)}) p on true
+    where i.id = any(${[...ids]}::uuid[]) order by i.id for update of i`;
 }
 
 /** Stores the held notice of each incident; null for none. */
-export async function writeHeld(sql: Db, held: readonly { id: string; notice: HeldNotice | null }[]): Promise<void> {
+export async function writeHeld(
+  sql: Db,
+  held: readonly { id: string; notice: HeldNotice | null; stage: HoldStage | null; parent: string | null }[],
+): Promise<void> {
   await sql`
-    update incidents i set held_reason = h.reason, held_seq = h.seq
+    update incidents i set held_reason = h.reason, held_seq = h.seq, hold_stage = h.stage,
+      hold_parent = coalesce(h.parent, i.hold_parent)
     from unnest(${held.map(({ id }) => id)}::uuid[], ${held.map(({ notice }) => notice?.reason ?? null)}::text[],
-      ${held.map(({ notice }) => notice?.seq ?? null)}::integer[]) as h (id, reason, seq)
+      ${held.map(({ notice }) => notice?.seq ?? null)}::integer[], ${held.map(({ stage }) => stage)}::text[],
+      ${held.map(({ parent }) => parent)}::uuid[]) as h (id, reason, seq, stage, parent)
     where i.id = h.id`;
 }
 
@@ -83,6 +98,8 @@ export interface LeftIncident extends NoticeSubject {
   monitor_name: string;
   retracted: boolean;
   left_maintenance: boolean;
+  /** True when a dependency holds the opening from now on. */
+  entered_parent: boolean | null;
   was_held_reason: HeldReason | null;
   was_held_seq: number | null;
   /** True when any channel has been notified of the incident. */
@@ -97,19 +114,28 @@ export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIn
   return await sql<LeftIncident[]>`
     with over as (
       select i.id, i.in_maintenance, f.in_window, i.held_reason, i.held_seq, f.is_held, t.name,
-        make_interval(secs => t.renotify_interval_secs) as period
+        make_interval(secs => t.renotify_interval_secs) as period, p.id as parent,
+        -- Held by nothing else, an opening passes the dependencies like a new one.
+        case when f.is_held or i.held_reason is null or i.held_reason not in ('opened', 'reopened')
+               or i.ended_at is not null then null
+             when p.id is not null then 'parent' when i.hold_stage is null and f.unclear then 'asking' end as stage
       from incidents i
       join targets t on t.id = i.target_id
       join orgs o on o.id = i.org_id and o.deleted_at is null
-      cross join lateral (select ${inActiveWindow(sql, at)} as in_window, ${isHeld(sql, at)} as is_held) f
-      where (i.in_maintenance or i.held_reason is not null)
+      left join lateral (${openParent(sql)}) p on true
+      cross join lateral (select ${inActiveWindow(sql, at)} as in_window, ${isHeld(sql, at)} as is_held,
+        ${isParentUnclear(sql)} as unclear) f
+      where (i.in_maintenance or i.held_reason is not null and coalesce(i.hold_stage, 'free') = 'free')
         and ((i.in_maintenance and not f.in_window) or (i.held_reason is not null and not f.is_held))
       order by i.id limit ${limit} for update of i skip locked
     )
     update incidents i set in_maintenance = over.in_maintenance and over.in_window,
-      held_reason = case when over.is_held then i.held_reason end,
-      held_seq = case when over.is_held then i.held_seq end,
-      reminder_due_at = case when over.held_reason is null or over.is_held then i.reminder_due_at
+      held_reason = case when over.is_held or over.stage is not null then i.held_reason end,
+      held_seq = case when over.is_held or over.stage is not null then i.held_seq end,
+      hold_stage = case when over.is_held then i.hold_stage else over.stage end,
+      hold_parent = case when over.stage = 'parent' then over.parent else i.hold_parent end,
+      reminder_due_at = case
+        when over.held_reason is null or over.is_held or over.stage is not null then i.reminder_due_at
         else greatest(i.reminder_due_at, ${at}::timestamptz + over.period) end
     from over where i.id = over.id
     returning i.id, i.org_id, i.target_id, i.started_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
@@ -117,7 +143,8 @@ export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIn
         as severity, i.error_sample, i.regions_down, i.regions_up, i.retracted,
       over.name as monitor_name,
       over.in_maintenance and not over.in_window as left_maintenance,
-      case when not over.is_held then over.held_reason end as was_held_reason, over.held_seq as was_held_seq,
+      case when not over.is_held and over.stage is null then over.held_reason end as was_held_reason,
+      over.held_seq as was_held_seq, over.stage = 'parent' as entered_parent,
       exists (select from deliveries d where d.incident_id = i.id) as notified`;
 }
 

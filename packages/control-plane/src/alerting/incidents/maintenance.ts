@@ -5,14 +5,17 @@ import { engineActor, type EventKind } from "./event-schema.ts";
 import {
   type HeldNotice,
   type HeldReason,
+  type HoldStage,
   isMaintenanceActive,
   type LeftIncident,
   lockNoticeStates,
+  type NoticeState,
   takeEntered,
   takeLeft,
   writeHeld,
 } from "./maintenance-queries.ts";
 import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
+import { followDependencies, tellHeld, withDependents } from "./dependencies.ts";
 import { startLadders } from "./ladder-queries.ts";
 import { noticeOf } from "./notices.ts";
 import type { Reason } from "./schema.ts";
@@ -47,6 +50,7 @@ export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: 
   const ids = [...new Set(notices.map(({ notice }) => notice.incident_id))];
   const states = new Map((await lockNoticeStates(sql, ids, now)).map((state) => [state.id, state]));
   const held = new Map<string, HeldNotice | null>();
+  const stages = new Map<string, HoldStage | null>();
   const passed: OutboxNotice[] = [];
   for (const planned of notices) {
     const id = planned.notice.incident_id;
@@ -57,19 +61,38 @@ export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: 
       state.held_reason === null || state.held_seq === null ? null : { reason: state.held_reason, seq: state.held_seq };
     const before = held.has(id) ? held.get(id)! : stored;
     const one = coalesce(before, { reason, seq: planned.seq });
-    if (state.is_held) held.set(id, one);
-    else {
+    const stage = state.is_held ? state.hold_stage : stageOf(state, one.reason);
+    if (state.is_held || stage !== null) {
+      held.set(id, one);
+      stages.set(id, isOpening(one.reason) ? stage : null);
+    } else {
       const { severity } = state.severity_pinned ? state : planned.notice;
       passed.push(withReason(planned, one, severity));
       if (before !== null) held.set(id, null);
     }
   }
-  if (held.size > 0)
-    await writeHeld(
-      sql,
-      [...held].map(([id, notice]) => ({ id, notice })),
-    );
+  if (held.size > 0) {
+    const rows = [...held].map(([id, notice]) => {
+      const { parent_incident: parent } = states.get(id)!;
+      return { id, notice, stage: notice === null ? null : (stages.get(id) ?? null), parent };
+    });
+    await writeHeld(sql, rows);
+    const entered = rows
+      .filter(({ id, stage }) => stage === "parent" && states.get(id)!.hold_stage !== "parent")
+      .map(({ id }) => id);
+    await tellHeld(sql, entered, now);
+  }
   return passed;
+}
+
+const isOpening = (reason: HeldReason): boolean => reason === "opened" || reason === "reopened";
+
+/** How a dependency holds a notice that nothing else holds; null when it leaves. */
+function stageOf(state: NoticeState, reason: HeldReason): HoldStage | null {
+  if (!isOpening(reason)) return null;
+  if (state.hold_stage !== null && state.hold_stage !== "free") return state.hold_stage;
+  if (state.parent_incident !== null) return "parent";
+  return state.hold_stage === null && state.parent_unclear ? "asking" : null;
 }
 
 /**
@@ -83,7 +106,7 @@ export async function sendNotices(sql: Sql, notices: readonly OutboxNotice[], no
     opening.map(({ notice }) => notice.incident_id),
     now,
   );
-  return await writeDeliveries(sql, now.getTime(), notices);
+  return await writeDeliveries(sql, now.getTime(), await withDependents(sql, notices));
 }
 
 function withReason(planned: OutboxNotice, { reason, seq }: HeldNotice, severity: OutboxNotice["notice"]["severity"]) {
@@ -101,6 +124,7 @@ export const isMaintenanceDue = async ({ sql, clock }: System): Promise<boolean>
  * replicas may run it at once: each incident is taken by one of them.
  */
 export async function followMaintenance(system: System): Promise<number> {
+  await followDependencies(system);
   let sent = 0;
   for (;;) {
     const { taken, released } = await inTransaction(system, async (tx) => {
@@ -116,6 +140,11 @@ export async function followMaintenance(system: System): Promise<number> {
           .map((one) => eventOf("maintenance_ended", one, {})),
       ];
       if (events.length > 0) await insertEvents(tx.sql, events, now);
+      await tellHeld(
+        tx.sql,
+        left.filter((one) => one.entered_parent).map(({ id }) => id),
+        now,
+      );
       const notices = left.flatMap((one) => heldNotice(one, tx.config.server.public_url));
       const released = await sendNotices(tx.sql, notices, now);
       return { taken: Math.max(entered.length, left.length), released };

@@ -1,5 +1,6 @@
 import { inTransaction, type System } from "../../platform/context.ts";
-import { writeDeliveries } from "../deliveries/engine.ts";
+import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
+import { withDependents } from "./dependencies.ts";
 import { noticeOf } from "./notices.ts";
 import { isReminderDue, takeDueReminders } from "./reminder-queries.ts";
 
@@ -22,12 +23,12 @@ export async function sendReminders(system: System): Promise<number> {
       const incidents = await takeDueReminders(tx.sql, now, batch);
       const notices = incidents
         .filter(({ reminder_due_at }) => reminder_due_at !== null)
-        .map((incident) => ({
+        .map((incident): OutboxNotice => ({
           orgId: incident.org_id,
           seq: incident.reminders_sent - 1,
           notice: noticeOf(incident, incident.monitor_name, "reminder", tx.config.server.public_url),
         }));
-      await writeDeliveries(tx.sql, now, notices);
+      await writeDeliveries(tx.sql, now, await withDependents(tx.sql, notices));
       return { taken: incidents.length, sent: notices.length };
     });
     sent += due.sent;

@@ -51,6 +51,10 @@ export interface Notice {
   acknowledge_url?: string | null;
   /** Who has acknowledged the incident, in words, and when. Set when it is sent; null while nobody has. */
   acknowledged_by?: string | null;
+  /** Monitors that depend on this one; of its openings. */
+  affected?: number;
+  /** Openings of those that are held; of reminders and recoveries. */
+  held?: number;
 }
 
 export const Incident = Type.Object(
@@ -238,10 +242,19 @@ export const Explanation = Type.Object(
     held: Type.Array(
       Type.Object(
         {
-          by: Type.Enum(["maintenance", "snooze"], { description: "What holds them", examples: ["snooze"] }),
-          id: Id,
-          reason: nullable(Type.String({ description: "Title of the window, or reason of the snooze" })),
-          until: Timestamp,
+          by: Type.Enum(["maintenance", "snooze", "dependency", "recheck"], {
+            description:
+              "What holds them. dependency: a monitor that this one depends on has an open incident; recheck: a " +
+              "check that decides is awaited. These two hold openings only",
+            examples: ["snooze"],
+          }),
+          id: Type.Unsafe<string>({ ...Id, description: "Id of the window, the snooze, or the incident that holds" }),
+          reason: nullable(
+            Type.String({
+              description: "Title of the window, reason of the snooze, name of the monitor, or what is awaited",
+            }),
+          ),
+          until: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null where nobody knows" })),
         },
         { additionalProperties: false },
       ),

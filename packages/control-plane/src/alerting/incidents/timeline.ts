@@ -61,6 +61,7 @@ const words: Readonly<Record<IncidentEvent["kind"], (detail: Detail) => Words>> 
   resolved: (detail) => ({ tone: "up", title: closings[String(detail["closed_by"])] ?? "Closed", text: null }),
   noted: (detail) => plain("Internal note", textOf(detail["message"])),
   notification_retried: (detail) => plain("Notification sent again", textOf(detail["channel_name"])),
+  child_held: ({ monitor_name: name }) => plain(`Opening held: ${String(name)} is down, which it depends on`),
   retracted: () => plain("Retracted: late results showed no outage"),
   updated: (detail) =>
     textOf(detail["phase"]) === null

@@ -35,6 +35,8 @@ const documentErrors: readonly ErrorCode[] = [
     "CREDENTIALS_REQUIRED",
     "SECRET_UNREADABLE",
     "HEARTBEAT_ADDRESS_TAKEN",
+    "INVALID_DEPENDENCY",
+    "DEPENDENCY_CYCLE",
     "NOT_PROBED",
     "MIN_CHECK_INTERVAL",
     "QUOTA_EXCEEDED",

@@ -17,6 +17,7 @@ import {
 import {
   createTargets,
   deleteTargets,
+  keepDependencies,
   keepTargets,
   manageTargets,
   updateTargets,
@@ -38,6 +39,7 @@ import type { State } from "./state.ts";
 
 /** Locks what the apply writes, in one order. */
 export async function lockTouched(tx: Ctx, { touched }: ConfigPlan): Promise<void> {
+  await keepDependencies(tx);
   if (touched.monitors.length > 0) await keepTargets(tx, touched.monitors);
   if (touched.channels.length > 0) await keepChannels(tx, touched.channels);
   if (touched.status_pages.length > 0) await keepPages(tx, touched.status_pages);
@@ -75,16 +77,17 @@ export async function carryOut(tx: Ctx, plan: ConfigPlan, state: State): Promise
   await freeNames(tx, plan, state);
   for (const { id, edit } of work.channels.edit) await updateChannel(tx, id, edit, { dropsSecrets: true });
   for (const { id, input } of work.channels.create) await createChannel(tx, input, id);
-  for (const some of portionsOf(work.monitors.edit, monitorsAtOnce))
-    await updateTargets(
-      tx,
-      some.map(({ edit }) => edit),
-    );
   for (const some of portionsOf(work.monitors.create, monitorsAtOnce))
     await createTargets(
       tx,
       some.map(({ input }) => input),
       some.map(({ id }) => id),
+    );
+  // After the new ones, which they may depend on.
+  for (const some of portionsOf(work.monitors.edit, monitorsAtOnce))
+    await updateTargets(
+      tx,
+      some.map(({ edit }) => edit),
     );
   for (const { id, edit } of work.status_pages.edit) {
     if (Object.keys(edit!.patch).length > 0) await updatePage(tx, id, edit!.patch);

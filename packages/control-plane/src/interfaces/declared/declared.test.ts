@@ -375,7 +375,7 @@ t.test("all faults of a document are found at once, with pointers", async (t) =>
     "/monitors/web~1front/alerts/1/channel_id": "UNKNOWN_REFERENCE",
     "/monitors/Upper": "INVALID_BODY",
     "/monitors/slow/check/timeout": "INVALID_BODY",
-    "/monitors/slow/depends_on": "UNKNOWN_FIELD",
+    "/monitors/slow/depends_on/0": "UNKNOWN_REFERENCE",
     "/monitors/odd/interval": "INVALID_BODY",
     "/monitors/odd/on_remove": "INVALID_BODY",
     "/status_pages/p/components/0/public_name": "INVALID_BODY",
@@ -490,6 +490,31 @@ t.test("scopes are those of the kinds, pages are for owners, secrets for nobody"
     await exportConfig(reader, {}),
   ]);
   t.notMatch(shown, /SECRET/);
+});
+
+t.test("monitors depend on keys, also on new ones; exported and compared; a cycle is refused at plan", async (t) => {
+  const ctx = await newOrg(system);
+  const check = { type: "tcp", host: "a.example.org", port: 1 };
+  const monitors = (depends: Record<string, unknown[]>) => ({
+    version: 1,
+    monitors: Object.fromEntries(
+      Object.entries(depends).map(([key, parents]) => [key, { name: key, check, alerts: [], depends_on: parents }]),
+    ),
+  });
+  await apply(ctx, monitors({ db: [], web: ["db"] }));
+  t.strictSame((await planOf(ctx, monitors({ db: [], web: ["db"] }))).changes, []);
+  await apply(ctx, monitors({ db: ["switch"], web: ["db"], switch: [] }));
+  const [web] = await sql<{ id: string }[]>`select id from targets where org_id = ${ctx.orgId} and name = 'web'`;
+  const { document } = await exportConfig(ctx, { project: "shop" });
+  t.match(document, { monitors: { web: { depends_on: ["db"] }, db: { depends_on: ["switch"] } } });
+  t.equal((await getTarget(ctx, web!.id)).depends_on.length, 1);
+  const cycle = monitors({ db: ["switch"], web: ["db"], switch: ["web"], top: ["web"] });
+  const refused = await refusal(t, () => planOf(ctx, cycle));
+  const errors = ["switch", "db", "web"].map((key) => `/document/monitors/${key}/depends_on`);
+  const found = (refused.details as { errors: { field: string }[] }).errors.map(({ field }) => field);
+  t.strictSame(found.filter((field) => errors.includes(field)).sort(), errors.sort());
+  const outside = monitors({ own: [{ target_id: newId() }] });
+  await t.rejects(planOf(ctx, outside), { code: "UNKNOWN_REFERENCE" });
 });
 
 t.test("an export is the document of what is stored", async (t) => {

@@ -218,6 +218,9 @@ function monitorBody(row: StoredMonitor, exporting: Exporting): Json {
       },
       {},
     ),
+    ...(row.depends_on.length === 0
+      ? {}
+      : { depends_on: row.depends_on.map((id) => keys.monitors.get(id) ?? { target_id: id }) }),
     ...probed,
     ...but(
       {

@@ -155,6 +155,7 @@ export async function makePlan(
   nameRules(state, judgedChannels, new Set(remove.channels), faults);
   slugRules(state, judgedPages, new Set(remove.status_pages), faults);
   heartbeatRules(judgedMonitors, faults);
+  dependencyRules(judgedMonitors, faults);
   if (faults.isEmpty)
     quotaRules(ctx, state, { judgedChannels, judgedMonitors, judgedPages, judgedWindows, remove }, faults);
   faults.throwAny();
@@ -362,6 +363,34 @@ function heartbeatRules(
           }),
         );
     }
+}
+
+/** No monitor depends on itself; a cycle over monitors outside of the project is found at apply. */
+function dependencyRules(
+  judged: readonly JudgedOne<State["monitors"][number], TargetCreate, unknown>[],
+  faults: Faults,
+): void {
+  const parents = new Map(judged.map(({ id, judged: one }) => [id, new Set(one.create.depends_on ?? [])]));
+  const children = new Map<string, string[]>();
+  for (const [id, ups] of parents)
+    for (const up of ups) if (parents.has(up)) children.set(up, [...(children.get(up) ?? []), id]);
+  // What depends on nothing here is no part of a cycle, and then neither is what depended on that alone.
+  const free = [...parents].filter(([, ups]) => ![...ups].some((up) => parents.has(up))).map(([id]) => id);
+  const left = new Map([...parents].map(([id, ups]) => [id, [...ups].filter((up) => parents.has(up)).length]));
+  for (const id of free) {
+    left.delete(id);
+    for (const child of children.get(id) ?? []) {
+      left.set(child, left.get(child)! - 1);
+      if (left.get(child) === 0) free.push(child);
+    }
+  }
+  for (const { id, declared } of judged)
+    if (left.has(id))
+      faults.add(
+        new AppError("DEPENDENCY_CYCLE", "A monitor cannot depend on itself, directly or over others.", {
+          field: `${declared.pointer}/depends_on`,
+        }),
+      );
 }
 
 function quotaRules(

@@ -40,6 +40,7 @@ export async function readState(ctx: Ctx, project: string, document: Document, k
   const named = [
     ...namedIds(objects.status_pages, "components", "target_id"),
     ...namedIds(objects.maintenance, "component_ids"),
+    ...namedIds(objects.monitors, "depends_on", "target_id"),
   ];
   const tags = [...objects.maintenance.values()].flatMap(({ fields }) => texts(fields["tags"]));
   const slugs = [...objects.status_pages.values()].flatMap(({ fields }) => texts([fields["slug"]]));

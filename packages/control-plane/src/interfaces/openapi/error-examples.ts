@@ -103,6 +103,11 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
     message: "Mars/Olympus is no IANA time zone. Use a name like Europe/Berlin or UTC.",
     field: "/active_hours/timezone",
   },
+  INVALID_DEPENDENCY: { message: "There is no monitor with this id.", field: "/depends_on/0" },
+  DEPENDENCY_CYCLE: {
+    message: "A monitor cannot depend on itself, directly or over others.",
+    field: "/depends_on",
+  },
   CHANNEL_VERIFICATION_LIMIT: { details: { limit: 5, scope: "channel" } },
   DELEGATE_KIND_INVALID: { field: "/kind" },
   CHANNEL_QUOTA_EXCEEDED: quota("max_notification_channels", 20),

@@ -8,6 +8,7 @@ import {
   type CapturedFailure,
   addRuns,
   changeEvidence,
+  freeFailing,
   type EvidenceChange,
   keepSnapshots,
   type LockedEvidence,
@@ -122,7 +123,8 @@ async function ingestBatch(
   mayExist: boolean,
 ): Promise<BatchReply> {
   return await inTransaction(ctx, async (tx) => {
-    const { reply, captured } = await ingestResults(tx, batch, drops, mayExist);
+    const { reply, captured, failures } = await ingestResults(tx, batch, drops, mayExist);
+    await freeFailing(tx.sql, failures);
     // After the incidents, which decide which of them stay.
     if (captured.length > 0) await keepSnapshots(tx, ctx.region, captured);
     return reply;
@@ -134,7 +136,7 @@ async function ingestResults(
   batch: readonly AgentResult[],
   drops: Drops,
   mayExist: boolean,
-): Promise<{ reply: BatchReply; captured: CapturedFailure[] }> {
+): Promise<{ reply: BatchReply; captured: CapturedFailure[]; failures: { targetId: string; at: number }[] }> {
   const ids = [...new Set(batch.map((result) => result.target_id))];
   const assigned = (sql: Db, locked: readonly string[]) => selectProbedTargets(sql, locked, ctx.region);
   return await changeEvidence(ctx, ids, assigned, async (evidence, { sql }) => {
@@ -163,7 +165,11 @@ async function ingestResults(
         .filter((locked) => locked.target.enabled && needsRecheck(locked, changes.get(locked.target.id), ctx.region))
         .map((locked) => locked.target.id),
     };
-    return { changes, result: { reply, captured: capturedOf(ctx.region, evidence, stored, changes) } };
+    const captured = capturedOf(ctx.region, evidence, stored, changes);
+    const failures = stored
+      .filter(({ target_id: id, status, skip }) => status !== "up" && !skip && evidence.get(id)!.target.enabled)
+      .map(({ target_id: targetId, timestamp: at }) => ({ targetId, at }));
+    return { changes, result: { reply, captured, failures } };
   });
 }
 

@@ -12,6 +12,7 @@ import { type Plan, planOf, takeQuota } from "../../access/plans/service.ts";
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import { addHeartbeats, addressesRule, intervalSecsOf } from "../heartbeats/service.ts";
 import { probeRegionIds } from "../regions/service.ts";
+import { dependenciesOf, keepDependencies, writeDependencies } from "./dependencies.ts";
 import { everything } from "./filter-queries.ts";
 import { countTargets } from "./list-queries.ts";
 import * as queries from "./queries.ts";
@@ -106,6 +107,8 @@ async function create(
   );
   return await inTransaction(ctx, async (tx) => {
     const { sql } = tx;
+    const dependent = inputs.some(({ depends_on: parents = [] }) => parents.length > 0);
+    if (dependent) await keepDependencies(tx);
     const plan = faults.isEmpty
       ? await takeQuota(tx, "max_targets", async () => ({
           current: await countTargets(sql, ctx.orgId, new Date(ctx.clock.now()), everything),
@@ -136,6 +139,11 @@ async function create(
       return { ...row, spec: sealSpec(ctx, row.id, row.spec), alerts: bound[at]!, heartbeat_addresses: addresses };
     });
     await insert(tx, rows, inputs);
+    if (dependent)
+      await writeDependencies(
+        tx,
+        rows.map(({ id, depends_on: parents }, at) => ({ id, parents, base: base(at) })),
+      );
     await addHeartbeats(
       tx,
       rows.flatMap(({ id, spec }, at) =>
@@ -259,5 +267,6 @@ function draft(ctx: ActorCtx, input: TargetCreate, id = newId()): queries.NewTar
     updated_at: now,
     managed: null,
     escalation: input.escalation ?? null,
+    depends_on: dependenciesOf(input.depends_on ?? []),
   };
 }

@@ -28,6 +28,8 @@ export interface TargetRow {
   escalation: Escalation | null;
   /** Settings that a binding leaves to the target are absent. */
   alerts: Alert[];
+  /** Targets that it depends on. */
+  depends_on: string[];
   /** Of a heartbeat, as they are shown; null for other kinds. */
   heartbeat_addresses: HeartbeatAddresses | null;
 }
@@ -39,6 +41,7 @@ export const columns = (sql: Db) => sql`
   (select coalesce(json_agg(json_strip_nulls(json_build_object('channel_id', a.channel_id,
       'after_failures', a.after_failures, 'notify_recovery', a.notify_recovery)) order by a.position), '[]')
     from target_alerts a where a.target_id = t.id) as alerts,
+  array(select d.parent_id from target_dependencies d where d.target_id = t.id order by d.position) as depends_on,
   case when t.kind = 'heartbeat' then (
     select coalesce(jsonb_agg(jsonb_build_object('kind', h.kind, 'value', '***', 'hint', h.hint) order by h.position),
       '[]')

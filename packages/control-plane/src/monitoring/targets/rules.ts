@@ -41,6 +41,7 @@ export function present(row: TargetRow): Target {
     renotify_interval_secs: row.renotify_interval_secs,
     region_policy: row.region_policy,
     escalation: row.escalation,
+    depends_on: row.depends_on,
     ...(row.heartbeat_addresses === null ? {} : { heartbeat_addresses: row.heartbeat_addresses }),
     managed_by: managedBy(row.managed),
     write_source: row.write_source,

@@ -1,7 +1,8 @@
 import Type, { type Static, type TProperties, type TSchema } from "typebox";
 import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
 import type { ErrorCode } from "@statusmesh/shared/errors";
-import { Line } from "@statusmesh/shared/text";
+import { idPatternInAnyCase } from "@statusmesh/shared/ids";
+import { IdText, Line } from "@statusmesh/shared/text";
 import { AlertChannelId, Escalation, escalationWords } from "../../access/orgs/schema.ts";
 import { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import { ManagedBy, managedByIgnored } from "../../platform/http/managed.ts";
@@ -172,6 +173,22 @@ export const fields = {
       description: `${escalationWords}. Null: the default of the organisation; empty: none`,
     }),
   ),
+  depends_on: Type.Array(
+    IdText({
+      pattern: idPatternInAnyCase,
+      format: "uuid",
+      errorCode: "INVALID_DEPENDENCY",
+      description: "Id of a target",
+      examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
+    }),
+    {
+      maxItems: 10,
+      errorCode: "INVALID_DEPENDENCY",
+      description:
+        "Targets that this one depends on. While one of them has an open incident, its openings are held; checks and " +
+        "recoveries are not",
+    },
+  ),
 };
 
 /** Accepted and ignored: fields without a meaning here, and fields that the server decides. */
@@ -215,6 +232,7 @@ export const TargetCreate = Type.Object(
     renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),
     region_policy: optionalWithDefault(fields.region_policy, "majority"),
     escalation: Type.Optional(fields.escalation),
+    depends_on: optionalWithDefault(fields.depends_on, []),
     regions: Type.Optional(
       Type.Unsafe<string[]>({
         ...regions,
@@ -246,6 +264,7 @@ export const TargetPatch = Type.Object(
     renotify_interval_secs: Type.Optional(fields.renotify_interval_secs),
     region_policy: Type.Optional(fields.region_policy),
     escalation: Type.Optional(fields.escalation),
+    depends_on: Type.Optional(fields.depends_on),
     heartbeat_addresses: Type.Optional(HeartbeatAddresses),
     ...ignored,
   },

@@ -47,6 +47,7 @@ export {
   taggedTargets,
   targetCount,
 } from "./declared.ts";
+export { keepDependencies } from "./dependencies.ts";
 export { edited, targetTag, type TargetEdit, updateTarget, updateTargets } from "./update.ts";
 export { unableTargets } from "./unable.ts";
 

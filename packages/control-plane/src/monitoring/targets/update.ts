@@ -11,13 +11,20 @@ import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts
 import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import { unreadable } from "../../platform/crypto/opening.ts";
 import { etagOf, requireMatch } from "../../platform/http/etag.ts";
-import { closeSilently, reevaluate, rescheduleLadders, rescheduleReminders } from "../../alerting/incidents/service.ts";
+import {
+  closeSilently,
+  reconsiderDependencies,
+  reevaluate,
+  rescheduleLadders,
+  rescheduleReminders,
+} from "../../alerting/incidents/service.ts";
 import { intervalSecsOf, reopenWindows, replaceAddresses, shownOf } from "../heartbeats/service.ts";
 import { ladderRule } from "../../access/orgs/service.ts";
 import { type Plan, planOf } from "../../access/plans/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
 import { mapInTurns, portionsOf } from "../../platform/http/turns.ts";
 import { forgetDetails } from "../results/service.ts";
+import { dependenciesOf, keepDependencies, writeDependencies } from "./dependencies.ts";
 import * as queries from "./queries.ts";
 import {
   afterFailuresRule,
@@ -78,6 +85,9 @@ export async function updateTargets(
   if (!edits.every(({ id }) => isId(id))) throw notFound();
   return await inTransaction(ctx, async (tx) => {
     const ids = edits.map(({ id }) => id);
+    const dependent = edits.filter(({ patch }) => patch.depends_on !== undefined);
+    // Before any target is locked: an apply does the same.
+    if (dependent.length > 0) await keepDependencies(tx);
     const rows = new Map((await queries.lockTargets(tx.sql, ctx.orgId, ids)).map((row) => [row.id, row]));
     if (rows.size < ids.length) throw notFound();
     await check(
@@ -90,6 +100,17 @@ export async function updateTargets(
       return { edit, before, ...edited(tx, before, edit, known) };
     });
     for (const some of portionsOf(done, statementRows)) await store(tx, some);
+    if (dependent.length > 0) {
+      const parentsOf = new Map(done.map(({ edit, after }) => [edit.id, after.depends_on]));
+      await writeDependencies(
+        tx,
+        dependent.map(({ id }) => ({ id, parents: parentsOf.get(id)!, base: "" })),
+      );
+      await reconsiderDependencies(
+        tx,
+        dependent.map(({ id }) => id),
+      );
+    }
     await queries.announceTargets(tx.sql);
     const shown = await mapInTurns(done, ({ before, after }) => [present(before), present(after)] as const);
     if (tx.recordedAsWhole !== true)
@@ -217,6 +238,7 @@ export function edited(
       renotify_interval_secs: patch.renotify_interval_secs ?? before.renotify_interval_secs,
       region_policy: patch.region_policy ?? before.region_policy,
       escalation: patch.escalation === undefined ? before.escalation : patch.escalation,
+      depends_on: patch.depends_on === undefined ? before.depends_on : dependenciesOf(patch.depends_on),
       alerts: patch.alerts === undefined ? before.alerts : alertRule(patch.alerts, known.channels),
       write_source: tx.writeSource,
       updated_at: new Date(tx.clock.now()),

@@ -112,6 +112,8 @@ const usual = {
   url: ({ notice }: Told) => notice.url,
   acknowledge_url: ({ notice }: Told) => notice.acknowledge_url ?? null,
   acknowledged_by: ({ notice }: Told) => notice.acknowledged_by ?? null,
+  affected: ({ notice }: Told) => notice.affected,
+  held: ({ notice }: Told) => notice.held,
 };
 
 /** Fields of a template: also the texts of messages for people. */
@@ -121,7 +123,7 @@ const templateFields = {
   text: (content: Told) => textLines(messageText(content)),
 };
 
-type Field = (content: Told, deliveryId: string) => string | number | readonly string[] | null;
+type Field = (content: Told, deliveryId: string) => string | number | readonly string[] | null | undefined;
 
 function bodyOf(template: string | null | undefined, { content, deliveryId }: ChannelMessage): string {
   // Unreachable: `digests` is false.

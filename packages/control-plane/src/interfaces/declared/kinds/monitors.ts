@@ -24,9 +24,6 @@ export interface StoredMonitor extends StoredTarget {
 
 type Fields = Record<string, unknown>;
 
-/** Fields of monitors that the files will have once the API has them. */
-const notYet = ["depends_on"];
-
 /** Compares a declared monitor with the stored one, null for a new one. Null where it has faults. */
 export function judgeMonitor(
   declared: Declared,
@@ -68,11 +65,10 @@ export function judgeMonitor(
 /** The body of the request that makes the monitor, with ids for keys. */
 function readInput({ fields, pointer }: Declared, judging: Judging): TargetCreate | null {
   const body: Fields = { ...fields };
-  for (const name of notYet) {
-    if (!(name in body)) continue;
-    refuse(judging, "UNKNOWN_FIELD", `Monitors do not have ${name} yet.`, `${pointer}/${name}`);
-    delete body[name];
-  }
+  if ("depends_on" in body)
+    body["depends_on"] = listIn(judging, body, "depends_on", pointer).flatMap(
+      (parent, at) => monitorOf(parent, `${pointer}/depends_on/${at}`, judging) ?? [],
+    );
   if ("alerts" in body)
     body["alerts"] = listIn(judging, body, "alerts", pointer).map((alert, at) => {
       const id = channelOf(alert, `${pointer}/alerts/${at}`, judging) ?? unknownChannel;
@@ -99,6 +95,12 @@ function channelOf(alert: unknown, pointer: string, judging: Judging): string | 
   return id === undefined
     ? references.byKey("channels", channel, `${pointer}/channel`, faults)
     : references.byId("channels", id, `${pointer}/channel_id`, faults);
+}
+
+/** A monitor by its key, or as {target_id} one that the document does not declare. */
+function monitorOf(parent: unknown, pointer: string, { references, faults }: Judging): string | null {
+  if (typeof parent !== "object" || parent === null) return references.byKey("monitors", parent, pointer, faults);
+  return references.byId("monitors", (parent as Fields)["target_id"], `${pointer}/target_id`, faults);
 }
 
 /** A level of a ladder, whose channels are named like those of alerts. */
@@ -169,6 +171,7 @@ function shownInput({ fields }: Declared, input: TargetCreate, { before, stored,
     tags: sorted(input.tags ?? []),
     alerts: sorted(alerts.map((alert) => alertShown(alert, judging))),
     escalation: ladderShown(input.escalation, judging),
+    depends_on: sorted((input.depends_on ?? []).map(judging.references.shown)),
     notify_recovery: input.notify_recovery ?? true,
     renotify_interval_secs: input.renotify_interval_secs ?? 3600,
     ...(probed
@@ -215,6 +218,7 @@ function shownStored(stored: StoredMonitor, check: CheckSpec, isPausable: boolea
     tags: sorted(stored.tags),
     alerts: sorted(stored.alerts.map((alert) => alertShown(alert, judging))),
     escalation: ladderShown(stored.escalation, judging),
+    depends_on: sorted(stored.depends_on.map(judging.references.shown)),
     notify_recovery: stored.notify_recovery,
     renotify_interval_secs: stored.renotify_interval_secs,
     ...(isProbed(check)
@@ -247,6 +251,7 @@ function editOf(
     renotify_interval_secs: input.renotify_interval_secs ?? 3600,
     region_policy: input.region_policy ?? "majority",
     escalation: input.escalation ?? null,
+    depends_on: input.depends_on ?? [],
     heartbeat_addresses: input.heartbeat_addresses ?? [],
   };
   const patch = Object.fromEntries(Object.entries(whole).filter(([name]) => changed.has(name)));

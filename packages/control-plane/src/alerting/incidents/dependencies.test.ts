@@ -1,0 +1,206 @@
+import t from "tap";
+import { isMaintenanceDue } from "./engine.ts";
+import { followMaintenance } from "./maintenance.ts";
+import { sendReminders } from "./reminders.ts";
+import { explainIncident, resolveIncident } from "./service.ts";
+import { selectRechecks } from "./evidence-queries.ts";
+import { deleteTarget, getTarget, updateTarget } from "../../monitoring/targets/service.ts";
+import { createSnooze } from "../snoozes/service.ts";
+import { hour, minute, noon, second } from "../../testing/clock.ts";
+import { openOutages } from "../../testing/outages.ts";
+import { newOrg } from "../../testing/world.ts";
+
+/* Openings of a monitor are held while one that it depends on has an open incident. */
+
+const world = await openOutages(t);
+const { sql, clock, system, owner, monitor, report, notices, incidents, events } = world;
+const other = { ...system, sql: world.pool(4) };
+
+t.beforeEach(async () => {
+  clock.at = noon;
+  await sql`update incidents set reminder_due_at = null, escalation_due_at = null`;
+});
+
+const follow = async (replica = system) => ((await isMaintenanceDue(replica)) ? await followMaintenance(replica) : 0);
+const idOf = async (target: string) => (await incidents(target))[0]!.id;
+const stage = async (target: string) =>
+  (
+    await sql<{ stage: string | null }[]>`
+    select hold_stage as stage from incidents where target_id = ${target} order by started_at desc limit 1`
+  )[0]?.stage;
+const notice = async (target: string, reason: string) =>
+  (
+    await sql<{ notice: object }[]>`
+    select d.notice from deliveries d join incidents i on i.id = d.incident_id
+    where i.target_id = ${target} and d.reason = ${reason}`
+  )[0]?.notice;
+const asked = async () => new Set(await selectRechecks(sql, "eu"));
+
+/** A parent, and a child that depends on it; both have passed. */
+async function family(changes: object = {}): Promise<[parent: string, child: string]> {
+  const parent = await monitor({ name: "Switch" });
+  const child = await monitor({ depends_on: [parent], ...changes });
+  for (const one of [parent, child]) await report(one, "PP");
+  return [parent, child];
+}
+
+t.test("a child's opening is held while its parent is down, and is told after the child failed again", async (t) => {
+  const [parent, child] = await family({ renotify_interval_secs: 60 });
+  await report(parent, "FF");
+  t.match(await notice(parent, "opened"), { affected: 1 });
+  await report(child, "FF");
+  t.strictSame(await notices(child), []);
+  t.ok((await events(await idOf(child))).includes("child_held"));
+  const { held, in_words: words } = await explainIncident(owner, await idOf(child));
+  t.match(held, [{ by: "dependency", id: await idOf(parent), reason: "Switch", until: null }]);
+  t.ok(words.includes("The opening is held: Switch is down, which this monitor depends on."));
+  clock.advance(2 * minute);
+  t.strictSame([await follow(), await sendReminders(system)], [0, 0], "no reminder of what nobody was told of");
+  await report(parent, "PP");
+  t.match(await notice(parent, "resolved"), { held: 1 });
+  await follow();
+  t.equal(await stage(child), "recheck");
+  t.ok((await asked()).has(child), "the child is checked once more");
+  await report(child, "F");
+  t.strictSame((await Promise.all([follow(), follow(other)])).sort(), [0, 1]);
+  t.strictSame(await notices(child), ["opened"]);
+  t.strictSame((await explainIncident(owner, await idOf(child))).held, []);
+});
+
+t.test("a child that recovered with its parent is never told, and its recovery neither", async (t) => {
+  const [parent, child] = await family();
+  await report(parent, "FF");
+  await report(child, "FF");
+  await report(parent, "PP");
+  await follow();
+  await report(child, "PP");
+  clock.advance(hour);
+  t.equal(await follow(), 0);
+  t.strictSame(await notices(child), []);
+  t.equal(await stage(child), null);
+});
+
+t.test("recoveries, reminders and the incident of a child that was told are not held", async (t) => {
+  const [parent, child] = await family({ renotify_interval_secs: 60 });
+  await report(child, "FF");
+  await follow();
+  await report(parent, "P");
+  await follow();
+  t.strictSame(await notices(child), ["opened"]);
+  await report(parent, "FF");
+  clock.advance(2 * minute);
+  t.equal(await sendReminders(system), 1);
+  await report(child, "PP");
+  t.strictSame(await notices(child), ["opened", "reminder", "resolved"]);
+});
+
+t.test("the child fails first: its opening waits for one check of the parent", async (t) => {
+  const [[up, first], [down, second_], [silent, third]] = [await family(), await family(), await family()];
+  clock.advance(minute);
+  for (const child of [first, second_, third]) await report(child, "FF");
+  t.strictSame(await notices(first), []);
+  t.equal(await stage(first), "asking");
+  t.equal(await follow(), 0);
+  t.ok([up, down, silent].every((parent) => parent !== ""));
+  const now = await asked();
+  t.strictSame(
+    [up, down, silent].map((one) => now.has(one)),
+    [true, true, true],
+  );
+  await report(up, "P");
+  await report(down, "FF");
+  t.equal(await follow(), 1);
+  t.strictSame([await notices(first), await notices(second_)], [["opened"], []]);
+  t.equal(await stage(second_), "parent");
+  clock.advance(30 * second);
+  t.equal(await follow(), 1, "no agent has checked the parent in time");
+  t.strictSame(await notices(third), ["opened"]);
+});
+
+t.test("a parent that passed after the child's first failure is not asked", async (t) => {
+  const [parent, child] = await family();
+  await report(child, "F");
+  await report(parent, "P");
+  await report(child, "F");
+  t.strictSame(await notices(child), ["opened"]);
+});
+
+t.test("a paused or deleted parent and a removed dependency hold nothing", async (t) => {
+  for (const change of [
+    async (parent: string) => void (await updateTarget(owner, parent, { enabled: false })),
+    async (parent: string) => await deleteTarget(owner, parent),
+    async (_: string, child: string) => void (await updateTarget(owner, child, { depends_on: [] })),
+  ]) {
+    const [parent, child] = await family();
+    await report(parent, "FF");
+    await report(child, "FF");
+    await change(parent, child);
+    await follow();
+    t.equal(await stage(child), "recheck");
+    await report(child, "F");
+    t.equal(await follow(), 1);
+    t.strictSame(await notices(child), ["opened"]);
+    const paused = await monitor({ depends_on: [parent].slice(0, Number((await incidents(parent)).length > 0)) });
+    await report(paused, "FF");
+    await resolveIncident(owner, await idOf(paused));
+  }
+});
+
+t.test("a second parent that is down takes over; a check that nobody makes hides nothing", async (t) => {
+  const [first, child] = await family();
+  const second_ = await monitor({ name: "Router" });
+  await updateTarget(owner, child, { depends_on: [first, second_] });
+  await report(first, "FF");
+  await report(second_, "FF");
+  await report(child, "FF");
+  await report(first, "PP");
+  await follow();
+  t.equal(await stage(child), "parent");
+  t.match((await explainIncident(owner, await idOf(child))).held, [{ reason: "Router" }]);
+  await report(second_, "PP");
+  await follow();
+  clock.advance(2 * minute);
+  t.equal(await follow(), 1);
+});
+
+t.test("a snooze and a dependency hold together: the opening leaves when neither does", async (t) => {
+  for (const snoozed of [minute, hour]) {
+    const [parent, child] = await family();
+    const until = new Date(clock.now() + snoozed).toISOString();
+    await createSnooze(owner, { scope: { target_ids: [child] }, until });
+    await report(parent, "FF");
+    await report(child, "FF");
+    clock.advance(2 * minute);
+    t.equal(await follow(), 0);
+    await report(parent, "PP");
+    await follow();
+    await report(child, "F");
+    t.equal(await follow(), snoozed === minute ? 1 : 0);
+    clock.advance(hour);
+    await follow();
+    await report(child, "F");
+    await follow();
+    t.strictSame(await notices(child), ["opened"]);
+  }
+});
+
+t.test("dependencies are ids of the organisation, without cycles, also in two requests at once", async (t) => {
+  const [a, b, c] = [await monitor(), await monitor(), await monitor()];
+  await updateTarget(owner, b, { depends_on: [a.toUpperCase(), a] });
+  t.strictSame((await getTarget(owner, b)).depends_on, [a]);
+  await updateTarget(owner, c, { depends_on: [b] });
+  const cycle = { code: "DEPENDENCY_CYCLE", field: "/depends_on" };
+  await t.rejects(updateTarget(owner, a, { depends_on: [c] }), cycle);
+  await t.rejects(updateTarget(owner, a, { depends_on: [a] }), cycle);
+  const stranger = await newOrg(system);
+  const invalid = { code: "INVALID_DEPENDENCY", field: "/depends_on/1" };
+  await t.rejects(updateTarget(owner, c, { depends_on: [b, stranger.orgId] }), invalid);
+  await t.rejects(monitor({ depends_on: [b, stranger.orgId] }), invalid);
+  const [x, y] = [await monitor(), await monitor()];
+  const second_ = { ...owner, sql: other.sql };
+  const done = await Promise.allSettled([
+    updateTarget(owner, x, { depends_on: [y] }),
+    updateTarget(second_, y, { depends_on: [x] }),
+  ]);
+  t.strictSame(done.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
+});

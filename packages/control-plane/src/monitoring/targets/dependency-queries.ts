@@ -1,0 +1,42 @@
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
+
+/** First half of the two-part advisory lock under which dependencies of an organisation change. */
+const lockSpace = 7_343;
+
+/** Waits until no other transaction changes dependencies of the organisation: two might close a cycle between them. */
+export async function lockDependencies(sql: Db, orgId: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${lockSpace}, hashtext(${orgId}))`;
+}
+
+/** A target with the targets that it depends on. */
+export interface Dependencies {
+  id: string;
+  parents: readonly string[];
+}
+
+/** Has targets depend on exactly these. Returns the number of those that the organisation has. */
+export async function replaceDependencies(sql: Db, orgId: string, targets: readonly Dependencies[]): Promise<number> {
+  await sql`
+    delete from target_dependencies where target_id = any(${arrayOf(targets.map(({ id }) => id))}::uuid[])`;
+  const edges = targets.flatMap(({ id, parents }) => parents.map((parent, position) => ({ id, parent, position })));
+  if (edges.length === 0) return 0;
+  const rows = await sql`
+    insert into target_dependencies (target_id, parent_id, position)
+    select e.target_id, e.parent_id, e.position
+    from unnest(${arrayOf(edges.map(({ id }) => id))}::uuid[], ${arrayOf(edges.map(({ parent }) => parent))}::uuid[],
+      ${arrayOf(edges.map(({ position }) => position))}::integer[]) as e (target_id, parent_id, position)
+    join targets p on p.id = e.parent_id and p.org_id = ${orgId} returning 1`;
+  return rows.length;
+}
+
+/** A target among these that depends on itself over others; null for none. */
+export async function findCycle(sql: Db, ids: readonly string[]): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`
+    with recursive above as (
+      select target_id as id, parent_id from target_dependencies where target_id = any(${arrayOf(ids)}::uuid[])
+      union
+      select a.id, d.parent_id from above a join target_dependencies d on d.target_id = a.parent_id
+    )
+    select id from above where id = parent_id limit 1`;
+  return row?.id ?? null;
+}
