@@ -534,10 +534,14 @@ create table incidents (
   escalation_passed integer not null default 0,
   escalation_due_at timestamp with time zone,
   escalations_sent integer not null default 0,
+  hold_stage text,
+  hold_parent uuid,
+  hold_since timestamp with time zone,
   PRIMARY KEY (id),
   CHECK ((closed_by = ANY (ARRAY['engine'::text, 'person'::text, 'pause'::text]))),
   CHECK ((engine_severity = ANY (ARRAY['minor'::text, 'major'::text]))),
   CHECK ((held_reason = ANY (ARRAY['opened'::text, 'escalated'::text, 'reopened'::text, 'resolved'::text]))),
+  CHECK ((hold_stage = ANY (ARRAY['asking'::text, 'asked'::text, 'parent'::text, 'ended'::text, 'recheck'::text, 'free'::text]))),
   CHECK ((impact = ANY (ARRAY['degraded'::text, 'partial_outage'::text, 'major_outage'::text]))),
   CHECK ((opened_by = ANY (ARRAY['engine'::text, 'person'::text]))),
   CHECK (((ended_at IS NULL) = (outage_since IS NOT NULL))),
@@ -547,11 +551,12 @@ create table incidents (
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
 );
+CREATE INDEX incidents_by_hold ON incidents USING btree (hold_stage, hold_parent) WHERE (hold_stage IS NOT NULL);
 CREATE INDEX incidents_by_org ON incidents USING btree (org_id, started_at DESC);
 CREATE INDEX incidents_by_target ON incidents USING btree (target_id, started_at DESC);
 CREATE INDEX incidents_escalations ON incidents USING btree (escalation_due_at) WHERE (escalation_due_at IS NOT NULL);
 CREATE UNIQUE INDEX incidents_imported ON incidents USING btree (target_id, started_at) WHERE imported;
-CREATE INDEX incidents_in_maintenance ON incidents USING btree (id) WHERE (in_maintenance OR (held_reason IS NOT NULL));
+CREATE INDEX incidents_in_maintenance ON incidents USING btree (id) WHERE (in_maintenance OR ((held_reason IS NOT NULL) AND (COALESCE(hold_stage, 'free'::text) = 'free'::text)));
 CREATE UNIQUE INDEX incidents_one_open ON incidents USING btree (target_id) WHERE (ended_at IS NULL);
 CREATE INDEX incidents_reminders ON incidents USING btree (reminder_due_at) WHERE (reminder_due_at IS NOT NULL);
 
@@ -1139,6 +1144,16 @@ create table target_alerts (
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
 );
 CREATE INDEX target_alerts_by_channel ON target_alerts USING btree (channel_id);
+
+create table target_dependencies (
+  target_id uuid not null,
+  parent_id uuid not null,
+  "position" integer not null,
+  PRIMARY KEY (target_id, parent_id),
+  FOREIGN KEY (parent_id) REFERENCES targets(id) ON DELETE CASCADE,
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+CREATE INDEX target_dependencies_by_parent ON target_dependencies USING btree (parent_id);
 
 create table target_regions (
   target_id uuid not null,

@@ -95,9 +95,9 @@ t.test("recoveries, reminders and the incident of a child that was told are not 
 });
 
 t.test("the child fails first: its opening waits for one check of the parent", async (t) => {
-  const [[up, first], [down, second_], [silent, third]] = [await family(), await family(), await family()];
+  const [[up, first], [down, blocked], [silent, third]] = [await family(), await family(), await family()];
   clock.advance(minute);
-  for (const child of [first, second_, third]) await report(child, "FF");
+  for (const child of [first, blocked, third]) await report(child, "FF");
   t.strictSame(await notices(first), []);
   t.equal(await stage(first), "asking");
   t.equal(await follow(), 0);
@@ -110,8 +110,8 @@ t.test("the child fails first: its opening waits for one check of the parent", a
   await report(up, "P");
   await report(down, "FF");
   t.equal(await follow(), 1);
-  t.strictSame([await notices(first), await notices(second_)], [["opened"], []]);
-  t.equal(await stage(second_), "parent");
+  t.strictSame([await notices(first), await notices(blocked)], [["opened"], []]);
+  t.equal(await stage(blocked), "parent");
   clock.advance(30 * second);
   t.equal(await follow(), 1, "no agent has checked the parent in time");
   t.strictSame(await notices(third), ["opened"]);
@@ -148,16 +148,16 @@ t.test("a paused or deleted parent and a removed dependency hold nothing", async
 
 t.test("a second parent that is down takes over; a check that nobody makes hides nothing", async (t) => {
   const [first, child] = await family();
-  const second_ = await monitor({ name: "Router" });
-  await updateTarget(owner, child, { depends_on: [first, second_] });
+  const router = await monitor({ name: "Router" });
+  await updateTarget(owner, child, { depends_on: [first, router] });
   await report(first, "FF");
-  await report(second_, "FF");
+  await report(router, "FF");
   await report(child, "FF");
   await report(first, "PP");
   await follow();
   t.equal(await stage(child), "parent");
   t.match((await explainIncident(owner, await idOf(child))).held, [{ reason: "Router" }]);
-  await report(second_, "PP");
+  await report(router, "PP");
   await follow();
   clock.advance(2 * minute);
   t.equal(await follow(), 1);
@@ -197,10 +197,10 @@ t.test("dependencies are ids of the organisation, without cycles, also in two re
   await t.rejects(updateTarget(owner, c, { depends_on: [b, stranger.orgId] }), invalid);
   await t.rejects(monitor({ depends_on: [b, stranger.orgId] }), invalid);
   const [x, y] = [await monitor(), await monitor()];
-  const second_ = { ...owner, sql: other.sql };
+  const replica = { ...owner, sql: other.sql };
   const done = await Promise.allSettled([
     updateTarget(owner, x, { depends_on: [y] }),
-    updateTarget(second_, y, { depends_on: [x] }),
+    updateTarget(replica, y, { depends_on: [x] }),
   ]);
   t.strictSame(done.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
 });

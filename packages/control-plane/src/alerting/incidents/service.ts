@@ -16,7 +16,6 @@ export {
   rescheduleReminders,
 } from "./evidence-decisions.ts";
 export { reconsiderDependencies } from "./dependencies.ts";
-export { type Hold, selectHolds as holdsOf } from "./hold-queries.ts";
 export { incidentsCsv } from "./export.ts";
 export { actorOf as callerOf, listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";

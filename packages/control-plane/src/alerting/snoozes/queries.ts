@@ -29,6 +29,14 @@ export async function selectSnoozes(
     order by until, id limit ${limit} offset ${offset}`;
 }
 
+/** First half of the two-part advisory lock under which snoozes of an organisation are counted and added. */
+const lockSpace = 7_344;
+
+/** Waits until no other transaction adds a snooze to the organisation. */
+export async function lockSnoozes(sql: Db, orgId: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${lockSpace}, hashtext(${orgId}))`;
+}
+
 export async function countSnoozes(sql: Db, orgId: string, at: Date): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::integer as count from snoozes where org_id = ${orgId} and until > ${at}`;

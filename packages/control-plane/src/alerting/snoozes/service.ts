@@ -58,6 +58,7 @@ export async function createSnooze(ctx: Ctx, { scope, until, reason = null }: Sn
       const unknown = ids.findIndex((id) => !known.has(id));
       if (unknown >= 0) throw invalid("Monitor not found.", `/scope/target_ids/${unknown}`);
     }
+    await queries.lockSnoozes(tx.sql, tx.orgId);
     await queries.dropEnded(tx.sql, tx.orgId, new Date(now));
     if ((await queries.countSnoozes(tx.sql, tx.orgId, new Date(now))) >= maxSnoozes)
       throw invalid(`There are ${maxSnoozes} snoozes already: end one first.`, "/scope");

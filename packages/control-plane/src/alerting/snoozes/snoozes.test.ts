@@ -121,7 +121,12 @@ t.test("what a snooze may be", async (t) => {
     { items, total },
     { total: 1, items: [{ scope: { all: true }, reason: null, created_by: { type: "user" } }] },
   );
-  for (let more = 1; more < 100; more++) await createSnooze(owner, { scope: { tag: "x" }, until: until(minute) });
+  for (let more = 1; more < 99; more++) await createSnooze(owner, { scope: { tag: "x" }, until: until(minute) });
+  const last = [owner, { ...owner, sql: other.sql }].map((ctx) =>
+    createSnooze(ctx, { scope: { tag: "x" }, until: until(minute) }),
+  );
+  const done = await Promise.allSettled(last);
+  t.strictSame(done.map(({ status }) => status).sort(), ["fulfilled", "rejected"], "the hundredth, on two replicas");
   await refused({}, "/scope");
   clock.advance(minute);
   await createSnooze(owner, { scope: { tag: "x" }, until: until(minute) });

@@ -1,7 +1,9 @@
 import { AppError } from "@statusmesh/shared/errors";
-import type { ActorCtx } from "../../platform/context.ts";
+import type { ActorCtx, Ctx } from "../../platform/context.ts";
 import * as queries from "./dependency-queries.ts";
 import { selectExisting } from "./queries.ts";
+
+const shownChildren = 8;
 
 /** The ids as they are stored: each once. */
 export const dependenciesOf = (ids: readonly string[]): string[] => [...new Set(ids.map((id) => id.toLowerCase()))];
@@ -42,4 +44,14 @@ export async function writeDependencies(
   throw new AppError("DEPENDENCY_CYCLE", "A monitor cannot depend on itself, directly or over others.", {
     field: `${base}/depends_on`,
   });
+}
+
+/** Monitors around a monitor in the graph of dependencies: what it depends on, and the first that depend on it. */
+export async function neighboursOf(ctx: Ctx, id: string) {
+  const at = new Date(ctx.clock.now());
+  const [parents, children] = await Promise.all([
+    queries.selectParents(ctx.sql, ctx.orgId, id, at),
+    queries.selectChildren(ctx.sql, ctx.orgId, id, { at, limit: shownChildren }),
+  ]);
+  return { parents, children, childrenTotal: children[0]?.total ?? 0 };
 }

@@ -1,4 +1,5 @@
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import type { MonitorState } from "./schema.ts";
 
 /** First half of the two-part advisory lock under which dependencies of an organisation change. */
 const lockSpace = 7_343;
@@ -40,3 +41,34 @@ export async function findCycle(sql: Db, ids: readonly string[]): Promise<string
     select id from above where id = parent_id limit 1`;
   return row?.id ?? null;
 }
+
+/** A monitor in the graph of another. */
+export interface Neighbour {
+  id: string;
+  name: string;
+  state: MonitorState;
+}
+
+/** Monitors that a monitor depends on, in order. */
+export async function selectParents(sql: Db, orgId: string, id: string, at: Date): Promise<Neighbour[]> {
+  return await sql<Neighbour[]>`
+    select t.id, t.name, ${shownState(sql, at)} as state
+    from target_dependencies d join targets t on t.id = d.parent_id join target_states s on s.target_id = t.id
+    where d.target_id = ${id} and t.org_id = ${orgId} order by d.position`;
+}
+
+/** The first monitors that depend on a monitor, by name, and how many there are. */
+export async function selectChildren(
+  sql: Db,
+  orgId: string,
+  id: string,
+  { at, limit }: { at: Date; limit: number },
+): Promise<(Neighbour & { total: number })[]> {
+  return await sql<(Neighbour & { total: number })[]>`
+    select t.id, t.name, ${shownState(sql, at)} as state, count(*) over ()::integer as total
+    from target_dependencies d join targets t on t.id = d.target_id join target_states s on s.target_id = t.id
+    where d.parent_id = ${id} and t.org_id = ${orgId} order by t.sort_name, t.id limit ${limit}`;
+}
+
+const shownState = (sql: Db, at: Date) => sql`
+  case when not t.enabled then 'paused' when coalesce(s.status_until < ${at}, true) then 'unknown' else s.status end`;

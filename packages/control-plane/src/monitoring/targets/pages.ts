@@ -30,6 +30,7 @@ import { planOf } from "../../access/plans/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
 import type { CheckResult } from "../results/schema.ts";
 import { findingOf } from "./finding.ts";
+import { neighboursOf } from "./dependencies.ts";
 import { copyOf, kindForms, startPolicy, targetFields } from "./form.ts";
 import { monitorsPage } from "./list-page.ts";
 import { beatsOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
@@ -65,6 +66,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     pinned,
     beats,
     job,
+    neighbours,
   ] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion }),
     latencyByRegion(ctx, id, span),
@@ -83,6 +85,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     pinnedTargets(ctx),
     readBeats(ctx, id, beatKind, row.target.interval),
     heartbeatPanel(ctx, row.target),
+    neighboursOf(ctx, id),
   ]);
   const nameOf = (own: string): string => regionNames.find((one) => one.id === own)?.name ?? own;
   const said = shown(row, now, throttled(row));
@@ -97,6 +100,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       range,
       beats: beatsOf(beats, beatKind, nameOf),
       job,
+      neighbours,
       isPinned: pinned.includes(id),
       nameOf,
       region: region ?? "",
@@ -172,6 +176,7 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
   ]);
   const copied = source === null ? null : copyOf(source);
   const start = target ?? copied?.copy ?? null;
+  const from = target ?? source;
   return {
     target,
     /** Values that the form starts with: of the target, or of the one that is cloned. */
@@ -184,6 +189,7 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
     policy: startPolicy(start),
     channels: channels.items,
     ladder: org.escalation,
+    parents: from === null ? [] : (await neighboursOf(ctx, from.id)).parents,
     regions: regions.map((region) => ({ ...region, chosen: ownRegions.includes(region.id) })),
   };
 }
