@@ -1,4 +1,5 @@
 import { duration } from "../../platform/html/format.ts";
+import { localOf } from "../../platform/zoned.ts";
 import type { Notice } from "../incidents/schema.ts";
 
 /** Incidents that opened or closed together, in one message instead of one each. */
@@ -76,12 +77,15 @@ function shorten(text: string, maxLength: number): string {
   return points.length <= maxLength ? text : `${points.slice(0, maxLength - 1).join("")}…`;
 }
 
-/** `2026-11-22 14:02 UTC`, from RFC 3339. */
-const utcMinute = (time: string): string => `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
+/** `2026-11-22 14:02 UTC` or `2026-11-22 15:02 Europe/Berlin`, from RFC 3339. */
+function minuteIn(time: string, zone: string): string {
+  const local = new Date(localOf(Date.parse(time), zone)).toISOString();
+  return `${local.slice(0, 10)} ${local.slice(11, 16)} ${zone}`;
+}
 
-/** The content in words. */
-export function messageText(content: Content): MessageText {
-  if (content.kind === "digest") return digestText(content.digest);
+/** The content in words, with times of a zone. */
+export function messageText(content: Content, zone = "UTC"): MessageText {
+  if (content.kind === "digest") return digestText(content.digest, zone);
   if (content.kind === "test")
     return {
       tone: "test",
@@ -92,7 +96,7 @@ export function messageText(content: Content): MessageText {
       acknowledgeUrl: null,
       linkLabel: "Open StatusMesh",
     };
-  return noticeText(content.notice);
+  return noticeText(content.notice, zone);
 }
 
 /** Title and facts as lines, with a line break at the end: what a kind escapes before its {@link linkLines}. */
@@ -146,15 +150,15 @@ export function fitted(
   return render({ ...message, title: shorten(message.title, 60), facts: [] });
 }
 
-function noticeText(notice: Notice): MessageText {
+function noticeText(notice: Notice, zone: string): MessageText {
   const name = plain(notice.monitor_name, maxNameLength);
   const resolved = notice.reason === "resolved";
   const facts: MessageText["facts"] = [];
   if (notice.error_sample !== null)
     facts.push({ label: resolved ? "Was" : "Cause", value: plain(notice.error_sample, maxCauseLength) });
-  facts.push({ label: "Since", value: utcMinute(notice.outage_since ?? notice.started_at) });
+  facts.push({ label: "Since", value: minuteIn(notice.outage_since ?? notice.started_at, zone) });
   if (resolved && notice.ended_at !== null)
-    facts.push({ label: "Ended", value: `${utcMinute(notice.ended_at)}, ${lengthOf(notice)}` });
+    facts.push({ label: "Ended", value: `${minuteIn(notice.ended_at, zone)}, ${lengthOf(notice)}` });
   if (!resolved) facts.push({ label: "Severity", value: notice.severity });
   if (notice.affected !== undefined)
     facts.push({ label: "Affected", value: count(notice.affected, "dependent monitor") });
@@ -194,14 +198,14 @@ function headline({ reason, severity }: Notice): string {
   return capital(state);
 }
 
-function heldText({ total, open, notices, url }: HeldDigest): MessageText {
+function heldText({ total, open, notices, url }: HeldDigest, zone: string): MessageText {
   const facts = notices.map((notice) => {
     const error = notice.error_sample === null ? "" : ` (${plain(notice.error_sample, 120)})`;
     const name = `${plain(notice.monitor_name, 80)}${error}`;
-    const from = utcMinute(notice.started_at);
+    const from = minuteIn(notice.started_at, zone);
     if (notice.ended_at === null) return { label: headline(notice), value: `${name}, since ${from}` };
     const label = notice.reason === "resolved" ? "Recovered" : "Opened and ended";
-    return { label, value: `${name}, ${from} to ${utcMinute(notice.ended_at)}, ${lengthOf(notice)}` };
+    return { label, value: `${name}, ${from} to ${minuteIn(notice.ended_at, zone)}, ${lengthOf(notice)}` };
   });
   if (total > notices.length) facts.push({ label: "More", value: count(total - notices.length, "incident") });
   const shown = notices.filter(({ ended_at }) => ended_at === null);
@@ -218,8 +222,8 @@ function heldText({ total, open, notices, url }: HeldDigest): MessageText {
 
 const count = (number: number, one: string): string => `${number} ${one}${number === 1 ? "" : "s"}`;
 
-function digestText(digest: Digest | HeldDigest): MessageText {
-  if (digest.reason === "held") return heldText(digest);
+function digestText(digest: Digest | HeldDigest, zone: string): MessageText {
+  if (digest.reason === "held") return heldText(digest, zone);
   const { reason, total, groups, url } = digest;
   const resolved = reason === "resolved";
   const shown = groups.slice(0, maxGroups);

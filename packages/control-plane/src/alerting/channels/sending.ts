@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { messageOf } from "@statusmesh/shared/thrown";
+import { timezoneOf } from "../../access/orgs/service.ts";
 import type { System } from "../../platform/context.ts";
 import { deliverMail, type Mail } from "../../platform/email/mail.ts";
 import {
@@ -56,7 +57,10 @@ export async function sendThrough(
     // A domain may be listed after the channel was saved.
     throw new DeliveryError(cause.message.replace(/\.$/, ""), { permanent: true, cause });
   }
-  return await send(system, config, message, transport, await mailHeaders(system, channel.id, config));
+  const headers = await mailHeaders(system, channel.id, config);
+  if (addressToConfirm(config) === null) return await send(system, config, message, transport, headers);
+  const timezone = await timezoneOf(system, channel.org_id);
+  return await send(system, config, { ...message, timezone }, transport, headers);
 }
 
 /** Headers of a mail to a stored channel, none for other kinds. Throws DeliveryError for an unconfirmed address. */

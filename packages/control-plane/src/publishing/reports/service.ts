@@ -207,14 +207,17 @@ async function pastOf(
 
 const none = { incidents: 0, resolved: 0, outage_ms: 0 };
 
-/** Days of another product that begin in the range, by monitor: their times and their runs. */
-async function importedTime(reader: OrgReader, ids: readonly string[], range: { from: Date; to: Date }) {
+/** Days of another product by monitor: the times of those that overlap the range, runs of those that begin in it. */
+async function importedTime(reader: OrgReader, ids: readonly string[], { from, to }: { from: Date; to: Date }) {
+  const around = { from: new Date(from.getTime() - dayMs), to };
   const found = new Map<string, { times: DayTimes[]; checks: number }>();
-  for (const [id, days] of await importedDays(reader, reader.orgId, ids, range))
+  for (const [id, days] of await importedDays(reader, reader.orgId, ids, around)) {
+    const counted = days.filter(({ day }) => Date.parse(day) >= from.getTime());
     found.set(id, {
       times: days.flatMap((day) => timesOf(day) ?? []),
-      checks: days.reduce((sum, { up, degraded, down, error }) => sum + up + degraded + down + error, 0),
+      checks: counted.reduce((sum, { up, degraded, down, error }) => sum + up + degraded + down + error, 0),
     });
+  }
   return found;
 }
 
