@@ -1,4 +1,5 @@
 import { differs } from "./leave.js";
+import { now } from "./times.js";
 import { instantOf, readLocal } from "./zoned.js";
 
 // Builds a JSON body from the controls of a form. Names are JSON pointers; data-as says how text becomes a value.
@@ -38,6 +39,9 @@ const readers = {
     return Math.round(parts.reduce((sum, [, count, unit]) => sum + Number(count) * units[unit.toLowerCase()], 0));
   },
   null: () => null,
+  true: () => true,
+  // A number of ms from now.
+  later: (control) => new Date(now() + Number(control.value)).toISOString(),
   // A part of a control that reads it.
   part: () => undefined,
   ladder(control) {

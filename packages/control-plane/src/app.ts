@@ -52,6 +52,7 @@ import { dropHeldNotices } from "./alerting/deliveries/service.ts";
 import { openCounts, rescheduleLadders } from "./alerting/incidents/service.ts";
 import { activeWindows } from "./alerting/maintenance/service.ts";
 import { snoozeRoutes } from "./alerting/snoozes/api.ts";
+import { snoozePages } from "./alerting/snoozes/pages.ts";
 import { shownSnoozes } from "./alerting/snoozes/service.ts";
 import { updateTemplateRoutes } from "./alerting/update-templates/api.ts";
 import { updateTemplatesPages } from "./alerting/update-templates/pages.ts";
@@ -218,6 +219,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     incidentsPages(dayHistory),
     acknowledgePages,
     maintenancePages(listTags),
+    snoozePages(listTags),
     channelLinkPages,
     channelsPages,
     mailLinkPages,

@@ -110,7 +110,45 @@ async function listOf(ctx: Ctx, asked: ListQuery, stripsOf: StripsOf) {
   };
 }
 
+/** Open causes that the view for people on call shows. */
+const maxCalls = 50;
+
 export const incidentsPages = (stripsOf: StripsOf) => [
+  page({
+    path: "/oncall",
+    auth: "tenant",
+    async handle({ ctx }) {
+      const [region, { causes, items, total }, open] = await Promise.all([
+        service.regionNamer(ctx),
+        service.listIncidentLines(ctx, { state: "open", limit: maxCalls, offset: 0 }),
+        service.openCounts(ctx),
+      ]);
+      const calls = await service.callsOf(ctx, [
+        ...causes.map(({ exampleId }) => exampleId),
+        ...items.map(({ id }) => id),
+      ]);
+      const lines = causes
+        .map((line) => withRegionName(line, region))
+        .map((one) => ({
+          ...one,
+          lead: causeTitle(one),
+          share: shareOf(one, "incident"),
+          detail: namesOf(one.names, one.count),
+          call: calls.get(one.exampleId) ?? null,
+        }));
+      return {
+        view: "incidents/on-call",
+        fragment: "incidents/on-call-live",
+        data: {
+          title: numbered("On call", open.waiting),
+          open,
+          causes: lines,
+          items: items.map((one) => ({ ...one, call: calls.get(one.id) ?? null })),
+          hidden: total - causes.length - items.length,
+        },
+      };
+    },
+  }),
   page({
     path: "/incidents",
     auth: "tenant",
@@ -155,6 +193,7 @@ export const incidentsPages = (stripsOf: StripsOf) => [
       const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
       const timeline = timelineOf(events.items, deliveries.items, region);
       const changes = (await flapping(ctx, [incident.target_id])).get(incident.target_id) ?? 0;
+      const call = (await service.callsOf(ctx, [id])).get(id) ?? null;
       const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
       return {
         view: "incidents/show",
@@ -163,6 +202,7 @@ export const incidentsPages = (stripsOf: StripsOf) => [
           title,
           region,
           incident,
+          call,
           changes,
           votes,
           deliveries,

@@ -35,11 +35,13 @@ export async function shownSnoozes(
   ctx: Ctx,
 ): Promise<{ id: string; covers: string; reason: string | null; until: string }[]> {
   const { items } = await listSnoozes(ctx, { limit: 3, offset: 0 });
-  return items.map(({ id, scope, reason, until }) => {
-    const count = scope.target_ids?.length ?? 0;
-    const monitors = count === 1 ? "1 monitor" : `${count} monitors`;
-    return { id, reason, until, covers: scope.all ? "all monitors" : scope.tag ? `tag ${scope.tag}` : monitors };
-  });
+  return items.map(({ id, scope, reason, until }) => ({ id, reason, until, covers: coversOf(scope) }));
+}
+
+/** `all monitors`, `tag web` or `3 monitors`. */
+export function coversOf({ all, tag, target_ids: ids = [] }: Snooze["scope"]): string {
+  if (all) return "all monitors";
+  return tag ? `tag ${tag}` : ids.length === 1 ? "1 monitor" : `${ids.length} monitors`;
 }
 
 /** Holds the notifications of monitors from now on. Throws INVALID_SNOOZE. */

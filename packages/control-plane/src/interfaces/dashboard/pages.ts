@@ -4,7 +4,7 @@ import { stateWords } from "../../platform/html/states.ts";
 import { causeTitle, shareOf, withRegionName } from "../../platform/html/causes.ts";
 import { page } from "../../platform/html/pages.ts";
 import { errorInWords } from "@statusmesh/shared/checks";
-import { listIncidentLines, openCounts, regionNamer } from "../../alerting/incidents/service.ts";
+import { callsOf, listIncidentLines, openCounts, regionNamer } from "../../alerting/incidents/service.ts";
 import { activeWindows } from "../../alerting/maintenance/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { readBeats } from "../../monitoring/results/service.ts";
@@ -92,12 +92,20 @@ export const dashboardPages = [
         })),
       ];
       const waiting = tiles.filter((tile) => !tile.acknowledged);
+      const calls = await callsOf(
+        ctx,
+        waiting.slice(0, alarms).map((tile) => tile.targetId),
+      );
       return {
         view: "wall/wall",
         fragment: "wall/live",
         data: {
           waiting: await Promise.all(
-            waiting.slice(0, alarms).map(async (tile) => ({ ...tile, beats: await beatsOf(ctx, tile) })),
+            waiting.slice(0, alarms).map(async (tile) => ({
+              ...tile,
+              next: calls.get(tile.targetId)?.next ?? null,
+              beats: await beatsOf(ctx, tile),
+            })),
           ),
           tags,
           hidden: Math.max(0, open.waiting - alarms),

@@ -1,0 +1,73 @@
+import t from "tap";
+import { minute, noon } from "../../testing/clock.ts";
+import { openOutages } from "../../testing/outages.ts";
+import { webhookTo } from "../../testing/scene.ts";
+import { serveWhole, signedIn } from "../../testing/whole-app.ts";
+import { createSnooze, endSnooze } from "../snoozes/service.ts";
+import { sendEscalations } from "./ladder.ts";
+import { acknowledgeIncident, callsOf } from "./service.ts";
+
+const world = await openOutages(t);
+const { sql, clock, system, owner, monitor, report, incidents } = world;
+const [phone, boss] = [
+  await webhookTo(owner, "https://phone.example.org/", "Phone"),
+  await webhookTo(owner, "https://boss.example.org/", "Boss"),
+];
+clock.at = noon;
+const ask = await serveWhole(t, world);
+const headers = await signedIn(owner);
+const html = async (path: string) => (await ask("GET", path, undefined, { accept: "text/html", ...headers })).text;
+
+t.test("nothing is down: the view says so", async (t) => {
+  t.match(await html("/oncall"), /Nothing is down/);
+});
+
+t.test("who was told and who is next, until somebody acknowledges; a snooze stops the ladder", async (t) => {
+  const target = await monitor({
+    name: "Shop",
+    escalation: [
+      { after_minutes: 10, channel_ids: [phone] },
+      { after_minutes: 30, channel_ids: [phone, boss] },
+    ],
+  });
+  await report(target, "FF");
+  const [{ id } = { id: "" }] = await incidents(target);
+  const call = async () => (await callsOf(owner, [id])).get(id)!;
+  t.match(await call(), { told: [], next: { level: 1, channels: ["Phone"], at: /T13:10/ }, held: false });
+
+  clock.advance(10 * minute);
+  await sendEscalations(system);
+  await sql`update deliveries set state = 'delivered', delivered_at = created_at, next_attempt_at = null`;
+  const after = await call();
+  t.equal(after.told.length, 2);
+  t.match(after, { next: { level: 2, channels: ["Phone", "Boss"] } });
+  t.strictSame(
+    after.rungs.map(({ state }) => state),
+    ["over", "next"],
+  );
+  t.match(await callsOf(owner, [target]), new Map([[target, { next: { level: 2 } }]]), "also by its monitor");
+  for (const path of ["/oncall", "/wall"]) t.match(await html(path), /Phone and Boss/, path);
+  t.match(await html(`/incidents/${id}`), /class="next"/, "the ladder as a line");
+
+  const snooze = await createSnooze(owner, {
+    scope: { target_ids: [target] },
+    until: new Date(clock.now() + 60 * minute).toISOString(),
+  });
+  t.match(await call(), { held: true, next: null });
+  t.match(await html("/oncall"), /notifications are held/);
+  t.match(await html("/oncall/snoozes"), new RegExp(`DELETE /api/v1/snoozes/${snooze.id}`));
+  await endSnooze(owner, snooze.id);
+
+  await acknowledgeIncident(owner, id);
+  t.match(await call(), { next: null, rungs: [{ state: "over" }, { state: "stopped" }] });
+  t.match(await html("/oncall"), /Nobody: acknowledged by/);
+});
+
+t.test("a viewer sees it and cannot act", async (t) => {
+  await report(await monitor({ name: "Search" }), "FF");
+  t.match(await html("/oncall"), /data-send="POST \/api\/v1\/(?:incidents|snoozes)/);
+  await sql`update memberships set role = 'viewer' where user_id = ${owner.userId}`;
+  const page = await html("/oncall");
+  t.match(page, /Search/);
+  t.notMatch(page, /data-send="POST \/api\/v1\/(?:incidents|snoozes)/);
+});

@@ -1,0 +1,37 @@
+import type { Ctx } from "../../platform/context.ts";
+import { page } from "../../platform/html/pages.ts";
+import * as service from "./service.ts";
+
+/** Tags that the form offers. */
+const maxTags = 100;
+
+type TagList = (
+  ctx: Ctx,
+  page: { limit: number; offset: number },
+) => Promise<{ items: { name: string; count: number }[] }>;
+
+export const snoozePages = (listTags: TagList) => [
+  page({
+    path: "/oncall/snoozes",
+    auth: "tenant",
+    async handle({ ctx }) {
+      const [snoozes, tags] = await Promise.all([
+        service.listSnoozes(ctx, { limit: 100, offset: 0 }),
+        listTags(ctx, { limit: maxTags, offset: 0 }),
+      ]);
+      return {
+        view: "snoozes/list",
+        data: {
+          tags: tags.items,
+          snoozes: snoozes.items.map(({ id, scope, until, reason, created_by }) => ({
+            id,
+            until,
+            reason,
+            by: created_by.name,
+            covers: service.coversOf(scope),
+          })),
+        },
+      };
+    },
+  }),
+];
