@@ -60,7 +60,7 @@ t.test("who was told and who is next, until somebody acknowledges; a snooze stop
 
   await acknowledgeIncident(owner, id);
   t.match(await call(), { next: null, rungs: [{ state: "over" }, { state: "stopped" }] });
-  t.match(await html("/oncall"), /Nobody: acknowledged by/);
+  t.match(await html("/oncall"), /Nobody:\s+acknowledged by/);
 });
 
 t.test("a viewer sees it and cannot act", async (t) => {

@@ -40,7 +40,7 @@ function callOf({ from, passed, due_at, stopped, held, ladder, told, names }: Ca
   return { told: (told ?? []).map(({ name, at }) => ({ name, at: iso(new Date(at)) })), rungs, next, held };
 }
 
-/** {@link Call} of open incidents of the organisation, by their id and by that of their monitor. `ids` are of either. */
+/** {@link Call} of open incidents, by their id and by that of their monitor; `ids` are of either. */
 export async function callsOf(ctx: Ctx, ids: readonly string[]): Promise<Map<string, Call>> {
   requireScope(ctx, "incidents:read");
   if (ids.length === 0) return new Map();
