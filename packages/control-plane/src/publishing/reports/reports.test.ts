@@ -11,6 +11,9 @@ import { uptime } from "../../monitoring/results/service.ts";
 import { createTarget } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { arrayOf } from "../../platform/db/sql.ts";
+import { loadAssets } from "../../platform/html/assets.ts";
+import { mountPages } from "../../platform/html/pages.ts";
+import { openViews } from "../../platform/html/views.ts";
 import { serve } from "../../testing/app.ts";
 import { day, hour, noon, second } from "../../testing/clock.ts";
 import { addIncident } from "../../testing/scene.ts";
@@ -20,13 +23,31 @@ import { daysUntil } from "../public/days.ts";
 import { addComponent } from "../status-pages/components.ts";
 import { createPage, pageToPreview } from "../status-pages/service.ts";
 import { reportRoutes } from "./api.ts";
+import { reportPages } from "./pages.ts";
 import { reportRange } from "./range.ts";
 import { uptimeCsv, uptimeReport } from "./service.ts";
 
 const world = await openWorld(t);
 const { sql, clock, system } = world;
 let owner = await newOrg(system);
-const ask = await serve(t, system, reportRoutes, { tenant: () => owner });
+const pages = mountPages(
+  reportPages,
+  { tenant: async () => owner, public: async () => system },
+  openViews({ assets: loadAssets() }),
+  {
+    frame: async () => ({
+      org: "Acme",
+      orgId: owner.orgId,
+      role: "owner",
+      email: null,
+      openCauses: 0,
+      tone: "up",
+      snoozes: [],
+      otherOrgs: [],
+    }),
+  },
+);
+const ask = await serve(t, system, reportRoutes, { tenant: () => owner, page: pages });
 const all = { group_by: "target", limit: 1000, offset: 0 } as const;
 const iso = (at: number) => new Date(at).toISOString();
 const dateOf = (at: number) => iso(at).slice(0, 10);
@@ -326,4 +347,22 @@ t.test("a report has the own organisation only, viewers read it, and pages need 
   t.match(await refusal(t, () => uptimeCsv(scoped, { group_by: "page" })), { code: "INSUFFICIENT_SCOPE" });
   t.match(await refusal(t, () => uptimeReport({ ...owner, scopes: new Set() }, all)), { code: "INSUFFICIENT_SCOPE" });
   t.equal((await text(await uptimeCsv(scoped, { group_by: "tag" }))).split("\r\n").length, 3);
+});
+
+t.test("the page shows the rows of a range, says what is wrong with one, and has an empty state", async (t) => {
+  const shown = async (query = "") => (await ask("GET", `/reports/uptime${query}`)).text.replaceAll(/\s+/g, " ");
+  t.match(await shown(), "No monitors yet");
+  t.match(await shown("?group_by=tag"), "No tags yet");
+  await moveTo("Europe/Berlin");
+  const id = await monitor("<b>web</b>");
+  await runHours(id, hoursOf(noon - 10 * day, noon - 8 * day));
+  await counted(noon);
+  const page = await shown();
+  t.match(page, "1 Nov 2026 to 20 Nov 2026, days in Europe/Berlin");
+  t.match(page, "&lt;b&gt;web&lt;/b&gt;");
+  t.match(page, "1 Nov 2026 00:00 to 10 Nov 2026 14:00", "gaps in the zone");
+  t.match(page, "/api/v1/reports/uptime?from=2026-11-01&amp;to=2026-11-20&amp;group_by=target&amp;format=csv");
+  const wrong = await shown("?from=2026-11-02&to=2026-11-01");
+  t.match(wrong, 'role="alert">The range ends at');
+  t.match(await shown("?from=x&to=y&offset=z&group_by=moon"), 'role="alert">');
 });
