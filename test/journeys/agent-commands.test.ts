@@ -332,6 +332,7 @@ t.test("the state of an agent, by what it wrote and whether its process is there
     in_flight: 0,
     lag_p99_ms: 0,
     breakers_open: 0,
+    pings_waiting: null,
     spool: { waiting: 0, backlog: 0, dropped: 0 },
     pull: contact,
     report: contact,

@@ -373,6 +373,7 @@ class RunningAgent implements Agent {
       in_flight: this.#stats.inFlight,
       lag_p99_ms: this.#stats.lagP99Ms,
       breakers_open: this.#breakersOpen,
+      pings_waiting: this.#settings.pings?.journal.waiting ?? null,
       spool: { waiting: spool.waiting, backlog: spool.backlog, dropped: spool.dropped },
       pull: said(this.#contacts.pull),
       report: said(this.#contacts.report),

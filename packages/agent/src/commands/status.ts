@@ -121,6 +121,7 @@ function inWords(state: State, status: AgentStatus | null, now: number, screen: 
       "spool",
       `${status.spool.waiting} waiting, ${status.spool.backlog} of them backlog, ${status.spool.dropped} dropped`,
     ],
+    ...(status.pings_waiting === null ? [] : [["pings", `${status.pings_waiting} waiting`] satisfies [string, string]]),
     ["last pull", contact(status.pull)],
     ["last report", contact(status.report)],
     ["clock", offset],

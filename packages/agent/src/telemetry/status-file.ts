@@ -36,6 +36,8 @@ const AgentStatus = Type.Object({
   in_flight: Type.Number(),
   lag_p99_ms: Type.Number(),
   breakers_open: Type.Number(),
+  /** Pings of jobs that wait; null where the agent takes none. */
+  pings_waiting: Nullable(Type.Number()),
   spool: Type.Object({ waiting: Type.Number(), backlog: Type.Number(), dropped: Type.Number() }),
   pull: Contact,
   report: Contact,

@@ -146,6 +146,8 @@ t.test("while the agent is away its monitors are late, for a day", async (t) => 
   await agent.deliver([job.ping()]);
   await pass(3 * hour);
   t.match(await job.heartbeat(), { state: "late" });
+  const page = (await ask("GET", `/monitors/${job.id}`)).text.replaceAll(/\s+/g, " ");
+  t.match(page, "The agent that took the last one is away and may have it: the monitor is down after a day.");
   t.same(await job.incidents(), []);
   // The job has reported all the while; its agent delivers it now.
   const pings = [1, 2, 3].map((n) => job.ping({ at: noon + n * hour - 5 * minute }));

@@ -41,6 +41,8 @@ async function make(check: object = { period: hour }, more: object = {}): Promis
 }
 
 const heartbeat = async ({ id }: Made) => (await ask("GET", `/api/v1/targets/${id}/heartbeat`)).body;
+/** The text of its page on one line. */
+const pageOf = async ({ id }: Made) => (await ask("GET", `/monitors/${id}`)).text.replaceAll(/\s+/g, " ");
 const ping = async ({ path }: Made, suffix = "", method = "GET") => await anybody(method, path + suffix);
 const statusOf = async ({ id }: Made, as: Ctx = ctx) =>
   (await as.sql<{ status: string }[]>`select status from target_states where target_id = ${id}`)[0]!.status;
@@ -98,6 +100,7 @@ t.test("success, missed report, success: one incident, told once, on two replica
   });
   await pass(hour + 30 * second);
   t.match(await heartbeat(job), { state: "late" });
+  t.match(await pageOf(job), /Late\.<\/strong> A report was due .*Without one it is down .*Last 50 reports/);
   t.equal(await statusOf(job), "up");
   await pass(20 * second);
   clock.at = at + hour + minute + second;
@@ -123,6 +126,7 @@ t.test("start, end, exit codes and bodies", async (t) => {
   const rid = "6e1a4b7c-2f1d-4f3e-9a55-0c6f6a2b7d10";
   await ping(job, `/start?rid=${rid}`);
   t.match(await heartbeat(job), { state: "running", down_at: new Date(noon + hour).toISOString() });
+  t.match(await pageOf(job), /Running\.<\/strong> Without a report it is down /);
   clock.advance(90 * second);
   await anybody("POST", `${job.path}/3?rid=${rid}`, "disk\u0000 full");
   t.match(await heartbeat(job), {

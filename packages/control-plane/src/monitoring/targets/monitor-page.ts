@@ -60,14 +60,18 @@ const beatTitles: Readonly<Record<BeatKind, { label: string; title: string }>> =
 };
 
 /** The bar of a monitor: each beat with its state and what every region found, in words; and the row of failures. */
-export function beatsOf(beats: readonly Beat[], kind: BeatKind, nameOf: (region: string) => string) {
+export function beatsOf(
+  beats: readonly Beat[],
+  { kind, isProbed, nameOf }: { kind: BeatKind; isProbed: boolean; nameOf: (region: string) => string },
+) {
+  const titles = isProbed ? beatTitles : { ...beatTitles, checks: { label: "Reports", title: "Last 50 reports" } };
   const failing = beats.toReversed().findIndex(({ state }) => state !== "down");
   const found = (of: Beat["regions"][number]): string =>
     of.error === null ? ms(of.p50) : errorInWords(of.error).replace(/\.$/, "");
   return {
     kind,
-    title: beatTitles[kind].title,
-    kinds: Object.entries(beatTitles).map(([key, { label }]) => ({ key, label })),
+    title: titles[kind].title,
+    kinds: Object.entries(titles).map(([key, { label }]) => ({ key, label })),
     inARow: failing === -1 ? beats.length : failing,
     down: beats.filter(({ state }) => state === "down").length,
     items: beats.map(({ at, state, imported, regions }) => ({

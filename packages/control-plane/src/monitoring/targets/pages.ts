@@ -98,7 +98,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       summary: kindOf(row.target.check).summary(row.target.check),
       ranges,
       range,
-      beats: beatsOf(beats, beatKind, nameOf),
+      beats: beatsOf(beats, { kind: beatKind, isProbed: job === null, nameOf }),
       job,
       neighbours,
       isPinned: pinned.includes(id),
