@@ -81,6 +81,42 @@ t.test("plan and apply: exit codes, and a plan that is empty afterwards", async 
   t.match(await smctl(["plan", "--keep-secrets"], { SLACK: "" }), { code: 0 });
 });
 
+t.test("a terminal is asked; what changed meanwhile is stale", async (t) => {
+  write(whole.replace("name: DB", "name: Other"));
+  /** Runs apply at a terminal, and types the answer once it asks. */
+  const atTerminal = (answer: string, meanwhile: () => Promise<unknown> = () => Promise.resolve()) =>
+    new Promise<{ code: number | null; out: string }>((settle) => {
+      const child = spawn("script", ["-qec", `"${process.execPath}" "${program}" apply`, "/dev/null"], {
+        cwd: folder,
+        env: { PATH: process.env["PATH"], HOME: folder, SM_URL: url, SM_TOKEN: olga.token, SLACK: secret },
+        stdio: ["pipe", "pipe", "inherit"],
+      });
+      let out = "";
+      let isAsked = false;
+      child.stdout.setEncoding("utf8").on("data", (text: string) => {
+        out += text;
+        if (isAsked || !out.includes("Type yes: ")) return;
+        isAsked = true;
+        void meanwhile().then(() => child.stdin.write(`${answer}\n`));
+      });
+      child.once("close", (code) => settle({ code, out }));
+    });
+  const { items } = (await api.get("/api/v1/targets?q=DB")).body;
+  const names = async () => (await api.get(`/api/v1/targets/${items[0].id}`)).body.name;
+  t.match(await atTerminal("no"), { code: 1, out: /"DB".* -> .*"Other"[^]*Nothing was applied/ });
+  t.equal(await names(), "DB");
+  t.match(
+    await atTerminal("yes", () => api.patch(`/api/v1/targets/${items[0].id}`, { tags: ["by-hand"] })),
+    { code: 3, out: /smctl: .*changed since/ },
+    "exit code 3",
+  );
+  t.equal(await names(), "DB", "nothing is applied");
+  t.match(await atTerminal("yes"), { code: 0, out: /Applied: 1 updated/ });
+  t.equal(await names(), "Other");
+  write(whole);
+  t.match(await smctl(["apply"]), { code: 0 });
+});
+
 t.test("a deletion needs --yes, and prune its limit", async (t) => {
   write(whole.replace(/ {2}db:[^]*$/, "").replace("name: Shop", "name: Shop | <b>"));
   t.match(await smctl(["plan"]), { code: 2, out: /^~ update monitor web\/shop\n {4}name: "Shop" -> "Shop \| <b>"\n/ });

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import t from "tap";
 import type { TSchema } from "typebox";
+import { checkKinds, type CheckType, checkTypes } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
 import { fits } from "@statusmesh/shared/validate";
 import type { Ctx } from "../../platform/context.ts";
@@ -619,56 +620,128 @@ const text = letters.map((it) => `n${it.replaceAll("${", () => "$${")}`);
 const key = fc.stringMatching(/^[a-z0-9._/-]{1,12}$/);
 const optional = <T>(record: { [K in keyof T]: fc.Arbitrary<T[K]> }, requiredKeys: (keyof T)[]) =>
   fc.record(record, { requiredKeys } as never);
+const flag = fc.boolean();
+const choice = (...values: unknown[]): fc.Arbitrary<unknown> => fc.constantFrom(...values);
+const headers = fc.dictionary(fc.constantFrom("X-Key", "Accept", "X-Other"), fc.constantFrom("v1", "v2"));
+const host = { host: fc.constant("a.example.org"), port: fc.integer({ min: 1, max: 65_535 }) };
+const timing = { timeout: choice(100, "5s", "1m", null), degraded_above_ms: choice(60, null) };
+const tlsFields = { server_name: choice("b.example.org", null), verify_tls: flag };
+/** Values for every field of every kind of check. */
+const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
+  http: {
+    url: choice("https://a.example.org/", "http://b.example.org/x?y=1"),
+    method: choice("POST", "PUT"),
+    ...timing,
+    down_above_ms: choice(90, null),
+    follow_redirects: flag,
+    max_redirects: fc.integer({ min: 0, max: 20 }),
+    expected_status: choice({ kind: "exact", value: 204 }, { kind: "one_of", value: [200, 301] }),
+    expected_body_contains: fc.option(text),
+    expected_body_absent: fc.option(text),
+    body_case_insensitive: flag,
+    expected_body_matches: choice("a+b", null),
+    expected_body_not_matches: choice("(?i)error", null),
+    expected_json: choice(
+      [],
+      [
+        { path: "$.status", op: "eq", value: "ok" },
+        { path: "$.n", op: "exists" },
+      ],
+    ),
+    expected_headers: choice([], [{ name: "X-Age", op: "lt", value: 5 }]),
+    headers,
+    body: choice("a=b", null),
+    verify_tls: flag,
+    basic_auth: choice(["u", "p"], null),
+    bearer_token: choice("t1", "t2", null),
+    capture_failures: flag,
+  },
+  tcp: {
+    ...host,
+    ...timing,
+    ...tlsFields,
+    tls: choice("tls", "starttls_smtp"),
+    send: choice("PING\\r\\n", null),
+    expect: fc.option(text),
+  },
+  ping: {
+    host: host.host,
+    packets: fc.integer({ min: 1, max: 10 }),
+    max_loss_pct: fc.integer({ min: 0, max: 99 }),
+    timeout: choice("5s", 3000, null),
+    degraded_above_ms: timing.degraded_above_ms,
+  },
+  dns: {
+    domain: choice("example.org"),
+    record_type: choice("A", "MX"),
+    resolver: choice("9.9.9.9", null),
+    expected_contains: fc.option(text),
+    ...timing,
+  },
+  grpc: { ...host, service: choice("", "shop.Checkout"), tls: choice(true), ...tlsFields, ...timing },
+  websocket: {
+    url: choice("wss://a.example.org/live", "ws://b.example.org/"),
+    send: choice("hello", null),
+    expect: fc.option(text),
+    headers,
+    verify_tls: flag,
+    ...timing,
+  },
+  tls_cert: {
+    ...host,
+    server_name: tlsFields.server_name,
+    warn_days: choice(20, "30d"),
+    critical_days: fc.integer({ min: 1, max: 13 }),
+    timeout: timing.timeout,
+  },
+  domain_expiry: {
+    domain: choice("example.org"),
+    warn_days: choice(20, "30d"),
+    critical_days: fc.integer({ min: 1, max: 6 }),
+    timeout: choice("9s", null),
+  },
+  exec: { command: choice("check_disk"), timeout: choice("9s", null) },
+  heartbeat: {
+    period: choice(60_000, "1h"),
+    schedule: choice({ cron: "0 3 * * *", timezone: "Europe/Berlin" }, null),
+    grace: choice("5m", null),
+    max_runtime: choice("1h", null),
+    methods: choice("any", "post"),
+  },
+};
+const isSecretive = (check: Loose): boolean =>
+  (check.bearer_token ?? check.basic_auth ?? check.send ?? null) !== null ||
+  /X-/.test(JSON.stringify(check.headers ?? {}));
 const checks = fc.oneof(
-  optional(
-    {
-      type: fc.constant("http"),
-      url: fc.constantFrom("https://a.example.org/", "http://b.example.org/x?y=1"),
-      method: fc.constantFrom("GET", "POST"),
-      timeout: fc.constantFrom<unknown>(100, "5s", "1m", null),
-      follow_redirects: fc.boolean(),
-      max_redirects: fc.integer({ min: 0, max: 20 }),
-      expected_status: fc.constantFrom({ kind: "exact", value: 204 }, { kind: "one_of", value: [200, 301] }),
-      expected_body_contains: fc.option(text),
-      headers: fc.dictionary(fc.constantFrom("X-Key", "Accept", "X-Other"), fc.constantFrom("v1", "v2")),
-      bearer_token: fc.option(fc.constantFrom("t1", "t2")),
-    },
-    ["type", "url"],
-  ),
-  optional(
-    {
-      type: fc.constant("tcp"),
-      host: fc.constant("a.example.org"),
-      port: fc.integer({ min: 1, max: 65_535 }),
-      timeout: fc.constant("2s"),
-    },
-    ["type", "host", "port"],
-  ),
-  optional(
-    {
-      type: fc.constant("tls_cert"),
-      host: fc.constant("a.example.org"),
-      warn_days: fc.constantFrom(20, "30d"),
-      critical_days: fc.integer({ min: 1, max: 19 }),
-    },
-    ["type", "host", "warn_days", "critical_days"],
-  ),
-  optional({ type: fc.constant("dns"), domain: fc.constant("example.org"), record_type: fc.constantFrom("A", "MX") }, [
-    "type",
-    "domain",
-    "record_type",
-  ]),
-  optional({ type: fc.constant("domain_expiry"), domain: fc.constant("example.org") }, ["type", "domain"]),
-  optional(
-    {
-      type: fc.constant("heartbeat"),
-      period: fc.constantFrom(60_000, "1h"),
-      grace: fc.constantFrom("5m", null),
-      methods: fc.constantFrom("any", "post"),
-    },
-    ["type", "period"],
-  ),
+  ...checkTypes.map((type) => {
+    const { properties, required } = checkKinds[type].schema as unknown as Loose;
+    const needed = (required as string[]).filter((name) => properties[name].default === undefined);
+    return optional(
+      { type: fc.constant(type), ...checkFields[type] } as Record<string, fc.Arbitrary<unknown>>,
+      needed,
+    ).map((made) => {
+      const check: Loose = { ...made };
+      if (check.bearer_token) delete check.basic_auth;
+      // GET, the default, has no body.
+      if (type === "http" && check.body) check.method = "POST";
+      // Secrets are not sent to a server whose certificate is not verified.
+      if (isSecretive(check) && check.verify_tls !== undefined) check.verify_tls = true;
+      if (check.server_name && check.tls === undefined && type === "tcp") delete check.server_name;
+      if (type === "heartbeat" && check.schedule) delete check.period;
+      else if (type === "heartbeat") check.period ??= "1h";
+      return check;
+    });
+  }),
 );
+
+t.test("the generated checks have every field of every kind", (t) => {
+  for (const type of checkTypes) {
+    const { type: _, ...fields } = checkKinds[type].schema.properties;
+    t.strictSame(Object.keys(checkFields[type]).sort(), Object.keys(fields).sort(), type);
+  }
+  t.end();
+});
+
 const configs = fc.oneof(
   fc.constantFrom("s1", "s2").map((it) => ({ type: "slack", webhook_url: `https://hooks.slack.com/services/${it}` })),
   optional(
@@ -685,7 +758,6 @@ const configs = fc.oneof(
     "topic",
   ]),
 );
-const flag = fc.boolean();
 /** Documents of every kind and field, whose references exist. */
 const documents = fc
   .record({
@@ -790,7 +862,7 @@ const documents = fc
     for (const [n, name] of channels.entries()) document.channels[name].name = `C ${n}`;
     for (const monitor of Object.values<Loose>(document.monitors)) {
       if (monitor.alerts !== undefined) monitor.alerts = channels.slice(0, 2);
-      if (monitor.check.bearer_token && document.defaults.check) delete document.defaults.check.verify_tls;
+      if (isSecretive(monitor.check) && document.defaults.check) delete document.defaults.check.verify_tls;
       if (monitor.check.type === "heartbeat") for (const field of probedOnly) delete monitor[field];
     }
     for (const [n, page] of Object.values<Loose>(document.status_pages).entries()) {
