@@ -34,11 +34,39 @@ const region = "eu";
 const dayMs = 86_400_000;
 const hourMs = 3_600_000;
 
+/** Segments of paths that have an id behind them. */
+export const idSegments = [
+  "targets",
+  "monitors",
+  "components",
+  "incidents",
+  "notification-channels",
+  "channels",
+  "maintenance",
+  "status-pages",
+  "subscribers",
+  "orgs",
+  "audit",
+  "regions",
+  "agents",
+  "snoozes",
+  "update-templates",
+  "templates",
+  "status-page",
+  "heartbeat",
+  "m",
+  "telegram",
+  "whatsapp",
+  "unsubscribe",
+  "telegram-link",
+  "whatsapp-link",
+] as const;
+
 export interface Largest {
   readonly olga: Person;
   readonly agent: { id: string; token: string };
   /** Ids by the segment of a path before them. */
-  readonly ids: Readonly<Record<string, string>>;
+  readonly ids: Readonly<Record<(typeof idSegments)[number], string>>;
   /** Status pages with the largest number of components: one is computed once in 10 s. */
   readonly pages: readonly { readonly id: string; readonly slug: string }[];
   /** Tokens of shares of the flapping monitor. */
