@@ -230,8 +230,9 @@ async function lateReports(
   while (count < ids.length && performance.now() - began < 2 * lateMs) {
     await sleep(500);
     const [row] = await sql<{ waits: number; found: number }[]>`
-      select coalesce(extract(epoch from now() - min(down_at) filter (where not failing and down_at < now())), 0)::float8
-        * 1000 as waits, (count(*) filter (where failing))::int as found
+      select 1000 * coalesce(
+          extract(epoch from now() - min(down_at) filter (where not failing and down_at < now())), 0)::float8 as waits,
+        (count(*) filter (where failing))::int as found
       from heartbeats where target_id = any(${[...ids]}::uuid[])`;
     latestMs = Math.max(latestMs, row!.waits);
     count = row!.found;
