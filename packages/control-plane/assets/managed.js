@@ -69,7 +69,7 @@ function withoutSecrets(form, body, key) {
 
 /** A change in the words of files: keys in place of ids. */
 async function asDeclared(body, keyOf) {
-  const { alerts, escalation, component_ids: monitors, ...fields } = body;
+  const { alerts, escalation, depends_on: parents, component_ids: monitors, ...fields } = body;
   if (alerts)
     fields.alerts = await Promise.all(
       alerts.map(async ({ channel_id: id, ...more }) => {
@@ -87,6 +87,8 @@ async function asDeclared(body, keyOf) {
           channels: await Promise.all(ids.map(async (id) => (await keyOf.channel(id)) ?? { channel_id: id })),
         })),
       ));
+  if (parents)
+    fields.depends_on = await Promise.all(parents.map(async (id) => (await keyOf.monitor(id)) ?? { target_id: id }));
   if (monitors) {
     const keys = await Promise.all(monitors.map((id) => (monitors.length > mostLookups ? null : keyOf.monitor(id))));
     fields.monitors = keys.filter((key) => key !== null);

@@ -130,7 +130,7 @@ function checkBody({ section, object, pointer, add }: Place, bodies: Bodies): vo
       for (const [at, item] of list.entries())
         if (isJson(item)) ofBody(bodies.components, withIdOf(item, as, id, at), `${pointer}/${field}/${at}`);
     if (section === "monitors" && field in fields)
-      fields[field] = list.map((item, at) => (as === null ? standIn(at) : withIdOf(item, as, id, at)));
+      fields[field] = list.map((item, at) => (as === null ? idIn(item, id, at) : withIdOf(item, as, id, at)));
   }
   if (section === "monitors" && "escalation" in fields)
     fields["escalation"] = listOf(fields["escalation"]).map((level) => {
@@ -153,6 +153,8 @@ function checkBody({ section, object, pointer, add }: Place, bodies: Bodies): vo
 
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
+const idIn = (item: unknown, id: string, at: number): unknown => (isJson(item) && id in item ? item[id] : standIn(at));
+
 /** A reference with an id in place of the key: a text, or a map with the key as its field `as`. */
 function withIdOf(item: unknown, as: string | null, id: string, at: number): Json {
   if (!isJson(item) || as === null) return { [id]: standIn(at) };
@@ -168,7 +170,7 @@ interface Reference {
   to: Section;
   /** The field with the key, where an item may be a map. */
   as: string | null;
-  /** The field with an id in the API. */
+  /** The field with an id in the API; empty where none is taken. */
   id: string;
 }
 
@@ -180,7 +182,7 @@ const references: Readonly<Record<Section, readonly Reference[]>> = {
     { field: "depends_on", to: "monitors", as: null, id: "target_id" },
   ],
   status_pages: [{ field: "components", to: "monitors", as: "monitor", id: "target_id" }],
-  maintenance: [{ field: "monitors", to: "monitors", as: null, id: "target_id" }],
+  maintenance: [{ field: "monitors", to: "monitors", as: null, id: "" }],
 };
 
 function checkReferences({ section, object, pointer, document, add }: Place): void {
@@ -197,8 +199,8 @@ function checkReferences({ section, object, pointer, document, add }: Place): vo
   for (const { field, to, as, id } of references[section])
     for (const [at, item] of listOf(object[field]).entries()) {
       const here = `${pointer}/${field}/${at}`;
-      if (isJson(item) && as !== null) {
-        if (as in item || !(id in item || "manual" in item)) known(to, item[as], `${here}/${as}`);
+      if (isJson(item) && (as !== null || id in item)) {
+        if (as !== null && (as in item || !(id in item || "manual" in item))) known(to, item[as], `${here}/${as}`);
       } else if (section === "status_pages") add(here, "A component is an object that names its monitor.");
       else known(to, item, here);
     }

@@ -233,7 +233,12 @@ t.test("a document is checked as far as it goes without a server", (t) => {
       defaults: { interval: "30s", check: { timeout: "5s", query: "any kind that has it" } },
       channels: { ops: { config: {} } },
       monitors: {
-        a: { name: "A", check, alerts: ["ops", { channel: "ops" }, { channel_id: "x" }], depends_on: ["b"] },
+        a: {
+          name: "A",
+          check,
+          alerts: ["ops", { channel: "ops" }, { channel_id: "x" }],
+          depends_on: ["b", { target_id: "x" }],
+        },
         b: { name: "B", check: { type: "tcp", host: "example.org", port: 22 }, interval: "1m" },
       },
       status_pages: { p: { components: [{ monitor: "a" }, { manual: true }] } },
