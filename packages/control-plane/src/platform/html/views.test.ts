@@ -211,8 +211,10 @@ t.test("tokens", async (t) => {
     Object.fromEntries([...block.matchAll(/--([\w-]+): (#[0-9a-f]{6})/g)].map((found) => [found[1]!, found[2]!]));
   const dark = css.indexOf(':root[data-theme="dark"]');
   const light = names(css.slice(0, dark));
-  const chosen = names(css.slice(dark, css.indexOf("@media")));
-  const asked = names(css.slice(css.indexOf("@media (prefers-color-scheme: dark)")));
+  const system = css.indexOf("@media screen and (prefers-color-scheme: dark)");
+  const chosen = names(css.slice(dark, system));
+  const asked = names(css.slice(system));
+  t.equal(css.slice(dark - 16, dark), "@media screen {\n", "paper is light");
   t.same(asked, chosen, "dark by the system and dark by choice are the same");
   t.same(Object.keys(asked), Object.keys(light), "every colour has both");
 
