@@ -1,7 +1,17 @@
 // Packs the server and its unit for Debian and Ubuntu, with every library inside: dpkg downloads nothing. The libraries
 // with native code are those of the machine that packs: amd64 or arm64.
 import { execFileSync } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  lutimesSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { packServer } from "./pack-server.mjs";
@@ -26,8 +36,11 @@ export function installed(tarball) {
 }
 
 /** Creates the package and returns its path. `at`: Unix time of its files, s. */
-export function packDeb(tarball, at) {
+export async function packDeb(tarball, at) {
   const home = installed(tarball);
+  // The links of PostgreSQL's libraries, which a service could not make in its read-only /opt.
+  const binaries = join(home, "node_modules/statusmesh/dist/platform/db/embedded-binaries.js");
+  await (await import(pathToFileURL(binaries).href)).findBinaries();
   const out = join(root, ".build/deb");
   // Both name the tarball by its place on this machine.
   for (const file of ["package.json", "package-lock.json", "node_modules/.package-lock.json"])
@@ -83,7 +96,10 @@ export function packDeb(tarball, at) {
 function settle(folder, at) {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
-    if (entry.isSymbolicLink()) continue;
+    if (entry.isSymbolicLink()) {
+      lutimesSync(path, at, at);
+      continue;
+    }
     if (entry.isDirectory()) settle(path, at);
     else if (!path.includes("/DEBIAN/")) chmodSync(path, isProgram(path) ? 0o755 : 0o644);
     utimesSync(path, at, at);
@@ -124,5 +140,5 @@ if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then systemctl daemon-relo
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   prepare({ tests: false });
-  process.stdout.write(`${packDeb(await packServer(), Math.floor(Date.now() / 1000))}\n`);
+  process.stdout.write(`${await packDeb(await packServer(), Math.floor(Date.now() / 1000))}\n`);
 }

@@ -23,7 +23,7 @@ mkdirSync(join(out, "charts"), { recursive: true });
 const server = await packServer();
 const tarballs = [server, await packAgent(), await packCli()];
 writeFileSync(join(out, "sbom.cdx.json"), components(installed(server)));
-for (const file of [...tarballs, packDeb(server, at)]) copyFileSync(file, join(out, basename(file)));
+for (const file of [...tarballs, await packDeb(server, at)]) copyFileSync(file, join(out, basename(file)));
 for (const name of readdirSync(join(root, "infra/helm"))) chart(name);
 const sums = readdirSync(out, { recursive: true })
   .filter((name) => statSync(join(out, name)).isFile())

@@ -8,7 +8,7 @@ import { readKuma } from "./read/kuma.ts";
 import { noProgress } from "./read/progress.ts";
 import { SqliteFile } from "./read/sqlite.ts";
 import { reportMarkdown } from "./report.ts";
-import { countOf, faultsOf } from "./testing.ts";
+import { countOf, faultsOf, reasonsOf } from "./testing.ts";
 
 const fixtures = join(import.meta.dirname, "../../../../test/fixtures/kuma");
 const folder = mkdtempSync(join(tmpdir(), "kuma-"));
@@ -77,6 +77,30 @@ t.test("a database of a real Uptime Kuma 2.5, with its log: everything is carrie
   });
   const markdown = reportMarkdown(made.report);
   t.ok(markdown.indexOf("Old Teams") < markdown.indexOf("Container"), "what is silent comes first");
+  t.end();
+});
+
+t.test("a monitor that is set by hand is a component of its pages, and is listed where it is on none", (t) => {
+  const data = readKuma(unpack("kuma.db", "manual.db"), { stopped: true, history: false }, noProgress);
+  const hand = data.monitors.find((monitor) => monitor["type"] === "manual")!;
+  const [group] = data.groups;
+  const pair = { id: 900, monitor_id: hand["id"], group_id: group!["id"], weight: 900 };
+  const shown = (status: number): unknown =>
+    (
+      importKuma(
+        {
+          ...data,
+          monitors: data.monitors.map((one) => (one === hand ? { ...one, manual_status: status } : one)),
+          monitor_group: [...data.monitor_group, pair],
+        },
+        "kuma",
+      ).document["status_pages"] as Record<string, { components: Record<string, unknown>[] }>
+    )["acme"]!.components.find((component) => component["manual"] === true);
+  const component = { manual: true, public_name: "Hand", public_group: group!["name"] };
+  t.strictSame(shown(0), { ...component, state: "major_outage" });
+  t.match(shown(1), { ...component, state: "operational" });
+  t.match(shown(3), { state: "maintenance" });
+  t.match(reasonsOf(importKuma(data, "kuma"), "Hand"), [/set by hand, and on no page/]);
   t.end();
 });
 
