@@ -108,7 +108,7 @@ const periodicJobs = (
     run: (system) => followHeartbeats(system, prepareDays),
   },
   { name: "reminders", everyMs: 5_000, isDue: areRemindersDue, run: sendReminders },
-  { name: "escalations", everyMs: 500, isDue: areEscalationsDue, run: sendEscalations },
+  { name: "escalations", everyMs: 250, isDue: areEscalationsDue, run: sendEscalations },
   {
     name: "held-deliveries",
     everyMs: 1_000,

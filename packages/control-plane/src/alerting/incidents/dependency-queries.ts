@@ -132,13 +132,17 @@ export async function leaveParent(sql: Db, parent: string, limit: number): Promi
   return rows.length;
 }
 
-/** Frees openings whose monitor was not run within two intervals, 60 s at least: silence must not hide an outage. */
+/**
+ * Frees openings whose monitor was not run within two intervals: silence must not hide an outage. Five minutes at
+ * least, as thousands of monitors may be checked at once.
+ */
 export async function freeUnchecked(sql: Db, at: Date): Promise<void> {
   await sql`
     update incidents set hold_stage = 'free' where id in (
       select i.id from incidents i join targets t on t.id = i.target_id
-      where i.hold_stage = 'recheck'
-        and i.hold_since + make_interval(secs => greatest(60, 2 * t.interval_secs)) <= ${at}
+      join target_states s on s.target_id = t.id
+      where i.hold_stage = 'recheck' and (s.last_result_at is null or s.last_result_at < i.hold_since)
+        and i.hold_since + make_interval(secs => greatest(300, 2 * t.interval_secs)) <= ${at}
       for update of i skip locked)`;
 }
 
