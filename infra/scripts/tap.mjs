@@ -10,6 +10,9 @@ import { root } from "./prepare.mjs";
 /** Tests that start whole installations: browsers, agents, killed processes. `npm test` leaves them out. */
 const slowTiers = ["test/dist/journeys/", "test/dist/faults/"];
 
+/** Tests that need more than this machine, the npm registry: run where they are named. */
+const namedTiers = ["test/dist/release/"];
+
 /** Files at a time: most of them wait for timers, sockets and the database for most of their time. */
 const concurrency = Number(process.env.SM_TEST_JOBS) || 4 * availableParallelism();
 
@@ -32,14 +35,18 @@ const cpuTime = new URL("cpu-time.mjs", import.meta.url).href;
 
 const timesFile = join(root, ".build/test-times.json");
 
-/** Every compiled test file, relative to the root; without `all` those of the packages and of the contracts. */
-export function testFiles({ all }) {
+/**
+ * Every compiled test file, relative to the root; without `all` those of the packages and of the contracts. `named`
+ * adds those that only run by name.
+ */
+export function testFiles({ all, named = false }) {
   const folders = [...fs.readdirSync(join(root, "packages")).map((name) => `packages/${name}/dist`), "test/dist"];
   return folders
     .filter((folder) => fs.existsSync(join(root, folder)))
     .flatMap((folder) => fs.readdirSync(join(root, folder), { recursive: true }).map((file) => `${folder}/${file}`))
     .filter((file) => file.endsWith(".test.js") && !file.startsWith(bundleFolder))
-    .filter((file) => all || !slowTiers.some((tier) => file.startsWith(tier)));
+    .filter((file) => all || !slowTiers.some((tier) => file.startsWith(tier)))
+    .filter((file) => named || !namedTiers.some((tier) => file.startsWith(tier)));
 }
 
 /**

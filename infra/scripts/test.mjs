@@ -20,7 +20,7 @@ else await run();
 async function run() {
   // A bundle takes longer to make than a few files save.
   prepare({ bundled: words.length === 0 });
-  const files = testFiles({ all: values.all || words.length > 0 }).filter(
+  const files = testFiles({ all: values.all || words.length > 0, named: words.length > 0 }).filter(
     (file) => words.length === 0 || words.some((word) => file.includes(word)),
   );
   if (files.length === 0) {
