@@ -14,6 +14,7 @@ export function tempFolder(t: Teardown, name = "t"): string {
   // As root the database server runs under another user, which needs access to the folder.
   fs.chmodSync(folder, 0o711);
   reapFolder(folder);
-  t.teardown(() => fs.rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }));
+  // The synchronous one does not look again for files that a process wrote meanwhile.
+  t.teardown(() => fs.promises.rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }));
   return folder;
 }

@@ -99,7 +99,7 @@ const described = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"))
 const published = publishedFor(Object.keys(described.dependencies), join(root, "packages/agent/node_modules"));
 
 t.test("the package stands alone and is small", (t) => {
-  t.ok(statSync(tarball).size < 200_000, `${statSync(tarball).size} bytes`);
+  t.ok(statSync(tarball).size < 210_000, `${statSync(tarball).size} bytes`);
   t.same(
     Object.entries(described.dependencies).filter(
       ([name, version]) => name.startsWith("@statusmesh/") || version.startsWith("workspace:"),

@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { parse } from "yaml";
+import type { Download } from "playwright-core";
 import { connect } from "../harness/api.ts";
 import { looksRight, openBrowser, openPage } from "../harness/browser.ts";
 import { tempFolder } from "../harness/folder.ts";
@@ -34,7 +35,8 @@ const document = {
 
 t.test("what files declare, in the console", async (t) => {
   if (!(await requires(t, "chromium"))) return;
-  const file = join(tempFolder(t, "files"), "monitors.yaml");
+  const folder = tempFolder(t, "files");
+  const file = join(folder, "monitors.yaml");
   writeFileSync(file, JSON.stringify(document));
   const { url, signInLink } = await startControlPlane(t, {
     env: { SM_BOOTSTRAP__TOKEN: token, SM_SCHEDULER__BUILTIN_AGENT: "false", SM_DECLARED__PATH: file },
@@ -49,6 +51,12 @@ t.test("what files declare, in the console", async (t) => {
   const maintenance = await id("maintenance");
   const channel = await id("notification-channels");
 
+  /** A browser of another process has its downloads elsewhere. */
+  const yamlIn = async (download: Download): Promise<unknown> => {
+    const path = join(folder, "download");
+    await download.saveAs(path);
+    return parse(readFileSync(path, "utf8"));
+  };
   const browser = await openBrowser(t);
   const page = await openPage(t, await browser.newContext());
   await page.goto(signInLink!);
@@ -104,20 +112,20 @@ t.test("what files declare, in the console", async (t) => {
     page.waitForEvent("download"),
     page.getByRole("button", { name: "Export as YAML" }).click(),
   ]);
-  const ofSelection = parse(readFileSync(await selected.path(), "utf8"));
+  const ofSelection = await yamlIn(selected);
   t.match(ofSelection, {
     project: "shop",
     monitors: { "web/front": { interval: 120, alerts: ["ops"] } },
     channels: { ops: {} },
   });
-  t.strictSame(Object.keys(ofSelection), ["version", "project", "channels", "monitors"]);
+  t.strictSame(Object.keys(ofSelection as object), ["version", "project", "channels", "monitors"]);
   await page.goto(`${url}/monitors/${monitor}`);
   await page.getByLabel("More actions").click();
   const [one] = await Promise.all([
     page.waitForEvent("download"),
     page.getByRole("button", { name: "Export as YAML" }).click(),
   ]);
-  t.strictSame(parse(readFileSync(await one.path(), "utf8")), ofSelection);
+  t.strictSame(await yamlIn(one), ofSelection);
   await page.goto(`${url}/settings/config`);
   await page.getByRole("heading", { name: "Changed by hand" }).waitFor();
   await looksRight(t, page, "drift");
@@ -126,7 +134,7 @@ t.test("what files declare, in the console", async (t) => {
     page.getByRole("button", { name: "Export everything" }).click(),
   ]);
   const exported = (await api.get("/api/v1/config/export")).body.document;
-  t.strictSame(parse(readFileSync(await whole.path(), "utf8")), exported);
+  t.strictSame(await yamlIn(whole), exported);
   await page.goto(`${url}/monitors/${monitor}/edit`);
   await page.getByRole("button", { name: "Detach" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Detach" }).click();

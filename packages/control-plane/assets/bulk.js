@@ -3,7 +3,6 @@ import { collect } from "./collect.js";
 import { deletionQuestion, takeDeletion } from "./deletion.js";
 import { announce, ask, el, say } from "./dom.js";
 import { refresh } from "./live.js";
-import { exportMonitors } from "./managed.js";
 
 // Changes of many monitors: row checkboxes, or all that match the filters, over the bulk API.
 
@@ -58,7 +57,9 @@ async function exportChosen() {
   const chosen = all
     ? await matching()
     : ticked().map(({ value: id, dataset }) => ({ id, managed_by: JSON.parse(dataset.managedBy ?? "null") }));
-  if (chosen !== null) await exportMonitors(chosen);
+  if (chosen === null) return;
+  const { exportMonitors } = await import("./exports.js");
+  await exportMonitors(chosen);
 }
 
 async function send(ids, action, done) {

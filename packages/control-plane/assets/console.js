@@ -37,6 +37,9 @@ if (document.getElementById("bulk")) void import("./bulk.js").then((module) => m
 if (document.querySelector("[data-operator]")) void import("./operator.js").then((module) => module.operator());
 if (document.getElementById("installation")) void import("./installation.js").then((module) => module.installation());
 if (document.querySelector("[data-builder]")) void import("./builder.js").then((module) => module.builder());
-if (document.querySelector("[data-managed], [data-export]"))
-  void import("./managed.js").then((module) => (module.changesAsYaml(), module.exportButtons()));
+if (document.querySelector("[data-managed]")) void import("./managed.js").then((module) => module.changesAsYaml());
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-export]");
+  if (button) void import("./exports.js").then((module) => module.exportOf(button));
+});
 if (document.querySelector("[data-image]")) void import("./upload.js").then((module) => module.imagePreviews());
