@@ -6,7 +6,6 @@ import { keys } from "./keys.js";
 import { warnOnLeave } from "./leave.js";
 import { live } from "./live.js";
 import { maintenance } from "./maintenance.js";
-import { previews } from "./preview.js";
 import { onceForms } from "./once.js";
 import { organisation } from "./org.js";
 import { ranges } from "./range.js";
@@ -28,7 +27,6 @@ charts();
 ranges();
 keys();
 maintenance();
-previews();
 live();
 // Modules of one page are loaded there only.
 if (document.getElementById("import")) void import("./import.js").then((module) => module.importing());
@@ -42,4 +40,6 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest?.("[data-export]");
   if (button) void import("./exports.js").then((module) => module.exportOf(button));
 });
+if (document.querySelector("form:is([data-notes], [data-draft], [data-preview-form]), [data-template]"))
+  void import("./preview.js").then((module) => module.previews());
 if (document.querySelector("[data-image]")) void import("./upload.js").then((module) => module.imagePreviews());

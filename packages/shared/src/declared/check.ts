@@ -201,7 +201,8 @@ function checkReferences({ section, object, pointer, document, add }: Place): vo
       const here = `${pointer}/${field}/${at}`;
       if (isJson(item) && (as !== null || id in item)) {
         if (as !== null && (as in item || !(id in item || "manual" in item))) known(to, item[as], `${here}/${as}`);
-      } else if (section === "status_pages") add(here, "A component is an object that names its monitor.");
+      } else if (section === "status_pages")
+        add(here, "A component is an object that names its monitor, or has manual.");
       else known(to, item, here);
     }
   if (section === "monitors")

@@ -125,6 +125,8 @@ t.test("a webhook has the documented fields and is signed over the exact bytes",
     "regions_down",
     "regions_up",
     "url",
+    "acknowledge_url",
+    "acknowledged_by",
   ]);
   t.match(body, { reason: "test", urgency: "low", ended_at: null, regions_down: [] });
   t.match(userAgent, /^StatusMesh\/\d+\.\d+\.\d+/);
