@@ -63,6 +63,7 @@ const refused: Readonly<Record<string, string>> = {
   "/monitors/finding": "the result is sent in the query",
   "/channels/connect/telegram/{id}/{code}": "there is no bot",
   "/channels/connect/whatsapp/{id}/{code}": "there is no number",
+  "/a/{token}": "nobody has the token",
   "/c/{code}": "nobody has the code",
   "/confirm/{code}": "nobody has the code",
   "/unsubscribe/{id}/{code}": "nobody has the code",
