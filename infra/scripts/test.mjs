@@ -7,7 +7,6 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { prepare, root } from "./prepare.mjs";
-import { runTests, testFiles, verdict } from "./tap.mjs";
 
 const { values, positionals: words } = parseArgs({
   allowPositionals: true,
@@ -20,6 +19,8 @@ else await run();
 async function run() {
   // A bundle takes longer to make than a few files save.
   prepare({ bundled: words.length === 0 });
+  // Its libraries are there now, also in a fresh clone.
+  const { runTests, testFiles, verdict } = await import("./tap.mjs");
   const files = testFiles({ all: values.all || words.length > 0, named: words.length > 0 }).filter(
     (file) => words.length === 0 || words.some((word) => file.includes(word)),
   );

@@ -1,7 +1,6 @@
 // npm run verify: all checks, two at a time, and then the tests. A failed check ends it.
 import { execFile } from "node:child_process";
 import { prepare, root, tool } from "./prepare.mjs";
-import { runTests, testFiles, verdict } from "./tap.mjs";
 
 /** The two that take long first. */
 const steps = [
@@ -32,6 +31,8 @@ const seconds = (started) => `${((performance.now() - started) / 1000).toFixed(1
 let started = performance.now();
 prepare();
 console.log(`ok  build  ${seconds(started)}`);
+// Its libraries are there now, also in a fresh clone.
+const { runTests, testFiles, verdict } = await import("./tap.mjs");
 const queue = [...steps];
 await Promise.all([checks(), checks()]);
 started = performance.now();
