@@ -1,10 +1,11 @@
-import * as http from "node:http";
-import * as https from "node:https";
+import type { IncomingHttpHeaders } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiFault } from "@statusmesh/shared/declared/project";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { version } from "../version.ts";
 import { Failure } from "./failure.ts";
+import { ProxyError } from "./proxy.ts";
+import { type Reply, requestsTo, type Send } from "./requests.ts";
 
 export type Json = Record<string, unknown>;
 
@@ -22,7 +23,7 @@ export class Refused extends Failure {
   }
 }
 
-/** The server does not answer. */
+/** The server, or the proxy before it, does not answer. */
 export class Unreachable extends Failure {}
 
 const idleMs = 120_000;
@@ -35,7 +36,7 @@ const mostTries = 5;
 export class Api {
   readonly url: string;
   readonly #headers: Readonly<Record<string, string>>;
-  readonly #agent: http.Agent;
+  readonly #request: Send;
   /** The server's clock minus ours, ms. */
   #ahead = 0;
 
@@ -47,7 +48,7 @@ export class Api {
       "user-agent": `smctl/${version}`,
       ...(org == null ? {} : { "x-sm-org": org }),
     };
-    this.#agent = new (url.startsWith("https:") ? https : http).Agent({ keepAlive: true });
+    this.#request = requestsTo(new URL(url));
   }
 
   /** The time by the clock of the server as of its last reply, at most a second late. Unix ms. */
@@ -75,7 +76,7 @@ export class Api {
    */
   async send(method: string, path: string, body?: unknown): Promise<Json> {
     for (let tries = 1; ; tries++) {
-      const { status, headers, text } = await this.#request(method, path, body);
+      const { status, headers, text } = await this.#exchange(method, path, body);
       const date = Date.parse(headers.date ?? "");
       if (!Number.isNaN(date)) this.#ahead = date - Date.now();
       const pause = Number(headers["retry-after"] ?? 1);
@@ -92,44 +93,17 @@ export class Api {
     }
   }
 
-  #request(
-    method: string,
-    path: string,
-    body: unknown,
-  ): Promise<{
-    status: number;
-    headers: http.IncomingHttpHeaders;
-    text: string;
-  }> {
+  async #exchange(method: string, path: string, body: unknown): Promise<Reply> {
     const content = body === undefined ? undefined : JSON.stringify(body);
     const headers: Record<string, string | number> = { ...this.#headers };
     if (content !== undefined)
       Object.assign(headers, { "content-type": "application/json", "content-length": Buffer.byteLength(content) });
-    const { request } = this.url.startsWith("https:") ? https : http;
-    return new Promise((resolve, reject) => {
-      const broken = (error: unknown): void =>
-        reject(new Unreachable(`${this.url} does not answer (${codeOrMessage(error)}).`));
-      const sent = request(`${this.url}${path}`, { method, headers, agent: this.#agent, timeout: idleMs }, (reply) => {
-        const chunks: Buffer[] = [];
-        let size = 0;
-        reply.on("data", (chunk: Buffer) => {
-          size += chunk.length;
-          if (size > maxBytes) sent.destroy(new Error("the reply is larger than 256 MiB"));
-          else chunks.push(chunk);
-        });
-        reply.on("error", broken);
-        reply.on("end", () =>
-          resolve({
-            status: reply.statusCode ?? 0,
-            headers: reply.headers,
-            text: Buffer.concat(chunks).toString("utf8"),
-          }),
-        );
-      });
-      sent.on("timeout", () => sent.destroy(new Error(`nothing came for ${idleMs / 1000} s`)));
-      sent.on("error", broken);
-      sent.end(content);
-    });
+    try {
+      return await this.#request({ method, url: new URL(`${this.url}${path}`), headers, content, maxBytes, idleMs });
+    } catch (error) {
+      if (error instanceof ProxyError) throw new Unreachable(error.message);
+      throw new Unreachable(`${this.url} does not answer (${codeOrMessage(error)}).`);
+    }
   }
 }
 
@@ -142,7 +116,7 @@ function parse(text: string): Json | null {
   }
 }
 
-function refusal(url: string, status: number, headers: http.IncomingHttpHeaders, reply: Json | null): Failure {
+function refusal(url: string, status: number, headers: IncomingHttpHeaders, reply: Json | null): Failure {
   if (status >= 300 && status < 400)
     return new Failure(`${url} leads elsewhere, to ${String(headers.location).slice(0, 200)}. Use that address.`);
   const error = reply?.["error"] as

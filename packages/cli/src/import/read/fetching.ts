@@ -2,6 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
 import { Failure } from "../../shell/failure.ts";
+import { ProxyError } from "../../shell/proxy.ts";
+import { type Reply, requestsTo, type Send } from "../../shell/requests.ts";
 import { version } from "../../version.ts";
 
 export interface FetchOptions {
@@ -12,7 +14,7 @@ export interface FetchOptions {
 }
 
 const maxBytes = 64 * 1_048_576;
-const timeoutMs = 60_000;
+const totalMs = 60_000;
 /** Longest pause that a host may ask for, s. */
 const maxPauseSecs = 120;
 const mostTries = 6;
@@ -21,10 +23,12 @@ const mostTries = 6;
 export class Fetching {
   readonly #base: URL;
   readonly #headers: Readonly<Record<string, string>>;
+  readonly #send: Send;
 
   constructor({ url, headers, insecureHttp }: FetchOptions) {
     this.#base = baseOf(url, insecureHttp === true);
     this.#headers = { accept: "application/json", "user-agent": `smctl/${version}`, ...headers };
+    this.#send = requestsTo(this.#base);
   }
 
   /** The JSON at a path below the base, or at an absolute address of the same origin. Throws Failure. */
@@ -33,10 +37,10 @@ export class Fetching {
     if (url.origin !== this.#base.origin)
       throw new Failure(`${this.#base.origin} leads to ${url.origin}: the key is not sent there. Nothing was written.`);
     for (let tries = 1; ; tries++) {
-      const { status, retryAfter, text } = await this.#request(url);
+      const { status, headers, text } = await this.#request(url);
       const where = `${url.origin}${url.pathname}`;
       if ((status === 429 || status >= 500) && tries < mostTries) {
-        const pause = pauseOf(retryAfter, tries);
+        const pause = pauseOf(headers["retry-after"] ?? "", tries);
         if (pause <= maxPauseSecs) {
           await sleep(pause * 1000);
           continue;
@@ -55,25 +59,12 @@ export class Fetching {
     }
   }
 
-  async #request(url: URL): Promise<{ status: number; retryAfter: string; text: string }> {
+  async #request(url: URL): Promise<Reply> {
     try {
-      const signal = AbortSignal.timeout(timeoutMs);
-      const reply = await fetch(url, { headers: this.#headers, redirect: "manual", signal });
-      const parts: Buffer[] = [];
-      let size = 0;
-      for await (const part of reply.body ?? []) {
-        parts.push(Buffer.from(part as Uint8Array));
-        size += (part as Uint8Array).length;
-        if (size > maxBytes) throw new Error("the answer is larger than 64 MiB");
-      }
-      return {
-        status: reply.status,
-        retryAfter: reply.headers.get("retry-after") ?? "",
-        text: Buffer.concat(parts).toString("utf8"),
-      };
+      return await this.#send({ method: "GET", url, headers: this.#headers, maxBytes, idleMs: totalMs, totalMs });
     } catch (error) {
-      const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-      throw new Failure(`${url.origin} does not answer (${codeOrMessage(cause)}).`);
+      if (error instanceof ProxyError) throw new Failure(error.message);
+      throw new Failure(`${url.origin} does not answer (${codeOrMessage(error)}).`);
     }
   }
 }

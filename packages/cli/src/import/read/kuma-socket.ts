@@ -1,5 +1,6 @@
 import { io, type Socket } from "socket.io-client";
 import { Failure } from "../../shell/failure.ts";
+import { ProxyError, proxyOf, tunnelsTo } from "../../shell/proxy.ts";
 import { dateOf, type Day, dayOf } from "../history.ts";
 import type { Change, KumaData } from "../kuma.ts";
 import { flag, isRow, number, type Row, row, rows, text } from "../values.ts";
@@ -27,12 +28,15 @@ export async function readRunningKuma(address: string, options: Options, progres
   );
   if (username === "" || password === "")
     throw new Failure("set KUMA_USERNAME and KUMA_PASSWORD, and KUMA_TOTP with two factors.");
+  const proxy = proxyOf(base);
   const socket = io(base.origin, {
     path: `${base.pathname.replace(/\/$/, "")}/socket.io`,
     transports: ["websocket", "polling"],
     reconnection: false,
     timeout: answerMs,
     forceNew: true,
+    // Their types are those of browsers, which have no agents.
+    ...(proxy === null ? {} : { agent: tunnelsTo(base, proxy) as unknown as string }),
   });
   try {
     const got = new Map<string, unknown>();
@@ -57,10 +61,18 @@ export async function readRunningKuma(address: string, options: Options, progres
 function connected(socket: Socket, origin: string): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.once("connect", () => resolve());
-    socket.once("connect_error", (error) =>
-      reject(new Failure(`${origin} does not answer as Uptime Kuma (${reasonOf(error)}).`)),
-    );
+    socket.once("connect_error", (error) => {
+      const cause = causeOf(error);
+      const message = cause instanceof ProxyError ? cause.message : null;
+      reject(new Failure(message ?? `${origin} does not answer as Uptime Kuma (${reasonOf(cause)}).`));
+    });
   });
+}
+
+/** The error behind that of a transport, which only says which transport it was. */
+function causeOf(error: Error & { description?: unknown }): unknown {
+  const { description } = error;
+  return typeof description === "object" && description !== null && "error" in description ? description.error : error;
 }
 
 /** Asks, again where no answer comes: requests before the server's handlers are there are lost. */
