@@ -17,15 +17,26 @@ export function union(ranges: readonly Interval[]): Interval[] {
 
 /** The time that is in both unions. */
 export function intersection(a: readonly Interval[], b: readonly Interval[]): Interval[] {
+  // A monitor has few outages, and may have thousands of maintenance windows.
+  const [few, many] = a.length < b.length ? [a, b] : [b, a];
   const common: Interval[] = [];
-  for (let i = 0, j = 0; i < a.length && j < b.length;) {
-    const start = Math.max(a[i]!.start, b[j]!.start);
-    const end = Math.min(a[i]!.end, b[j]!.end);
-    if (end > start) common.push({ start, end });
-    if (a[i]!.end < b[j]!.end) i++;
-    else j++;
-  }
+  for (const one of few)
+    for (let at = firstAfter(many, one.start); at < many.length && many[at]!.start < one.end; at++) {
+      const [start, end] = [Math.max(one.start, many[at]!.start), Math.min(one.end, many[at]!.end)];
+      if (end > start) common.push({ start, end });
+    }
   return common;
+}
+
+/** Index of the first of a union's spans that ends after a time. */
+export function firstAfter(spans: readonly Interval[], time: number): number {
+  let [low, high] = [0, spans.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (spans[middle]!.end > time) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 /** The time of the union `a` that is not in the union `b`. */
@@ -47,3 +58,38 @@ export function difference(a: readonly Interval[], b: readonly Interval[]): Inte
 /** Milliseconds of a union. */
 export const length = (ranges: readonly Interval[]): number =>
   ranges.reduce((total, { start, end }) => total + end - start, 0);
+
+/** A union that says how much of a range is in it, in O(log n). */
+export class Coverage {
+  readonly #spans: readonly Interval[];
+  /** Milliseconds of the spans before each one. */
+  readonly #before: Float64Array;
+  readonly #total: number;
+
+  constructor(spans: readonly Interval[]) {
+    this.#spans = spans;
+    let total = 0;
+    this.#before = Float64Array.from(spans, ({ start, end }) => {
+      total += end - start;
+      return total - end + start;
+    });
+    this.#total = total;
+  }
+
+  /** Number of spans. */
+  get size(): number {
+    return this.#spans.length;
+  }
+
+  /** Milliseconds of disjoint ranges that are in the union. */
+  within(ranges: readonly Interval[]): number {
+    return ranges.reduce((total, { start, end }) => total + this.#until(end) - this.#until(start), 0);
+  }
+
+  /** Milliseconds of the union before a time. */
+  #until(time: number): number {
+    const at = firstAfter(this.#spans, time);
+    const before = this.#before[at] ?? this.#total;
+    return before + Math.max(0, time - (this.#spans[at]?.start ?? time));
+  }
+}

@@ -1,6 +1,6 @@
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, inPortions } from "../../platform/db/sql.ts";
 import type { WindowState } from "./schema.ts";
 
 export interface WindowRow {
@@ -103,6 +103,9 @@ const inState = (sql: Db, state: WindowState | "all", now: Date) => {
   return sql`(w.over_at is null or w.over_at > ${now}) and (${active}) is not true`;
 };
 
+/** Windows that are read in one turn: each may have 1,000 targets. */
+const windowsAtOnce = 25;
+
 /** Order of a list by the nearest occurrence. */
 export type WindowOrder = "newest" | "soonest";
 
@@ -118,11 +121,14 @@ export async function selectWindows(
     offset,
   }: { state: WindowState | "all"; now: Date; order: WindowOrder; limit: number; offset: number },
 ): Promise<WindowView[]> {
-  return await sql<WindowView[]>`
-    select ${columns(sql)}, ${occurrenceColumns(sql)} from maintenance_windows w ${nearest(sql, now)}
-    where w.org_id = ${orgId} and ${inState(sql, state, now)}
-    order by coalesce(o.starts_at, w.starts_at) ${order === "newest" ? sql`desc` : sql`asc`}, w.id
-    limit ${limit} offset ${offset}`;
+  return await inPortions(
+    sql<WindowView[]>`
+      select ${columns(sql)}, ${occurrenceColumns(sql)} from maintenance_windows w ${nearest(sql, now)}
+      where w.org_id = ${orgId} and ${inState(sql, state, now)}
+      order by coalesce(o.starts_at, w.starts_at) ${order === "newest" ? sql`desc` : sql`asc`}, w.id
+      limit ${limit} offset ${offset}`,
+    windowsAtOnce,
+  );
 }
 
 export async function countWindows(sql: Db, orgId: string, state: WindowState | "all", now: Date): Promise<number> {

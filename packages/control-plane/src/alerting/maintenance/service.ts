@@ -14,6 +14,7 @@ import { checkTimes, keepRunning, notFound, stateOf } from "./rules.ts";
 import type { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenancePatch, WindowState } from "./schema.ts";
 
 export type { PageWindowRow } from "./occurrence-queries.ts";
+export { maintenanceReader } from "./coverage.ts";
 export { activeWindows, calendar, targetWindow, windowScope } from "./reads.ts";
 export { listOccurrences, updateOccurrence } from "./occurrences.ts";
 

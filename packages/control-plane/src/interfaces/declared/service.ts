@@ -168,7 +168,7 @@ const sectionOfKind = Object.fromEntries(sections.map((section) => [kindOfSectio
 
 const rowsOf: Readonly<Record<Section, (ctx: Ctx, id: string) => Promise<readonly Owned[]>>> = {
   channels: async (ctx) => await storedChannels(ctx),
-  monitors: async (ctx, id) => await storedTargets(ctx, { project: "", ids: [id] }),
+  monitors: async (ctx, id) => await storedTargets(ctx, { ids: [id] }),
   status_pages: async (ctx) => await storedPages(ctx),
   maintenance: async (ctx) => await storedWindows(ctx),
 };

@@ -61,7 +61,7 @@ export async function readState(ctx: Ctx, project: string, document: Document, k
 /** Stored monitors with the addresses of heartbeats. */
 export async function readMonitors(
   ctx: Ctx,
-  which: { project: string; ids: readonly string[] } | "all",
+  which: { project?: string; ids: readonly string[] },
 ): Promise<StoredMonitor[]> {
   const rows = await storedTargets(ctx, which);
   const reported = rows.flatMap(({ id, heartbeat_addresses: shown }) => (shown === null ? [] : [id]));

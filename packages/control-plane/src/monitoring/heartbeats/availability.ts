@@ -28,8 +28,7 @@ export async function availabilityOf(
   range: { from: Date; to: Date },
 ): Promise<Map<string, Availability>> {
   const now = system.clock.now();
-  const span = { start: range.from.getTime(), end: Math.min(range.to.getTime(), now) };
-  const expected = grouped(await selectExpected(system.sql, orgId, targetIds, range), now);
+  const expected = await expectedOf(system, orgId, targetIds, range);
   const ids = [...expected.keys()];
   if (ids.length === 0) return new Map();
   const [outages, windows, imported] = await Promise.all([
@@ -48,7 +47,7 @@ export async function availabilityOf(
   return new Map(
     ids.map((id) => {
       const days = (imported.get(id) ?? []).flatMap((day) => timesOf(day) ?? []);
-      const own = union([...intersection(expected.get(id)!, [span]), ...days]);
+      const own = union([...expected.get(id)!, ...days]);
       return [
         id,
         {
@@ -59,6 +58,22 @@ export async function availabilityOf(
       ] as const;
     }),
   );
+}
+
+/**
+ * Times of a range in which reports were expected, as unions, of the heartbeats among the targets. Without a scope
+ * check, and without imported days.
+ */
+export async function expectedOf(
+  { sql, clock }: System,
+  orgId: string,
+  targetIds: readonly string[],
+  range: { from: Date; to: Date },
+): Promise<Map<string, Interval[]>> {
+  const now = clock.now();
+  const span = { start: range.from.getTime(), end: Math.min(range.to.getTime(), now) };
+  const expected = grouped(await selectExpected(sql, orgId, targetIds, range), now);
+  return new Map([...expected].map(([id, own]) => [id, intersection(own, [span])]));
 }
 
 /** Four decimals, rounded down: 100 means no failure. Null stays null. */

@@ -16,7 +16,7 @@ import * as queries from "./queries.ts";
 import type { Heartbeat, HeartbeatAddresses } from "./schema.ts";
 import { downAt, reopened, stateOf, suggestionFor, type Window } from "./windows.ts";
 
-export { availabilityOf, dayState, shareOf, shownPct, sliceState } from "./availability.ts";
+export { availabilityOf, dayState, expectedOf, shareOf, shownPct, sliceState } from "./availability.ts";
 export { intervalSecsOf, scheduleRule, withGrace } from "./schedule.ts";
 
 /** Pings are kept for so long. */

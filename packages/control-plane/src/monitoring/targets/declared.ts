@@ -14,13 +14,28 @@ import { openSpecPartly } from "./sealing.ts";
 /** A stored target with its regions; secrets sealed. */
 export type StoredTarget = queries.ProbedTargetRow;
 
-/** Stored targets: those of a project and those with the ids, or all of the organisation; in the order of ids. */
+/** Stored targets: those with the ids and those of a project; in the order of ids. */
 export async function storedTargets(
   ctx: Ctx,
-  which: { project: string; ids: readonly string[] } | "all",
+  which: { project?: string; ids: readonly string[] },
 ): Promise<StoredTarget[]> {
   requireScope(ctx, "targets:read");
   return await queries.selectProbedTargets(ctx.sql, ctx.orgId, which);
+}
+
+/** Names of the stored targets, or of those with a tag; in the order of ids. */
+export async function storedNames(
+  ctx: Ctx,
+  tag: string | null,
+): Promise<Pick<StoredTarget, "id" | "name" | "managed">[]> {
+  requireScope(ctx, "targets:read");
+  return await queries.selectNames(ctx.sql, ctx.orgId, tag);
+}
+
+/** Ids of the channels that the targets with a tag notify, those of their ladders included. */
+export async function notifiedChannels(ctx: Ctx, tag: string): Promise<Set<string>> {
+  requireScope(ctx, "targets:read");
+  return new Set(await queries.selectNotified(ctx.sql, ctx.orgId, tag));
 }
 
 /** The check of a stored target with every field of its kind and its secrets opened, as far as they open. */

@@ -149,18 +149,41 @@ export async function lockTarget(sql: Db, orgId: string, id: string): Promise<Pr
   return row ?? null;
 }
 
-/** Targets of a project of configuration as code and those with the ids, or all of the organisation, by id. */
+/** Targets with the ids and those of a project of configuration as code, by id. */
 export async function selectProbedTargets(
   sql: Db,
   orgId: string,
-  which: { project: string; ids: readonly string[] } | "all",
+  { project, ids }: { project?: string; ids: readonly string[] },
 ): Promise<ProbedTargetRow[]> {
-  const chosen =
-    which === "all"
-      ? sql``
-      : sql`and (t.managed ->> 'project' = ${which.project} or t.id = any(${arrayOf(which.ids)}::uuid[]))`;
+  const isChosen = sql`t.id = any(${arrayOf(ids)}::uuid[])`;
   return await inPortions(sql<ProbedTargetRow[]>`
-    select ${columns(sql)}, ${regionsOf(sql)} from targets t where t.org_id = ${orgId} ${chosen} order by t.id`);
+    select ${columns(sql)}, ${regionsOf(sql)} from targets t
+    where t.org_id = ${orgId}
+      and ${project === undefined ? isChosen : sql`(t.managed ->> 'project' = ${project} or ${isChosen})`}
+    order by t.id`);
+}
+
+const withTag = (sql: Db, tag: string | null) => (tag === null ? sql`true` : sql`t.tags @> ${[tag]}::text[]`);
+
+/** Names of the targets of the organisation by id; of those with a tag. */
+export async function selectNames(
+  sql: Db,
+  orgId: string,
+  tag: string | null,
+): Promise<Pick<TargetRow, "id" | "name" | "managed">[]> {
+  return await inPortions(sql<Pick<TargetRow, "id" | "name" | "managed">[]>`
+    select t.id, t.name, t.managed from targets t where t.org_id = ${orgId} and ${withTag(sql, tag)} order by t.id`);
+}
+
+/** Ids of the channels that the targets with a tag notify, those of their ladders included. */
+export async function selectNotified(sql: Db, orgId: string, tag: string): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with tagged as (select t.id, t.escalation from targets t where t.org_id = ${orgId} and ${withTag(sql, tag)})
+    select a.channel_id::text as id from tagged t join target_alerts a on a.target_id = t.id
+    union
+    select c.id from tagged t cross join jsonb_array_elements(t.escalation) as level
+    cross join jsonb_array_elements_text(level -> 'channel_ids') as c (id)`;
+  return rows.map(({ id }) => id);
 }
 
 export async function selectTagged(

@@ -3,7 +3,7 @@ import type { System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, outageState } from "../../alerting/incidents/service.ts";
-import { availabilityOf, shownPct } from "../../monitoring/heartbeats/service.ts";
+import { expectedOf, shownPct } from "../../monitoring/heartbeats/service.ts";
 import { type DayTimes, importedDays, timesOf as dayTimes } from "../../monitoring/history/service.ts";
 import { probedSpans } from "../../monitoring/results/service.ts";
 import { type PageWindowRow, windowsOf } from "../../alerting/maintenance/service.ts";
@@ -21,12 +21,12 @@ import { type Interval, union } from "../../platform/intervals.ts";
 import * as queries from "./queries.ts";
 import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
 import {
+  byDay,
   componentState,
   type CountedTime,
   countedTime,
   dayCells,
   type History,
-  touchedDays,
   uptimesOf,
   worst,
 } from "./states.ts";
@@ -89,10 +89,10 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
   const past = new Map(
     await mapInTurns(ids, (id) => {
       const history = historyOf(id);
-      const { maintained, counted } = shared(history);
+      const { windows, counted } = shared(history);
       return [
         id,
-        { uptimes: uptimesOf(days, history, counted).map(shownPct), cells: dayCells(days, history, maintained) },
+        { uptimes: uptimesOf(days, history, counted).map(shownPct), cells: dayCells(days, history, windows) },
       ] as const;
     }),
   );
@@ -265,12 +265,12 @@ const worstOf = ({ start, end }: Interval, dayMs: number) =>
   (end - start) * 2 > dayMs ? ("major_outage" as const) : ("partial_outage" as const);
 
 /**
- * Answers the days that maintenance touches and the time that counts: computed once for components that were in the
- * same windows and checked at the same times, as most are.
+ * Answers the maintenance of each day and the time that counts: computed once for components that were in the same
+ * windows and checked at the same times, as most are.
  */
-function sharedTimes(days: readonly Day[]): (history: History) => { maintained: boolean[]; counted: CountedTime } {
+function sharedTimes(days: readonly Day[]): (history: History) => { windows: Interval[][]; counted: CountedTime } {
   interface Shared {
-    maintained: boolean[];
+    windows: Interval[][];
     byProbed: Map<string, CountedTime>;
   }
   const known = new WeakMap<History["maintenance"], Shared>();
@@ -278,9 +278,8 @@ function sharedTimes(days: readonly Day[]): (history: History) => { maintained: 
   return (history) => {
     const { maintenance, probed } = history;
     let own = known.get(maintenance);
-    if (own === undefined)
-      known.set(maintenance, (own = { maintained: touchedDays(days, maintenance), byProbed: new Map() }));
-    const { maintained, byProbed } = own;
+    if (own === undefined) known.set(maintenance, (own = { windows: byDay(days, maintenance), byProbed: new Map() }));
+    const { windows, byProbed } = own;
     const key = probed.map(({ start, end }) => `${Math.max(start, from)} ${Math.min(end, to)}`).join();
     let counted = byProbed.get(key);
     if (counted === undefined) {
@@ -288,7 +287,7 @@ function sharedTimes(days: readonly Day[]): (history: History) => { maintained: 
       if (byProbed.size >= keptSets) byProbed.clear();
       byProbed.set(key, counted);
     }
-    return { maintained, counted };
+    return { windows, counted };
   };
 }
 
@@ -317,11 +316,11 @@ async function probedTime(system: System, orgId: string, rows: readonly PublicCo
       },
     ]),
   );
-  const [probed, reported] = await Promise.all([
+  const [probed, expected] = await Promise.all([
     probedSpans(system, orgId, ids, historyDays, (id) => limits.get(id)!),
-    availabilityOf(system, orgId, ids, { from: new Date(now - (historyDays + 1) * dayMs), to: new Date(now) }),
+    expectedOf(system, orgId, ids, { from: new Date(now - (historyDays + 1) * dayMs), to: new Date(now) }),
   ]);
-  return new Map([...probed, ...[...reported].map(([id, { expected }]) => [id, expected] as const)]);
+  return new Map([...probed, ...expected]);
 }
 
 /** Items by key, in the order of their first item. */

@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
+import fc from "fast-check";
 import t from "tap";
 import { day, fakeClock, hour, minute, noon } from "../../testing/clock.ts";
 import { LastGoodCache } from "./cache.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
 import { daysUntil } from "./days.ts";
-import { difference, intersection, union } from "../../platform/intervals.ts";
+import { Coverage, difference, type Interval, intersection, union } from "../../platform/intervals.ts";
 import { componentState, dayCells, type History, type IncidentSpan, uptimesOf, worst } from "./states.ts";
 import { textsOf } from "./texts.ts";
 
@@ -206,6 +208,22 @@ t.test("unions of ranges", (t) => {
   t.strictSame(intersection(range("1-4 6-9"), range("0-2 3-7")), range("1-2 3-4 6-7"));
   t.strictSame(difference(range("1-4 6-9"), range("0-2 3-7")), range("2-3 7-9"));
   t.strictSame(difference(range("1-4"), []), range("1-4"));
+  t.end();
+});
+
+t.test("what two unions have in common, by every instant", (t) => {
+  const ranges = fc.array(fc.tuple(fc.nat(40), fc.nat(6)), { maxLength: 12 });
+  const unionOf = (made: [number, number][]) => union(made.map(([start, length]) => ({ start, end: start + length })));
+  const instants = (spans: readonly Interval[]) =>
+    spans.flatMap(({ start, end }) => Array.from({ length: end - start }, (_, at) => start + at));
+  fc.assert(
+    fc.property(ranges, ranges, (one, other) => {
+      const [a, b] = [unionOf(one), unionOf(other)];
+      const inB = new Set(instants(b));
+      const common = instants(a).filter((at) => inB.has(at));
+      return isDeepStrictEqual(instants(intersection(a, b)), common) && new Coverage(b).within(a) === common.length;
+    }),
+  );
   t.end();
 });
 

@@ -2,7 +2,7 @@ import type { Impact, Severity } from "../../alerting/incidents/schema.ts";
 import { outageState } from "../../alerting/incidents/service.ts";
 import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
 import type { Day } from "./days.ts";
-import { difference, intersection, type Interval, length, union } from "../../platform/intervals.ts";
+import { difference, firstAfter, intersection, type Interval, length, union } from "../../platform/intervals.ts";
 
 /** Public state of a component. */
 export const componentStates = [
@@ -73,27 +73,27 @@ export interface History {
 
 /**
  * A cell for each day. A day has the worst state of its outages; a maintenance window replaces it; a day without
- * checks has no data. `maintained` says which days maintenance touches, where many components share their windows.
+ * checks has no data. `windows` are those of each day, given where many components share them.
  */
 export function dayCells(
   days: readonly Day[],
   { incidents, maintenance, probed, imported = [] }: History,
-  maintained: readonly boolean[] = touchedDays(days, maintenance),
+  windows: readonly (readonly Interval[])[] = byDay(days, maintenance),
 ): DayCell[] {
   const isProbed = touchedDays(days, probed);
   const isImported = touchedDays(days, imported);
   const incidentsOf = incidents.length === 0 ? null : byDay(days, incidents);
-  const windowsOf = incidentsOf && byDay(days, maintenance);
   return days.map((day, at) => {
     const own = incidentsOf?.[at] ?? [];
-    const down = own.length === 0 ? [] : difference(union(own.filter(isDown)), windowsOf![at]!);
+    const down = own.length === 0 ? [] : difference(union(own.filter(isDown)), windows[at]!);
     return {
       date: day.date,
-      state: maintained[at]!
-        ? "maintenance"
-        : isProbed[at]!
-          ? worst(["operational", ...own.map(({ state }) => state)])
-          : "no_data",
+      state:
+        windows[at]!.length > 0
+          ? "maintenance"
+          : isProbed[at]!
+            ? worst(["operational", ...own.map(({ state }) => state)])
+            : "no_data",
       downtime_secs: down.length === 0 ? 0 : Math.round(length(intersection(down, [day])) / 1000),
       ...(isImported[at] === true ? { imported: true as const } : {}),
     };
@@ -136,18 +136,19 @@ export function uptimesOf(
 }
 
 /** The spans that touch each day, in their order. */
-function byDay<S extends Interval>(days: readonly Day[], spans: readonly S[]): S[][] {
+export function byDay<S extends Interval>(days: readonly Day[], spans: readonly S[]): S[][] {
   const found: S[][] = days.map(() => []);
   for (const span of spans)
-    for (let at = dayAt(days, span.start); at < days.length && touches(span, days[at]!); at++) found[at]!.push(span);
+    for (let at = firstAfter(days, span.start); at < days.length && touches(span, days[at]!); at++)
+      found[at]!.push(span);
   return found;
 }
 
 /** For each day whether a span touches it. */
-export function touchedDays(days: readonly Day[], spans: readonly Interval[]): boolean[] {
+function touchedDays(days: readonly Day[], spans: readonly Interval[]): boolean[] {
   const touched = days.map(() => false);
   for (const span of spans)
-    for (let at = dayAt(days, span.start); at < days.length && touches(span, days[at]!); at++) touched[at] = true;
+    for (let at = firstAfter(days, span.start); at < days.length && touches(span, days[at]!); at++) touched[at] = true;
   return touched;
 }
 
@@ -155,20 +156,9 @@ export function touchedDays(days: readonly Day[], spans: readonly Interval[]): b
 function msByDay(days: readonly Day[], ranges: readonly Interval[]): number[] {
   const ms = days.map(() => 0);
   for (const { start, end } of ranges)
-    for (let at = dayAt(days, start); at < days.length && days[at]!.start < end; at++)
+    for (let at = firstAfter(days, start); at < days.length && days[at]!.start < end; at++)
       ms[at]! += Math.min(end, days[at]!.end) - Math.max(start, days[at]!.start);
   return ms;
-}
-
-/** Index of the first day that ends after a time. */
-function dayAt(days: readonly Day[], time: number): number {
-  let [low, high] = [0, days.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (days[middle]!.end > time) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }
 
 const isDown = ({ state }: IncidentSpan): boolean => state !== "degraded";

@@ -1,4 +1,4 @@
-import { difference, intersection, type Interval, length, union } from "../../platform/intervals.ts";
+import { type Coverage, difference, intersection, type Interval, length, union } from "../../platform/intervals.ts";
 import { shownPct } from "../../monitoring/heartbeats/service.ts";
 
 /** What is known of a monitor around a range. Ranges of time are unions. */
@@ -7,7 +7,7 @@ export interface Past {
   probed: readonly Interval[];
   /** Confirmed outages that were more than degraded. */
   down: readonly Interval[];
-  maintenance: readonly Interval[];
+  maintenance: Coverage;
   /** Runs, incidents that began, those of them with a time to resolve, and their time of outage in ms. */
   checks: number;
   incidents: number;
@@ -27,44 +27,38 @@ export interface Figures extends Pick<Past, "checks" | "incidents" | "resolved" 
   probed: readonly Interval[];
 }
 
-export const nothing: Figures = {
+const zeros = {
   countedMs: 0,
   failedMs: 0,
   downtimeMs: 0,
   maintenanceMs: 0,
-  probed: [],
   checks: 0,
   incidents: 0,
   resolved: 0,
   outageMs: 0,
-};
+} satisfies Omit<Figures, "probed">;
+const names = Object.keys(zeros) as (keyof typeof zeros)[];
 
 /** The figures of one monitor, by the rules of status pages: `uptimesOf` and `dayCells` in public/states.ts. */
 export function figuresOf(range: Interval, { probed, down, maintenance, ...totals }: Past): Figures {
   const checked = intersection(probed, [range]);
-  const counted = difference(checked, maintenance);
+  const outside = (times: readonly Interval[]) => length(times) - maintenance.within(times);
   return {
     ...totals,
-    countedMs: length(counted),
-    failedMs: length(intersection(counted, down)),
-    downtimeMs: length(intersection(difference(down, maintenance), [range])),
-    maintenanceMs: length(intersection(maintenance, [range])),
+    countedMs: outside(checked),
+    failedMs: outside(intersection(checked, down)),
+    downtimeMs: outside(intersection(down, [range])),
+    maintenanceMs: maintenance.within([range]),
     probed: checked,
   };
 }
 
-/** The figures of two groups as those of one. */
-export const together = (a: Figures, b: Figures): Figures => ({
-  countedMs: a.countedMs + b.countedMs,
-  failedMs: a.failedMs + b.failedMs,
-  downtimeMs: a.downtimeMs + b.downtimeMs,
-  maintenanceMs: a.maintenanceMs + b.maintenanceMs,
-  probed: union([...a.probed, ...b.probed]),
-  checks: a.checks + b.checks,
-  incidents: a.incidents + b.incidents,
-  resolved: a.resolved + b.resolved,
-  outageMs: a.outageMs + b.outageMs,
-});
+/** The figures of several monitors or groups as those of one. Those of many are added at once: times are merged. */
+export function sumOf(parts: readonly Figures[]): Figures {
+  const sums = { ...zeros };
+  for (const part of parts) for (const name of names) sums[name] += part[name];
+  return { ...sums, probed: union(parts.flatMap(({ probed }) => probed)) };
+}
 
 /** A range has 400 days; a heartbeat has a gap for each pause. */
 const mostGaps = 200;

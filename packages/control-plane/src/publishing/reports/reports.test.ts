@@ -295,6 +295,22 @@ t.test("a report names what it measured and its gaps; groups add up", async (t) 
   });
 });
 
+t.test("a report of many monitors reads each maintenance window once", async (t) => {
+  const ids = await Promise.all(Array.from({ length: 260 }, (_, at) => monitor(`web-${at}`, { tags: ["eu"] })));
+  await maintain(ids, noon - 2 * hour, noon - hour);
+  await maintain(ids.slice(0, 1), noon - 4 * hour, noon - 1.5 * hour);
+  let reads = 0;
+  const counting = new Proxy(sql, {
+    apply(target, self, args: unknown[]) {
+      if (/from maintenance_occurrences/.test([args[0]].flat().join(""))) reads++;
+      return Reflect.apply(target as never, self, args) as unknown;
+    },
+  });
+  const { items } = await uptimeReport({ ...owner, sql: counting }, { ...all, group_by: "tag" });
+  t.match(items, [{ name: "eu", maintenance_secs: 3600 * 262 }]);
+  t.ok(reads <= 2, `${reads} reads: one, and one for a window of a later monitor`);
+});
+
 t.test("heartbeats count the time in which a report was expected", async (t) => {
   const check = validate(heartbeat.schema, { type: "heartbeat", period: 60_000 });
   const { id } = await createTarget(owner, { name: "Backup", check });

@@ -2,8 +2,8 @@ import type { Readable } from "node:stream";
 import { dayMs } from "@statusmesh/shared/time";
 import { timezoneOf } from "../../access/orgs/service.ts";
 import { type IncidentTotals, incidentTotals, outagesOf } from "../../alerting/incidents/service.ts";
-import { windowsOf } from "../../alerting/maintenance/service.ts";
-import { availabilityOf } from "../../monitoring/heartbeats/service.ts";
+import { maintenanceReader } from "../../alerting/maintenance/service.ts";
+import { expectedOf } from "../../monitoring/heartbeats/service.ts";
 import { type DayTimes, importedDays, timesOf } from "../../monitoring/history/service.ts";
 import { checkedTime, inTurn } from "../../monitoring/results/service.ts";
 import {
@@ -20,12 +20,12 @@ import type { Page } from "../../platform/http/wire.ts";
 import { mapInTurns, portionsOf } from "../../platform/http/turns.ts";
 import { type Interval, union } from "../../platform/intervals.ts";
 import { reportedPages } from "../status-pages/service.ts";
-import { type Figures, figuresOf, nothing, type Past, shown, together } from "./figures.ts";
+import { type Figures, figuresOf, type Past, shown, sumOf } from "./figures.ts";
 import { reportRange } from "./range.ts";
 import type { Grouping, UptimeQuery, UptimeRow } from "./schema.ts";
 
-/** Monitors that are read at once: 40,000 days of the longest range, which are decoded without a pause. */
-const portion = 100;
+/** Monitors that are read at once: each of a dozen statements answers some rows for a monitor. */
+const portion = 250;
 /** Rows of the CSV at most. */
 const mostRows = 100_000;
 
@@ -115,7 +115,7 @@ const readersOf: Record<Grouping, Reader> = {
     return {
       total,
       async *rows(range) {
-        const groups = new Map(names.map((name) => [name, nothing]));
+        const groups = new Map<string, Figures>(names.map((name) => [name, sumOf([])]));
         if (names.length === 0) return;
         for await (const part of figuresIn(reader, await reportedIdsOf(reader, names), range))
           addUp(groups, part, ({ tags }) => tags);
@@ -128,7 +128,7 @@ const readersOf: Record<Grouping, Reader> = {
     return {
       total,
       async *rows(range) {
-        const groups = new Map(pages.map(({ id }) => [id, nothing]));
+        const groups = new Map(pages.map(({ id }) => [id, sumOf([])]));
         const pagesOf = new Map<string, string[]>();
         for (const { id, target_ids } of pages)
           for (const target of target_ids) pagesOf.set(target, [...(pagesOf.get(target) ?? []), id]);
@@ -145,11 +145,10 @@ function addUp(
   part: readonly { target: ReportedRow; figures: Figures }[],
   groupsOf: (target: ReportedRow) => readonly string[],
 ): void {
+  const added = new Map<string, Figures[]>();
   for (const { target, figures } of part)
-    for (const name of groupsOf(target)) {
-      const sum = groups.get(name);
-      if (sum !== undefined) groups.set(name, together(sum, figures));
-    }
+    for (const name of groupsOf(target)) if (groups.has(name)) push(added, name, figures);
+  for (const [name, figures] of added) groups.set(name, sumOf([groups.get(name)!, ...figures]));
 }
 
 /** The figures of monitors in a range, in the order of the ids and in portions. */
@@ -158,45 +157,47 @@ async function* figuresIn(
   ids: readonly string[],
   range: Interval,
 ): AsyncGenerator<{ target: ReportedRow; figures: Figures }[], void> {
+  const times = { from: new Date(range.start), to: new Date(range.end) };
+  const maintenanceOf = maintenanceReader(reader, reader.orgId, times);
   for (const part of portionsOf(ids, portion)) {
     const targets = await reportedTargets(reader, part);
-    const past = await inTurn(reader, () => pastOf(reader, targets, range));
+    const past = await inTurn(reader, async () => {
+      const maintenance = await maintenanceOf(part);
+      const known = await pastOf(reader, targets, times);
+      return (id: string): Past => ({ ...known(id), maintenance: maintenance(id) });
+    });
     yield await mapInTurns(targets, (target) => ({ target, figures: figuresOf(range, past(target.id)) }));
   }
 }
 
-/** What is known of the monitors around a range. */
+/** What is known of the monitors around a range, beside their maintenance. */
 async function pastOf(
   reader: OrgReader,
   targets: readonly ReportedRow[],
-  range: Interval,
-): Promise<(id: string) => Past> {
+  times: { from: Date; to: Date },
+): Promise<(id: string) => Omit<Past, "maintenance">> {
   const { orgId, clock } = reader;
   const now = clock.now();
   const ids = targets.map(({ id }) => id);
-  const times = { from: new Date(range.start), to: new Date(range.end) };
   const byId = new Map(targets.map((target) => [target.id, target]));
   const checked = await checkedTime(reader, orgId, ids, times, (id) => {
     const { created_at: created, status, last_result_at: last } = byId.get(id)!;
     return { created: created.getTime(), lastRun: status === "unknown" ? (last?.getTime() ?? 0) : now };
   });
-  const reported = await availabilityOf(reader, orgId, ids, { ...times, from: new Date(range.start - dayMs) });
+  const expected = await expectedOf(reader, orgId, ids, times);
   const imported = await importedTime(reader, ids, times);
   const outages = await outagesOf(reader, orgId, ids, times);
-  const windows = await windowsOf(reader, orgId, ids, times);
   const totals = await incidentTotals(reader, orgId, ids, times);
   const down = new Map<string, Interval[]>();
   for (const { target_id, starts_at, ends_at, state } of outages)
     if (state !== "degraded") push(down, target_id, { start: starts_at.getTime(), end: ends_at?.getTime() ?? now });
-  const maintenanceOf = maintenance(windows);
   return (id) => {
     const days = imported.get(id);
     const { incidents, resolved, outage_ms: outageMs }: Omit<IncidentTotals, "target_id"> = totals.get(id) ?? none;
     const own = checked.get(id)!;
     return {
-      probed: union([...(reported.get(id)?.expected ?? own.spans), ...(days?.times ?? [])]),
+      probed: union([...(expected.get(id) ?? own.spans), ...(days?.times ?? [])]),
       down: union([...(down.get(id) ?? []), ...(days?.times ?? []).flatMap((day) => day.down ?? [])]),
-      maintenance: maintenanceOf(id),
       checks: own.checks + (days?.checks ?? 0),
       incidents,
       resolved,
@@ -219,24 +220,6 @@ async function importedTime(reader: OrgReader, ids: readonly string[], { from, t
     });
   }
   return found;
-}
-
-/** The merged maintenance of a monitor. Occurrences of a window share the list of its monitors. */
-function maintenance(windows: Awaited<ReturnType<typeof windowsOf>>): (id: string) => Interval[] {
-  const series = new Map<readonly string[], Interval[]>();
-  for (const { target_ids: ids, starts_at: starts, ends_at: ends } of windows)
-    push(series, ids, { start: starts.getTime(), end: ends.getTime() });
-  const seriesOf = new Map<string, Interval[][]>();
-  for (const [ids, times] of series) for (const id of ids) push(seriesOf, id, times);
-  // Most monitors are in the same windows.
-  let last: { of: string; merged: Interval[] } = { of: "", merged: [] };
-  const places = new Map([...series.values()].map((times, at) => [times, at]));
-  return (id) => {
-    const own = seriesOf.get(id) ?? [];
-    const key = own.map((times) => places.get(times)).join();
-    if (key !== last.of) last = { of: key, merged: union(own.flat()) };
-    return last.merged;
-  };
 }
 
 function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {

@@ -416,6 +416,9 @@ export interface ReportedPageRow {
   target_ids: string[];
 }
 
+/** Pages that are read in one turn. */
+const pagesAtOnce = 50;
+
 /** Pages of the organisation by name, with the monitors of their components. */
 export async function selectReportedPages(
   sql: Db,
@@ -423,8 +426,13 @@ export async function selectReportedPages(
   limit: number,
   offset: number,
 ): Promise<ReportedPageRow[]> {
-  return await sql<ReportedPageRow[]>`
-    select p.id, p.name, array(select c.target_id from status_page_components c
-      where c.org_id = p.org_id and c.page_id = p.id and c.target_id is not null) as target_ids
-    from status_pages p where p.org_id = ${orgId} order by lower(p.name), p.id limit ${limit} offset ${offset}`;
+  // A page may have 1,000 components: the parser of arrays would look at every character of their ids.
+  const rows = await inPortions(
+    sql<{ id: string; name: string; target_ids: string | null }[]>`
+      select p.id, p.name, (select string_agg(c.target_id::text, ' ') from status_page_components c
+        where c.org_id = p.org_id and c.page_id = p.id) as target_ids
+      from status_pages p where p.org_id = ${orgId} order by lower(p.name), p.id limit ${limit} offset ${offset}`,
+    pagesAtOnce,
+  );
+  return rows.map((row) => ({ ...row, target_ids: row.target_ids?.split(" ") ?? [] }));
 }
