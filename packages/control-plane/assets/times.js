@@ -1,5 +1,7 @@
+const { hour12 } = new Intl.DateTimeFormat(undefined, { hour: "numeric" }).resolvedOptions();
 const formats = {
-  hour: new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" }),
+  // 8:04 PM, and 08:04.
+  hour: new Intl.DateTimeFormat(undefined, { hour: hour12 ? "numeric" : "2-digit", minute: "2-digit" }),
   date: new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" }),
   day: new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" }),
   full: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" }),

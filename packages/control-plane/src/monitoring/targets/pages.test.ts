@@ -183,6 +183,21 @@ t.test("a stored check is in the form, its secrets masked and explained", async 
   t.match(valuesIn(await edit("tls_cert")), { "/check/warn_days": "21", "/check/critical_days": "7" });
 });
 
+t.test("the page of a monitor draws what it depends on above it, and what depends on it below", async (t) => {
+  const [router, database, shop] = [await create("Router"), await create("Database"), await create("Shop")];
+  const api = await create("API");
+  await ask("PATCH", `/api/v1/targets/${api}`, { depends_on: [router, database] });
+  await ask("PATCH", `/api/v1/targets/${shop}`, { depends_on: [api] });
+  const graph = (await ask("GET", `/monitors/${api}`)).text.split("graph")[1]!.split("</section>")[0]!;
+  const lines = [...graph.matchAll(/\sd="(M[^"]+)"\/><\/svg>\s+<(?:p|h3)/g)].map(([, d]) => d);
+  t.strictSame(lines, ["M1 0C1 1 2 1 2 2M3 0C3 1 2 1 2 2", "M1 0C1 1 1 1 1 2"], "two lines come in, one goes out");
+  t.strictSame(
+    [...graph.matchAll(/href="\/monitors\/([\w-]+)"/g)].map(([, id]) => id),
+    [router, database, shop],
+  );
+  t.notMatch((await ask("GET", `/monitors/${await create("Alone")}`)).text, /graph/);
+});
+
 t.test("a run that was made in the console reads as every other", async (t) => {
   const shown = async (result: unknown, of = "test") =>
     await ask("GET", `/monitors/finding?of=${of}&result=${encodeURIComponent(JSON.stringify(result))}`);

@@ -127,7 +127,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
           ? null
           : {
               ...evidence,
-              why: why(evidence.votes, row.open_incident!.error_sample),
+              why: why(evidence.votes, row.open_incident!.error_sample, nameOf),
               where: where(row.open_incident),
               policy: policyWords(row.target.region_policy, evidence.votes),
             },

@@ -224,8 +224,9 @@ t.test("why", async (t) => {
         ["singapore", "passing", true],
       ]),
       "connection refused.",
+      (region) => region.charAt(0).toUpperCase() + region.slice(1),
     ),
-    "frankfurt and virginia failed 2 consecutive checks: connection refused. singapore still passes.",
+    "Frankfurt and Virginia failed 2 consecutive checks: connection refused. Singapore still passes.",
   );
   t.equal(
     why(
@@ -234,6 +235,7 @@ t.test("why", async (t) => {
         ["b", "none", false],
       ]),
       null,
+      (region) => region,
     ),
     "a passes. b has no recent data.",
   );

@@ -225,12 +225,12 @@ export function policyWords(
   return votes === null || votes.regions_live < 2 ? name : `${name} (${votes.regions_needed} of ${votes.regions_live})`;
 }
 
-/** `frankfurt and virginia failed 2 consecutive checks: connection refused. singapore still passes.` */
-export function why(votes: Explanation, errorSample: string | null): string {
+/** `Frankfurt and Virginia failed 2 consecutive checks: connection refused. Singapore still passes.` */
+export function why(votes: Explanation, errorSample: string | null, nameOf: (region: string) => string): string {
   const failing = votes.regions.filter((region) => region.vote === "failing");
   const passing = votes.regions.filter((region) => region.vote === "passing" && region.live);
   const silent = votes.regions.filter((region) => !region.live);
-  const names = (regions: { region: string }[]) => list(regions.map((region) => region.region));
+  const names = (regions: { region: string }[]) => list(regions.map(({ region }) => nameOf(region)));
   const failed =
     failing.length === 0
       ? ""

@@ -86,9 +86,9 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   capital: (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1),
   /** ` checked`: an attribute without a value, where `on` is true. */
   flag: (name: string, on: unknown) => new Markup(on ? ` ${name}` : ""),
-  /** Attributes of an alternative of a form that is not chosen. */
   /** Milliseconds as a form shows them: `10 min`; empty for none. */
   units: (ms: number | null) => (ms === null ? "" : inUnits(ms)),
+  /** Attributes of an alternative of a form that is not chosen. */
   hiddenUnless: (chosen: boolean) => new Markup(chosen ? "" : " hidden disabled"),
   /** The attribute of the chosen link among several. */
   current: (chosen: boolean) => new Markup(chosen ? ' aria-current="true"' : ""),
