@@ -1,5 +1,5 @@
 import t from "tap";
-import type { System } from "../platform/context.ts";
+import { inTransaction, type System } from "../platform/context.ts";
 import type { DatabaseProblem } from "../platform/db/failures.ts";
 import { hour, until } from "../testing/clock.ts";
 import { openIncident, webhookTo } from "../testing/scene.ts";
@@ -8,6 +8,11 @@ import { newOrg, openWorld } from "../testing/world.ts";
 import { databaseNotices } from "./database-notices.ts";
 import { areRemindersDue, sendReminders } from "../alerting/incidents/reminders.ts";
 import { runAlone, startJobs } from "../platform/jobs/runner.ts";
+import { isHeldDue } from "../alerting/deliveries/held.ts";
+import { isMaintenanceDue } from "../alerting/incidents/engine.ts";
+import { areEscalationsDue } from "../alerting/incidents/ladder.ts";
+import { isHeartbeatDue } from "../monitoring/pipeline/heartbeats.ts";
+import { areMessagesDue, isNewsDue } from "../publishing/subscribers/engine.ts";
 
 /** As the job does: only what is due is run. */
 const remind = async (system: System) => ((await areRemindersDue(system)) ? await sendReminders(system) : 0);
@@ -162,6 +167,52 @@ t.test("a job runs only when it is due, and asks again at its interval", async (
   await jobs.stop();
   t.strictSame(runsAfter.slice(0, 2), [3, 6]);
   t.strictSame([...new Set(outcomes)], ["ok"], "a run that is not due is no failure");
+});
+
+t.test("what is asked every second or more often reads no history", async (t) => {
+  const { sql, clock, system } = await openWorld(t);
+  const owner = await newOrg(system);
+  const channelId = await webhookTo(owner, "https://hooks.example.org/");
+  const { incidentId } = await openIncident(owner, [channelId]);
+  await sql`
+    update incidents set ended_at = started_at, outage_since = null, reminder_due_at = null where id = ${incidentId}`;
+  await sql`
+    insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact,
+      regions_down, regions_up, created_at, updated_at)
+    select gen_random_uuid(), org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact,
+      regions_down, regions_up, created_at, updated_at
+    from incidents, generate_series(1, 5000)`;
+  const at = new Date(clock.now());
+  await sql`
+    insert into incident_events (id, org_id, incident_id, at, kind, actor_type, detail)
+    select gen_random_uuid(), org_id, id, ${at}, 'opened', 'engine', '{}' from incidents`;
+  await sql`
+    insert into deliveries (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, state,
+      created_at)
+    select gen_random_uuid(), org_id, id, ${channelId}, 'hook', 'webhook', 'opened', 0, '{}', 'delivered', ${at}
+    from incidents`;
+  await sql`analyze incidents, incident_events, deliveries`;
+  clock.advance(3 * hour);
+  const questions = {
+    isHeartbeatDue,
+    areRemindersDue,
+    areEscalationsDue,
+    isHeldDue,
+    isMaintenanceDue,
+    isNewsDue,
+    areMessagesDue,
+  };
+  for (const [name, isDue] of Object.entries(questions))
+    await inTransaction(system, async (tx) => {
+      await isDue(tx);
+      const read = await tx.sql<{ table: string }[]>`
+        select relname as table from pg_stat_xact_user_tables where seq_tup_read > 1000`;
+      t.strictSame(
+        read.map(({ table }) => table),
+        [],
+        name,
+      );
+    });
 });
 
 t.test("more jobs than connections do not block each other", async (t) => {

@@ -1,4 +1,5 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
+import { lockSpaces } from "../../platform/db/locks.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import type { Notice } from "../incidents/schema.ts";
 import { isDue, isFresh, isNext, stormOf, type StormRules, waitingAndStorms } from "./claim-queries.ts";
@@ -31,16 +32,13 @@ export async function heldGroups(sql: Db, rules: StormRules, now: number): Promi
     where held.oldest_at is not null`;
 }
 
-/** First half of the two-part advisory lock under which digests are formed; the single-part ones are in db/locks.ts. */
-const lockSpace = 7_342;
-
 /**
  * Makes each group one digest: its deliveries get the id of the oldest as `digest_id`. One process at a time forms
  * digests of a database, so that two replicas do not halve a group. Call it in a transaction of its own. Returns the
  * number of deliveries.
  */
 export async function formDigests(sql: Db, groups: readonly HeldGroup[], now: number): Promise<number> {
-  const [lock] = await sql<{ held: boolean }[]>`select pg_try_advisory_xact_lock(${lockSpace}, 0) as held`;
+  const [lock] = await sql<{ held: boolean }[]>`select pg_try_advisory_xact_lock(${lockSpaces.digests}, 0) as held`;
   if (lock?.held !== true) return 0;
   const at = new Date(now);
   const rows = await sql`

@@ -57,10 +57,18 @@ export async function writeHeld(
     where i.id = h.id`;
 }
 
-/** True when a maintenance window is active at `at`, an incident is under maintenance, or one has a held notice. */
+/** Condition on incidents `i` that the index incidents_in_maintenance has: no dependency holds the notice. */
+const isMarked = (sql: Db) =>
+  sql`(i.in_maintenance or i.held_reason is not null and coalesce(i.hold_stage, 'free') = 'free')`;
+
+/**
+ * True when a maintenance window is active at `at`, an incident is under maintenance, or one has a held notice. Asked
+ * every second: each part has an index.
+ */
 export async function isMaintenanceActive(sql: Db, at: Date): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from incidents where in_maintenance or held_reason is not null)
+    select exists (select from incidents i where ${isMarked(sql)})
+      or exists (select from incidents where hold_stage is not null)
       or exists (select from maintenance_occurrences
                  where not cancelled and starts_at <= ${at} and ends_at > ${at}) as found`;
   return row?.found === true;
@@ -125,7 +133,7 @@ export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIn
       left join lateral (${openParent(sql)}) p on true
       cross join lateral (select ${inActiveWindow(sql, at)} as in_window, ${isHeld(sql, at)} as is_held,
         ${isParentUnclear(sql)} as unclear) f
-      where (i.in_maintenance or i.held_reason is not null and coalesce(i.hold_stage, 'free') = 'free')
+      where ${isMarked(sql)}
         and ((i.in_maintenance and not f.in_window) or (i.held_reason is not null and not f.is_held))
       order by i.id limit ${limit} for update of i skip locked
     )

@@ -1,3 +1,4 @@
+import { lockSpaces } from "../../platform/db/locks.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Snooze } from "./schema.ts";
 
@@ -29,12 +30,9 @@ export async function selectSnoozes(
     order by until, id limit ${limit} offset ${offset}`;
 }
 
-/** First half of the two-part advisory lock under which snoozes of an organisation are counted and added. */
-const lockSpace = 7_344;
-
 /** Waits until no other transaction adds a snooze to the organisation. */
 export async function lockSnoozes(sql: Db, orgId: string): Promise<void> {
-  await sql`select pg_advisory_xact_lock(${lockSpace}, hashtext(${orgId}))`;
+  await sql`select pg_advisory_xact_lock(${lockSpaces.snoozes}, hashtext(${orgId}))`;
 }
 
 export async function countSnoozes(sql: Db, orgId: string, at: Date): Promise<number> {

@@ -1,8 +1,6 @@
 import type { CheckType } from "@statusmesh/shared/checks";
+import { lockSpaces } from "../../platform/db/locks.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-
-/** First half of the two-part advisory lock under which on-demand slots of a target are chosen; jobs use 7341. */
-const lockSpace = 7_342;
 
 /** A slot of a target in a region, Unix ms. */
 export interface Slot {
@@ -39,7 +37,7 @@ export async function lockIssuing(
   region: string,
   from: Date,
 ): Promise<SlotHistoryRow | null> {
-  await sql`select pg_advisory_xact_lock(${lockSpace}, hashtext(${targetId}))`;
+  await sql`select pg_advisory_xact_lock(${lockSpaces.issuing}, hashtext(${targetId}))`;
   // A separate statement, so that it sees the slots of the transactions that the lock waited for.
   const [row] = await sql<SlotHistoryRow[]>`
     select t.kind, t.created_at, ${intervalsOf(sql)} as intervals, i.last

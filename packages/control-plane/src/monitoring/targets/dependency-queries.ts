@@ -1,12 +1,10 @@
+import { lockSpaces } from "../../platform/db/locks.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { MonitorState } from "./schema.ts";
 
-/** First half of the two-part advisory lock under which dependencies of an organisation change. */
-const lockSpace = 7_343;
-
 /** Waits until no other transaction changes dependencies of the organisation: two might close a cycle between them. */
 export async function lockDependencies(sql: Db, orgId: string): Promise<void> {
-  await sql`select pg_advisory_xact_lock(${lockSpace}, hashtext(${orgId}))`;
+  await sql`select pg_advisory_xact_lock(${lockSpaces.dependencies}, hashtext(${orgId}))`;
 }
 
 /** A target with the targets that it depends on. */

@@ -7,3 +7,17 @@ export const lockKeys = {
   dropPartitions: 7_340_004,
   sealDay: 7_340_005,
 } as const;
+
+/** First halves of two-part advisory locks, which do not meet the keys above; the second half is a hash or a number. */
+export const lockSpaces = {
+  /** A run of a job, by its name. */
+  jobs: 7_341,
+  /** On-demand slots of a target are chosen. */
+  issuing: 7_342,
+  /** Dependencies of an organisation change. */
+  dependencies: 7_343,
+  /** Snoozes of an organisation are counted and added. */
+  snoozes: 7_344,
+  /** Digests are formed. */
+  digests: 7_345,
+} as const;

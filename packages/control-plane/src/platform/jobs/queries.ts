@@ -1,7 +1,5 @@
+import { lockSpaces } from "../db/locks.ts";
 import type { Db } from "../db/sql.ts";
-
-/** First half of the two-part advisory locks of jobs; the single-part ones are in db/locks.ts and do not meet these. */
-const lockSpace = 7_341;
 
 /**
  * Takes the lock of a job until the transaction ends; false when another replica holds it. The transaction only holds
@@ -9,7 +7,7 @@ const lockSpace = 7_341;
  */
 export async function takeJobLock(sql: Db, name: string): Promise<boolean> {
   const [lock] = await sql<{ held: boolean }[]>`
-    select pg_try_advisory_xact_lock(${lockSpace}, hashtext(${name})) as held,
+    select pg_try_advisory_xact_lock(${lockSpaces.jobs}, hashtext(${name})) as held,
       set_config('idle_in_transaction_session_timeout', '0', true)`;
   return lock?.held === true;
 }
