@@ -34,11 +34,17 @@ export async function linkedIncident(
 /** `Slack #ops` */
 const placeOf = ({ channel }: LinkedChannel): string => `${kindLabel(channel.kind)} ${channel.name}`;
 
+/** An acknowledged incident; `isNew` is false where somebody had acknowledged it before. */
+interface Acknowledged {
+  incident: Incident;
+  isNew: boolean;
+}
+
 /**
- * Acknowledges the incident of a token as its channel; one that was acknowledged before stays as it is. Returns the
- * incident. Throws ACKNOWLEDGE_LINK_INVALID, and ACKNOWLEDGE_LINK_EXPIRED once the incident is over.
+ * Acknowledges the incident of a token as its channel; one that was acknowledged before stays as it is. Throws
+ * ACKNOWLEDGE_LINK_INVALID, and ACKNOWLEDGE_LINK_EXPIRED once the incident is over.
  */
-export async function acknowledgeByLink(system: System, token: string, by: Acknowledger): Promise<Incident> {
+export async function acknowledgeByLink(system: System, token: string, by: Acknowledger): Promise<Acknowledged> {
   const linked = await linkedChannel(system, token);
   if (linked === null) throw invalid();
   return await acknowledgeAs(system, linked, by);
@@ -47,10 +53,10 @@ export async function acknowledgeByLink(system: System, token: string, by: Ackno
 /** {@link acknowledgeByLink} for people in a chat: what came of it, in words. */
 export async function acknowledgeInWords(system: System, token: string, by: Acknowledger): Promise<string> {
   try {
-    const { monitor_name, acknowledged_at, acknowledged_by } = await acknowledgeByLink(system, token, by);
-    const isNew = acknowledged_at === new Date(system.clock.now()).toISOString();
-    const name = isNew ? by.person : acknowledged_by?.name;
-    return `Acknowledged${isNew ? "" : " before"}${name ? ` by ${name}` : ""}: ${plain(monitor_name, maxNameLength)}.`;
+    const { incident, isNew } = await acknowledgeByLink(system, token, by);
+    const name = isNew ? by.person : incident.acknowledged_by?.name;
+    const words = isNew ? "Acknowledged" : "Was already acknowledged";
+    return `${words}${name ? ` by ${name}` : ""}: ${plain(incident.monitor_name, maxNameLength)}.`;
   } catch (error) {
     if (error instanceof AppError && error.code.startsWith("ACKNOWLEDGE_LINK_")) return error.message;
     throw error;
@@ -69,7 +75,7 @@ async function acknowledgeAs(
   system: System,
   { orgId, incidentId, channel }: LinkedChannel,
   { action, person = null, ...trail }: Acknowledger,
-): Promise<Incident> {
+): Promise<Acknowledged> {
   const ctx: ActorCtx = {
     ...asSystem(system, orgId, action, trail),
     actor: { type: "channel", id: channel.id, name: channel.name },

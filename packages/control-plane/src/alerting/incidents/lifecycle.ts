@@ -33,18 +33,15 @@ export async function acknowledgeFromChannel(
   ctx: ActorCtx,
   id: string,
   detail: { channel_type: string; person: string | null },
-): Promise<Incident> {
-  return await recorded(ctx, id, async (tx, { ended_at }) => {
+): Promise<{ incident: Incident; isNew: boolean }> {
+  let acknowledged: string[] = [];
+  const incident = await recorded(ctx, id, async (tx, { ended_at }) => {
     if (ended_at !== null)
       throw new AppError("ACKNOWLEDGE_LINK_EXPIRED", "The incident is over: there is nothing to acknowledge.");
-    const now = new Date(tx.clock.now());
-    await appendEvents(
-      tx,
-      await queries.acknowledgeIncidents(tx.sql, tx.orgId, [id], null, now),
-      "acknowledged",
-      detail,
-    );
+    acknowledged = await queries.acknowledgeIncidents(tx.sql, tx.orgId, [id], null, new Date(tx.clock.now()));
+    await appendEvents(tx, acknowledged, "acknowledged", detail);
   });
+  return { incident, isNew: acknowledged.length > 0 };
 }
 
 /**
