@@ -12,8 +12,6 @@ const { values, positionals } = parseArgs({
   options: { json: { type: "boolean", default: false } },
 });
 prepare();
-// As in operation.
-process.env.SM_TEST_DISK = "1";
 const folder = join(root, "test/dist/bench");
 const found = fs.existsSync(folder)
   ? fs.readdirSync(folder).filter((file) => file.endsWith(".js") && !file.endsWith(".test.js"))

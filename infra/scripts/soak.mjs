@@ -7,6 +7,6 @@ prepare();
 const { status, signal } = spawnSync(
   process.execPath,
   ["--enable-source-maps", "--expose-gc", join(root, "test/dist/soak/main.js"), ...process.argv.slice(2)],
-  { stdio: "inherit", env: { ...process.env, SM_TEST_DISK: "1" } },
+  { stdio: "inherit" },
 );
 process.exit(status ?? (signal === null ? 1 : 130));

@@ -1,7 +1,7 @@
 // Runs compiled test files, several at a time, and shows one line per file and the whole output of failed files.
 import { spawn } from "node:child_process";
 import * as fs from "node:fs";
-import { availableParallelism } from "node:os";
+import { availableParallelism, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { bundle } from "./bundle.mjs";
@@ -27,6 +27,9 @@ const bundledFrom = 12;
 
 /** Native code of the control plane is found from here. */
 const bundleFolder = "packages/control-plane/dist/bundle-of-tests";
+
+/** Room for the files of a run of all tests, bytes: 2 GB at most at a time, and as much again. */
+const enough = 4 * 1024 ** 3;
 
 /** Maximum number of failed files that are run again: more have a common reason. */
 const mostRepeated = 3;
@@ -58,7 +61,13 @@ export async function runTests(files, cwd = root) {
   const programOf = cwd === root && files.length >= bundledFrom ? await bundleTests(files) : (file) => file;
   const browser = await sharedBrowser(files);
   const run = (file) => runFile(file, { program: programOf(file), cwd, env });
-  const env = { ...process.env, TAP: "1", TAP_TIMEOUT: String(fileTimeoutSecs), ...browser?.env };
+  const env = {
+    ...process.env,
+    TAP: "1",
+    TAP_TIMEOUT: String(fileTimeoutSecs),
+    TMPDIR: temporaryFolder(),
+    ...browser?.env,
+  };
   const queue = longestFirst(
     files.filter((file) => !runsAlone(file)),
     cwd,
@@ -82,6 +91,17 @@ export async function runTests(files, cwd = root) {
   const sum = (key) => results.reduce((total, result) => total + result[key], 0);
   const code = results.every(({ ok }) => ok) ? 0 : 1;
   return { code, passed: sum("passed"), failed: sum("failed"), skipped: sum("skipped") };
+}
+
+/**
+ * Where test files put databases and other files, which live for seconds: in memory where Linux has enough of it,
+ * because the kernel would write each of them to the disk, on the cores that the tests need.
+ */
+function temporaryFolder() {
+  const memory = "/dev/shm";
+  if (process.env.TMPDIR !== undefined || !fs.existsSync(memory)) return tmpdir();
+  const { bavail, bsize } = fs.statfsSync(memory);
+  return totalmem() > 2 * enough && bavail * bsize > enough ? memory : tmpdir();
 }
 
 /** Last line of a test run. */

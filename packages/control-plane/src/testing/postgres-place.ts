@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import * as fs from "node:fs";
-import { tmpdir, totalmem, userInfo } from "node:os";
+import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -11,24 +11,9 @@ export const templateLock = 7_341_002;
 
 const checkout = fileURLToPath(new URL("../../../../", import.meta.url));
 
-/** Memory of a machine where the databases of a test run may take some, bytes. */
-const enough = 8 * 1024 ** 3;
-
-/**
- * Test databases live for seconds: in memory where Linux has enough of it, because the kernel would write each of their
- * files to the disk, on the cores that the tests need. SM_TEST_DISK, which benches set, keeps them on disk.
- */
-function place(): string {
-  const memory = "/dev/shm";
-  if (process.env["SM_TEST_DISK"] !== undefined || !fs.existsSync(memory)) return tmpdir();
-  const { blocks, bsize } = fs.statfsSync(memory);
-  // Not what is free now: all processes of a run have to find the same folder.
-  return totalmem() > enough && blocks * bsize > enough / 4 ? memory : tmpdir();
-}
-
 /** Folder of this checkout's test server; another checkout and another user have their own. */
 export const testFolder = join(
-  place(),
+  tmpdir(),
   `sm-test-${createHash("sha256").update(`${userInfo().uid} ${checkout}`).digest("hex").slice(0, 10)}`,
 );
 
