@@ -19,8 +19,11 @@ const concurrency = Number(process.env.SM_TEST_JOBS) || 4 * availableParallelism
 /** For files that hang: the longest takes six minutes beside four others on two cores. */
 const fileTimeoutSecs = 600;
 
-/** Bounds how long the event loop is blocked, so it runs alone, after the others. */
-const runsAlone = (file) => file.endsWith("conformance/hostile.test.js");
+/** Bounds how long the event loop is blocked, so it runs at the end, beside short files, one at a time. */
+const needsCore = (file) => file.endsWith("conformance/hostile.test.js");
+
+/** Files beside one that needs a core of its own: together they take as long. */
+const shortFiles = availableParallelism() > 1 ? 40 : 0;
 
 /** From this number of files on, bundling them takes less CPU time than it saves: one second per file. */
 const bundledFrom = 12;
@@ -69,15 +72,17 @@ export async function runTests(files, cwd = root) {
     ...browser?.env,
   };
   const queue = longestFirst(
-    files.filter((file) => !runsAlone(file)),
+    files.filter((file) => !needsCore(file)),
     cwd,
   );
+  const last = files.filter(needsCore);
+  const short = last.length === 0 ? [] : queue.splice(-shortFiles, shortFiles);
   const results = [];
-  const worker = async () => {
-    for (let file = queue.shift(); file !== undefined; file = queue.shift()) results.push(await run(file));
+  const worker = async (from) => {
+    for (let file = from.shift(); file !== undefined; file = from.shift()) results.push(await run(file));
   };
-  await Promise.all(Array.from({ length: concurrency }, worker));
-  for (const file of files.filter(runsAlone)) results.push(await run(file));
+  await Promise.all(Array.from({ length: concurrency }, () => worker(queue)));
+  await Promise.all([worker(last), worker(short)]);
   const broken = results.filter(({ ok }) => !ok);
   const repeated = broken.length > mostRepeated ? [] : broken;
   for (const first of repeated) {
@@ -161,8 +166,10 @@ function keepTimes(results) {
 
 /** One Chromium for all journeys of a run; each opens contexts of its own (test/harness/browser.ts). */
 async function sharedBrowser(files) {
-  const executablePath = process.env.SM_TEST_CHROMIUM ?? "/usr/bin/chromium";
-  if (!fs.existsSync(executablePath) || files.filter((file) => file.startsWith(slowTiers[0])).length < 2) return null;
+  if (files.filter((file) => file.startsWith(slowTiers[0])).length < 2) return null;
+  const { findChromium } = await import("../../test/dist/harness/requires.js");
+  const executablePath = findChromium();
+  if (executablePath === null) return null;
   const args = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
   const server = await chromium.launchServer({ executablePath, headless: true, args });
   return { server, env: { SM_TEST_BROWSER: server.wsEndpoint() } };
