@@ -228,7 +228,7 @@ t.test("the console", async (t) => {
     t.match(await page.locator("#live-region").textContent(), "Checkout is down", "screen readers announce it");
     t.match(
       await page.locator("[data-announce]").textContent(),
-      /Checkout is down since \d\d:\d\d(?:\s[AP]M)?: HTTP 500 \(expected 200 or 204\)\./,
+      /Checkout is down since \d\d?:\d\d(?:\s[AP]M)?: HTTP 500 \(expected 200 or 204\)\./,
     );
     const badge = page.locator(".rail [data-badge]");
     const favicon = page.locator("link[rel=icon]");

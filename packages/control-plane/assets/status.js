@@ -9,8 +9,10 @@ const icon = document.querySelector("link[rel=icon]");
 const $ = (selector, within = document) => within.querySelector(selector);
 const each = (selector, within, work) => within.querySelectorAll(selector).forEach(work);
 const format = (options) => new Intl.DateTimeFormat(locale, options);
-const hour = format({ hour: "2-digit", minute: "2-digit" });
-const date = format({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+// 8:04 PM, and 08:04.
+const time = { hour: format({ hour: "numeric" }).resolvedOptions().hour12 ? "numeric" : "2-digit", minute: "2-digit" };
+const hour = format(time);
+const date = format({ day: "numeric", month: "short", ...time });
 const month = format({ day: "numeric", month: "short" });
 const day = format({ day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
 const relative = new Intl.RelativeTimeFormat(locale, { style: "short" });

@@ -7,6 +7,9 @@ const formats = {
   full: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" }),
 };
 
+/** The time of day as the reader writes it. */
+export const clockOf = (date) => formats.hour.format(date);
+
 /** A slow or cached page explains smaller differences between the two clocks, ms. */
 const tolerance = 120_000;
 const sent = Number(document.body.dataset.now) - Date.now();
@@ -40,7 +43,7 @@ const words = {
       : `${formats.date.format(date)} ${formats.hour.format(date)}`,
   day: (date) => formats.day.format(date),
   date: (date) => formats.date.format(date),
-  hour: (date) => formats.hour.format(date),
+  hour: clockOf,
 };
 
 /** Rewrites the server's UTC times for the reader's zone. */

@@ -1,6 +1,6 @@
 // The wall refreshes itself, and tells of outages that were not there before.
 import { el } from "./dom.js";
-import { now } from "./times.js";
+import { clockOf, now } from "./times.js";
 
 const wall = document.getElementById("wall");
 const icon = document.querySelector("link[rel=icon]");
@@ -68,8 +68,7 @@ async function refresh() {
 
 function tick() {
   const secs = Math.round((Date.now() - shownAt) / 1000);
-  const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" }).format(now());
-  wall.querySelector(".wall-at").textContent = `${secs} s ago · ${clock}`;
+  wall.querySelector(".wall-at").textContent = `${secs} s ago · ${clockOf(now())}`;
 }
 
 if (globalThis.Notification?.permission === "default") notify.hidden = false;

@@ -61,6 +61,12 @@ export function localOf(instant: number, zone: string): number {
   return seconds + (((instant % 1000) + 1000) % 1000);
 }
 
+/** `2026-11-22 14:02 UTC` or `2026-11-22 15:02 Europe/Berlin`, for texts that people read outside a browser. */
+export function minuteIn(time: string | Date, zone: string): string {
+  const local = new Date(localOf(new Date(time).getTime(), zone)).toISOString();
+  return `${local.slice(0, 10)} ${local.slice(11, 16)} ${zone}`;
+}
+
 /** Offset of a time zone from UTC at an instant, ms. */
 const offsetAt = (instant: number, zone: string): number => localOf(instant, zone) - instant;
 

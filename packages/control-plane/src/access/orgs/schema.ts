@@ -67,7 +67,7 @@ const orgEscalation = Type.Unsafe<Escalation>({
 
 const orgTimezone = Type.Unsafe<string>({
   ...TimeZoneName,
-  description: "Name of the IANA time zone in which days of reports begin, and of times in mails to members",
+  description: "Name of the IANA time zone in which days of reports begin, and of times in notifications",
 });
 
 const orgFields = {

@@ -122,13 +122,15 @@ t.test("a message carries the link; an echo of it in a reply is masked; the reco
   await sql`update deliveries set state = 'delivered' where incident_id = ${incidentId}`;
   t.equal((await ask("POST", `/a/${token}`)).status, 204);
   await close(incidentId);
+  await sql`update orgs set timezone = 'Asia/Tokyo' where id = ${owner.orgId}`;
   await scene.write(w, [outboxNotice(owner, { incidentId, targetId }, "resolved")]);
   await until(() => sink.received.length > 1, "the recovery");
   t.match(JSON.parse(sink.received[1]!.body.toString()), {
     reason: "resolved",
     acknowledge_url: null,
-    acknowledged_by: /^from Webhook #echo, \d{4}-/,
+    acknowledged_by: /^from Webhook #echo, \d{4}-\d\d-\d\d \d\d:\d\d Asia\/Tokyo$/,
   });
+  await sql`update orgs set timezone = 'UTC' where id = ${owner.orgId}`;
   sink.answer = (_request, reply) => void reply.writeHead(200).end("ok");
 });
 

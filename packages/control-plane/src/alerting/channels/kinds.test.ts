@@ -274,6 +274,30 @@ t.test("every notice but the recovery links to the page that acknowledges, whole
     }
 });
 
+t.test("times that people read are in the zone of the organisation, whatever the kind", async (t) => {
+  const timesIn = async (type: ChannelType, content: Content) =>
+    (await sentFor(type, content))
+      .map(readable)
+      .join("")
+      .match(/\d\d:\d\d (?:UTC|Asia\\?\/Tokyo)/g) ?? [];
+  for (const type of types)
+    for (const [name, content] of Object.entries(contentsOf(type))) {
+      // The time of an acknowledgement is in the words of the notice.
+      if (content.kind === "notice" && content.notice.acknowledged_by != null) continue;
+      const inUtc = await timesIn(type, content);
+      const zoned = await timesIn(type, { ...content, zone: "Asia/Tokyo" });
+      // The name of the zone is longer: a text of limited length may hold fewer times, a digest by SMS none.
+      if (!(type === "sms" && content.kind === "digest"))
+        t.equal(zoned.length > 0, inUtc.length > 0, `${type}, ${name}`);
+      const later = (time: string) => String((Number(time.slice(0, 2)) + 9) % 24).padStart(2, "0") + time.slice(2, 6);
+      t.strictSame(
+        zoned,
+        inUtc.slice(0, zoned.length).map((time) => `${later(time)}Asia/Tokyo`),
+        `${type}, ${name}`,
+      );
+    }
+});
+
 t.test("every message of every kind is the one of its snapshot", async (t) => {
   for (const type of types) {
     const file = new URL(`../../../src/alerting/channels/messages/${type}.txt`, import.meta.url);

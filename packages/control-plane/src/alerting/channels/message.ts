@@ -1,5 +1,5 @@
 import { duration } from "../../platform/html/format.ts";
-import { localOf } from "../../platform/zoned.ts";
+import { minuteIn } from "../../platform/zoned.ts";
 import type { Notice } from "../incidents/schema.ts";
 
 /** Incidents that opened or closed together, in one message instead of one each. */
@@ -26,10 +26,14 @@ export interface HeldDigest {
 }
 
 /** Content of a message. `test` is a test message. */
-export type Content =
+export type Content = (
   | { kind: "notice"; notice: Notice }
   | { kind: "digest"; digest: Digest | HeldDigest }
-  | { kind: "test"; notice: Notice };
+  | { kind: "test"; notice: Notice }
+) & {
+  /** Time zone of the organisation, in which people read times; UTC when left out. */
+  zone?: string;
+};
 
 /** State that decides colours, icons and priorities. */
 export type Tone = "down" | "degraded" | "up" | "test";
@@ -77,14 +81,9 @@ function shorten(text: string, maxLength: number): string {
   return points.length <= maxLength ? text : `${points.slice(0, maxLength - 1).join("")}…`;
 }
 
-/** `2026-11-22 14:02 UTC` or `2026-11-22 15:02 Europe/Berlin`, from RFC 3339. */
-function minuteIn(time: string, zone: string): string {
-  const local = new Date(localOf(Date.parse(time), zone)).toISOString();
-  return `${local.slice(0, 10)} ${local.slice(11, 16)} ${zone}`;
-}
-
-/** The content in words, with times of a zone. */
-export function messageText(content: Content, zone = "UTC"): MessageText {
+/** The content in words. */
+export function messageText(content: Content): MessageText {
+  const { zone = "UTC" } = content;
   if (content.kind === "digest") return digestText(content.digest, zone);
   if (content.kind === "test")
     return {

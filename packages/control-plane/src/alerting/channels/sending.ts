@@ -1,6 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { messageOf } from "@statusmesh/shared/thrown";
-import { timezoneOf } from "../../access/orgs/service.ts";
 import type { System } from "../../platform/context.ts";
 import { deliverMail, type Mail } from "../../platform/email/mail.ts";
 import {
@@ -58,9 +57,7 @@ export async function sendThrough(
     throw new DeliveryError(cause.message.replace(/\.$/, ""), { permanent: true, cause });
   }
   const headers = await mailHeaders(system, channel.id, config);
-  if (addressToConfirm(config) === null) return await send(system, config, message, transport, headers);
-  const timezone = await timezoneOf(system, channel.org_id);
-  return await send(system, config, { ...message, timezone }, transport, headers);
+  return await send(system, config, message, transport, headers);
 }
 
 /** Headers of a mail to a stored channel, none for other kinds. Throws DeliveryError for an unconfirmed address. */

@@ -97,9 +97,6 @@ t.test("a notification by mail: headers, HTML that is text, one-click unsubscrip
   await deliver(id);
   const { text } = lastTo("reader@example.org")!;
   t.match(text, "2026-11-20 13:02 UTC");
-  await sql`update orgs set timezone = 'Europe/Berlin' where id = ${owner.orgId}`;
-  await deliver(id);
-  t.match(lastTo("reader@example.org")!.text, "2026-11-20 14:02 Europe/Berlin", "times are those of the organisation");
   t.match(text, /^Subject: Down: Checkout Bcc: evil@example\.org\r?$/m, "a line break in a name begins no header");
   t.notMatch(text, /^Bcc:/m);
   t.match(text, /^Auto-Submitted: auto-generated\r?$/m);

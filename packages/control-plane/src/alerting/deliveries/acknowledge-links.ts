@@ -3,6 +3,7 @@ import type { System } from "../../platform/context.ts";
 import { sameSecret } from "../../platform/crypto/token.ts";
 import { signingKey } from "../../platform/db/signing-keys.ts";
 import type { Db } from "../../platform/db/sql.ts";
+import { minuteIn } from "../../platform/zoned.ts";
 import { kindLabel } from "../channels/service.ts";
 import type { Notice, Reason } from "../incidents/schema.ts";
 import { type LinkedChannel, selectLinkedChannel, selectWaiting } from "./acknowledge-queries.ts";
@@ -46,21 +47,21 @@ export async function acknowledgeUrl(
 export async function noticeToSend(
   system: Pick<System, "sql" | "config">,
   { id, notice, acknowledged }: Pick<ClaimedDelivery, "id" | "notice" | "acknowledged">,
+  zone: string,
 ): Promise<Notice> {
   return {
     ...notice,
     acknowledge_url: await acknowledgeUrl(system, id, notice.reason),
-    acknowledged_by: acknowledged === null ? null : inWords(acknowledged),
+    acknowledged_by: acknowledged === null ? null : inWords(acknowledged, zone),
   };
 }
 
 /** `from Slack #ops by olga, 2026-11-22 14:05 UTC` */
-function inWords({ at, actor_type, name, channel_type, person }: Acknowledgement): string {
+function inWords({ at, actor_type, name, channel_type, person }: Acknowledgement, zone: string): string {
   const by = actor_type === "channel" ? person : (name ?? "a deleted user");
   const from = actor_type === "channel" ? `from ${kindLabel(channel_type ?? "")} ${name ?? ""}`.trim() : null;
   const who = [from, by === null ? null : `by ${by}`].filter(Boolean).join(" ");
-  const time = new Date(at).toISOString();
-  return `${who}, ${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
+  return `${who}, ${minuteIn(at, zone)}`;
 }
 
 /**

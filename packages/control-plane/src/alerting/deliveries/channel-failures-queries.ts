@@ -10,13 +10,15 @@ export interface FailingChannel {
   given_up: boolean;
   /** Addresses of the owners of its organisation. */
   owners: string[];
+  /** Time zone of its organisation. */
+  timezone: string;
 }
 
 /** Enabled channels that have failed since before `before` and whose owners have no mail about it, oldest first. */
 export async function selectFailing(sql: Db, before: Date, limit: number): Promise<FailingChannel[]> {
   return await sql<FailingChannel[]>`
     select c.id, c.org_id, c.name, h.failing_since, h.last_error, coalesce(h.last_state = 'dead', false) as given_up,
-      array(select u.email from memberships m join users u on u.id = m.user_id
+      o.timezone, array(select u.email from memberships m join users u on u.id = m.user_id
             where m.org_id = c.org_id and m.role = 'owner' order by u.email) as owners
     from channel_health h
     join channels c on c.id = h.channel_id and c.enabled

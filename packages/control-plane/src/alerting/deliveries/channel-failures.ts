@@ -1,6 +1,6 @@
 import type { System } from "../../platform/context.ts";
 import { sendMail } from "../../platform/email/mail.ts";
-import { absolute } from "../../platform/html/format.ts";
+import { minuteIn } from "../../platform/zoned.ts";
 import { markMailed, selectFailing } from "./channel-failures-queries.ts";
 
 /** A restart of a receiver is shorter: the second attempt follows after 30 s, the third a minute later. */
@@ -16,13 +16,13 @@ export async function mailChannelFailures(system: System): Promise<number> {
   const failing = await selectFailing(sql, new Date(clock.now() - graceMs), batch);
   let mailed = 0;
   for (const channel of failing) {
-    const { id, name, failing_since, last_error, given_up, owners } = channel;
+    const { id, name, failing_since, last_error, given_up, owners, timezone } = channel;
     const next = given_up
       ? "The last notification is not attempted again; its incident lists it, and can send it again. " +
         "The channel stays enabled for later ones."
       : "The channel stays enabled, and failed notifications are attempted again.";
     const text =
-      `Notifications to the channel "${name}" have been failing since ${absolute(failing_since)}.\n\n` +
+      `Notifications to the channel "${name}" have been failing since ${minuteIn(failing_since, timezone)}.\n\n` +
       `Last error: ${last_error ?? "unknown"}\n\n` +
       `${next} Check its configuration:\n` +
       `${config.server.public_url}/channels/${id}/edit\n`;

@@ -3,6 +3,7 @@ import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { minuteMs } from "@statusmesh/shared/time";
 import { messageOf, stackOf } from "@statusmesh/shared/thrown";
+import { timezoneOf } from "../../access/orgs/service.ts";
 import type { System } from "../../platform/context.ts";
 import { failureOf } from "../../platform/db/failures.ts";
 import type { Hub } from "../../platform/db/notify.ts";
@@ -182,9 +183,10 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     }
     // One that opened and ended outside the hours of the channel is a digest of one line.
     const isDigest = members.length > 1 || members.some(({ held_by: by, notice }) => by === "hours" && isOver(notice));
+    const zone = await timezoneOf(system, channel.org_id);
     const content: Content = isDigest
-      ? { kind: "digest", digest: digestOf(members, system.config.server.public_url) }
-      : { kind: "notice", notice: await noticeToSend(system, delivery) };
+      ? { kind: "digest", digest: digestOf(members, system.config.server.public_url), zone }
+      : { kind: "notice", notice: await noticeToSend(system, delivery, zone), zone };
     return { outcome: await sendContent(delivery, content), sent: true, notices };
   }
 

@@ -50,7 +50,7 @@ export const email = channelKind({
   confirms: ({ to }) => to,
   digests: true,
   endpoint: () => "",
-  async send({ to }, { content, timezone }, { mail }) {
-    await mail({ to, ...alertMail(messageText(content, timezone)) });
+  async send({ to }, { content }, { mail }) {
+    await mail({ to, ...alertMail(messageText(content)) });
   },
 });

@@ -22,8 +22,6 @@ export interface ChannelMessage {
   content: Content;
   /** Unix ms of this attempt. */
   sentAt: number;
-  /** Time zone of the organisation, for mails to people; UTC when left out. */
-  timezone?: string;
 }
 
 /** A mail of a channel. */
