@@ -224,6 +224,15 @@ export const folders = {
     writes: { "details of the newest result": ["target_states"], "counts of deleted targets": ["deleted_targets"] },
   },
   "alerting/update-templates": { owns: ["update_templates"] },
+  "publishing/reports": {
+    owns: ["report_recipients"],
+    joins: {
+      "time zone and name of the organisation of a mail": ["orgs"],
+      "a disabled channel gets no mail": ["channels"],
+      "name of the status page of a mail": ["status_pages"],
+      "an owner, with whose rights a report is read": ["memberships"],
+    },
+  },
   "publishing/shares": {
     owns: ["shares"],
     joins: { "a link of a deleted organisation is not found": ["orgs"], "the shared monitor, locked": ["targets"] },

@@ -1267,6 +1267,30 @@ CREATE INDEX component_states_by_outage ON component_states USING btree (outage_
 CREATE INDEX component_states_by_time ON component_states USING btree (started_at);
 CREATE UNIQUE INDEX component_states_now ON component_states USING btree (component_id) WHERE (ended_at IS NULL);
 
+create table report_recipients (
+  id uuid not null,
+  org_id uuid not null,
+  channel_id uuid not null,
+  page_id uuid,
+  tag text,
+  created_at timestamp with time zone not null,
+  month date,
+  state text,
+  attempts integer not null default 0,
+  next_attempt_at timestamp with time zone,
+  attempted_at timestamp with time zone,
+  error text,
+  PRIMARY KEY (id),
+  CHECK (((page_id IS NULL) OR (tag IS NULL))),
+  CHECK ((state = ANY (ARRAY['pending'::text, 'sent'::text, 'failed'::text]))),
+  FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE
+);
+CREATE INDEX report_recipients_by_org ON report_recipients USING btree (org_id, created_at);
+CREATE INDEX report_recipients_by_page ON report_recipients USING btree (page_id) WHERE (page_id IS NOT NULL);
+CREATE UNIQUE INDEX report_recipients_once ON report_recipients USING btree (channel_id, COALESCE((page_id)::text, ''::text), COALESCE(tag, ''::text));
+
 create table shares (
   id uuid not null,
   org_id uuid not null,

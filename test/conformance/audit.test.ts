@@ -117,7 +117,10 @@ async function scene() {
     insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
     values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
   const [token] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
-  const connectedApp = await make.connectedApp(sql, { ...olga, ownerId: olga.userId, memberId: milan.userId }, "");
+  const home = { ...olga, ownerId: olga.userId, memberId: milan.userId };
+  const connectedApp = await make.connectedApp(sql, home, "");
+  const mailChannel = await make.mailChannel(sql, home, "");
+  const recipient = await make.reportRecipient(sql, home, "");
   const planned = { project: "shop", document: { version: 1 } };
   const planToken = (await browser.post("/api/v1/config/plan", planned)).body.plan_token;
   await browser.post("/api/v1/config/adopt", { project: "audit", kind: "monitor", key: "bare", id: bare.id });
@@ -137,6 +140,8 @@ async function scene() {
     delegation,
     snooze,
     template,
+    mailChannel,
+    recipient,
     page,
     incident,
     subscriber,
@@ -160,6 +165,7 @@ const idsByPath = (s: Scene): Record<string, string> => ({
   "/api/v1/notification-channels": s.channel.id,
   "/api/v1/maintenance": s.window.id,
   "/api/v1/snoozes": s.snooze.id,
+  "/api/v1/reports/recipients": s.recipient,
   "/api/v1/update-templates": s.template.id,
   "/api/v1/status-pages": s.page.id,
   "/api/v1/incidents": s.incident,
@@ -198,7 +204,8 @@ const bodyOf = (route: Route, s: Scene): object | undefined => {
     "POST /api/v1/incidents": { ...goodBodies({ targetId: s.bare.id })["POST /api/v1/incidents"] },
     "POST /api/v1/incidents/bulk-action": { ids: [s.incident], action: { type: "acknowledge" } },
   };
-  return route.body === null ? undefined : (own[nameOf(route)] ?? goodBodies({ targetId: s.target.id })[nameOf(route)]);
+  const good = goodBodies({ targetId: s.target.id, channelId: s.mailChannel });
+  return route.body === null ? undefined : (own[nameOf(route)] ?? good[nameOf(route)]);
 };
 
 const prepared: Record<string, (s: Scene) => Promise<unknown>> = {

@@ -27,9 +27,12 @@ export const centralAccounts = {
 export const goodBodies = ({
   targetId,
   incidentId = targetId,
+  channelId = targetId,
   mark = "",
 }: {
   targetId: string;
+  /** A mail channel whose address is confirmed. */
+  channelId?: string;
   incidentId?: string;
   mark?: string;
 }): Record<string, object> => ({
@@ -80,6 +83,7 @@ export const goodBodies = ({
   "POST /api/v1/status-pages": { slug: `other${mark}`, name: "Other" },
   "PATCH /api/v1/status-pages/{id}": { name: "Shop" },
   "POST /api/v1/snoozes": { scope: { tag: "staging" }, until: new Date(Date.now() + 3_600_000).toISOString() },
+  "POST /api/v1/reports/recipients": { channel_id: channelId },
   "POST /api/v1/update-templates": { kind: "incident", name: `Template ${mark}`, body: "We are looking into it." },
   "PATCH /api/v1/update-templates/{id}": { name: `Renamed ${mark}`, phase: "identified" },
   "POST /api/v1/status-pages/{id}/subscribers/import": {

@@ -490,6 +490,12 @@ const values: Case[] = [
     "INVALID_SNOOZE",
     "/until",
   ),
+  refusedBody("POST /api/v1/reports/recipients")(
+    "a report for a channel that sends no mail",
+    { channel_id: channel.id },
+    "INVALID_REPORT_RECIPIENT",
+    "/channel_id",
+  ),
   refusedBody("POST /api/v1/update-templates")(
     "a name of a template that is taken",
     keptTemplate,

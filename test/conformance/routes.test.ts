@@ -40,6 +40,7 @@ async function made(path: string, json: object): Promise<Json> {
   if (status !== 201) throw new Error(`${path}: ${text}`);
   return body;
 }
+const home = { ...olga, ownerId: olga.userId, memberId: milan.userId };
 const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
 const heartbeat = await made("/api/v1/targets", { name: "Job", check: { type: "heartbeat", period: 60_000 } });
 const channel = await made("/api/v1/notification-channels", { name: "Duty", config: webhook });
@@ -49,6 +50,8 @@ const snooze = await made("/api/v1/snoozes", {
   until: new Date(Date.now() + 3_600_000).toISOString(),
 });
 const template = await made("/api/v1/update-templates", { kind: "incident", name: "Provider", body: "Text" });
+const mailChannel = await make.mailChannel(sql, home, "");
+const recipient = await make.reportRecipient(sql, home, "");
 const telegramCode = await made("/api/v1/notification-channels/telegram-link", {});
 const whatsappCode = await made("/api/v1/notification-channels/whatsapp-link", {});
 const page = await made("/api/v1/status-pages", { slug: "shop", name: "Shop" });
@@ -70,7 +73,7 @@ await sql`
   insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
   values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
 const [apiToken] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
-const connectedApp = await make.connectedApp(sql, { ...olga, ownerId: olga.userId, memberId: milan.userId }, "");
+const connectedApp = await make.connectedApp(sql, home, "");
 
 const [entry] = await sql<{ id: string }[]>`select id from audit_log where org_id = ${olga.orgId} limit 1`;
 
@@ -91,6 +94,7 @@ const idsByPath: Record<string, string> = {
   "/api/v1/notification-channels": channel.id,
   "/api/v1/maintenance": window.id,
   "/api/v1/snoozes": snooze.id,
+  "/api/v1/reports/recipients": recipient,
   "/api/v1/update-templates": template.id,
   "/api/v1/status-pages": page.id,
   "/api/v1/incidents": incident,
@@ -101,7 +105,7 @@ const idsByPath: Record<string, string> = {
   "/api/v1/orgs": olga.orgId,
 };
 
-const bodies = goodBodies({ targetId: target.id });
+const bodies = goodBodies({ targetId: target.id, channelId: mailChannel });
 const bodyOf = (route: Route): object => (route.body === null ? {} : { json: bodies[nameOf(route)] });
 /** The path with an id of Olga's, or with `id`. */
 const pathOf = (route: Route, id?: string): string => {

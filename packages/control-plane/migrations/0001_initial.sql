@@ -440,7 +440,7 @@ create table target_regions (
 );
 create index target_regions_by_region on target_regions (region_id, target_id);
 
--- Deleted targets, kept for a day and until they are emptied: agents are told to drop them.
+-- Deleted targets, kept for a day and until they are emptied: agents are sent their ids.
 create table deleted_targets (
   target_id   uuid primary key,
   org_id      uuid not null,
@@ -1408,6 +1408,29 @@ create index subscriber_deliveries_due on subscriber_deliveries (due_at) where d
 create index subscriber_deliveries_by_subscriber on subscriber_deliveries (subscriber_id);
 create index subscriber_deliveries_queues on subscriber_deliveries (kind, page_id, host, due_at)
   where due_at is not null;
+
+-- Mail channels that get the uptime report of each month: of a status page, of a tag, or of the organisation.
+create table report_recipients (
+  id              uuid primary key,
+  org_id          uuid not null references orgs on delete cascade,
+  channel_id      uuid not null references channels on delete cascade,
+  page_id         uuid references status_pages on delete cascade,
+  tag             text,
+  created_at      timestamptz not null,
+  -- First day of the last month whose mail was begun, and what became of that mail. A month never goes back.
+  month           date,
+  state           text check (state in ('pending', 'sent', 'failed')),
+  attempts        integer not null default 0,
+  -- pending: end of the lease, or the next attempt.
+  next_attempt_at timestamptz,
+  attempted_at    timestamptz,
+  error           text,
+  check (page_id is null or tag is null)
+);
+create unique index report_recipients_once
+  on report_recipients (channel_id, coalesce(page_id::text, ''), coalesce(tag, ''));
+create index report_recipients_by_org on report_recipients (org_id, created_at);
+create index report_recipients_by_page on report_recipients (page_id) where page_id is not null;
 
 -- Share links: each opens a read-only view of one monitor without sign-in.
 create table shares (

@@ -224,7 +224,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     channelsPages,
     mailLinkPages,
     statusPagesPages,
-    reportPages,
+    reportPages(listTags),
     signInPages(providers),
     authPages,
     oauthPages(offered),

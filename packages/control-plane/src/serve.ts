@@ -38,6 +38,7 @@ import {
   sendMails,
   type WebhookSender,
 } from "./publishing/subscribers/engine.ts";
+import { areReportsDue, sendMonthlyReports } from "./publishing/reports/monthly.ts";
 import { type Job, startJobs } from "./platform/jobs/runner.ts";
 import { sweep } from "./operator/sweep.ts";
 import type { Log } from "./platform/log.ts";
@@ -122,6 +123,7 @@ const periodicJobs = (
   { name: "subscriber-webhooks", everyMs: subscribersEveryMs, isDue: areMessagesDue, run: () => webhooks.start() },
   { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
   { name: "channel-failures", everyMs: minuteMs, run: mailChannelFailures },
+  { name: "monthly-reports", everyMs: minuteMs, isDue: areReportsDue, run: sendMonthlyReports },
   { name: "operator-notices", everyMs: 15_000, run: notifyOperator },
   { name: "rollup", everyMs: minuteMs, run: rollUp },
   { name: "pack", everyMs: 600_000, run: pack },

@@ -229,6 +229,11 @@ export const errorCodes = {
   },
   DEPENDENCY_CYCLE: { status: 400, when: "a target would depend on itself, directly or over others" },
   INVALID_SNOOZE: { status: 400, when: "scope, end or reason of a snooze is invalid; the message says how" },
+  REPORT_RECIPIENT_NOT_FOUND: { status: 404, when: "the organisation has no such recipient of reports" },
+  INVALID_REPORT_RECIPIENT: {
+    status: 400,
+    when: "channel, status page or tag of a recipient of reports is invalid; the message says how",
+  },
   UPDATE_TEMPLATE_NOT_FOUND: {
     status: 404,
     when: "no update template has this id, or it is another organisation's",

@@ -28,6 +28,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/maintenance/{id}/occurrences/{occurrence_id}": { thing: "occurrence", refusal: "OCCURRENCE_NOT_FOUND" },
   "/api/v1/status-pages/{id}/subscribers/{subscriber_id}": { thing: "subscriber", refusal: "SUBSCRIBER_NOT_FOUND" },
   "/api/v1/snoozes/{id}": { thing: "snooze", refusal: "SNOOZE_NOT_FOUND" },
+  "/api/v1/reports/recipients/{id}": { thing: "reportRecipient", refusal: "REPORT_RECIPIENT_NOT_FOUND" },
   "/api/v1/update-templates/{id}": { thing: "updateTemplate", refusal: "UPDATE_TEMPLATE_NOT_FOUND" },
   "/api/v1/status-pages/{id}": { thing: "page", refusal: "STATUS_PAGE_NOT_FOUND" },
   "/api/v1/status-pages/{id}/components/{target_id}": { thing: "component", refusal: "COMPONENT_NOT_FOUND" },
@@ -71,6 +72,10 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   ],
   "PUT /api/v1/targets/{id}/regions": [{ place: "/regions/0", thing: "region", refusal: "REGION_INVALID" }],
   "POST /api/v1/snoozes": [{ place: "/scope/target_ids/0", thing: "target", refusal: "INVALID_SNOOZE" }],
+  "POST /api/v1/reports/recipients": [
+    { place: "/channel_id", thing: "mailChannel", refusal: "INVALID_REPORT_RECIPIENT" },
+    { place: "/page_id", thing: "page", refusal: "INVALID_REPORT_RECIPIENT" },
+  ],
   "POST /api/v1/maintenance": [{ place: "/component_ids/0", thing: "target", refusal: "INVALID_COMPONENT_ID" }],
   "PATCH /api/v1/maintenance/{id}": [{ place: "/component_ids/0", thing: "target", refusal: "INVALID_COMPONENT_ID" }],
   "POST /api/v1/status-pages/{id}/components": [{ place: "/target_id", thing: "target", refusal: "TARGET_NOT_FOUND" }],

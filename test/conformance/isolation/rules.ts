@@ -46,6 +46,7 @@ const refusesTokens: Readonly<Record<string, readonly Standing["by"][]>> = {
 
 /** Scopes beside that of the declaration, of a route about several kinds. */
 const moreScopes: Readonly<Record<string, readonly string[]>> = {
+  "POST /api/v1/reports/recipients": ["targets:read", "status_page:read"],
   "GET /api/v1/config/export": ["channels:read", "status_page:read", "maintenance:read"],
 };
 

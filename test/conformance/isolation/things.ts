@@ -14,6 +14,8 @@ export type Thing =
   | "window"
   | "occurrence"
   | "snooze"
+  | "mailChannel"
+  | "reportRecipient"
   | "updateTemplate"
   | "telegramCode"
   | "whatsappCode"
@@ -92,6 +94,22 @@ export const make: Readonly<Record<Thing, Make>> = {
     await sql`
       insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
       values (${id}, ${orgId}, ${id}, 'webhook', ${config}, true, 'api', now(), now())`;
+    return id;
+  },
+  async mailChannel(sql, { orgId }) {
+    const id = newId();
+    const config = sql.json({ type: "email", to: `${id}@example.org` });
+    await sql`
+      insert into channels (id, org_id, name, kind, config, enabled, verified_at, write_source, created_at, updated_at)
+      values (${id}, ${orgId}, ${id}, 'email', ${config}, true, now(), 'api', now(), now())`;
+    return id;
+  },
+  async reportRecipient(sql, home) {
+    const id = newId();
+    const channelId = await make.mailChannel(sql, home, "");
+    await sql`
+      insert into report_recipients (id, org_id, channel_id, created_at)
+      values (${id}, ${home.orgId}, ${channelId}, now())`;
     return id;
   },
   async window(sql, { orgId }) {

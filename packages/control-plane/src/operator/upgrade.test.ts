@@ -49,6 +49,8 @@ const given = {
   "channels.config": `'{"type": "webhook", "url": "plain:https://hooks.example.org/", "headers": {}, "secret": null}'`,
   // A component has a monitor or a state of its own.
   "status_page_components.target_id": "null",
+  // A report is about a status page or a tag.
+  "report_recipients.page_id": "null",
   "status_pages.branding": `'{"style": "auto"}'`,
   "orgs.deleted_at": "null",
 };

@@ -1,12 +1,11 @@
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
-import { newId } from "@statusmesh/shared/ids";
 import type { AgentCtx, Ctx, System } from "../platform/context.ts";
 import { listEvents, listIncidents } from "../alerting/incidents/service.ts";
 import type { Incident } from "../alerting/incidents/schema.ts";
 import { openIngest } from "../monitoring/pipeline/ingest.ts";
 import { createTarget } from "../monitoring/targets/service.ts";
 import { second } from "./clock.ts";
-import { admit, agentResult, webhookTo } from "./scene.ts";
+import { addMaintenance, admit, agentResult, webhookTo } from "./scene.ts";
 import { newAgent, newOrg, openWorld, type World } from "./world.ts";
 import type { Teardown } from "./database.ts";
 
@@ -78,19 +77,7 @@ export async function openOutages(t: Teardown, env: Record<string, string> = {})
     },
     events: async (incidentId) =>
       (await listEvents(owner, incidentId, { limit: 100, offset: 0 })).items.map(({ kind }) => kind),
-    async maintain(targetId, from, to) {
-      const id = newId();
-      const now = clock.now();
-      const [starts, ends] = [new Date(now + from), new Date(now + to)];
-      await sql`
-        insert into maintenance_windows
-          (id, org_id, title, starts_at, ends_at, over_at, write_source, created_at, updated_at)
-        values (${id}, ${owner.orgId}, 'Upgrade', ${starts}, ${ends}, ${ends}, 'api', now(), now())`;
-      await sql`
-        insert into maintenance_occurrences (id, window_id, org_id, starts_at, ends_at)
-        values (${id}, ${id}, ${owner.orgId}, ${starts}, ${ends})`;
-      await sql`insert into maintenance_window_targets (window_id, target_id, position) values (${id}, ${targetId}, 0)`;
-      return id;
-    },
+    maintain: async (targetId, from, to) =>
+      await addMaintenance(owner, [targetId], { start: clock.now() + from, end: clock.now() + to }),
   };
 }

@@ -117,6 +117,27 @@ export async function addIncident({ sql, orgId }: Ctx, targetId: string, inciden
   return id;
 }
 
+/** A maintenance window of monitors, Unix ms. Returns its id. */
+export async function addMaintenance(
+  { sql, orgId }: Ctx,
+  targetIds: readonly string[],
+  { start, end }: { start: number; end: number },
+): Promise<string> {
+  const id = newId();
+  const [starts, ends] = [new Date(start), new Date(end)];
+  await sql`
+    insert into maintenance_windows
+      (id, org_id, title, starts_at, ends_at, over_at, write_source, created_at, updated_at)
+    values (${id}, ${orgId}, 'Upgrade', ${starts}, ${ends}, ${ends}, 'api', now(), now())`;
+  await sql`
+    insert into maintenance_occurrences (id, window_id, org_id, starts_at, ends_at)
+    values (${id}, ${id}, ${orgId}, ${starts}, ${ends})`;
+  for (const [at, target] of targetIds.entries())
+    await sql`
+      insert into maintenance_window_targets (window_id, target_id, position) values (${id}, ${target}, ${at})`;
+  return id;
+}
+
 export async function addUpdate(
   { sql, orgId }: Ctx,
   incidentId: string,

@@ -46,7 +46,7 @@ const noop = (): void => undefined;
 export async function dial(options: DialOptions): Promise<Dialled> {
   const { port, allowPrivate, signal, trace } = options;
   const { addresses, dnsMs } = await resolveGuarded(options);
-  // Also for an abort while this function waited: the attempts below are told of later ones only.
+  // Also for an abort while this function waited: the attempts below see later ones only.
   if (signal.aborted) throw abortError(signal, "connect");
   const first = trace?.connect_ms === null;
   if (trace !== undefined) trace.overdue = `${overdue.connect} after`;

@@ -49,6 +49,8 @@ export const actionWords: Readonly<Record<string, string>> = {
   "PATCH /api/v1/maintenance/{id}/occurrences/{occurrence_id}": "Changed an occurrence of maintenance",
   "POST /api/v1/snoozes": "Snoozed notifications",
   "DELETE /api/v1/snoozes/{id}": "Ended snooze",
+  "POST /api/v1/reports/recipients": "Added recipient of reports",
+  "DELETE /api/v1/reports/recipients/{id}": "Removed recipient of reports",
   "POST /api/v1/update-templates": "Created update template",
   "PATCH /api/v1/update-templates/{id}": "Changed update template",
   "DELETE /api/v1/update-templates/{id}": "Deleted update template",

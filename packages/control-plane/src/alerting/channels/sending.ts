@@ -111,7 +111,7 @@ export async function send(
   headers: Record<string, string> = {},
 ): Promise<number | null> {
   let status: number | null = null;
-  // Whoever reads attempts may not acknowledge.
+  // A person who may read attempts may not be allowed to acknowledge.
   const token = acknowledgeTokenIn(messageText(message.content));
   const more = token === null ? [] : [token];
   const endpoint = system.config.channels.endpoints[kindOf(config).endpoint(config)] || undefined;
@@ -155,8 +155,20 @@ export async function tellVendor(system: System, endpoint: string, request: Outb
       endpoint: system.config.channels.endpoints[endpoint] || undefined,
     });
   } catch (error) {
-    system.log.debug({ endpoint, reason: messageOf(error) }, "a vendor could not be told of an acknowledgement");
+    system.log.debug({ endpoint, reason: messageOf(error) }, "a vendor could not be notified of an acknowledgement");
   }
+}
+
+/**
+ * Sends a mail that is no notification to a stored mail channel, with the link to unsubscribe. Returns when the mail
+ * server has accepted it; throws DeliveryError, also for an address that is not confirmed.
+ */
+export async function mailThrough(system: System, channel: StoredChannel, mail: Omit<Mail, "to">): Promise<void> {
+  const config = opened(system, channel);
+  const to = addressToConfirm(config);
+  if (to === null) throw new DeliveryError("the channel is no email channel any more", { permanent: true });
+  const headers = await mailHeaders(system, channel.id, config);
+  await mailTo(system, { ...mail, to, headers: { ...mail.headers, ...headers } });
 }
 
 async function mailTo({ config }: System, mail: Mail): Promise<void> {

@@ -13,6 +13,7 @@ import {
   type System,
 } from "../../platform/context.ts";
 import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
+import type { Mail } from "../../platform/email/mail.ts";
 import type { Outbound } from "../../platform/outbound/client.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { takeQuota } from "../../access/plans/service.ts";
@@ -25,7 +26,7 @@ import { secretFields } from "./kinds/secrets.ts";
 import { present } from "./presenting.ts";
 import * as queries from "./queries.ts";
 import { openConfigPartly, sealConfig } from "./sealing.ts";
-import { channelOutbound, mailHeaders, opened, send } from "./sending.ts";
+import { channelOutbound, mailHeaders, mailThrough, opened, send } from "./sending.ts";
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
 import { addressToConfirm, beginVerification, sendVerificationMail, type VerificationMail } from "./verification.ts";
 
@@ -171,6 +172,16 @@ export async function listChannels(ctx: Ctx, { limit, offset }: ChannelListQuery
     queries.countChannels(ctx.sql, ctx.orgId),
   ]);
   return { items: rows.map((row) => present(ctx, row)), total, limit, offset };
+}
+
+/**
+ * Sends a mail that is no notification through a mail channel. Throws DeliveryError, permanent for a channel that is
+ * gone. Without a scope check.
+ */
+export async function mailChannel(system: System, orgId: string, id: string, mail: Omit<Mail, "to">): Promise<void> {
+  const row = await queries.selectChannel(system.sql, orgId, id);
+  if (row === undefined) throw new DeliveryError("the channel was deleted", { permanent: true });
+  await mailThrough(system, row, mail);
 }
 
 /** The channels with every word in name or kind, and how many; `words` are in lower case. */

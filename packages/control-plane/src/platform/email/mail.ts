@@ -12,6 +12,8 @@ export interface Mail {
   html?: string;
   /** Additional headers. */
   headers?: Record<string, string>;
+  /** The same at every attempt, so that mailboxes recognise a repetition (RFC 5322 section 3.6.4). */
+  messageId?: string;
 }
 
 /** Outcome: accepted by the mail server, logged because none is configured, or refused. */
@@ -48,7 +50,7 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
  */
 export async function deliverMail(
   { smtp_url, from }: Config["email"],
-  { to, subject, text, html, headers }: Mail,
+  { to, subject, text, html, headers, messageId }: Mail,
 ): Promise<void> {
   if (smtp_url === "") throw new Error("no mail server is configured (email.smtp_url)");
   // One connection per mail: mails are rare, and servers close idle connections.
@@ -60,6 +62,7 @@ export async function deliverMail(
       subject,
       text,
       ...(html === undefined ? {} : { html }),
+      ...(messageId === undefined ? {} : { messageId }),
       // RFC 3834 section 5: suppresses automatic replies.
       headers: { "Auto-Submitted": "auto-generated", ...headers },
       // Mails have no attachments.

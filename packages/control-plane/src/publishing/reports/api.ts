@@ -1,7 +1,13 @@
 import { csvReply } from "../../platform/http/csv.ts";
-import { ok, route, type Route } from "../../platform/http/route.ts";
+import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { IdParam } from "../../platform/http/wire.ts";
+import { Recipient, RecipientCreate, RecipientPage, RecipientQuery } from "./recipient-schema.ts";
+import * as recipients from "./recipients.ts";
 import { UptimePage, UptimeQuery } from "./schema.ts";
 import { uptimeCsv, uptimeReport } from "./service.ts";
+
+const path = "/api/v1/reports/recipients";
+const write = { auth: "tenant", scope: "channels:write", tag: "Reports" } as const;
 
 export const reportRoutes: Route[] = [
   route({
@@ -13,7 +19,8 @@ export const reportRoutes: Route[] = [
     summary: "Uptime in a range of time, by target, tag or status page",
     description:
       "At most 400 days. Days are those of the organisation's zone. Maintenance is no downtime, imported history " +
-      "counts, and times without checks are gaps, neither up nor down. By status page it needs status_page:read too.",
+      "counts, and times without checks are gaps, neither up nor down. By status page it needs status_page:read too, " +
+      "and components without a monitor are not in it.",
     query: UptimeQuery,
     replies: { 200: UptimePage },
     csv: true,
@@ -22,6 +29,46 @@ export const reportRoutes: Route[] = [
       if (query.format === "csv") return csvReply("uptime.csv", await uptimeCsv(ctx, query));
       const { items, total, limit, offset } = await uptimeReport(ctx, query);
       return ok({ items, total, limit, offset });
+    },
+  }),
+  route({
+    method: "GET",
+    path,
+    auth: "tenant",
+    scope: "channels:read",
+    tag: "Reports",
+    summary: "List who gets the uptime report by mail",
+    query: RecipientQuery,
+    replies: { 200: RecipientPage },
+    handle: async ({ ctx, query }) => ok(await recipients.listRecipients(ctx, query)),
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path,
+    summary: "Send the uptime report to a mail channel every month",
+    description:
+      "On the first of each month, after 08:00 in the organisation's time zone, the channel gets one mail about the " +
+      "month before. Needs targets:read too, and status_page:read for a status page.",
+    body: RecipientCreate,
+    replies: { 201: Recipient },
+    errors: ["INVALID_REPORT_RECIPIENT"],
+    async handle({ ctx, body }) {
+      const recipient = await recipients.addRecipient(ctx, body);
+      return created(`${path}#${recipient.id}`, recipient);
+    },
+  }),
+  route({
+    ...write,
+    method: "DELETE",
+    path: `${path}/{id}`,
+    summary: "Stop sending a report",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["REPORT_RECIPIENT_NOT_FOUND"],
+    async handle({ ctx, params }) {
+      await recipients.removeRecipient(ctx, params.id);
+      return noContent();
     },
   }),
 ];

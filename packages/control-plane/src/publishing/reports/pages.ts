@@ -1,20 +1,31 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { dayMs } from "@statusmesh/shared/time";
+import { listChannels } from "../../alerting/channels/service.ts";
 import { timezoneOf } from "../../access/orgs/service.ts";
+import type { Ctx } from "../../platform/context.ts";
 import * as format from "../../platform/html/format.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { localOf } from "../../platform/zoned.ts";
+import { listPages } from "../status-pages/service.ts";
 import { startOfMonth } from "./range.ts";
-import { groupings, type UptimeRow } from "./schema.ts";
+import { listRecipients } from "./recipients.ts";
+import { groupings } from "./schema.ts";
 import { uptimeReport } from "./service.ts";
+import { gapsOf } from "./words.ts";
 
 const pageSize = 100;
 /** Rows of a page that is printed. */
 const mostRows = 1000;
-/** Gaps of a row that are listed; the others are counted. */
-const shownGaps = 3;
 
-export const reportPages = [
+/** Channels, status pages and tags that the form offers. */
+const maxChoices = { limit: 1000, offset: 0 };
+
+type TagList = (
+  ctx: Ctx,
+  page: { limit: number; offset: number },
+) => Promise<{ items: { name: string; count: number }[] }>;
+
+export const reportPages = (listTags: TagList) => [
   page({
     path: "/reports/uptime",
     auth: "tenant",
@@ -55,6 +66,43 @@ export const reportPages = [
       };
     },
   }),
+  page({
+    path: "/reports/recipients",
+    auth: "tenant",
+    async handle({ ctx }) {
+      const [recipients, channels, pages, tags, zone] = await Promise.all([
+        listRecipients(ctx, maxChoices),
+        listChannels(ctx, maxChoices),
+        listPages(ctx, maxChoices),
+        listTags(ctx, maxChoices),
+        timezoneOf(ctx, ctx.orgId),
+      ]);
+      const nameOf = (items: readonly { id: string; name: string }[], id: string) =>
+        items.find((one) => one.id === id)?.name ?? id;
+      const mail = channels.items.filter(({ config }) => config.type === "email");
+      return {
+        view: "reports/recipients",
+        data: {
+          zone,
+          recipients: recipients.items.map(({ id, channel_id, page_id, tag, last_mail }) => ({
+            id,
+            last_mail,
+            channel: nameOf(channels.items, channel_id),
+            about:
+              page_id !== null
+                ? `status page ${nameOf(pages.items, page_id)}`
+                : tag !== null
+                  ? `tag ${tag}`
+                  : "all monitors",
+          })),
+          channels: mail.filter(({ verified }) => verified === true).map(({ id, name }) => ({ id, name })),
+          unconfirmed: mail.filter(({ verified }) => verified !== true).length,
+          pages: pages.items.map(({ id, name }) => ({ id, name })),
+          tags: tags.items,
+        },
+      };
+    },
+  }),
 ];
 
 /** Ranges to choose from, as days of the zone. */
@@ -71,16 +119,4 @@ function choicesOf(now: number, zone: string): { name: string; from: string; to:
     { name: "Last 90 days", from: date(now - 89 * dayMs), to: date(now) },
     { name: "Last 12 months", from: date(year), to: date(month - 1) },
   ];
-}
-
-/** The gaps of a row in words, in the zone, and how many more there are. */
-function gapsOf({ gaps }: UptimeRow, zone: string): { shown: string[]; more: number } {
-  const time = (at: string) => {
-    const local = new Date(localOf(Date.parse(at), zone));
-    return `${format.day(local)} ${local.toISOString().slice(11, 16)}`;
-  };
-  return {
-    shown: gaps.slice(0, shownGaps).map(({ from, to }) => `${time(from)} to ${time(to)}`),
-    more: Math.max(0, gaps.length - shownGaps),
-  };
 }

@@ -1,14 +1,13 @@
 import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import t from "tap";
-import { newId } from "@statusmesh/shared/ids";
 import { heartbeat } from "@statusmesh/shared/checks/heartbeat";
 import { validate } from "@statusmesh/shared/validate";
 import { updateOrg } from "../../access/orgs/service.ts";
 import { incidentMetrics } from "../../alerting/incidents/service.ts";
 import { upsertDays } from "../../monitoring/history/service.ts";
 import { uptime } from "../../monitoring/results/service.ts";
-import { createTarget } from "../../monitoring/targets/service.ts";
+import { createTarget, listTags } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { arrayOf } from "../../platform/db/sql.ts";
 import { loadAssets } from "../../platform/html/assets.ts";
@@ -16,7 +15,7 @@ import { mountPages } from "../../platform/html/pages.ts";
 import { openViews } from "../../platform/html/views.ts";
 import { serve } from "../../testing/app.ts";
 import { day, hour, noon, second } from "../../testing/clock.ts";
-import { addIncident } from "../../testing/scene.ts";
+import { addIncident, addMaintenance } from "../../testing/scene.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { computeStatus } from "../public/compute.ts";
 import { daysUntil } from "../public/days.ts";
@@ -31,7 +30,7 @@ const world = await openWorld(t);
 const { sql, clock, system } = world;
 let owner = await newOrg(system);
 const pages = mountPages(
-  reportPages,
+  reportPages(listTags),
   { tenant: async () => owner, public: async () => system },
   openViews({ assets: loadAssets() }),
   {
@@ -113,20 +112,6 @@ async function outage(
   await sql`update incidents set closed_by = 'engine' where ended_at is not null`;
 }
 
-async function maintain(ids: readonly string[], start: number, end: number): Promise<void> {
-  const id = newId();
-  const [starts, ends] = [new Date(start), new Date(end)];
-  await sql`
-    insert into maintenance_windows
-      (id, org_id, title, starts_at, ends_at, over_at, write_source, created_at, updated_at)
-    values (${id}, ${owner.orgId}, 'Upgrade', ${starts}, ${ends}, ${ends}, 'api', now(), now())`;
-  await sql`
-    insert into maintenance_occurrences (id, window_id, org_id, starts_at, ends_at)
-    values (${id}, ${id}, ${owner.orgId}, ${starts}, ${ends})`;
-  for (const [at, one] of ids.entries())
-    await sql`insert into maintenance_window_targets (window_id, target_id, position) values (${id}, ${one}, ${at})`;
-}
-
 const hoursOf = (from: number, to: number): number[] =>
   Array.from({ length: (to - from) / hour }, (_, at) => from + at * hour);
 
@@ -172,7 +157,8 @@ t.test("numbers are those of status pages and of monitors, to the digit, on gene
           impact,
           retracted,
         });
-      for (const [ago, length] of made.windows) await maintain([id], at(ago), at(ago) + length * hour);
+      for (const [ago, length] of made.windows)
+        await addMaintenance(owner, [id], { start: at(ago), end: at(ago) + length * hour });
       // An own day has no imported runs beside its own.
       await upsertDays(
         sql,
@@ -228,7 +214,7 @@ t.test("a report names what it measured and its gaps; groups add up", async (t) 
   await outage(web, { start: month + 20 * hour, end: month + 20.5 * hour });
   await outage(api, { start: noon - hour, end: null });
   await outage(web, { start: month - 10 * day, end: month - 9 * day });
-  await maintain([web], month + 10.5 * hour, month + 12 * hour);
+  await addMaintenance(owner, [web], { start: month + 10.5 * hour, end: month + 12 * hour });
   const [until, last] = [new Date(noon + hour), new Date(noon)];
   await sql`
     update target_states set status = 'up', status_until = ${until}, last_result_at = ${last}

@@ -1,0 +1,57 @@
+import Type, { type Static } from "typebox";
+import { idPatternInAnyCase } from "@statusmesh/shared/ids";
+import { IdText, Line } from "@statusmesh/shared/text";
+import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+
+const errorCode = "INVALID_REPORT_RECIPIENT";
+const id = (description: string) => IdText({ pattern: idPatternInAnyCase, format: "uuid", errorCode, description });
+const tag = Line({
+  maxLength: 50,
+  errorCode,
+  description: "Tag whose monitors the report adds up",
+  examples: ["shop"],
+});
+
+export const RecipientCreate = Type.Object(
+  {
+    channel_id: id("Mail channel whose address is confirmed"),
+    page_id: Type.Optional(nullable(id("Status page whose monitors the report adds up"))),
+    tag: Type.Optional(nullable(tag)),
+  },
+  {
+    additionalProperties: false,
+    title: "ReportRecipientCreate",
+    description: "Who gets which report. With neither page_id nor tag: every monitor of the organisation",
+  },
+);
+export type RecipientCreate = Static<typeof RecipientCreate>;
+
+export const Recipient = Type.Object(
+  {
+    id: Id,
+    channel_id: Type.Unsafe<string>({ ...Id, description: "The mail channel" }),
+    page_id: nullable(Type.Unsafe<string>({ ...Id, description: "The status page; null: none" })),
+    tag: nullable(Type.String({ description: "The tag; null: none", examples: [null] })),
+    last_mail: nullable(
+      Type.Object(
+        {
+          month: Type.String({ description: "Month of the report", examples: ["2026-10"] }),
+          state: Type.Enum(["pending", "sent", "failed"], {
+            description: "pending: attempted again; sent: the mail server has it; failed: it was given up",
+            examples: ["sent"],
+          }),
+          at: Timestamp,
+          error: nullable(Type.String({ description: "Why the last attempt failed", examples: [null] })),
+        },
+        { additionalProperties: false, title: "ReportMail", description: "The last mail; null before the first" },
+      ),
+    ),
+    created_at: Timestamp,
+  },
+  { additionalProperties: false, title: "ReportRecipient", description: "A mail channel that gets a report monthly" },
+);
+export type Recipient = Static<typeof Recipient>;
+
+export const RecipientPage = PageOf(Recipient);
+export const RecipientQuery = Type.Object(paging(100, 1000));
+export type RecipientQuery = Static<typeof RecipientQuery>;
