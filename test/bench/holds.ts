@@ -8,7 +8,7 @@ import { batchOf, chunked, runOf, slotIn } from "../harness/results.ts";
 import { startSink } from "../harness/sink.ts";
 import { insertTargets, openEmbedded } from "../harness/targets.ts";
 import { waitFor } from "../harness/wait.ts";
-import { type Measured, rounded } from "./measure.ts";
+import { cpuSeconds, type Measured, rounded, sleep } from "./measure.ts";
 import { nodeArgs, percentile, withTeardown } from "./scope.ts";
 
 const children = 10_000;
@@ -16,13 +16,16 @@ const batch = 500;
 const intervalMs = 10_000;
 /** Ladders that are due in a row, and in how long: 1,000 a minute. */
 const ladders = { count: 250, ms: 15_000 };
+/** CPU time of a statement, and from the time of a level until it is received (p99). */
+const maxStatementMs = 100;
+const maxLadderMs = 1_000;
 const region = "bench";
 
 /**
  * A parent with 10,000 children goes down, all of them fail, it recovers, and ten stay down: messages that the channel
- * gets, as a multiple of those that it should get (2 of the parent, 10 of the children). Printed beside it: the longest
- * statement that a sample every 5 ms saw, and from the time at which a level of a ladder is due until it is received,
- * at 1,000 ladders a minute.
+ * gets, as a multiple of those that it should get (2 of the parent, 10 of the children); the longest statement; and
+ * from the time at which a level of a ladder is due until it is received, at 1,000 ladders a minute. `ratio` is the
+ * measurement nearest to its limit.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
@@ -63,13 +66,16 @@ export async function run(): Promise<Measured> {
     await report([parent], () => "down");
     await report(rest, () => "down");
     await waitFor("every child is held", async () => (await at("parent")) === children);
-    await new Promise((pass) => setTimeout(pass, 2 * intervalMs));
+    await sleep(2 * intervalMs);
     await report([parent], () => "up");
     await waitFor("every child is asked for", async () => (await at("recheck")) === children);
-    await new Promise((pass) => setTimeout(pass, 2 * intervalMs));
+    await sleep(2 * intervalMs);
     const still = new Set(rest.slice(0, 10));
     await report(rest, (id) => (still.has(id) ? "down" : "up"));
     await waitFor("the notices of what is down", () => sink.received.length >= 2 + still.size);
+    // Further ones would follow at once: nothing waits any more.
+    await waitFor("the end of every hold", async () => (await at("recheck")) + (await at("free")) === 0);
+    await sleep(2_000);
     const statementMs = await longest.stop();
     const messages = sink.received.length;
 
@@ -82,7 +88,7 @@ export async function run(): Promise<Measured> {
       unit: "x the messages that 10,000 children of a parent that is down may cause",
       limit: 1,
       better: "lower",
-      ratio: value,
+      ratio: rounded(Math.max(value, statementMs / maxStatementMs, percentile(late, 0.99) / maxLadderMs), 3),
       messages,
       longest_statement_ms: rounded(statementMs, 0),
       longest_statement: longest.text(),
@@ -92,21 +98,31 @@ export async function run(): Promise<Measured> {
   });
 }
 
-/** Samples the running statements: the longest one that was seen. */
+/**
+ * Samples the running statements about incidents and deliveries: the one that took the most CPU time of its process,
+ * which does not depend on the load of the machine as its duration does; in steps of 10 ms.
+ */
 function watchStatements(sql: Sql) {
   let longest = 0;
   let text = "";
   let over = false;
-  const watching = (async () => {
-    while (!over) {
-      const [row] = await sql<{ ms: number; query: string }[]>`
-        select extract(epoch from clock_timestamp() - query_start)::float8 * 1000 as ms, query from pg_stat_activity
-        where state = 'active' and pid <> pg_backend_pid() and backend_type = 'client backend'
-          -- A commit waits for the disk.
-          and query not ilike '%copy%' and query not ilike 'commit%' order by 1 desc limit 1`;
-      if (row !== undefined && row.ms > longest) [longest, text] = [row.ms, row.query];
-      await new Promise((pass) => setTimeout(pass, 5));
+  /** The statement of each process, and its CPU time when the statement was seen first. */
+  const running = new Map<number, { began: number; cpu: number }>();
+  const look = async (): Promise<void> => {
+    const rows = await sql<{ pid: number; began: number; query: string }[]>`
+      select pid, extract(epoch from query_start)::float8 as began, query from pg_stat_activity
+      where state = 'active' and pid <> pg_backend_pid() and backend_type = 'client backend'
+        and query ~ 'incidents|deliveries'`;
+    for (const { pid, began, query } of rows) {
+      const cpu = cpuSeconds(pid);
+      const seen = running.get(pid);
+      if (seen?.began !== began) running.set(pid, { began, cpu });
+      else if ((cpu - seen.cpu) * 1000 > longest) [longest, text] = [(cpu - seen.cpu) * 1000, query];
     }
+  };
+  const watching = (async () => {
+    // A process may end between the two looks, and the database with the benchmark.
+    for (; !over; await sleep(5)) await look().catch(() => {});
   })();
   return {
     async stop() {

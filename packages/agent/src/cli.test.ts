@@ -383,7 +383,7 @@ t.test("an agent with SM_AGENT_PARENT ends with its parent", async (t) => {
   const { code, stdout } = await agent.ended;
   t.equal(code, 0);
   t.match(stdout, /the parent is gone/);
-  t.equal(independent.child.exitCode, null, "one that was not told to stays");
+  t.equal(independent.child.exitCode, null, "one without the option stays");
   independent.child.kill("SIGTERM");
   t.equal((await independent.ended).code, 0);
 });

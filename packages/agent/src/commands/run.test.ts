@@ -62,7 +62,7 @@ t.test("the file of commands is read at the start and on SIGHUP, and a mistake i
   writeFileSync(file, '[load]\nargv = ["/bin/true"]\n[disk]\nargv = ["/bin/true"]\n');
   agent.kill("SIGHUP");
   await nextPull(3);
-  t.match(pulls[2], { exec: { names: ["disk", "load"] } }, "the control plane is told at once");
+  t.match(pulls[2], { exec: { names: ["disk", "load"] } }, "the control plane gets them at once");
   writeFileSync(file, '[load]\nargv = ["true"]\n');
   agent.kill("SIGHUP");
   await nextPull(4);

@@ -13,7 +13,7 @@ interface Order {
   url: string;
   contains: string | null;
 }
-interface Told {
+interface Measured {
   status: string;
   error: string | null;
   /** The most that was held at any time above the beginning, in bytes: resident, and in buffers. */
@@ -39,7 +39,7 @@ if (process.send !== undefined && process.argv[2] === "checks") {
     void outcomeOf(runner.run("org", { ...check })).then(({ measurement: { status, error } }) => {
       look();
       clearInterval(timer);
-      process.send?.({ status, error, ...most } satisfies Told);
+      process.send?.({ status, error, ...most } satisfies Measured);
     });
   });
   process.once("disconnect", () => process.exit(0));
@@ -48,11 +48,11 @@ if (process.send !== undefined && process.argv[2] === "checks") {
   const { default: t } = await import("tap");
   const child = fork(new URL(import.meta.url), ["checks"], { execArgv: ["--max-old-space-size=48"] });
   t.teardown(() => child.kill());
-  const ask = async (to: ChildProcess, order: Order): Promise<Told> => {
+  const ask = async (to: ChildProcess, order: Order): Promise<Measured> => {
     to.send(order);
     for (;;) {
-      const [told] = (await once(to, "message")) as [Told | object];
-      if ("rss" in told) return told;
+      const [measured] = (await once(to, "message")) as [Measured | object];
+      if ("rss" in measured) return measured;
     }
   };
   /** Sends a head, and then the same block again and again until so many bytes are through or nobody takes them. */
@@ -139,10 +139,10 @@ if (process.send !== undefined && process.argv[2] === "checks") {
   t.test("an endless response costs a check less than 32 MB", async (t) => {
     for (const [what, serve, contains, status, error] of cases) {
       const { port } = await tcpServer(t, serve);
-      const told = await ask(child, { url: `http://127.0.0.1:${port}/`, contains });
-      t.match(told, { status, error }, what);
-      t.ok(told.rss < limit, `${what}: ${(told.rss / mib).toFixed(1)} MiB resident`);
-      t.ok(told.external < limit / 2, `${what}: ${(told.external / mib).toFixed(1)} MiB of buffers`);
+      const measured = await ask(child, { url: `http://127.0.0.1:${port}/`, contains });
+      t.match(measured, { status, error }, what);
+      t.ok(measured.rss < limit, `${what}: ${(measured.rss / mib).toFixed(1)} MiB resident`);
+      t.ok(measured.external < limit / 2, `${what}: ${(measured.external / mib).toFixed(1)} MiB of buffers`);
     }
     t.equal(child.exitCode, null, "a heap of 48 MB was enough for all of them");
   });

@@ -111,10 +111,10 @@ t.test("loss is degraded above its limit, and down when nothing comes back", asy
 });
 
 t.test("nothing comes back: down, with what a router said", async (t) => {
-  const told =
+  const output =
     "From 192.0.2.7 icmp_seq=1 Destination Host Unreachable\n\n--- 192.0.2.9 ping statistics ---\n" +
     "3 packets transmitted, 0 received, +1 errors, 100% packet loss, time 401ms";
-  fakePing(t, prints(told, 1));
+  fakePing(t, prints(output, 1));
   t.match(await run(), {
     skip: false,
     measurement: {

@@ -143,8 +143,8 @@ function verdictOf({ packets, max_loss_pct: allowed }: PingCheck, output: string
   };
   if (received === 0) {
     // `From 192.0.2.1 icmp_seq=1 Destination Host Unreachable`
-    const [, told] = /^From \S+ icmp_seq=\d+ ([^\n]+)$/m.exec(output) ?? [];
-    const error = `no answer to ${sent} ${sent === 1 ? "packet" : "packets"}${told === undefined ? "" : ` (${told})`}`;
+    const [, why] = /^From \S+ icmp_seq=\d+ ([^\n]+)$/m.exec(output) ?? [];
+    const error = `no answer to ${sent} ${sent === 1 ? "packet" : "packets"}${why === undefined ? "" : ` (${why})`}`;
     return { status: "down", error, details, transportFailed: true };
   }
   const totalMs = times.reduce((sum, ms) => sum + ms, 0) / times.length;

@@ -75,7 +75,7 @@ export function runProgram(program: Program, signal: CancelSignal): Promise<Ende
         end(() =>
           settle({ code, signal: killedBy, stdout: outputs.stdout.toString(), stderr: outputs.stderr.toString() }),
         );
-      // Two turns of the event loop read whatever the pipes held at the exit, whoever holds their other ends.
+      // Two turns of the event loop read what the pipes held at the exit, also where another process keeps them open.
       setImmediate(() => setImmediate(done));
     });
   });

@@ -33,7 +33,7 @@ async function setUp(
 const days = (answer: Answer): number | string =>
   "failure" in answer ? answer.failure : Math.round((answer.registration.expiresAt - startOfTime) / dayMs);
 
-/** Answers when it is told to. */
+/** Answers on demand. */
 function patient(registry: Registry): () => void {
   const held: (() => void)[] = [];
   registry.behave = (domain, response) => void held.push(() => response.end(JSON.stringify(rdapAnswer(domain, 90))));

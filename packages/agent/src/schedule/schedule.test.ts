@@ -324,7 +324,7 @@ t.test("the clock follows that of the control plane", (t) => {
   near(0, "its own until the first answer");
   t.ok(isWhole(), "files and rows hold integers");
   clock.correct(local() + 3_600_000 - 20);
-  near(3_599_980, "an hour ahead, as told");
+  near(3_599_980, "an hour ahead, as reported");
   clock.correct(local() + 3_600_000 - 1);
   t.ok(clock.offsetMs() > 3_599_990, "the answer that travelled least is the truest");
   clock.correct(local() + 3_600_000 - 800);

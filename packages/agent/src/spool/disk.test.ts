@@ -414,7 +414,7 @@ function otherVersion(): Buffer {
 }
 
 /**
- * Files on a disk that has a given room, takes a part of what does not fit without an error, and fails when told to.
+ * Files on a disk that has a given room, takes a part of what does not fit without an error, and fails on demand.
  */
 function meanDisk(files: Files) {
   const disk = { room: Infinity, fails: null as string | null, written: 0 };

@@ -113,7 +113,7 @@ class Kuma {
         this.#manual.set(id, { name: item.name, state, item });
         continue;
       }
-      const told = (notifications.get(id) ?? []).flatMap(
+      const alerts = (notifications.get(id) ?? []).flatMap(
         (pair) => this.#channels.get(idOf(pair["notification_id"])) ?? [],
       );
       const mapped = checkOf(item, monitor);
@@ -125,7 +125,7 @@ class Kuma {
           "its retries are confirmations: that many failing runs open an incident, and passing ones close it",
           "detail",
         );
-      if ((notifications.get(id) ?? []).length > 0 && told.length === 0)
+      if ((notifications.get(id) ?? []).length > 0 && alerts.length === 0)
         item.note("none of its channels is carried over: it notifies nobody", "silent");
       const key = this.#draft.monitor(item, {
         name: item.name,
@@ -133,7 +133,7 @@ class Kuma {
         interval,
         enabled: mapped.paused !== true && this.#isActive(monitor),
         tags: [...this.#groupTags(monitor), ...(tags.get(id) ?? []).map(tagOf)],
-        alerts: told,
+        alerts,
         confirmations: retries + 1,
         renotify: Math.max(0, number(monitor["resend_interval"], 0)) * interval,
         addresses: mapped.addresses ?? [],

@@ -20,10 +20,11 @@ export function importPingdom({ checks, maintenance }: PingdomData, project: str
     const item = draft.item("monitor", detail["name"]);
     const check = checkOf(item, detail);
     if (check === null) continue;
-    const told = ["integrationids", "userids", "teams", "team_ids"].some(
+    const notifies = ["integrationids", "userids", "teams", "team_ids"].some(
       (name) => Array.isArray(detail[name]) && detail[name].length > 0,
     );
-    if (told) item.note("its people and integrations are not carried over: it notifies the default channels", "silent");
+    if (notifies)
+      item.note("its people and integrations are not carried over: it notifies the default channels", "silent");
     if (Array.isArray(detail["probe_filters"]) && detail["probe_filters"].length > 0)
       item.note("is checked from the regions of this installation", "detail");
     const every = number(detail["resolution"], 1);

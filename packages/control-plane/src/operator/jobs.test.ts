@@ -45,8 +45,8 @@ t.test("reminders are sent at the interval of the policy, until an acknowledgeme
     { reminder_due_at: new Date(clock.now() - 2000 + hour), reminders_sent: 1 },
     "two seconds late, and still in step",
   );
-  const [told] = await sql`select notice from deliveries limit 1`;
-  t.match(told?.["notice"], {
+  const [sent] = await sql`select notice from deliveries limit 1`;
+  t.match(sent?.["notice"], {
     reason: "reminder",
     monitor_name: "shop",
     urgency: "high",

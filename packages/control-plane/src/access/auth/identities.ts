@@ -32,7 +32,7 @@ export async function accountOf(tx: System, person: Attested): Promise<Account |
   const linked = await identities.useIdentity(tx.sql, person.provider, person.subject, new Date(tx.clock.now()));
   const home = linked === null ? null : await selectHome(tx.sql, linked);
   if (linked !== null && home !== null) return { userId: linked, orgId: home.org_id, linkedBy: null };
-  const owner = await identities.selectUserOf(tx.sql, person.verified);
+  const owner = await identities.selectUserOf(tx.sql, person.verified, { member: true });
   const at = owner === null ? null : await selectHome(tx.sql, owner.id);
   if (owner === null || at === null) return null;
   await linkTo(tx, owner.id, person, owner.email);
@@ -50,7 +50,8 @@ export async function personWith(
   { create }: { create: boolean },
 ): Promise<{ userId: string; email: string } | null> {
   const found =
-    (await identities.selectLinked(tx.sql, provider, subject)) ?? (await identities.selectByAddress(tx.sql, verified));
+    (await identities.selectLinked(tx.sql, provider, subject)) ??
+    (await identities.selectUserOf(tx.sql, verified, { member: false }));
   if (found !== null) return { userId: found.id, email: found.email };
   const email = verified[0];
   if (!create || email === undefined) return null;
@@ -59,7 +60,7 @@ export async function personWith(
 
 /** True when the address has an account that can sign in: one that belongs to an organisation. */
 export async function hasAccount(system: System, email: string): Promise<boolean> {
-  return (await identities.selectUserOf(system.sql, [email])) !== null;
+  return (await identities.selectUserOf(system.sql, [email], { member: true })) !== null;
 }
 
 /** Links an attested identity to the account with the address. Part of the caller's transaction. */

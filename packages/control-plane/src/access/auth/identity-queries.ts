@@ -20,17 +20,6 @@ export async function selectLinked(
   return row ?? null;
 }
 
-/** The user of the first of these addresses that has one. */
-export async function selectByAddress(
-  sql: Db,
-  emails: readonly string[],
-): Promise<{ id: string; email: string } | null> {
-  const [row] = await sql<{ id: string; email: string }[]>`
-    select id, email from users where email = any(${[...emails]}::text[])
-    order by array_position(${[...emails]}::text[], email) limit 1`;
-  return row ?? null;
-}
-
 /** Links an identity to a user. The caller has checked that its previous user has no organisation any more. */
 export async function linkIdentity(
   sql: Db,
@@ -43,13 +32,17 @@ export async function linkIdentity(
       set user_id = excluded.user_id, email = excluded.email, last_used_at = excluded.last_used_at`;
 }
 
-/** The user of the first of these addresses that has a user with an organisation. */
-export async function selectUserOf(sql: Db, emails: readonly string[]): Promise<{ id: string; email: string } | null> {
+/** The user of the first of these addresses that has one; with `member` one with an organisation. */
+export async function selectUserOf(
+  sql: Db,
+  emails: readonly string[],
+  { member }: { member: boolean },
+): Promise<{ id: string; email: string } | null> {
   const [row] = await sql<{ id: string; email: string }[]>`
     select u.id, u.email from users u
-    where u.email = any(${[...emails]}::text[]) and exists (
+    where u.email = any(${[...emails]}::text[]) and (not ${member}::boolean or exists (
       select 1 from memberships m join orgs o on o.id = m.org_id and (o.deleted_at is null or m.role = 'owner')
-      where m.user_id = u.id)
+      where m.user_id = u.id))
     order by array_position(${[...emails]}::text[], u.email) limit 1`;
   return row ?? null;
 }

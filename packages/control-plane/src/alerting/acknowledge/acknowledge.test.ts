@@ -117,7 +117,7 @@ t.test("a message carries the link; an echo of it in a reply is masked; the reco
   t.match(sent, { acknowledge_url: /\/a\/[\w-]{43}$/, acknowledged_by: null });
   const token = sent.acknowledge_url.split("/").at(-1)!;
   const [attempt] = await scene.attempts(w);
-  t.notOk(attempt!.error!.includes(token), "who reads attempts does not get the token");
+  t.notOk(attempt!.error!.includes(token), "the log of attempts has no token");
 
   await sql`update deliveries set state = 'delivered' where incident_id = ${incidentId}`;
   t.equal((await ask("POST", `/a/${token}`)).status, 204);
@@ -208,41 +208,44 @@ t.test("the button in Telegram acknowledges, and the message loses it", async (t
   t.match((await ask("POST", "/hooks/telegram", guess, headers)).body, { text: /acknowledges nothing/ });
 });
 
-t.test("the answer ack by SMS acknowledges what its channel was told, where the provider signs it", async (t) => {
-  const credentials = { account_sid: `AC${"0".repeat(32)}`, auth_token: "secret-of-twilio" };
-  const numbers = { to: "+4915112345678", from: "+15005550006" };
-  const config = { type: "sms", provider: "twilio", ...numbers, ...credentials } as const;
-  const stranger = await newOrg(system);
-  const { id } = await createChannel(owner, { name: "Phone", config });
-  await createChannel(stranger, { name: "Phone", config: { ...config, auth_token: "another-account" } });
-  const [mine, other] = [await notified(id), await notified()];
-  const send = async (text: string, key = credentials.auth_token, sid = newId() as string) => {
-    const form = { From: numbers.to, To: numbers.from, Body: text, MessageSid: sid };
-    const url = `${system.config.server.public_url}/hooks/sms/twilio`;
-    const signed = Object.entries(form).sort().flat().join("");
-    const reply = await fetch(`${ask.origin}/hooks/sms/twilio`, {
-      method: "POST",
-      headers: {
-        "content-type": "application/x-www-form-urlencoded",
-        "x-twilio-signature": createHmac("sha1", key)
-          .update(url + signed)
-          .digest("base64"),
-      },
-      body: new URLSearchParams(form),
-    });
-    return reply.status;
-  };
-  t.equal(await send("ack", "guess"), 401);
-  t.equal(await send("what?"), 204);
-  t.equal(await acknowledged(mine.incidentId), null);
-  t.equal(await send(" Ack. ", credentials.auth_token, "SM1"), 204);
-  t.match(await acknowledged(mine.incidentId), { type: "channel", id, name: "Phone" });
-  t.equal(await acknowledged(other.incidentId), null, "not what it was not told");
-  await unacknowledgeIncident(owner, mine.incidentId);
-  t.equal(await send(" Ack. ", credentials.auth_token, "SM1"), 204);
-  t.equal(await acknowledged(mine.incidentId), null, "a repeated message is ignored");
-  t.equal((await ask("POST", "/hooks/sms/telnyx")).status, 404, "whose messages cannot be verified");
-});
+t.test(
+  "the answer ack by SMS acknowledges what its channel was notified of, where the provider signs it",
+  async (t) => {
+    const credentials = { account_sid: `AC${"0".repeat(32)}`, auth_token: "secret-of-twilio" };
+    const numbers = { to: "+4915112345678", from: "+15005550006" };
+    const config = { type: "sms", provider: "twilio", ...numbers, ...credentials } as const;
+    const stranger = await newOrg(system);
+    const { id } = await createChannel(owner, { name: "Phone", config });
+    await createChannel(stranger, { name: "Phone", config: { ...config, auth_token: "another-account" } });
+    const [mine, other] = [await notified(id), await notified()];
+    const send = async (text: string, key = credentials.auth_token, sid = newId() as string) => {
+      const form = { From: numbers.to, To: numbers.from, Body: text, MessageSid: sid };
+      const url = `${system.config.server.public_url}/hooks/sms/twilio`;
+      const signed = Object.entries(form).sort().flat().join("");
+      const reply = await fetch(`${ask.origin}/hooks/sms/twilio`, {
+        method: "POST",
+        headers: {
+          "content-type": "application/x-www-form-urlencoded",
+          "x-twilio-signature": createHmac("sha1", key)
+            .update(url + signed)
+            .digest("base64"),
+        },
+        body: new URLSearchParams(form),
+      });
+      return reply.status;
+    };
+    t.equal(await send("ack", "guess"), 401);
+    t.equal(await send("what?"), 204);
+    t.equal(await acknowledged(mine.incidentId), null);
+    t.equal(await send(" Ack. ", credentials.auth_token, "SM1"), 204);
+    t.match(await acknowledged(mine.incidentId), { type: "channel", id, name: "Phone" });
+    t.equal(await acknowledged(other.incidentId), null, "not what it was not notified of");
+    await unacknowledgeIncident(owner, mine.incidentId);
+    t.equal(await send(" Ack. ", credentials.auth_token, "SM1"), 204);
+    t.equal(await acknowledged(mine.incidentId), null, "a repeated message is ignored");
+    t.equal((await ask("POST", "/hooks/sms/telnyx")).status, 404, "whose messages cannot be verified");
+  },
+);
 
 t.test("ack to the WhatsApp number acknowledges", async (t) => {
   const id = newId();

@@ -164,10 +164,10 @@ everyKind("a vendor that echoes the request tells no secret", async (t, type) =>
   });
   const failure = await deliver(type);
   t.ok(failure instanceof DeliveryError);
-  const told = (failure as DeliveryError).message;
+  const text = (failure as DeliveryError).message;
   for (const secret of secrets)
     for (const part of [secret, secret.slice(0, 12), ...secret.split(/[/?&=]/).filter((word) => word.length > 11)])
-      t.notOk(told.includes(part) && !part.startsWith("https:"), `${part} in: ${told}`);
+      t.notOk(text.includes(part) && !part.startsWith("https:"), `${part} in: ${text}`);
 });
 
 t.test("an invalid config is refused at its field, and the error names a valid value", async (t) => {

@@ -184,6 +184,32 @@ t.test("an ongoing storm is sent after 15 s", async (t) => {
   t.match(texts()[0], /58 monitors are down/);
 });
 
+t.test("a few levels of ladders go at once; those of a storm are one message, apart from its openings", async (t) => {
+  const w = await open(t);
+  const chat = await slack(w);
+  const levels = (pairs: readonly Pair[]) =>
+    writeDeliveries(
+      w.sql,
+      w.clock.now(),
+      noticesOf(w, pairs, "unacknowledged").map((one) => ({
+        ...one,
+        channelIds: [chat],
+        notice: { ...one.notice, level: 1 },
+      })),
+    );
+  deliverer(t, w);
+  deliverer(t, w);
+  await levels(await incidentsOf(w, "a.example.org", 3, []));
+  await until(() => texts().length === 3, "each by itself, without a pause");
+  await levels(await incidentsOf(w, "b.example.org", 30, []));
+  await write(w, await incidentsOf(w, "c.example.org", 1, [chat]), "opened");
+  await until(() => texts().length === 4, "the opening, which belongs to no storm");
+  await later(w, 2_000);
+  await allDelivered(w);
+  t.equal(texts().length, 5);
+  t.match(texts()[4], /30 monitors are down, not acknowledged[\s\S]*b\.example\.org/);
+});
+
 t.test("0 turns digests off", async (t) => {
   const w = await open(t, 0);
   deliverer(t, w);

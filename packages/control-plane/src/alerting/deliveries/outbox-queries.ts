@@ -23,7 +23,7 @@ export interface Recipient {
   /** True when the channel was notified of the opening, and of no recovery since. */
   notified: boolean;
   /** True when the channel was ever notified of an opening. */
-  told: boolean;
+  ever_notified: boolean;
   /** The delivery that waits. */
   held: { id: string; reason: Reason; seq: number; notice: Notice; heldBy: HeldBy } | null;
   last_created_at: Date | null;
@@ -69,8 +69,8 @@ export async function selectRecipients(sql: Db, notices: readonly OutboxNotice[]
       coalesce(a.notify_recovery, t.notify_recovery) as notify_recovery,
       case when i.opened_by = 'engine' and a.after_failures > t.alert_confirmations then a.after_failures end
         as after_failures,
-      told.ever as told,
-      told.ever and (select d.reason from deliveries d
+      opening.notified as ever_notified,
+      opening.notified and (select d.reason from deliveries d
         where d.incident_id = n.incident_id and d.channel_id = c.id and d.state not in ('held', 'dropped')
         order by d.created_at desc, d.id desc limit 1) <> 'resolved' as notified,
       (select max(d.created_at) from deliveries d where d.incident_id = n.incident_id and d.channel_id = c.id)
@@ -98,7 +98,7 @@ export async function selectRecipients(sql: Db, notices: readonly OutboxNotice[]
     ) a
     join channels c on c.id = a.channel_id and c.org_id = n.org_id and c.enabled
     cross join lateral (select exists (select from deliveries d
-      where d.incident_id = n.incident_id and d.channel_id = c.id and ${saysOpen(sql)}) as ever) told
+      where d.incident_id = n.incident_id and d.channel_id = c.id and ${saysOpen(sql)}) as notified) opening
     order by n.at, a.position, c.id
     for key share of c`;
 }

@@ -38,7 +38,7 @@ interface Known {
   /** It was notified of the opening, and of no recovery since. */
   open: boolean;
   /** It was notified of an opening at some time. */
-  told: boolean;
+  everNotified: boolean;
   /** The delivery that waits: at most one, which says all that the channel does not know yet. */
   held: NewDelivery | null;
   lastCreated: number;
@@ -75,7 +75,7 @@ function planDeliveries(
     if (notice.reason === "resolved" && !(known.open && recipient.notify_recovery)) continue;
     const isDropped = isOutside && recipient.active_hours!.outside === "drop";
     if (isDropped && notice.reason === "reminder") continue;
-    const waits = openings.includes(notice.reason) && !known.told && recipient.after_failures !== null;
+    const waits = openings.includes(notice.reason) && !known.everNotified && recipient.after_failures !== null;
     // Deliverers keep the order of creation. Clocks of replicas differ, so a later notice is also dated later.
     known.lastCreated = Math.max(now, known.lastCreated + 1);
     const row: NewDelivery = {
@@ -99,7 +99,7 @@ function planDeliveries(
     written.push(row);
     if (row.state === "held") known.held = row;
     else if (notice.reason === "resolved") known.open = false;
-    else if (notice.reason !== "reminder") known.open = known.told = true;
+    else if (notice.reason !== "reminder") known.open = known.everNotified = true;
   }
   const fresh = new Set(written);
   return {
@@ -109,7 +109,7 @@ function planDeliveries(
 }
 
 /**
- * Lets a held delivery say what a newer notice says, so that a channel is told once what has become of an incident.
+ * Lets a held delivery say what a newer notice says, so that a channel gets one message about an incident.
  * `absorbed`: the newer one is not written; a pair that cancels out leaves nothing. In place.
  */
 function absorb(held: NewDelivery, notice: Notice, isOutside: boolean): "absorbed" | "written" {
@@ -136,7 +136,7 @@ function absorb(held: NewDelivery, notice: Notice, isOutside: boolean): "absorbe
 
 const knownOf = (recipient: Recipient, orgId: string, now: number): Known => ({
   open: recipient.notified,
-  told: recipient.told,
+  everNotified: recipient.ever_notified,
   held:
     recipient.held === null
       ? null

@@ -44,7 +44,7 @@ async function family(changes: object = {}): Promise<[parent: string, child: str
   return [parent, child];
 }
 
-t.test("a child's opening is held while its parent is down, and is told after the child failed again", async (t) => {
+t.test("a child's opening is held while its parent is down, and is sent after the child failed again", async (t) => {
   const [parent, child] = await family({ renotify_interval_secs: 60 });
   await report(parent, "FF");
   t.match(await notice(parent, "opened"), { affected: 1 });
@@ -55,7 +55,7 @@ t.test("a child's opening is held while its parent is down, and is told after th
   t.match(held, [{ by: "dependency", id: await idOf(parent), reason: "Switch", until: null }]);
   t.ok(words.includes("The opening is held: Switch is down, which this monitor depends on."));
   clock.advance(2 * minute);
-  t.strictSame([await follow(), await sendReminders(system)], [0, 0], "no reminder of what nobody was told of");
+  t.strictSame([await follow(), await sendReminders(system)], [0, 0], "no reminder of an opening that was not sent");
   await report(parent, "PP");
   t.match(await notice(parent, "resolved"), { held: 1 });
   await follow();
@@ -67,7 +67,7 @@ t.test("a child's opening is held while its parent is down, and is told after th
   t.strictSame((await explainIncident(owner, await idOf(child))).held, []);
 });
 
-t.test("a child that recovered with its parent is never told, and its recovery neither", async (t) => {
+t.test("of a child that recovered with its parent neither opening nor recovery is sent", async (t) => {
   const [parent, child] = await family();
   await report(parent, "FF");
   await report(child, "FF");
@@ -80,7 +80,7 @@ t.test("a child that recovered with its parent is never told, and its recovery n
   t.equal(await stage(child), null);
 });
 
-t.test("recoveries, reminders and the incident of a child that was told are not held", async (t) => {
+t.test("recoveries, reminders and the incident of a child whose opening was sent are not held", async (t) => {
   const [parent, child] = await family({ renotify_interval_secs: 60 });
   await report(child, "FF");
   await follow();

@@ -216,20 +216,20 @@ t.test(
     fc.assert(
       fc.property(levels, reach, looks, (rungs, dictionary, times) => {
         const channels = new Map(Object.entries(dictionary));
-        const told = new Map<number, string[]>();
+        const notified = new Map<number, string[]>();
         let passed = 0;
         for (const at of [...times, 100]) {
           const next = climb(rungs, { passed, from: 0 }, at * minute, channels);
           for (const { level, channelIds } of next.notices) {
-            if (told.has(level) && channelIds.some((id) => told.get(level)!.includes(id))) return false;
-            told.set(level, [...(told.get(level) ?? []), ...channelIds]);
+            if (notified.has(level) && channelIds.some((id) => notified.get(level)!.includes(id))) return false;
+            notified.set(level, [...(notified.get(level) ?? []), ...channelIds]);
           }
           if (next.passed < passed || (next.dueAt !== null && next.dueAt <= at * minute)) return false;
           ({ passed } = next);
         }
-        const everybody = new Set([...told.values()].flat());
+        const everybody = new Set([...notified.values()].flat());
         const reachable = rungs.every(({ channel_ids: own }, at) =>
-          own.filter((id) => channels.get(id) === "reachable").every((id) => told.get(at + 1)?.includes(id)),
+          own.filter((id) => channels.get(id) === "reachable").every((id) => notified.get(at + 1)?.includes(id)),
         );
         // Nobody who exists is left out but where a later level was reached in their place.
         const last = rungs.at(-1)?.channel_ids.filter((id) => channels.has(id)) ?? [];

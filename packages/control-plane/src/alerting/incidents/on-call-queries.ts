@@ -1,6 +1,7 @@
 import type { Escalation } from "../../access/orgs/schema.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { isHeld } from "./hold-queries.ts";
+import { causeMembers } from "./queries.ts";
 
 /** Where an open incident is between its channels. */
 export interface CallRow {
@@ -12,8 +13,8 @@ export interface CallRow {
   stopped: boolean;
   held: boolean;
   ladder: Escalation | null;
-  /** Channels that got a message, with the time of the first. */
-  told: { name: string; at: string }[] | null;
+  /** Channels that got a message, with the time of the first and the number of incidents. */
+  notified: { name: string; at: string; incidents: number }[] | null;
   /** Channels of the ladder by id. */
   names: Record<string, string> | null;
 }
@@ -24,9 +25,9 @@ export async function selectCalls(sql: Db, orgId: string, ids: readonly string[]
     select i.id, i.target_id, i.escalation_from as from, i.escalation_passed as passed,
       i.escalation_due_at as due_at, i.acknowledged_at is not null as stopped, ${isHeld(sql, at)} as held,
       coalesce(t.escalation, o.escalation) as ladder,
-      (select jsonb_agg(jsonb_build_object('name', d.name, 'at', d.at) order by d.at, d.name)
+      (select jsonb_agg(jsonb_build_object('name', d.name, 'at', d.at, 'incidents', 1) order by d.at, d.name)
        from (select channel_name as name, min(delivered_at) as at from deliveries
-             where incident_id = i.id and state = 'delivered' group by channel_name) d) as told,
+             where incident_id = i.id and state = 'delivered' group by channel_name) d) as notified,
       (select jsonb_object_agg(c.id, c.name) from channels c
        where c.org_id = i.org_id and coalesce(t.escalation, o.escalation)::text like '%' || c.id || '%') as names
     from incidents i
@@ -34,4 +35,28 @@ export async function selectCalls(sql: Db, orgId: string, ids: readonly string[]
     join orgs o on o.id = i.org_id
     where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
       and (i.id = any(${arrayOf(ids)}::uuid[]) or i.target_id = any(${arrayOf(ids)}::uuid[]))`;
+}
+
+/** The open incidents of a cause: the one whose next level is due first, and the channels that were notified of any. */
+export interface CauseCallRow {
+  key: string;
+  incident_id: string;
+  notified: CallRow["notified"];
+}
+
+/** {@link CauseCallRow} of the causes that several open incidents share, among `keys`. */
+export async function selectCauseCalls(sql: Db, orgId: string, keys: readonly string[]): Promise<CauseCallRow[]> {
+  const any = { targetId: null, severity: null, from: null, to: null, cause: null, acknowledged: null };
+  return await sql<CauseCallRow[]>`
+    ${causeMembers(sql, orgId, { ...any, state: "open" })}, members_of as materialized (
+      select m.id, m.kind || ':' || m.value as key from matched m
+      where m.n > 1 and m.kind || ':' || m.value = any(${arrayOf(keys)}::text[])
+    ), channels_of as (
+      select m.key, d.channel_name as name, min(d.delivered_at) as at, count(distinct d.incident_id)::int as incidents
+      from members_of m join deliveries d on d.incident_id = m.id and d.state = 'delivered' group by 1, 2
+    )
+    select m.key, (array_agg(i.id order by i.escalation_due_at, i.id))[1] as incident_id,
+      (select jsonb_agg(jsonb_build_object('name', c.name, 'at', c.at, 'incidents', c.incidents) order by c.at, c.name)
+       from channels_of c where c.key = m.key) as notified
+    from members_of m join incidents i on i.id = m.id group by m.key`;
 }

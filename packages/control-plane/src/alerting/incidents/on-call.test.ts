@@ -5,7 +5,7 @@ import { webhookTo } from "../../testing/scene.ts";
 import { serveWhole, signedIn } from "../../testing/whole-app.ts";
 import { createSnooze, endSnooze } from "../snoozes/service.ts";
 import { sendEscalations } from "./ladder.ts";
-import { acknowledgeIncident, callsOf } from "./service.ts";
+import { acknowledgeIncident, callsOf, callsOfCauses } from "./service.ts";
 
 const world = await openOutages(t);
 const { sql, clock, system, owner, monitor, report, incidents } = world;
@@ -22,45 +22,70 @@ t.test("nothing is down: the view says so", async (t) => {
   t.match(await html("/oncall"), /Nothing is down/);
 });
 
-t.test("who was told and who is next, until somebody acknowledges; a snooze stops the ladder", async (t) => {
-  const target = await monitor({
-    name: "Shop",
-    escalation: [
-      { after_minutes: 10, channel_ids: [phone] },
-      { after_minutes: 30, channel_ids: [phone, boss] },
-    ],
+t.test(
+  "which channels were notified and which are next, until somebody acknowledges; a snooze stops the ladder",
+  async (t) => {
+    const target = await monitor({
+      name: "Shop",
+      escalation: [
+        { after_minutes: 10, channel_ids: [phone] },
+        { after_minutes: 30, channel_ids: [phone, boss] },
+      ],
+    });
+    await report(target, "FF");
+    const [{ id } = { id: "" }] = await incidents(target);
+    const call = async () => (await callsOf(owner, [id])).get(id)!;
+    t.match(await call(), { notified: [], next: { level: 1, channels: ["Phone"], at: /T13:10/ }, held: false });
+
+    clock.advance(10 * minute);
+    await sendEscalations(system);
+    await sql`update deliveries set state = 'delivered', delivered_at = created_at, next_attempt_at = null`;
+    const after = await call();
+    t.equal(after.notified.length, 2);
+    t.match(after, { next: { level: 2, channels: ["Phone", "Boss"] } });
+    t.strictSame(
+      after.rungs.map(({ state }) => state),
+      ["over", "next"],
+    );
+    t.match(await callsOf(owner, [target]), new Map([[target, { next: { level: 2 } }]]), "also by its monitor");
+    for (const path of ["/oncall", "/wall"]) t.match(await html(path), /Phone and Boss/, path);
+    t.match(await html(`/incidents/${id}`), /class="next"/, "the ladder as a line");
+
+    const snooze = await createSnooze(owner, {
+      scope: { target_ids: [target] },
+      until: new Date(clock.now() + 60 * minute).toISOString(),
+    });
+    t.match(await call(), { held: true, next: null });
+    t.match(await html("/oncall"), /notifications are held/);
+    t.match(await html("/oncall/snoozes"), new RegExp(`DELETE /api/v1/snoozes/${snooze.id}`));
+    await endSnooze(owner, snooze.id);
+
+    await acknowledgeIncident(owner, id);
+    t.match(await call(), { next: null, rungs: [{ state: "over" }, { state: "stopped" }] });
+    t.match(await html("/oncall"), /Nobody:\s+acknowledged by/);
+  },
+);
+
+t.test("a cause of several incidents names the channels of all of them, and the level that is due first", async (t) => {
+  const check = { type: "tcp", host: "shared.example.org", port: 5432, timeout: 10_000 } as const;
+  const escalation = [{ after_minutes: 10, channel_ids: [boss] }];
+  const [first, second, third] = [
+    await monitor({ name: "A", check }),
+    await monitor({ name: "B", check, alerts: [{ channel_id: phone }] }),
+    await monitor({ name: "C", check, alerts: [{ channel_id: phone }], escalation }),
+  ];
+  for (const target of [first, second, third]) await report(target, "FF");
+  await sql`
+    update deliveries set state = 'delivered', delivered_at = created_at, next_attempt_at = null
+    where state = 'pending'`;
+  const call = (await callsOfCauses(owner, ["host:shared.example.org", "host:nowhere"])).get("host:shared.example.org");
+  t.match(call, {
+    notified: [{ incidents: 1 }, { name: "Phone", incidents: 2 }],
+    next: { level: 1, channels: ["Boss"] },
   });
-  await report(target, "FF");
-  const [{ id } = { id: "" }] = await incidents(target);
-  const call = async () => (await callsOf(owner, [id])).get(id)!;
-  t.match(await call(), { told: [], next: { level: 1, channels: ["Phone"], at: /T13:10/ }, held: false });
-
-  clock.advance(10 * minute);
-  await sendEscalations(system);
-  await sql`update deliveries set state = 'delivered', delivered_at = created_at, next_attempt_at = null`;
-  const after = await call();
-  t.equal(after.told.length, 2);
-  t.match(after, { next: { level: 2, channels: ["Phone", "Boss"] } });
-  t.strictSame(
-    after.rungs.map(({ state }) => state),
-    ["over", "next"],
-  );
-  t.match(await callsOf(owner, [target]), new Map([[target, { next: { level: 2 } }]]), "also by its monitor");
-  for (const path of ["/oncall", "/wall"]) t.match(await html(path), /Phone and Boss/, path);
-  t.match(await html(`/incidents/${id}`), /class="next"/, "the ladder as a line");
-
-  const snooze = await createSnooze(owner, {
-    scope: { target_ids: [target] },
-    until: new Date(clock.now() + 60 * minute).toISOString(),
-  });
-  t.match(await call(), { held: true, next: null });
-  t.match(await html("/oncall"), /notifications are held/);
-  t.match(await html("/oncall/snoozes"), new RegExp(`DELETE /api/v1/snoozes/${snooze.id}`));
-  await endSnooze(owner, snooze.id);
-
-  await acknowledgeIncident(owner, id);
-  t.match(await call(), { next: null, rungs: [{ state: "over" }, { state: "stopped" }] });
-  t.match(await html("/oncall"), /Nobody:\s+acknowledged by/);
+  const card = (await html("/oncall")).split("<section").find((part) => part.includes("shared.example.org"))!;
+  t.match(card, /Phone \(2 of\s+3\)/);
+  t.match(card, /Boss/);
 });
 
 t.test("a viewer sees it and cannot act", async (t) => {

@@ -1,7 +1,7 @@
 import { minuteMs } from "@statusmesh/shared/time";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { iso } from "../../platform/http/wire.ts";
-import { type CallRow, selectCalls } from "./on-call-queries.ts";
+import { type CallRow, selectCalls, selectCauseCalls } from "./on-call-queries.ts";
 
 /** A level of the ladder of an open incident. */
 export interface Rung {
@@ -15,10 +15,10 @@ export interface Rung {
   state: "over" | "next" | "later" | "stopped";
 }
 
-/** Who was told of an open incident, and who is told next. */
+/** Which channels were notified of an open incident, and which are next. */
 export interface Call {
-  /** Channels that got a message, and the time of the first. RFC 3339. */
-  told: { name: string; at: string }[];
+  /** Channels that got a message, the time of the first in RFC 3339, and of how many incidents. */
+  notified: { name: string; at: string; incidents: number }[];
   rungs: Rung[];
   /** The next level; null where there is none. */
   next: Rung | null;
@@ -26,7 +26,10 @@ export interface Call {
   held: boolean;
 }
 
-function callOf({ from, passed, due_at, stopped, held, ladder, told, names }: CallRow): Call {
+const timed = (notified: CallRow["notified"]): Call["notified"] =>
+  (notified ?? []).map((channel) => ({ ...channel, at: iso(new Date(channel.at)) }));
+
+function callOf({ from, passed, due_at, stopped, held, ladder, notified, names }: CallRow): Call {
   let next: Rung | null = null;
   const rungs = (ladder ?? []).map(({ after_minutes: minutes, channel_ids: ids }, at): Rung => {
     const state =
@@ -37,7 +40,7 @@ function callOf({ from, passed, due_at, stopped, held, ladder, told, names }: Ca
     if (state === "next") next = rung;
     return rung;
   });
-  return { told: (told ?? []).map(({ name, at }) => ({ name, at: iso(new Date(at)) })), rungs, next, held };
+  return { notified: timed(notified), rungs, next, held };
 }
 
 /** {@link Call} of open incidents, by their id and by that of their monitor; `ids` are of either. */
@@ -52,6 +55,26 @@ export async function callsOf(ctx: Ctx, ids: readonly string[]): Promise<Map<str
         [row.id, call],
         [row.target_id, call],
       ] as const;
+    }),
+  );
+}
+
+/**
+ * {@link Call} of causes that several open incidents share, by key: the channels that were notified of any of the
+ * incidents, and the ladder of the one whose next level is due first.
+ */
+export async function callsOfCauses(ctx: Ctx, keys: readonly string[]): Promise<Map<string, Call>> {
+  requireScope(ctx, "incidents:read");
+  if (keys.length === 0) return new Map();
+  const rows = await selectCauseCalls(ctx.sql, ctx.orgId, keys);
+  const calls = await callsOf(
+    ctx,
+    rows.map(({ incident_id: id }) => id),
+  );
+  return new Map(
+    rows.flatMap(({ key, incident_id: id, notified }) => {
+      const call = calls.get(id);
+      return call === undefined ? [] : [[key, { ...call, notified: timed(notified) }] as const];
     }),
   );
 }

@@ -94,20 +94,21 @@ async function listOf(ctx: Ctx, asked: ListQuery, stripsOf: StripsOf) {
   const items = list.items.map((one) => ({ ...one, changes: flaps.get(one.target_id) ?? 0 }));
   return {
     list: { ...list, items },
-    causes: list.causes
-      .map((line) => withRegionName(line, region))
-      .map((one) => ({
-        ...one,
-        lead: causeTitle(one),
-        share: shareOf(one, "incident"),
-        detail: namesOf(one.names, one.count),
-        strip: strips.get(one.exampleId)?.strip ?? [],
-      })),
+    causes: list.causes.map((one) => ({
+      ...inWords(one, region),
+      strip: strips.get(one.exampleId)?.strip ?? [],
+    })),
     open,
     region,
     monitors,
     causeName: cause === "" ? "" : causeName(readCause(cause)!),
   };
+}
+
+/** A line of a common cause with its words. */
+function inWords(line: service.IncidentCause, region: (id: string) => string) {
+  const one = withRegionName(line, region);
+  return { ...one, lead: causeTitle(one), share: shareOf(one, "incident"), detail: namesOf(one.names, one.count) };
 }
 
 /** Open causes that the view for people on call shows. */
@@ -123,26 +124,23 @@ export const incidentsPages = (stripsOf: StripsOf) => [
         service.listIncidentLines(ctx, { state: "open", limit: maxCalls, offset: 0 }),
         service.openCounts(ctx),
       ]);
-      const calls = await service.callsOf(ctx, [
-        ...causes.map(({ exampleId }) => exampleId),
-        ...items.map(({ id }) => id),
+      const [shared, calls] = await Promise.all([
+        service.callsOfCauses(
+          ctx,
+          causes.map(({ key }) => key),
+        ),
+        service.callsOf(
+          ctx,
+          items.map(({ id }) => id),
+        ),
       ]);
-      const lines = causes
-        .map((line) => withRegionName(line, region))
-        .map((one) => ({
-          ...one,
-          lead: causeTitle(one),
-          share: shareOf(one, "incident"),
-          detail: namesOf(one.names, one.count),
-          call: calls.get(one.exampleId) ?? null,
-        }));
       return {
         view: "incidents/on-call",
         fragment: "incidents/on-call-live",
         data: {
           title: numbered("On call", open.waiting),
           open,
-          causes: lines,
+          causes: causes.map((one) => ({ ...inWords(one, region), call: shared.get(one.key) ?? null })),
           items: items.map((one) => ({ ...one, call: calls.get(one.id) ?? null })),
           hidden: total - causes.length - items.length,
         },

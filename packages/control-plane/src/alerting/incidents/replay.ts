@@ -97,7 +97,7 @@ export interface Refuted {
 }
 
 /**
- * The state without refuted runs. Those within the checkpoint can no longer be told apart: from `from` on it starts
+ * The state without refuted runs. Those within the checkpoint can no longer be distinguished: from `from` on it starts
  * again, without the votes of the region and an incident that began later.
  */
 function without(state: EvaluationState, { region, from, to }: Refuted): EvaluationState {

@@ -40,7 +40,7 @@ export {
   incidentsOnPages,
 } from "./reports.ts";
 export { searchIncidents } from "./find.ts";
-export { callsOf } from "./on-call.ts";
+export { callsOf, callsOfCauses } from "./on-call.ts";
 export { reportIncident, reportIncidents } from "./report.ts";
 export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
 export { importIncidents } from "./past.ts";

@@ -1,3 +1,4 @@
+import { timezoneOf } from "../../access/orgs/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
 import * as service from "./service.ts";
@@ -15,13 +16,15 @@ export const snoozePages = (listTags: TagList) => [
     path: "/oncall/snoozes",
     auth: "tenant",
     async handle({ ctx }) {
-      const [snoozes, tags] = await Promise.all([
+      const [snoozes, tags, zone] = await Promise.all([
         service.listSnoozes(ctx, { limit: 100, offset: 0 }),
         listTags(ctx, { limit: maxTags, offset: 0 }),
+        timezoneOf(ctx, ctx.orgId),
       ]);
       return {
         view: "snoozes/list",
         data: {
+          zone,
           tags: tags.items,
           snoozes: snoozes.items.map(({ id, scope, until, reason, created_by }) => ({
             id,

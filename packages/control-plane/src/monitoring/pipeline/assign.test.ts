@@ -525,7 +525,7 @@ t.test("a check that names a command follows the file of the agents, and an edit
     await askWith(mesh, disk, having("disk"), ofDisk.cursor, AbortSignal.abort()),
     await askWith(mesh, load, having("load"), ofLoad.cursor, AbortSignal.abort()),
   ];
-  t.strictSame([ids(left), left.drop, ids(taken)], [[], [id], [id]], "it moves, and the other is told");
+  t.strictSame([ids(left), left.drop, ids(taken)], [[], [id], [id]], "it moves, and the other agent drops it");
   await updateTarget(ctx, id, { check: { command: "nobody-has-it" } });
   t.strictSame((await askWith(mesh, load, having("load"), taken.cursor, AbortSignal.abort())).drop, [id]);
   t.match(await getTarget(ctx, id), { regions_unable: [{ region: "eu", reason: /no \[nobody-has-it\]/ }] });

@@ -85,7 +85,7 @@ t.test("a monitor with its URL; the reply shows what is expected", async (t) => 
   t.match(await ask("GET", "/api/v1/regions"), { body: { items: [{ id: "eu" }] } }, "its region is in no list");
 });
 
-t.test("success, missed report, success: one incident, told once, on two replicas", async (t) => {
+t.test("success, missed report, success: one incident, one notice, on two replicas", async (t) => {
   const job = await make();
   await pass(3 * hour);
   t.equal(await statusOf(job), "unknown", "no alert before the first ping");

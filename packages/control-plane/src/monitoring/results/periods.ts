@@ -169,7 +169,7 @@ function failuresAt(region: string, failing: Buffer, at: number, hour: number): 
 /**
  * The time from which on periods that are read from an hour on are those of the whole history: failing runs from before
  * it have ended. `failing` are the regions that failed at the hour, `lastRun` is when the last run of an earlier slot
- * is over. Infinity when it cannot be told.
+ * is over. Infinity when it is not known.
  */
 export function settledAt(regions: readonly RegionChanges[], failing: readonly string[], lastRun: number): number {
   return failing.reduce((settled, name) => {

@@ -362,10 +362,10 @@ t.test("agents are sent the change at once, in one announcement for many targets
   const known = await poll(eu, null);
   announcements = 0;
   const ids = await create(...Array.from({ length: 50 }, (_, at) => tcp(`t${at}`)));
-  const told = await poll(eu, known.cursor);
-  t.strictSame(told.checks.map((check) => check.target_id).sort(), [...ids].sort());
+  const named = await poll(eu, known.cursor);
+  t.strictSame(named.checks.map((check) => check.target_id).sort(), [...ids].sort());
   await act(ids, { type: "disable" });
-  const paused = await poll(eu, told.cursor);
+  const paused = await poll(eu, named.cursor);
   t.strictSame([paused.checks.length, [...paused.drop].sort()], [0, [...ids].sort()]);
   await act(ids, { type: "tag_add", tags: ["x"] });
   t.strictSame((await poll(eu, paused.cursor)).checks, [], "tags are nothing to an agent");

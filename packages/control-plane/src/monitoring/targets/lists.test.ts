@@ -39,7 +39,7 @@ t.test("a monitor without an enabled channel is not notified, and lists find it"
     (await createChannel(ctx, { name, config: { type: "webhook", url: `https://${name}.example.org/`, headers: {} } }))
       .id;
   const [on, off] = [await channel("on"), await channel("off")];
-  await create(ctx, "told", "a.example.org", { alerts: [{ channel_id: off }, { channel_id: on }] });
+  await create(ctx, "notified", "a.example.org", { alerts: [{ channel_id: off }, { channel_id: on }] });
   await create(ctx, "silenced", "b.example.org", { alerts: [{ channel_id: off }] });
   await create(ctx, "forgotten", "c.example.org", { alerts: [] });
   await updateChannel(ctx, off, { enabled: false });
@@ -49,12 +49,12 @@ t.test("a monitor without an enabled channel is not notified, and lists find it"
     [
       ["forgotten", false],
       ["silenced", false],
-      ["told", true],
+      ["notified", true],
     ],
   );
   t.equal(list.silent, 2);
   t.strictSame(await listed(ctx, { notified: false, sort: "name" }), ["forgotten", "silenced"]);
-  t.strictSame(await listed(ctx, { notified: true }), ["told"]);
+  t.strictSame(await listed(ctx, { notified: true }), ["notified"]);
   t.match(await listMonitors(ctx, { ...page, notified: false, grouped: true }), { total: 2, silent: 2 });
 });
 

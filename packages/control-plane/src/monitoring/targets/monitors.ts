@@ -22,7 +22,7 @@ export interface MonitorRow {
   target: Target;
   status: MonitorStatus;
   paused: boolean;
-  /** Whether it has an enabled channel: nobody is told of its incidents otherwise. */
+  /** Whether it has an enabled channel: nobody is notified of its incidents otherwise. */
   notified: boolean;
   /** False while none of its regions is enabled: nothing checks it, and it reads as unknown. */
   probed: boolean;

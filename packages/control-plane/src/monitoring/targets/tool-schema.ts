@@ -147,6 +147,9 @@ export const Config = Type.Object(
     renotify_interval_secs: Type.Integer({ description: "Between reminders; 0: none" }),
     alert_channels: Type.Integer({ description: "Number of channels" }),
     escalation: text("own escalation ladder, JSON"),
+    depends_on: absent(
+      Type.Array(Type.String(), { description: "Monitors: while one is down, notifications of failures are held" }),
+    ),
     url: text("address"),
     method: text("HTTP method"),
     expected_status: text("status codes that count as up"),

@@ -83,6 +83,7 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
     renotify_interval_secs: target.renotify_interval_secs,
     alert_channels: target.alerts.length,
     escalation: target.escalation === null ? null : clipped(JSON.stringify(target.escalation), 1000),
+    depends_on: target.depends_on.length === 0 ? null : target.depends_on,
     url: text("url"),
     method: text("method"),
     expected_status: json("expected_status"),

@@ -6,7 +6,7 @@ import { copyIn } from "./copy.ts";
 t.test("rows are copied with their special characters, and their end is sent at once", async (t) => {
   const { pool } = await openTestDatabase(t);
   const one = pool(1);
-  await one`create table row (n real, told boolean, text text unique)`;
+  await one`create table row (n real, flag boolean, text text unique)`;
   const texts = ["\\N", "\\.", "a\tb\r\n\\n\\", "", "ü", null];
   const noDelay = t.capture(net.Socket.prototype, "setNoDelay", net.Socket.prototype.setNoDelay);
   await one.begin(async (tx) => {
@@ -19,7 +19,7 @@ t.test("rows are copied with their special characters, and their end is sent at 
     const stored = await tx`select * from row`;
     t.strictSame(
       [...stored],
-      texts.map((text) => ({ n: 0.1, told: true, text })),
+      texts.map((text) => ({ n: 0.1, flag: true, text })),
     );
   });
   // Refused in the middle of the data, and at their end.

@@ -157,7 +157,7 @@ t.test("its states are the strip, the uptime, incidents, feed, badges and Kuma's
   t.equal(beats.heartbeatList[numbers[0]!].at(-1).status, 0);
 });
 
-t.test("subscribers are told of outages and maintenance once, and not of what gets worse", async (t) => {
+t.test("subscribers are notified of outages and maintenance once, and not of what gets worse", async (t) => {
   const [phone, fax] = [await add({}), await add({ public_name: "Fax" })];
   const before = new Date(noon - 41 * day);
   await sql`
@@ -176,7 +176,7 @@ t.test("subscribers are told of outages and maintenance once, and not of what ge
     await sql`delete from subscriber_deliveries`;
     return rows.map(({ text, address }) => `${address}: ${text}`);
   };
-  t.strictSame(await queued(), [], "the first state is no news");
+  t.strictSame(await queued(), [], "the first state is not announced");
   clock.advance(minute);
   await set(phone.id, "degraded");
   t.strictSame(await queued(), ["all@example.org: opened Disruption of Telephone"]);

@@ -84,7 +84,7 @@ export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, li
 
 /**
  * Outages and maintenance of components without a monitor that began or ended since `since` and are not queued. An end
- * of an outage is announced only after its beginning; one outage that gets better or worse is no news.
+ * of an outage is announced only after its beginning; an outage that gets better or worse is not announced again.
  */
 export async function selectStateNews(sql: Db, since: Date, ends: boolean, limit: number): Promise<Source[]> {
   return await sql<Source[]>`

@@ -92,38 +92,38 @@ const ownHeaders = new Set([
   "x-service-timestamp",
 ]);
 
-type Told = Exclude<Content, { kind: "digest" }>;
+type Single = Exclude<Content, { kind: "digest" }>;
 
 /** Fields of the usual body, which are stable: none is renamed or removed. A test has the reason `test`. */
 const usual = {
-  delivery_id: (_content: Told, deliveryId: string) => deliveryId,
-  incident_id: ({ notice }: Told) => notice.incident_id,
-  target_id: ({ notice }: Told) => notice.target_id,
-  monitor_name: ({ notice }: Told) => notice.monitor_name,
-  reason: ({ kind, notice }: Told) => (kind === "test" ? "test" : notice.reason),
-  severity: ({ notice }: Told) => notice.severity,
-  urgency: ({ notice }: Told) => notice.urgency,
-  started_at: ({ notice }: Told) => notice.started_at,
-  ended_at: ({ notice }: Told) => notice.ended_at,
-  duration_secs: ({ notice }: Told) => notice.duration_secs,
-  error_sample: ({ notice }: Told) => notice.error_sample,
-  regions_down: ({ notice }: Told) => notice.regions_down,
-  regions_up: ({ notice }: Told) => notice.regions_up,
-  url: ({ notice }: Told) => notice.url,
-  acknowledge_url: ({ notice }: Told) => notice.acknowledge_url ?? null,
-  acknowledged_by: ({ notice }: Told) => notice.acknowledged_by ?? null,
-  affected: ({ notice }: Told) => notice.affected,
-  held: ({ notice }: Told) => notice.held,
+  delivery_id: (_content: Single, deliveryId: string) => deliveryId,
+  incident_id: ({ notice }: Single) => notice.incident_id,
+  target_id: ({ notice }: Single) => notice.target_id,
+  monitor_name: ({ notice }: Single) => notice.monitor_name,
+  reason: ({ kind, notice }: Single) => (kind === "test" ? "test" : notice.reason),
+  severity: ({ notice }: Single) => notice.severity,
+  urgency: ({ notice }: Single) => notice.urgency,
+  started_at: ({ notice }: Single) => notice.started_at,
+  ended_at: ({ notice }: Single) => notice.ended_at,
+  duration_secs: ({ notice }: Single) => notice.duration_secs,
+  error_sample: ({ notice }: Single) => notice.error_sample,
+  regions_down: ({ notice }: Single) => notice.regions_down,
+  regions_up: ({ notice }: Single) => notice.regions_up,
+  url: ({ notice }: Single) => notice.url,
+  acknowledge_url: ({ notice }: Single) => notice.acknowledge_url ?? null,
+  acknowledged_by: ({ notice }: Single) => notice.acknowledged_by ?? null,
+  affected: ({ notice }: Single) => notice.affected,
+  held: ({ notice }: Single) => notice.held,
 };
 
 /** Fields of a template: also the texts of messages for people. */
 const templateFields = {
   ...usual,
-  title: (content: Told) => messageText(content).title,
-  text: (content: Told) => textLines(messageText(content)),
+  title: (content: Single) => messageText(content).title,
+  text: (content: Single) => textLines(messageText(content)),
 };
 
-type Field = (content: Told, deliveryId: string) => string | number | readonly string[] | null | undefined;
+type Field = (content: Single, deliveryId: string) => string | number | readonly string[] | null | undefined;
 
 function bodyOf(template: string | null | undefined, { content, deliveryId }: ChannelMessage): string {
   // Unreachable: `digests` is false.
