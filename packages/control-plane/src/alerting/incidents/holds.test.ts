@@ -101,7 +101,7 @@ const levels = [5, 20];
 /** From 13:00 on the test runs; these hours begin and end while it does. */
 const daily = { timezone: "UTC", days: ["mo", "tu", "we", "th", "fr", "sa", "su"] } as const;
 const night: ActiveHours = { ...daily, days: [...daily.days], from: "14:00", to: "13:30", outside: "hold" };
-const lunch: ActiveHours = { ...daily, days: [...daily.days], from: "13:20", to: "13:10", outside: "drop" };
+const lunch: ActiveHours = { ...daily, days: [...daily.days], from: "13:20", to: "13:05", outside: "drop" };
 
 interface Channels {
   /** Always notified. */
