@@ -283,8 +283,8 @@ t.test("a report names what it measured and its gaps; groups add up", async (t) 
 
 t.test("a report of many monitors reads each maintenance window once", async (t) => {
   const ids = await Promise.all(Array.from({ length: 260 }, (_, at) => monitor(`web-${at}`, { tags: ["eu"] })));
-  await maintain(ids, noon - 2 * hour, noon - hour);
-  await maintain(ids.slice(0, 1), noon - 4 * hour, noon - 1.5 * hour);
+  await addMaintenance(owner, ids, { start: noon - 2 * hour, end: noon - hour });
+  await addMaintenance(owner, ids.slice(0, 1), { start: noon - 4 * hour, end: noon - 1.5 * hour });
   let reads = 0;
   const counting = new Proxy(sql, {
     apply(target, self, args: unknown[]) {
