@@ -6,10 +6,7 @@ import { gapsOf } from "./words.ts";
 /** Rows of a report about the organisation that a mail lists. */
 const shownRows = 20;
 
-const monthNames = [
-  ...["January", "February", "March", "April", "May", "June"],
-  ...["July", "August", "September", "October", "November", "December"],
-];
+const monthName = new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" });
 
 /** What a mail is about: the sums of a status page or tag, or the rows of the monitors. */
 export interface ReportedMonth {
@@ -26,8 +23,7 @@ export interface ReportedMonth {
 
 /** The mail of a month: subject, text and HTML. */
 export function monthlyMail({ about, rows, month, timezone, url }: ReportedMonth) {
-  const [year, number] = month.split("-");
-  const span = `${monthNames[Number(number) - 1]} ${year}`;
+  const span = monthName.format(new Date(month));
   const { kind, name } = about;
   const title = { page: `the status page ${name}`, tag: `the tag ${name}`, organisation: name }[kind];
   const fallback = { page: "a status page", tag: "a tag", organisation: "your organisation" }[kind];

@@ -66,19 +66,16 @@ t.test("one mail a month from the first at 08:00, over a year with changes of cl
   }
   t.strictSame(
     sentAt,
-    [
-      ...["2026-11-01T07", "2026-12-01T07", "2027-01-01T07", "2027-02-01T07", "2027-03-01T07", "2027-04-01T06"],
-      ...["2027-05-01T06", "2027-06-01T06", "2027-07-01T06", "2027-08-01T06", "2027-09-01T06", "2027-10-01T06"],
-      "2027-11-01T07",
-    ],
+    [7, 7, 7, 7, 7, 6, 6, 6, 6, 6, 6, 6, 7].map(
+      (at, n) => `${new Date(Date.UTC(2026, 10 + n)).toISOString().slice(0, 10)}T0${at}`,
+    ),
     "08:00 in Berlin",
   );
   t.strictSame(
     subjects().map((subject) => subject!.split(":")[0]),
-    [
-      ...["October 2026", "November 2026", "December 2026", "January 2027", "February 2027", "March 2027"],
-      ...["April 2027", "May 2027", "June 2027", "July 2027", "August 2027", "September 2027", "October 2027"],
-    ].map((month) => `Uptime in ${month}`),
+    ["October 2026", "November 2026", "December 2026", "January 2027", "February 2027", "March 2027", "April 2027"]
+      .concat(["May 2027", "June 2027", "July 2027", "August 2027", "September 2027", "October 2027"])
+      .map((month) => `Uptime in ${month}`),
   );
   t.equal(new Set(idsOf()).size, 13);
 });
