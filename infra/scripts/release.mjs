@@ -1,5 +1,5 @@
-// Builds everything that a release publishes into .build/release (or a named folder): three npm packages, the Debian
-// package, both charts, a list of components (CycloneDX) and SHA256SUMS. The same commit gives the same bytes: times
+// Builds everything that a release publishes into .build/release (or a named folder): three npm packages, two Debian
+// packages, both charts, a list of components (CycloneDX) and SHA256SUMS. The same commit gives the same bytes: times
 // are that of the commit, or SOURCE_DATE_EPOCH.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -7,23 +7,25 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, w
 import { basename, join, resolve } from "node:path";
 import { packAgent } from "./pack-agent.mjs";
 import { packCli } from "./pack-cli.mjs";
-import { installed, packDeb } from "./pack-deb.mjs";
+import { installed, packDeb, releaseTime } from "./pack-deb.mjs";
 import { packServer } from "./pack-server.mjs";
 import { prepare, root } from "./prepare.mjs";
 
 const out = resolve(process.argv[2] ?? join(root, ".build/release"));
 const read = (program, args, options = {}) =>
   execFileSync(program, args, { cwd: root, encoding: "utf8", maxBuffer: 64 * 1_048_576, ...options });
-const at = Number(process.env["SOURCE_DATE_EPOCH"] ?? read("git", ["log", "-1", "--format=%ct"]).trim());
+const at = releaseTime();
 
 prepare({ tests: false });
 rmSync(out, { recursive: true, force: true });
 // Charts have the names of the npm packages.
 mkdirSync(join(out, "charts"), { recursive: true });
-const server = await packServer();
-const tarballs = [server, await packAgent(), await packCli()];
-writeFileSync(join(out, "sbom.cdx.json"), components(installed(server)));
-for (const file of [...tarballs, await packDeb(server, at)]) copyFileSync(file, join(out, basename(file)));
+const [server, agent, cli] = [await packServer(), await packAgent(), await packCli()];
+const homes = { statusmesh: installed("statusmesh", server), "sm-agent": installed("sm-agent", agent) };
+writeFileSync(join(out, "sbom.cdx.json"), components(homes.statusmesh));
+const debs = [];
+for (const [name, home] of Object.entries(homes)) debs.push(await packDeb(name, home, at));
+for (const file of [server, agent, cli, ...debs]) copyFileSync(file, join(out, basename(file)));
 for (const name of readdirSync(join(root, "infra/helm"))) chart(name);
 const sums = readdirSync(out, { recursive: true })
   .filter((name) => statSync(join(out, name)).isFile())

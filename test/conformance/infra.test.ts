@@ -7,6 +7,7 @@ import { loadConfig } from "@statusmesh/control-plane/config/config";
 import t, { type Test } from "tap";
 import { parse } from "yaml";
 import { tempFolder } from "../harness/folder.ts";
+import { requires } from "../harness/requires.ts";
 
 /* Files in infra/ for running the service elsewhere name only existing files, options and settings. */
 
@@ -227,6 +228,19 @@ t.test("systemd units are shut tight, and name what there is", async (t) => {
       .filter((option) => option !== "--enable-source-maps");
     for (const option of options) t.ok(agentOptions.has(option), `${name}: ${option}`);
   }
+});
+
+t.test("systemd understands every line of the units", async (t) => {
+  if (!(await requires(t, "systemd"))) return;
+  const folder = tempFolder(t, "units");
+  const units = ["sm-agent", "statusmesh"].map((name) => {
+    const file = join(folder, `${name}.service`);
+    // It wants the program to be there.
+    writeFileSync(file, read(`infra/systemd/${name}.service`).replace(/^ExecStart=.*$/m, "ExecStart=/bin/true"));
+    return file;
+  });
+  const { status, stderr } = spawnSync("systemd-analyze", ["verify", ...units], { encoding: "utf8" });
+  t.strictSame({ status, stderr }, { status: 0, stderr: "" });
 });
 
 /** A chart template as YAML, with every branch included and every value "x". */

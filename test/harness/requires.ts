@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** Programs that a test may need beside Node.js. */
-export type Requirement = "chromium" | "redis" | "dpkg" | "mount" | "nagios" | "pgbouncer" | "prometheus";
+export type Requirement = "chromium" | "redis" | "dpkg" | "mount" | "nagios" | "pgbouncer" | "prometheus" | "systemd";
 
 /** Folder of Debian's package monitoring-plugins-basic. */
 export const nagiosPlugins = "/usr/lib/nagios/plugins";
@@ -90,6 +90,8 @@ const missing: Record<Requirement, () => Promise<string | null>> = {
   prometheus: async () =>
     spawnSync("prometheus", ["--version"]).status === 0 ? null : "there is no Prometheus: install prometheus",
   dpkg: async () => (spawnSync("dpkg-deb", ["--version"]).status === 0 ? null : "there is no dpkg-deb: install dpkg"),
+  systemd: async () =>
+    spawnSync("systemd-analyze", ["--version"]).status === 0 ? null : "there is no systemd-analyze: install systemd",
   mount: () => Promise.resolve(mountTrouble()),
   redis: async () =>
     (await redisAnswers()) ? null : `no Redis answers at ${redisUrl}: start one, or name it in SM_TEST_REDIS`,

@@ -1,5 +1,5 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { tempFolder } from "../harness/folder.ts";
@@ -41,6 +41,7 @@ t.test("a release", async (t) => {
       /^charts\/statusmesh-/,
       "sbom.cdx.json",
       /^sm-agent-.*\.tgz$/,
+      /^sm-agent_.*_all\.deb$/,
       /^smctl-.*\.tgz$/,
       /^statusmesh-.*\.tgz$/,
       /^statusmesh_.*\.deb$/,
@@ -83,15 +84,15 @@ t.test("a release", async (t) => {
     t.end();
   });
 
-  await t.test("the Debian package is installed, and its server answers", async (t) => {
+  await t.test("the Debian packages are installed, and the server answers", async (t) => {
     const other = join(folder, "root");
     mkdirSync(join(other, "var/lib/dpkg"), { recursive: true });
     for (const file of ["status", "available"]) writeFileSync(join(other, "var/lib/dpkg", file), "");
     mkdirSync(join(other, "var/lib/dpkg/info"));
     mkdirSync(join(other, "var/lib/dpkg/updates"));
-    const deb = join(release, names.at(-1)!);
+    const debs = names.filter((name) => name.endsWith(".deb")).map((name) => join(release, name));
     const options = [`--root=${other}`, "--force-script-chrootless", "--force-depends", "--force-not-root"];
-    const installed = spawnSync("dpkg", [...options, "--install", deb], { encoding: "utf8" });
+    const installed = spawnSync("dpkg", [...options, "--install", ...debs], { encoding: "utf8" });
     t.equal(installed.status, 0, installed.stderr);
     t.equal(statSync(join(other, "etc/statusmesh/kek")).mode & 0o777, 0o600, "a key of its own");
     t.equal(Buffer.from(readFileSync(join(other, "etc/statusmesh/kek"), "utf8"), "base64").length, 32);
@@ -99,6 +100,16 @@ t.test("a release", async (t) => {
     const program = /^ExecStart=\S+ node --enable-source-maps (\S+) serve$/m.exec(unit)![1]!;
     t.ok(statSync(join(other, program)).isFile(), "the unit starts what is there");
     t.match(readFileSync(join(other, "usr/bin/statusmesh"), "utf8"), program);
+
+    const agent = readlinkSync(join(other, "usr/bin/sm-agent"));
+    t.match(
+      readFileSync(join(other, "lib/systemd/system/sm-agent.service"), "utf8"),
+      "\nExecStart=/usr/bin/sm-agent run",
+    );
+    t.match(spawnSync(process.execPath, [join(other, agent), "--version"], { encoding: "utf8" }), {
+      status: 0,
+      stdout: /^\d+\.\d+\.\d+$/m,
+    });
 
     const data = join(folder, "data");
     mkdirSync(data, { mode: 0o711 });
@@ -128,9 +139,11 @@ t.test("a release", async (t) => {
       server.kill("SIGTERM");
       await ended;
     }
-    const removed = spawnSync("dpkg", [...options, "--remove", "statusmesh"], { encoding: "utf8" });
+    const removed = spawnSync("dpkg", [...options, "--remove", "statusmesh", "sm-agent"], { encoding: "utf8" });
     t.equal(removed.status, 0, removed.stderr);
-    t.notOk(existsSync(join(other, "opt/statusmesh")), "the server has written nothing beside its programs");
+    for (const name of ["statusmesh", "sm-agent"])
+      t.notOk(existsSync(join(other, "opt", name)), `${name} has written nothing beside its programs`);
+    t.ok(statSync(join(other, "etc/statusmesh/agent.env")).isFile(), "settings stay");
     t.ok(statSync(join(other, "etc/statusmesh/kek")).isFile(), "the key stays");
   });
 });
