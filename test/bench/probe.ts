@@ -2,7 +2,7 @@ import { startMeasuredAgent } from "./agent/agent.ts";
 import { stubControlPlane } from "./agent/control-plane.ts";
 import { type Measurable, specOf } from "./agent/kinds.ts";
 import { certificateFile, startRaw, startTarget, trusting } from "./agent/peers.ts";
-import { cpuSeconds, type Measured, rounded, rssMb, sleep } from "./measure.ts";
+import { cpuSeconds, cpuSecondsOfAll, type Measured, rounded, rssMb, sleep } from "./measure.ts";
 import { withTeardown } from "./scope.ts";
 
 const intervalMs = 5_000;
@@ -20,6 +20,8 @@ const kinds: Record<Measurable, { perSecond: number; most: number }> = {
   dns: { perSecond: 1000, most: 2 },
   grpc: { perSecond: 200, most: 2.5 },
   websocket: { perSecond: 400, most: 2.5 },
+  // A process each, on both sides.
+  ping: { perSecond: 20, most: 1.5 },
 };
 
 /**
@@ -71,14 +73,15 @@ async function costOf(kind: Measurable): Promise<Cost> {
     const raw = await startRaw(t, kind, port, perSecond, env);
     const agent = await startMeasuredAgent(t, { url: controlPlane.url, env });
     await sleep(warmUpMs);
-    const before = { agent: cpuSeconds(agent.pid), raw: cpuSeconds(raw.pid), done: (await raw.ask()).done };
+    const cpu = (pid: number): number => (kind === "ping" ? cpuSecondsOfAll([pid]) : cpuSeconds(pid));
+    const before = { agent: cpu(agent.pid), raw: cpu(raw.pid), done: (await raw.ask()).done };
     controlPlane.take();
     const began = performance.now();
     await sleep(windowMs);
     const { results, batches, byStatus, errors } = controlPlane.take();
     const { done } = await raw.ask();
-    const agentCpu = cpuSeconds(agent.pid) - before.agent;
-    const rawCpu = cpuSeconds(raw.pid) - before.raw;
+    const agentCpu = cpu(agent.pid) - before.agent;
+    const rawCpu = cpu(raw.pid) - before.raw;
     const seconds = (performance.now() - began) / 1000;
     if (byStatus["up"] !== results || results === 0)
       throw new Error(`not every ${kind} check went well: ${JSON.stringify(byStatus)} ${errors.join("; ")}`);

@@ -6,7 +6,10 @@ import { hostOf } from "./hosts.ts";
  * Measured kinds: each has its server and its check. `https` is an http check over TLS, `http_expectations` one with
  * five expectations.
  */
-export type Measurable = "http" | "http_expectations" | "https" | "tcp" | "dns" | "grpc" | "websocket";
+export type Measurable = "http" | "http_expectations" | "https" | "tcp" | "dns" | "grpc" | "websocket" | "ping";
+
+/** Packets of the ping checks, and the time between them, ms. */
+export const packets = { count: 3, intervalMs: 200 };
 
 /** Request and response of the grpc checks: no service, SERVING. */
 export const health = {
@@ -44,6 +47,7 @@ export function specOf(kind: Measurable, n: number, port: number): CheckSpec {
   if (kind === "grpc") return validate(checkKinds.grpc.schema, { type: "grpc", host, port, tls: false, timeout });
   if (kind === "websocket")
     return validate(checkKinds.websocket.schema, { type: "websocket", url: `ws://${host}:${port}/`, timeout });
+  if (kind === "ping") return validate(checkKinds.ping.schema, { type: "ping", host, timeout, packets: packets.count });
   if (kind === "dns")
     return {
       type: "dns",

@@ -1,10 +1,11 @@
+import { spawn } from "node:child_process";
 import { Resolver } from "node:dns";
 import { connect as connectHttp2 } from "node:http2";
 import { connect } from "node:net";
 import { createHistogram } from "node:perf_hooks";
 import { connect as connectSecurely, createSecureContext } from "node:tls";
 import { hostOf } from "./hosts.ts";
-import { health, type Measurable, zone } from "./kinds.ts";
+import { health, type Measurable, packets, zone } from "./kinds.ts";
 
 // The yardstick: a bare Node client that sends the request of a check over a fresh connection and verifies the
 // response. Arguments: kind, port and requests per second.
@@ -64,6 +65,18 @@ const once: Record<Measurable, (host: string) => void> = {
     });
     request.on("trailers", () => session.destroy());
     request.end(health.ask);
+  },
+  ping(host) {
+    const { count, intervalMs } = packets;
+    const args = ["-n", "-c", String(count), "-i", (intervalMs / 1000).toFixed(3), "-W", "10", host];
+    const child = spawn("ping", args, { stdio: ["ignore", "pipe", "ignore"] });
+    let output = "";
+    child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString("latin1")));
+    child.on("error", fail);
+    child.on("close", () => {
+      if (!output.includes(`${count} received`)) throw new Error(`not every packet came back: ${output}`);
+      done++;
+    });
   },
   dns() {
     resolver.resolve4(zone.name, (error, addresses) => {

@@ -36,7 +36,8 @@ if (kind === "dns") {
 process.on("SIGTERM", () => process.exit(0));
 
 function serverOf(of: Exclude<Measurable, "dns">): Server {
-  if (of === "tcp") return createTcpServer((socket) => socket.on("error", () => undefined).resume());
+  // The kernel answers pings.
+  if (of === "tcp" || of === "ping") return createTcpServer((socket) => socket.on("error", () => undefined).resume());
   if (of === "grpc") {
     const server = createHttp2Server();
     server
