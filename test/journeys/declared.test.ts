@@ -105,6 +105,36 @@ t.test("what files declare, in the console", async (t) => {
   });
   t.notMatch(await change.textContent(), "s3cret");
 
+  await page.goto(`${url}/status-pages/${statusPage}/edit`);
+  await page.getByLabel("Name", { exact: true }).fill("Shop");
+  await page.getByLabel("Domain").fill("status.example.org");
+  await waitFor("both forms", async () => (await change.textContent())?.includes("custom_domain") === true);
+  t.strictSame(parse((await change.textContent())!), {
+    status_pages: { main: { name: "Shop", custom_domain: "status.example.org" } },
+  });
+  const components = (list: object[]) => ({ status_pages: { main: { components: list } } });
+  await page.goto(`${url}/status-pages/${statusPage}`);
+  t.notOk(await page.locator("[data-change]").isVisible(), "the builder is as it was opened");
+  await page.getByText("Add a component without a monitor").click();
+  const adding = page.locator("#add-manual");
+  await adding.getByLabel("Name").fill("Payments");
+  await adding.getByLabel("State").selectOption("degraded");
+  await adding.getByRole("button", { name: "Add component" }).click();
+  await waitFor("what the builder has stored", async () => (await change.textContent())?.includes("Payments") === true);
+  t.strictSame(
+    parse((await change.textContent())!),
+    components([{ monitor: "web/front" }, { manual: true, public_name: "Payments" }]),
+  );
+  await page.getByRole("link", { name: "Details Front" }).click();
+  await page.locator('[name="/public_group"]').last().waitFor();
+  await page.locator('li [name="/public_name"]').fill("Front door");
+  await waitFor("what is typed", async () => (await change.textContent())?.includes("Front door") === true);
+  t.match(
+    parse((await change.textContent())!),
+    components([{ monitor: "web/front", public_name: "Front door" }, { manual: true }]),
+  );
+  await looksRight(t, page, "the builder of what is managed");
+
   await api.patch(`/api/v1/targets/${monitor}`, { interval: 120 });
   await page.goto(`${url}/monitors`);
   await page.getByLabel("Select Front").check();

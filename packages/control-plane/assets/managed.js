@@ -1,6 +1,7 @@
 import { call } from "./api.js";
 import { bodyOf, Unreadable } from "./body.js";
 import { collect } from "./collect.js";
+import { orgFetch } from "./org.js";
 import { yamlOf } from "./yaml.js";
 
 // Configuration as code: the change of a form as YAML for the files that declare its object.
@@ -9,27 +10,31 @@ const channelsPath = "/api/v1/notification-channels";
 /** More monitors than this keep their ids, which files may name too. */
 const mostLookups = 50;
 
-/** Shows the change of the form below a warning as YAML, while it is made. */
+/** Shows changes of the object that a warning is about as YAML, while they are made. */
 export function changesAsYaml() {
   const box = document.querySelector("[data-managed]");
-  const form = document.querySelector('form[data-api^="PATCH"]');
-  if (!box || !form) return;
-  const { section, key, project } = box.dataset;
+  const { section, key, project, id } = box.dataset;
   const keyOf = keysOf(project);
+  const change = document.querySelector("[data-builder]") ? componentChanges(id, keyOf) : () => formChanges(key, keyOf);
   let latest = 0;
-  const show = async () => {
-    const change = changeOf(form, key);
+  const show = async ({ type }) => {
     const turn = ++latest;
-    const fields = change && (await asDeclared(change, keyOf));
+    const fields = await change(type);
     if (turn !== latest) return;
     box.querySelector("[data-change]").hidden = !fields;
     if (fields) box.querySelector("pre").textContent = yamlOf({ [section]: { [key]: fields } });
   };
-  form.addEventListener("input", show);
-  form.addEventListener("change", show);
+  for (const type of ["input", "change", "refreshed"]) document.addEventListener(type, show);
 }
 
-/** What was changed, with variables in place of secrets; null while there is nothing, or nothing that can be read. */
+/** What was changed in the forms of the object; null while there is nothing, or nothing that can be read. */
+async function formChanges(key, keyOf) {
+  const bodies = [...document.querySelectorAll('form[data-api^="PATCH"]')].map((form) => changeOf(form, key));
+  const changes = bodies.filter((body) => body !== null);
+  return changes.length === 0 ? null : await asDeclared(Object.assign({}, ...changes), keyOf);
+}
+
+/** What was changed in a form, with variables in place of secrets. */
 function changeOf(form, key) {
   try {
     const parts = [null, ...form.querySelectorAll("[data-request]")];
@@ -41,6 +46,53 @@ function changeOf(form, key) {
     return null;
   }
 }
+
+/**
+ * The components of a page, which files have as a whole, with what is typed into their forms; null while they are as
+ * they were when the builder was opened. It stores each change at once.
+ */
+function componentChanges(id, keyOf) {
+  let stored = componentsOf(id);
+  const opened = stored.then((components) => components && declaredComponents(components, keyOf));
+  return async (type) => {
+    if (type === "refreshed") stored = componentsOf(id);
+    const typed = new Map(
+      [...document.querySelectorAll('[data-id] form[data-api^="PATCH"]')].map((form) => [
+        form.closest("[data-id]").dataset.id,
+        changeOf(form, "") ?? {},
+      ]),
+    );
+    const [before, now] = [await opened, await stored];
+    if (!before || !now) return null;
+    const components = now.map((component) => ({ ...component, ...typed.get(component.id) }));
+    const declared = await declaredComponents(components, keyOf);
+    return JSON.stringify(declared) === JSON.stringify(before) ? null : { components: declared };
+  };
+}
+
+/** The components of a page as they are stored now: a page has at most 1,000. Null when they cannot be read. */
+async function componentsOf(id) {
+  const path = `/api/v1/status-pages/${id}/components?limit=1000`;
+  const reply = await orgFetch(path, { cache: "no-store" }).catch(() => null);
+  return reply?.ok ? (await reply.json()).items : null;
+}
+
+/** Without the state of a component that has no monitor: files set the first one only. */
+async function declaredComponents(components, keyOf) {
+  const keys = await monitorKeys(
+    components.map((component) => component.target_id),
+    keyOf,
+  );
+  return components.map(({ target_id, public_name, public_description, public_group }, at) => {
+    const texts = Object.entries({ public_name, public_description, public_group }).filter(([, text]) => text !== null);
+    const shown = target_id === null ? { manual: true } : keys[at] === null ? { target_id } : { monitor: keys[at] };
+    return { ...shown, ...Object.fromEntries(texts) };
+  });
+}
+
+/** The keys of monitors by id, null for those that have none; of a long list they are not asked for. */
+const monitorKeys = async (ids, keyOf) =>
+  await Promise.all(ids.map((id) => (id === null || ids.length > mostLookups ? null : keyOf.monitor(id))));
 
 /** What an export calls the variable of a secret: by the key and the pointer in its check or config. */
 const variable = (...parts) =>
@@ -89,7 +141,7 @@ async function asDeclared(body, keyOf) {
   if (parents)
     fields.depends_on = await Promise.all(parents.map(async (id) => (await keyOf.monitor(id)) ?? { target_id: id }));
   if (monitors) {
-    const keys = await Promise.all(monitors.map((id) => (monitors.length > mostLookups ? null : keyOf.monitor(id))));
+    const keys = await monitorKeys(monitors, keyOf);
     fields.monitors = keys.filter((key) => key !== null);
     const ids = monitors.filter((_, at) => keys[at] === null);
     if (ids.length > 0) fields.component_ids = ids;
