@@ -7,7 +7,8 @@ import { AppError } from "@statusmesh/shared/errors";
 import { validate } from "@statusmesh/shared/validate";
 import { parseJson, withoutMark } from "./json.ts";
 import { mapsIn, readMaps } from "./json-maps.ts";
-import { maxPiece, type OnInvalidBody, readPieces } from "./json-pieces.ts";
+import { type OnInvalidBody, readPieces } from "./json-pieces.ts";
+import { maxPiece } from "./json-scan.ts";
 import { takeTurns } from "./turns.ts";
 
 /** Bytes; parsing and validating a smaller body takes under 5 ms. */

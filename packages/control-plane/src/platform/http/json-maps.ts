@@ -2,19 +2,8 @@ import type { TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { type SchemaNode, validate } from "@statusmesh/shared/validate";
-import {
-  backslash,
-  closeBrace,
-  closeBracket,
-  colon,
-  comma,
-  openBrace,
-  openBracket,
-  parseJson,
-  quote,
-  withoutMark,
-} from "./json.ts";
-import { maxPiece } from "./json-pieces.ts";
+import { comma, parseJson } from "./json.ts";
+import { maxPiece, scanJson, Skeleton, tooLarge } from "./json-scan.ts";
 import { takeTurns, type Turns } from "./turns.ts";
 
 /*
@@ -79,7 +68,7 @@ export async function readMaps(
   return validate(schema, body);
 }
 
-/** Finds the entries. It does not validate JSON: the parts are parsed afterwards. */
+/** Finds the entries. */
 async function cut(
   bytes: Buffer,
   field: string,
@@ -87,18 +76,7 @@ async function cut(
   turns: Turns,
 ): Promise<{ skeleton: string; entries: Entry[] }> {
   const entries: Entry[] = [];
-  const skeleton: string[] = [];
-  let skeletonFrom = 0;
-  let skeletonSize = 0;
-  const keep = (to: number): void => {
-    skeletonSize += to - skeletonFrom;
-    if (skeletonSize > maxPiece) throw tooLarge("The body without its objects", "");
-    skeleton.push(bytes.toString("utf8", skeletonFrom, to));
-  };
-  let depth = 0;
-  let inText = false;
-  let textFrom = 0;
-  let textTo = 0;
+  const skeleton = new Skeleton(bytes, "The body without its objects");
   /** Names of the current fields of the outermost objects; the map is open at depth 3. */
   const path: (string | null)[] = [null, null, null];
   let map: string | null = null;
@@ -111,70 +89,41 @@ async function cut(
     if (entries.length > most)
       throw new AppError("BULK_TOO_LARGE", `One request has at most ${most} objects.`, { field: `/${field}` });
   };
-  let lookAt = 0;
-  for (let at = 0; at < bytes.length; at++) {
-    if (at >= lookAt) {
-      lookAt = at + 65_536;
-      if (turns.over()) await turns.next();
-    }
-    const byte = bytes[at];
-    if (inText) {
-      if (byte === backslash) at++;
-      else if (byte === quote) {
-        inText = false;
-        textTo = at + 1;
-      }
-    } else if (byte === quote) {
-      inText = true;
-      textFrom = at;
-    } else if (byte === openBrace || byte === openBracket) {
-      depth++;
-      if (map === null && depth === 3 && byte === openBrace && path[1] === field && path[2] !== null) {
-        keep(at + 1);
-        map = path[2] ?? null;
-        entryFrom = at + 1;
-        valueFrom = 0;
-      }
-    } else if (byte === closeBrace || byte === closeBracket) {
-      if (map !== null && depth === 3) {
-        if (valueFrom > 0) endEntry(at);
-        else if (bytes[entryFrom - 1] === comma || bytes.toString("latin1", entryFrom, at).trim() !== "")
-          throw stray(map);
-        map = null;
-        skeletonFrom = at;
-      }
-      depth--;
-    } else if (byte === comma) {
+  await scanJson(bytes, turns, {
+    open(at, depth, isList) {
+      const named = path[2] ?? null;
+      if (map !== null || depth !== 3 || isList || path[1] !== field || named === null) return;
+      skeleton.keepTo(at + 1);
+      map = named;
+      entryFrom = at + 1;
+      valueFrom = 0;
+    },
+    close(at, depth) {
+      if (map === null || depth !== 3) return;
+      if (valueFrom > 0) endEntry(at);
+      else if (bytes[entryFrom - 1] === comma || bytes.toString("latin1", entryFrom, at).trim() !== "")
+        throw stray(map);
+      map = null;
+      skeleton.continueFrom(at);
+    },
+    comma(at, depth) {
       if (map !== null && depth === 3) {
         if (valueFrom === 0) throw stray(map);
         endEntry(at);
         entryFrom = at + 1;
         valueFrom = 0;
       } else if (depth < 3) path[depth] = null;
-    } else if (byte === colon) {
+    },
+    colon(at, depth, name) {
       if (map !== null && depth === 3) {
         if (valueFrom > 0) throw stray(map);
         [nameTo, valueFrom] = [at, at + 1];
-      } else if (depth < 3) path[depth] = nameOf(bytes, textFrom, textTo);
-    }
-  }
-  if (map !== null) throw new AppError("INVALID_JSON", `The body is not JSON: it ends inside ${map}.`);
-  keep(bytes.length);
-  return { skeleton: withoutMark(skeleton.join("")), entries };
+      } else if (depth < 3) path[depth] = name();
+    },
+  });
+  if (map !== null) throw new AppError("INVALID_JSON", `The body is not JSON: it ends inside ${String(map)}.`);
+  return { skeleton: skeleton.end(), entries };
 }
 
 const stray = (map: string): AppError =>
   new AppError("INVALID_JSON", `The body is not JSON: a comma or colon is in a wrong place in ${map}.`);
-
-const tooLarge = (what: string, pointer: string): AppError =>
-  new AppError("PAYLOAD_TOO_LARGE", `${what} is larger than ${maxPiece / 1_048_576} MiB.`, { field: pointer });
-
-/** The decoded name of a field; null for one that is too long to be one of ours. */
-function nameOf(bytes: Buffer, from: number, to: number): string | null {
-  if (to - from > 200) return null;
-  try {
-    return String(JSON.parse(bytes.toString("utf8", from, to)));
-  } catch {
-    return null;
-  }
-}

@@ -2,30 +2,14 @@ import Type, { type TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { Faults } from "@statusmesh/shared/faults";
 import { refuseLength, type SchemaNode, validate } from "@statusmesh/shared/validate";
-import {
-  backslash,
-  closeBrace,
-  closeBracket,
-  colon,
-  comma,
-  openBrace,
-  openBracket,
-  parseJson,
-  quote,
-  withoutMark,
-} from "./json.ts";
+import { parseJson } from "./json.ts";
+import { maxPiece, scanJson, Skeleton, tooLarge } from "./json-scan.ts";
 import { takeTurns, type Turns } from "./turns.ts";
 
 /*
  * A body that is too large to parse in one step is a list, or an object with lists. It is cut at the items of these
  * lists, which are parsed and validated one after the other, in slices.
  */
-
-/**
- * Bytes parsed in one step: a hostile MiB takes 50 ms. Equals the body limit of one target, so that every valid target
- * also fits into a bulk request.
- */
-export const maxPiece = 1_048_576;
 
 /** Called with an invalid body and its error; may throw an error that explains more. */
 export type OnInvalidBody = (body: unknown, error: unknown) => void;
@@ -123,22 +107,10 @@ function shellOf(schema: TSchema): TSchema {
   return shell;
 }
 
-/** Finds the items of `lists`. It does not validate JSON: the parts are parsed afterwards. */
+/** Finds the items of `lists`. */
 async function cut(bytes: Buffer, lists: ReadonlyMap<string, SchemaNode>, turns: Turns): Promise<Pieces> {
   const found = new Map<string, Bounds>();
-  const skeleton: string[] = [];
-  let skeletonFrom = 0;
-  let skeletonSize = 0;
-  const keep = (to: number): void => {
-    skeletonSize += to - skeletonFrom;
-    if (skeletonSize > maxPiece) throw tooLarge("The body without its lists", "");
-    skeleton.push(bytes.toString("utf8", skeletonFrom, to));
-  };
-
-  let depth = 0;
-  let inText = false;
-  let textFrom = 0;
-  let textTo = 0;
+  const skeleton = new Skeleton(bytes, "The body without its lists");
   /** Current field of the outermost object; null before its name is complete. */
   let field: string | null = null;
   /** The open list; `itemFrom` is the start of its current item. */
@@ -153,64 +125,35 @@ async function cut(bytes: Buffer, lists: ReadonlyMap<string, SchemaNode>, turns:
     if (bounds.length / 2 > (lists.get(field)!.maxItems ?? Infinity))
       refuseLength(lists.get(field) as TSchema, bounds.length / 2, field === "" ? "" : `/${field}`);
   };
-
-  let lookAt = 0;
-  for (let at = 0; at < bytes.length; at++) {
-    if (at >= lookAt) {
-      lookAt = at + 65_536;
-      if (turns.over()) await turns.next();
-    }
-    const byte = bytes[at];
-    if (inText) {
-      if (byte === backslash) at++;
-      else if (byte === quote) {
-        inText = false;
-        textTo = at + 1;
-      }
-    } else if (byte === quote) {
-      inText = true;
-      textFrom = at;
-    } else if (byte === openBrace || byte === openBracket) {
-      depth++;
+  await scanJson(bytes, turns, {
+    open(at, depth, isList) {
       const opened: string | null = depth === 1 ? "" : depth === 2 ? field : null;
-      if (list === null && opened !== null && byte === openBracket && lists.has(opened)) {
-        keep(at + 1);
-        list = { field: opened, depth, bounds: [] };
-        itemFrom = at + 1;
-      }
-    } else if (byte === closeBrace || byte === closeBracket) {
-      if (list !== null && depth === list.depth) {
-        if (list.bounds.length > 0 || !isBlank(bytes, itemFrom, at)) endItem(at);
-        found.set(list.field, list.bounds);
-        list = null;
-        skeletonFrom = at;
-      }
-      depth--;
-    } else if (byte === comma) {
-      if (list !== null && depth === list.depth) {
+      if (list !== null || opened === null || !isList || !lists.has(opened)) return;
+      skeleton.keepTo(at + 1);
+      list = { field: opened, depth, bounds: [] };
+      itemFrom = at + 1;
+    },
+    close(at, depth) {
+      if (depth !== list?.depth) return;
+      if (list.bounds.length > 0 || !isBlank(bytes, itemFrom, at)) endItem(at);
+      found.set(list.field, list.bounds);
+      list = null;
+      skeleton.continueFrom(at);
+    },
+    comma(at, depth) {
+      if (depth === list?.depth) {
         endItem(at);
         itemFrom = at + 1;
       } else if (depth === 1) field = null;
-    } else if (byte === colon && depth === 1 && list === null) field = fieldOf(bytes, textFrom, textTo);
-  }
+    },
+    colon(_at, depth, name) {
+      if (depth === 1 && list === null) field = name();
+    },
+  });
   if (list !== null) throw new AppError("INVALID_JSON", "The body is not JSON: it ends inside a list.");
-  keep(bytes.length);
-  return { skeleton: withoutMark(skeleton.join("")), lists: found };
+  return { skeleton: skeleton.end(), lists: found };
 }
-
-const tooLarge = (what: string, pointer: string): AppError =>
-  new AppError("PAYLOAD_TOO_LARGE", `${what} is larger than ${maxPiece / 1_048_576} MiB.`, { field: pointer });
 
 function isBlank(bytes: Buffer, from: number, to: number): boolean {
   return to - from <= maxPiece && bytes.toString("latin1", from, to).trim() === "";
-}
-
-/** The decoded field name; null for one that no schema has. */
-function fieldOf(bytes: Buffer, from: number, to: number): string | null {
-  if (to - from > 200) return null;
-  try {
-    return String(JSON.parse(bytes.toString("utf8", from, to)));
-  } catch {
-    return null;
-  }
 }

@@ -9,7 +9,7 @@ import { declaredErrors } from "./declared-errors.ts";
 import { etagOf, namesTag } from "./etag.ts";
 import { atRoute } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
-import { maxPiece } from "./json-pieces.ts";
+import { maxPiece } from "./json-scan.ts";
 import { shadowed } from "./methods.ts";
 import { readParams, validateQuery } from "./query.ts";
 import { visitorAddress } from "./per-ip.ts";

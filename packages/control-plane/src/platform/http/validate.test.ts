@@ -8,7 +8,8 @@ import type { Fault } from "@statusmesh/shared/faults";
 import { IdText, Line, Lines, SearchText } from "@statusmesh/shared/text";
 import { validate } from "@statusmesh/shared/validate";
 import { parseJson, withoutMark } from "./json.ts";
-import { maxPiece, readPieces } from "./json-pieces.ts";
+import { readPieces } from "./json-pieces.ts";
+import { maxPiece } from "./json-scan.ts";
 import { validateQuery } from "./query.ts";
 import { Id, nullable, paging, Timestamp } from "./wire.ts";
 
