@@ -90,8 +90,8 @@ export async function carryOut(tx: Ctx, plan: ConfigPlan, state: State): Promise
       some.map(({ edit }) => edit),
     );
   for (const { id, edit } of work.status_pages.edit) {
-    if (Object.keys(edit!.patch).length > 0) await updatePage(tx, id, edit!.patch);
-    if (edit!.components !== null) await replaceComponents(tx, id, edit!.components);
+    if (Object.keys(edit.patch).length > 0) await updatePage(tx, id, edit.patch);
+    if (edit.components !== null) await replaceComponents(tx, id, edit.components);
   }
   for (const { id, input } of work.status_pages.create) {
     await createPage(tx, input.page, id);
@@ -120,9 +120,9 @@ async function freeNames(tx: Ctx, { work }: ConfigPlan, state: State): Promise<v
     if (holder !== undefined && renamed.has(holder)) await updateChannel(tx, holder, { name: holder });
   }
   const slugs = new Map(state.pages.map(({ id, slug }) => [slug, id]));
-  const moved = new Set(work.status_pages.edit.flatMap(({ id, edit }) => (edit!.patch.slug === undefined ? [] : [id])));
+  const moved = new Set(work.status_pages.edit.flatMap(({ id, edit }) => (edit.patch.slug === undefined ? [] : [id])));
   const asked = [
-    ...work.status_pages.edit.map(({ edit }) => edit!.patch.slug),
+    ...work.status_pages.edit.map(({ edit }) => edit.patch.slug),
     ...work.status_pages.create.map(({ input }) => input.page.slug),
   ];
   for (const slug of asked) {

@@ -1,9 +1,5 @@
-import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
 import { Faults } from "@statusmesh/shared/faults";
-import { newId } from "@statusmesh/shared/ids";
-import { pointerSegment } from "@statusmesh/shared/secrets";
 import { lastWrites } from "../../access/audit/service.ts";
-import { quotaRule, type Use } from "../../access/plans/service.ts";
 import type { ChannelCreate, ChannelPatch } from "../../alerting/channels/schema.ts";
 import type { MaintenanceCreate, MaintenancePatch } from "../../alerting/maintenance/schema.ts";
 import { maxAlerts, type TargetCreate } from "../../monitoring/targets/schema.ts";
@@ -14,11 +10,13 @@ import { mapInTurns } from "../../platform/http/turns.ts";
 import { judgeChannel } from "./kinds/channels.ts";
 import type { Judged, Judging } from "./kinds/kind.ts";
 import { judgeMonitor } from "./kinds/monitors.ts";
-import { judgePage, type PageInput } from "./kinds/status-pages.ts";
+import { judgePage, type PageEdit, type PageInput } from "./kinds/status-pages.ts";
 import { judgeWindow } from "./kinds/windows.ts";
 import { type Section, sections } from "@statusmesh/shared/declared/files";
 import type { Declared, Document } from "./document.ts";
+import { type JudgedOne, match, type Matched, type Stored } from "./match.ts";
 import { References } from "./references.ts";
+import { documentRules } from "./rules.ts";
 import type { Change, KindName, Summary } from "./schema.ts";
 import { fileActor } from "./file-queries.ts";
 import type { Kinds, State } from "./state.ts";
@@ -33,21 +31,6 @@ export const kindOfSection: Readonly<Record<Section, KindName>> = {
 /** Writes of an apply, by the API and by the server's own files, are no drift. */
 export const applyActions = ["POST /api/v1/config/apply", fileActor];
 
-interface Stored {
-  readonly id: string;
-  readonly managed: Managed | null;
-  readonly updated_at: Date;
-}
-
-/** A declared object with the stored one that it means. */
-export interface Matched<S extends Stored = Stored> {
-  readonly declared: Declared;
-  /** Of the stored object; promised to a new one. */
-  readonly id: string;
-  readonly stored: S | null;
-  readonly action: "create" | "update" | "adopt" | "move";
-}
-
 /** What an apply does to the objects of one kind. */
 interface Work<Create, Edit> {
   readonly create: { id: string; input: Create }[];
@@ -57,7 +40,7 @@ interface Work<Create, Edit> {
 export interface Changes {
   readonly channels: Work<ChannelCreate, ChannelPatch>;
   readonly monitors: Work<TargetCreate, TargetEdit>;
-  readonly status_pages: Work<PageInput, NonNullable<ReturnType<typeof judgePage>>["edit"]>;
+  readonly status_pages: Work<PageInput, PageEdit>;
   readonly maintenance: Work<MaintenanceCreate, MaintenancePatch>;
 }
 
@@ -152,20 +135,15 @@ export async function makePlan(
     judging,
     judgeWindow,
   );
-  nameRules(state, judgedChannels, new Set(remove.channels), faults);
-  slugRules(state, judgedPages, new Set(remove.status_pages), faults);
-  heartbeatRules(judgedMonitors, faults);
-  dependencyRules(judgedMonitors, faults);
-  if (faults.isEmpty)
-    quotaRules(ctx, state, { judgedChannels, judgedMonitors, judgedPages, judgedWindows, remove }, faults);
-  faults.throwAny();
-
   const judged = {
     channels: judgedChannels,
     monitors: judgedMonitors,
     status_pages: judgedPages,
     maintenance: judgedWindows,
   };
+  documentRules({ ctx, state, judged, remove }, faults);
+  faults.throwAny();
+
   const result = collect(project, { judged, orphans, prune });
   await addDrift(ctx, result.changes, judged);
   const work = {
@@ -180,54 +158,6 @@ export async function makePlan(
   );
   return { ...result, summary: summaryOf(result), work, remove, owned };
 }
-
-/** The stored object that each declared one means. */
-function match(
-  section: Section,
-  {
-    project,
-    document,
-    stored,
-    faults,
-  }: { project: string; document: Document; stored: readonly Stored[]; faults: Faults },
-): Matched[] {
-  const byId = new Map(stored.map((one) => [one.id, one]));
-  const byKey = new Map(stored.flatMap((one) => (one.managed?.project === project ? [[one.managed.key, one]] : [])));
-  const moved = new Map([...document.moved[section]].map(([from, to]) => [to, from]));
-  const taken = new Set<string>();
-  const refuse = (code: ErrorCode, message: string, field: string) =>
-    faults.add(new AppError(code, message, { field }));
-  return [...document.objects[section].values()].map((declared): Matched => {
-    const { key, adopt, pointer } = declared;
-    const own = byKey.get(key);
-    const from = moved.get(key);
-    const old = from === undefined ? undefined : byKey.get(from);
-    if (own !== undefined && old !== undefined)
-      refuse(
-        "INVALID_BODY",
-        `${from} cannot move to ${key}: both are there.`,
-        `/document/moved/${section}/${pointerSegment(from!)}`,
-      );
-    if (own !== undefined) return { declared, id: own.id, stored: own, action: "update" };
-    if (old !== undefined) return { declared, id: old.id, stored: old, action: "move" };
-    if (adopt === null) return { declared, id: newId(), stored: null, action: "create" };
-    const one = byId.get(adopt);
-    if (one === undefined) refuse("UNKNOWN_REFERENCE", "There is no such object to adopt.", `${pointer}/adopt`);
-    else if (one.managed !== null)
-      refuse(
-        "MANAGED_ELSEWHERE",
-        `The project ${one.managed.project} declares this object as ${one.managed.key}. Detach it there first.`,
-        `${pointer}/adopt`,
-      );
-    else if (taken.size === taken.add(adopt).size)
-      refuse("INVALID_BODY", "Two objects adopt the same one.", `${pointer}/adopt`);
-    return one === undefined
-      ? { declared, id: newId(), stored: null, action: "create" }
-      : { declared, id: one.id, stored: one, action: "adopt" };
-  });
-}
-
-type JudgedOne<S extends Stored, C, E> = Matched<S> & { readonly judged: Judged<C, E> };
 
 async function judgeAll<S extends Stored, C, E>(
   list: readonly (Matched & { stored: S | null })[],
@@ -267,174 +197,6 @@ function taggedAfter(state: State, matched: readonly Matched[]): Judging["tagged
   for (const { id, tags } of state.tagged) if (!declared.has(id)) add(id, tags);
   for (const { id, declared: object } of matched) add(id, object.fields["tags"]);
   return (tag) => byTag.get(tag) ?? [];
-}
-
-/** Names of channels are unique: among those of the document, and with those that nobody declares. */
-function nameRules(
-  state: State,
-  judged: readonly JudgedOne<State["channels"][number], ChannelCreate, unknown>[],
-  removed: ReadonlySet<string>,
-  faults: Faults,
-): void {
-  const declared = new Set(judged.map(({ id }) => id));
-  const others = new Map(
-    state.channels.filter(({ id }) => !declared.has(id) && !removed.has(id)).map((one) => [one.name, one]),
-  );
-  uniqueRules(
-    judged,
-    ({ judged: { create } }) => create.name,
-    others,
-    { field: "name", code: "CHANNEL_NAME_TAKEN" },
-    faults,
-  );
-}
-
-function slugRules(
-  state: State,
-  judged: readonly JudgedOne<State["pages"][number], PageInput, unknown>[],
-  removed: ReadonlySet<string>,
-  faults: Faults,
-): void {
-  const declared = new Set(judged.map(({ id }) => id));
-  const others = new Map(
-    state.pages.filter(({ id }) => !declared.has(id) && !removed.has(id)).map((one) => [one.slug, one]),
-  );
-  uniqueRules(
-    judged,
-    ({ judged: { create } }) => create.page.slug,
-    others,
-    { field: "slug", code: "SLUG_TAKEN" },
-    faults,
-  );
-  for (const { declared: object, judged: one } of judged)
-    if (state.takenSlugs.has(one.create.page.slug))
-      faults.add(
-        new AppError("SLUG_TAKEN", `The slug ${one.create.page.slug} belongs to another status page.`, {
-          field: `${object.pointer}/slug`,
-        }),
-      );
-}
-
-function uniqueRules<T extends { declared: Declared }>(
-  judged: readonly T[],
-  nameOf: (one: T) => string,
-  others: ReadonlyMap<string, Stored>,
-  { field, code }: { field: string; code: ErrorCode },
-  faults: Faults,
-): void {
-  const first = new Map<string, string>();
-  for (const one of judged) {
-    const [name, pointer] = [nameOf(one), `${one.declared.pointer}/${field}`];
-    const twin = first.get(name);
-    const other = others.get(name);
-    first.set(name, one.declared.key);
-    if (twin !== undefined)
-      faults.add(new AppError(code, `${twin} has the ${field} "${name}" too. Choose another one.`, { field: pointer }));
-    else if (other !== undefined)
-      faults.add(
-        new AppError(
-          "ADOPTION_REQUIRED",
-          other.managed === null
-            ? `There is an object with the ${field} "${name}" that no file declares. Write adopt: ${other.id} to ` +
-                "take it over, or choose another one."
-            : `An object with the ${field} "${name}" is ${other.managed.key} of the project ` +
-                `${other.managed.project}. Choose another one.`,
-          { field: pointer },
-        ),
-      );
-  }
-}
-
-/** Two monitors cannot have one address of pings; the database knows those of other organisations. */
-function heartbeatRules(
-  judged: readonly JudgedOne<State["monitors"][number], TargetCreate, unknown>[],
-  faults: Faults,
-): void {
-  const seen = new Map<string, string>();
-  for (const { declared, judged: one } of judged)
-    for (const [at, { kind, value }] of (one.create.heartbeat_addresses ?? []).entries()) {
-      const address = `${kind} ${value}`;
-      const other = seen.get(address);
-      seen.set(address, declared.key);
-      if (other !== undefined && other !== declared.key)
-        faults.add(
-          new AppError("HEARTBEAT_ADDRESS_TAKEN", `${other} has this address too.`, {
-            field: `${declared.pointer}/heartbeat_addresses/${at}`,
-          }),
-        );
-    }
-}
-
-/** No monitor depends on itself; a cycle over monitors outside of the project is found at apply. */
-function dependencyRules(
-  judged: readonly JudgedOne<State["monitors"][number], TargetCreate, unknown>[],
-  faults: Faults,
-): void {
-  const parents = new Map(judged.map(({ id, judged: one }) => [id, new Set(one.create.depends_on ?? [])]));
-  const children = new Map<string, string[]>();
-  for (const [id, ups] of parents)
-    for (const up of ups) if (parents.has(up)) children.set(up, [...(children.get(up) ?? []), id]);
-  // What depends on nothing here is no part of a cycle, and then neither is what depended on that alone.
-  const free = [...parents].filter(([, ups]) => ![...ups].some((up) => parents.has(up))).map(([id]) => id);
-  const left = new Map([...parents].map(([id, ups]) => [id, [...ups].filter((up) => parents.has(up)).length]));
-  for (const id of free) {
-    left.delete(id);
-    for (const child of children.get(id) ?? []) {
-      left.set(child, left.get(child)! - 1);
-      if (left.get(child) === 0) free.push(child);
-    }
-  }
-  for (const { id, declared } of judged)
-    if (left.has(id))
-      faults.add(
-        new AppError("DEPENDENCY_CYCLE", "A monitor cannot depend on itself, directly or over others.", {
-          field: `${declared.pointer}/depends_on`,
-        }),
-      );
-}
-
-function quotaRules(
-  ctx: Ctx,
-  state: State,
-  {
-    judgedChannels,
-    judgedMonitors,
-    judgedPages,
-    judgedWindows,
-    remove,
-  }: {
-    judgedChannels: readonly JudgedOne<State["channels"][number], unknown, unknown>[];
-    judgedMonitors: readonly JudgedOne<State["monitors"][number], unknown, unknown>[];
-    judgedPages: readonly JudgedOne<State["pages"][number], PageInput, unknown>[];
-    judgedWindows: readonly JudgedOne<State["windows"][number], unknown, unknown>[];
-    remove: ConfigPlan["remove"];
-  },
-  faults: Faults,
-): void {
-  const news = (judged: readonly { action: string; judged: Judged<unknown, unknown> }[]): number =>
-    judged.filter(({ action, judged: one }) => action === "create" && one.warning === undefined).length;
-  const check = (quota: Parameters<typeof quotaRule>[2], use: Use) =>
-    faults.check(() => quotaRule(ctx.orgId, state.plan, quota, use));
-  check("max_targets", { current: state.targets - remove.monitors.length, adding: news(judgedMonitors) });
-  check("max_notification_channels", {
-    current: state.channels.length - remove.channels.length,
-    adding: news(judgedChannels),
-  });
-  check("max_status_pages", { current: state.pages.length - remove.status_pages.length, adding: news(judgedPages) });
-  const open = state.windows.filter(({ id, state: it }) => it !== "past" && !remove.maintenance.includes(id));
-  check("max_maintenance_windows", { current: open.length, adding: news(judgedWindows) });
-  for (const { judged } of judgedPages)
-    check("max_components_per_page", { current: 0, adding: judged.create.components.length });
-  const declared = new Set(judgedPages.map(({ id }) => id));
-  const gone = new Set([...remove.status_pages, ...remove.monitors]);
-  const others = state.pages.filter(({ id }) => !declared.has(id) && !gone.has(id));
-  const shown = [
-    ...others.map(({ components }) => components),
-    ...judgedPages.map(({ judged }) => judged.create.components),
-  ];
-  const publicNow = new Set(state.pages.flatMap(({ components }) => components.map(({ target_id: id }) => id)));
-  const publicThen = new Set(shown.flat().map(({ target_id: id }) => id));
-  if (publicThen.size > publicNow.size) check("max_public_components", { current: 0, adding: publicThen.size });
 }
 
 const workOf = <S extends Stored, C, E>(judged: readonly JudgedOne<S, C, E>[]): Work<C, NonNullable<E>> => ({

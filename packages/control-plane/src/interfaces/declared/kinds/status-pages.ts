@@ -18,12 +18,18 @@ export interface PageInput {
   readonly components: readonly WrittenComponent[];
 }
 
+/** How an apply changes a page; null for components that stay as they are. */
+export interface PageEdit {
+  readonly patch: StatusPagePatch;
+  readonly components: readonly WrittenComponent[] | null;
+}
+
 /** Compares a declared page with the stored one, null for a new one. Null where it has faults. */
 export function judgePage(
   declared: Declared,
   stored: StoredPage | null,
   judging: Judging,
-): Judged<PageInput, { patch: StatusPagePatch; components: readonly WrittenComponent[] | null }> | null {
+): Judged<PageInput, PageEdit> | null {
   const { pointer } = declared;
   const { components: _, custom_domain: wanted = null, ...body } = declared.fields;
   const components = withStoredIds(readComponents(declared, judging), stored);

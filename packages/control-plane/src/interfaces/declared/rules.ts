@@ -1,0 +1,178 @@
+import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
+import type { Section } from "@statusmesh/shared/declared/files";
+import type { Faults } from "@statusmesh/shared/faults";
+import { quotaRule, type Use } from "../../access/plans/service.ts";
+import type { ChannelCreate, ChannelPatch } from "../../alerting/channels/schema.ts";
+import type { MaintenanceCreate, MaintenancePatch } from "../../alerting/maintenance/schema.ts";
+import type { TargetCreate } from "../../monitoring/targets/schema.ts";
+import type { TargetEdit } from "../../monitoring/targets/service.ts";
+import type { Ctx } from "../../platform/context.ts";
+import type { Declared } from "./document.ts";
+import type { Judged } from "./kinds/kind.ts";
+import type { PageEdit, PageInput } from "./kinds/status-pages.ts";
+import type { JudgedOne, Stored } from "./match.ts";
+import type { State } from "./state.ts";
+
+/* Rules over several objects of a document: what is there once only, what depends on what, limits. */
+
+export interface JudgedSections {
+  readonly channels: readonly JudgedOne<State["channels"][number], ChannelCreate, ChannelPatch>[];
+  readonly monitors: readonly JudgedOne<State["monitors"][number], TargetCreate, TargetEdit>[];
+  readonly status_pages: readonly JudgedOne<State["pages"][number], PageInput, PageEdit>[];
+  readonly maintenance: readonly JudgedOne<State["windows"][number], MaintenanceCreate, MaintenancePatch>[];
+}
+
+/** A document beside what is stored, before it is a plan. */
+interface Compared {
+  readonly ctx: Ctx;
+  readonly state: State;
+  readonly judged: JudgedSections;
+  /** Ids that the apply deletes. */
+  readonly remove: Readonly<Record<Section, readonly string[]>>;
+}
+
+/** Adds the faults of a document as a whole. */
+export function documentRules(compared: Compared, faults: Faults): void {
+  nameRules(compared, faults);
+  slugRules(compared, faults);
+  heartbeatRules(compared.judged.monitors, faults);
+  dependencyRules(compared.judged.monitors, faults);
+  if (faults.isEmpty) quotaRules(compared, faults);
+}
+
+/** Names of channels are unique: among those of the document, and with those that nobody declares. */
+function nameRules({ state, judged: { channels }, remove }: Compared, faults: Faults): void {
+  const others = new Map(undeclared(state.channels, channels, remove.channels).map((one) => [one.name, one]));
+  const taken = { field: "name", code: "CHANNEL_NAME_TAKEN" } as const;
+  uniqueRules(channels, ({ judged: { create } }) => create.name, others, taken, faults);
+}
+
+function slugRules({ state, judged: { status_pages: pages }, remove }: Compared, faults: Faults): void {
+  const others = new Map(undeclared(state.pages, pages, remove.status_pages).map((one) => [one.slug, one]));
+  const taken = { field: "slug", code: "SLUG_TAKEN" } as const;
+  uniqueRules(pages, ({ judged: { create } }) => create.page.slug, others, taken, faults);
+  for (const { declared, judged: one } of pages)
+    if (state.takenSlugs.has(one.create.page.slug))
+      faults.add(
+        new AppError("SLUG_TAKEN", `The slug ${one.create.page.slug} belongs to another status page.`, {
+          field: `${declared.pointer}/slug`,
+        }),
+      );
+}
+
+/** Stored objects that stay, and are not in the document. */
+function undeclared<S extends Stored>(
+  stored: readonly S[],
+  judged: readonly { id: string }[],
+  removed: readonly string[],
+): S[] {
+  const others = new Set([...judged.map(({ id }) => id), ...removed]);
+  return stored.filter(({ id }) => !others.has(id));
+}
+
+function uniqueRules<T extends { declared: Declared }>(
+  judged: readonly T[],
+  nameOf: (one: T) => string,
+  others: ReadonlyMap<string, Stored>,
+  { field, code }: { field: string; code: ErrorCode },
+  faults: Faults,
+): void {
+  const first = new Map<string, string>();
+  for (const one of judged) {
+    const [name, pointer] = [nameOf(one), `${one.declared.pointer}/${field}`];
+    const twin = first.get(name);
+    const other = others.get(name);
+    first.set(name, one.declared.key);
+    if (twin !== undefined)
+      faults.add(new AppError(code, `${twin} has the ${field} "${name}" too. Choose another one.`, { field: pointer }));
+    else if (other !== undefined)
+      faults.add(
+        new AppError(
+          "ADOPTION_REQUIRED",
+          other.managed === null
+            ? `There is an object with the ${field} "${name}" that no file declares. Write adopt: ${other.id} to ` +
+                "take it over, or choose another one."
+            : `An object with the ${field} "${name}" is ${other.managed.key} of the project ` +
+                `${other.managed.project}. Choose another one.`,
+          { field: pointer },
+        ),
+      );
+  }
+}
+
+/** Two monitors cannot have one address of pings; the database knows those of other organisations. */
+function heartbeatRules(judged: JudgedSections["monitors"], faults: Faults): void {
+  const seen = new Map<string, string>();
+  for (const { declared, judged: one } of judged)
+    for (const [at, { kind, value }] of (one.create.heartbeat_addresses ?? []).entries()) {
+      const address = `${kind} ${value}`;
+      const other = seen.get(address);
+      seen.set(address, declared.key);
+      if (other !== undefined && other !== declared.key)
+        faults.add(
+          new AppError("HEARTBEAT_ADDRESS_TAKEN", `${other} has this address too.`, {
+            field: `${declared.pointer}/heartbeat_addresses/${at}`,
+          }),
+        );
+    }
+}
+
+/** No monitor depends on itself; a cycle over monitors outside of the document is found at apply. */
+function dependencyRules(judged: JudgedSections["monitors"], faults: Faults): void {
+  const parents = new Map(judged.map(({ id, judged: one }) => [id, one.create.depends_on ?? []]));
+  const cyclic = turned(turned(parents));
+  for (const { id, declared } of judged)
+    if (cyclic.has(id))
+      faults.add(
+        new AppError("DEPENDENCY_CYCLE", "A monitor cannot depend on itself, directly or over others.", {
+          field: `${declared.pointer}/depends_on`,
+        }),
+      );
+}
+
+/**
+ * A graph with its edges turned round, without the nodes that no cycle leads to (Kahn's algorithm). Turned twice, what
+ * is left lies on a cycle or between two.
+ */
+function turned(graph: ReadonlyMap<string, readonly string[]>): Map<string, string[]> {
+  const back = new Map([...graph.keys()].map((id) => [id, [] as string[]]));
+  for (const [id, others] of graph) for (const other of others) back.get(other)?.push(id);
+  const open = new Map([...graph].map(([id, others]) => [id, others.filter((other) => graph.has(other)).length]));
+  const free = [...open].filter(([, count]) => count === 0).map(([id]) => id);
+  for (const id of free)
+    for (const next of back.get(id)!) {
+      const count = open.get(next)! - 1;
+      open.set(next, count);
+      if (count === 0) free.push(next);
+    }
+  for (const id of free) back.delete(id);
+  return back;
+}
+
+function quotaRules({ ctx, state, judged, remove }: Compared, faults: Faults): void {
+  const news = (list: readonly { action: string; judged: Judged<unknown, unknown> }[]): number =>
+    list.filter(({ action, judged: one }) => action === "create" && one.warning === undefined).length;
+  const check = (quota: Parameters<typeof quotaRule>[2], use: Use) =>
+    faults.check(() => quotaRule(ctx.orgId, state.plan, quota, use));
+  check("max_targets", { current: state.targets - remove.monitors.length, adding: news(judged.monitors) });
+  check("max_notification_channels", {
+    current: state.channels.length - remove.channels.length,
+    adding: news(judged.channels),
+  });
+  check("max_status_pages", {
+    current: state.pages.length - remove.status_pages.length,
+    adding: news(judged.status_pages),
+  });
+  const open = state.windows.filter(({ id, state: it }) => it !== "past" && !remove.maintenance.includes(id));
+  check("max_maintenance_windows", { current: open.length, adding: news(judged.maintenance) });
+  for (const { judged: one } of judged.status_pages)
+    check("max_components_per_page", { current: 0, adding: one.create.components.length });
+  const others = undeclared(state.pages, judged.status_pages, remove.status_pages);
+  const shown = [
+    ...others.map(({ components }) => components),
+    ...judged.status_pages.map(({ judged: one }) => one.create.components),
+  ];
+  const publicNow = new Set(state.pages.flatMap(({ components }) => components.map(({ target_id: id }) => id)));
+  const publicThen = new Set(shown.flat().map(({ target_id: id }) => id));
+  if (publicThen.size > publicNow.size) check("max_public_components", { current: 0, adding: publicThen.size });
+}
