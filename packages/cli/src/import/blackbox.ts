@@ -1,9 +1,8 @@
 import type { Json } from "../shell/api.ts";
 import { Draft, type Imported } from "./draft.ts";
-import { duration } from "./gatus.ts";
 import { httpCheck } from "./http-check.ts";
 import type { Item } from "./report.ts";
-import { flag, number, type Row, row, rows, text, texts } from "./values.ts";
+import { duration, flag, number, type Row, row, rows, text, texts } from "./values.ts";
 
 /** A target of a job that probes through blackbox_exporter. */
 export interface ProbeTarget {

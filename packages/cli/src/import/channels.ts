@@ -1,10 +1,30 @@
+import { isSendableHeader } from "@statusmesh/shared/checks/http-rules";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import type { Item } from "./report.ts";
 import type { Json } from "../shell/api.ts";
 import { privateTarget, Secret } from "./draft.ts";
+import { type Row, row, text } from "./values.ts";
 
 /** Config of a channel; null where it cannot be one, and the item says why. */
 type Config = Json | null;
+
+/** Makes channels of the settings of a provider; `of` is a text of them. */
+type Provider = (item: Item, of: (name: string) => string, settings: Row) => Config | Json[];
+export type Providers = Readonly<Record<string, Provider>>;
+
+/** The channels that settings of a provider become; none with the reason in the item. */
+export function channelsFrom(providers: Providers, type: string, item: Item, settings: Row): Json[] {
+  if (!Object.hasOwn(providers, type)) {
+    no(item, `no kind of channel for ${type.slice(0, 40) || "an empty type"}: a webhook may do`);
+    return [];
+  }
+  const made = providers[type]!(item, (name) => text(settings[name]).trim(), settings);
+  return made === null ? [] : Array.isArray(made) ? made : [made];
+}
+
+/** Headers of a map, in its order. */
+export const headersIn = (value: unknown): [name: string, value: string][] =>
+  Object.entries(row(value)).map(([name, of]) => [name, text(of)]);
 
 const no = (item: Item, reason: string): null => {
   item.refuse(reason, "silent");
@@ -73,13 +93,11 @@ export const telegram = (item: Item, token: string, chat: string): Config =>
 export function webhook(item: Item, url: string, headers: readonly (readonly [string, string])[] = []): Config {
   if (webUrl(item, url, true) === null) return null;
   item.note("its requests have another body: see the webhook in docs/notifications.md", "silent");
-  const own =
-    /^(?:te|trailer|host|expect|upgrade|connection|(?:content|http2|keep|proxy|transfer|user|x-service)-.*)$/i;
+  const own = /^(?:host|(?:content|http2|keep|proxy|transfer|user|x-service)-.*)$/i;
   const seen = new Set<string>();
   const sent = headers.filter(
     ([name, value]) =>
-      /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}$/.test(name) &&
-      /^[\t\x20-\x7e\x80-\xff]*$/.test(value) &&
+      isSendableHeader(name, value) &&
       !own.test(name) &&
       seen.size < seen.add(name.toLowerCase()).size &&
       seen.size <= 50,

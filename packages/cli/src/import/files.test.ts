@@ -1,10 +1,11 @@
 import { join } from "node:path";
 import t from "tap";
 import { importBlackbox } from "./blackbox.ts";
-import { duration, importGatus } from "./gatus.ts";
+import { importGatus } from "./gatus.ts";
 import { readBlackbox } from "./read/blackbox.ts";
 import { readGatus } from "./read/gatus.ts";
 import { countOf, faultsOf, objectsOf, reasonsOf } from "./testing.ts";
+import { duration } from "./values.ts";
 
 const fixtures = join(import.meta.dirname, "../../../../test/fixtures");
 

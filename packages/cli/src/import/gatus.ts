@@ -1,10 +1,11 @@
-import { dayMs, hourMs, minuteMs, secondMs } from "@statusmesh/shared/time";
-import type { Json } from "../shell/api.ts";
-import * as channels from "./channels.ts";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
+import { headersIn } from "./channels.ts";
 import { Draft, type Imported, Secret } from "./draft.ts";
+import { channelsOf } from "./gatus-channels.ts";
+import { Expected } from "./gatus-conditions.ts";
 import { type HttpInput, httpCheck, timeoutOf } from "./http-check.ts";
 import type { Item } from "./report.ts";
-import { clamp, flag, isRow, number, type Row, row, rows, text, texts } from "./values.ts";
+import { clamp, duration, flag, isRow, number, type Row, row, rows, text, texts } from "./values.ts";
 import { firstDay, instantIn, isZone, wallTime, weekdayOf } from "./zones.ts";
 
 type Check = Parameters<Draft["monitor"]>[1]["check"];
@@ -201,15 +202,6 @@ function tagsOf(endpoint: Row): string[] {
   return group === "" ? labels : [`group/${group}`, ...labels];
 }
 
-/** Go's `1h30m` in ms. */
-export function duration(value: unknown, fallback: number): number {
-  const units: Readonly<Record<string, number>> = { ms: 1, s: secondMs, m: minuteMs, h: hourMs, d: dayMs };
-  const written = text(value).trim();
-  if (!/^(?:\d{1,12}(?:\.\d{1,6})?(?:ms|s|m|h|d))+$/.test(written)) return fallback;
-  const parts = written.matchAll(/([\d.]+)(ms|s|m|h|d)/g);
-  return Math.round([...parts].reduce((sum, [, count, unit]) => sum + Number(count) * units[unit!]!, 0));
-}
-
 interface Part {
   name: string;
   check: Check;
@@ -291,7 +283,7 @@ function checkOf(item: Item, given: Given): Check | null {
     case "https": {
       const isGraph = flag(endpoint["graphql"]);
       const body = text(endpoint["body"]);
-      const headers = Object.entries(row(endpoint["headers"])).map(([name, value]) => [name, text(value)] as const);
+      const headers = headersIn(endpoint["headers"]);
       const hasType = headers.some(([name]) => name.toLowerCase() === "content-type");
       if (flag(client["store-cookies"])) item.note("cookies are not kept between redirects");
       const request: HttpInput = {
@@ -340,233 +332,5 @@ function checkOf(item: Item, given: Given): Check | null {
       return { type: "grpc", ...server, timeout, ...(scheme === "grpc" ? { tls: false } : {}), ...slow };
     default:
       return refuse(`no check for ${scheme === "" ? "an address without a scheme" : `${scheme}://`}`);
-  }
-}
-
-/** The conditions of an endpoint, as expectations. What cannot be said is noted. */
-class Expected {
-  readonly #item: Item;
-  #codes: number[] | null = null;
-  readonly #json: Json[] = [];
-  #matches: string | null = null;
-  #notMatches: string | null = null;
-  #others = 0;
-  contains: string | null = null;
-  downAboveMs: number | null = null;
-  certificateDays: number | null = null;
-  domainDays: number | null = null;
-
-  constructor(item: Item, conditions: readonly string[]) {
-    this.#item = item;
-    for (const condition of conditions) if (!this.#read(condition)) this.#leaveOut(condition);
-  }
-
-  /** True where nothing but days left is asked for. */
-  get isOnlyExpiry(): boolean {
-    return this.#others === 0;
-  }
-
-  /** Any status is up without a condition. */
-  ofHttp(timeout: number): Json {
-    const codes = this.#codes;
-    if (codes?.length === 0) this.#item.refuse("its conditions of [STATUS] exclude each other");
-    const first = codes?.[0] ?? 100;
-    const last = codes?.at(-1) ?? 599;
-    const isRange = codes === null || last - first + 1 === codes.length;
-    const json = this.#json.slice(0, 10);
-    if (this.#json.length > 10) this.#item.note("has more than ten conditions of its body: the first ten", "silent");
-    return {
-      expected_status: !isRange
-        ? { kind: "one_of", value: codes }
-        : first === last
-          ? { kind: "exact", value: first }
-          : { kind: "range", value: { min: first, max: last } },
-      ...(this.contains === null ? {} : { expected_body_contains: this.contains }),
-      ...(this.#matches === null ? {} : { expected_body_matches: this.#matches }),
-      ...(this.#notMatches === null ? {} : { expected_body_not_matches: this.#notMatches }),
-      ...(json.length === 0 ? {} : { expected_json: json }),
-      ...(this.downAboveMs === null || this.downAboveMs > timeout ? {} : { down_above_ms: this.downAboveMs }),
-    };
-  }
-
-  /** For a kind without a body. */
-  noteBody(): void {
-    if (this.#json.length > 0 || this.#matches !== null || this.#notMatches !== null || this.#codes !== null)
-      this.#item.note("its conditions of [BODY] and [STATUS] are left out: the check has none", "silent");
-  }
-
-  #leaveOut(condition: string): void {
-    this.#others++;
-    this.#item.note(`the condition ${condition.slice(0, 100)} is left out`, "silent");
-  }
-
-  #read(condition: string): boolean {
-    const [, left = "", op = "", right = ""] = /^(.*?) (==|!=|<=|>=|>|<) (.*)$/s.exec(condition.trim()) ?? [];
-    const days = Math.floor(duration(right, NaN) / dayMs);
-    if (left === "[CERTIFICATE_EXPIRATION]" || left === "[DOMAIN_EXPIRATION]") {
-      if (!/^>=?$/.test(op) || Number.isNaN(days)) return false;
-      if (left === "[DOMAIN_EXPIRATION]") this.domainDays = Math.max(this.domainDays ?? 0, days);
-      else this.certificateDays = Math.max(this.certificateDays ?? 0, days);
-      return true;
-    }
-    const isRead = this.#readOther(left, op, right.trim());
-    if (isRead) this.#others++;
-    return isRead;
-  }
-
-  #readOther(left: string, op: string, right: string): boolean {
-    if (left === "[CONNECTED]") return op === "==" && right === "true";
-    if (left === "[DNS_RCODE]") return op === "==" && right === "NOERROR";
-    if (left === "[STATUS]") return this.#readStatus(op, right);
-    if (left === "[RESPONSE_TIME]") {
-      const limit = Number(right);
-      if (!/^<=?$/.test(op) || !(limit >= 1 && limit <= 60_000)) return false;
-      this.downAboveMs = Math.min(this.downAboveMs ?? Infinity, Math.floor(limit));
-      return true;
-    }
-    if (left === "[BODY]") return this.#readBody(op, right);
-    const [, path] = /^\[BODY\]((?:\.[\w-]+|\[\d{1,6}\])+)$/.exec(left) ?? [];
-    if (path !== undefined) return this.#readJson(path, op, right);
-    const [, has] = /^has\(\[BODY\]((?:\.[\w-]+|\[\d{1,6}\])+)\)$/.exec(left) ?? [];
-    if (has === undefined || op !== "==" || !/^(?:true|false)$/.test(right)) return false;
-    this.#json.push({ path: jsonPath(has), op: right === "true" ? "exists" : "absent" });
-    return true;
-  }
-
-  #readStatus(op: string, right: string): boolean {
-    const listed = /^any\((.*)\)$/
-      .exec(right)?.[1]
-      ?.split(",")
-      .map((one) => Number(one.trim())) ?? [Number(right)];
-    if (listed.some((code) => !Number.isInteger(code)) || (listed.length > 1 && op !== "==" && op !== "!="))
-      return false;
-    const [value] = listed;
-    const fits: Readonly<Record<string, (code: number) => boolean>> = {
-      "==": (code) => listed.includes(code),
-      "!=": (code) => !listed.includes(code),
-      "<": (code) => code < value!,
-      "<=": (code) => code <= value!,
-      ">": (code) => code > value!,
-      ">=": (code) => code >= value!,
-    };
-    this.#codes = (this.#codes ?? Array.from({ length: 500 }, (_, at) => at + 100)).filter(fits[op]!);
-    return true;
-  }
-
-  #readBody(op: string, right: string): boolean {
-    const glob = /^pat\((.*)\)$/s.exec(right)?.[1];
-    const inside = glob === undefined ? undefined : /^\*([^*?[\]\\]+)\*$/s.exec(glob)?.[1];
-    if (op === "==" && inside !== undefined && this.contains === null && inside.length <= 1000) {
-      this.contains = inside;
-      return true;
-    }
-    const listed = /^any\((.*)\)$/s
-      .exec(right)?.[1]
-      ?.split(",")
-      .map((one) => one.trim());
-    const pattern = glob === undefined ? anyOf(listed ?? [right]) : globPattern(glob);
-    if (pattern.length > 500) return false;
-    if (op === "==" && this.#matches === null) this.#matches = pattern;
-    else if (op === "!=" && this.#notMatches === null) this.#notMatches = pattern;
-    else return false;
-    return true;
-  }
-
-  #readJson(path: string, op: string, right: string): boolean {
-    const names: Readonly<Record<string, string>> = {
-      "==": "eq",
-      "!=": "ne",
-      "<": "lt",
-      "<=": "le",
-      ">": "gt",
-      ">=": "ge",
-    };
-    const glob = /^pat\((.*)\)$/s.exec(right)?.[1];
-    const listed = /^any\((.*)\)$/s
-      .exec(right)?.[1]
-      ?.split(",")
-      .map((one) => one.trim());
-    if (glob !== undefined || listed !== undefined) {
-      const pattern = glob === undefined ? anyOf(listed!) : globPattern(glob);
-      if (op !== "==" || pattern.length > 500) return false;
-      this.#json.push({ path: jsonPath(path), op: "matches", value: pattern });
-      return true;
-    }
-    if (right.length > 1000 || right.startsWith("[")) return false;
-    const scalar: unknown = /^(?:-?\d{1,15}(?:\.\d{1,15})?|true|false|null)$/.test(right) ? JSON.parse(right) : right;
-    if (!/^[!=]=$/.test(op) && typeof scalar !== "number") return false;
-    if (typeof scalar !== "string" && /^[!=]=$/.test(op))
-      this.#item.note(
-        "a number or boolean of its conditions is none in quotation marks: change it where the JSON has text",
-        "detail",
-      );
-    this.#json.push({ path: jsonPath(path), op: names[op]!, value: scalar });
-    return true;
-  }
-}
-
-/** `.data[0].my-id` as JSONPath. */
-const jsonPath = (path: string): string =>
-  `$${path.replaceAll(/\.([\w-]+)/g, (_, name: string) => (/^[A-Za-z_]\w*$/.test(name) ? `.${name}` : `['${name}']`))}`;
-
-const quoted = (literal: string): string => literal.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&");
-const anyOf = (literals: readonly string[]): string => `^(?:${literals.map(quoted).join("|")})$`;
-
-/** A glob of Gatus (`*`, `?`) as a pattern of the whole text. */
-const globPattern = (glob: string): string =>
-  `(?s)^${glob.replaceAll(/[*?]|[^*?]+/g, (part) => (part === "*" ? ".*" : part === "?" ? "." : quoted(part)))}$`;
-
-/** The channels that a provider becomes; none with the reason in the item. */
-function channelsOf(item: Item, type: string, config: Row): Json[] {
-  const of = (name: string): string => text(config[name]).trim();
-  const one = (made: Json | null): Json[] => (made === null ? [] : [made]);
-  switch (type) {
-    case "slack":
-    case "rocketchat":
-      return one(channels.slack(item, of("webhook-url")));
-    case "mattermost":
-      return one(channels.mattermost(item, of("webhook-url")));
-    case "gotify":
-      return one(channels.gotify(item, of("server-url"), of("token")));
-    case "matrix":
-      return one(
-        channels.matrix(
-          item,
-          of("server-url") || "https://matrix-client.matrix.org",
-          of("access-token"),
-          of("internal-room-id"),
-        ),
-      );
-    case "opsgenie":
-      return one(channels.opsgenie(item, of("api-key"), ""));
-    case "signal":
-      return one(channels.signal(item, of("api-url"), of("number"), of("recipients")));
-    case "discord":
-      return one(channels.discord(item, of("webhook-url")));
-    case "teams":
-    case "teams-workflows":
-      return one(channels.teams(item, of("webhook-url")));
-    case "googlechat":
-      return one(channels.googleChat(item, of("webhook-url")));
-    case "telegram":
-      if (of("topic-id") !== "") item.note("posts to the chat, not to the topic");
-      return one(channels.telegram(item, of("token"), of("id")));
-    case "ntfy":
-      return one(channels.ntfy(item, of("url"), of("topic"), of("token")));
-    case "pushover":
-      return one(channels.pushover(item, of("application-token"), of("user-key"), of("device")));
-    case "pagerduty":
-      return one(channels.pagerduty(item, of("integration-key")));
-    case "email":
-      return channels.emails(item, of("to"));
-    case "twilio":
-      return one(channels.twilio(item, { sid: of("sid"), token: of("token"), from: of("from"), to: of("to") }));
-    case "custom": {
-      const headers = Object.entries(row(config["headers"])).map(([name, value]) => [name, text(value)] as const);
-      return one(channels.webhook(item, of("url"), headers));
-    }
-    default:
-      item.refuse(`no kind of channel for ${type.slice(0, 40)}: a webhook may do`, "silent");
-      return [];
   }
 }

@@ -1,4 +1,4 @@
-import { isSecretHeader } from "@statusmesh/shared/checks/http-rules";
+import { isSecretHeader, isSendableHeader } from "@statusmesh/shared/checks/http-rules";
 import type { Json } from "../shell/api.ts";
 import { Secret } from "./draft.ts";
 import type { Item } from "./report.ts";
@@ -23,18 +23,6 @@ export interface HttpInput {
   more?: Json;
 }
 
-const ownHeaders = new Set([
-  "connection",
-  "content-length",
-  "expect",
-  "http2-settings",
-  "keep-alive",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
 const bodiless = new Set(["GET", "HEAD"]);
 
 /** The check, and notes on what a StatusMesh check cannot say. */
@@ -109,8 +97,7 @@ function headersOf(item: Item, headers: readonly (readonly [string, string])[]):
   const seen = new Set<string>();
   return headers.flatMap(([name, value]): [string, string][] => {
     const lower = name.toLowerCase();
-    const isSendable = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
-    if (isSendable && !ownHeaders.has(lower) && !seen.has(lower) && seen.size < 50) {
+    if (isSendableHeader(name, value) && !seen.has(lower) && seen.size < 50) {
       seen.add(lower);
       return [[name, value]];
     }
@@ -134,14 +121,15 @@ function statusOf(item: Item, wanted: readonly string[]): Json {
   const codes = [
     ...new Set(ranges.flatMap(([from, to]) => Array.from({ length: to - from + 1 }, (_, at) => from + at))),
   ];
-  codes.sort((a, b) => a - b);
-  const [first, last] = [codes[0]!, codes.at(-1)!];
+  return expectedStatus(codes.sort((a, b) => a - b));
+}
+
+/** Ascending status codes as `expected_status`; nothing for the default. */
+export function expectedStatus(codes: readonly number[]): Json {
+  const [first = 0, last = 0] = [codes[0], codes.at(-1)];
   if (first === last) return { expected_status: { kind: "exact", value: first } };
-  if (last - first + 1 === codes.length)
-    return first === 200 && last === 299
-      ? {}
-      : { expected_status: { kind: "range", value: { min: first, max: last } } };
-  return { expected_status: { kind: "one_of", value: codes } };
+  if (last - first + 1 !== codes.length) return { expected_status: { kind: "one_of", value: codes } };
+  return first === 200 && last === 299 ? {} : { expected_status: { kind: "range", value: { min: first, max: last } } };
 }
 
 /** A substring of at most 1,000 characters as an expectation; a longer one is cut, which still holds for `contains`. */

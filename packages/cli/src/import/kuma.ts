@@ -1,12 +1,13 @@
 import { dayMs } from "@statusmesh/shared/time";
 import type { Json } from "../shell/api.ts";
-import * as channels from "./channels.ts";
+import { headersIn } from "./channels.ts";
 import { type ComponentInput, Draft, type Imported, Secret } from "./draft.ts";
 import type { Day, Outage } from "./history.ts";
 import { containing, httpCheck, timeoutOf } from "./http-check.ts";
+import { channelsOf } from "./kuma-channels.ts";
+import { windowsOf } from "./kuma-windows.ts";
 import type { Item } from "./report.ts";
-import { clamp, flag, isRow, jsonIn, number, type Row, row, rows, text, texts } from "./values.ts";
-import { firstDay, instantIn, isZone, wallTime, weekdayOf } from "./zones.ts";
+import { clamp, flag, jsonIn, number, type Row, row, rows, text, texts } from "./values.ts";
 
 /** What was read of Uptime Kuma, by the names of its columns. Each table may be empty. */
 export interface KumaData {
@@ -308,7 +309,7 @@ function http(item: Item, monitor: Row, more: Json): Mapped {
   const method = text(monitor["auth_method"]);
   if (["ntlm", "mtls", "oauth2-cc"].includes(method))
     return refused(item, `signs in with ${method}, which HTTP checks cannot`);
-  const headers = Object.entries(row(jsonIn(monitor["headers"]))).map(([name, value]) => [name, text(value)] as const);
+  const headers = headersIn(jsonIn(monitor["headers"]));
   const body = text(monitor["body"]);
   const encodings: Readonly<Record<string, string>> = {
     json: "application/json",
@@ -444,76 +445,6 @@ function push(item: Item, monitor: Row): Mapped {
   };
 }
 
-/** The channels that a notification becomes; none with the reason in the item. */
-function channelsOf(item: Item, config: Row): Json[] {
-  const of = (name: string): string => text(config[name]).trim();
-  const type = of("type");
-  const templated = Object.keys(config).some(
-    (name) => /template|custom(?:body|subject|message|title)/i.test(name) && config[name] !== "" && flag(config[name]),
-  );
-  const one = (made: Json | null): Json[] => (made === null ? [] : [made]);
-  const made = ((): Json[] | null => {
-    switch (type) {
-      case "slack":
-        return one(channels.slack(item, of("slackwebhookURL")));
-      case "mattermost":
-        return one(channels.mattermost(item, of("mattermostWebhookUrl")));
-      case "gotify":
-        return one(channels.gotify(item, of("gotifyserverurl"), of("gotifyapplicationToken")));
-      case "matrix":
-        return one(channels.matrix(item, of("homeserverUrl"), of("accessToken"), of("internalRoomId")));
-      case "signal":
-        return one(channels.signal(item, of("signalURL"), of("signalNumber"), of("signalRecipients")));
-      case "Opsgenie":
-        return one(channels.opsgenie(item, of("opsgenieApiKey"), of("opsgenieRegion")));
-      case "rocket.chat":
-        return one(channels.slack(item, of("rocketwebhookURL")));
-      case "discord":
-        return one(channels.discord(item, of("discordWebhookUrl")));
-      case "teams":
-        return one(channels.teams(item, of("webhookUrl")));
-      case "GoogleChat":
-        return one(channels.googleChat(item, of("googleChatWebhookURL")));
-      case "telegram":
-        if (of("telegramMessageThreadID") !== "") item.note("posts to the chat, not to the topic");
-        if (of("telegramServerUrl") !== "") item.note("uses api.telegram.org, not a server of your own");
-        return one(channels.telegram(item, of("telegramBotToken"), of("telegramChatID")));
-      case "webhook": {
-        const headers = Object.entries(row(jsonIn(config["webhookAdditionalHeaders"]))).map(
-          ([name, value]) => [name, text(value)] as const,
-        );
-        return one(channels.webhook(item, of("webhookURL"), headers));
-      }
-      case "ntfy": {
-        const isBasic = of("ntfyAuthenticationMethod") === "usernamePassword";
-        if (isBasic) item.refuse("signs in with user and password: make an access token for the topic", "silent");
-        return isBasic ? [] : one(channels.ntfy(item, of("ntfyserverurl"), of("ntfytopic"), of("ntfyaccesstoken")));
-      }
-      case "pushover":
-        return one(channels.pushover(item, of("pushoverapptoken"), of("pushoveruserkey"), of("pushoverdevice")));
-      case "PagerDuty":
-        return one(channels.pagerduty(item, of("pagerdutyIntegrationKey")));
-      case "smtp":
-        return channels.emails(item, [of("smtpTo"), of("smtpCC"), of("smtpBCC")].filter((to) => to !== "").join(","));
-      case "twilio":
-        return one(
-          channels.twilio(item, {
-            sid: of("twilioAccountSID"),
-            token: of("twilioAuthToken"),
-            from: of("twilioFromNumber"),
-            to: of("twilioToNumber"),
-          }),
-        );
-      default:
-        return null;
-    }
-  })();
-  if (made === null)
-    item.refuse(`no kind of channel for ${type.slice(0, 40) || "an empty type"}: a webhook may do`, "silent");
-  else if (templated) item.note("its own message template is not used", "detail");
-  return made ?? [];
-}
-
 function notePage(item: Item, page: Row, domains: number): void {
   if (domains > 0) item.note("its domains are not taken over: set custom_domain once its DNS record can be changed");
   if (text(page["icon"]).includes("/upload/"))
@@ -527,101 +458,6 @@ function notePage(item: Item, page: Row, domains: number): void {
   for (const [name, words] of Object.entries(dropped)) if (text(page[name]) !== "") item.note(words, "detail");
   if (flag(page["show_tags"])) item.note("tags are not shown on pages", "detail");
   if (text(page["password"]) !== "") item.note("it had a password: pages here are public", "silent");
-}
-
-interface WindowTimes {
-  startsAt: number;
-  endsAt: number;
-  recurrence: { rule: string; time_zone: string } | null;
-}
-
-/** Day on which a recurrence without a start begins. */
-const anyStart = "2026-01-01";
-
-/** The windows that a maintenance becomes; none with the reason in the item. */
-function windowsOf(item: Item, maintenance: Row, serverZone: string): WindowTimes[] {
-  const none = (reason: string): [] => {
-    item.refuse(reason);
-    return [];
-  };
-  const strategy = text(maintenance["strategy"]);
-  const wanted = text(maintenance["timezone"]);
-  const zone = wanted === "" || wanted === "SAME_AS_SERVER" ? serverZone : wanted;
-  if (!isZone(zone)) return none(`its time zone ${zone.slice(0, 40)} is unknown`);
-  if (strategy === "manual") return none("switched by hand: a window has an end. Use smctl maintenance run");
-  if (!(maintenance["active"] === undefined || flag(maintenance["active"]))) return none("it was switched off");
-  const start = wallTime(text(maintenance["start_date"]));
-  const end = wallTime(text(maintenance["end_date"]));
-  if (strategy === "single") {
-    if (isNaN(start) || isNaN(end)) return none("it has no start or end");
-    return [{ startsAt: instantIn(zone, start), endsAt: instantIn(zone, end), recurrence: null }];
-  }
-  const midnight = isNaN(start) ? wallTime(anyStart) : start - (start % dayMs);
-  const until = isNaN(end) ? "" : `;UNTIL=${new Date(end).toISOString().slice(0, 10).replaceAll("-", "")}`;
-  const at = (day: number | null, minutes: number, seconds: number, rule: string): WindowTimes[] => {
-    if (day === null || !(seconds > 0)) return none("it never takes place");
-    const startsAt = instantIn(zone, day + minutes * 60_000);
-    return [{ startsAt, endsAt: startsAt + seconds * 1000, recurrence: { rule: `${rule}${until}`, time_zone: zone } }];
-  };
-  const weekly = (days: readonly number[], minutes: number, seconds: number): WindowTimes[] => {
-    const chosen = [...new Set(days.filter((day) => day >= 0 && day <= 7).map((day) => day % 7))].sort((a, b) => a - b);
-    if (chosen.length === 0) return none("it has no days of the week");
-    const first = firstDay(midnight, (day) => chosen.includes(day.getUTCDay()));
-    return at(first, minutes, seconds, `FREQ=WEEKLY;BYDAY=${chosen.map(weekdayOf).join(",")}`);
-  };
-  const monthly = (days: readonly number[], minutes: number, seconds: number): WindowTimes[] =>
-    [...new Set(days)].flatMap((wantedDay) =>
-      at(
-        firstDay(midnight, (day) => day.getUTCDate() === wantedDay),
-        minutes,
-        seconds,
-        "FREQ=MONTHLY",
-      ),
-    );
-
-  if (strategy === "cron") {
-    const seconds = number(maintenance["duration"], 0);
-    const [minute = "", hour = "", day = "", month = "", weekday = "", more] = text(maintenance["cron"])
-      .trim()
-      .split(/\s+/);
-    const minutes = Number(hour) * 60 + Number(minute);
-    const isPlain = /^\d{1,2}$/.test(minute) && /^\d{1,2}$/.test(hour) && month === "*" && more === undefined;
-    if (isPlain && day === "*" && weekday === "*") return at(midnight, minutes, seconds, "FREQ=DAILY");
-    if (isPlain && day === "*" && /^[0-7](?:,[0-7])*$/.test(weekday))
-      return weekly(weekday.split(",").map(Number), minutes, seconds);
-    if (isPlain && /^\d{1,2}$/.test(day) && weekday === "*") return monthly([Number(day)], minutes, seconds);
-    return none("its cron expression cannot be said as a recurrence rule");
-  }
-  const [from, to] = [minutesOf(maintenance["start_time"]), minutesOf(maintenance["end_time"])];
-  if (isNaN(from) || isNaN(to)) return none("it has no start or end");
-  const seconds = ((to - from + 1440) % 1440) * 60;
-  if (strategy === "recurring-interval") {
-    const every = clamp(number(maintenance["interval_day"], 1), 1, 99);
-    return at(midnight, from, seconds, every === 1 ? "FREQ=DAILY" : `FREQ=DAILY;INTERVAL=${every}`);
-  }
-  if (strategy === "recurring-weekday") return weekly(numbersIn(maintenance["weekdays"]), from, seconds);
-  if (strategy === "recurring-day-of-month") {
-    const days = numbersIn(maintenance["days_of_month"]).filter((day) => day >= 1 && day <= 31);
-    const all = jsonIn(maintenance["days_of_month"]);
-    const isPartial = Array.isArray(all) && all.length > days.length;
-    if (days.length === 0) return none("it is on the last days of the month, which a recurrence rule here cannot say");
-    if (isPartial) item.note("its days counted from the end of the month are left out");
-    if (days.length > 1) item.note("one window for each of its days", "detail");
-    return monthly(days, from, seconds);
-  }
-  return none(`its strategy ${strategy.slice(0, 40)} is unknown`);
-}
-
-/** Minutes of `02:30` or {hours, minutes}. */
-function minutesOf(value: unknown): number {
-  if (isRow(value)) return number(value["hours"], NaN) * 60 + number(value["minutes"], 0);
-  const [, hours, minutes] = /^(\d{1,2}):(\d\d)/.exec(text(value)) ?? [];
-  return hours === undefined ? NaN : Number(hours) * 60 + Number(minutes);
-}
-
-function numbersIn(value: unknown): number[] {
-  const list = jsonIn(value);
-  return Array.isArray(list) ? list.filter((one): one is number => Number.isInteger(one)) : [];
 }
 
 /** Closed outages: from a change to down until the next one to up, or into maintenance. */

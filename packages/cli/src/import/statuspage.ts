@@ -29,9 +29,8 @@ export function importStatuspage(
   const groups = new Map(
     components.filter((one) => flag(one["group"])).map((one) => [text(one["id"]), text(one["name"])]),
   );
-  const shown = components
-    .filter((one) => !flag(one["group"]))
-    .sort((a, b) => placeOf(a, components) - placeOf(b, components));
+  const placeOf = placesOn(components);
+  const shown = components.filter((one) => !flag(one["group"])).sort((a, b) => placeOf(a) - placeOf(b));
   for (const component of components.filter((one) => flag(one["group"])))
     draft.item("component", component["name"]).note("a group: its components have its name as their group", "detail");
   for (const component of shown) {
@@ -81,10 +80,14 @@ export function importStatuspage(
   return draft.finish();
 }
 
-/** Place of a component on the page: that of its group, then its own. Positions begin at 1. */
-function placeOf(component: Row, all: readonly Row[]): number {
-  const group = all.find((one) => text(one["id"]) === text(component["group_id"]) && flag(one["group"]));
-  return (
-    10_000 * number((group ?? component)["position"], 0) + (group === undefined ? 0 : number(component["position"], 0))
+/** Places of components on the page: that of the group, then their own. Positions begin at 1. */
+function placesOn(components: readonly Row[]): (component: Row) => number {
+  const positionOf = (component: Row): number => number(component["position"], 0);
+  const groups = new Map(
+    components.filter((one) => flag(one["group"])).map((one) => [text(one["id"]), positionOf(one)]),
   );
+  return (component) => {
+    const group = groups.get(text(component["group_id"]));
+    return group === undefined ? 10_000 * positionOf(component) : 10_000 * group + positionOf(component);
+  };
 }

@@ -1,3 +1,5 @@
+import { dayMs, hourMs, minuteMs, secondMs } from "@statusmesh/shared/time";
+
 /*
  * Values of foreign systems: anything may be absent, of another type, huge or hostile. Each reader returns a value of
  * the wanted type.
@@ -75,3 +77,12 @@ export const lines = (value: unknown, most: number): string =>
   ]
     .slice(0, most)
     .join("");
+
+/** Go's `1h30m` in ms. */
+export function duration(value: unknown, fallback: number): number {
+  const units: Readonly<Record<string, number>> = { ms: 1, s: secondMs, m: minuteMs, h: hourMs, d: dayMs };
+  const written = text(value).trim();
+  if (!/^(?:\d{1,12}(?:\.\d{1,6})?(?:ms|s|m|h|d))+$/.test(written)) return fallback;
+  const parts = written.matchAll(/([\d.]+)(ms|s|m|h|d)/g);
+  return Math.round([...parts].reduce((sum, [, count, unit]) => sum + Number(count) * units[unit!]!, 0));
+}

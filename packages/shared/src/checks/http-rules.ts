@@ -43,6 +43,9 @@ const harmlessHeaders = new Set([
 const credentialHeaders = new Set(["authorization", "proxy-authorization"]);
 
 export const isSecretHeader = (name: string): boolean => !harmlessHeaders.has(name.toLowerCase());
+/** Whether a header of a check can be sent, and is not written by the agent itself. */
+export const isSendableHeader = (name: string, value: string): boolean =>
+  headerName.test(name) && headerValue.test(value) && !ownHeaders.has(name.toLowerCase());
 export const headerPointer = (name: string): string => `/headers/${pointerSegment(name)}`;
 
 /**

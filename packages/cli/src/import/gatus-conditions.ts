@@ -1,0 +1,173 @@
+import { dayMs } from "@statusmesh/shared/time";
+import type { Json } from "../shell/api.ts";
+import { expectedStatus } from "./http-check.ts";
+import type { Item } from "./report.ts";
+import { duration } from "./values.ts";
+
+const allCodes = Array.from({ length: 500 }, (_, at) => at + 100);
+
+/** The conditions of an endpoint, as expectations. What cannot be said is noted. */
+export class Expected {
+  readonly #item: Item;
+  #codes: number[] | null = null;
+  readonly #json: Json[] = [];
+  #matches: string | null = null;
+  #notMatches: string | null = null;
+  #others = 0;
+  contains: string | null = null;
+  downAboveMs: number | null = null;
+  certificateDays: number | null = null;
+  domainDays: number | null = null;
+
+  constructor(item: Item, conditions: readonly string[]) {
+    this.#item = item;
+    for (const condition of conditions) if (!this.#read(condition)) this.#leaveOut(condition);
+  }
+
+  /** True where nothing but days left is asked for. */
+  get isOnlyExpiry(): boolean {
+    return this.#others === 0;
+  }
+
+  /** Any status is up without a condition. */
+  ofHttp(timeout: number): Json {
+    const codes = this.#codes;
+    if (codes?.length === 0) this.#item.refuse("its conditions of [STATUS] exclude each other");
+    const json = this.#json.slice(0, 10);
+    if (this.#json.length > 10) this.#item.note("has more than ten conditions of its body: the first ten", "silent");
+    return {
+      ...expectedStatus(codes ?? allCodes),
+      ...(this.contains === null ? {} : { expected_body_contains: this.contains }),
+      ...(this.#matches === null ? {} : { expected_body_matches: this.#matches }),
+      ...(this.#notMatches === null ? {} : { expected_body_not_matches: this.#notMatches }),
+      ...(json.length === 0 ? {} : { expected_json: json }),
+      ...(this.downAboveMs === null || this.downAboveMs > timeout ? {} : { down_above_ms: this.downAboveMs }),
+    };
+  }
+
+  /** For a kind without a body. */
+  noteBody(): void {
+    if (this.#json.length > 0 || this.#matches !== null || this.#notMatches !== null || this.#codes !== null)
+      this.#item.note("its conditions of [BODY] and [STATUS] are left out: the check has none", "silent");
+  }
+
+  #leaveOut(condition: string): void {
+    this.#others++;
+    this.#item.note(`the condition ${condition.slice(0, 100)} is left out`, "silent");
+  }
+
+  #read(condition: string): boolean {
+    const [, left = "", op = "", right = ""] = /^(.*?) (==|!=|<=|>=|>|<) (.*)$/s.exec(condition.trim()) ?? [];
+    const days = Math.floor(duration(right, NaN) / dayMs);
+    if (left === "[CERTIFICATE_EXPIRATION]" || left === "[DOMAIN_EXPIRATION]") {
+      if (!/^>=?$/.test(op) || Number.isNaN(days)) return false;
+      if (left === "[DOMAIN_EXPIRATION]") this.domainDays = Math.max(this.domainDays ?? 0, days);
+      else this.certificateDays = Math.max(this.certificateDays ?? 0, days);
+      return true;
+    }
+    const isRead = this.#readOther(left, op, right.trim());
+    if (isRead) this.#others++;
+    return isRead;
+  }
+
+  #readOther(left: string, op: string, right: string): boolean {
+    if (left === "[CONNECTED]") return op === "==" && right === "true";
+    if (left === "[DNS_RCODE]") return op === "==" && right === "NOERROR";
+    if (left === "[STATUS]") return this.#readStatus(op, right);
+    if (left === "[RESPONSE_TIME]") {
+      const limit = Number(right);
+      if (!/^<=?$/.test(op) || !(limit >= 1 && limit <= 60_000)) return false;
+      this.downAboveMs = Math.min(this.downAboveMs ?? Infinity, Math.floor(limit));
+      return true;
+    }
+    if (left === "[BODY]") return this.#readBody(op, right);
+    const [, path] = /^\[BODY\]((?:\.[\w-]+|\[\d{1,6}\])+)$/.exec(left) ?? [];
+    if (path !== undefined) return this.#readJson(path, op, right);
+    const [, has] = /^has\(\[BODY\]((?:\.[\w-]+|\[\d{1,6}\])+)\)$/.exec(left) ?? [];
+    if (has === undefined || op !== "==" || !/^(?:true|false)$/.test(right)) return false;
+    this.#json.push({ path: jsonPath(has), op: right === "true" ? "exists" : "absent" });
+    return true;
+  }
+
+  #readStatus(op: string, right: string): boolean {
+    const listed = /^any\((.*)\)$/
+      .exec(right)?.[1]
+      ?.split(",")
+      .map((one) => Number(one.trim())) ?? [Number(right)];
+    if (listed.some((code) => !Number.isInteger(code)) || (listed.length > 1 && op !== "==" && op !== "!="))
+      return false;
+    const [value] = listed;
+    const fits: Readonly<Record<string, (code: number) => boolean>> = {
+      "==": (code) => listed.includes(code),
+      "!=": (code) => !listed.includes(code),
+      "<": (code) => code < value!,
+      "<=": (code) => code <= value!,
+      ">": (code) => code > value!,
+      ">=": (code) => code >= value!,
+    };
+    this.#codes = (this.#codes ?? allCodes).filter(fits[op]!);
+    return true;
+  }
+
+  #readBody(op: string, right: string): boolean {
+    const glob = /^pat\((.*)\)$/s.exec(right)?.[1];
+    const inside = glob === undefined ? undefined : /^\*([^*?[\]\\]+)\*$/s.exec(glob)?.[1];
+    if (op === "==" && inside !== undefined && this.contains === null && inside.length <= 1000) {
+      this.contains = inside;
+      return true;
+    }
+    const listed = /^any\((.*)\)$/s
+      .exec(right)?.[1]
+      ?.split(",")
+      .map((one) => one.trim());
+    const pattern = glob === undefined ? anyOf(listed ?? [right]) : globPattern(glob);
+    if (pattern.length > 500) return false;
+    if (op === "==" && this.#matches === null) this.#matches = pattern;
+    else if (op === "!=" && this.#notMatches === null) this.#notMatches = pattern;
+    else return false;
+    return true;
+  }
+
+  #readJson(path: string, op: string, right: string): boolean {
+    const names: Readonly<Record<string, string>> = {
+      "==": "eq",
+      "!=": "ne",
+      "<": "lt",
+      "<=": "le",
+      ">": "gt",
+      ">=": "ge",
+    };
+    const glob = /^pat\((.*)\)$/s.exec(right)?.[1];
+    const listed = /^any\((.*)\)$/s
+      .exec(right)?.[1]
+      ?.split(",")
+      .map((one) => one.trim());
+    if (glob !== undefined || listed !== undefined) {
+      const pattern = glob === undefined ? anyOf(listed!) : globPattern(glob);
+      if (op !== "==" || pattern.length > 500) return false;
+      this.#json.push({ path: jsonPath(path), op: "matches", value: pattern });
+      return true;
+    }
+    if (right.length > 1000 || right.startsWith("[")) return false;
+    const scalar: unknown = /^(?:-?\d{1,15}(?:\.\d{1,15})?|true|false|null)$/.test(right) ? JSON.parse(right) : right;
+    if (!/^[!=]=$/.test(op) && typeof scalar !== "number") return false;
+    if (typeof scalar !== "string" && /^[!=]=$/.test(op))
+      this.#item.note(
+        "a number or boolean of its conditions is none in quotation marks: change it where the JSON has text",
+        "detail",
+      );
+    this.#json.push({ path: jsonPath(path), op: names[op]!, value: scalar });
+    return true;
+  }
+}
+
+/** `.data[0].my-id` as JSONPath. */
+const jsonPath = (path: string): string =>
+  `$${path.replaceAll(/\.([\w-]+)/g, (_, name: string) => (/^[A-Za-z_]\w*$/.test(name) ? `.${name}` : `['${name}']`))}`;
+
+const quoted = (literal: string): string => literal.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+const anyOf = (literals: readonly string[]): string => `^(?:${literals.map(quoted).join("|")})$`;
+
+/** A glob of Gatus (`*`, `?`) as a pattern of the whole text. */
+const globPattern = (glob: string): string =>
+  `(?s)^${glob.replaceAll(/[*?]|[^*?]+/g, (part) => (part === "*" ? ".*" : part === "?" ? "." : quoted(part)))}$`;
