@@ -5,15 +5,16 @@ import { newId } from "@statusmesh/shared/ids";
 import { digestOf, isAddress, type PingRefusal, type PingRequest, readPing } from "@statusmesh/shared/pings/address";
 import {
   inWordsOf,
+  MinuteCounts,
   pingHeaders,
   PingRate,
   pingReplies,
   type PingReply,
   preflightHeaders,
+  RateWarning,
   receiveBody,
 } from "@statusmesh/shared/pings/receive";
 import { messageOf } from "@statusmesh/shared/thrown";
-import { minuteMs } from "@statusmesh/shared/time";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../telemetry/log.ts";
 import { JournalFull, type PingJournal } from "./journal.ts";
@@ -79,8 +80,8 @@ export async function openPingListener(options: ListenerOptions): Promise<PingLi
 class Listener {
   readonly #options: ListenerOptions;
   readonly #rates = new Map<string, PingRate>();
-  readonly #strangers = new Map<string, { count: number; endsAt: number }>();
-  #quietUntil = 0;
+  readonly #strangers = new MinuteCounts(maxEntries);
+  readonly #warning = new RateWarning();
 
   constructor(options: ListenerOptions) {
     this.#options = options;
@@ -110,14 +111,13 @@ class Listener {
     const source_ip = (request.socket.remoteAddress ?? "").replace(/^::ffff:(?=[\d.]+$)/, "").slice(0, 64);
     const rate = this.#rates.get(address);
     const isOver = rate !== undefined && !rate.take(now);
-    if (isOver && now >= this.#quietUntil) {
-      this.#quietUntil = now + minuteMs;
-      log("warn", "a job sends more than 5 pings a second: they are answered 429", { kind: asked.address });
-    }
+    const warning = isOver ? this.#warning.words(now) : null;
+    if (warning !== null) log("warn", warning, { kind: asked.address });
     if (isOver && !rate.showsLife(now)) return pingReplies.limited(1);
     if (rate === undefined) {
-      if (!this.#mayAdd(source_ip, now)) return pingReplies.limited(60);
-      keep(this.#rates, address, new PingRate(now));
+      if (++this.#strangers.of(source_ip, now).count > newPerMinute) return pingReplies.limited(60);
+      this.#rates.set(address, new PingRate(now));
+      if (this.#rates.size > maxEntries) this.#rates.delete(this.#rates.keys().next().value!);
     }
     // The control plane has just said that no monitor has this address.
     if (known.isUnknown(address, now)) return isOver ? pingReplies.limited(1) : pingReplies.stored;
@@ -152,20 +152,6 @@ class Listener {
         this.#options.log("warn", "the body of a ping could not be stored", { reason: messageOf(error) });
       });
   }
-
-  /** Counts a new address of a visitor. */
-  #mayAdd(visitor: string, now: number): boolean {
-    const before = this.#strangers.get(visitor);
-    const tally = before !== undefined && now < before.endsAt ? before : { count: 0, endsAt: now + minuteMs };
-    keep(this.#strangers, visitor, tally);
-    return ++tally.count <= newPerMinute;
-  }
-}
-
-/** Sets an entry; the oldest one makes room. */
-function keep<V>(entries: Map<string, V>, key: string, value: V): void {
-  entries.set(key, value);
-  if (entries.size > maxEntries) entries.delete(entries.keys().next().value!);
 }
 
 function send(

@@ -1,8 +1,7 @@
 import { Compile } from "typebox/compile";
 import { maxPingBatch, PingsReply, type PingsRequest, protocolVersion } from "@statusmesh/shared/agent-protocol";
-import { messageOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
-import { type Api, ApiError, backoffMs } from "../protocol/api.ts";
+import { type Api, ApiError, asApiError, retryMs } from "../protocol/api.ts";
 import { type Log, Once } from "../telemetry/log.ts";
 import type { PingBatch, PingJournal } from "./journal.ts";
 import type { KnownAddresses } from "./known.ts";
@@ -12,7 +11,6 @@ const requestTimeoutMs = 15_000;
 const beatMs = 5000;
 /** Wait of a ping for others. */
 const gatherMs = 200;
-const slowRetryMs = 60_000;
 
 const validReply = Compile(PingsReply);
 
@@ -132,12 +130,11 @@ export class PingSender {
 
   #failed(error: unknown): void {
     if (this.#abort.signal.aborted) return;
-    const { kind, message, retryAfterMs } =
-      error instanceof ApiError ? error : new ApiError("unexpected", messageOf(error));
+    const failure = asApiError(error);
+    const { kind, message } = failure;
     this.#condition.say(kind === "away" ? "warn" : "error", `pings cannot be delivered and are kept (${message})`);
-    const attempt = this.#failures++;
-    const away = retryAfterMs ?? backoffMs(attempt, 250, 30_000);
-    const wait = kind === "away" ? away : kind === "rejected" ? gatherMs : backoffMs(0, slowRetryMs, slowRetryMs);
+    const wait = kind === "rejected" ? gatherMs : retryMs(failure, this.#failures);
+    this.#failures++;
     this.#notBefore = this.#options.clock.monotonic() + wait;
   }
 }

@@ -27,6 +27,10 @@ export class ApiError extends Error {
   }
 }
 
+/** What was caught, as an error of the control plane. */
+export const asApiError = (error: unknown): ApiError =>
+  error instanceof ApiError ? error : new ApiError("unexpected", messageOf(error));
+
 /** Times and last error of one kind of request to the control plane. Times are Unix ms on its clock. */
 export class Contact {
   succeededAt: number | null = null;
@@ -166,3 +170,10 @@ export function backoffMs(attempt: number, firstMs: number, maxMs: number, rando
   const full = Math.min(maxMs, firstMs * 2 ** Math.min(attempt, 20));
   return full / 2 + (full / 2) * random();
 }
+
+/** Backoff while only a person can end the refusal. */
+const slowRetryMs = 60_000;
+
+/** Wait before the next attempt after a failed one, from 0: as the control plane asks, else with backoff. */
+export const retryMs = ({ kind, retryAfterMs }: ApiError, attempt: number): number =>
+  kind === "away" ? (retryAfterMs ?? backoffMs(attempt, 250, 30_000)) : backoffMs(0, slowRetryMs, slowRetryMs);

@@ -1,13 +1,11 @@
 import { Compile } from "typebox/compile";
 import { type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
-import { messageOf } from "@statusmesh/shared/thrown";
-import { type Api, ApiError, backoffMs, type Contact, type ApiErrorKind } from "./api.ts";
+import { type Api, ApiError, type ApiErrorKind, asApiError, backoffMs, type Contact, retryMs } from "./api.ts";
 import type { CorrectedClock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";
 
 /** The control plane holds a poll for up to 25 s; after this time the connection is dead. */
 const pollTimeoutMs = 40_000;
-const slowRetryMs = 60_000;
 /** Interval of looking for a new token while the current one is refused, ms. */
 const tokenLookMs = 2000;
 /** Minimum time between polls, ms: an empty reply at once must not cause a busy loop. */
@@ -117,7 +115,7 @@ export class Puller {
       return empty && clock.monotonic() - started < emptyPauseMs ? emptyPauseMs : 0;
     } catch (error) {
       if (this.#stop.signal.aborted || this.#again.signal.aborted) return 0;
-      return this.#failed(error instanceof ApiError ? error : new ApiError("unexpected", messageOf(error)));
+      return this.#failed(asApiError(error));
     }
   }
 
@@ -166,7 +164,7 @@ export class Puller {
     this.#cursor = null;
     this.#refused = error.kind === "refused";
     if (this.#refused) this.#options.refused();
-    return backoffMs(0, slowRetryMs, slowRetryMs);
+    return retryMs(error, 0);
   }
 
   /** Waits; a new token in place of a refused one ends the wait. */

@@ -7,8 +7,7 @@ import {
   type ResultsRequest,
   type RunReply,
 } from "@statusmesh/shared/agent-protocol";
-import { messageOf } from "@statusmesh/shared/thrown";
-import { type Api, ApiError, backoffMs, type Contact } from "./api.ts";
+import { type Api, ApiError, asApiError, type Contact, retryMs } from "./api.ts";
 import type { Clock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";
 import type { Lane, Spool, SpoolRecord } from "../spool/spool.ts";
@@ -26,7 +25,6 @@ const spacingMs = 200;
  * times the rate of new results, which do not queue behind it.
  */
 const requestsAtOnce: Record<Lane, number> = { fresh: 2, backlog: 1 };
-const slowRetryMs = 60_000;
 /** When this many results of one batch are refused and none accepted, the results are not the problem. */
 const hopeless = 20;
 
@@ -242,14 +240,12 @@ export class Reporter {
   #failed(error: unknown): void {
     if (this.#abort.signal.aborted) return;
     const { clock, stats } = this.#options;
-    const { kind, message, retryAfterMs } =
-      error instanceof ApiError ? error : new ApiError("unexpected", messageOf(error));
+    const failure = asApiError(error);
+    const { kind, message } = failure;
     stats.reportFailures++;
     this.#options.contact?.failed(clock.now(), message);
     this.#condition.say(kind === "away" ? "warn" : "error", `results cannot be reported and are kept (${message})`);
-    const attempt = this.#failures++;
-    const wait =
-      kind === "away" ? (retryAfterMs ?? backoffMs(attempt, 250, 30_000)) : backoffMs(0, slowRetryMs, slowRetryMs);
+    const wait = retryMs(failure, this.#failures++);
     this.#notBefore = Math.max(this.#notBefore, clock.monotonic() + wait);
   }
 }

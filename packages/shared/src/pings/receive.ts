@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { secondMs } from "../time.ts";
+import { minuteMs, secondMs } from "../time.ts";
 import type { PingRefusal, PingRequest } from "./address.ts";
 
 /*
@@ -37,6 +37,40 @@ export class PingRate {
     if (now - this.#aliveAt < aliveMs) return false;
     this.#aliveAt = now;
     return true;
+  }
+}
+
+/** Counts of visitors within a minute each, of at most `most` visitors: the oldest ones make room. */
+export class MinuteCounts {
+  readonly #counts = new Map<string, { count: number; endsAt: number }>();
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** The count of a visitor, which the caller changes; its minute begins with the first look. */
+  of(visitor: string, now: number): { count: number } {
+    const known = this.#counts.get(visitor);
+    if (known !== undefined && now < known.endsAt) return known;
+    const fresh = { count: 0, endsAt: now + minuteMs };
+    // To the end of the order.
+    this.#counts.delete(visitor);
+    this.#counts.set(visitor, fresh);
+    if (this.#counts.size > this.#most) this.#counts.delete(this.#counts.keys().next().value!);
+    return fresh;
+  }
+}
+
+/** Says once a minute that a job exceeds its rate. */
+export class RateWarning {
+  #quietUntil = -Infinity;
+
+  /** The words to log; null while they were logged within the last minute. */
+  words(now: number): string | null {
+    if (now < this.#quietUntil) return null;
+    this.#quietUntil = now + minuteMs;
+    return `a job sends more than ${rate.perSecond} pings a second: they are answered 429`;
   }
 }
 

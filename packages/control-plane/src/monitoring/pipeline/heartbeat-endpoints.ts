@@ -11,14 +11,16 @@ import {
 } from "@statusmesh/shared/pings/address";
 import {
   inWordsOf,
+  MinuteCounts,
   pingHeaders,
   PingRate,
   pingReplies,
   type PingReply,
   preflightHeaders,
+  RateWarning,
   receiveBody,
 } from "@statusmesh/shared/pings/receive";
-import { minuteMs, secondMs } from "@statusmesh/shared/time";
+import { secondMs } from "@statusmesh/shared/time";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
 import { addressKey } from "../../platform/http/address.ts";
@@ -47,25 +49,17 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
   const { clock, config } = system;
   const buckets = new LRUCache<string, PingRate>(atMost(maxEntries));
   const unknown = new LRUCache<string, number>(atMost(maxEntries));
-  const strangers = new LRUCache<string, { count: number; endsAt: number }>(atMost(maxEntries));
+  const strangers = new MinuteCounts(maxEntries);
+  const warning = new RateWarning();
   const lookUp = openLookups(async (hashes) => {
     const found = await selectAddressed(system.sql, hashes, new Date(clock.now()));
     return new Set(found.map(({ hash }) => hash));
   });
   const create = openAutoCreate(system);
-  let quietUntil = 0;
 
-  /** Counts a ping to an unknown address. False once the visitor has sent too many. */
-  const mayTry = (visitor: string, now: number): boolean => {
-    const known = strangers.get(visitor);
-    const tally = known !== undefined && now < known.endsAt ? known : { count: 0, endsAt: now + minuteMs };
-    strangers.set(visitor, tally);
-    return tally.count < unknownPerMinute;
-  };
   const countUnknown = (visitor: string, key: string, now: number): void => {
     unknown.set(key, now + unknownMs);
-    const tally = strangers.get(visitor);
-    if (tally !== undefined) tally.count++;
+    strangers.of(visitor, now).count++;
   };
 
   const answer = async (http: Context): Promise<void> => {
@@ -92,7 +86,7 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
     const bucket = buckets.get(key) ?? null;
     if (bucket === null) {
       // Never seen here: perhaps unknown. Only misses count: a known job may share the address of who sends them.
-      const isFull = !mayTry(visitor, now);
+      const isFull = strangers.of(visitor, now).count >= unknownPerMinute;
       const isKnown = (unknown.get(key) ?? 0) <= now && (!isFull || ((await lookUp(key, visitor)) ?? false));
       // With create=1 it is tried all the same, and counted below.
       if (!isKnown && (isFull || !asked.mayCreate)) {
@@ -116,10 +110,8 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
     if (isOver) {
       if (bucket.showsLife(now))
         take(ping).catch((error: unknown) => system.log.debug({ reason: messageOf(error) }, "a ping was not counted"));
-      if (now >= quietUntil) {
-        quietUntil = now + minuteMs;
-        system.log.warn({ address: asked.address }, "a job sends more than 5 pings a second: they are answered 429");
-      }
+      const words = warning.words(now);
+      if (words !== null) system.log.warn({ address: asked.address }, words);
       return send(http, asked, pingReplies.limited(1));
     }
     const proceed = () => /100-continue/i.test(http.get("expect")) && http.res.writeContinue();
