@@ -1,5 +1,5 @@
-// Packs the server and the agent for Debian and Ubuntu, each with its unit and with every library inside: dpkg downloads
-// nothing. The server's libraries with native code are those of the machine that packs: amd64 or arm64.
+// Packs the server and the agent for Debian and Ubuntu, each with its unit and with every library inside: dpkg
+// downloads nothing. The server's libraries with native code are those of the machine that packs: amd64 or arm64.
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,
