@@ -585,7 +585,7 @@ create table maintenance_window_targets (
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE,
   FOREIGN KEY (window_id) REFERENCES maintenance_windows(id) ON DELETE CASCADE
 );
-CREATE INDEX maintenance_window_targets_by_target ON maintenance_window_targets USING btree (target_id);
+CREATE INDEX maintenance_window_targets_by_target ON maintenance_window_targets USING btree (target_id) INCLUDE (window_id);
 
 create table maintenance_windows (
   id uuid not null,

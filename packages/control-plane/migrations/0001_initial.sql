@@ -1068,7 +1068,8 @@ create table maintenance_window_targets (
   position  integer not null,
   primary key (window_id, target_id)
 );
-create index maintenance_window_targets_by_target on maintenance_window_targets (target_id);
+-- With the window, so that a report of 10,000 monitors reads the index alone.
+create index maintenance_window_targets_by_target on maintenance_window_targets (target_id) include (window_id);
 
 -- Times in which notifications are held by hand.
 create table snoozes (

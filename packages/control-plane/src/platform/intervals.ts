@@ -7,10 +7,11 @@ export interface Interval {
 /** The union of the ranges: sorted, without overlap and without empty ones. */
 export function union(ranges: readonly Interval[]): Interval[] {
   const merged: Interval[] = [];
-  for (const { start, end } of ranges.filter((one) => one.end > one.start).sort((a, b) => a.start - b.start)) {
-    const last = merged.at(-1);
-    if (last !== undefined && start <= last.end) last.end = Math.max(last.end, end);
-    else merged.push({ start, end });
+  let last: Interval | undefined;
+  for (const { start, end } of ranges.toSorted((a, b) => a.start - b.start)) {
+    if (end <= start) continue;
+    if (last === undefined || start > last.end) merged.push((last = { start, end }));
+    else if (end > last.end) last.end = end;
   }
   return merged;
 }

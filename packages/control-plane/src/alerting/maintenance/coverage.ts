@@ -29,7 +29,7 @@ export function maintenanceReader(
   };
   return async (targetIds) => {
     const rows = await selectWindowIds(sql, orgId, targetIds);
-    const windowsOf = new Map(rows.map((row) => [row.target_id, row.window_ids.split(" ")]));
+    const windowsOf = new Map(rows.map((row) => [row.target_id, row.window_ids.split(" ").sort()]));
     const unread = new Set([...windowsOf.values()].flat().filter((id) => !spansOf.has(id)));
     for (const id of unread) spansOf.set(id, nothing);
     if (unread.size > 0)

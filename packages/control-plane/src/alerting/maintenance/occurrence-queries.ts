@@ -134,18 +134,19 @@ export async function selectWindowsOf(
   from: Date,
   to: Date,
 ): Promise<PageWindowRow[]> {
-  const spans = await sql<{ window_id: string; starts_at: Date; ends_at: Date }[]>`
+  const ids = arrayOf(targetIds);
+  const spans = await inPortions(sql<{ window_id: string; starts_at: Date; ends_at: Date }[]>`
     select o.window_id, o.starts_at, o.ends_at from maintenance_occurrences o
     where o.org_id = ${orgId} and not o.cancelled and o.ends_at > ${from} and o.starts_at < ${to}
       and o.window_id in (
-        select wt.window_id from maintenance_window_targets wt where wt.target_id = any(${[...targetIds]}::uuid[]))
-    order by o.starts_at, o.window_id`;
+        select wt.window_id from maintenance_window_targets wt where wt.target_id = any(${ids}::uuid[]))
+    order by o.starts_at, o.window_id`);
   if (spans.length === 0) return [];
   const rows = await sql<{ id: string; title: string; description: string | null; target_ids: string }[]>`
     select w.id, w.title, w.description, string_agg(wt.target_id::text, ' ' order by wt.position) as target_ids
     from maintenance_windows w join maintenance_window_targets wt on wt.window_id = w.id
     where w.org_id = ${orgId} and w.id = any(${[...new Set(spans.map((span) => span.window_id))]}::uuid[])
-      and wt.target_id = any(${[...targetIds]}::uuid[])
+      and wt.target_id = any(${ids}::uuid[])
     group by w.id`;
   const windows = new Map(rows.map((row) => [row.id, { ...row, target_ids: row.target_ids.split(" ") }]));
   return spans.flatMap(({ window_id, starts_at, ends_at }) => {
@@ -179,14 +180,14 @@ export async function selectSpans(
   );
 }
 
-/** The ids of the windows of each of the targets, with a space between two. Targets without one are left out. */
+/** The ids of the windows of each of the targets, a space between two; targets without one are left out. Unsorted. */
 export async function selectWindowIds(
   sql: Db,
   orgId: string,
   targetIds: readonly string[],
 ): Promise<{ target_id: string; window_ids: string }[]> {
   return await sql<{ target_id: string; window_ids: string }[]>`
-    select wt.target_id, string_agg(wt.window_id::text, ' ' order by wt.window_id) as window_ids
+    select wt.target_id, string_agg(wt.window_id::text, ' ') as window_ids
     from maintenance_window_targets wt join maintenance_windows w on w.id = wt.window_id and w.org_id = ${orgId}
     where wt.target_id = any(${arrayOf(targetIds)}::uuid[])
     group by wt.target_id`;

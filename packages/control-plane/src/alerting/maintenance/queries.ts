@@ -1,7 +1,7 @@
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { type Db, inPortions } from "../../platform/db/sql.ts";
-import type { WindowState } from "./schema.ts";
+import { maxDays, type WindowState } from "./schema.ts";
 
 export interface WindowRow {
   id: string;
@@ -38,12 +38,22 @@ const columns = (sql: Db) => sql`
   array(select wt.target_id from maintenance_window_targets wt where wt.window_id = w.id order by wt.position)
     as target_ids`;
 
-/** Joins the current occurrence of `w`, else the next one, else the last one, as `o`. */
-const nearest = (sql: Db, now: Date) => sql`
-  left join lateral (
-    select o.id, o.starts_at, o.ends_at from maintenance_occurrences o where o.window_id = w.id and not o.cancelled
-    order by o.ends_at <= ${now}, case when o.ends_at > ${now} then o.starts_at end, o.starts_at desc limit 1
-  ) o on true`;
+/**
+ * Joins the current occurrence of `w`, else the next one, else the last one, as `o`: the first from either side of the
+ * index, because a daily window has 150 of them.
+ */
+const nearest = (sql: Db, now: Date) => {
+  const occurrences = sql`
+    select o.id, o.starts_at, o.ends_at from maintenance_occurrences o where o.window_id = w.id and not o.cancelled`;
+  return sql`
+    left join lateral (
+      (${occurrences} and o.starts_at > ${now}::timestamptz - make_interval(days => ${maxDays}) and o.ends_at > ${now}
+      order by o.starts_at limit 1)
+      union all
+      (${occurrences} and o.starts_at <= ${now} and o.ends_at <= ${now} order by o.starts_at desc limit 1)
+      order by ends_at desc limit 1
+    ) o on true`;
+};
 
 const occurrenceColumns = (sql: Db) => sql`
   o.id as occurrence_id, o.starts_at as occurrence_starts_at, o.ends_at as occurrence_ends_at`;

@@ -1,3 +1,4 @@
+import { json } from "node:stream/consumers";
 import fc from "fast-check";
 import t from "tap";
 import type { TSchema } from "typebox";
@@ -13,7 +14,7 @@ import { serve } from "../../testing/app.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { declaredRoutes } from "./api.ts";
 import { ConfigDocument } from "./document-schema.ts";
-import type { ApplyReply, PlanReply } from "./schema.ts";
+import type { ApplyReply, ExportReply, PlanReply } from "./schema.ts";
 import { adoptObject, applyConfig, detachObject, exportConfig, listProjects, planConfig } from "./service.ts";
 
 const world = await openWorld(t);
@@ -26,6 +27,10 @@ t.beforeEach(() => {
 type Document = Record<string, unknown>;
 // oxlint-disable-next-line typescript/no-explicit-any -- tests change documents in many places
 type Loose = any;
+
+/** The reply of an export. */
+const exportOf = async (...asked: Parameters<typeof exportConfig>): Promise<ExportReply> =>
+  (await json(await exportConfig(...asked))) as ExportReply;
 
 const planOf = (ctx: Ctx, document: Document, options: object = {}): Promise<PlanReply> =>
   planConfig(ctx, { project: "shop", document: structuredClone(document), ...options });
@@ -292,7 +297,7 @@ t.test("components without a monitor: the state is initial only, names keep thei
   await apply(ctx, withComponents(door, { ...phone, public_name: "Phone" }));
   t.match((await stored()).components[1], { id: before[0]!.id, public_name: "Phone" }, "renamed");
 
-  const { document } = await exportConfig(ctx, {});
+  const { document } = await exportOf(ctx, {});
   t.match(document["status_pages"], {
     main: { components: [door, { manual: true, public_name: "Phone", state: "major_outage" }] },
   });
@@ -488,7 +493,7 @@ t.test("scopes are those of the kinds, pages are for owners, secrets for nobody"
       reader,
       changed((it) => (it.channels.ops.name = "X")),
     ).catch(String),
-    await exportConfig(reader, {}),
+    await exportOf(reader, {}),
   ]);
   t.notMatch(shown, /SECRET/);
 });
@@ -506,7 +511,7 @@ t.test("monitors depend on keys, also on new ones; exported and compared; a cycl
   t.strictSame((await planOf(ctx, monitors({ db: [], web: ["db"] }))).changes, []);
   await apply(ctx, monitors({ db: ["switch"], web: ["db"], switch: [] }));
   const [web] = await sql<{ id: string }[]>`select id from targets where org_id = ${ctx.orgId} and name = 'web'`;
-  const { document } = await exportConfig(ctx, { project: "shop" });
+  const { document } = await exportOf(ctx, { project: "shop" });
   t.match(document, { monitors: { web: { depends_on: ["db"] }, db: { depends_on: ["switch"] } } });
   t.equal((await getTarget(ctx, web!.id)).depends_on.length, 1);
   const cycle = monitors({ db: ["switch"], web: ["db"], switch: ["web"], top: ["web"] });
@@ -526,7 +531,7 @@ t.test("an export is the document of what is stored", async (t) => {
     it.monitors.backup.heartbeat_addresses = [{ kind: "kuma", value: "SECRET-address" }];
   });
   await apply(ctx, document);
-  const { document: exported, secrets } = await exportConfig(ctx, { project: "shop" });
+  const { document: exported, secrets } = await exportOf(ctx, { project: "shop" });
   t.notMatch(JSON.stringify(exported), /SECRET/);
   t.strictSame(secrets.map(({ name }) => name).sort(), [
     "BACKUP_HEARTBEAT_ADDRESSES_0_VALUE",
@@ -543,7 +548,7 @@ t.test("an export is the document of what is stored", async (t) => {
   t.strictSame((await planOf(ctx, filledIn(exported, values))).changes, []);
   const kept = Object.fromEntries(secrets.map(({ name }) => [name, "***"]));
   t.strictSame((await planOf(ctx, filledIn(exported, kept))).changes, [], "*** keeps what is stored");
-  t.match((await exportConfig(ctx, { tag: "shop" })).document, { channels: { ops: {} }, monitors: { db: {} } });
+  t.match((await exportOf(ctx, { tag: "shop" })).document, { channels: { ops: {} }, monitors: { db: {} } });
 });
 
 /** The document with its variables filled in, as a client does. */
@@ -885,13 +890,13 @@ t.test("generated documents: what was applied is unchanged, whatever was before,
       t.ok(fits(ConfigDocument, document), "the schema for editors takes it");
       const again = await planOf(ctx, document);
       t.strictSame(again.changes, [], "nothing is left to do");
-      const exported = await exportConfig(ctx, { project: "shop" });
+      const exported = await exportOf(ctx, { project: "shop" });
       t.ok(fits(ConfigDocument, exported.document));
       const kept = Object.fromEntries(exported.secrets.map(({ name }) => [name, "***"]));
       t.strictSame((await planOf(ctx, filledIn(exported.document, kept))).changes, [], "of its export neither");
       await sql`update targets set managed = null where org_id = ${ctx.orgId}`;
       await sql`update channels set managed = null where org_id = ${ctx.orgId}`;
-      const adopting = await exportConfig(ctx, {});
+      const adopting = await exportOf(ctx, {});
       const filled = Object.fromEntries(adopting.secrets.map(({ name }) => [name, "***"]));
       const { project = "shop" } = adopting.document as { project?: string };
       if (project !== "shop") return;
@@ -942,7 +947,7 @@ t.test("the export of 2,000 objects of all kinds plans nothing, declared and ado
     if (adopts)
       for (const table of ["targets", "channels", "status_pages", "maintenance_windows"])
         await sql`update ${sql(table)} set managed = null where org_id = ${ctx.orgId}`;
-    const { document: exported, secrets } = await exportConfig(ctx, {});
+    const { document: exported, secrets } = await exportOf(ctx, {});
     const project = (exported as { project: string }).project;
     const filled = filledIn(exported, Object.fromEntries(secrets.map(({ name }) => [name, "***"])));
     const { changes, summary } = await planConfig(ctx, { project, document: filled });

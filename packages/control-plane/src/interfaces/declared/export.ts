@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { checkKinds, isProbed, kindOf } from "@statusmesh/shared/checks";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { sameJson } from "../../access/audit/service.ts";
@@ -7,18 +8,19 @@ import { probeRegionIds } from "../../monitoring/regions/service.ts";
 import { completedCheck, notifiedChannels, openedCheck, storedNames } from "../../monitoring/targets/service.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
+import { stringified } from "../../platform/http/reply.ts";
 import { mapInTurns, portionsOf } from "../../platform/http/turns.ts";
 import { iso } from "../../platform/http/wire.ts";
 import { pageRules, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
 import { sorted } from "./compare.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { StoredMonitor } from "./kinds/monitors.ts";
-import type { ExportQuery, ExportReply } from "./schema.ts";
+import type { ExportQuery } from "./schema.ts";
 import { readMonitors } from "./state.ts";
 
 type Json = Record<string, unknown>;
 
-/** Monitors that are read at once: 10,000 took 83 MB. */
+/** Monitors that are read at once: all 10,000 took 83 MB. */
 const portion = 250;
 
 /** Marks a variable, which is not escaped as texts are. No stored text has this character. */
@@ -27,8 +29,9 @@ const marker = "\0";
 /**
  * Stored objects as a document: those of a project, the monitors with a tag and what they notify, or all. What no
  * project declares has `adopt`; what another project declares is left out, and named by its id. Secrets are variables.
+ * JSON of an {@link ExportReply}, read while it is sent.
  */
-export async function exportConfig(ctx: Ctx, { project: asked, tag }: ExportQuery): Promise<ExportReply> {
+export async function exportConfig(ctx: Ctx, { project: asked, tag }: ExportQuery): Promise<Readable> {
   for (const scope of ["targets:read", "channels:read", "status_page:read", "maintenance:read"] as const)
     requireScope(ctx, scope);
   const notified = tag === undefined ? null : await notifiedChannels(ctx, tag);
@@ -53,30 +56,40 @@ export async function exportConfig(ctx: Ctx, { project: asked, tag }: ExportQuer
     maintenance: await keysOf(windows, ({ title }) => title),
   };
   const exporting: Exporting = { ctx, keys, regions, unused: freeNames(), secrets: [] };
-  const document: Json = { version: 1, project };
-  const add = async <T extends { id: string; managed: Managed | null }>(
+  async function* written<T extends { id: string; managed: Managed | null }>(
     section: Section,
     parts: Iterable<readonly T[]> | AsyncIterable<readonly T[]>,
     bodyOf: (row: T, exporting: Exporting) => Json,
-  ): Promise<void> => {
-    const entries: (readonly [key: string, body: unknown])[] = [];
-    const entryOf = (row: T) => {
-      const { managed } = row;
-      const kept = managed === null || managed.on_remove === "delete" ? {} : { on_remove: managed.on_remove };
-      const body = { ...(managed === null ? { adopt: row.id } : {}), ...kept, ...bodyOf(row, exporting) };
-      return [keys[section].get(row.id)!, escaped(body)] as const;
-    };
-    for await (const rows of parts) entries.push(...(await mapInTurns(rows, entryOf)));
-    if (entries.length > 0) document[section] = Object.fromEntries(entries);
-  };
+  ): AsyncGenerator<string> {
+    let begin = `,${JSON.stringify(section)}:{`;
+    for await (const rows of parts) {
+      const entries = await mapInTurns(rows, (row) => {
+        const { managed } = row;
+        const kept = managed === null || managed.on_remove === "delete" ? {} : { on_remove: managed.on_remove };
+        const body = { ...(managed === null ? { adopt: row.id } : {}), ...kept, ...bodyOf(row, exporting) };
+        return `${JSON.stringify(keys[section].get(row.id)!)}:${JSON.stringify(escaped(body))}`;
+      });
+      if (entries.length === 0) continue;
+      yield begin + entries.join();
+      begin = ",";
+    }
+    if (begin === ",") yield "}";
+  }
   const read = async function* () {
     for (const part of portionsOf(monitors, portion)) yield await readMonitors(ctx, { ids: part.map(({ id }) => id) });
   };
-  await add("channels", [channels], channelBody);
-  await add("monitors", read(), monitorBody);
-  await add("status_pages", [pages], pageBody);
-  await add("maintenance", [windows], windowBody);
-  return { document, secrets: exporting.secrets };
+  return Readable.from(
+    (async function* () {
+      yield `{"document":${JSON.stringify({ version: 1, project }).slice(0, -1)}`;
+      yield* written("channels", [channels], channelBody);
+      yield* written("monitors", read(), monitorBody);
+      yield* written("status_pages", [pages], pageBody);
+      yield* written("maintenance", [windows], windowBody);
+      yield '},"secrets":';
+      yield await stringified(exporting.secrets);
+      yield "}";
+    })(),
+  );
 }
 
 interface Exporting {

@@ -25,15 +25,23 @@ export interface DayRange {
   last: string;
 }
 
-/** Days of targets `u` with runs that are not rolled up yet (usually at most two hours) and are evidence. */
-const recentRuns = (sql: Db, { first }: DayRange, now: number) => {
+/** Runs that are not rolled up yet: usually those of at most two hours. */
+export interface Recent {
+  /** Known before the statement, which would else look for the partitions of the time once for each target. */
+  nextHour: Date | null;
+  /** Unix ms. */
+  now: number;
+}
+
+/** Recent runs of targets `u` since the first day that are evidence. */
+const recentRuns = (sql: Db, { first }: DayRange, { nextHour, now }: Recent) => {
+  const from = Math.max(nextHour?.getTime() ?? 0, Date.parse(first));
   const slots = {
     target: sql`u.id`,
-    from: sql`greatest(progress.next_hour, ${`${first}T00:00:00Z`}::timestamptz)`,
+    from: sql`${new Date(from)}::timestamptz`,
     to: sql`${new Date(now + slackMs)}::timestamptz`,
   };
-  return sql`left join rollup_progress progress on true
-    cross join lateral ${runs(sql, slots, ["skip", "recheck"])} r
+  return sql`cross join lateral ${runs(sql, slots, ["skip", "recheck"])} r
     where not r.skip and not r.recheck`;
 };
 
@@ -41,17 +49,17 @@ const dayOf = (sql: Db) => sql`(r.scheduled_at at time zone 'UTC')::date`;
 
 /**
  * The stretches of days with runs, oldest first: rolled-up days, and the rest from the results. A row for each day of
- * 1,000 targets took 36 MB. `now` is Unix ms.
+ * 1,000 targets took 36 MB.
  */
 export async function selectStretches(
   sql: Db,
   orgId: string,
   targetIds: readonly string[],
   days: DayRange,
-  now: number,
+  recent: Recent,
 ): Promise<StretchRow[]> {
   const ids = arrayOf(targetIds);
-  return await sql<StretchRow[]>`
+  return await inPortions(sql<StretchRow[]>`
     select d.target_id, min(d.day)::text as first, max(d.day)::text as last
     from (
       select own.target_id, own.day,
@@ -61,11 +69,11 @@ export async function selectStretches(
         from unnest(${ids}::uuid[]) as u (id)
         cross join lateral results_daily_of(u.id, ${days.first}, ${days.last}::text::date) s
         union all
-        select u.id, ${dayOf(sql)} from unnest(${ids}::uuid[]) as u (id) ${recentRuns(sql, days, now)}
+        select u.id, ${dayOf(sql)} from unnest(${ids}::uuid[]) as u (id) ${recentRuns(sql, days, recent)}
       ) own
     ) d
     join targets t on t.id = d.target_id and t.org_id = ${orgId}
-    group by d.target_id, d.stretch order by 1, 2`;
+    group by d.target_id, d.stretch order by 1, 2`);
 }
 
 /** Rolled-up days of a target: how many there are from the first to the last one. */
@@ -97,20 +105,20 @@ export async function selectDaySums(
     where d.days > 0`;
 }
 
-/** Days of targets with runs that are not rolled up yet, oldest first, with those in `counted`. `now` is Unix ms. */
+/** Days of targets with runs that are not rolled up yet, oldest first, with those in `counted`. */
 export async function selectRecentDays(
   sql: Db,
   orgId: string,
   targetIds: readonly string[],
   days: DayRange,
   counted: Range,
-  now: number,
+  recent: Recent,
 ): Promise<(TargetDay & ChecksRow)[]> {
   return await inPortions(sql<(TargetDay & ChecksRow)[]>`
     select u.id as target_id, ${dayOf(sql)}::text as day,
       (count(*) filter (where r.scheduled_at >= ${counted.from} and r.scheduled_at < ${counted.to}))::float8 as checks
     from unnest(${arrayOf(targetIds)}::uuid[]) as u (id) join targets t on t.id = u.id and t.org_id = ${orgId}
-    ${recentRuns(sql, days, now)} and ${dayOf(sql)} <= ${days.last}::date
+    ${recentRuns(sql, days, recent)} and ${dayOf(sql)} <= ${days.last}::date
     group by 1, 2 order by 1, 2`);
 }
 

@@ -28,7 +28,9 @@ export async function probedSpans(
   if (targetIds.length === 0) return new Map();
   const now = system.clock.now();
   const first = dateOf(now - days * dayMs);
-  const stretches = await queries.selectStretches(system.sql, orgId, targetIds, { first, last: "infinity" }, now);
+  const nextHour = await selectNextHour(system.sql);
+  const around = { first, last: "infinity" };
+  const stretches = await queries.selectStretches(system.sql, orgId, targetIds, around, { nextHour, now });
   return await spansOf(system, orgId, stretches, { start: Date.parse(first), end: Infinity }, limits);
 }
 
@@ -59,7 +61,7 @@ export async function checkedTime(
   // A day more at both ends: a stretch that goes on there has no edge in the range.
   const around = { first: dateOf(range.from.getTime() - dayMs), last: dateOf(range.to.getTime() + dayMs) };
   const sums = await queries.selectDaySums(sql, orgId, targetIds, around, days);
-  const recent = await queries.selectRecentDays(sql, orgId, targetIds, around, range, now);
+  const recent = await queries.selectRecentDays(sql, orgId, targetIds, around, range, { nextHour: countedTo, now });
   // Parts of hours that have sums, whose other part is outside of the range.
   const parts = countedTo === null ? [] : runs.map(({ from, to }) => ({ from, to: to < countedTo ? to : countedTo }));
   const edges = [
@@ -81,7 +83,10 @@ export async function checkedTime(
     else if (row.last > last.last) last.last = row.last;
     stretches.set(row.target_id, own);
   };
-  if (holed.length > 0) for (const row of await queries.selectStretches(sql, orgId, holed, around, now)) add(row);
+  if (holed.length > 0) {
+    const found = await queries.selectStretches(sql, orgId, holed, around, { nextHour: countedTo, now });
+    for (const row of found) add(row);
+  }
   for (const row of sums) if (!hasHoles(row)) add(row);
   for (const { target_id, day } of recent) add({ target_id, first: day, last: day });
   const span = { start: range.from.getTime(), end: range.to.getTime() };

@@ -108,7 +108,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     checkedAt: newestResult(rows),
     uptime: (id, count) => past.get(id)!.uptimes[count]!,
     monitor: (id) => byId.get(id)!,
-    status: presentStatus(system, page, {
+    status: await presentStatus(system, page, {
       now,
       rows,
       incidents,
@@ -136,7 +136,7 @@ function bytesOfPlans(windows: readonly PageWindowRow[], now: number): number {
 }
 
 /** The public data of a page. `history` returns the cells and the uptime of a component over all days. */
-function presentStatus(
+async function presentStatus(
   system: System,
   page: PageRow,
   read: {
@@ -146,7 +146,7 @@ function presentStatus(
     windows: readonly PageWindowRow[];
     history: (id: string) => Pick<PublicComponent, "uptime_pct" | "history">;
   },
-): PublicStatus {
+): Promise<PublicStatus> {
   const { now, rows, windows, history } = read;
   const texts = textsOf(page.branding.language);
   const windowOf = presentWindows(new Map(rows.map((row) => [row.id, row.name])));
@@ -156,7 +156,7 @@ function presentStatus(
   const openIncidents = read.incidents.filter((incident) => incident.ended_at === null);
   const ended = read.incidents.filter((incident) => incident.ended_at !== null);
   const open = new Map(openIncidents.map((incident) => [incident.component_id, incident]));
-  const components = rows.map((row) => {
+  const components = await mapInTurns(rows, (row) => {
     const component: PublicComponent = {
       id: row.id,
       name: row.name,
@@ -183,10 +183,10 @@ function presentStatus(
       logo_dark_url: logoUrl(system, page.logo_dark_hash),
     },
     groups: grouped(components),
-    active_incidents: openIncidents.map((row) => presentIncident(row, texts)),
-    recent_incidents: ended.map((row) => presentIncident(row, texts)),
-    active_maintenance: active.map((window) => ({ ...windowOf(window), later: [] })),
-    upcoming_maintenance: [...grouping(upcoming, ({ id }) => id).values()].map(([next, ...later]) => ({
+    active_incidents: await mapInTurns(openIncidents, (row) => presentIncident(row, texts)),
+    recent_incidents: await mapInTurns(ended, (row) => presentIncident(row, texts)),
+    active_maintenance: await mapInTurns(active, (window) => ({ ...windowOf(window), later: [] })),
+    upcoming_maintenance: await mapInTurns([...grouping(upcoming, ({ id }) => id).values()], ([next, ...later]) => ({
       ...windowOf(next!),
       later: later.map(timesOf),
     })),
@@ -235,9 +235,9 @@ function historiesOf(read: {
     const outages: History["incidents"][number][] = [];
     const maintained: Interval[] = [];
     for (const { started_at, ended_at, pinned_severity: pinned, impact } of spans.get(id) ?? []) {
-      const time = { start: started_at.getTime(), end: ended_at?.getTime() ?? read.now };
-      if (impact === "maintenance") maintained.push(time);
-      else outages.push({ ...time, state: outageState(pinned, impact) });
+      const [start, end] = [started_at.getTime(), ended_at?.getTime() ?? read.now];
+      if (impact === "maintenance") maintained.push({ start, end });
+      else outages.push({ start, end, state: outageState(pinned, impact) });
     }
     const own: History = {
       incidents: outages,

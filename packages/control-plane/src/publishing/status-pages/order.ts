@@ -7,11 +7,18 @@ export function inGroups<T>(
   groupOf: (item: T) => string | null,
 ): { name: string | null; items: T[] }[] {
   const groups: { name: string | null; items: T[] }[] = [];
+  const named = new Map<string, T[]>();
   for (const item of items) {
     const name = groupOf(item);
-    const own = name === null ? groups.at(-1) : groups.find((group) => group.name === name);
-    if (own?.name === name) own.items.push(item);
-    else groups.push({ name, items: [item] });
+    const last = groups.at(-1);
+    const own = name !== null ? named.get(name) : last?.name === null ? last.items : undefined;
+    if (own !== undefined) {
+      own.push(item);
+      continue;
+    }
+    const made = [item];
+    groups.push({ name, items: made });
+    if (name !== null) named.set(name, made);
   }
   return groups;
 }
