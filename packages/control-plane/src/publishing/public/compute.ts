@@ -64,7 +64,7 @@ export interface ServedStatus {
   status: PublicStatus;
 }
 
-/** Computes a page with seven queries. */
+/** Computes a page with eight queries. */
 export async function computeStatus(system: System, page: PageRow): Promise<ServedStatus> {
   const now = system.clock.now();
   const rows = await publicComponents(system, page);

@@ -293,7 +293,7 @@ t.test("badges of a page and of its components take the statements of one readin
   };
   const badges = ["", ...ids.map((id) => `?component=${id}`)].map((query) => `/api/public/v1/badge.svg${query}`);
   const first = await read(badges);
-  t.ok(first > 0 && first <= 10, `${first} statements for ${badges.length} badges`);
+  t.ok(first > 0 && first <= 11, `${first} statements for ${badges.length} badges`);
   t.equal(await read(badges), 0, "none while the page is fresh");
   clock.at += 10_001;
   const page = await read(["/api/public/v1/status"]);

@@ -3,7 +3,7 @@ import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
 import { type Answer, serve } from "../../testing/app.ts";
-import { noon } from "../../testing/clock.ts";
+import { noon, until } from "../../testing/clock.ts";
 import { createTargets } from "../../monitoring/targets/create.ts";
 import { newTarget } from "../../testing/scene.ts";
 import { asking, serveWhole, signedIn } from "../../testing/whole-app.ts";
@@ -440,7 +440,11 @@ t.test("the theme decides which logo a visitor sees", async (t) => {
     (await whole("PUT", `${pages}/${page.id}/${name}`, await image(color))).body;
   const shown = async (style: string) => {
     await whole("PATCH", `${pages}/${page.id}`, { branding: { style } });
-    const { text } = await whole("GET", `/status/${page.slug}`);
+    const theme = style === "auto" ? undefined : style;
+    const text = await until(async () => {
+      const { text } = await whole("GET", `/status/${page.slug}`);
+      return /data-theme="(\w+)"/.exec(text)?.[1] === theme ? text : null;
+    }, "the notification that the page has changed");
     return [...text.matchAll(/(?:prefers-color-scheme: (\w+)\)" srcset|class="logo" src)="([^"]+)"/g)].map(
       ([, theme = "else", path]) => [theme, path],
     );
