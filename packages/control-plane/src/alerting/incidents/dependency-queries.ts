@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { openParent, parentCheckMs } from "./hold-queries.ts";
 
@@ -57,6 +58,12 @@ export async function wakeRegions(sql: Db, regions: readonly string[]): Promise<
   await sql`select pg_notify('sm_runs', region) from unnest(${[...regions]}::text[]) region`;
 }
 
+/**
+ * Condition on incidents `i` of an update: it is one of `found`, a FROM clause with incidents as `o`. They are locked in
+ * id order, as the gate does: any other order could end in a deadlock with a batch of results.
+ */
+const inOrder = (sql: Db, found: Fragment) => sql`i.id in (select o.id from ${found} order by o.id for update of o)`;
+
 /** Moves incidents on whose checks are asked for. One whose target no agent runs is free. */
 export async function moveOn(sql: Db, ids: readonly string[], from: "asking" | "ended", at: Date): Promise<void> {
   await sql`
@@ -66,7 +73,7 @@ export async function moveOn(sql: Db, ids: readonly string[], from: "asking" | "
                    join regions r on r.id = tr.region_id and r.enabled
                    where t.id = i.target_id and t.enabled and t.kind <> 'heartbeat') then 'recheck'
       else 'free' end
-    where i.id = any(${arrayOf(ids)}::uuid[]) and i.hold_stage = ${from}`;
+    where ${inOrder(sql, sql`incidents o where o.id = any(${arrayOf(ids)}::uuid[]) and o.hold_stage = ${from}`)}`;
 }
 
 /** Openings whose parents have been checked: the next stage of each, `parent` or `free`. */
@@ -149,18 +156,24 @@ export async function freeUnchecked(sql: Db, at: Date): Promise<void> {
 /** Frees openings whose monitor has failed since its check was asked for. */
 export async function freeFailing(sql: Db, failures: readonly { targetId: string; at: number }[]): Promise<void> {
   await sql`
-    update incidents i set hold_stage = 'free'
-    from unnest(${arrayOf(failures.map(({ targetId }) => targetId))}::uuid[],
-      ${arrayOf(failures.map(({ at }) => new Date(at).toISOString()))}::timestamptz[]) as f (target_id, at)
-    where i.target_id = f.target_id and i.ended_at is null and i.hold_stage = 'recheck' and i.hold_since <= f.at`;
+    update incidents i set hold_stage = 'free' where ${inOrder(
+      sql,
+      sql`unnest(${arrayOf(failures.map(({ targetId }) => targetId))}::uuid[],
+          ${arrayOf(failures.map(({ at }) => new Date(at).toISOString()))}::timestamptz[]) as f (target_id, at)
+        join incidents o on o.target_id = f.target_id
+        where o.ended_at is null and o.hold_stage = 'recheck' and o.hold_since <= f.at`,
+    )}`;
 }
 
 /** Ends the holds of openings whose targets have other dependencies now. */
 export async function endHolds(sql: Db, targetIds: readonly string[]): Promise<void> {
   await sql`
-    update incidents set hold_stage = 'parent', hold_parent = '00000000-0000-0000-0000-000000000000'
-    where target_id = any(${arrayOf(targetIds)}::uuid[]) and ended_at is null
-      and hold_stage in ('asking', 'asked', 'parent')`;
+    update incidents i set hold_stage = 'parent', hold_parent = '00000000-0000-0000-0000-000000000000'
+    where ${inOrder(
+      sql,
+      sql`incidents o where o.target_id = any(${arrayOf(targetIds)}::uuid[]) and o.ended_at is null
+        and o.hold_stage in ('asking', 'asked', 'parent')`,
+    )}`;
 }
 
 /** What holds openings, as the timeline names it. */
