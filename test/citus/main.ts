@@ -16,10 +16,11 @@ import { rollUp } from "@statusmesh/control-plane/monitoring/results/rollup";
 import { backup, restore } from "@statusmesh/control-plane/operator/commands/backup";
 import { distribute } from "@statusmesh/control-plane/operator/commands/distribute";
 import { makeSystem } from "@statusmesh/control-plane/operator/open-system";
-import { spreadTables, tablesOnWorkers } from "@statusmesh/control-plane/platform/db/citus";
+import { type SpreadTable, spreadTables, tablesOnWorkers } from "@statusmesh/control-plane/platform/db/citus";
 import { openPool } from "@statusmesh/control-plane/platform/db/connect";
 import { migrate } from "@statusmesh/control-plane/platform/db/migrate";
-import { ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
+import { dropPartitionsBefore, ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
+import { arrayOf } from "@statusmesh/control-plane/platform/db/sql";
 import { silentLog } from "@statusmesh/control-plane/platform/log";
 import { percentile, withTeardown } from "../bench/scope.ts";
 import { databaseAccount, folderFor } from "../ha/daemon.ts";
@@ -179,6 +180,46 @@ async function send({ agent }: Running, batches: readonly AgentResult[][]): Prom
   return (stored * 1000) / (performance.now() - began);
 }
 
+/**
+ * Makes and drops partitions, which locks results, while batches are stored, packed rows move and transactions read
+ * several tables: none of them may be in a deadlock.
+ */
+async function compete(t: Teardown, url: string, ids: readonly string[]): Promise<void> {
+  const sql = openPool({ url }, { max: 8 });
+  t.teardown(() => sql.end({ timeout: 0 }));
+  const first = Date.now() + 30 * dayMs;
+  const dayAt = (n: number) => new Date(first + n * dayMs);
+  const some = arrayOf(ids.slice(0, 10));
+  let at = 0;
+  let over = false;
+  await ensurePartitions(sql, dayAt(0), dayAt(5));
+  const always = async (work: () => Promise<unknown>) => {
+    while (!over) await work();
+  };
+  const insert = (table: SpreadTable) =>
+    sql.begin(
+      (tx) => tx`
+        insert into ${tx(table)} (target_id, scheduled_at, "timestamp", status, skip, recheck, region)
+        select id, ${dayAt(at + 4)}, now(), 'up', false, false, md5(random()::text) from unnest(${some}::uuid[]) id`,
+    );
+  const read = () =>
+    sql.begin(async (tx) => {
+      for (const id of ids.slice(0, 3))
+        for (const table of ["results_late_of", "results_of", "results_hourly_of"])
+          await tx`select count(*) from ${tx(table)}(${id}, ${dayAt(-50)}, ${dayAt(50)})`;
+    });
+  const change = async () => {
+    for (; at < 10; at++) {
+      await ensurePartitions(sql, dayAt(at), dayAt(at + 6));
+      await dropPartitionsBefore(sql, dayAt(at));
+    }
+  };
+  const others = [always(() => insert("results")), always(() => insert("results_late")), always(read), always(read)];
+  const outcomes = await Promise.allSettled([change(), ...others].map((one) => one.finally(() => (over = true))));
+  const failures = outcomes.flatMap((one) => (one.status === "rejected" ? [String(one.reason)] : []));
+  check("no deadlock", failures.length === 0, failures.join("; "));
+}
+
 async function run(t: Teardown, bin: string): Promise<void> {
   const account = databaseAccount();
   const folder = tempFolder(t, "citus");
@@ -301,6 +342,16 @@ async function run(t: Teardown, bin: string): Promise<void> {
   const again = placeAt(t, "copy", cluster.url("copy"));
   await restore(again.config, clock, copy, () => {});
   await compareTables("the backup has all rows", again.sql, citus.sql);
+  await cluster.create("whole", true);
+  const whole = placeAt(t, "another cluster", cluster.url("whole"));
+  await migrate(whole.sql);
+  await distribute({ sql: whole.sql }, { dryRun: false }, () => {});
+  await restore(whole.config, clock, copy, () => {});
+  check("a backup is restored into spread tables", (await tablesOnWorkers(whole.sql)).length === spreadTables.length);
+  await compareTables("with all rows", again.sql, whole.sql);
+
+  say("partitions are made and dropped beside results and reads of several tables");
+  await compete(t, cluster.url("whole"), ids);
 
   say("tests of the product, each on a cluster of its own");
   const { status } = spawnSync(process.execPath, [join(root, "infra/scripts/test.mjs"), ...testsOnCluster], {
