@@ -59,8 +59,8 @@ export async function wakeRegions(sql: Db, regions: readonly string[]): Promise<
 }
 
 /**
- * Condition on incidents `i` of an update: it is one of `found`, a FROM clause with incidents as `o`. They are locked in
- * id order, as the gate does: any other order could end in a deadlock with a batch of results.
+ * Condition on incidents `i` of an update: it is one of `found`, a FROM clause with incidents as `o`. They are locked
+ * in id order, as the gate does: any other order could end in a deadlock with a batch of results.
  */
 const inOrder = (sql: Db, found: Fragment) => sql`i.id in (select o.id from ${found} order by o.id for update of o)`;
 
