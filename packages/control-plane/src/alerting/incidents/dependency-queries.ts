@@ -148,8 +148,10 @@ export async function freeUnchecked(sql: Db, at: Date): Promise<void> {
     update incidents set hold_stage = 'free' where id in (
       select i.id from incidents i join targets t on t.id = i.target_id
       join target_states s on s.target_id = t.id
-      where i.hold_stage = 'recheck' and (s.last_result_at is null or s.last_result_at < i.hold_since)
-        and i.hold_since + make_interval(secs => greatest(300, 2 * t.interval_secs)) <= ${at}
+      -- The first condition spares the joins of the thousands that began together.
+      where i.hold_stage = 'recheck' and i.hold_since <= ${at}::timestamptz - interval '5 minutes'
+        and i.hold_since <= ${at}::timestamptz - make_interval(secs => 2 * t.interval_secs)
+        and (s.last_result_at is null or s.last_result_at < i.hold_since)
       for update of i skip locked)`;
 }
 
