@@ -97,7 +97,7 @@ t.test("communication", async (t) => {
     await page.locator(".event", { hasText: "Network switch" }).first().click();
     await page.getByRole("button", { name: "End now" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "End now" }).click();
-    await page.locator(".title .state", { hasText: "Completed" }).waitFor();
+    await page.locator(".title .pill", { hasText: "Completed" }).waitFor();
     await page.goto("/maintenance?view=past");
     t.match(await page.locator("main").textContent(), /Network switch/);
     t.same(await findings(page), []);

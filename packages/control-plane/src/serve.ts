@@ -19,7 +19,7 @@ import { nightly } from "./operator/nightly.ts";
 import { notifyOperator } from "./operator/operator-notices.ts";
 import { followMaintenance, isMaintenanceDue } from "./alerting/incidents/engine.ts";
 import { generateOccurrences } from "./alerting/maintenance/engine.ts";
-import { areEscalationsDue, sendEscalations } from "./alerting/incidents/ladder.ts";
+import { escalations } from "./alerting/incidents/ladder.ts";
 import { isHeldDue, releaseHeld } from "./alerting/deliveries/held.ts";
 import { countFailingSlots } from "./monitoring/results/engine.ts";
 import { areRemindersDue, sendReminders } from "./alerting/incidents/reminders.ts";
@@ -109,7 +109,7 @@ const periodicJobs = (
     run: (system) => followHeartbeats(system, prepareDays),
   },
   { name: "reminders", everyMs: 5_000, isDue: areRemindersDue, run: sendReminders },
-  { name: "escalations", everyMs: 250, isDue: areEscalationsDue, run: sendEscalations },
+  { name: "escalations", everyMs: 250, ...escalations() },
   {
     name: "held-deliveries",
     everyMs: 1_000,

@@ -204,14 +204,16 @@ t.test("what is asked every second or more often reads no history", async (t) =>
   };
   for (const [name, isDue] of Object.entries(questions))
     await inTransaction(system, async (tx) => {
+      // What the connection has read before may count too, until PostgreSQL collects it.
+      const rowsRead = async () =>
+        (
+          await tx.sql<{ read: number }[]>`
+          select sum(seq_tup_read)::integer as read from pg_stat_xact_user_tables`
+        )[0]!.read;
+      const before = await rowsRead();
       await isDue(tx);
-      const read = await tx.sql<{ table: string }[]>`
-        select relname as table from pg_stat_xact_user_tables where seq_tup_read > 1000`;
-      t.strictSame(
-        read.map(({ table }) => table),
-        [],
-        name,
-      );
+      const read = (await rowsRead()) - before;
+      t.ok(read < 1000, `${name}: ${read} rows`);
     });
 });
 

@@ -42,9 +42,18 @@ export async function rescheduleLadders(sql: Db, orgId: string, targetIds: reado
       and i.escalation_from is not null`;
 }
 
-export async function isEscalationDue(sql: Db, at: Date): Promise<boolean> {
+/** Times at which levels became due. */
+export interface DueRange {
+  after: Date;
+  until: Date;
+}
+
+const isIn = (sql: Db, { after, until }: DueRange) => sql`
+  escalation_due_at > ${after} and escalation_due_at <= ${until}`;
+
+export async function isEscalationDue(sql: Db, range: DueRange): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from incidents where escalation_due_at <= ${at}) as found`;
+    select exists (select from incidents where ${isIn(sql, range)}) as found`;
   return row?.found === true;
 }
 
@@ -60,7 +69,7 @@ export interface DueEscalation extends NoticeSubject {
 }
 
 /** Locks incidents with a level that is due, the most overdue first. Those whose notices are held wait. */
-export async function lockDueEscalations(sql: Db, at: Date, limit: number): Promise<DueEscalation[]> {
+export async function lockDueEscalations(sql: Db, range: DueRange, limit: number): Promise<DueEscalation[]> {
   return await sql<DueEscalation[]>`
     select i.id, i.org_id, i.target_id, i.severity, i.started_at, i.ended_at, i.outage_since,
       i.past_outage_ms::float8, i.error_sample, i.regions_down, i.regions_up, t.name as monitor_name,
@@ -68,7 +77,7 @@ export async function lockDueEscalations(sql: Db, at: Date, limit: number): Prom
     from incidents i
     join targets t on t.id = i.target_id
     join orgs o on o.id = i.org_id and o.deleted_at is null
-    where i.escalation_due_at <= ${at} and ${climbs(sql)} and i.held_reason is null and not ${isHeld(sql, at)}
+    where ${isIn(sql, range)} and ${climbs(sql)} and i.held_reason is null and not ${isHeld(sql, range.until)}
     order by i.escalation_due_at limit ${limit} for update of i skip locked`;
 }
 

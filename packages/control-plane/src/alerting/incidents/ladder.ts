@@ -54,20 +54,49 @@ export function climb(
   };
 }
 
-/** False when {@link sendEscalations} would find nothing. */
-export const areEscalationsDue = async ({ sql, clock }: System): Promise<boolean> =>
-  await queries.isEscalationDue(sql, new Date(clock.now()));
+/** How often levels are looked at that were held when they became due, ms. */
+const heldEveryMs = 5_000;
 
 /**
- * Notifies the levels that are due, of open incidents that nobody has acknowledged. Returns the number of notices. May
- * run on any number of replicas at once: each incident is taken by one of them.
+ * Whether levels are due, and what sends them, for a job that runs several times a second. Levels that are still due
+ * after a look are held, maybe thousands of them and for days: they are looked at every {@link heldEveryMs}, those that
+ * became due since that look at once.
  */
-export async function sendEscalations(system: System): Promise<number> {
+export function escalations() {
+  /** Everything that was due until then has been looked at, at `allAt` for the last time; Unix ms. */
+  let until = 0;
+  let allAt = -Infinity;
+  const unseen = (now: number): number => (now - allAt >= heldEveryMs || now < until ? 0 : until);
+  return {
+    isDue: async (system: System): Promise<boolean> => await areEscalationsDue(system, unseen(system.clock.now())),
+    async run(system: System): Promise<number> {
+      const now = system.clock.now();
+      const after = unseen(now);
+      const sent = await sendEscalations(system, after);
+      until = now;
+      if (after === 0) allAt = now;
+      return sent;
+    },
+  };
+}
+
+/** False when {@link sendEscalations} would find nothing. */
+export const areEscalationsDue = async ({ sql, clock }: System, after = 0): Promise<boolean> =>
+  await queries.isEscalationDue(sql, dueIn(after, clock.now()));
+
+const dueIn = (after: number, now: number): queries.DueRange => ({ after: new Date(after), until: new Date(now) });
+
+/**
+ * Notifies the levels that are due, of open incidents that nobody has acknowledged; only those that became due after
+ * `after`, Unix ms. Returns the number of notices. May run on any number of replicas at once: each incident is taken by
+ * one of them.
+ */
+export async function sendEscalations(system: System, after = 0): Promise<number> {
   let sent = 0;
   for (;;) {
     const { taken, notified } = await inTransaction(system, async (tx) => {
       const now = tx.clock.now();
-      const due = await queries.lockDueEscalations(tx.sql, new Date(now), batch);
+      const due = await queries.lockDueEscalations(tx.sql, dueIn(after, now), batch);
       if (due.length === 0) return { taken: 0, notified: 0 };
       const named = due.flatMap(({ ladder }) => ladder.flatMap((level) => level.channel_ids));
       const channels = await queries.selectReachable(tx.sql, [...new Set(named)], now);

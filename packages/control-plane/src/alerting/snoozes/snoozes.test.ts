@@ -1,7 +1,7 @@
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import { sendReminders } from "../incidents/reminders.ts";
-import { sendEscalations } from "../incidents/ladder.ts";
+import { escalations, sendEscalations } from "../incidents/ladder.ts";
 import { explainIncident } from "../incidents/service.ts";
 import { followMaintenance, isMaintenanceDue } from "../incidents/engine.ts";
 import { day, hour, minute, noon } from "../../testing/clock.ts";
@@ -65,6 +65,25 @@ t.test("a recovery, reminders and the ladder wait too", async (t) => {
   t.equal(await follow(), 1, "the recovery");
   t.strictSame([await sendReminders(system), await sendEscalations(system)], [1, 1]);
   t.strictSame(await notices(back), ["opened", "resolved"]);
+});
+
+t.test("levels that a snooze holds are looked at every five seconds, others at once", async (t) => {
+  const phone = await webhookTo(owner, "https://phone.example.org/");
+  const escalation = [{ after_minutes: 10, channel_ids: [phone] }];
+  const [held, free] = [await monitor({ escalation }), await monitor({ escalation })];
+  await report(held, "FF");
+  clock.advance(1000);
+  await report(free, "FF");
+  await createSnooze(owner, { scope: { target_ids: [held] }, until: until(hour) });
+  clock.advance(10 * minute - 1000);
+  const { isDue, run } = escalations();
+  t.strictSame([await isDue(system), await run(system), await isDue(system)], [true, 0, false]);
+  clock.advance(1000);
+  t.strictSame([await isDue(system), await run(system), await isDue(system)], [true, 1, false], "the other");
+  clock.advance(4000);
+  t.strictSame([await isDue(system), await run(system)], [true, 0]);
+  clock.advance(hour);
+  t.strictSame([await isDue(system), await run(system), await isDue(system)], [true, 1, false]);
 });
 
 t.test("a notice leaves when nothing holds it: the snooze ends inside a window, and the other way round", async (t) => {

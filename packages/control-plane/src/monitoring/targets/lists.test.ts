@@ -48,8 +48,8 @@ t.test("a monitor without an enabled channel is not notified, and lists find it"
     list.items.map(({ target, notified }) => [target.name, notified]),
     [
       ["forgotten", false],
-      ["silenced", false],
       ["notified", true],
+      ["silenced", false],
     ],
   );
   t.equal(list.silent, 2);
