@@ -187,7 +187,7 @@ t.test("after an hour without a control plane the history has no gap, and only o
   for (const result of missed) reporter.add({ result });
   await waitFor("some attempts", () => stats.reportFailures > 3);
   t.equal(spool.waiting, 10_800);
-  t.ok(spool.backlog > 8000, "the backlog is on disk, not in memory");
+  await waitFor("the backlog on disk, not in memory", () => spool.backlog > 8000);
 
   const live = Array.from({ length: 20 }, (_, n) => Date.now() + n);
   const news = live.map((slot) => ids.slice(0, 5).map((id) => runOf(id, slot, id === ongoing ? "down" : "up")));
