@@ -155,7 +155,7 @@ t.test("the charts render to what Kubernetes takes", (t) => {
   const wrong = { ...deployment, spec: { ...deployment!.spec, replica: 1 } };
   t.match(
     faultsOf([wrong as unknown as Manifest]),
-    "'replica' does not exist in type 'DeploymentSpec'",
+    "does not exist in type 'DeploymentSpec'",
     "a wrong one would be found",
   );
   t.end();
