@@ -1,4 +1,4 @@
-import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, manyIds, type Db, inPortions } from "../../platform/db/sql.ts";
 import type { Impact, Severity } from "./schema.ts";
 import type { IncidentState } from "./machine.ts";
 
@@ -84,7 +84,7 @@ export async function selectOutagesOf(
       select i.target_id, o.started_at, o.ended_at, o.impact, case when i.severity_pinned then i.severity end as pinned,
         count(*) over (partition by i.target_id) > 2000 as many
       from incidents i join incident_outages o on o.incident_id = i.id
-      where i.org_id = ${orgId} and i.target_id = any(${arrayOf(targetIds)}::uuid[]) and not i.retracted
+      where i.org_id = ${orgId} and i.target_id = any(${manyIds(sql, targetIds)}) and not i.retracted
         and not i.imported and (i.ended_at is null or i.ended_at > ${from}) and o.started_at < ${to}
         and (o.ended_at is null or o.ended_at > ${from})
     )

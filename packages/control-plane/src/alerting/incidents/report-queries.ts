@@ -1,4 +1,4 @@
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { type Db, manyIds } from "../../platform/db/sql.ts";
 import type { Severity } from "./schema.ts";
 import type { NewUpdate } from "./narration-schema.ts";
 
@@ -104,7 +104,7 @@ export async function selectIncidentTotals(
     select target_id, count(*)::int as incidents, (count(*) filter (where ${isResolved}))::int as resolved,
       coalesce(sum(past_outage_ms) filter (where ${isResolved}), 0)::float8 as outage_ms
     from incidents
-    where org_id = ${orgId} and target_id = any(${arrayOf(targetIds)}::uuid[]) and not retracted
+    where org_id = ${orgId} and target_id = any(${manyIds(sql, targetIds)}) and not retracted
       and started_at >= ${from} and started_at < ${to}
     group by target_id`;
 }

@@ -1,5 +1,5 @@
 import { newId } from "@statusmesh/shared/ids";
-import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, manyIds, type Db, inPortions } from "../../platform/db/sql.ts";
 import type { WindowRow } from "./queries.ts";
 import { maxDays } from "./schema.ts";
 
@@ -189,7 +189,7 @@ export async function selectWindowIds(
   return await sql<{ target_id: string; window_ids: string }[]>`
     select wt.target_id, string_agg(wt.window_id::text, ' ') as window_ids
     from maintenance_window_targets wt join maintenance_windows w on w.id = wt.window_id and w.org_id = ${orgId}
-    where wt.target_id = any(${arrayOf(targetIds)}::uuid[])
+    where wt.target_id = any(${manyIds(sql, targetIds)})
     group by wt.target_id`;
 }
 

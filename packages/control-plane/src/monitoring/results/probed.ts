@@ -58,49 +58,59 @@ export async function checkedTime(
   const countedTo = await selectNextHour(sql);
   const { hours, runs } = sourcesOf(range, countedTo);
   const days = hours === null ? null : wholeDays(hours);
+  // Sums of today are those of its rolled-up hours: a range until now reads no hours but those of its first day.
+  const isUntilNow = days !== null && range.to.getTime() >= now;
   // A day more at both ends: a stretch that goes on there has no edge in the range.
   const around = { first: dateOf(range.from.getTime() - dayMs), last: dateOf(range.to.getTime() + dayMs) };
-  const sums = await queries.selectDaySums(sql, orgId, targetIds, around, days);
-  const recent = await queries.selectRecentDays(sql, orgId, targetIds, around, range, { nextHour: countedTo, now });
   // Parts of hours that have sums, whose other part is outside of the range.
-  const parts = countedTo === null ? [] : runs.map(({ from, to }) => ({ from, to: to < countedTo ? to : countedTo }));
-  const edges = [
-    recent,
-    await queries.countHours(sql, orgId, targetIds, hours === null ? [] : without(hours, days)),
-    await queries.countRuns(
-      sql,
-      orgId,
-      targetIds,
-      parts.filter(({ from, to }) => from < to),
-    ),
-  ];
-  const holed = sums.filter(hasHoles).map((row) => row.target_id);
-  const stretches = new Map<string, queries.StretchRow[]>();
-  const add = (row: queries.StretchRow) => {
-    const own = stretches.get(row.target_id) ?? [];
-    const last = own.at(-1);
-    if (last === undefined || Date.parse(row.first) > Date.parse(last.last) + dayMs) own.push({ ...row });
-    else if (row.last > last.last) last.last = row.last;
-    stretches.set(row.target_id, own);
-  };
-  if (holed.length > 0) {
-    const found = await queries.selectStretches(sql, orgId, holed, around, { nextHour: countedTo, now });
-    for (const row of found) add(row);
-  }
-  for (const row of sums) if (!hasHoles(row)) add(row);
-  for (const { target_id, day } of recent) add({ target_id, first: day, last: day });
+  const partial = countedTo === null ? [] : runs.map(({ from, to }) => ({ from, to: to < countedTo ? to : countedTo }));
+  const rows = await queries.selectChecked(
+    sql,
+    orgId,
+    targetIds,
+    around,
+    range,
+    {
+      days: isUntilNow ? { from: days.from, to: null } : days,
+      hours: hours === null ? [] : without(hours, isUntilNow ? { from: days.from, to: hours.to } : days),
+      runs: partial.filter(({ from, to }) => from < to),
+    },
+    { nextHour: countedTo, now },
+  );
+  const holed = rows.filter(hasHoles).map((row) => row.target_id);
+  const stretches: queries.StretchRow[] =
+    holed.length === 0 ? [] : await queries.selectStretches(sql, orgId, holed, around, { nextHour: countedTo, now });
+  for (const row of rows) if (!hasHoles(row)) stretches.push(...stretchesOf(row));
   const span = { start: range.from.getTime(), end: range.to.getTime() };
-  const spans = await spansOf(system, orgId, [...stretches.values()].flat(), span, limits);
-  const checks = new Map(sums.map((row) => [row.target_id, row.checks]));
-  for (const rows of edges)
-    for (const row of rows) checks.set(row.target_id, (checks.get(row.target_id) ?? 0) + row.checks);
+  const spans = await spansOf(system, orgId, stretches, span, limits);
+  const checks = new Map(rows.map((row) => [row.target_id, row.checks]));
   return new Map(targetIds.map((id) => [id, { spans: spans.get(id) ?? [], checks: checks.get(id) ?? 0 }]));
 }
 
 const dateOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
 
-const hasHoles = ({ first, last, days }: queries.DaySumsRow): boolean =>
-  (Date.parse(last) - Date.parse(first)) / dayMs + 1 > days;
+/** Whether days between the first and the last one are missing, as far as the row tells. */
+const hasHoles = ({ first, last, days, recent_first: start, recent_last: end }: queries.CheckedRow): boolean =>
+  (first !== null && daysTo(first, last!) + 1 > days) ||
+  (start !== null && daysTo(dateOf(start.getTime()), dateOf(end!.getTime())) > 1);
+
+/** The stretch of rolled-up days and that of recent runs, as one where they touch. */
+function stretchesOf({
+  target_id,
+  first,
+  last,
+  recent_first: start,
+  recent_last: end,
+}: queries.CheckedRow): queries.StretchRow[] {
+  const summed = first === null ? null : { target_id, first, last: last! };
+  if (start === null) return summed === null ? [] : [summed];
+  const recent = { target_id, first: dateOf(start.getTime()), last: dateOf(end!.getTime()) };
+  if (summed === null) return [recent];
+  if (daysTo(summed.last, recent.first) > 1) return [summed, recent];
+  return [{ target_id, first: summed.first, last: recent.last > summed.last ? recent.last : summed.last }];
+}
+
+const daysTo = (from: string, to: string): number => (Date.parse(to) - Date.parse(from)) / dayMs;
 
 /** The whole UTC days in a range of hours; null for none. */
 function wholeDays({ from, to }: Range): Range | null {

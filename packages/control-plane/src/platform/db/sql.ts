@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql, PendingQuery, Row } from "postgres";
+import type { Fragment, Sql, TransactionSql, PendingQuery, Row } from "postgres";
 
 /** Where a query runs: the pool, or the one connection of an open transaction. */
 export type Db = Sql | TransactionSql;
@@ -10,6 +10,10 @@ export type Db = Sql | TransactionSql;
 export function arrayOf(values: readonly (string | number | boolean | null)[]): string {
   return `{${values.map((value) => value ?? "NULL").join()}}`;
 }
+
+/** Array of hundreds of ids for `= any(…)`: of a literal one PostgreSQL estimates every element, 15 ms for 1,000. */
+export const manyIds = (sql: Db, ids: readonly string[]): Fragment =>
+  sql`array(select unnest(${arrayOf(ids)}::uuid[]))`;
 
 /** Rows (key, free): the free places of keys, for a claim that limits what is in flight by key. */
 export const freePlaces = (sql: Db, { all }: { all(): readonly { key: string; free: number }[] }) => {

@@ -6,16 +6,19 @@ import { validate } from "@statusmesh/shared/validate";
 import { updateOrg } from "../../access/orgs/service.ts";
 import { incidentMetrics } from "../../alerting/incidents/service.ts";
 import { upsertDays } from "../../monitoring/history/service.ts";
+import { selectChecked } from "../../monitoring/results/probed-queries.ts";
+import { rollUp } from "../../monitoring/results/rollup.ts";
 import { uptime } from "../../monitoring/results/service.ts";
 import { createTarget, listTags } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
+import { ensurePartitions } from "../../platform/db/partitions.ts";
 import { arrayOf } from "../../platform/db/sql.ts";
 import { loadAssets } from "../../platform/html/assets.ts";
 import { mountPages } from "../../platform/html/pages.ts";
 import { openViews } from "../../platform/html/views.ts";
 import { serve } from "../../testing/app.ts";
-import { day, hour, noon, second } from "../../testing/clock.ts";
-import { addIncident, addMaintenance } from "../../testing/scene.ts";
+import { day, hour, minute, noon, second } from "../../testing/clock.ts";
+import { addIncident, addMaintenance, addResults } from "../../testing/scene.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { computeStatus } from "../public/compute.ts";
 import { daysUntil } from "../public/days.ts";
@@ -279,6 +282,44 @@ t.test("a report names what it measured and its gaps; groups add up", async (t) 
     limit: 50,
     offset: 0,
   });
+});
+
+t.test("a run counts once before its hour is rolled up, after that, and while it happens", async (t) => {
+  const midnight = noon - (noon % day);
+  const id = await monitor("web");
+  await ensurePartitions(sql, new Date(midnight - 4 * day), new Date(noon));
+  for (const now of [midnight + 3 * hour, midnight + 20 * minute, midnight + hour]) {
+    await sql`truncate results, results_daily, results_hourly, rollup_dirty, rollup_progress`;
+    clock.at = now;
+    const from = midnight - 3 * day - 7 * minute;
+    const slots = Array.from({ length: (now - from) / minute }, (_, n) => from + n * minute);
+    await addResults(
+      owner,
+      id,
+      slots.map((at) => ({ at })),
+    );
+    await counted(from - (from % hour));
+    const range = { from: new Date(from + 5 * minute), to: new Date(now) };
+    const checks = async () =>
+      (await uptimeReport(owner, { ...all, from: iso(range.from.getTime()), to: iso(now) })).items[0]!.checks;
+    t.equal(await checks(), slots.length - 5, "nothing is rolled up");
+    for (const until of [now - 2 * hour, now]) {
+      clock.at = until;
+      await rollUp(system);
+      clock.at = now;
+      t.equal(await checks(), slots.length - 5, `rolled up until ${iso(until)}`);
+      const [row] = await selectChecked(
+        sql,
+        owner.orgId,
+        [id],
+        { first: dateOf(from), last: dateOf(now) },
+        range,
+        { days: { from: new Date(midnight - 3 * day), to: null }, hours: [], runs: [] },
+        { nextHour: new Date(midnight - 4 * hour), now },
+      );
+      t.equal(row!.checks, (now - midnight) / minute + 3 * 24 * 60, "a stale time of the rollup");
+    }
+  }
 });
 
 t.test("a report of many monitors reads each maintenance window once", async (t) => {

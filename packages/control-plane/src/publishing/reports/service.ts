@@ -25,7 +25,7 @@ import { reportRange } from "./range.ts";
 import type { Grouping, UptimeQuery, UptimeRow } from "./schema.ts";
 
 /** Monitors that are read at once: each of a dozen statements answers some rows for a monitor. */
-const portion = 500;
+const portion = 1000;
 /** Rows of the CSV at most. */
 const mostRows = 100_000;
 
