@@ -1,12 +1,12 @@
 import t from "tap";
-import type { Ctx, System } from "../../platform/context.ts";
+import { type Ctx, inTransaction, type System } from "../../platform/context.ts";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
 import { day, hour, minute, noon, second, until } from "../../testing/clock.ts";
 import { asking, serveWhole, signedIn, withToken } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { readBeats } from "../results/service.ts";
 import { addressHash as hashOf } from "../heartbeats/service.ts";
-import { selectAddressed } from "../heartbeats/engine.ts";
+import { selectAddressed, selectOverdue, selectWatch } from "../heartbeats/engine.ts";
 import { openLookups } from "./heartbeat-lookups.ts";
 import { followHeartbeats, isHeartbeatDue } from "./heartbeats.ts";
 
@@ -119,6 +119,39 @@ t.test("success, missed report, success: one incident, one notice, on two replic
   await ping(job);
   t.equal(await statusOf(job), "up");
   t.match(await incidentsOf(job), [{ ended_at: new Date(clock.at).toISOString() }]);
+});
+
+t.test("the look for missed reports reads those that are late, of 3,000", async (t) => {
+  const { id } = await make();
+  await sql`
+    with made as (
+      insert into targets (id, org_id, name, kind, spec, search_text, interval_secs, enabled, tags, alert_confirmations,
+        notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+      select gen_random_uuid(), org_id, name, kind, spec, search_text, interval_secs, enabled, tags,
+        alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
+      from targets, generate_series(1, 3000) where id = ${id}
+      returning id
+    )
+    insert into heartbeats (target_id, token, due_at, down_at)
+    select id, '', ${new Date(noon + hour)}, ${new Date(noon + hour)} from made`;
+  t.teardown(() => sql`delete from targets where id <> ${id}`);
+  await sql`analyze targets, heartbeats`;
+  for (const late of [0, 3])
+    await inTransaction(system, async ({ sql: tx }) => {
+      await tx`
+        update heartbeats set down_at = ${new Date(noon - minute)}
+        where target_id in (select target_id from heartbeats where target_id <> ${id} limit ${late})`;
+      const rowsRead = async () =>
+        (
+          await tx<{ read: number }[]>`
+            select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as read from pg_stat_xact_user_tables`
+        )[0]!.read;
+      const before = await rowsRead();
+      t.match(await selectWatch(tx, new Date(noon)), { is_due: late > 0 });
+      t.equal((await selectOverdue(tx, new Date(noon), 500)).length, late);
+      const read = (await rowsRead()) - before;
+      t.ok(read < 100, `${late} late: ${read} rows`);
+    });
 });
 
 t.test("start, end, exit codes and bodies", async (t) => {
