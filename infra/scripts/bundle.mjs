@@ -8,7 +8,7 @@ import { build } from "esbuild";
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
 /** CommonJS modules in a bundle call require for what Node has built in. */
-export const requireBanner = {
+const requireBanner = {
   js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
 };
 

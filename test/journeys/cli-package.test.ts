@@ -1,8 +1,8 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import t from "tap";
 
 const root = join(import.meta.dirname, "../../..");
@@ -13,7 +13,19 @@ const tarball = await packCli();
 const folder = mkdtempSync(join(tmpdir(), "smctl-"));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 
-t.test("npm installs it without a registry: one file that depends on nothing", (t) => {
+/** Bytes of the files of the package that a run loads. */
+function loadedBytes(program: string, args: readonly string[]): number {
+  const coverage = mkdtempSync(join(folder, "loaded-"));
+  spawnSync(program, args, { cwd: folder, env: { ...process.env, NODE_V8_COVERAGE: coverage } });
+  const urls = readdirSync(coverage).flatMap((name) =>
+    (JSON.parse(readFileSync(join(coverage, name), "utf8")) as { result: { url: string }[] }).result.map(
+      ({ url }) => url,
+    ),
+  );
+  return urls.filter((url) => url.startsWith("file:")).reduce((sum, url) => sum + statSync(fileURLToPath(url)).size, 0);
+}
+
+t.test("npm installs it without a registry: it depends on nothing, and loads what a command needs", (t) => {
   // An address that answers nothing.
   const settings = ["--registry", "http://127.0.0.1:9/", "--cache", join(folder, "cache"), "--no-audit", "--no-fund"];
   execFileSync("npm", ["install", "--global", "--prefix", folder, ...settings, tarball], {
@@ -23,17 +35,22 @@ t.test("npm installs it without a registry: one file that depends on nothing", (
   const installed = join(folder, "lib/node_modules/smctl");
   const described = JSON.parse(readFileSync(join(installed, "package.json"), "utf8")) as Record<string, unknown>;
   t.notOk("dependencies" in described);
-  const size = statSync(join(installed, "bin/smctl.js")).size;
+  const parts = readdirSync(join(installed, "bin")).filter((name) => name.endsWith(".js"));
+  const size = parts.reduce((sum, name) => sum + statSync(join(installed, "bin", name)).size, 0);
   t.ok(size <= 1_048_576, `${size} bytes`);
-  t.strictSame(execFileSync("tar", ["tzf", tarball], { encoding: "utf8" }).trim().split("\n").sort(), [
-    "package/LICENSE",
-    "package/README.md",
-    "package/bin/THIRD-PARTY-LICENSES",
-    "package/bin/smctl.js",
-    "package/config.schema.json",
-    "package/dist/request-bodies.json",
-    "package/package.json",
-  ]);
+  const files = execFileSync("tar", ["tzf", tarball], { encoding: "utf8" }).trim().split("\n").sort();
+  t.strictSame(
+    files.filter((name) => !/^package\/bin\/[\w-]+-[A-Z0-9]{8}\.js$/.test(name)),
+    [
+      "package/LICENSE",
+      "package/README.md",
+      "package/bin/THIRD-PARTY-LICENSES",
+      "package/bin/smctl.js",
+      "package/config.schema.json",
+      "package/dist/request-bodies.json",
+      "package/package.json",
+    ],
+  );
   t.match(JSON.parse(readFileSync(join(installed, "config.schema.json"), "utf8")), { properties: { monitors: {} } });
   const licences = readFileSync(join(installed, "bin/THIRD-PARTY-LICENSES"), "utf8");
   for (const name of ["commander", "typebox", "yaml"]) t.match(licences, new RegExp(`^${name} \\d.*\\n\\n.*\\S`, "m"));
@@ -56,18 +73,23 @@ t.test("npm installs it without a registry: one file that depends on nothing", (
   });
   t.match(taken, { status: 1, stderr: /none\.db cannot be read/ }, "Node.js does not take --env-file for its own");
 
-  const took = (args: readonly string[]): number => {
-    const times = Array.from({ length: 7 }, () => {
-      const began = performance.now();
-      execFileSync(process.execPath, args);
-      return performance.now() - began;
-    });
-    return Math.round(times.sort((a, b) => a - b)[3]!);
-  };
-  t.comment(
-    `smctl.js has ${size} bytes, the tarball ${statSync(tarball).size}; ` +
-      `--version takes ${took([program, "--version"])} ms, node -e 0 ${took(["-e", "0"])} ms ` +
-      "(median of 7; to reach: 150 ms)",
+  const bytes = Object.fromEntries(
+    [
+      "--version",
+      "plan --help",
+      "import --help",
+      "list --url http://127.0.0.1:9 --token none",
+      "validate late.yaml",
+    ].map((words) => [words, loadedBytes(program, words.split(" "))]),
   );
+  t.comment(`${size} bytes in ${parts.length} files; loaded: ${JSON.stringify(bytes)}`);
+  for (const words of ["--version", "plan --help", "import --help"])
+    t.ok(
+      bytes[words]! > 10_000 && bytes[words]! <= 90_000,
+      `${words} loads commander and its options: ${bytes[words]}`,
+    );
+  const [, , , list, validate] = Object.values(bytes);
+  t.ok(list! <= 120_000, "what asks the server needs neither YAML nor schemas");
+  t.ok(validate! <= size * 0.8, "what reads files needs neither importers nor Socket.IO");
   t.end();
 });

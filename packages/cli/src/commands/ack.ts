@@ -26,7 +26,7 @@ export function define(command: Command): void {
     .option("--all", "every open incident")
     .addOption(jsonOption())
     .action(async (ids: string[], options: Options) => {
-      const api = connectionOf(options);
+      const api = await connectionOf(options);
       const incidents = await selectIncidents(api, ids, options);
       const done: unknown[] = [];
       for (const incident of incidents) {

@@ -1,11 +1,8 @@
-import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
-import { connectionOf } from "../shell/connection.ts";
 import { Failure } from "../shell/failure.ts";
-import { codeOf, plans, type PlanOptions, printPlan, requestPlan, sendDocument } from "../shell/planning.ts";
+import { type PlanOptions, plans } from "../shell/file-options.ts";
 import { appliedText, hasDifferences, type Plan, planMarkdown } from "../shell/plans.ts";
 import { print, printJson } from "../shell/print.ts";
-import { readProject } from "../shell/project.ts";
 
 interface Options extends PlanOptions {
   dryRun?: boolean;
@@ -24,9 +21,8 @@ export function define(command: Command): void {
 }
 
 async function apply(paths: string[], options: Options): Promise<void> {
-  const project = readProject(paths, options);
-  const api = connectionOf(options);
-  const plan = await requestPlan(api, project, options);
+  const { codeOf, planFiles, printPlan, sendDocument } = await import("../shell/planning.ts");
+  const { api, project, plan } = await planFiles(paths, options);
   const { json, markdown, dryRun } = options;
   const isText = json !== true && markdown !== true;
   if (dryRun === true || isText || !hasDifferences(plan)) printPlan(plan, options);
@@ -47,6 +43,7 @@ async function confirm({ summary }: Plan, { yes, json }: Options): Promise<void>
     if (deletions > 0) throw new Failure(`${deletions} would be deleted: that needs --yes. Nothing was applied.`);
     return;
   }
+  const { createInterface } = await import("node:readline/promises");
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   const answer = await lines.question("Apply this plan? Type yes: ");
   lines.close();

@@ -12,7 +12,7 @@ export function define(command: Command): void {
     .argument("<monitors...>", "ids, keys or names")
     .addOption(jsonOption())
     .action(async (names: string[], options: ConnectionOptions & { json?: boolean }) => {
-      const api = connectionOf(options);
+      const api = await connectionOf(options);
       const results: Json[] = [];
       for (const { id, name } of await selectMonitors(api, names)) {
         const result = await api.post(`/api/v1/targets/${id}/check-now`);

@@ -2,12 +2,12 @@ import { Argument, type Command } from "commander";
 import { completionScript, type Shell, shells } from "@statusmesh/shared/completion";
 import { print } from "../shell/print.ts";
 
-export function define(command: Command, whole: () => Promise<Command>): void {
+export function define(command: Command, whole: () => Command): void {
   command
     .description(
       "Print completions for a shell.\n\n  bash  source <(smctl completion bash)\n  zsh   source <(smctl completion " +
         "zsh)\n  fish  smctl completion fish | source",
     )
     .addArgument(new Argument("<shell>", "the shell").choices([...shells]))
-    .action(async (shell: Shell) => print(completionScript(shell, await whole())));
+    .action((shell: Shell) => print(completionScript(shell, whole())));
 }

@@ -23,7 +23,7 @@ export function defineEnabling(
     ])
     .addOption(jsonOption())
     .action(async (names: string[], options: Options) => {
-      const api = connectionOf(options);
+      const api = await connectionOf(options);
       const monitors = await selectMonitors(api, names, options.tag);
       const ids = monitors.map(({ id }) => id);
       const { succeeded, failed } = (await api.post("/api/v1/targets/bulk-action", {

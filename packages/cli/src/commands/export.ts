@@ -1,6 +1,5 @@
 import { writeFileSync } from "node:fs";
 import type { Command } from "commander";
-import { stringify } from "yaml";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import type { Json } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
@@ -27,12 +26,16 @@ export function define(command: Command): void {
     .action(async (options: Options) => {
       const query = new URLSearchParams();
       for (const name of ["project", "tag"] as const) if (options[name] !== undefined) query.set(name, options[name]);
-      const { document, secrets } = (await connectionOf(options).get(`/api/v1/config/export?${query.toString()}`)) as {
+      const { document, secrets } = (await (
+        await connectionOf(options)
+      ).get(`/api/v1/config/export?${query.toString()}`)) as {
         document: Json;
         secrets: { name: string }[];
       };
       const text =
-        options.json === true ? `${JSON.stringify(document, null, 2)}\n` : stringify(document, { lineWidth: 0 });
+        options.json === true
+          ? `${JSON.stringify(document, null, 2)}\n`
+          : (await import("../shell/yaml.ts")).yamlOf(document);
       if (options.output === undefined) print(text);
       else
         try {

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import { stringify } from "yaml";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { jsonOption, print, printJson } from "../shell/print.ts";
 import { theOne } from "../shell/select.ts";
@@ -12,7 +11,7 @@ export function define(command: Command): void {
     .argument("<name>", "id, key or name; the title of a window, the monitor of an incident")
     .addOption(jsonOption())
     .action(async (kind: string, wanted: string, options: ConnectionOptions & { json?: boolean }) => {
-      const api = connectionOf(options);
+      const api = await connectionOf(options);
       const { path } = kinds[kind]!;
       const all = await api.all(path);
       const named = all.map((item) => ({
@@ -21,7 +20,7 @@ export function define(command: Command): void {
       }));
       const { id } = theOne(named, wanted, kind.replace(/s$/, ""));
       const one = await api.get(`${path}/${id}`);
-      if (options.json === true) printJson(one);
-      else print(stringify(one, { lineWidth: 0 }));
+      if (options.json === true) return printJson(one);
+      print((await import("../shell/yaml.ts")).yamlOf(one));
     });
 }

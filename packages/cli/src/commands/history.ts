@@ -35,7 +35,7 @@ export function define(command: Command): void {
 
 async function sendHistory(path: string, options: Options): Promise<void> {
   const history = readHistory(path);
-  const api = connectionOf(options);
+  const api = await connectionOf(options);
   const stored = await monitorsOf(api, history.project);
   const sums = { monitors: 0, days: 0, incidents: 0, left_out: 0, unknown: [] as string[] };
   let batch: Json[] = [];

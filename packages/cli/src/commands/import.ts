@@ -1,20 +1,9 @@
-import * as fs from "node:fs";
-import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { Document, isScalar, visit } from "yaml";
-import { maxFileBytes } from "@statusmesh/shared/declared/yaml";
-import { codeOrMessage } from "@statusmesh/shared/thrown";
 import type { Imported } from "../import/draft.ts";
 import { progressLines } from "../import/read/progress.ts";
-import { reportMarkdown, summaryOf } from "../import/report.ts";
-import { Failure } from "../shell/failure.ts";
-import { print, tell } from "../shell/print.ts";
+import type { Outputs } from "../import/write.ts";
 
-interface Options {
-  output?: string;
-  envFile?: string;
-  report?: string;
-  history?: string;
+interface Options extends Outputs {
   project: string;
   apiUrl?: string;
   insecureHttp?: boolean;
@@ -177,95 +166,9 @@ export function define(command: Command): void {
     for (const option of source.options ?? []) sub.addOption(option);
     sub.action(async (...words: unknown[]) => {
       const [input, options] = (source.argument === undefined ? ["", words[0]] : words) as [string, Options];
+      const { refuseExisting, writeImported } = await import("../import/write.ts");
       refuseExisting(options);
-      write(await source.load(input, options), options);
+      writeImported(await source.load(input, options), options);
     });
-  }
-}
-
-/** Before anything is read for minutes. */
-function refuseExisting({ output, envFile, report, history }: Options): void {
-  const paths = [output, envFile, report, history].filter((path) => path !== undefined);
-  for (const path of paths) {
-    if (fs.existsSync(path) && !(path.endsWith("/") && fs.readdirSync(path).length === 0))
-      throw new Failure(`${path} exists already, and is not overwritten.`);
-    if (paths.filter((other) => resolve(other) === resolve(path)).length > 1)
-      throw new Failure(`${path} is named twice.`);
-  }
-}
-
-function write({ document, env, history, report }: Imported, options: Options): void {
-  const { output, envFile, report: reportPath, history: historyPath } = options;
-  const files = output === undefined ? [] : filesOf(document, output);
-  if (envFile !== undefined) writeNew(envFile, envText(env), 0o600);
-  if (historyPath !== undefined && history !== null) writeNew(historyPath, `${JSON.stringify(history)}\n`);
-  if (reportPath !== undefined)
-    writeNew(reportPath, /\.json$/i.test(reportPath) ? `${JSON.stringify(report, null, 2)}\n` : reportMarkdown(report));
-  if (output?.endsWith("/") === true) fs.mkdirSync(output, { recursive: true });
-  for (const [path, text] of files) writeNew(path, text);
-  if (output === undefined) print(yaml(document));
-  tell(summaryOf(report));
-  if (reportPath === undefined) for (const line of urgent(report)) tell(line);
-  if (env.size > 0 && envFile === undefined)
-    tell(`smctl: set these variables, or use --env-file: ${[...env.keys()].join(", ")}`);
-  if (historyPath !== undefined && history === null) tell("smctl: there is no history to write.");
-}
-
-const urgent = ({ not_carried_over, carried_over_differently }: Imported["report"]): string[] =>
-  [...not_carried_over, ...carried_over_differently]
-    .filter(({ weight }) => weight === "silent")
-    .map(({ reason, items }) => `- ${reason} (${items.length})`);
-
-/** Lists of numbers stand on one line. */
-function yaml(value: object): string {
-  const document = new Document(value, { aliasDuplicateObjects: false });
-  visit(document, {
-    Seq(_, node) {
-      node.flow = node.items.length > 0 && node.items.every((one) => isScalar(one) && typeof one.value === "number");
-    },
-  });
-  return document.toString({ lineWidth: 0 });
-}
-
-/** The configuration as one file, or as several in a folder where one would be larger than smctl reads. */
-function filesOf(document: Imported["document"], output: string): [path: string, text: string][] {
-  const text = yaml(document);
-  const isLarge = Buffer.byteLength(text) > maxFileBytes;
-  if (!output.endsWith("/")) {
-    if (isLarge)
-      throw new Failure(
-        `the configuration is larger than 1 MiB, the most of one file. Name a folder: --output ${output}/`,
-      );
-    return [[output, text]];
-  }
-  const { version, project, ...sections } = document;
-  return Object.entries(sections).flatMap(([section, objects]): [string, string][] => {
-    const parts: Record<string, unknown>[] = [{}];
-    let bytes = 0;
-    for (const [key, object] of Object.entries(objects as object)) {
-      const size = Buffer.byteLength(JSON.stringify(object)) * 2 + 400;
-      if (bytes + size > maxFileBytes * 0.9) {
-        parts.push({});
-        bytes = 0;
-      }
-      parts.at(-1)![key] = object;
-      bytes += size;
-    }
-    return parts.map((part, at) => [
-      `${output}${section}${parts.length === 1 ? "" : `-${at + 1}`}.yaml`,
-      yaml({ version, project, [section]: part }),
-    ]);
-  });
-}
-
-/** `NAME='value'` lines that a shell reads. */
-const envText = (env: ReadonlyMap<string, string>): string =>
-  [...env].map(([name, value]) => `${name}='${value.replaceAll("'", "'\\''")}'\n`).join("");
-
-function writeNew(path: string, text: string, mode = 0o666): void {
-  try {
-    fs.writeFileSync(path, text, { flag: "wx", mode });
-  } catch (error) {
-    throw new Failure(`${path} cannot be written (${codeOrMessage(error)}).`);
   }
 }

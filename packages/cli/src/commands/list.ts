@@ -33,7 +33,7 @@ export function define(command: Command): void {
         if (!["monitors", "maintenance", "incidents"].includes(kind)) throw new Failure(`${kind} have no --state.`);
         query.set("state", options.state);
       }
-      const api = connectionOf(options);
+      const api = await connectionOf(options);
       const items = await api.all(`${path}${query.size > 0 ? `?${query.toString()}` : ""}`, options.limit);
       if (options.json === true) return printJson(items);
       const names = Object.keys(shown);

@@ -12,7 +12,7 @@ export function define(command: Command): void {
     .action(async (options: ConnectionOptions) => {
       const { url, token = await readToken() } = given(options);
       if (url === undefined) throw new Failure("no server is given. Use smctl login --url https://status.example.org");
-      const { user, org } = (await openApi(url, token, options).get("/api/v1/me")) as {
+      const { user, org } = (await (await openApi(url, token, options)).get("/api/v1/me")) as {
         user: { email: string };
         org: { name: string } | null;
       };

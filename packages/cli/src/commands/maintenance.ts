@@ -1,10 +1,9 @@
-import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import type { Command } from "commander";
-import { type Api, type Json, Unreachable } from "../shell/api.ts";
+import type { Api, Json } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { durationMs } from "../shell/duration.ts";
-import { exits, Failure } from "../shell/failure.ts";
+import { exits, Failure, Unreachable } from "../shell/failure.ts";
 import { tell } from "../shell/print.ts";
 import { type Selection, selectMonitors, selects, theOne } from "../shell/select.ts";
 
@@ -42,7 +41,7 @@ async function runInside(words: readonly string[], options: Options): Promise<nu
   const { monitor = [], tag = [], page = [] } = options;
   if (monitor.length + tag.length + page.length === 0)
     throw new Failure("nothing is selected. Use --monitor, --tag or --page.");
-  const api = connectionOf(options);
+  const api = await connectionOf(options);
   let window: Json | null = null;
   try {
     window = await open(api, words[0]!, options);
@@ -93,9 +92,10 @@ async function close(api: Api, window: Json): Promise<void> {
 }
 
 /** Runs the command with our streams. Signals that end programs are passed on, and `onSignal` is called once. */
-function run(words: readonly string[], onSignal: () => void): Promise<number> {
+async function run(words: readonly string[], onSignal: () => void): Promise<number> {
   const [program, ...args] = words;
-  return new Promise((resolve) => {
+  const { spawn } = await import("node:child_process");
+  return await new Promise((resolve) => {
     const child = spawn(program!, args, { stdio: "inherit" });
     const forward = (signal: NodeJS.Signals): void => {
       onSignal();

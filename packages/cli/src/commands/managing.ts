@@ -13,7 +13,7 @@ export function defineManaging(command: Command, { route, done }: { route: "adop
     .requiredOption("--project <project>", "project of the files")
     .action(async (kind: string, key: string, id: string, options: ConnectionOptions & { project: string }) => {
       const { project } = options;
-      await connectionOf(options).post(`/api/v1/config/${route}`, { project, kind, key, id });
+      await (await connectionOf(options)).post(`/api/v1/config/${route}`, { project, kind, key, id });
       tell(`${kind} ${key} is ${done} ${project}.`);
     });
 }

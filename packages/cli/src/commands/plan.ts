@@ -1,14 +1,12 @@
 import type { Command } from "commander";
-import { connectionOf } from "../shell/connection.ts";
-import { codeOf, plans, type PlanOptions, printPlan, requestPlan } from "../shell/planning.ts";
-import { readProject } from "../shell/project.ts";
+import { type PlanOptions, plans } from "../shell/file-options.ts";
 
 export function define(command: Command): void {
   plans(command)
     .description("Show what apply would do. Exit code 2 when there are differences, 0 when there are none.")
     .action(async (paths: string[], options: PlanOptions) => {
-      const project = readProject(paths, options);
-      const plan = await requestPlan(connectionOf(options), project, options);
+      const { codeOf, planFiles, printPlan } = await import("../shell/planning.ts");
+      const { plan } = await planFiles(paths, options);
       printPlan(plan, options);
       process.exitCode = codeOf(plan);
     });

@@ -1,11 +1,9 @@
 import type { Command } from "commander";
-import { isProbedType } from "@statusmesh/shared/checks";
-import { checkOf } from "@statusmesh/shared/declared/check";
 import type { Json } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { Failure } from "../shell/failure.ts";
+import { readsFiles } from "../shell/file-options.ts";
 import { jsonOption, printJson } from "../shell/print.ts";
-import { readProject, readsFiles } from "../shell/project.ts";
 import { printRun } from "./runs.ts";
 
 interface Options extends ConnectionOptions {
@@ -25,17 +23,13 @@ export function define(command: Command): void {
     ])
     .addOption(jsonOption())
     .action(async (paths: string[], options: Options) => {
+      const { readProject, runsOf } = await import("../shell/project.ts");
       const { document, redact } = readProject(paths, options);
-      const monitors = (document["monitors"] ?? {}) as Record<string, { check: { type: string } }>;
-      const keys = options.monitor ?? Object.keys(monitors);
-      for (const key of keys) if (!Object.hasOwn(monitors, key)) throw new Failure(`the files have no monitor ${key}.`);
-      // A heartbeat is reported by its job: nobody can run it.
-      const probed = keys.filter((key) => isProbedType(monitors[key]!.check.type));
-      if (probed.length === 0) throw new Failure("the files have no check that can be run.");
-      const api = connectionOf(options);
+      const runs = runsOf(document, options.monitor);
+      const api = await connectionOf(options);
       const replies: Json[] = [];
-      for (const key of probed) {
-        const reply = await api.post("/api/v1/targets/test", checkOf(document, key)).catch((error: unknown) => {
+      for (const { key, body } of runs) {
+        const reply = await api.post("/api/v1/targets/test", body).catch((error: unknown) => {
           if (error instanceof Failure) error.message = redact(`${key}: ${error.message}`);
           throw error;
         });
@@ -44,6 +38,6 @@ export function define(command: Command): void {
       }
       if (options.json === true) printJson(replies);
       const failed = replies.filter(({ result }) => (result as Json)["status"] !== "up").length;
-      if (failed > 0) throw new Failure(`${failed} of ${probed.length} are not up.`);
+      if (failed > 0) throw new Failure(`${failed} of ${runs.length} are not up.`);
     });
 }

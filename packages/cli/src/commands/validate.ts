@@ -1,7 +1,6 @@
 import type { Command } from "commander";
-import { sections } from "@statusmesh/shared/declared/files";
+import { keepSecretsOption, type ProjectOptions, readsFiles } from "../shell/file-options.ts";
 import { counted, jsonOption, printJson, tell } from "../shell/print.ts";
-import { keepSecretsOption, type ProjectOptions, readProject, readsFiles } from "../shell/project.ts";
 
 export function define(command: Command): void {
   readsFiles(command)
@@ -11,10 +10,10 @@ export function define(command: Command): void {
     )
     .addOption(jsonOption())
     .addOption(keepSecretsOption())
-    .action((paths: string[], options: ProjectOptions) => {
+    .action(async (paths: string[], options: ProjectOptions) => {
+      const { objectCount, readProject } = await import("../shell/project.ts");
       const { document, files } = readProject(paths, options);
-      const count = sections.reduce((sum, section) => sum + Object.keys(Object(document[section])).length, 0);
       if (options.json === true) printJson([]);
-      else tell(`${counted(files.length, "file")}, ${counted(count, "object")}, no errors.`);
+      else tell(`${counted(files.length, "file")}, ${counted(objectCount(document), "object")}, no errors.`);
     });
 }

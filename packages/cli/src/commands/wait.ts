@@ -2,10 +2,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { tame } from "@statusmesh/shared/terminal";
 import { inUnits } from "@statusmesh/shared/time";
-import { Unreachable } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { durationMs } from "../shell/duration.ts";
-import { Failure } from "../shell/failure.ts";
+import { Failure, Unreachable } from "../shell/failure.ts";
 import { jsonOption, printJson, tell } from "../shell/print.ts";
 import { type Monitor, type Selection, selectMonitors, selects } from "../shell/select.ts";
 
@@ -32,7 +31,7 @@ export function define(command: Command): void {
 async function waitForHealth(options: Options): Promise<void> {
   const { monitor = [], tag = [], timeout, json } = options;
   if (monitor.length + tag.length === 0) throw new Failure("nothing is selected. Use --monitor or --tag.");
-  const api = connectionOf(options);
+  const api = await connectionOf(options);
   const deadline = Date.now() + timeout;
   let said = "";
   let waiting: readonly Monitor[] | null = null;

@@ -1,30 +1,14 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiFault } from "@statusmesh/shared/declared/project";
+import { isLoopback } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { version } from "../version.ts";
-import { Failure } from "./failure.ts";
+import { Failure, Refused, Unreachable } from "./failure.ts";
 import { ProxyError } from "./proxy.ts";
 import { type Reply, requestsTo, type Send } from "./requests.ts";
 
 export type Json = Record<string, unknown>;
-
-/** The server refuses. */
-export class Refused extends Failure {
-  readonly status: number;
-  readonly code: string;
-  readonly faults: readonly ApiFault[];
-
-  constructor(status: number, code: string, message: string, faults: readonly ApiFault[]) {
-    super(message);
-    this.status = status;
-    this.code = code;
-    this.faults = faults;
-  }
-}
-
-/** The server, or the proxy before it, does not answer. */
-export class Unreachable extends Failure {}
 
 const idleMs = 120_000;
 const maxBytes = 256 * 1_048_576;
@@ -131,4 +115,13 @@ function refusal(url: string, status: number, headers: IncomingHttpHeaders, repl
   const pointer = field ?? (details?.["pointer"] as string | undefined) ?? null;
   const whole = status >= 500 && trace !== null ? `${message} (trace ${trace})` : message;
   return new Refused(status, code, whole, faults ?? [{ field: pointer, code, message }]);
+}
+
+/** Throws Failure for an address to which a token would travel unencrypted. */
+export function refusePlainHttp(url: string, isAllowed: boolean): void {
+  const { protocol, hostname, host } = new URL(url);
+  if (isAllowed || protocol === "https:" || isLoopback(hostname.replace(/^\[|\]$/g, ""))) return;
+  throw new Failure(
+    `the token would travel unencrypted to ${host}. Use an https URL, or --insecure-http on a network that you trust.`,
+  );
 }

@@ -2,9 +2,8 @@ import * as fs from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { isLoopback } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
-import { Api } from "./api.ts";
+import type { Api } from "./api.ts";
 import { Failure } from "./failure.ts";
 
 export interface ConnectionOptions {
@@ -38,7 +37,7 @@ const storePath = (env: NodeJS.ProcessEnv = process.env): string =>
   join(env["XDG_CONFIG_HOME"] || join(homedir(), ".config"), "statusmesh");
 
 /** The API by options, else environment, else the file of `login`. Throws Failure. */
-export function connectionOf(options: ConnectionOptions): Api {
+export async function connectionOf(options: ConnectionOptions): Promise<Api> {
   const { url: givenUrl, token: givenToken } = given(options);
   const stored = givenUrl === undefined || givenToken === undefined ? readStore() : null;
   const url = givenUrl ?? stored?.url;
@@ -48,7 +47,7 @@ export function connectionOf(options: ConnectionOptions): Api {
   const token = givenToken ?? (isSame ? stored.token : undefined);
   if (token === undefined)
     throw new Failure(`no token for ${url} is given. Use SM_TOKEN, SM_TOKEN_FILE or --token, or smctl login.`);
-  return openApi(url, token, options);
+  return await openApi(url, token, options);
 }
 
 /** Address and token by options, else environment. Throws Failure. */
@@ -59,19 +58,13 @@ export function given(options: ConnectionOptions): { url: string | undefined; to
 }
 
 /** Throws Failure for what is no token, and for one that would travel unencrypted. */
-export function openApi(url: string, token: string, options: ConnectionOptions): Api {
+export async function openApi(url: string, token: string, options: ConnectionOptions): Promise<Api> {
   // A header with a line break would be another one.
   if (!/^[\x21-\x7e]{1,500}$/.test(token)) throw new Failure("the token is none: it is one word without blanks.");
+  // Help needs neither TLS nor proxies.
+  const { Api, refusePlainHttp } = await import("./api.ts");
   refusePlainHttp(url, options.insecureHttp === true || process.env["SM_INSECURE_HTTP"] === "true");
   return new Api({ url, token, org: options.org ?? (process.env["SM_ORG"] || null) });
-}
-
-function refusePlainHttp(url: string, isAllowed: boolean): void {
-  const { protocol, hostname, host } = new URL(url);
-  if (isAllowed || protocol === "https:" || isLoopback(hostname.replace(/^\[|\]$/g, ""))) return;
-  throw new Failure(
-    `the token would travel unencrypted to ${host}. Use an https URL, or --insecure-http on a network that you trust.`,
-  );
 }
 
 function tokenOf(env: NodeJS.ProcessEnv): string | undefined {

@@ -1,3 +1,5 @@
+import type { ApiFault } from "@statusmesh/shared/declared/project";
+
 /** Exit codes of `smctl`. `maintenance run` ends with that of its command. */
 export const exits = {
   done: 0,
@@ -18,3 +20,20 @@ export class Failure extends Error {
     this.exitCode = exitCode;
   }
 }
+
+/** The server refuses. */
+export class Refused extends Failure {
+  readonly status: number;
+  readonly code: string;
+  readonly faults: readonly ApiFault[];
+
+  constructor(status: number, code: string, message: string, faults: readonly ApiFault[]) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.faults = faults;
+  }
+}
+
+/** The server, or the proxy before it, does not answer. */
+export class Unreachable extends Failure {}

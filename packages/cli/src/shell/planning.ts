@@ -1,31 +1,23 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
 import { isInDocument, mistakesOf } from "@statusmesh/shared/declared/project";
-import { type Api, Refused } from "./api.ts";
-import { connects, type ConnectionOptions } from "./connection.ts";
-import { exits, Failure } from "./failure.ts";
+import type { Api } from "./api.ts";
+import { connectionOf } from "./connection.ts";
+import { exits, Failure, Refused } from "./failure.ts";
+import type { PlanOptions, ProjectOptions } from "./file-options.ts";
 import { hasDifferences, type Plan, planMarkdown, planText } from "./plans.ts";
-import { jsonOption, print, printJson, screen, tell } from "./print.ts";
-import { keepSecretsOption, type Project, type ProjectOptions, readsFiles, refuse } from "./project.ts";
+import { print, printJson, screen, tell } from "./print.ts";
+import { type Project, readProject, refuse } from "./project.ts";
 
-export interface PlanOptions extends ConnectionOptions, ProjectOptions {
-  prune?: boolean;
-  maxDelete?: number;
-  markdown?: boolean;
+/** Reads the files and asks the server for the plan. Throws Failure. */
+export async function planFiles(
+  paths: readonly string[],
+  options: PlanOptions,
+): Promise<{ api: Api; project: Project; plan: Plan }> {
+  const project = readProject(paths, options);
+  const api = await connectionOf(options);
+  return { api, project, plan: await requestPlan(api, project, options) };
 }
 
-/** Adds files and options of `plan` and `apply`. */
-export const plans = (command: Command): Command =>
-  connects(readsFiles(command))
-    .option("--prune", "delete objects that left the files, unless they say on_remove: keep or pause")
-    .option("--max-delete <n>", "most deletions; default: 20 % of the project's objects, at least 10", (text) => {
-      if (!/^\d{1,6}$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
-      return Number(text);
-    })
-    .addOption(keepSecretsOption())
-    .addOption(jsonOption().conflicts("markdown"))
-    .addOption(new Option("--markdown", "print Markdown, for the comment of a pull request"));
-
-export async function requestPlan(api: Api, project: Project, options: PlanOptions): Promise<Plan> {
+async function requestPlan(api: Api, project: Project, options: PlanOptions): Promise<Plan> {
   const { prune = false, maxDelete = null } = options;
   const body = { project: project.name, document: project.document, prune, max_delete: maxDelete };
   return (await sendDocument(api, "plan", body, project, options)) as unknown as Plan;

@@ -1,31 +1,20 @@
 import { existsSync } from "node:fs";
-import { type Command, Option } from "commander";
-import { checkDocument } from "@statusmesh/shared/declared/check";
-import { inOrder, readNamedFile } from "@statusmesh/shared/declared/files";
+import { isProbedType } from "@statusmesh/shared/checks";
+import { checkDocument, checkOf } from "@statusmesh/shared/declared/check";
+import { inOrder, readNamedFile, sections } from "@statusmesh/shared/declared/files";
 import { type Mistake, mistakeLine } from "@statusmesh/shared/declared/position";
 import { type ReadProject, readProjectFiles } from "@statusmesh/shared/declared/project";
 import { mask } from "@statusmesh/shared/secrets";
 import { tame } from "@statusmesh/shared/terminal";
 import { requestBodies } from "../bodies.ts";
 import { Failure } from "./failure.ts";
+import type { ProjectOptions } from "./file-options.ts";
 import { counted, printJson } from "./print.ts";
 
 /** The files of a project without mistakes. */
 export interface Project extends ReadProject {
   readonly name: string;
 }
-
-export interface ProjectOptions {
-  json?: boolean;
-  keepSecrets?: boolean;
-}
-
-/** Adds the argument of commands that read files. */
-export const readsFiles = (command: Command): Command =>
-  command.argument("[files...]", "files and folders; default: statusmesh.yaml or statusmesh/");
-
-export const keepSecretsOption = (): Option =>
-  new Option("--keep-secrets", "an unset variable in a secret of an existing object keeps the stored one");
 
 /** Reads the files. Prints every mistake and throws Failure when there is one. */
 export function readProject(paths: readonly string[], options: ProjectOptions): Project {
@@ -40,6 +29,25 @@ export function readProject(paths: readonly string[], options: ProjectOptions): 
   );
   refuse(project.mistakes, options);
   return { ...project, name: (project.document as { project: string }).project };
+}
+
+type Document = Project["document"];
+
+/** Number of monitors, channels, status pages and windows. */
+export const objectCount = (document: Document): number =>
+  sections.reduce((sum, section) => sum + Object.keys(Object(document[section])).length, 0);
+
+/**
+ * Requests that run the checks of monitors once, by their keys; all without `wanted`, but heartbeats, which only their
+ * jobs report. Throws Failure for an unknown key, and where no check can be run.
+ */
+export function runsOf(document: Document, wanted: readonly string[] | undefined): { key: string; body: object }[] {
+  const monitors = (document["monitors"] ?? {}) as Record<string, { check: { type: string } }>;
+  const keys = wanted ?? Object.keys(monitors);
+  for (const key of keys) if (!Object.hasOwn(monitors, key)) throw new Failure(`the files have no monitor ${key}.`);
+  const probed = keys.filter((key) => isProbedType(monitors[key]!.check.type));
+  if (probed.length === 0) throw new Failure("the files have no check that can be run.");
+  return probed.map((key) => ({ key, body: checkOf(document, key) }));
 }
 
 /** Prints mistakes in the order of the files and throws Failure; returns when there is none. */

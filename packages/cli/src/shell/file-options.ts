@@ -1,0 +1,35 @@
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { connects, type ConnectionOptions } from "./connection.ts";
+import { jsonOption } from "./print.ts";
+
+/* Options of commands that read files, apart from what reads them: help needs neither YAML nor schemas. */
+
+export interface ProjectOptions {
+  json?: boolean;
+  keepSecrets?: boolean;
+}
+
+export interface PlanOptions extends ConnectionOptions, ProjectOptions {
+  prune?: boolean;
+  maxDelete?: number;
+  markdown?: boolean;
+}
+
+/** Adds the argument of commands that read files. */
+export const readsFiles = (command: Command): Command =>
+  command.argument("[files...]", "files and folders; default: statusmesh.yaml or statusmesh/");
+
+export const keepSecretsOption = (): Option =>
+  new Option("--keep-secrets", "an unset variable in a secret of an existing object keeps the stored one");
+
+/** Adds files and options of `plan` and `apply`. */
+export const plans = (command: Command): Command =>
+  connects(readsFiles(command))
+    .option("--prune", "delete objects that left the files, unless they say on_remove: keep or pause")
+    .option("--max-delete <n>", "most deletions; default: 20 % of the project's objects, at least 10", (text) => {
+      if (!/^\d{1,6}$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
+      return Number(text);
+    })
+    .addOption(keepSecretsOption())
+    .addOption(jsonOption().conflicts("markdown"))
+    .addOption(new Option("--markdown", "print Markdown, for the comment of a pull request"));
