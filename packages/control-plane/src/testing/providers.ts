@@ -1,6 +1,8 @@
+import { generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Events, type JWK, OAuth2Issuer, OAuth2Service } from "oauth2-mock-server";
+import Provider, { interactionPolicy } from "oidc-provider";
 import type { Teardown } from "./database.ts";
 
 /** An identity provider of this machine. */
@@ -108,4 +110,69 @@ async function start(t: Teardown, endpoints: { authorize?: string; token?: strin
     for (const [name, value] of new URLSearchParams(mock.refusal)) url.searchParams.set(name, value);
   });
   return { mock, service, beside };
+}
+
+/** A certified OpenID provider (oidc-provider) of this machine: it requires PKCE, and gives claims by userinfo only. */
+export interface OidcProvider {
+  readonly issuer: string;
+  /** Who signs in next. */
+  person: { sub: string } & Record<string, unknown>;
+  /** True: the person refuses. */
+  refuses: boolean;
+  /** Signs with a new key, and publishes no other. */
+  rotateKeys(): void;
+}
+
+export async function startOidc(t: Teardown): Promise<OidcProvider> {
+  const server = createServer((request, response) => {
+    const { refuses, person } = oidc;
+    // Its page, on which the person signs in.
+    const done = refuses ? { error: "access_denied" } : { select_account: {}, login: { accountId: person.sub } };
+    if (request.url!.startsWith("/interaction/")) void provider.interactionFinished(request, response, done);
+    else void provider.callback()(request, response);
+  }).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const oidc: OidcProvider = {
+    issuer,
+    person: { sub: "nobody" },
+    refuses: false,
+    rotateKeys: () => void (provider = openProvider(issuer, () => oidc.person)),
+  };
+  let provider = openProvider(issuer, () => oidc.person);
+  return oidc;
+}
+
+function openProvider(issuer: string, person: () => OidcProvider["person"]): Provider {
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const policy = interactionPolicy.base();
+  policy.add(new interactionPolicy.Prompt({ name: "select_account", requestable: true }), 0);
+  const provider: Provider = new Provider(issuer, {
+    clients: [
+      {
+        client_id: "our-oidc-id",
+        client_secret: "our-oidc-secret",
+        redirect_uris: ["https://status.example.org/sign-in/oidc/callback"],
+        token_endpoint_auth_method: "client_secret_post",
+      },
+    ],
+    jwks: { keys: [{ ...privateKey.export({ format: "jwk" }), use: "sig", alg: "RS256" }] },
+    claims: { openid: ["sub"], email: ["email", "email_verified"], groups: ["realm_access"] },
+    cookies: { keys: ["of the test"] },
+    pkce: { required: () => true },
+    features: { devInteractions: { enabled: false } },
+    interactions: { policy, url: (_ctx, { uid }) => `/interaction/${uid}` },
+    findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ ...person(), sub: id }) }),
+    async loadExistingGrant({ oidc: { client, session } }) {
+      const grant = new provider.Grant({ clientId: client!.clientId, accountId: session!.accountId! });
+      grant.addOIDCScope("openid email groups");
+      await grant.save();
+      return grant;
+    },
+  });
+  return provider;
 }

@@ -94,7 +94,13 @@ export function openOpenid(
           idTokenExpected: true,
         };
         const config = await configuration();
-        const tokens = await openid.authorizationCodeGrant(config, callbackUrl(flow, query), checks);
+        const tokens = await openid
+          .authorizationCodeGrant(config, callbackUrl(flow, query), checks)
+          .catch((error: unknown) => {
+            // The library asks for the keys of a provider once a minute; the next sign-in has to know new ones.
+            if (isUnknownKey(error)) known = { config, until: 0 };
+            throw error;
+          });
         const claims = tokens.claims();
         if (claims === undefined || claims.sub === "" || claims.sub.length > 255)
           throw new SignInProblem("answer_invalid", `${title}: the id_token has no subject`);
@@ -109,6 +115,13 @@ export function openOpenid(
         return { ...personOf(all), ...(roles === null ? {} : { role: roleOf(groupsIn(all, roles) ?? [], roles) }) };
       }),
   };
+}
+
+/** The id_token is signed with a key that the provider did not publish when its keys were read. */
+function isUnknownKey(error: unknown): boolean {
+  for (let at = error; at instanceof Error; at = at.cause)
+    if ("code" in at && at.code === "OAUTH_KEY_SELECTION_FAILED") return true;
+  return false;
 }
 
 /** An address and whether it is verified belong together: both come from one source. */
