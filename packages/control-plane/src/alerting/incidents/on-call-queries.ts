@@ -6,7 +6,6 @@ import { causeMembers } from "./queries.ts";
 /** Where an open incident is between its channels. */
 export interface CallRow {
   id: string;
-  target_id: string;
   from: Date | null;
   passed: number;
   due_at: Date | null;
@@ -19,10 +18,10 @@ export interface CallRow {
   names: Record<string, string> | null;
 }
 
-/** The open incidents among `ids`, and those of the targets among `ids`. */
+/** The open incidents among `ids`. */
 export async function selectCalls(sql: Db, orgId: string, ids: readonly string[], at: Date): Promise<CallRow[]> {
   return await sql<CallRow[]>`
-    select i.id, i.target_id, i.escalation_from as from, i.escalation_passed as passed,
+    select i.id, i.escalation_from as from, i.escalation_passed as passed,
       i.escalation_due_at as due_at, i.acknowledged_at is not null as stopped, ${isHeld(sql, at)} as held,
       coalesce(t.escalation, o.escalation) as ladder,
       (select jsonb_agg(jsonb_build_object('name', d.name, 'at', d.at, 'incidents', 1) order by d.at, d.name)
@@ -34,18 +33,31 @@ export async function selectCalls(sql: Db, orgId: string, ids: readonly string[]
     join targets t on t.id = i.target_id
     join orgs o on o.id = i.org_id
     where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
-      and (i.id = any(${arrayOf(ids)}::uuid[]) or i.target_id = any(${arrayOf(ids)}::uuid[]))`;
+      and i.id = any(${arrayOf(ids)}::uuid[])`;
 }
 
-/** The open incidents of a cause: the one whose next level is due first, and the channels that were notified of any. */
+/** Incidents of a cause that are asked whether something holds them, those with the first due levels. */
+const mostAsked = 200;
+
+/** Who is notified of a cause. */
 export interface CauseCallRow {
   key: string;
-  incident_id: string;
+  /**
+   * Its open incidents whose next levels are due first, within a minute, and not held; without one, an incident of the
+   * cause.
+   */
+  incident_ids: string[];
+  /** Channels that were notified of any of its incidents. */
   notified: CallRow["notified"];
 }
 
 /** {@link CauseCallRow} of the causes that several open incidents share, among `keys`. */
-export async function selectCauseCalls(sql: Db, orgId: string, keys: readonly string[]): Promise<CauseCallRow[]> {
+export async function selectCauseCalls(
+  sql: Db,
+  orgId: string,
+  keys: readonly string[],
+  at: Date,
+): Promise<CauseCallRow[]> {
   const any = { targetId: null, severity: null, from: null, to: null, cause: null, acknowledged: null };
   return await sql<CauseCallRow[]>`
     ${causeMembers(sql, orgId, { ...any, state: "open" })}, members_of as materialized (
@@ -54,9 +66,19 @@ export async function selectCauseCalls(sql: Db, orgId: string, keys: readonly st
     ), channels_of as (
       select m.key, d.channel_name as name, min(d.delivered_at) as at, count(distinct d.incident_id)::int as incidents
       from members_of m join deliveries d on d.incident_id = m.id and d.state = 'delivered' group by 1, 2
+    ), placed as (
+      select m.key, i.id, i.org_id, i.target_id, i.escalation_due_at,
+        row_number() over (partition by m.key order by i.escalation_due_at, i.id) as place
+      from members_of m join incidents i on i.id = m.id
+    ), due as (
+      select i.key, i.id, i.escalation_due_at as at, min(i.escalation_due_at) over (partition by i.key) as first
+      from placed i
+      where i.place <= ${mostAsked} and i.escalation_due_at is not null and not ${isHeld(sql, at)}
     )
-    select m.key, (array_agg(i.id order by i.escalation_due_at, i.id))[1] as incident_id,
+    select p.key,
+      coalesce((select array_agg(d.id::text order by d.at, d.id) from due d
+        where d.key = p.key and d.at < d.first + interval '1 minute'), array[p.id::text]) as incident_ids,
       (select jsonb_agg(jsonb_build_object('name', c.name, 'at', c.at, 'incidents', c.incidents) order by c.at, c.name)
-       from channels_of c where c.key = m.key) as notified
-    from members_of m join incidents i on i.id = m.id group by m.key`;
+       from channels_of c where c.key = p.key) as notified
+    from placed p where p.place = 1`;
 }

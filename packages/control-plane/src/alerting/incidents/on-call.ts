@@ -43,38 +43,33 @@ function callOf({ from, passed, due_at, stopped, held, ladder, notified, names }
   return { notified: timed(notified), rungs, next, held };
 }
 
-/** {@link Call} of open incidents, by their id and by that of their monitor; `ids` are of either. */
+/** {@link Call} of open incidents, by their id. */
 export async function callsOf(ctx: Ctx, ids: readonly string[]): Promise<Map<string, Call>> {
   requireScope(ctx, "incidents:read");
   if (ids.length === 0) return new Map();
   const rows = await selectCalls(ctx.sql, ctx.orgId, ids, new Date(ctx.clock.now()));
-  return new Map(
-    rows.flatMap((row) => {
-      const call = callOf(row);
-      return [
-        [row.id, call],
-        [row.target_id, call],
-      ] as const;
-    }),
-  );
+  return new Map(rows.map((row) => [row.id, callOf(row)]));
 }
 
 /**
  * {@link Call} of causes that several open incidents share, by key: the channels that were notified of any of the
- * incidents, and the ladder of the one whose next level is due first.
+ * incidents, and the ladder of the one whose next level is due first. Levels that are due within a minute are one.
  */
 export async function callsOfCauses(ctx: Ctx, keys: readonly string[]): Promise<Map<string, Call>> {
   requireScope(ctx, "incidents:read");
   if (keys.length === 0) return new Map();
-  const rows = await selectCauseCalls(ctx.sql, ctx.orgId, keys);
+  const rows = await selectCauseCalls(ctx.sql, ctx.orgId, keys, new Date(ctx.clock.now()));
   const calls = await callsOf(
     ctx,
-    rows.map(({ incident_id: id }) => id),
+    rows.flatMap(({ incident_ids: ids }) => ids),
   );
   return new Map(
-    rows.flatMap(({ key, incident_id: id, notified }) => {
-      const call = calls.get(id);
-      return call === undefined ? [] : [[key, { ...call, notified: timed(notified) }] as const];
+    rows.flatMap(({ key, incident_ids: ids, notified }) => {
+      const [call, ...others] = ids.flatMap((id) => calls.get(id) ?? []);
+      if (call === undefined) return [];
+      const channels = [call, ...others].flatMap(({ next }) => next?.channels ?? []);
+      const next = call.next === null ? null : { ...call.next, channels: [...new Set(channels)] };
+      return [[key, { ...call, next, notified: timed(notified) }] as const];
     }),
   );
 }

@@ -4,7 +4,14 @@ import { stateWords } from "../../platform/html/states.ts";
 import { causeTitle, shareOf, withRegionName } from "../../platform/html/causes.ts";
 import { page } from "../../platform/html/pages.ts";
 import { errorInWords } from "@statusmesh/shared/checks";
-import { callsOf, listIncidentLines, openCounts, regionNamer } from "../../alerting/incidents/service.ts";
+import { isId } from "@statusmesh/shared/ids";
+import {
+  callsOf,
+  callsOfCauses,
+  listIncidentLines,
+  openCounts,
+  regionNamer,
+} from "../../alerting/incidents/service.ts";
 import { activeWindows } from "../../alerting/maintenance/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { readBeats } from "../../monitoring/results/service.ts";
@@ -92,10 +99,14 @@ export const dashboardPages = [
         })),
       ];
       const waiting = tiles.filter((tile) => !tile.acknowledged);
-      const calls = await callsOf(
-        ctx,
-        waiting.slice(0, alarms).map((tile) => tile.targetId),
-      );
+      const shown = waiting.slice(0, alarms).map(({ id }) => id);
+      const [shared, alone] = await Promise.all([
+        callsOfCauses(
+          ctx,
+          shown.filter((id) => !isId(id)),
+        ),
+        callsOf(ctx, shown.filter(isId)),
+      ]);
       return {
         view: "wall/wall",
         fragment: "wall/live",
@@ -103,7 +114,7 @@ export const dashboardPages = [
           waiting: await Promise.all(
             waiting.slice(0, alarms).map(async (tile) => ({
               ...tile,
-              next: calls.get(tile.targetId)?.next ?? null,
+              next: (shared.get(tile.id) ?? alone.get(tile.id))?.next ?? null,
               beats: await beatsOf(ctx, tile),
             })),
           ),
