@@ -51,6 +51,8 @@ create table audit_log (
 CREATE INDEX audit_log_by_age ON audit_log USING btree (at);
 CREATE INDEX audit_log_by_bulk_id ON audit_log USING gin (((after -> 'ids'::text))) WHERE (resource_id IS NULL);
 CREATE INDEX audit_log_by_org ON audit_log USING btree (org_id, id);
+CREATE INDEX audit_log_by_page ON audit_log USING btree (org_id, COALESCE((after ->> 'page_id'::text), (before ->> 'page_id'::text)), id) WHERE (COALESCE((after ->> 'page_id'::text), (before ->> 'page_id'::text)) IS NOT NULL);
+CREATE INDEX audit_log_by_resource ON audit_log USING btree (org_id, resource_id, id) WHERE (resource_id IS NOT NULL);
 
 create table invitations (
   id uuid not null,

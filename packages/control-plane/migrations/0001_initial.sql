@@ -306,6 +306,10 @@ create table audit_log (
 );
 create index audit_log_by_org on audit_log (org_id, id);
 create index audit_log_by_age on audit_log (at);
+-- The last write of an object, for what an apply would put back; that of a page is also one of its components.
+create index audit_log_by_resource on audit_log (org_id, resource_id, id) where resource_id is not null;
+create index audit_log_by_page on audit_log (org_id, (coalesce(after ->> 'page_id', before ->> 'page_id')), id)
+  where coalesce(after ->> 'page_id', before ->> 'page_id') is not null;
 -- A bulk request has one row, which is found by the id of each of its targets.
 create index audit_log_by_bulk_id on audit_log using gin ((after -> 'ids')) where resource_id is null;
 

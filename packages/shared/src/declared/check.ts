@@ -2,7 +2,7 @@ import type { TSchema } from "typebox";
 import { type CheckSpec, checkKinds, type CheckType, checkTypes, isCheckType, kindOf } from "../checks/index.ts";
 import { AppError } from "../errors.ts";
 import { type Fault, Faults, below } from "../faults.ts";
-import { isId } from "../ids.ts";
+import { isId, normaliseId } from "../ids.ts";
 import { pointerSegment } from "../secrets.ts";
 import { suggestion } from "../text.ts";
 import { validate } from "../validate.ts";
@@ -101,7 +101,7 @@ interface Place {
 function checkObject(place: Place): void {
   const { section, object, pointer, document, bodies, add } = place;
   const { adopt = null, on_remove: onRemove = null } = object;
-  if (adopt !== null && !(typeof adopt === "string" && isId(adopt)))
+  if (adopt !== null && !(typeof adopt === "string" && isId(normaliseId(adopt))))
     add(`${pointer}/adopt`, "adopt must be the id of a stored object.");
   const ways = section === "maintenance" ? ["delete", "keep"] : ["delete", "keep", "pause"];
   if (onRemove !== null && !ways.includes(onRemove as string))

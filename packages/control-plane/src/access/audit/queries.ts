@@ -51,20 +51,20 @@ export async function selectLastWrites(
   resources: readonly { id: string; after: Date }[],
   ignored: readonly string[],
 ): Promise<WriteRow[]> {
+  const counts = sql`a.org_id = ${orgId} and a.at > r.after and a.action <> all (${ignored as string[]})`;
+  const columns = sql`a.id, a.at, a.actor_type, a.actor_id, a.user_email`;
   return await sql<WriteRow[]>`
-    with r as (select id, after from jsonb_to_recordset(${JSON.stringify(resources)}::text::jsonb)
-      as g (id text, after timestamptz))
-    select distinct on (r.id) r.id as resource_id, a.at, a.actor_type, a.actor_id, a.user_email
-    from audit_log a
+    select distinct on (r.id) r.id as resource_id, w.at, w.actor_type, w.actor_id, w.user_email
+    from jsonb_to_recordset(${JSON.stringify(resources)}::text::jsonb) as r (id text, after timestamptz)
     cross join lateral (
-      select a.resource_id as id
-      union all select coalesce(a.after ->> 'page_id', a.before ->> 'page_id')
-      union all select jsonb_array_elements_text(case when a.resource_id is null
-        and jsonb_typeof(a.after -> 'ids') = 'array' then a.after -> 'ids' end)
-    ) named
-    join r on r.id = named.id and a.at > r.after
-    where a.org_id = ${orgId} and a.at > (select min(after) from r) and a.action <> all (${ignored as string[]})
-    order by r.id, a.id desc`;
+      (select ${columns} from audit_log a where ${counts} and a.resource_id = r.id order by a.id desc limit 1)
+      union all
+      (select ${columns} from audit_log a
+       where ${counts} and coalesce(a.after ->> 'page_id', a.before ->> 'page_id') = r.id order by a.id desc limit 1)
+      union all
+      select ${columns} from audit_log a where ${counts} and a.resource_id is null and a.after -> 'ids' ? r.id
+    ) w
+    order by r.id, w.id desc`;
 }
 
 export interface AuditFilter {

@@ -189,7 +189,7 @@ export async function endFailing(sql: Db, id: string): Promise<void> {
 
 /** Marks the address of a channel as confirmed. */
 export async function setVerified(sql: Db, orgId: string, id: string, at: Date): Promise<void> {
-  await sql`update channels set verified_at = ${at}, updated_at = ${at} where org_id = ${orgId} and id = ${id}`;
+  await sql`update channels set verified_at = ${at} where org_id = ${orgId} and id = ${id}`;
 }
 
 /** Fields of a managed config or of an email config that an event of a vendor names. */

@@ -5,17 +5,27 @@ import type { TSchema } from "typebox";
 import { checkKinds, type CheckType, checkTypes } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
 import { fits } from "@statusmesh/shared/validate";
-import type { Ctx } from "../../platform/context.ts";
+import { type Ctx, inTransaction } from "../../platform/context.ts";
+import { bulkAction } from "../../monitoring/targets/bulk.ts";
 import { createTarget, getTarget, updateTarget } from "../../monitoring/targets/service.ts";
 import { createChannel, getChannel } from "../../alerting/channels/service.ts";
 import { createPage, storedPages, updateComponent } from "../../publishing/status-pages/service.ts";
 import { publishedSchema } from "../openapi/schemas.ts";
 import { serve } from "../../testing/app.ts";
+import { minute } from "../../testing/clock.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { declaredRoutes } from "./api.ts";
 import { ConfigDocument } from "./document-schema.ts";
 import type { ApplyReply, ExportReply, PlanReply } from "./schema.ts";
-import { adoptObject, applyConfig, detachObject, exportConfig, listProjects, planConfig } from "./service.ts";
+import {
+  adoptObject,
+  applyConfig,
+  detachObject,
+  exportConfig,
+  listDrift,
+  listProjects,
+  planConfig,
+} from "./service.ts";
 
 const world = await openWorld(t);
 const { system, sql, clock } = world;
@@ -150,6 +160,62 @@ t.test("fields that differ are changed, and only those; drift names who and when
   t.match(await getTarget(ctx, db!.id), { interval: 60, enabled: false }, "a pause by hand stays");
 });
 
+t.test("changes since the last apply: newest first, at most 100, without reading the rest of the log", async (t) => {
+  const ctx = await newOrg(system);
+  const names = Array.from({ length: 120 }, (_, n) => `m${n}`);
+  const monitors = Object.fromEntries(
+    names.map((name) => [name, { name, check: { type: "tcp", host: `${name}.example.org`, port: 1 } }]),
+  );
+  const components = [{ monitor: "m0", public_name: "First" }];
+  const document = { version: 1, monitors, status_pages: { main: { slug: "drifting", name: "Main", components } } };
+  await apply(ctx, document);
+  t.match(await listDrift(ctx), { drift: [], moreDrift: 0 });
+  const idOf = Object.fromEntries(
+    (await sql<{ name: string; id: string }[]>`select name, id from targets where org_id = ${ctx.orgId}`).map(
+      ({ name, id }) => [name, id],
+    ),
+  );
+  await sql`
+    insert into audit_log (id, org_id, at, actor_type, action, resource_id, write_source)
+    select gen_random_uuid(), ${ctx.orgId}, ${new Date(clock.at)}::timestamptz + n * interval '1 ms', 'token',
+      'POST /api/v1/targets/{id}/check-now', gen_random_uuid(), 'api' from generate_series(1, 5000) n`;
+  await sql`analyze audit_log`;
+  clock.advance(minute);
+  await updateTarget(ctx, idOf["m7"]!, { interval: 300 });
+  clock.advance(minute);
+  const [page] = await storedPages(ctx);
+  await updateComponent(ctx, page!.id, page!.components[0]!.id, { public_name: "Front" });
+  const by = { type: "session", name: /@example.org/ };
+  t.match(await listDrift(ctx), {
+    drift: [
+      { kind: "status_page", key: "main", at: new Date(clock.at), by },
+      { kind: "monitor", key: "m7", at: new Date(clock.at - minute), by },
+    ],
+    moreDrift: 0,
+  });
+
+  clock.advance(minute);
+  await bulkAction(ctx, { ids: Object.values(idOf), action: { type: "disable" } });
+  await inTransaction(ctx, async (tx) => {
+    const rowsRead = async () =>
+      (
+        await tx.sql<{ read: number }[]>`
+          select (seq_tup_read + idx_tup_fetch)::integer as read from pg_stat_xact_user_tables
+          where relname = 'audit_log'`
+      )[0]!.read;
+    const before = await rowsRead();
+    const { drift, moreDrift } = await listDrift(tx);
+    t.strictSame([drift.length, moreDrift], [100, 21], "the page and 120 monitors");
+    t.match(drift[0], { kind: "monitor", at: new Date(clock.at), by });
+    const read = (await rowsRead()) - before;
+    t.ok(read < 500, `${read} rows of the log`);
+  });
+  clock.advance(minute);
+  await apply(ctx, document);
+  const { drift, moreDrift } = await listDrift(ctx);
+  t.equal(drift.length + moreDrift, 119, "an apply puts back what differs; a pause by hand stays");
+});
+
 t.test("what left the document is orphaned; prune deletes it, unless it is to be kept or paused", async (t) => {
   const ctx = await newOrg(system);
   const stranger = await createTarget(ctx, {
@@ -247,7 +313,8 @@ t.test("keys move, names are exchanged, objects are adopted and detached", async
     field: "/document/channels/hand/name",
     message: new RegExp(`adopt: ${hand.id}`),
   });
-  declared.channels.hand.adopt = hand.id;
+  // RFC 9562 section 4: in either case.
+  declared.channels.hand.adopt = hand.id.toUpperCase();
   const taken = { ...doc("two", "one"), ...declared };
   t.match((await apply(ctx, taken)).summary, { ...nothing, adopt: 1 });
   t.strictSame((await planOf(ctx, taken)).changes, [], "adopt is ignored once it is managed");

@@ -1,7 +1,7 @@
 import { checkKinds, isCheckType, isProbedType } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Faults } from "@statusmesh/shared/faults";
-import { isId } from "@statusmesh/shared/ids";
+import { isId, normaliseId } from "@statusmesh/shared/ids";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { suggestion } from "@statusmesh/shared/text";
 import { mapInTurns } from "../../platform/http/turns.ts";
@@ -119,7 +119,9 @@ function readObject(
 ): Declared {
   const whole = section === "monitors" ? withDefaults(object, defaults) : object;
   const { adopt = null, on_remove: onRemove = "delete", ...rest } = whole;
-  if (adopt !== null && !(typeof adopt === "string" && isId(adopt)))
+  const id = typeof adopt === "string" ? normaliseId(adopt) : null;
+  const adopted = id !== null && isId(id) ? id : null;
+  if (adopt !== null && adopted === null)
     faults.add(fault("INVALID_ID", "adopt must be the id of a stored object.", `${pointer}/adopt`));
   const ways = section === "maintenance" ? ["delete", "keep"] : ["delete", "keep", "pause"];
   if (!ways.includes(onRemove as string))
@@ -135,7 +137,7 @@ function readObject(
     key,
     pointer,
     fields,
-    adopt: typeof adopt === "string" && isId(adopt) ? adopt.toLowerCase() : null,
+    adopt: adopted,
     onRemove: ways.includes(onRemove as string) ? (onRemove as Declared["onRemove"]) : "delete",
   };
 }

@@ -58,22 +58,26 @@ export async function countManaged(
     ) m where project is not null group by project, section`;
 }
 
-export interface ManagedRow {
+export interface DriftRow {
   section: Section;
   id: string;
   name: string;
   managed: Managed;
+  updated_at: Date;
+  /** How many there are regardless of the limit. */
+  total: number;
 }
 
-/** Every object that a project declares. */
-export async function selectManaged(sql: Db, orgId: string): Promise<ManagedRow[]> {
-  return await sql<ManagedRow[]>`
-    select section, id, name, managed from (
-      select 'monitors' as section, id, name, managed from targets where org_id = ${orgId}
-      union all select 'channels', id, name, managed from channels where org_id = ${orgId}
-      union all select 'status_pages', id, name, managed from status_pages where org_id = ${orgId}
-      union all select 'maintenance', id, title, managed from maintenance_windows where org_id = ${orgId}
-    ) m where managed is not null`;
+/** Declared objects that were written after their last apply, newest first. An apply gives both times one value. */
+export async function selectDrift(sql: Db, orgId: string, limit: number): Promise<DriftRow[]> {
+  return await sql<DriftRow[]>`
+    select section, id, name, managed, updated_at, count(*) over ()::int as total from (
+      select 'monitors' as section, id, name, managed, updated_at from targets where org_id = ${orgId}
+      union all select 'channels', id, name, managed, updated_at from channels where org_id = ${orgId}
+      union all select 'status_pages', id, name, managed, updated_at from status_pages where org_id = ${orgId}
+      union all select 'maintenance', id, title, managed, updated_at from maintenance_windows where org_id = ${orgId}
+    ) m where managed is not null and updated_at > (managed ->> 'at')::timestamptz
+    order by updated_at desc, id limit ${limit}`;
 }
 
 /** The object of a project under a key. */

@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { Faults } from "@statusmesh/shared/faults";
-import { isId, normaliseId } from "@statusmesh/shared/ids";
+import { normaliseId } from "@statusmesh/shared/ids";
 import type { Section } from "@statusmesh/shared/declared/files";
 
 /** Keys of the document and ids of what they declare; a new object has got its id already. */
@@ -33,7 +33,7 @@ export class References {
 
   /** The id itself, of an object in the document or outside of it. */
   byId(section: "channels" | "monitors", id: unknown, pointer: string, faults: Faults): string | null {
-    const known = typeof id === "string" && isId(id) ? normaliseId(id) : null;
+    const known = typeof id === "string" ? normaliseId(id) : null;
     if (known !== null && (this.#keys.has(known) || this.#outside[section].has(known))) return known;
     const what = section === "channels" ? "channel" : "monitor";
     faults.add(new AppError("UNKNOWN_REFERENCE", `The organisation has no ${what} with this id.`, { field: pointer }));

@@ -261,20 +261,19 @@ export async function listProjects(ctx: Ctx) {
 
 const mostDrift = 100;
 
-/** Objects that somebody changed since the last apply: newest first, at most 100, and how many more there are. */
+/** Objects that were changed since the last apply: newest first, at most 100, and how many more there are. */
 export async function listDrift(ctx: Ctx) {
   for (const area of Object.values(areas)) requireScope(ctx, `${area}:read`);
-  const rows = await queries.selectManaged(ctx.sql, ctx.orgId);
+  const rows = await queries.selectDrift(ctx.sql, ctx.orgId, mostDrift);
   const asked = rows.map(({ id, managed }) => ({ id, after: new Date(managed.at) }));
   const writes = await lastWrites(ctx, asked, [...applyActions, "POST /api/v1/config/adopt"]);
-  const drift = rows.flatMap(({ section, id, name, managed: { project, key } }) => {
+  const drift = rows.map(({ section, id, name, managed: { project, key }, updated_at: at }) => {
     const write = writes.get(id);
-    if (write === undefined) return [];
-    const by = { type: write.actor_type, id: write.actor_id, name: write.user_email };
-    return [{ kind: kindOfSection[section], id, name, project, key, at: write.at, by }];
+    // The audit log may be kept for a shorter time.
+    const by = write === undefined ? null : { type: write.actor_type, name: write.user_email };
+    return { kind: kindOfSection[section], id, name, project, key, at, by };
   });
-  const newest = drift.toSorted((a, b) => b.at.getTime() - a.at.getTime());
-  return { drift: newest.slice(0, mostDrift), moreDrift: Math.max(0, drift.length - mostDrift) };
+  return { drift, moreDrift: (rows[0]?.total ?? 0) - drift.length };
 }
 
 async function countsOf({ sql, orgId }: Ctx): Promise<Map<string, Partial<Record<KindName, number>>>> {

@@ -5,7 +5,7 @@ import { differences, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope } from "../../platform/context.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { takeQuota } from "../../access/plans/service.ts";
-import { findPage, lockedPage } from "./find.ts";
+import { changingPage, findPage } from "./find.ts";
 import * as queries from "./queries.ts";
 import { beginStates, changeState } from "./state-queries.ts";
 import type { Component, ComponentBulk, ComponentCreate, ComponentPatch } from "./schema.ts";
@@ -36,7 +36,7 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
   const component = writtenComponent(input);
   const { id, target_id: targetId } = component;
   return await inTransaction(ctx, async (own) => {
-    await lockedPage(own, pageId);
+    await changingPage(own, pageId);
     if (targetId === null) {
       await insertManual(own, pageId, component);
     } else {
@@ -103,7 +103,7 @@ export async function addComponents(ctx: Ctx, pageId: string, input: ComponentBu
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
-    await lockedPage(own, pageId);
+    await changingPage(own, pageId);
     const ids = [...new Set(input.target_ids)];
     const known = await queries.keepTargets(own.sql, ctx.orgId, ids);
     const absent = input.target_ids.findIndex((id) => !known.has(id));
@@ -136,7 +136,7 @@ export async function updateComponent(
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
-    await lockedPage(own, pageId);
+    await changingPage(own, pageId);
     const before = await find(own, pageId, id);
     if (before.target_id !== null && state !== undefined) throw invalid(stateOfMonitor, "/state");
     if (before.target_id === null && texts.public_name === null) throw invalid(needsName, "/public_name");
@@ -158,7 +158,7 @@ export async function removeComponent(ctx: Ctx, pageId: string, id: string): Pro
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   await inTransaction(ctx, async (own) => {
-    await lockedPage(own, pageId);
+    await changingPage(own, pageId);
     const before = await find(own, pageId, id);
     await queries.deleteComponent(own.sql, ctx.orgId, pageId, id);
     await record(own, { resourceId: id, before: auditable(pageId, before) });
@@ -170,7 +170,7 @@ export async function reorderComponents(ctx: Ctx, pageId: string, ids: readonly 
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
-    await lockedPage(own, pageId);
+    await changingPage(own, pageId);
     const before = (await allComponents(own, pageId)).map((row) => row.id);
     const present = new Set(before);
     const seen = new Set<string>();

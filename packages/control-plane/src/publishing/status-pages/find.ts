@@ -9,7 +9,11 @@ export const findPage = async (ctx: Ctx, id: string): Promise<queries.StatusPage
 
 /** {@link findPage}, locked against concurrent edits of it and its components. */
 export const lockedPage = async (ctx: Ctx, id: string): Promise<queries.StatusPageRow> =>
-  await find(ctx, id, queries.lockPage);
+  await find(ctx, id, (sql, orgId, known) => queries.lockPage(sql, orgId, known, null));
+
+/** {@link lockedPage} for a change of its components or logos. */
+export const changingPage = async (ctx: Ctx, id: string): Promise<queries.StatusPageRow> =>
+  await find(ctx, id, (sql, orgId, known) => queries.lockPage(sql, orgId, known, new Date(ctx.clock.now())));
 
 async function find(ctx: Ctx, id: string, select: typeof queries.selectPage): Promise<queries.StatusPageRow> {
   const row = isId(id) ? await select(ctx.sql, ctx.orgId, id) : null;

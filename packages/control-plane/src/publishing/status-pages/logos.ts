@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope, type System } from "../../platform/context.ts";
-import { findPage, lockedPage } from "./find.ts";
+import { changingPage, findPage } from "./find.ts";
 import { logoImage } from "./logo-image.ts";
 import * as queries from "./logo-queries.ts";
 import type { LogoTheme } from "./logo-queries.ts";
@@ -21,7 +21,7 @@ export async function setLogo(ctx: Ctx, pageId: string, theme: LogoTheme, base64
     throw new AppError("PAYLOAD_TOO_LARGE", `The logo has ${upload.length} bytes. Up to ${maxBytes} are accepted.`);
   const image = await logoImage(upload, maxSide);
   await inTransaction(ctx, async (own) => {
-    const before = await lockedPage(own, pageId);
+    const before = await changingPage(own, pageId);
     await queries.storeLogo(own.sql, ctx.orgId, pageId, theme, image, new Date(ctx.clock.now()));
     await record(own, { resourceId: pageId, ...logoChange(before, theme, image.hash) });
   });
@@ -32,7 +32,7 @@ export async function removeLogo(ctx: Ctx, pageId: string, theme: LogoTheme): Pr
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   await inTransaction(ctx, async (own) => {
-    const before = await lockedPage(own, pageId);
+    const before = await changingPage(own, pageId);
     await queries.deleteLogo(own.sql, ctx.orgId, pageId, theme);
     await record(own, { resourceId: pageId, ...logoChange(before, theme, null) });
   });

@@ -66,10 +66,19 @@ export async function selectPage(sql: Db, orgId: string, id: string): Promise<St
   return row ?? null;
 }
 
-/** Locks the page against concurrent edits of it and its components, and announces its change. */
-export async function lockPage(sql: Db, orgId: string, id: string): Promise<StatusPageRow | null> {
+/**
+ * Locks the page against concurrent edits of it and its components, and announces its change; `changedAt`: when its
+ * components or logos change, which are part of it.
+ */
+export async function lockPage(
+  sql: Db,
+  orgId: string,
+  id: string,
+  changedAt: Date | null,
+): Promise<StatusPageRow | null> {
   const [row] = await sql<StatusPageRow[]>`
-    update status_pages p set revision = p.revision + 1 where p.org_id = ${orgId} and p.id = ${id}
+    update status_pages p set revision = p.revision + 1, updated_at = coalesce(${changedAt}, p.updated_at)
+    where p.org_id = ${orgId} and p.id = ${id}
     returning ${columns(sql)}`;
   if (row === undefined) return null;
   await notifyPages(sql, id);
