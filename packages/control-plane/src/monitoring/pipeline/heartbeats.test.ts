@@ -128,7 +128,8 @@ t.test("the look for missed reports reads those that are late, of 3,000", async 
       insert into targets (id, org_id, name, kind, spec, search_text, interval_secs, enabled, tags, alert_confirmations,
         notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
       select gen_random_uuid(), org_id, name, kind, spec, search_text, interval_secs, enabled, tags,
-        alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
+        alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at,
+        updated_at
       from targets, generate_series(1, 3000) where id = ${id}
       returning id
     )
