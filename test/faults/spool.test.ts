@@ -108,7 +108,7 @@ t.test("on a full disk, results that do not fit wait in memory and are written w
   const id = newId();
   writeFileSync(join(folder, "of somebody else"), Buffer.alloc(700_000));
   for (let slot = 0; slot < 20_000; slot++) spool.append({ result: runOf(id, slot) });
-  await t.rejects(spool.flush(), /the spool cannot be written: .*(ENOSPC|the disk takes no more)/);
+  await t.rejects(spool.flush(), /the spool cannot be written: .*(ENOSPC|the disk accepts no more writes)/);
   t.equal(spool.waiting, 20_000);
   t.match(logged, [/^the spool cannot be written, results wait in memory/], "logged once");
   rmSync(join(folder, "of somebody else"));
@@ -123,7 +123,7 @@ t.test("on a full disk, results that do not fit wait in memory and are written w
   await spool.close();
   const next = await open();
   t.equal(next.waiting, waiting, "and a restart finds them");
-  t.equal(logged.filter((msg) => msg === "the disk takes results again").length, 1);
+  t.equal(logged.filter((msg) => msg === "the disk accepts results again").length, 1);
   await next.close();
 });
 

@@ -74,7 +74,7 @@ t.test("against a real control plane: test-config, then run, status and spool", 
   t.match(fine, { code: 0, complaints: "" });
   t.match(
     fine.text,
-    /✔ ok {4}control plane: StatusMesh \d+\.\d+\.\d+ takes the token: this is agent "agent [^"]+" of region default/,
+    /✔ ok {4}control plane: StatusMesh \d+\.\d+\.\d+ accepts the token: this is agent "agent [^"]+" of region default/,
   );
   for (const what of ["token", "dns", "connection", "protocol", "clock", "spool", "space"])
     t.match(fine.text, new RegExp(`^✔ ok {4}${what}: `, "m"));
@@ -133,14 +133,14 @@ t.test("against a real control plane: test-config, then run, status and spool", 
   await killed.stop("SIGKILL");
   t.match(await ask(t, ["status", "--spool-dir", spool]), {
     code: 1,
-    text: /^✖ not running \(last seen \d+ s ago, it did not stop in order\)/,
+    text: /^✖ not running \(last seen \d+ s ago, not stopped cleanly\)/,
   });
 
   await sql`delete from agents where id = ${agent.id}`;
   const refused = await ask(t, ["test-config", ...args, "--json"]);
   t.match(
     { code: refused.code, ...findingsOf(refused.text) },
-    { code: 77, "control plane": /^fail: it does not take the token .*unknown or was deleted/ },
+    { code: 77, "control plane": /^fail: it refuses the token .*unknown or was deleted/ },
   );
 });
 
@@ -229,7 +229,7 @@ t.test("test-config says what keeps the agent from running, and what merely shou
     [
       "a token over plain http: nothing is connected to",
       { url: "http://192.0.2.1:8080" },
-      { url: /^fail: the token would travel unencrypted to 192\.0\.2\.1:8080/ },
+      { url: /^fail: the token would be sent unencrypted to 192\.0\.2\.1:8080/ },
       64,
     ],
     [

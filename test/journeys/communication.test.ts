@@ -66,7 +66,7 @@ t.test("communication", async (t) => {
     await first.getByRole("button", { name: "Skip" }).click();
     await first.getByText("Skipped").waitFor();
     t.same(await findings(page), []);
-    await first.getByRole("button", { name: "Bring back" }).click();
+    await first.getByRole("button", { name: "Restore" }).click();
     await first.getByText("Upcoming").waitFor();
     await page.getByRole("link", { name: "Edit" }).click();
     await page.waitForURL("**/edit");
@@ -118,7 +118,7 @@ t.test("communication", async (t) => {
     t.same(await findings(page), []);
     await page.getByRole("button", { name: "Report incident" }).click();
     await page.waitForURL(/\/incidents\/[0-9a-f-]{36}$/);
-    t.match(await page.locator("main").textContent(), /Reported by hand/);
+    t.match(await page.locator("main").textContent(), /Reported manually/);
     t.match((await api.get("/api/v1/incidents")).body.items[0], {
       target_id: monitor.id,
       opened_by: "person",

@@ -369,7 +369,7 @@ t.test("the console", async (t) => {
     await page.waitForURL(`**/monitors/${id}`);
     await other.getByLabel("Name", { exact: true }).fill("Checkout of the second tab");
     await other.getByRole("button", { name: "Save" }).click();
-    await other.locator("[data-form-error]", { hasText: "Somebody else has changed this" }).waitFor();
+    await other.locator("[data-form-error]", { hasText: "This was changed by someone else" }).waitFor();
     t.equal(await other.getByLabel("Name", { exact: true }).inputValue(), "Checkout of the second tab");
     t.match((await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout of the first tab" });
     t.same(await findings(other), []);

@@ -83,7 +83,7 @@ t.test("what files declare, in the console", async (t) => {
     `/channels/${channel}/edit`,
   ]) {
     await page.goto(url + path);
-    await page.getByText("The next apply of its files puts back").waitFor();
+    await page.getByText("The next apply of its files reverts").waitFor();
   }
   await page.goto(`${url}/monitors/${monitor}/edit`);
   t.notOk(await page.locator("[data-change]").isVisible(), "nothing is changed yet");

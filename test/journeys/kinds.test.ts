@@ -123,7 +123,7 @@ t.test("parallel tests of one host wait for each other, and are busy rather than
     answered.filter((one) => one !== "PROBE_BUSY" && one !== "TLS handshake timed out after 1.0 s"),
     [],
   );
-  t.match(answers.find(({ status }) => status === 503)?.body.error.message, /no place for this run within 1 s/);
+  t.match(answers.find(({ status }) => status === 503)?.body.error.message, /no capacity for this run within 1 s/);
 });
 
 t.test("a name, over the agent's wire", async (t) => {

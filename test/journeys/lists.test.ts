@@ -86,7 +86,7 @@ t.test("many monitors", async (t) => {
     await page.waitForURL(/offset=50/);
     t.equal((await names(page)).length, 10);
     await page.goto("/monitors?cause=host:gone.example.org&tag=nothing");
-    await page.getByText("A filter of a saved link may name").waitFor();
+    await page.getByText("A saved link may contain").waitFor();
     await page.locator(".empty").getByRole("link", { name: "Clear filters" }).click();
     await page.waitForURL("**/monitors");
   });
@@ -217,7 +217,7 @@ t.test("many monitors", async (t) => {
     await looksRight(t, page, "the preview");
     const add = page.getByRole("button", { name: "Add 1 monitor" });
     t.ok(await add.isDisabled());
-    await page.getByLabel("Leave out the lines with errors").check();
+    await page.getByLabel("Skip lines with errors").check();
     await add.click();
     await page.waitForURL("**/monitors");
     t.match((await api.get("/api/v1/targets?q=one")).body.items, [{ name: "One", tags: ["a"], write_source: "ui" }]);
@@ -358,7 +358,7 @@ t.test("many monitors", async (t) => {
     await page.waitForURL(`**/monitors/${ids[61]}`);
     await title(other).fill("second");
     await other.getByRole("button", { name: "Save" }).click();
-    await other.getByRole("button", { name: "Reload and discard mine" }).click();
+    await other.getByRole("button", { name: "Reload and discard my changes" }).click();
     await waitFor("the other's name", async () => (await title(other).inputValue()) === "first");
     await page.goto(path);
     await title(page).fill("third");

@@ -92,7 +92,7 @@ t.test("connections that fail, in words and with exit code 1", async (t) => {
     ["nobody there", ["list"], { SM_URL: `http://127.0.0.1:${await freePort()}` }, /does not answer \(ECONNREFUSED\)/],
     ["another token", ["list"], { SM_TOKEN: "sm_live_x" }, /^smctl: .*token/i],
     ["something else", ["list"], { SM_URL: site.url }, /no JSON|not as StatusMesh/],
-    ["a token in the clear", ["list"], { SM_URL: "http://192.0.2.1" }, /would travel unencrypted to 192\.0\.2\.1/],
+    ["a token in the clear", ["list"], { SM_URL: "http://192.0.2.1" }, /would be sent unencrypted to 192\.0\.2\.1/],
     ["an address that is none", ["list"], { SM_URL: "status" }, /SM_URL: It must be an http or https URL/],
     ["credentials", ["list", "--url", "https://a:b@c"], {}, /Credentials do not belong in it/],
     ["a token with a line break", ["list"], { SM_TOKEN: "a\nb" }, /the token is none/],

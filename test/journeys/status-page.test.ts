@@ -240,7 +240,7 @@ const words = {
     end: "Unsubscribed",
   },
   de: {
-    sent: "Sehen Sie in Ihr Postfach",
+    sent: "Prüfen Sie Ihr Postfach",
     confirm: "Abonnement bestätigen",
     manage: "Ihr Abonnement",
     end: "Abbestellt",

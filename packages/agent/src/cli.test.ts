@@ -121,13 +121,13 @@ t.test("wrong usage: one line and exit code 64", async (t) => {
       "a token over plain http",
       ["run", "--url", "http://192.0.2.1:8080"],
       { SM_AGENT_TOKEN: token },
-      /the token would travel unencrypted to 192\.0\.2\.1:8080\. Use an https URL, or --insecure-http/,
+      /the token would be sent unencrypted to 192\.0\.2\.1:8080\. Use an https URL, or --insecure-http/,
     ],
     [
       "a name that only begins like this machine",
       ["run", "--url", "http://127.example.org"],
       { SM_AGENT_TOKEN: token, SM_AGENT_INSECURE_HTTP: "false" },
-      /would travel unencrypted to 127\.example\.org/,
+      /would be sent unencrypted to 127\.example\.org/,
     ],
     [
       "a canary without a port",
@@ -382,7 +382,7 @@ t.test("an agent with SM_AGENT_PARENT ends with its parent", async (t) => {
   independent.child.stdin?.end();
   const { code, stdout } = await agent.ended;
   t.equal(code, 0);
-  t.match(stdout, /the parent is gone/);
+  t.match(stdout, /the parent process has exited/);
   t.equal(independent.child.exitCode, null, "one without the option stays");
   independent.child.kill("SIGTERM");
   t.equal((await independent.ended).code, 0);

@@ -51,7 +51,7 @@ const readers = {
     }));
     return levels.flatMap(({ minutes, channels }) => {
       if (minutes.value.trim() === "" && channels.length === 0) return [];
-      if (minutes.value.trim() === "") throw new Unreadable(minutes, "Enter after how many minutes.");
+      if (minutes.value.trim() === "") throw new Unreadable(minutes, "Enter the minutes until this level.");
       if (channels.length === 0) throw new Unreadable(minutes, "Choose a channel, or clear the minutes.");
       return [{ after_minutes: Number(minutes.value), channel_ids: channels.map((box) => box.value) }];
     });

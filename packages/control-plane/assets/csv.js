@@ -116,7 +116,7 @@ export function monitorsIn(text, minInterval) {
     const tags = tagsOf(cell.tags);
     const faults = [
       open ? "A quotation mark is not closed." : null,
-      cells.length > names.length ? `${cells.length} cells: at most ${names.length} are known.` : null,
+      cells.length > names.length ? `${cells.length} cells: at most ${names.length} columns are supported.` : null,
       urlFault(url),
       intervalFault(cell.interval, minInterval),
       tagFault(tags),

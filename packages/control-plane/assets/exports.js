@@ -31,7 +31,7 @@ export async function exportMonitors(chosen) {
   const document = partOf(found.document, chosen);
   const count = Object.keys(document.monitors).length;
   if (count < chosen.length)
-    say(`${chosen.length - count} are declared by other projects and left out: export those by themselves.`, "down");
+    say(`${chosen.length - count} are declared by other projects and left out: export them separately.`, "down");
   if (count > 0) save(document, found.secrets);
 }
 

@@ -152,9 +152,9 @@ function afterwardsPatch(form, id) {
 
 /** Reports a newer state saved by another person, and offers both ways on. The input stays. */
 function outdated(form) {
-  const message = "Somebody else has changed this since you opened it, and nothing of yours was saved. ";
+  const message = "This was changed by someone else since you opened it. Your changes were not saved.  ";
   showError(form, { message });
-  const reload = el("button", { class: "btn", type: "button" }, "Reload and discard mine");
+  const reload = el("button", { class: "btn", type: "button" }, "Reload and discard my changes");
   reload.addEventListener("click", () => void leaveFor(location.href));
   const overwrite = el("button", { class: "btn", type: "button" }, "Save my changes anyway");
   overwrite.addEventListener("click", () => {

@@ -161,7 +161,7 @@ function showLimits(form) {
     const select = row.querySelector("select");
     const input = row.querySelector("input");
     input.hidden = input.disabled = select.value !== "number";
-    select.options[0].textContent = `As the plan (${plan ? limitText(plan.limits[row.dataset.limit]) : "?"})`;
+    select.options[0].textContent = `Plan default (${plan ? limitText(plan.limits[row.dataset.limit]) : "?"})`;
     const { current } = row.dataset;
     row.querySelector("[data-used]").textContent = current === "" ? "" : `${number(Number(current))} used`;
   }

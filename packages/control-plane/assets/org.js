@@ -47,7 +47,7 @@ function show(now) {
         "div",
         { id: "elsewhere", class: "why unknown", role: "status" },
         el("p", {}, `You switched to another organisation. This page saves to ${orgName}.`),
-        el("p", { class: "actions" }, back, el("a", { class: "btn", href: "/" }, "Go to the other one")),
+        el("p", { class: "actions" }, back, el("a", { class: "btn", href: "/" }, "Go to that organisation")),
       ),
     );
 }

@@ -1,5 +1,6 @@
 import { announce, el } from "./dom.js";
 import { orgFetch } from "./org.js";
+import { localTimes } from "./times.js";
 import { chooseTheme } from "./toggle.js";
 
 const groups = {
@@ -41,7 +42,7 @@ function actionsFor(words) {
     .filter((word) => word !== "");
   return actionsOf()
     .filter(([title, detail]) => wanted.every((word) => `${title} ${detail}`.toLowerCase().includes(word)))
-    .map(([title, detail, act]) => ({ type: "action", title, detail: detail || null, state: null, href: "", act }));
+    .map(([title, detail, act]) => ({ type: "action", title, detail: detail || null, at: null, state: null, href: "", act }));
 }
 
 /** Pause after a key before a search is sent, ms. */
@@ -64,7 +65,7 @@ export function openPalette() {
     autocapitalize: "off",
     spellcheck: "false",
     maxlength: "200",
-    placeholder: "Search or do: pause, acknowledge, dark, Checkout API",
+    placeholder: "Search or run a command: pause, acknowledge, dark, Checkout API",
   });
   const list = el("div", { id: "palette-list", role: "listbox", "aria-label": "Results" });
   const note = el("p", { class: "muted box", hidden: "" });
@@ -116,6 +117,7 @@ export function openPalette() {
         return [group];
       }),
     );
+    localTimes(list);
     list.hidden = options.length === 0;
     input.setAttribute("aria-expanded", String(options.length > 0));
     note.hidden = options.length > 0 || !complete;
@@ -143,7 +145,7 @@ export function openPalette() {
     } catch {
       if (own.signal.aborted) return;
       note.hidden = false;
-      note.textContent = "The search does not answer. Check the connection and try again.";
+      note.textContent = "The search does not respond. Check the connection and try again.";
       announce(note.textContent);
     }
   };
@@ -191,12 +193,13 @@ export function openPalette() {
   void search();
 }
 
-function optionOf({ title, detail, state, href }, index) {
+function optionOf({ title, detail, at, state, href }, index) {
   return el(
     "div",
     { role: "option", id: `palette-${index}`, "aria-selected": "false", "data-href": href },
     el("span", { class: "palette-title" }, title),
     detail === null ? null : el("span", { class: "muted xs clip" }, detail),
+    at === null ? null : el("time", { class: "muted xs nowrap", datetime: at, "data-as": "clock" }),
     state === null ? null : el("span", { class: `state xs ${state === "open" ? "down" : state}` }, state),
   );
 }

@@ -83,6 +83,12 @@ create function plan_of(org orgs) returns plans language sql stable as $$
   select jsonb_populate_record(p, org.plan_overrides) from plans p where p.id = org.plan_id
 $$;
 
+-- A name as lists sort it: numbers padded to 12 digits, so that API 2 is before API 10.
+create function natural_key(name text) returns text language sql immutable strict parallel safe as $$
+  select regexp_replace(
+    regexp_replace(lower(name), '\d+', '000000000000\&', 'g'), '\d*(\d{12})(?!\d)', '\1', 'g')
+$$;
+
 create table users (
   id                uuid primary key,
   email             text not null check (email = lower(email)),
@@ -395,9 +401,7 @@ create table targets (
   -- Search terms of the check (URL, host or domain). Not indexed: a substring search in 10,000 targets takes 4 ms.
   search_text            text not null default '',
   search                 text not null generated always as (lower(name || e'\n' || search_text)) stored,
-  -- The name for sorting: digits padded to 12, so that API 2 stands before API 10.
-  sort_name              text not null generated always as (regexp_replace(
-    regexp_replace(lower(name), '\d+', '000000000000\&', 'g'), '\d*(\d{12})(?!\d)', '\1', 'g')) stored,
+  sort_name              text not null generated always as (natural_key(name)) stored,
   -- The host that the check connects to first, by which lists group failing monitors. Null for a check without a
   -- chosen host.
   host                   text,

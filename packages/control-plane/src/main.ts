@@ -49,7 +49,7 @@ program
 
 program
   .command("bootstrap-owner")
-  .description("Print a one-time sign-in link for an owner; also beside a running service")
+  .description("Print a one-time sign-in link for an owner; also while the service runs")
   .option("--email <address>", "email address of the owner (default: the first)")
   .option("--token", "also print an API token with every scope")
   .option("--expires-in-days <days>", "lifetime of that token in days, 1 to 365", wholeDays, 30)
@@ -62,7 +62,7 @@ program
 
 program
   .command("orgs")
-  .description("List the organisations with their plans, usage and overrides; also beside a running service")
+  .description("List the organisations with their plans, usage and overrides; also while the service runs")
   .option("--search <text>", "only those with this text in the name or slug", "")
   .option("--json", "print all fields as JSON")
   .action(async ({ search, json }: { search: string; json?: boolean }) => {
@@ -78,11 +78,11 @@ program
   .argument("<plan>", "id of the plan")
   .option(
     "--override <limit=value>",
-    "override a limit with a number or unlimited, or end that with plan; may be repeated, others stay",
+    "override a limit: a number, unlimited, or plan to remove the override; repeatable, others are kept",
     (text: string, before: string[]) => [...before, text],
     [],
   )
-  .description("Move an organisation to a plan, and override single limits of it; also beside a running service")
+  .description("Set the plan of an organisation, and override its limits; also while the service runs")
   .action(async (org: string, plan: string, { override: overrides }: { override: string[] }) => {
     const config = configuration();
     const { setPlan } = await import("./operator/commands/orgs.ts");
@@ -92,7 +92,7 @@ program
 
 program
   .command("rotate-kek")
-  .description("Encrypt all stored secrets with the new key; beside a running service that has both keys")
+  .description("Encrypt all stored secrets with the new key; the service may run if it has both keys")
   .action(async () => {
     const config = configuration();
     const { rotateKek } = await import("./operator/commands/rotate-kek.ts");
@@ -102,7 +102,7 @@ program
 program
   .command("backup")
   .argument("<file>", "the file to write; it must not exist")
-  .description("Write the whole database to one file; also beside a running service")
+  .description("Write the whole database to one file; also while the service runs")
   .action(async (file: string) => {
     const config = configuration();
     const { backup } = await import("./operator/commands/backup.ts");
@@ -121,7 +121,7 @@ program
 
 program
   .command("distribute")
-  .option("--dry-run", "only say what would be done")
+  .option("--dry-run", "only print what would be done")
   .description("Spread results over the workers of a Citus cluster, whose coordinator database.url names")
   .action(async ({ dryRun }: { dryRun?: boolean }) => {
     const config = configuration();

@@ -159,7 +159,7 @@ async function connectionResult(url: string, { host, port }: Place, timeoutMs: n
     if (protocol === "http:") {
       socket.destroy();
       if (tokenInTheClear(url) === null) return ok(what, `${address} port ${port} answers`);
-      return warn(what, `${address} port ${port} answers, but the token would travel unencrypted. Use an https URL.`);
+      return warn(what, `${address} port ${port} answers, but the token would be sent unencrypted. Use an https URL.`);
     }
     const secured = await secure({ socket, host, verify: true, signal });
     const until = secured.getPeerX509Certificate()?.validTo;
@@ -193,7 +193,7 @@ async function controlPlaneResults(
     if (!validReply.Check(reply)) throw new ApiError("unexpected", "the answer is not that of a control plane");
     const accepted = ok(
       "control plane",
-      `StatusMesh ${reply.version} takes the token: this is agent "${reply.name}" of region ${reply.region}`,
+      `StatusMesh ${reply.version} accepts the token: this is agent "${reply.name}" of region ${reply.region}`,
     );
     return [
       accepted,
@@ -236,7 +236,7 @@ function refusal(error: unknown, url: string): PreflightResult {
   if (error.kind === "refused")
     return bad(
       what,
-      `it does not take the token (${error.message}). Have a new one made: POST /operator/agents`,
+      `it refuses the token (${error.message}). Create a new agent: POST /operator/agents`,
       exits.refused,
     );
   if (error.kind === "away") return bad(what, `it does not answer now (${error.message}).`, exits.unavailable);
@@ -257,8 +257,8 @@ async function canaryResult({ host, port }: Place, timeoutMs: number): Promise<P
   } catch (error) {
     return warn(
       what,
-      `${messageOf(error)}. One that never answers makes the agent take failures for its own network's: leave ` +
-        "it out, or name another.",
+      `${messageOf(error)}. One that never answers makes the agent treat failures as those of its own ` +
+        "network: remove it, or name another.",
     );
   }
 }

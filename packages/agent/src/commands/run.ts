@@ -76,7 +76,7 @@ async function run(given: RunOptions, command: Command): Promise<void> {
     throw error;
   });
   const url = new URL(given.url);
-  if (inTheClear !== null) log("warn", "the token travels unencrypted: the control plane's URL is not https");
+  if (inTheClear !== null) log("warn", "the token is sent unencrypted: the control plane's URL is not https");
   log("info", "sm-agent starts", {
     version,
     control_plane: url.origin,
@@ -291,9 +291,9 @@ function stopOnRequest(log: Log, stop: () => Promise<void>): (why: string, code:
   process.on("SIGTERM", () => request("SIGTERM"));
   process.on("SIGINT", () => request("SIGINT"));
   if (process.env["SM_AGENT_PARENT"] !== "stdin") return request;
-  process.stdin.on("error", () => request("the parent is gone"));
-  process.stdin.on("close", () => request("the parent is gone"));
-  process.stdin.on("end", () => request("the parent is gone"));
+  process.stdin.on("error", () => request("the parent process has exited"));
+  process.stdin.on("close", () => request("the parent process has exited"));
+  process.stdin.on("end", () => request("the parent process has exited"));
   process.stdin.resume();
   return request;
 }

@@ -87,7 +87,7 @@ function inJson(state: State, status: AgentStatus | null): object {
 
 function inWords(state: State, status: AgentStatus | null, now: number, screen: Screen): string {
   if (status === null) {
-    const why = state === "not running" ? "never seen here" : "it has said nothing yet";
+    const why = state === "not running" ? "never seen here" : "it has written no status yet";
     return `${badge(state, tones[state], screen)} (${why})\n`;
   }
   const there = now + status.clock_offset_ms;
@@ -97,11 +97,11 @@ function inWords(state: State, status: AgentStatus | null, now: number, screen: 
   const how: Record<State, string> = {
     running: `for ${lasted(there - status.started_at)}`,
     impaired: `its own network is down since ${iso(status.impaired_since) ?? ""}`,
-    "cut off": "it does not reach the control plane, or is not let in",
-    standing: `its process is there, last seen ${ago(status.seen_at)}`,
+    "cut off": "it does not reach the control plane, or its token is refused",
+    standing: `its process runs, last seen ${ago(status.seen_at)}`,
     "not running":
       `last seen ${ago(status.seen_at)}` +
-      (status.stopped_at === null ? ", it did not stop in order" : ", stopped in order"),
+      (status.stopped_at === null ? ", not stopped cleanly" : ", stopped cleanly"),
   };
   const offset =
     Math.abs(status.clock_offset_ms) < 1
@@ -114,7 +114,7 @@ function inWords(state: State, status: AgentStatus | null, now: number, screen: 
     ["region", status.region ?? "not known yet"],
     [
       "checks",
-      `${status.assigned} assigned, ${status.in_flight} in flight, ${status.breakers_open} held back by breakers`,
+      `${status.assigned} assigned, ${status.in_flight} in flight, ${status.breakers_open} blocked by circuit breakers`,
     ],
     ["lag p99", milliseconds(status.lag_p99_ms)],
     [

@@ -177,7 +177,7 @@ t.test("absent names, and name servers that answer wrongly", async (t) => {
     [{ rcode: 2 }, "the name server failed to resolve x.example.org (SERVFAIL)"],
     [{ rcode: 5 }, "the name server refused to resolve x.example.org (REFUSED)"],
     [{ rcode: 4 }, "the name server does not answer questions for A (NOTIMP)"],
-    [{ rcode: 1 }, "the name server did not understand the question for x.example.org (FORMERR)"],
+    [{ rcode: 1 }, "the name server reported a format error for x.example.org (FORMERR)"],
     [{ rcode: 6 }, "the name server did not resolve x.example.org (YXDOMAIN)"],
     [{ rcode: 9 }, "the name server did not resolve x.example.org (NOTAUTH)"],
     [{ rcode: 10 }, "the name server did not resolve x.example.org (NOTZONE)"],

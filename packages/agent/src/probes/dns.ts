@@ -111,7 +111,7 @@ function failure(spec: DnsCheck, name: string, error: unknown): Verdict {
     case "ENOTIMP":
       return { status: "down", error: `the name server does not answer questions for ${spec.record_type} (NOTIMP)` };
     case "EFORMERR":
-      return { status: "down", error: `the name server did not understand the question for ${name} (FORMERR)` };
+      return { status: "down", error: `the name server reported a format error for ${name} (FORMERR)` };
     case "EBADRESP":
       return { status: "down", error: "the name server sent a malformed answer" };
     case "ECONNREFUSED":

@@ -205,7 +205,7 @@ const troubles: [string, Behaviour, RegExp][] = [
   [
     "429",
     status(429, { "retry-after": "7" }),
-    /^the registry of \.org has had too many questions from this agent \(429\)$/,
+    /^the registry of \.org rate-limits this agent \(429\)$/,
   ],
   ["500", status(500), /^the registry of \.org answered with status 500$/],
   ["503", status(503), /answered with status 503$/],
@@ -386,7 +386,7 @@ t.test("what this agent holds back is no evidence", async (t) => {
     throttled: true,
     measurement: {
       status: "error",
-      error: "other lookups at the registry of .org were in line before this one, and it was not asked within 10 s",
+      error: "other lookups at the registry of .org were queued before this one, and it was not asked within 10 s",
     },
   });
   asked.abandon();
@@ -400,7 +400,7 @@ t.test("what this agent holds back is no evidence", async (t) => {
     skip: true,
     measurement: {
       status: "error",
-      error: "the registry of .org has had too many questions from this agent and is left alone for now",
+      error: "the registry of .org rate-limits this agent: lookups there are paused",
     },
   };
   t.match(await run("fourth.org"), held);

@@ -108,7 +108,7 @@ function unanswered(stage: Stage, suffix: string, timeoutMs: number): LookupFail
     case "line":
       return {
         failure:
-          `other lookups at the registry of .${suffix} were in line before this one, and it was not asked ` +
+          `other lookups at the registry of .${suffix} were queued before this one, and it was not asked ` +
           `${within}`,
         evidence: false,
         heldBack: true,

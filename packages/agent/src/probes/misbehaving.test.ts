@@ -283,7 +283,7 @@ t.test("TLS", async (t) => {
   });
   const scheme = "https";
   const alert = (code: string): Serve => thenEnd(Buffer.from(`150303000202${code}`, "hex"));
-  const closed = "the other side closed the connection in the TLS handshake";
+  const closed = "connection closed by peer during the TLS handshake";
   // A handshake message of 64 KiB in records of one byte each.
   const records = Buffer.from("160303000100", "hex");
   const cases: [string, Serve, Said][] = [

@@ -49,7 +49,7 @@ async function talk(spec: TcpCheck, socket: Socket, { signal, trace }: ProbeCont
   if (expect === null) return up;
   trace.overdue = "no answer within";
   // Silence may be the server's way to wait for what was not sent.
-  trace.verdict = { status: "error", error: "no answer to what was sent, or nothing came unasked" };
+  trace.verdict = { status: "error", error: "no answer to what was sent, or no greeting" };
   const wanted = Buffer.from(expect, "utf8");
   let answer = Buffer.alloc(0);
   const missing = (): Verdict => ({

@@ -312,7 +312,7 @@ t.test("what keeps the certificate from being read is an error in words", async 
     status: "error",
     error: "the server does not speak TLS on this port",
   });
-  const closed = "the other side closed the connection in the TLS handshake";
+  const closed = "connection closed by peer during the TLS handshake";
   t.match(await hostile((socket) => socket.once("data", () => socket.resetAndDestroy())), {
     status: "error",
     error: closed,

@@ -25,7 +25,7 @@ export function unlessClosed<T = void>(
     const onClose = (): void =>
       end(() =>
         closed === undefined
-          ? reject(new DialError("connect", "connection closed by the other side", "ECONNRESET"))
+          ? reject(new DialError("connect", "connection closed by peer", "ECONNRESET"))
           : settle(closed()),
       );
     if (signal.aborted) return reject(signal.reason as Error);

@@ -193,7 +193,7 @@ export class Reporter {
     };
     await deliver(records);
     for (const record of refused)
-      this.#options.log("error", "the control plane rejects a result for good; it is dropped", {
+      this.#options.log("error", "the control plane rejected a result permanently; it is dropped", {
         reason,
         ...nameOf(record),
       });

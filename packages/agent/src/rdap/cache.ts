@@ -72,7 +72,7 @@ export function rdapCache(folder: string | null, options: { clock: Clock; log: L
       try {
         await replace(file!, JSON.stringify({ version: fileVersion, registries, domains: rows }));
       } catch (error) {
-        log("warn", "what is known about domains could not be written to disk; it is kept in memory", {
+        log("warn", "the cache of domains could not be written to disk; it is kept in memory", {
           file,
           reason: messageOf(error),
         });
@@ -127,7 +127,7 @@ function load(file: string | null, log: Log): Loaded {
     return { registries: content.registries, domains: new Map(domains) };
   } catch (error) {
     if (codeOf(error) === "ENOENT") return nothing;
-    log("warn", "what was known about domains cannot be read, starting without", {
+    log("warn", "the cache of domains cannot be read; starting without it", {
       file,
       reason: messageOf(error),
     });

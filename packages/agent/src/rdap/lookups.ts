@@ -141,7 +141,7 @@ export class RdapLookups {
 
   #heldBack(suffix: string): Answer {
     return {
-      failure: `the registry of .${suffix} has had too many questions from this agent and is left alone for now`,
+      failure: `the registry of .${suffix} rate-limits this agent: lookups there are paused`,
       evidence: false,
       heldBack: true,
     };

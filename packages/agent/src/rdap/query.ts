@@ -165,7 +165,7 @@ function answerOf(result: LookupResult, { domain, suffix, status, local, at }: C
 function words(attempt: LookupAttempt | undefined, status: number): string {
   switch (attempt?.errorCode) {
     case "rate_limited":
-      return "has had too many questions from this agent (429)";
+      return "rate-limits this agent (429)";
     case "http_error":
       return `answered with status ${status}`;
     default: {

@@ -66,7 +66,7 @@ export class Registries {
       if (signal.aborted) throw signal.reason;
       if (!(error instanceof GetError)) throw error;
       if (known === null) throw error;
-      log("warn", "the list of RDAP registries could not be renewed; the old one serves", {
+      log("warn", "the list of RDAP registries could not be refreshed; the old one is used", {
         reason: error.message,
         age_hours: Math.round(age / 3_600_000),
       });

@@ -66,12 +66,12 @@ export class MemoryLimit {
     const fields = { rss_mb: Math.round(used / 1e6), limit_mb: Math.round(limitBytes / 1e6) };
     if (this.#overSince === null) {
       this.#overSince = now;
-      log("warn", "over the memory limit: no check is started until there is room again", fields);
+      log("warn", "over the memory limit: no check is started until memory is free again", fields);
     } else if (now - this.#overSince >= patienceMs && !this.#given) {
       this.#given = true;
       log(
         "error",
-        "still over the memory limit after a minute without a check: the agent ends, to be started anew",
+        "still over the memory limit after a minute without a check: the agent exits to be restarted",
         fields,
       );
       hopeless();

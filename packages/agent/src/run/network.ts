@@ -179,7 +179,7 @@ export class NetworkGuard {
     if (answers === this.#resolverIsLate) {
       this.#resolverIsLate = !answers;
       if (answers) log("info", "the agent's name server answers again");
-      else log("warn", "the agent's name server does not answer. Runs that wait for it count for nothing", { asked });
+      else log("warn", "the agent's name server does not answer. Runs that wait for it do not count", { asked });
     }
     return answers;
   }
@@ -233,7 +233,7 @@ export class NetworkGuard {
     this.#impaired = { side, since: clock.now(), cancelRecheck: () => undefined };
     log(
       "error",
-      "the agent's own network is down: nothing that it asks answers. Runs that fail meanwhile count for nothing",
+      "the agent's own network is down: no destination answers. Runs that fail meanwhile do not count",
     );
     this.#options.changed?.();
     this.#recheckLater();

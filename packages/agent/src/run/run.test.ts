@@ -104,7 +104,7 @@ t.test("an on-demand run waits for a place and is answered as busy without one, 
   t.match(await outcomeOf(third!), {
     skip: true,
     throttled: true,
-    measurement: { error: "the agent had no place for this run within 5 s" },
+    measurement: { error: "the agent had no capacity for this run within 5 s" },
   });
   t.equal(stats.inFlight, 1);
   await clock.pass(5000);
@@ -212,7 +212,7 @@ t.test("failures of the agent are no evidence", async (t) => {
   await clock.pass(0);
   t.match(await outcomeOf(silent), {
     skip: true,
-    measurement: { status: "error", error: "the agent stood still for 19 s" },
+    measurement: { status: "error", error: "the agent was suspended for 19 s" },
   });
 
   const broken = testRunner({

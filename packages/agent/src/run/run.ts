@@ -97,7 +97,7 @@ export class Runner {
       },
       giveUp: () => {
         this.#options.stats.throttled++;
-        const error = `the agent had no place for this run within ${prepared.timeoutMs / 1000} s`;
+        const error = `the agent had no capacity for this run within ${prepared.timeoutMs / 1000} s`;
         settle(this.#immediate(prepared.kind, { status: "error", error, skip: true, throttled: true }).done);
       },
     });

@@ -31,7 +31,7 @@ export const ownNetworkDown = (found: Verdict): Verdict => ({
 /** The verdict of a run whose deadline fired `lateMs` too late. */
 export const stalled = (lateMs: number): Verdict => ({
   status: "error",
-  error: `the agent stood still for ${Math.round(lateMs / 1000)} s`,
+  error: `the agent was suspended for ${Math.round(lateMs / 1000)} s`,
   skip: true,
 });
 

@@ -173,7 +173,7 @@ export function tokenInTheClear(url: string): string | null {
   const { protocol, hostname, host } = new URL(url);
   if (protocol === "https:" || isLoopback(hostname.replace(/^\[|\]$/g, ""))) return null;
   return (
-    `the token would travel unencrypted to ${host}. Use an https URL, or --insecure-http ` +
+    `the token would be sent unencrypted to ${host}. Use an https URL, or --insecure-http ` +
     "(SM_AGENT_INSECURE_HTTP=true) on a network that you trust."
   );
 }

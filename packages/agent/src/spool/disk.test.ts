@@ -483,7 +483,7 @@ t.test("full or failing disk: results wait in memory until the disk recovers", a
       disk.fails = null;
       await clock.pass(3000);
       await spool.flush();
-      t.equal(logged.at(-1)?.msg, "the disk takes results again");
+      t.equal(logged.at(-1)?.msg, "the disk accepts results again");
       const { dropped } = spool;
       const reopened = await open();
       t.equal(reopened.dropped, dropped);

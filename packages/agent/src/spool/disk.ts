@@ -242,7 +242,7 @@ export class DiskSpool implements Spool {
       this.#ledger.giveUp(seq);
       this.#condition.say(
         "error",
-        `the disk does not take results; the oldest in memory are dropped (${this.#writeError ?? "it is too slow"})`,
+        `the disk accepts no results; the oldest in memory are dropped (${this.#writeError ?? "it is too slow"})`,
       );
     }
   }
@@ -276,7 +276,7 @@ export class DiskSpool implements Spool {
     try {
       await this.#write();
       await this.#sync(now || over.length > 0);
-      if (this.#writeError !== null) this.#options.log("info", "the disk takes results again");
+      if (this.#writeError !== null) this.#options.log("info", "the disk accepts results again");
       this.#writeError = null;
       this.#condition.clear();
     } catch (error) {

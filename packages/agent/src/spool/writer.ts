@@ -125,7 +125,7 @@ export class Writer {
 async function writeAll(file: SegmentFile, bytes: Buffer, position: number): Promise<void> {
   for (let written = 0; written < bytes.length;) {
     const count = await file.write(bytes.subarray(written), position + written);
-    if (count === 0) throw new Error("the disk takes no more");
+    if (count === 0) throw new Error("the disk accepts no more writes");
     written += count;
   }
 }

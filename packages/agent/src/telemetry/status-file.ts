@@ -59,7 +59,7 @@ export function keepStatus(folder: string, read: () => AgentStatus, log: Log): (
         await rename(draft, file);
         condition.clear();
       } catch (error) {
-        condition.say("warn", `sm-agent status will show an old state: ${messageOf(error)}`);
+        condition.say("warn", `sm-agent status shows an outdated state: ${messageOf(error)}`);
       }
     });
     return writing;

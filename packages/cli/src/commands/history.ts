@@ -25,8 +25,8 @@ const mostDays = 400;
 export function define(command: Command): void {
   connects(command)
     .description(
-      "Send the past that import wrote with --history, after the apply: sums of days, and outages, from before " +
-        "the monitors were here. They count in uptime and are marked as imported; nobody is notified.",
+      "Send the history that import --history wrote, after the apply: sums of days, and outages, from before  " +
+        "the monitors were added. They count in uptime and are marked as imported; nobody is notified.",
     )
     .argument("<file>", "what import --history wrote")
     .addOption(jsonOption())

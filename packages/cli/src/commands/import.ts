@@ -143,8 +143,8 @@ const projectName = (text: string): string => {
 
 export function define(command: Command): void {
   command.description(
-    "Write a file of configuration, and a report, of what another product has. Nothing is sent to StatusMesh: read " +
-      "the report, then validate, plan and apply the file.",
+    "Write a configuration file, and a report, from the configuration of another product. Nothing is sent to " +
+      "StatusMesh: read the report, then validate, plan and apply the file.",
   );
   for (const source of sources) {
     const sub = command.command(source.name).summary(source.summary).description(source.description);

@@ -17,7 +17,7 @@ export function define(command: Command): void {
     .addArgument(kindArgument("[kind]").default("monitors"))
     .option("--tag <tag>", "only monitors with this tag")
     .option("--state <state>", "only monitors, windows or incidents in this state: down, active, open, ...")
-    .option("--limit <rows>", "at most so many; default: all", (text) => {
+    .option("--limit <rows>", "maximum number; default: all", (text) => {
       if (!/^[1-9]\d{0,6}$/.test(text)) throw new InvalidArgumentError("It must be a whole number from 1.");
       return Number(text);
     })

@@ -87,7 +87,7 @@ async function close(api: Api, window: Json): Promise<void> {
     tell("smctl: the maintenance has ended.");
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
-    tell(`smctl: the maintenance goes on until ${String(window["ends_at"])}: ${error.message}`);
+    tell(`smctl: the maintenance continues until ${String(window["ends_at"])}: ${error.message}`);
   }
 }
 

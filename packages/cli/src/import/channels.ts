@@ -33,7 +33,7 @@ const no = (item: Item, reason: string): null => {
 
 function webUrl(item: Item, text: string, allowsHttp = false): URL | null {
   const url = URL.canParse(text) && !/[\s\p{Cc}\p{Cf}\\]/u.test(text) ? new URL(text) : null;
-  if (url === null || !/^https?:$/.test(url.protocol) || url.port === "0") return no(item, "its URL is none");
+  if (url === null || !/^https?:$/.test(url.protocol) || url.port === "0") return no(item, "its URL is not valid");
   if (url.username !== "" || url.password !== "") return no(item, "its URL has credentials: send them as a header");
   if (url.protocol === "http:" && !allowsHttp) return no(item, "its URL is not https");
   if (blockedHost(url.hostname.replaceAll(/[[\]]/g, "")) !== null) item.note(privateTarget, "silent");
@@ -58,7 +58,7 @@ export const discord = (item: Item, url: string): Config => {
   const isOne =
     /^(?:(?:canary|ptb)\.)?discord(?:app)?\.com$/.test(parsed.host) &&
     /^\/api\/webhooks\/\d+\/[\w-]+$/.test(parsed.pathname);
-  return isOne ? { type: "discord", webhook_url: new Secret(url) } : no(item, "its URL is no webhook of Discord");
+  return isOne ? { type: "discord", webhook_url: new Secret(url) } : no(item, "its URL is not a Discord webhook");
 };
 
 export const teams = (item: Item, url: string): Config => {
@@ -73,7 +73,7 @@ export const teams = (item: Item, url: string): Config => {
     /\.(?:logic\.azure\.(?:com|us|cn)|api\.powerplatform\.com)$/.test(parsed.hostname) && parsed.port === "";
   return isWorkflow && parsed.searchParams.get("sig")
     ? { type: "msteams", webhook_url: new Secret(url) }
-    : no(item, "its URL is no workflow of Teams");
+    : no(item, "its URL is not a Teams workflow");
 };
 
 export const googleChat = (item: Item, url: string): Config => {
@@ -82,13 +82,13 @@ export const googleChat = (item: Item, url: string): Config => {
   const isOne = parsed.host === "chat.googleapis.com" && /^\/v1\/spaces\/[^/]+\/messages$/.test(parsed.pathname);
   return isOne && parsed.searchParams.has("key") && parsed.searchParams.has("token")
     ? { type: "google_chat", webhook_url: new Secret(url) }
-    : no(item, "its URL is no webhook of Google Chat");
+    : no(item, "its URL is not a Google Chat webhook");
 };
 
 export const telegram = (item: Item, token: string, chat: string): Config =>
   /^[\w:-]{1,200}$/.test(token) && /^(?:-?\d{1,20}|@[A-Za-z]\w{0,62})$/.test(chat)
     ? { type: "telegram", bot_token: new Secret(token), chat_id: chat }
-    : no(item, "its bot token or chat id is none of Telegram");
+    : no(item, "its bot token or chat id is not valid for Telegram");
 
 export function webhook(item: Item, url: string, headers: readonly (readonly [string, string])[] = []): Config {
   if (webUrl(item, url, true) === null) return null;
@@ -114,9 +114,9 @@ export function webhook(item: Item, url: string, headers: readonly (readonly [st
 export function ntfy(item: Item, server: string, topic: string, token: string): Config {
   const url = webUrl(item, server === "" ? "https://ntfy.sh" : server, true);
   if (url === null) return null;
-  if (!/^[A-Za-z0-9_-]{1,64}$/.test(topic)) return no(item, "its topic is none of ntfy");
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(topic)) return no(item, "its topic is not valid for ntfy");
   if (url.pathname !== "/" || url.search !== "" || url.hash !== "") return no(item, "its server has a path");
-  if (token !== "" && !/^[\x21-\x7e]{1,1024}$/.test(token)) return no(item, "its access token has blanks");
+  if (token !== "" && !/^[\x21-\x7e]{1,1024}$/.test(token)) return no(item, "its access token has spaces");
   return {
     type: "ntfy",
     topic,
@@ -133,12 +133,12 @@ export const pushover = (item: Item, token: string, user: string, device: string
         user: new Secret(user),
         ...(/^[A-Za-z0-9_-]{1,25}(?:,[A-Za-z0-9_-]{1,25}){0,9}$/.test(device) ? { device } : {}),
       }
-    : no(item, "its token or user key is none of Pushover");
+    : no(item, "its token or user key is not valid for Pushover");
 
 export const pagerduty = (item: Item, key: string): Config =>
   /^[A-Za-z0-9]{32}$/.test(key)
     ? { type: "pagerduty", routing_key: new Secret(key) }
-    : no(item, "its key is no integration key of the Events API v2");
+    : no(item, "its key is not an integration key of the Events API v2");
 
 export const twilio = (item: Item, { sid, token, from, to }: Record<"sid" | "token" | "from" | "to", string>): Config =>
   /^AC[0-9a-fA-F]{32}$/.test(sid) &&
@@ -146,7 +146,7 @@ export const twilio = (item: Item, { sid, token, from, to }: Record<"sid" | "tok
   /^\+[1-9]\d{6,14}$/.test(to) &&
   /^\+[1-9]\d{6,14}$/.test(from)
     ? { type: "sms", provider: "twilio", to, from, account_sid: sid, auth_token: new Secret(token) }
-    : no(item, "its account or numbers are none of Twilio: numbers begin with + and the country");
+    : no(item, "its account or numbers are not valid for Twilio: numbers begin with + and the country");
 
 /** One channel for each address. */
 export function emails(item: Item, to: string): Json[] {
@@ -183,21 +183,21 @@ function ownServer(item: Item, url: string): boolean {
 
 export function gotify(item: Item, url: string, token: string): Config {
   if (!ownServer(item, url)) return null;
-  return isToken(token) ? { type: "gotify", url, token: new Secret(token) } : no(item, "its token is none of Gotify");
+  return isToken(token) ? { type: "gotify", url, token: new Secret(token) } : no(item, "its token is not valid for Gotify");
 }
 
 export function mattermost(item: Item, url: string): Config {
   if (!ownServer(item, url)) return null;
   return /\/hooks\/[A-Za-z0-9_-]+$/.test(new URL(url).pathname)
     ? { type: "mattermost", webhook_url: new Secret(url) }
-    : no(item, "its URL is no incoming webhook of Mattermost");
+    : no(item, "its URL is not a Mattermost incoming webhook");
 }
 
 export function matrix(item: Item, homeserver: string, token: string, room: string): Config {
   if (!ownServer(item, homeserver)) return null;
   return isToken(token) && /^![!-~]{1,254}$/.test(room)
     ? { type: "matrix", homeserver, access_token: new Secret(token), room_id: room }
-    : no(item, "its access token or room id is none of Matrix");
+    : no(item, "its access token or room id is not valid for Matrix");
 }
 
 export function signal(item: Item, url: string, sender: string, recipients: string): Config {
@@ -205,10 +205,10 @@ export function signal(item: Item, url: string, sender: string, recipients: stri
   const to = recipients.split(/[,\s]+/).filter((one) => /^(?:\+[1-9]\d{6,14}|group\.[A-Za-z0-9+/=]{1,200})$/.test(one));
   return /^\+[1-9]\d{6,14}$/.test(sender) && to.length > 0
     ? { type: "signal", url, number: sender, recipients: to.slice(0, 20).map((one) => new Secret(one)) }
-    : no(item, "its numbers are none of Signal: they begin with + and the country");
+    : no(item, "its numbers are not valid for Signal: they begin with + and the country");
 }
 
 export const opsgenie = (item: Item, key: string, region: string): Config =>
   isToken(key)
     ? { type: "opsgenie", api_key: new Secret(key), ...(region.toLowerCase() === "eu" ? { region: "eu" } : {}) }
-    : no(item, "its key is none of Opsgenie");
+    : no(item, "its key is not valid for Opsgenie");

@@ -155,7 +155,7 @@ t.test("hosts that fail, and a key that goes nowhere else", async (t) => {
     await t.rejects(readUptimeRobot({ apiUrl: url }, noProgress), message, name);
   }
   t.strictSame(other.asked, []);
-  await t.rejects(readUptimeRobot({ apiUrl: "http://192.0.2.1" }, noProgress), /would travel unencrypted/);
+  await t.rejects(readUptimeRobot({ apiUrl: "http://192.0.2.1" }, noProgress), /would be sent unencrypted/);
   await t.rejects(readUptimeRobot({ apiUrl: "ftp://x" }, noProgress), /no http or https address/);
   delete process.env["UPTIMEROBOT_API_KEY"];
   await t.rejects(readUptimeRobot({ apiUrl: "https://api.uptimerobot.com/v3" }, noProgress), /set UPTIMEROBOT_API_KEY/);

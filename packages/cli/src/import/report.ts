@@ -106,7 +106,7 @@ const headings: Readonly<Record<Weight, string>> = {
 /** The report as Markdown, the most important first. */
 export function reportMarkdown(report: Report): string {
   const { counts } = report;
-  const parts = [`# Moving from ${report.source}\n`, `${summaryOf(report)}\n`];
+  const parts = [`# Import from ${report.source}\n`, `${summaryOf(report)}\n`];
   for (const section of ["not_carried_over", "carried_over_differently"] as const) {
     parts.push(`## ${titles[section]}: ${counts[section]}\n`);
     for (const weight of weights) {

@@ -117,11 +117,11 @@ function refusal(url: string, status: number, headers: IncomingHttpHeaders, repl
   return new Refused(status, code, whole, faults ?? [{ field: pointer, code, message }]);
 }
 
-/** Throws Failure for an address to which a token would travel unencrypted. */
+/** Throws Failure for an address to which a token would be sent unencrypted. */
 export function refusePlainHttp(url: string, isAllowed: boolean): void {
   const { protocol, hostname, host } = new URL(url);
   if (isAllowed || protocol === "https:" || isLoopback(hostname.replace(/^\[|\]$/g, ""))) return;
   throw new Failure(
-    `the token would travel unencrypted to ${host}. Use an https URL, or --insecure-http on a network that you trust.`,
+    `the token would be sent unencrypted to ${host}. Use an https URL, or --insecure-http on a network that you trust.`,
   );
 }

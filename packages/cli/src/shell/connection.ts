@@ -57,10 +57,10 @@ export function given(options: ConnectionOptions): { url: string | undefined; to
   return { url, token: options.token ?? tokenOf(env) };
 }
 
-/** Throws Failure for what is no token, and for one that would travel unencrypted. */
+/** Throws Failure for what is no token, and for one that would be sent unencrypted. */
 export async function openApi(url: string, token: string, options: ConnectionOptions): Promise<Api> {
   // A header with a line break would be another one.
-  if (!/^[\x21-\x7e]{1,500}$/.test(token)) throw new Failure("the token is none: it is one word without blanks.");
+  if (!/^[\x21-\x7e]{1,500}$/.test(token)) throw new Failure("the token is not valid: it is one word without spaces.");
   // Help needs neither TLS nor proxies.
   const { Api, refusePlainHttp } = await import("./api.ts");
   refusePlainHttp(url, options.insecureHttp === true || process.env["SM_INSECURE_HTTP"] === "true");

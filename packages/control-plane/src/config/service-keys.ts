@@ -130,7 +130,7 @@ export const declared = Type.Object({
   ),
   project: text("", "Project of files that name none", "1 to 40 of a-z, 0-9 and hyphens", "^[a-z0-9-]{0,40}$"),
   org: text("", "Slug of the organisation that they configure; empty: the first one", "a slug", "^[^\\s/]*$"),
-  prune: flag(false, "Deletes objects that have left the files, unless these said on_remove: keep or pause"),
+  prune: flag(false, "Deletes objects that were removed from the files, unless their on_remove was keep or pause"),
   max_delete: whole(
     -1,
     -1,

@@ -90,7 +90,7 @@ export const auth = Type.Object({
     ),
     role_map: Type.Array(Type.String({ pattern: "^.{1,200}=(?:owner|member|viewer)$" }), {
       default: [],
-      description: "Groups that have a role in the first organisation, as group=role; empty: groups decide nothing",
+      description: "Groups that have a role in the first organisation, as group=role; empty: groups are ignored",
       expects: "a list of group=role, where role is owner, member or viewer",
     }),
   }),

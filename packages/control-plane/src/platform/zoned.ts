@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { AppError } from "@statusmesh/shared/errors";
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 
 /** By zone. A format holds about 40 kB. */
 const formats = new LRUCache<string, Intl.DateTimeFormat>({ max: 100 });
@@ -62,9 +62,13 @@ export function localOf(instant: number, zone: string): number {
 }
 
 /** `2026-11-22 14:02 UTC` or `2026-11-22 15:02 Europe/Berlin`, for texts that people read outside a browser. */
-export function minuteIn(time: string | Date, zone: string): string {
-  const local = new Date(localOf(new Date(time).getTime(), zone)).toISOString();
-  return `${local.slice(0, 10)} ${local.slice(11, 16)} ${zone}`;
+export const minuteIn = (time: string | Date, zone: string): string =>
+  timeIn(Math.floor(new Date(time).getTime() / minuteMs) * minuteMs, zone);
+
+/** The same of Unix ms, with seconds unless they are 0: `2026-11-22 15:02:07 Europe/Berlin`. */
+export function timeIn(at: number, zone: string): string {
+  const local = new Date(localOf(at, zone)).toISOString();
+  return `${local.slice(0, 10)} ${local.slice(11, local.slice(17, 19) === "00" ? 16 : 19)} ${zone}`;
 }
 
 /** Offset of a time zone from UTC at an instant, ms. */

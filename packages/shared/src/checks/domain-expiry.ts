@@ -19,7 +19,7 @@ export const DomainExpiryCheck = Type.Object(
       errorCode: "INVALID_DOMAIN_PARAMS",
       description: "Domain name, or a name below it",
       examples: ["example.org"],
-      form: { hint: "The registered domain. Looked up over RDAP, which a few country domains do not offer." },
+      form: { hint: "The registered domain. Looked up over RDAP, which some country-code registries do not offer." },
     }),
     warn_days: days(30, 1, "Fewer whole days left than this: degraded", {
       label: "Warn when fewer than (days)",

@@ -15,12 +15,12 @@ export const ExecCheck = Type.Object(
       examples: ["disk"],
       form: { hint: "A key of the agent's file of commands. The file decides what it runs." },
     }),
-    timeout: timeout({ section: "Advanced command options", hint: "The command is killed then." }),
+    timeout: timeout({ section: "Advanced command options", hint: "The command is killed after this time." }),
   },
   {
     additionalProperties: false,
     title: "ExecCheck",
-    description: "Runs a command of the agent's file, as Nagios does",
+    description: "Runs a command of the agent's file, such as a Nagios plugin",
   },
 );
 export type ExecCheck = Static<typeof ExecCheck>;
@@ -34,7 +34,7 @@ const Range = (description: string, example: string) =>
 const Perfdata = Type.Object(
   {
     label: Type.String({ minLength: 1, maxLength: 100, description: "What is measured", examples: ["/var"] }),
-    value: NumberOrNull("Null where the command could not find out (U)", 2643),
+    value: NumberOrNull("Null where the command reported no value (U)", 2643),
     uom: Type.String({ maxLength: 20, description: "Unit; empty for a number", examples: ["MB"] }),
     warn: Range("Range of a warning", "5948"),
     crit: Range("Range of a failure", "@10:20"),

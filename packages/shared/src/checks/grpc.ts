@@ -31,7 +31,7 @@ export const GrpcCheck = Type.Object(
       default: "",
       description: "Name of the service; empty: the server as a whole",
       examples: ["shop.v1.Orders"],
-      form: { hint: "As the server registers it. Empty asks for the server as a whole." },
+      form: { hint: "As registered on the server. Empty checks the server as a whole." },
     }),
     tls: Type.Boolean({
       default: true,
@@ -52,7 +52,7 @@ export const GrpcCheck = Type.Object(
     timeout: timeout({ section }),
     degraded_above_ms: degradedAbove({ section, beside: true }),
   },
-  { additionalProperties: false, title: "GrpcCheck", description: "Asks a gRPC server for its health" },
+  { additionalProperties: false, title: "GrpcCheck", description: "Queries the health service of a gRPC server" },
 );
 export type GrpcCheck = Static<typeof GrpcCheck>;
 

@@ -69,13 +69,13 @@ export const HeartbeatCheck = Type.Object(
     max_runtime: nullable(
       1000,
       7 * dayMs,
-      "How long a run may take after its start was reported, milliseconds; null: any time",
+      "Maximum run time after a reported start, milliseconds; null: no limit",
       7_200_000,
       {
         control: "duration",
         label: "Longest run",
         placeholder: "any",
-        hint: "From a reported start to its end. Empty: any time.",
+        hint: "From a reported start to its end. Empty: no limit.",
         beside: true,
       },
     ),

@@ -174,14 +174,14 @@ export const HttpCheck = Type.Object(
         label: "Response headers",
         control: "expectations",
         placeholder: 'content-type contains "json"',
-        hint: "One per line, in the same way, with the name of the header.",
+        hint: "One per line, in the same format, with a header name in place of the path.",
       },
     }),
     degraded_above_ms: degradedAbove({ section: expectations }),
     down_above_ms: threshold("Down when the whole check takes longer than this, milliseconds; null: never", {
       section: expectations,
       label: "Down above (ms)",
-      hint: "More than the other limit, at most the timeout.",
+      hint: "Above the degraded limit, at most the timeout.",
       beside: true,
     }),
     method: Type.String({
@@ -214,7 +214,7 @@ export const HttpCheck = Type.Object(
       form: {
         section,
         placeholder: "Accept: application/json",
-        hint: "One per line, name and value. Values are encrypted, except those of Accept, Content-Type and the like.",
+        hint: "One per line, name and value. Values are encrypted, except those of Accept, Content-Type and similar.",
         maskedHint:
           "One per line. *** is a stored value: leave the list unchanged to keep it, or enter every value again.",
       },

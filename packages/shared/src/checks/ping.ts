@@ -39,7 +39,7 @@ export const PingCheck = Type.Object(
       default: 0,
       errorCode: "INVALID_THRESHOLD",
       description: "Degraded when more packets than this are lost, percent; down when all are",
-      form: { section, label: "Packet loss allowed (%)", hint: "More is degraded, all is down.", beside: true },
+      form: { section, label: "Packet loss allowed (%)", hint: "Above this: degraded. All lost: down.", beside: true },
     }),
     timeout: timeout({ section, hint: "Includes name resolution and all packets." }),
     degraded_above_ms: degradedAbove({ section, beside: true }),

@@ -84,7 +84,7 @@ export const TcpCheck = Type.Object(
         form: {
           section,
           label: "Response must contain",
-          hint: "In the first 4 KiB. Empty waits for nothing.",
+          hint: "In the first 4 KiB. Empty: no reply is expected.",
           beside: true,
         },
       }),

@@ -42,9 +42,9 @@ const localCodes = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EADDRNOTAV
 
 const words: Record<string, string> = {
   ECONNREFUSED: "connection refused",
-  ECONNRESET: "connection reset by the other side",
+  ECONNRESET: "connection reset by peer",
   ECONNABORTED: "connection aborted",
-  EPIPE: "connection closed by the other side",
+  EPIPE: "connection closed by peer",
   EHOSTUNREACH: "no route to host",
   EHOSTDOWN: "host is down",
   ENETUNREACH: "network unreachable",
@@ -64,7 +64,7 @@ const words: Record<string, string> = {
   EREFUSED: "the name server refused to resolve the name",
   EBADNAME: "not a valid name",
   EBADRESP: "the name server sent a malformed answer",
-  EFORMERR: "the name server did not understand the question",
+  EFORMERR: "the name server reported a format error (FORMERR)",
 };
 
 /** A system or resolver error in an operator's words; what has none keeps its own message. */

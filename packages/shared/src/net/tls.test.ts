@@ -157,13 +157,13 @@ t.test("servers without TLS", async (t) => {
   const closing = await serveRaw((socket) => socket.once("data", () => socket.end()));
   await t.rejects(shake(closing), {
     phase: "tls",
-    message: "the other side closed the connection in the TLS handshake",
+    message: "connection closed by peer during the TLS handshake",
     transport: true,
   });
   const resetting = await serveRaw((socket) => socket.once("data", () => socket.resetAndDestroy()));
   await t.rejects(shake(resetting), {
     phase: "tls",
-    message: "the other side closed the connection in the TLS handshake",
+    message: "connection closed by peer during the TLS handshake",
   });
 
   const silent = await serveRaw(() => undefined);

@@ -99,7 +99,7 @@ export function secure(options: SecureOptions): Promise<TLSSocket> {
 
 function handshakeWords(error: Error, protocol: string | undefined): string {
   const code = codeOf(error);
-  if (code === "ECONNRESET") return "the other side closed the connection in the TLS handshake";
+  if (code === "ECONNRESET") return "connection closed by peer during the TLS handshake";
   if (
     code === "ERR_SSL_WRONG_VERSION_NUMBER" ||
     code === "ERR_SSL_PACKET_LENGTH_TOO_LONG" ||
@@ -107,7 +107,7 @@ function handshakeWords(error: Error, protocol: string | undefined): string {
   )
     return "the server does not speak TLS on this port";
   if (code === "ERR_SSL_UNSUPPORTED_PROTOCOL" || code === "ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION")
-    return "the server offers no TLS version that is still safe (1.2 or later)";
+    return "the server offers no secure TLS version (1.2 or later)";
   if (code === "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL")
     return protocol === "h2"
       ? "the server does not offer HTTP/2 over TLS, only another protocol such as HTTP/1.1"

@@ -70,7 +70,7 @@ export class RateWarning {
   words(now: number): string | null {
     if (now < this.#quietUntil) return null;
     this.#quietUntil = now + minuteMs;
-    return `a job sends more than ${rate.perSecond} pings a second: they are answered 429`;
+    return `a job sends more than ${rate.perSecond} pings a second: the excess is answered 429`;
   }
 }
 

@@ -86,7 +86,7 @@ export function baseOf(text: string, isInsecure: boolean): URL {
   const isLocal = isLoopback(url.hostname.replace(/^\[|\]$/g, ""));
   if (url.protocol === "http:" && !isLocal && !isInsecure)
     throw new Failure(
-      `the key would travel unencrypted to ${url.host}. Use https, or --insecure-http on a network that you trust.`,
+      `the key would be sent unencrypted to ${url.host}. Use https, or --insecure-http on a network that you trust.`,
     );
   return url;
 }
@@ -95,7 +95,7 @@ export function baseOf(text: string, isInsecure: boolean): URL {
 export function keyOf(name: string): string {
   const key = process.env[name]?.trim() ?? "";
   if (key === "") throw new Failure(`set ${name} to an API key of the product. It is read from the environment only.`);
-  if (!/^[\x21-\x7e]{1,1000}$/.test(key)) throw new Failure(`${name} is no key: it is one word without blanks.`);
+  if (!/^[\x21-\x7e]{1,1000}$/.test(key)) throw new Failure(`${name} is not a key: it is one word without spaces.`);
   return key;
 }
 

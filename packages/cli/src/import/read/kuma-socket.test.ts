@@ -88,7 +88,7 @@ t.test("what it refuses, in words", async (t) => {
   await t.rejects(readRunningKuma(url, options, noProgress), /refuses the sign-in \(authIncorrectCreds\)/);
   Object.assign(process.env, { KUMA_USERNAME: "two", KUMA_PASSWORD: "moving-day-2026" });
   await t.rejects(readRunningKuma(url, options, noProgress), /set KUMA_TOTP/);
-  await t.rejects(readRunningKuma("http://192.0.2.1", options, noProgress), /would travel unencrypted/);
+  await t.rejects(readRunningKuma("http://192.0.2.1", options, noProgress), /would be sent unencrypted/);
   await t.rejects(readRunningKuma("http://127.0.0.1:9", options, noProgress), /does not answer as Uptime Kuma/);
   delete process.env["KUMA_PASSWORD"];
   await t.rejects(readRunningKuma(url, options, noProgress), /set KUMA_USERNAME and KUMA_PASSWORD/);

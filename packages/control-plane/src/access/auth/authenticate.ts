@@ -113,7 +113,7 @@ function refusalOf(refused: Exclude<Found, Credential>["refused"], notFound: str
  */
 async function switchOrg(system: System, http: Context, { userId, id, orgId }: Credential): Promise<void> {
   if (http.method !== "GET" && http.method !== "HEAD")
-    throw new AppError("ORG_NOT_FOUND", "The organisation was deleted. Reload the page to continue in another one.");
+    throw new AppError("ORG_NOT_FOUND", "The organisation was deleted. Reload the page to switch to another one.");
   await sessionQueries.updateSessionOrg(system.sql, userId, id, orgId);
 }
 
@@ -176,7 +176,7 @@ function refuseForeignHost({ config }: System, http: Context): void {
     return;
   throw new AppError(
     "FORBIDDEN",
-    `Without sign-in only requests to our own address are answered, and ${host} is not ours: set server.public_url.`,
+    `Without sign-in, requests must use the address of this service, and ${host} is not one: set server.public_url.`,
   );
 }
 

@@ -45,8 +45,8 @@ export async function addresseeOf(system: System, asked: Parameters): Promise<Ad
   if (redirectUri === null || asked.isRepeated("redirect_uri") || !isRegistered(redirectUri, client.redirect_uris))
     throw new ConsentProblem(
       400,
-      "Wrong return address",
-      "The app wants its answer at an address that it has not registered, so it gets none. " +
+      "Redirect address not registered",
+      "The app requested a redirect address that it has not registered. Nothing was sent to it. " +
         "Remove the connection in the app and add it again.",
     );
   return { client, redirectUri, state: asked.isRepeated("state") ? null : asked.get("state") };

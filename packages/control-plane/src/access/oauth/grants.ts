@@ -53,7 +53,7 @@ export async function exchangeCode(system: System, client: queries.ClientRow, se
     if (code === null || code.client_id !== client.id) return { refused: badCode };
     if (code.redirect_uri !== redirectUri) return { refused: "redirect_uri is not that of the authorization request." };
     if (!verifies(verifier, code.challenge))
-      return { refused: "code_verifier does not fit the code_challenge of the authorization request." };
+      return { refused: "code_verifier does not match the code_challenge of the authorization request." };
     requireResource(tx.config, sent.get("resource"));
     if (code.audience !== tx.config.mcp.resource_uri) return { refused: badCode };
     const now = new Date(tx.clock.now());

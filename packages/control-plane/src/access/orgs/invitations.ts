@@ -45,9 +45,9 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
     await lockOrg(tx.sql, orgId);
     const email = input.email.toLowerCase();
     if (await queries.isMember(tx.sql, orgId, email))
-      throw new AppError("ALREADY_MEMBER", `${email} belongs to this organisation already.`);
+      throw new AppError("ALREADY_MEMBER", `${email} is already a member of this organisation.`);
     if (await queries.isInvited(tx.sql, orgId, email, now))
-      throw new AppError("ALREADY_INVITED", `${email} has an invitation that is pending. Revoke it to send another.`);
+      throw new AppError("ALREADY_INVITED", `${email} already has a pending invitation. Revoke it to send another.`);
     await roomForInvitation(own, now);
     await refuseTooMany(own, email);
     const inviter = await userOf(own, own.userId);
@@ -69,9 +69,9 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
     to: row.email,
     subject: `${row.invited_by} invites you to ${nameInSubject(org.name, "an organisation")} on StatusMesh`,
     text:
-      `${row.invited_by} invites you to ${org.name}, which watches its services with StatusMesh.\n\nTo ` +
+      `${row.invited_by} invites you to ${org.name}, which monitors its services with StatusMesh.\n\nTo ` +
       `accept, open this link within a week:\n\n${url}\n\nIf ` +
-      `you do not know what this is about, ignore it: nothing happens.\n`,
+      `you did not expect this invitation, ignore this mail.\n`,
   });
   // Without a mail server the owner passes the link on; else only the mailbox gets it.
   return { ...present(row), mail, url: mail === "logged" ? url : null };

@@ -32,8 +32,8 @@ export const operatorOrgRoutes: Route[] = [
     method: "PATCH",
     summary: "Change the plan of an organisation, or its overrides",
     description:
-      "Quotas apply at once, rate budgets within 5 s. What the organisation has beyond a lower limit stays; only " +
-      "additions are refused. The change stands in its audit log. `{id}` may be the slug.",
+      "Quotas apply at once, rate budgets within 5 s. Existing resources above a lower limit are kept; only " +
+      "additions are refused. The change is in its audit log. `{id}` may be the slug.",
     body: schema.OperatorOrgPatch,
     replies: { 200: schema.OperatorOrg },
     errors: ["ORG_NOT_FOUND"],

@@ -139,7 +139,7 @@ t.test("concurrent refusals are all counted; a failed record does not change the
   });
   t.match(
     world.log.lines.filter(({ level }) => level === "warn"),
-    [{ message: "a refusal by the plan could not be recorded" }],
+    [{ message: "a plan limit refusal could not be recorded" }],
   );
 });
 

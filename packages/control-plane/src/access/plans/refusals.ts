@@ -59,7 +59,7 @@ export async function recordRefusal(ctx: System | Ctx, error: unknown): Promise<
       at: new Date(now),
     });
   } catch (cause) {
-    ctx.log.warn({ org: orgId, quota, err: String(cause) }, "a refusal by the plan could not be recorded");
+    ctx.log.warn({ org: orgId, quota, err: String(cause) }, "a plan limit refusal could not be recorded");
   }
 }
 

@@ -3,9 +3,9 @@ export const problems = {
   state_invalid: {
     status: 400,
     words: (title: string) =>
-      `This sign-in with ${title} is over, older than ten minutes, or was started in another browser. Start again.`,
+      `This sign-in with ${title} was completed, has expired, or was started in another browser. Start again.`,
   },
-  denied: { status: 403, words: (title: string) => `You did not allow the sign-in at ${title}. Nothing has changed.` },
+  denied: { status: 403, words: (title: string) => `The sign-in was denied at ${title}. Nothing has changed.` },
   provider_unavailable: {
     status: 503,
     words: (title: string) => `${title} does not respond. Try again in a moment, or use another sign-in method.`,
@@ -13,12 +13,12 @@ export const problems = {
   provider_refused: {
     status: 502,
     words: (title: string) =>
-      `${title} refused the sign-in. Start again; if it fails again, ask your administrator to look into the log.`,
+      `${title} refused the sign-in. Start again. If it fails again, ask your administrator to check the log.`,
   },
   answer_invalid: {
     status: 502,
     words: (title: string) =>
-      `The reply of ${title} is invalid. Start again; if it fails again, ask your administrator to look into the log.`,
+      `The response of ${title} is invalid. Start again. If it fails again, ask your administrator to check the log.`,
   },
   email_unverified: {
     status: 403,
@@ -38,7 +38,8 @@ export const problems = {
   },
   member_limit: {
     status: 403,
-    words: (_title: string) => "You are invited, but the organisation is full. Ask one of its owners.",
+    words: (_title: string) =>
+      "You are invited, but the organisation has reached its member limit. Ask one of its owners.",
   },
 } as const;
 

@@ -108,8 +108,8 @@ const left = async ({ sql }: World) =>
 /** Signed in nobody and left nothing: only the owner of the scene is there. */
 const nothing = { flows: 0, sessions: 0, identities: 0, users: 1 };
 const word = {
-  state: /is over, older than ten minutes, or was started in another browser/,
-  denied: /did not allow the sign-in/,
+  state: /was completed, has expired, or was started in another browser/,
+  denied: /was denied at/,
   away: /does not respond/,
   refused: /refused the sign-in/,
   untrusted: /is invalid\. Start again/,

@@ -168,7 +168,7 @@ t.test("the button in Slack acknowledges, once signed and fresh, and the message
   t.match(JSON.parse(sink.received[0]!.body.toString()), {
     replace_original: true,
     text: "Down: Website",
-    attachments: [{ text: /^Was already acknowledged by .+: shop\.$/ }],
+    attachments: [{ text: /^Already acknowledged by .+: shop\.$/ }],
   });
   const { items } = await listEvents(owner, incidentId, { limit: 10, offset: 0 });
   t.match(items, [{ kind: "acknowledged", actor: { type: "channel" }, detail: { person: "olga" } }]);

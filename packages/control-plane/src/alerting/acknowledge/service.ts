@@ -17,7 +17,7 @@ export interface Acknowledger {
 const invalid = () =>
   new AppError(
     "ACKNOWLEDGE_LINK_INVALID",
-    "This link acknowledges nothing: it is incomplete, or its channel was disabled or deleted.",
+    "This link is not valid: it is incomplete, or its channel was disabled or deleted.",
   );
 
 /** What the page of a link shows; null for a token that acknowledges nothing. Changes nothing. */
@@ -55,7 +55,7 @@ export async function acknowledgeInWords(system: System, token: string, by: Ackn
   try {
     const { incident, isNew } = await acknowledgeByLink(system, token, by);
     const name = isNew ? by.person : incident.acknowledged_by?.name;
-    const words = isNew ? "Acknowledged" : "Was already acknowledged";
+    const words = isNew ? "Acknowledged" : "Already acknowledged";
     return `${words}${name ? ` by ${name}` : ""}: ${plain(incident.monitor_name, maxNameLength)}.`;
   } catch (error) {
     if (error instanceof AppError && error.code.startsWith("ACKNOWLEDGE_LINK_")) return error.message;

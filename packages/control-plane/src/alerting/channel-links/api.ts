@@ -93,7 +93,7 @@ export const channelLinkRoutes: Route[] = [
     auth: "tenant",
     scope: "channels:write",
     tag,
-    summary: "Issue a link with which somebody without an account creates one channel",
+    summary: "Issue a link with which a person without an account creates one channel",
     description: "Valid for 7 days, for one channel. At most 50 links are pending.",
     body: DelegateCreate,
     bodyOptional: true,

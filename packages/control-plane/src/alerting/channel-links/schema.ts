@@ -52,7 +52,7 @@ const channelId = nullable(Type.Unsafe<string>({ ...Id, description: "The channe
 
 export const CodeState = Type.Object(
   { id: Id, state, channel_id: channelId, ...dates },
-  { ...strict, title: "LinkCodeState", description: "What became of a link code" },
+  { ...strict, title: "LinkCodeState", description: "State of a link code" },
 );
 
 export const DelegateCreate = Type.Object(
@@ -89,7 +89,7 @@ const delegation = {
 export const DelegationLink = Type.Object(delegation, {
   ...strict,
   title: "DelegationLink",
-  description: "A link with which somebody without an account creates one channel",
+  description: "A link with which a person without an account creates one channel",
 });
 export type DelegationLink = Static<typeof DelegationLink>;
 export const NewDelegationLink = Type.Object(

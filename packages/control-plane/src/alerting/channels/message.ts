@@ -203,7 +203,7 @@ function heldText({ total, open, notices, url }: HeldDigest, zone: string): Mess
     const name = `${plain(notice.monitor_name, 80)}${error}`;
     const from = minuteIn(notice.started_at, zone);
     if (notice.ended_at === null) return { label: headline(notice), value: `${name}, since ${from}` };
-    const label = notice.reason === "resolved" ? "Recovered" : "Opened and ended";
+    const label = notice.reason === "resolved" ? "Recovered" : "Opened and closed";
     return { label, value: `${name}, ${from} to ${minuteIn(notice.ended_at, zone)}, ${lengthOf(notice)}` };
   });
   if (total > notices.length) facts.push({ label: "More", value: count(total - notices.length, "incident") });
@@ -211,7 +211,7 @@ function heldText({ total, open, notices, url }: HeldDigest, zone: string): Mess
   return {
     tone: open === 0 ? "up" : shown.some(({ severity }) => severity !== "minor") ? "down" : "degraded",
     urgent: shown.some(({ urgency }) => urgency === "high"),
-    title: `${count(total, "incident")} outside the active hours, ${open === 0 ? "all over" : `${open} still open`}`,
+    title: `${count(total, "incident")} outside the active hours, ${open === 0 ? "all closed" : `${open} still open`}`,
     facts,
     url,
     acknowledgeUrl: null,

@@ -151,7 +151,7 @@ export const ResendReply = Type.Object(
       examples: ["sent"],
     }),
   },
-  { additionalProperties: false, title: "VerificationSent", description: "What became of the verification mail" },
+  { additionalProperties: false, title: "VerificationSent", description: "Outcome of the verification mail" },
 );
 
 export const Channel = Type.Object(

@@ -90,11 +90,11 @@ export async function sendVerificationMail(
     tone: "plain",
     title: "Confirm this address",
     paragraphs: [
-      `${orgName} wants to send the notifications of its monitoring to ${address} (channel “${channelName}”).`,
-      "Nothing is sent before you confirm. The link works once, for 24 hours.",
+      `${orgName} wants to send monitoring notifications to ${address} (channel “${channelName}”).`,
+      "Nothing is sent until you confirm. The link works once, for 24 hours.",
     ],
     link: { label: "Confirm address", url: `${system.config.server.public_url}/confirm/${code}` },
-    footer: "If you did not expect this mail, ignore it: nothing else is sent to you.",
+    footer: "If you did not expect this mail, ignore it: you will receive nothing else.",
   } as const;
   return await sendMail(system, {
     to: address,
@@ -145,7 +145,7 @@ export async function confirmAddress(system: System, code: string, ip: string): 
     if (!holds || !(await queries.confirmVerification(tx.sql, found!.id, now)))
       throw new AppError(
         "CHANNEL_LINK_INVALID",
-        "This link is unknown, used or older than 24 hours. Ask for another mail.",
+        "This link is unknown, used or older than 24 hours. Ask for a new mail.",
       );
     await channels.setVerified(tx.sql, row.org_id, row.id, now);
     const [before, after] = [present(tx, row), present(tx, { ...row, verified_at: now })];

@@ -106,7 +106,7 @@ t.test("chats get one digest, with opened and ended as one line; the later recov
   t.equal(sink.received.length, 1, "one message");
   const text = sink.received[0]!.body;
   t.match(text, /3 incidents outside the active hours, 2 still open/);
-  t.match(text, /Opened and ended[^]*Shop/);
+  t.match(text, /Opened and closed[^]*Shop/);
   await report(lasting, "PP");
   await report(brief, "PP");
   t.strictSame(await log(lasting), ["opened delivered", "resolved pending"]);
@@ -122,7 +122,7 @@ t.test("a single incident that opened and ended is a digest of one line", async 
   const running = deliverer(t, { ...world, system, owner });
   await until(async () => (await log(target))[0] === "opened delivered", "the digest");
   await running.stop();
-  t.match(sink.received.at(-1)!.body, /1 incident outside the active hours, all over/);
+  t.match(sink.received.at(-1)!.body, /1 incident outside the active hours, all closed/);
   sink.received.length = 0;
 });
 

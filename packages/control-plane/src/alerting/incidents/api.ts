@@ -65,7 +65,7 @@ export const incidentRoutes: Route[] = [
     auth: "tenant",
     scope: "incidents:write",
     tag: "Incidents",
-    summary: "Report an incident by hand",
+    summary: "Report an incident",
     description:
       "Opens an incident of a target with its first public update and notifies its channels. Check results do not " +
       "close it: a person does. While it is open, failing runs join it instead of opening another. With `ended_at` " +
@@ -227,7 +227,7 @@ export const incidentRoutes: Route[] = [
     method: "POST",
     path: "/api/v1/incidents/{id}/resolve",
     scope: "incidents:write",
-    summary: "Close an incident by hand",
+    summary: "Close an incident",
     description: "Notifies its channels. Failing runs may open it again.",
     replies: { 200: Incident },
     handle: async ({ ctx, params }) => ok(await service.resolveIncident(ctx, params.id)),

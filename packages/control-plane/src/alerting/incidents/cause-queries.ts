@@ -46,8 +46,8 @@ export async function selectIncidentCauses(
       count(*) filter (where i.severity = 'critical')::int as critical, min(i.outage_since) as since,
       mode() within group (order by i.error_sample) as error_sample,
       coalesce(min(i.error_sample) = max(i.error_sample), true) as same_error,
-      (array_agg(t.name order by lower(t.name), t.name))[1:3] as names,
-      (array_agg(t.id order by lower(t.name), t.name))[1] as example_id, count(*) over ()::int as causes,
+      (array_agg(t.name order by t.sort_name, t.name))[1:3] as names,
+      (array_agg(t.id order by t.sort_name, t.name))[1] as example_id, count(*) over ()::int as causes,
       sum(count(*)) over ()::int as incidents
     from matched m join incidents i on i.id = m.id join targets t on t.id = i.target_id
     where m.n > 1

@@ -79,11 +79,11 @@ function deliveryInWords(delivery: Delivery): string {
   if (delivery.state === "held")
     return delivery.held_by === "hours" && delivery.next_attempt_at !== null
       ? `Held until ${time(delivery.next_attempt_at)}: ${what}, which is outside its active hours.`
-      : `Held: ${what}, until the monitor has failed as often as the channel asks for.`;
+      : `Held: ${what}, until the failing checks reach after_failures of the channel.`;
   if (delivery.state === "dropped")
     return delivery.held_by === "hours"
       ? `Not sent: ${what}, which was outside its active hours.`
-      : `Not sent: ${what}: it was over before it could leave.`;
+      : `Not sent: ${what}: the incident ended before it was due.`;
   if (delivery.state === "dead") return `Failed: ${what}, after ${tried}. Last error: ${last}.`;
   const next = delivery.next_attempt_at === null ? "" : ` Next attempt at ${time(delivery.next_attempt_at)}.`;
   return delivery.attempts.length === 0

@@ -37,7 +37,7 @@ export async function acknowledgeFromChannel(
   let acknowledged: string[] = [];
   const incident = await recorded(ctx, id, async (tx, { ended_at }) => {
     if (ended_at !== null)
-      throw new AppError("ACKNOWLEDGE_LINK_EXPIRED", "The incident is over: there is nothing to acknowledge.");
+      throw new AppError("ACKNOWLEDGE_LINK_EXPIRED", "The incident has ended. There is nothing to acknowledge.");
     acknowledged = await queries.acknowledgeIncidents(tx.sql, tx.orgId, [id], null, new Date(tx.clock.now()));
     await appendEvents(tx, acknowledged, "acknowledged", detail);
   });

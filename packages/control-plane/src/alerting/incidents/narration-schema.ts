@@ -127,7 +127,7 @@ export const IncidentCreate = Type.Object(
       examples: ["We are looking into declined payments."],
     }),
   },
-  { additionalProperties: false, title: "IncidentCreate", description: "An incident that is reported by hand" },
+  { additionalProperties: false, title: "IncidentCreate", description: "An incident that a person reports" },
 );
 export type IncidentCreate = Static<typeof IncidentCreate>;
 

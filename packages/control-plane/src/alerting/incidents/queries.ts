@@ -236,7 +236,7 @@ export async function selectMonitorsWithIncidents(
   return await sql<{ id: string; name: string }[]>`
     select t.id, t.name from targets t
     where t.org_id = ${orgId} and exists (select from incidents i where i.target_id = t.id and not i.retracted)
-    order by lower(t.name), t.id limit ${limit}`;
+    order by t.sort_name, t.id limit ${limit}`;
 }
 
 /** Id of the open incident of a target; null for none. */

@@ -99,12 +99,12 @@ export const Incident = Type.Object(
     ),
     acknowledged_by: nullable(Actor),
     opened_by: Type.Enum(["engine", "person"], {
-      description: "engine: failing runs; person: reported by hand, which check results do not close",
+      description: "engine: failing runs; person: reported manually, not closed by check results",
       examples: ["engine"],
     }),
     closed_by: nullable(
       Type.Enum(["engine", "person", "pause"], {
-        description: "engine: passing runs; person: resolved by hand; pause: the target was paused. Null while open",
+        description: "engine: passing runs; person: resolved manually; pause: the target was paused. Null while open",
       }),
     ),
     reopened_count: Type.Integer({ description: "Number of times that it reopened soon after its end", examples: [0] }),

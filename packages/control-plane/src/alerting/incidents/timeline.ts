@@ -28,7 +28,7 @@ const textsOf = (value: unknown): string[] => (Array.isArray(value) ? value.map(
 
 const closings: Readonly<Record<string, string>> = {
   engine: "Closed by passing checks",
-  person: "Closed by hand",
+  person: "Closed manually",
   pause: "Closed by pausing the monitor",
 };
 

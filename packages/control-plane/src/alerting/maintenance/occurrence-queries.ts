@@ -272,5 +272,5 @@ export async function selectPagesOf(sql: Db, orgId: string, windowId: string): P
     where p.org_id = ${orgId} and p.enabled and exists (
       select from status_page_components c join maintenance_window_targets wt on wt.target_id = c.target_id
       where c.page_id = p.id and wt.window_id = ${windowId})
-    order by p.name, p.id`;
+    order by natural_key(p.name), p.id`;
 }

@@ -158,7 +158,7 @@ export const OccurrencePatch = Type.Object(
   {
     ends_at: Type.Optional(time("New end of this occurrence; now ends it", "2026-11-29T03:00:00.000Z")),
     cancelled: Type.Optional(
-      Type.Boolean({ description: "True skips an upcoming occurrence, false brings it back", examples: [true] }),
+      Type.Boolean({ description: "True skips an upcoming occurrence, false restores it", examples: [true] }),
     ),
   },
   {

@@ -15,7 +15,7 @@ export const snoozeRoutes: Route[] = [
     method: "GET",
     path,
     summary: "List snoozes",
-    description: "Those that last, the next to end first.",
+    description: "Active snoozes, by end time.",
     query: SnoozeQuery,
     replies: { 200: SnoozePage },
     handle: async ({ ctx, query }) => ok(await service.listSnoozes(ctx, query)),

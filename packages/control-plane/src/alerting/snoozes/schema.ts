@@ -46,7 +46,7 @@ const fields = {
     Line({
       maxLength: 200,
       errorCode: "INVALID_SNOOZE",
-      description: "Why, up to 200 characters; null: not said",
+      description: "Reason, up to 200 characters; null: none",
       examples: ["The load test of the evening"],
     }),
   ),

@@ -63,7 +63,7 @@ export async function createSnooze(ctx: Ctx, { scope, until, reason = null }: Sn
     await queries.lockSnoozes(tx.sql, tx.orgId);
     await queries.dropEnded(tx.sql, tx.orgId, new Date(now));
     if ((await queries.countSnoozes(tx.sql, tx.orgId, new Date(now))) >= maxSnoozes)
-      throw invalid(`There are ${maxSnoozes} snoozes already: end one first.`, "/scope");
+      throw invalid(`The limit of ${maxSnoozes} active snoozes is reached: end one first.`, "/scope");
     const row: queries.SnoozeRow = {
       id: newId(),
       org_id: tx.orgId,

@@ -44,7 +44,7 @@ export async function selectTemplates(
   return await sql<TemplateRow[]>`
     select ${columns(sql)} from update_templates
     where org_id = ${orgId} and (${kind}::text is null or kind = ${kind})
-    order by kind, name limit ${limit} offset ${offset}`;
+    order by kind, natural_key(name), name limit ${limit} offset ${offset}`;
 }
 
 export async function countTemplates(sql: Db, orgId: string, kind: string | null): Promise<number> {

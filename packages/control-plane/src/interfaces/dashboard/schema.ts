@@ -41,7 +41,7 @@ export const DashboardSummary = Type.Object(
       {
         in_flight_checks: count(
           "Runs on demand of the organisation that no agent has answered yet. Scheduled runs are not counted: " +
-            "agents report what they found, not what they are at",
+            "agents report results, not runs in flight",
         ),
         result_queue_depth: count("Results of the whole instance that have come in here and are not stored yet"),
         dropped_results_last_5m: count(
@@ -52,7 +52,7 @@ export const DashboardSummary = Type.Object(
           "Hosts (with port) of enabled targets whose last run was not made because the circuit breaker is open",
         ),
       },
-      { additionalProperties: false, description: "How StatusMesh itself is doing" },
+      { additionalProperties: false, description: "State of StatusMesh itself" },
     ),
   },
   { additionalProperties: false, title: "DashboardSummary", description: "The organisation in numbers" },

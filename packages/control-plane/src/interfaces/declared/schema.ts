@@ -130,7 +130,7 @@ export type Change = Static<typeof Change>;
 
 const changes = Type.Array(Change, { description: "Unchanged objects are not listed" });
 const warnings = Type.Array(Type.String({ description: "For people", examples: ["old is over."] }), {
-  description: "What is worth knowing and no fault",
+  description: "Warnings",
 });
 
 export const PlanReply = Type.Object(

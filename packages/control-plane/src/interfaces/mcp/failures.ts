@@ -63,7 +63,7 @@ export function failureOf(thrown: unknown, { name, input }: Pick<Tool, "name" | 
 /** Why an action is not confirmed, with advice. Nothing was changed in any case. */
 const noConfirmations = {
   declined: ["The user declined the action.", "Do not repeat the call unless the user asks for it again."],
-  dismissed: ["The user closed the question without an answer.", "Ask the user what they want."],
+  dismissed: ["The user closed the question without an answer.", "Ask the user how to proceed."],
   timed_out: ["Nobody answered the question within 120 seconds.", "Repeat the call when the user is there to answer."],
   cannot_ask: [
     "This client cannot show the question: a person confirms each action in an elicitation form.",

@@ -17,7 +17,7 @@ export const monitorMetricRoutes: Route[] = [
     auth: "tenant",
     scope: "targets:read",
     tag: "Targets",
-    summary: "Metrics of all monitors in the words of Uptime Kuma",
+    summary: "Metrics of all monitors in the format of Uptime Kuma",
     description:
       "For Home Assistant and dashboards that read Kuma: its base address is `/kuma` here. The token may also be the " +
       "password of HTTP Basic with an empty user name. Paused monitors are left out. At most 5 seconds old.",

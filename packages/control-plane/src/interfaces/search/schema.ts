@@ -10,7 +10,7 @@ export const SearchQuery = Type.Object(
     q: Type.String({
       maxLength: 200,
       default: "",
-      description: "Words that a result has, all of them, in any order and case. Empty: the pages of the console",
+      description: "Words that a result contains, all of them, in any order and case. Empty: the pages of the console",
       examples: ["checkout api"],
     }),
     per_type: Type.Integer({
@@ -32,7 +32,10 @@ const SearchResult = Type.Object(
     id: nullable(Type.String({ description: "Null for a page of the console", examples: [null] })),
     title: Type.String({ description: "Name of the thing", examples: ["Checkout API"] }),
     detail: nullable(
-      Type.String({ description: "More about it; null where there is nothing", examples: ["https://example.org/"] }),
+      Type.String({ description: "Detail line; null: none", examples: ["https://example.org/"] }),
+    ),
+    at: nullable(
+      Type.String({ format: "date-time", description: "Start of an incident; null for other types", examples: [null] }),
     ),
     state: nullable(
       Type.String({

@@ -72,10 +72,10 @@ t.test("incidents: open ones and those of the last 90 days", async (t) => {
     (it) => it.type === "incident",
   );
   t.match(
-    incidents.map(({ id, state }) => [id, state]),
+    incidents.map(({ id, state, at }) => [id, state, at]),
     [
-      [open, "open"],
-      [/./, "closed"],
+      [open, "open", new Date(now - minute).toISOString()],
+      [/./, "closed", new Date(now - day).toISOString()],
     ],
   );
   const blank = (await search(owner, { q: "  ", per_type: 50 })).items;

@@ -98,6 +98,7 @@ async function monitorsOf(ctx: Ctx, q: string, limit: number): Promise<Found> {
       id,
       title: name,
       detail,
+      at: null,
       state,
       href: `/monitors/${id}`,
     })),
@@ -112,7 +113,8 @@ async function incidentsOf(ctx: Ctx, words: readonly string[], limit: number): P
       type: "incident",
       id: incident.id,
       title: incident.public_title ?? incident.monitor_name,
-      detail: `${incident.started_at.toISOString().slice(0, 16).replace("T", " ")} UTC`,
+      detail: incident.public_title === null ? null : incident.monitor_name,
+      at: incident.started_at.toISOString(),
       state: incident.ended_at === null ? "open" : "closed",
       href: `/incidents/${incident.id}`,
     })),
@@ -128,6 +130,7 @@ async function statusPagesOf(ctx: Ctx, words: readonly string[], limit: number):
       id,
       title: name,
       detail: slug,
+      at: null,
       state: null,
       href: `/status-pages/${id}`,
     })),
@@ -143,6 +146,7 @@ async function channelsOf(ctx: Ctx, words: readonly string[], limit: number): Pr
       id,
       title: name,
       detail: kind,
+      at: null,
       state: null,
       href: `/channels/${id}/edit`,
     })),
@@ -162,5 +166,5 @@ function consolePagesOf(ctx: Ctx, words: readonly string[]): SearchResult[] {
     .filter(({ writes }) => writes !== true || ctx.role !== "viewer")
     .filter(has)
     .sort((a, b) => others(a) - others(b))
-    .map(({ href, title }) => ({ type: "page", id: null, title, detail: null, state: null, href }));
+    .map(({ href, title }) => ({ type: "page", id: null, title, detail: null, at: null, state: null, href }));
 }

@@ -38,7 +38,7 @@ export const agentRoutes: Route[] = [
     path: "/operator/agents",
     auth: "operator",
     tag: "Operator",
-    summary: "Create an agent; its token is shown this once",
+    summary: "Create an agent; its token is shown only in this reply",
     body: AgentCreate,
     replies: { 201: AgentWithToken },
     errors: ["REGION_NOT_FOUND"],

@@ -63,7 +63,7 @@ export async function deleteStaleBuiltIns(sql: Db, before: Date): Promise<void> 
 export async function selectAgents(sql: Db, limit: number, offset: number): Promise<AgentRow[]> {
   return await sql<
     AgentRow[]
-  >`select ${columns(sql)} from agents order by region_id, name, id limit ${limit} offset ${offset}`;
+  >`select ${columns(sql)} from agents order by region_id, natural_key(name), id limit ${limit} offset ${offset}`;
 }
 
 export async function countAgents(sql: Db): Promise<number> {

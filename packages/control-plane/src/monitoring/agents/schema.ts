@@ -19,7 +19,7 @@ export const AgentCreate = Type.Object(
 export type AgentCreate = Static<typeof AgentCreate>;
 /** Query of a deletion. */
 export const DeleteQuery = Type.Object(
-  { force: Type.Boolean({ default: false, description: "True: deletes an agent that is connected, too" }) },
+  { force: Type.Boolean({ default: false, description: "True: also deletes a connected agent" }) },
   { additionalProperties: false },
 );
 export const AgentPatch = Type.Object(
@@ -32,7 +32,7 @@ const fields = {
   name: Type.String({ description: "As people read it", examples: ["fra-1"] }),
   region: Region,
   built_in: Type.Boolean({ description: "Whether the control plane started it", examples: [false] }),
-  live: Type.Boolean({ description: "Whether it has asked for work lately" }),
+  live: Type.Boolean({ description: "Whether it has pulled within the last 25 s" }),
   version: nullable(Type.String({ description: "Of sm-agent; null before it was seen", examples: ["0.1.0"] })),
   created_at: Timestamp,
   last_seen_at: nullable(

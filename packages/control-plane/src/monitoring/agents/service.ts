@@ -77,7 +77,7 @@ export async function agentPulls(
   if (impairedSince !== null)
     ctx.log.warn(
       { ...about, since: iso(impairedSince) },
-      "an agent's own network is down: what it fails to reach counts for nothing",
+      "an agent's own network is down: its failed runs do not count",
     );
   else ctx.log.info(about, "an agent's own network works again");
 }
@@ -347,7 +347,7 @@ export async function deleteAgent(system: System, id: string, { force }: { force
     const { name } = await getAgent(system, id);
     throw new AppError(
       "RESOURCE_IN_USE",
-      `The agent ${name} is connected. Stop it first, or delete it all the same with ?force=true.`,
+      `The agent ${name} is connected. Stop it first, or force the deletion with ?force=true.`,
     );
   }
   // Its own held pull ends, and the others of its region take over.

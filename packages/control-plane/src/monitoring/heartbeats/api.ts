@@ -27,7 +27,7 @@ export const heartbeatRoutes: Route[] = [
     path: "/api/v1/targets/{id}/heartbeat/rotate",
     scope: "targets:write",
     summary: "Give a heartbeat monitor a new ping URL",
-    description: "The URL before counts for 24 hours more, earlier ones stop at once.",
+    description: "The previous URL works for another 24 hours, earlier ones stop at once.",
     replies: { 200: Heartbeat },
     handle: async ({ ctx, params }) => ok(await rotateToken(ctx, params.id)),
   }),

@@ -42,6 +42,8 @@ export interface HeartbeatTarget extends EvidenceTarget {
   agentId: string | null;
   /** What that agent took before, Unix ms, has been delivered; null without an agent. */
   agentUntil: number | null;
+  /** Zone of the organisation. */
+  timezone: string;
 }
 
 /** The heartbeat monitors among `ids`, without those of deleted organisations. Their evidence is locked. */
@@ -52,7 +54,7 @@ export async function selectHeartbeats(sql: Db, ids: readonly string[]): Promise
   >`
     select t.id, t.org_id, t.name, t.kind, t.spec, t.enabled, ${budgetOf(sql, sql`t.spec`)} as timeout, t.interval_secs,
       t.alert_confirmations, t.region_policy, t.renotify_interval_secs, h.pings::float8 as pings,
-      h.agent_id, a.pings_until as agent_until, ${windowColumns(sql)}
+      h.agent_id, a.pings_until as agent_until, o.timezone, ${windowColumns(sql)}
     from targets t join heartbeats h on h.target_id = t.id
     join orgs o on o.id = t.org_id and o.deleted_at is null
     left join heartbeat_agents a on a.agent_id = h.agent_id

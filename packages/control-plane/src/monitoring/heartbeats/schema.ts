@@ -48,9 +48,9 @@ const Ms = (description: string) => Type.Integer({ minimum: 0, description, exam
 const HeartbeatPing = Type.Object(
   {
     at: Timestamp,
-    kind: Type.Enum([...pingKinds], { description: "What the job said", examples: ["success"] }),
+    kind: Type.Enum([...pingKinds], { description: "Event that the job reported", examples: ["success"] }),
     exit_code: Type.Union([Type.Integer({ minimum: 0, maximum: 255 }), Type.Null()], {
-      description: "Exit code of the job, where it gave one",
+      description: "Exit code of the job, if it reported one",
       examples: [null],
     }),
     duration_ms: nullable(Ms("Duration of the run that ended, where its start was reported; milliseconds")),
@@ -76,7 +76,7 @@ export const Heartbeat = Type.Object(
     }),
     token: Type.String({ description: "The last part of ping_url; needs targets:write, else ***", examples: ["***"] }),
     previous_token_valid_until: Type.Union([Timestamp, Type.Null()], {
-      description: "Until then the token before the last rotation counts too",
+      description: "Until then the token before the last rotation also works",
     }),
     state: Type.Enum([...heartbeatStates], { description: "The first that holds", examples: ["up"] }),
     last_ping: nullable(HeartbeatPing),
@@ -90,7 +90,7 @@ export const Heartbeat = Type.Object(
           grace: Ms("Milliseconds"),
           reason: Type.String({ description: "What was observed", examples: ["it reports about every 10 min"] }),
         },
-        { additionalProperties: false, description: "A period that fits what the job does" },
+        { additionalProperties: false, description: "A period that matches the reports of the job" },
       ),
     ),
   },

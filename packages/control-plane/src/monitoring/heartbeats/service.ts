@@ -121,7 +121,7 @@ export async function replaceAddresses(tx: System, targetId: string, addresses: 
     if (value !== mask) return { targetId, kind, hash: hashOf(kind, value), hint: hintOf(value), position };
     const at = stored.findIndex((one) => one.kind === kind && (hint === undefined || one.hint === hint));
     if (at < 0)
-      throw new AppError("REDACTION_SENTINEL", "No stored address is meant by this ***. Send the real value.", {
+      throw new AppError("REDACTION_SENTINEL", "This *** matches no stored address. Send the real value.", {
         field: `/heartbeat_addresses/${position}/value`,
       });
     const [kept] = stored.splice(at, 1);

@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { atMost } from "../../platform/caches.ts";
 import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
+import { timeIn } from "../../platform/zoned.ts";
 import type { PingKind } from "@statusmesh/shared/pings/address";
 import { dayMs, hourMs, inUnits, minuteMs, secondMs } from "@statusmesh/shared/time";
 import { nextOf } from "./schedule.ts";
@@ -124,11 +125,14 @@ export function heldUntil(
 
 const isAway = (over: number, agentUntil: number | null): boolean => agentUntil !== null && agentUntil < over;
 
-/** The window after a report was missed, and the failing result: one for each window. Null while it is open. */
+/**
+ * The window after a report was missed, and the failing result, with times in `zone`: one for each window. Null while it
+ * is open.
+ */
 export function miss(
   spec: HeartbeatCheck,
   window: Window,
-  { agentUntil, now }: { agentUntil: number | null; now: number },
+  { agentUntil, now, zone }: { agentUntil: number | null; now: number; zone: string },
 ): { window: Window; verdict: Verdict } | null {
   const over = downAt(spec, window);
   if (over === null || over > now) return null;
@@ -137,7 +141,7 @@ export function miss(
   const failed = (error: string): Verdict => ({
     at: wasHeld ? over + holdMs : over,
     status: "down",
-    error: wasHeld ? `${error}; the agent that took it is away` : error,
+    error: wasHeld ? `${error}; the agent that received it is offline` : error,
     durationMs: null,
   });
   if (window.runOverAt === over)
@@ -146,15 +150,12 @@ export function miss(
       verdict: failed(`still running ${inUnits(spec.max_runtime!)} after its start`),
     };
   const { dueAt, reportedAt } = window;
-  const last = reportedAt === null ? "no report yet" : `last report ${utc(reportedAt)}`;
+  const last = reportedAt === null ? "no report yet" : `last report ${timeIn(reportedAt, zone)}`;
   return {
     window: { ...window, failing: true, dueAt: dueAfter(spec, dueAt!) },
-    verdict: failed(`no report, due ${utc(dueAt!)} (${last})`),
+    verdict: failed(`no report, due ${timeIn(dueAt!, zone)} (${last})`),
   };
 }
-
-/** `2026-11-23 06:00:00 UTC`. */
-const utc = (at: number): string => `${new Date(at).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 
 /**
  * The window after an edit of the check, or when a pause ends: a whole one from `now` on where the last report is

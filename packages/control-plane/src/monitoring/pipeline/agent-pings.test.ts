@@ -147,7 +147,7 @@ t.test("while the agent is away its monitors are late, for a day", async (t) => 
   await pass(3 * hour);
   t.match(await job.heartbeat(), { state: "late" });
   const page = (await ask("GET", `/monitors/${job.id}`)).text.replaceAll(/\s+/g, " ");
-  t.match(page, "The agent that took the last one is away and may have it: the monitor is down after a day.");
+  t.match(page, "The agent that received the last report is offline and may have it. The monitor goes down after 24 hours.");
   t.same(await job.incidents(), []);
   // The job has reported all the while; its agent delivers it now.
   const pings = [1, 2, 3].map((n) => job.ping({ at: noon + n * hour - 5 * minute }));
@@ -167,7 +167,7 @@ t.test("while the agent is away its monitors are late, for a day", async (t) => 
     {
       started_at: iso(over + day),
       ended_at: null,
-      error_sample: /^no report, due .*; the agent that took it is away$/,
+      error_sample: /^no report, due .*; the agent that received it is offline$/,
     },
   ]);
 });

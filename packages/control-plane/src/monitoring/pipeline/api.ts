@@ -115,7 +115,7 @@ export const agentPingRoutes = (take: TakeAgentPings): Route[] => [
     summary: "Deliver pings of jobs that the agent took",
     description:
       "From `sm-agent run --heartbeats`. A ping counts for the monitor of its address, of whichever organisation, " +
-      "as if the job had sent it here at that time; one that is sent again changes nothing.",
+      "as if the job had sent it here at that time; duplicates change nothing.",
     bodyLimit: 32 * 1_048_576,
     body: PingsRequest,
     onInvalidBody: protocolOfInvalidBody,
@@ -141,8 +141,8 @@ function onDemandRoutes(hub: Hub): Route[] {
       tag: "Targets",
       summary: "Run a check once without storing anything",
       description:
-        "The run waits for a place at the host (checker.per_host_max_inflight) for as long as the timeout of " +
-        "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when it found no " +
+        "The run waits for capacity at the host (checker.per_host_max_inflight) for as long as the timeout of " +
+        "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when there is no " +
         `place. A test of an exec check is in the audit log. ${expectedAgent}`,
       body: Check,
       replies: { 200: TestResult },
@@ -169,8 +169,8 @@ function onDemandRoutes(hub: Hub): Route[] {
       tag: "Targets",
       summary: "Run a target's check now; the result is stored",
       description:
-        "The run waits for a place at the host (checker.per_host_max_inflight) for as long as the timeout of " +
-        "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when it found no " +
+        "The run waits for capacity at the host (checker.per_host_max_inflight) for as long as the timeout of " +
+        "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when there is no " +
         `place. ${expectedAgent}`,
       params: IdParam,
       replies: { 200: CheckResult },

@@ -100,7 +100,7 @@ t.test("success, missed report, success: one incident, one notice, on two replic
   });
   await pass(hour + 30 * second);
   t.match(await heartbeat(job), { state: "late" });
-  t.match(await pageOf(job), /Late\.<\/strong> A report was due .*Without one it is down .*Last 50 reports/);
+  t.match(await pageOf(job), /Late\.<\/strong> A report was due .*Without a report it goes down .*Last 50 reports/);
   t.equal(await statusOf(job), "up");
   await pass(20 * second);
   clock.at = at + hour + minute + second;
@@ -110,7 +110,7 @@ t.test("success, missed report, success: one incident, one notice, on two replic
     "once on two replicas",
   );
   t.equal(await statusOf(job), "down");
-  t.match(await incidentsOf(job), [{ ended_at: null, error_sample: /^no report, due 2026-11-20 17:00:00 UTC/ }]);
+  t.match(await incidentsOf(job), [{ ended_at: null, error_sample: /^no report, due 2026-11-20 18:00 Europe\/Berlin/ }]);
   await pass(hour);
   const [found] = await sql<{ count: number }[]>`
     select count(*)::int as count from results where target_id = ${job.id} and status = 'down'`;
@@ -160,7 +160,7 @@ t.test("start, end, exit codes and bodies", async (t) => {
   const rid = "6e1a4b7c-2f1d-4f3e-9a55-0c6f6a2b7d10";
   await ping(job, `/start?rid=${rid}`);
   t.match(await heartbeat(job), { state: "running", down_at: new Date(noon + hour).toISOString() });
-  t.match(await pageOf(job), /Running\.<\/strong> Without a report it is down /);
+  t.match(await pageOf(job), /Running\.<\/strong> Without a report it goes down /);
   clock.advance(90 * second);
   await anybody("POST", `${job.path}/3?rid=${rid}`, "disk\u0000 full");
   t.match(await heartbeat(job), {

@@ -184,7 +184,7 @@ const newChange = ({ window, agentId }: HeartbeatTarget): Changed => ({
 
 /** Adds a ping to what changes. Returns the verdict of it. */
 function add(locked: Locked, own: Changed, ping: ReceivedPing): Verdict | null {
-  const { spec } = locked.target;
+  const { spec, timezone } = locked.target;
   const { dueAt, reportedAt } = own.window;
   const isOvertaken = ping.at < (reportedAt ?? -Infinity);
   if (ping.by !== null && (ping.kind === "success" || ping.kind === "fail")) {
@@ -193,7 +193,7 @@ function add(locked: Locked, own: Changed, ping: ReceivedPing): Verdict | null {
     else {
       own.late.first ??= ping.at;
       // It came after its window was over, while the monitor was held.
-      const missed = heartbeats.miss(spec, own.window, { agentUntil: null, now: ping.at });
+      const missed = heartbeats.miss(spec, own.window, { agentUntil: null, now: ping.at, zone: timezone });
       if (missed !== null) own.verdicts.push(missed.verdict);
     }
   }
@@ -361,7 +361,7 @@ export async function followHeartbeats(system: System, prepareDays: PrepareDays)
         const own = newChange(target);
         changed.set(id, own);
         if (!target.enabled) continue;
-        const at = { agentUntil: target.agentUntil, now: now - settleMs };
+        const at = { agentUntil: target.agentUntil, now: now - settleMs, zone: target.timezone };
         own.heldUntil = heartbeats.heldUntil(target.spec, target.window, at);
         const missed = heartbeats.miss(target.spec, target.window, at);
         if (missed === null) continue;

@@ -142,7 +142,7 @@ t.test(
     const busy = refusal(t, () => run(["us"]));
     await waits();
     const [held] = await claimRuns(us, 1, allAbilities);
-    const error = "the agent had no place for this run within 2 s";
+    const error = "the agent had no capacity for this run within 2 s";
     await recordRunReplies(us, [replyTo(held!.run_id, { busy: true, status: "error", error })]);
     t.match(
       await busy,

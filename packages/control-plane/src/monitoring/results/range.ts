@@ -9,14 +9,14 @@ export const rangeQuery = {
   from: Type.Optional(
     Type.Unsafe<string>({
       ...Timestamp,
-      description: "Start, included. RFC 3339; 24 hours before `to` when left out",
+      description: "Start, inclusive. RFC 3339; default: 24 hours before `to`",
       examples: ["2026-11-19T09:30:00.000Z"],
     }),
   ),
   to: Type.Optional(
     Type.Unsafe<string>({
       ...Timestamp,
-      description: "End, not included. RFC 3339; now when left out",
+      description: "End, exclusive. RFC 3339; default: now",
       examples: ["2026-11-20T09:30:00.000Z"],
     }),
   ),

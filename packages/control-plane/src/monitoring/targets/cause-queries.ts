@@ -51,7 +51,7 @@ export async function selectMonitorCauses(
 ): Promise<MonitorCauseRow[]> {
   return await sql<MonitorCauseRow[]>`
     ${members(sql, orgId, now, filter)}, described as (
-      select m.kind, m.value, m.total, t.id, t.name, i.id is not null as open, i.acknowledged_at,
+      select m.kind, m.value, m.total, t.id, t.name, t.sort_name, i.id is not null as open, i.acknowledged_at,
         ${statusAt(sql, now)} as status,
         coalesce(i.outage_since, s.status_since) as since, coalesce(s.last_error, i.error_sample) as error
       from matched m join (${monitorTables(sql)}) on t.id = m.id
@@ -65,8 +65,8 @@ export async function selectMonitorCauses(
       count(*) filter (where status = 'degraded')::int as degraded, min(since) as since,
       mode() within group (order by error) as error_sample,
       coalesce(min(error) = max(error), true) as same_error,
-      (array_agg(name order by lower(name), name))[1:3] as names,
-      (array_agg(id order by lower(name), name))[1] as example_id, count(*) over ()::int as causes,
+      (array_agg(name order by sort_name, name))[1:3] as names,
+      (array_agg(id order by sort_name, name))[1] as example_id, count(*) over ()::int as causes,
       sum(count(*)) over ()::int as monitors
     from described group by kind, value
     order by bool_and(acknowledged_at is not null), bool_and(status = 'degraded'), count(*) desc, min(since) desc, kind,

@@ -36,7 +36,7 @@ export async function selectExpiringIds(
     from targets t join target_states s on s.target_id = t.id
     where t.org_id = ${orgId} and s.expires_at is not null
       and (${level}::text is null or ${levelAt(sql, now)} = ${level})
-    order by s.expires_at, lower(t.name), t.id limit ${limit} offset ${offset}`);
+    order by s.expires_at, t.sort_name, t.id limit ${limit} offset ${offset}`);
   return rows.map(({ id }) => id);
 }
 
@@ -51,7 +51,7 @@ export async function selectExpirations(
     select t.id, t.name, t.spec, t.enabled, s.details, s.expires_at, ${levelAt(sql, now)} as level
     from targets t join target_states s on s.target_id = t.id
     where t.org_id = ${orgId} and t.id = any(${[...ids]}::uuid[]) and s.expires_at is not null
-    order by s.expires_at, lower(t.name), t.id`;
+    order by s.expires_at, t.sort_name, t.id`;
 }
 
 export async function countExpirations(

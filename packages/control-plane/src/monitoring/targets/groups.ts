@@ -42,11 +42,10 @@ export async function tagGroups(ctx: Ctx, prefix: string | null): Promise<TagGro
   const byTag = new Map<string | null, TagGroupRow[]>();
   for (const row of rows) byTag.set(row.tag, [...(byTag.get(row.tag) ?? []), row]);
   const groups = [...byTag].map(([tag, members]) => rolledUp(tag, members));
+  // A stable sort: the rows came by tag.
   return groups.sort(
     (a, b) =>
-      Number(a.tag === null) - Number(b.tag === null) ||
-      worstFirst.indexOf(a.state) - worstFirst.indexOf(b.state) ||
-      (a.tag ?? "").localeCompare(b.tag ?? ""),
+      Number(a.tag === null) - Number(b.tag === null) || worstFirst.indexOf(a.state) - worstFirst.indexOf(b.state),
   );
 }
 

@@ -70,7 +70,7 @@ t.test("every fault of a line is reported", async (t) => {
     /^4: The interval 5 is below the shortest one of 60 seconds\.$/,
     /^5: The URL is missing\.$/,
     /^6: The URL is on line 4 already\.$/,
-    /^7: 5 cells: at most 4 are known\.$/,
+    /^7: 5 cells: at most 4 columns are supported\.$/,
     /^8: A quotation mark is not closed\./,
   ]);
 });

@@ -19,7 +19,7 @@ const columns = (sql: Db, now: Date) => sql`
 /** Ids of the monitors of the organisation by name. */
 export async function selectIdsByName(sql: Db, orgId: string, limit: number, offset: number): Promise<string[]> {
   const rows = await inPortions(sql<{ id: string }[]>`
-    select id from targets where org_id = ${orgId} order by lower(name), id limit ${limit} offset ${offset}`);
+    select id from targets where org_id = ${orgId} order by sort_name, id limit ${limit} offset ${offset}`);
   return rows.map(({ id }) => id);
 }
 
@@ -32,7 +32,7 @@ export async function selectReported(
 ): Promise<ReportedRow[]> {
   return await sql<ReportedRow[]>`
     select ${columns(sql, now)} from targets t left join target_states s on s.target_id = t.id
-    where t.org_id = ${orgId} and t.id = any(${arrayOf(ids)}::uuid[]) order by lower(t.name), t.id`;
+    where t.org_id = ${orgId} and t.id = any(${arrayOf(ids)}::uuid[]) order by t.sort_name, t.id`;
 }
 
 /** Ids of the monitors of the organisation with one of the tags. */
@@ -42,16 +42,20 @@ export async function selectIdsOfTags(sql: Db, orgId: string, tags: readonly str
   return rows.map(({ id }) => id);
 }
 
-/** Tags of the organisation by name, and how many there are. */
+/** Tags of the organisation by name, or `only` one, and how many there are. */
 export async function selectTagNames(
   sql: Db,
   orgId: string,
-  limit: number,
-  offset: number,
+  { limit, offset, only }: { limit: number; offset: number; only: string | null },
 ): Promise<{ names: string[]; total: number }> {
+  if (only !== null) {
+    const [one] = await sql<{ found: boolean }[]>`
+      select exists (select from targets where org_id = ${orgId} and tags && array[${only}]::text[]) as found`;
+    return one!.found ? { names: [only], total: 1 } : { names: [], total: 0 };
+  }
   const [row] = await sql<{ names: string[]; total: number }[]>`
     with tag as (select distinct unnest(t.tags) as name from targets t where t.org_id = ${orgId})
     select (select count(*)::int from tag) as total,
-      array(select name from tag order by lower(name), name limit ${limit} offset ${offset}) as names`;
+      array(select name from tag order by natural_key(name), name limit ${limit} offset ${offset}) as names`;
   return row!;
 }

@@ -19,6 +19,8 @@ export const reportedIdsOf = async ({ sql, orgId }: OrgReader, tags: readonly st
 export const reportedTargets = async ({ sql, orgId, clock }: OrgReader, ids: readonly string[]) =>
   await queries.selectReported(sql, orgId, ids, new Date(clock.now()));
 
-/** Tags by name, and how many there are. */
-export const reportedTags = async ({ sql, orgId }: OrgReader, { limit, offset }: { limit: number; offset: number }) =>
-  await queries.selectTagNames(sql, orgId, limit, offset);
+/** Tags by name, or `only` one, and how many there are. */
+export const reportedTags = async (
+  { sql, orgId }: OrgReader,
+  paging: { limit: number; offset: number; only: string | null },
+) => await queries.selectTagNames(sql, orgId, paging);

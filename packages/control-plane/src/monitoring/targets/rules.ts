@@ -224,7 +224,7 @@ export function afterFailuresRule(alerts: readonly Alert[], confirmations: numbe
   if (early >= 0)
     throw new AppError(
       "INVALID_ALERT_CONFIG",
-      `An incident opens after ${plural(confirmations, "failing check")} (alert_confirmations): no channel before.`,
+      `An incident opens after ${plural(confirmations, "failing check")} (alert_confirmations): enter that or more.`,
       { field: `/alerts/${early}/after_failures` },
     );
 }

@@ -36,8 +36,8 @@ export interface TagGroupRow {
 }
 
 /**
- * The monitors that match, counted by state and by their tags below `prefix`, or by each tag where it is null. One with
- * two such tags counts twice.
+ * The monitors that match, counted by state and by their tags below `prefix`, or by each tag where it is null, by tag
+ * and those without one last. One with two such tags counts twice.
  */
 export async function selectTagGroups(
   sql: Db,
@@ -53,5 +53,5 @@ export async function selectTagGroups(
       select own.tag from unnest(t.tags) as own (tag) where ${prefix === null} or starts_with(own.tag, ${`${prefix}/`})
     ) g on true
     where ${matching(sql, orgId, now, filter)}
-    group by 1, 2`;
+    group by 1, 2 order by natural_key(g.tag), g.tag`;
 }

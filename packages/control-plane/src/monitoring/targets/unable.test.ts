@@ -74,7 +74,7 @@ t.test("a result that is no evidence says so", async (t) => {
   const target = await createTarget(ctx, live);
   const ingest = openIngest(async () => {});
   const results = [
-    agentResult(target.id, clock.now(), { status: "error", error: "the agent stood still", skip: true }),
+    agentResult(target.id, clock.now(), { status: "error", error: "the agent was suspended", skip: true }),
     agentResult(target.id, clock.now() + minute, { status: "up" }),
   ];
   clock.advance(2 * minute);

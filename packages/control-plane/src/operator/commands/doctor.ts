@@ -101,7 +101,10 @@ async function examine(load: () => Config, clock: Clock, declared: Declared): Pr
   else await look("redis", async () => (await pingRedis(config.redis.url), "it answers"));
   if (config.email.smtp_url === "") skip("mail", "email.smtp_url is not set: mail is written to the log");
   else
-    await look("mail", async () => (await checkMailServer(config.email.smtp_url), "the server answers and lets us in"));
+    await look("mail", async () => {
+      await checkMailServer(config.email.smtp_url);
+      return "the server answers and accepts the credentials";
+    });
   if (config.alerts.heartbeat_url === "") skip("heartbeat", "alerts.heartbeat_url is not set");
   const providers = checkProviders(config, clock);
   if (providers.length === 0) skip("sign-in", "none of google, github and oidc is in auth.enabled_methods");

@@ -71,9 +71,9 @@ export function failureOf(error: unknown): Failure | null {
 const answers: Readonly<Record<Failure, { readonly message: string; readonly retryAfterSecs: number }>> = {
   away: { message: "The database does not answer. Try again in a moment.", retryAfterSecs: 2 },
   readonly: { message: "The database takes no writes at the moment. Try again in a moment.", retryAfterSecs: 2 },
-  full: { message: "The disk of the database is full or broken: its operator has to make room.", retryAfterSecs: 30 },
+  full: { message: "The disk of the database is full or failing: its operator must free space.", retryAfterSecs: 30 },
   busy: { message: "The database is too busy to answer in time. Try again in a moment.", retryAfterSecs: 2 },
-  conflict: { message: "Another request changed the same at the same time. Try again.", retryAfterSecs: 1 },
+  conflict: { message: "A concurrent request changed the same data. Try again.", retryAfterSecs: 1 },
 };
 
 /** Returns DEPENDENCY_DOWN with Retry-After for a failure of the database. */

@@ -123,7 +123,7 @@ async function readBytes(http: Context, limit: number, type = jsonType): Promise
       throw new AppError("PAYLOAD_TOO_LARGE", `The body is larger than ${sizeOf(limit)}, the limit of this route.`, {
         cause,
       });
-    throw new AppError("INVALID_BODY", "The body could not be read to its end.", { cause });
+    throw new AppError("INVALID_BODY", "The body ended before it was complete.", { cause });
   }
   const bytes = Buffer.from(typeof http.request.body === "string" ? http.request.body : "", "latin1");
   // Frees the text: the bytes stay for the digest.

@@ -159,7 +159,7 @@ export function asAppError(thrown: unknown): AppError {
   if (thrown instanceof postgres.PostgresError && (thrown.code === "22021" || thrown.code === "22P05")) {
     return new AppError("INVALID_BODY", "A text contains a character that cannot be stored.", { cause: thrown });
   }
-  return new AppError("INTERNAL", "Something went wrong on our side. The trace id finds it in the log.", {
+  return new AppError("INTERNAL", "Internal server error. The log has the details under the trace id.", {
     cause: thrown,
   });
 }

@@ -41,7 +41,7 @@ async function readBytes(http: Context, limit: number): Promise<Buffer> {
     }
   } catch (error) {
     if (error instanceof AppError) throw error;
-    throw new AppError("INVALID_BODY", "The body could not be read to its end.", { cause: error });
+    throw new AppError("INVALID_BODY", "The body ended before it was complete.", { cause: error });
   }
   const bytes = Buffer.concat(chunks);
   http.state["body"] = bytes;

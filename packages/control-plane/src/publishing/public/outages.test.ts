@@ -231,7 +231,7 @@ t.test("while every check is degraded, nothing says down; the peak is said as pe
   t.match(page.active_incidents, [
     { title: "Shop degraded", status: "degraded", peak_status: "major_outage", severity: "minor" },
   ]);
-  t.match((await ask("GET", "/status")).text, /At its worst:\s+Major outage/);
+  t.match((await ask("GET", "/status")).text, /Worst state:\s+Major outage/);
   t.match(await world.notices(target), ["opened", "resolved", "reopened"]);
 
   await report(target, "F");

@@ -52,7 +52,7 @@ export type PublicComponent = Static<typeof PublicComponent>;
 const PublicUpdate = Type.Object(
   {
     phase: Type.Enum(["investigating", "identified", "monitoring", "resolved", "postmortem"], {
-      description: "How far the operators are",
+      description: "Progress of the work",
     }),
     message: Type.String({ description: "Message of the operators", examples: ["We have found the cause."] }),
     created_at: Timestamp,
@@ -70,9 +70,9 @@ export const PublicIncident = Type.Object(
     description: nullable(Type.String()),
     state: Type.Enum(["open", "closed"], { description: "Open while the outage lasts" }),
     status: Type.Enum(["degraded", "partial_outage", "major_outage"], {
-      description: "How the component reads because of it now; at its worst once it has ended",
+      description: "Current state of the component because of it; its worst state once it has ended",
     }),
-    peak_status: Type.Enum(["degraded", "partial_outage", "major_outage"], { description: "How it read at its worst" }),
+    peak_status: Type.Enum(["degraded", "partial_outage", "major_outage"], { description: "Its worst state" }),
     severity: Type.Enum([...severities], { description: "Severity", examples: ["major"] }),
     component: Type.Object(
       { id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) },
@@ -197,7 +197,7 @@ export const ComponentHistory = Type.Object(
     ),
     history: Type.Array(DayCell, { description: "Oldest first" }),
   },
-  { ...exact, title: "ComponentHistory", description: "How a component was, day by day" },
+  { ...exact, title: "ComponentHistory", description: "State of a component by day" },
 );
 export type ComponentHistory = Static<typeof ComponentHistory>;
 

@@ -108,10 +108,10 @@ async function readPage(reader: OrgReader, targetId: string, range: ShareRange) 
 
 /** Errors that name no host, address or certificate: the whole text has to match. */
 const harmless = [
-  /^connection (?:refused|reset by the other side|aborted|timed out|closed by the other side)$/,
+  /^connection (?:refused|reset by peer|aborted|closed by peer)$/,
   /^(?:no route to host|host is down|network unreachable)$/,
-  /^(?:name resolution|TLS handshake) timed out$/,
-  /^timed out(?: after \d+ ms)?$/,
+  /^(?:(?:name resolution|TLS handshake|connection) )?timed out(?: after [\d.]+ m?s)?$/,
+  /^no response within [\d.]+ m?s$/,
   /^expected status [\d., -]{1,60}, got \d{3}$/,
   /^rate-limited \d{3}$/,
   /^slow: \d+ ms, limit \d+ ms$/,

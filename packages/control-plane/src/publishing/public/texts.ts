@@ -136,9 +136,9 @@ const en: Texts = {
   until: "until",
   lasted: "lasted",
   soFar: "so far",
-  worst: "At its worst:",
+  worst: "Worst state:",
   affected: (count, total) => `${count} of ${total} ${total === 1 ? "component" : "components"} affected`,
-  working: (count) => (count === 1 ? "1 component works" : `${count} components work`),
+  working: (count) => (count === 1 ? "1 component operational" : `${count} components operational`),
   silent: (count) => `${count} without recent data`,
   noData: "No recent data.",
   moreIncidents: (count) => (count === 1 ? "1 more incident" : `${count} more incidents`),
@@ -156,7 +156,7 @@ const en: Texts = {
   poweredBy: "Powered by StatusMesh",
   subscribe: "Subscribe",
   emptyHeading: "No components yet",
-  empty: "Nothing is published on this page yet.",
+  empty: "This page has no components yet.",
   stale: "This page cannot be refreshed. It shows the last known state and tries again.",
   refreshed: "State changed:",
   keys: "Arrow keys choose a day, Enter pins it, Escape closes it.",
@@ -166,7 +166,7 @@ const en: Texts = {
     "Status not available",
     "It cannot be read at the moment. The services themselves may be fine. Try again in a moment.",
   ],
-  recovered: (component, worst) => `${component} has recovered. At its worst: ${worst}.`,
+  recovered: (component, worst) => `${component} has recovered. Worst state: ${worst}.`,
 };
 
 const de: Texts = {
@@ -249,7 +249,7 @@ const de: Texts = {
   poweredBy: "Betrieben mit StatusMesh",
   subscribe: "Abonnieren",
   emptyHeading: "Noch keine Komponenten",
-  empty: "Auf dieser Seite ist noch nichts veröffentlicht.",
+  empty: "Diese Seite hat noch keine Komponenten.",
   stale: "Diese Seite kann nicht aktualisiert werden. Sie zeigt den letzten bekannten Stand und versucht es erneut.",
   refreshed: "Neuer Stand:",
   keys: "Pfeiltasten wählen einen Tag, Enter hält ihn fest, Escape schließt ihn.",

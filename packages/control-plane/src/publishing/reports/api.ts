@@ -18,9 +18,9 @@ export const reportRoutes: Route[] = [
     tag: "Reports",
     summary: "Uptime in a range of time, by target, tag or status page",
     description:
-      "At most 400 days. Days are those of the organisation's zone. Maintenance is no downtime, imported history " +
+      "At most 400 days. Days are those of the organisation's zone. Maintenance is not downtime, imported history " +
       "counts, and times without checks are gaps, neither up nor down. By status page it needs status_page:read too, " +
-      "and components without a monitor are not in it.",
+      "and components without a monitor are not included.",
     query: UptimeQuery,
     replies: { 200: UptimePage },
     csv: true,
@@ -37,7 +37,7 @@ export const reportRoutes: Route[] = [
     auth: "tenant",
     scope: "channels:read",
     tag: "Reports",
-    summary: "List who gets the uptime report by mail",
+    summary: "List the recipients of the uptime report",
     query: RecipientQuery,
     replies: { 200: RecipientPage },
     handle: async ({ ctx, query }) => ok(await recipients.listRecipients(ctx, query)),

@@ -33,8 +33,8 @@ export function monthlyMail({ about, rows, month, timezone, url }: ReportedMonth
     title: `Uptime of ${title} in ${span}`,
     paragraphs: [
       ...body.paragraphs,
-      `Days in ${timezone}. Maintenance is no downtime. A gap is a time without checks.` +
-        (kind === "page" ? " Components without a monitor are not in it." : ""),
+      `Days in ${timezone}. Maintenance is not downtime. A gap is a time without checks.` +
+        (kind === "page" ? " Components without a monitor are not included." : ""),
     ],
     facts: body.facts,
     link: { label: "Open the report", url },

@@ -149,6 +149,40 @@ t.test("a mail has the figures and gaps of the month before, and the link to the
   t.ok(idle);
 });
 
+t.test("the mail of a tag or page reads the monitors of that report only", async (t) => {
+  const check = { type: "tcp", host: "db.example.org", port: 5432, timeout: 10_000 } as const;
+  const make = async (name: string) => (await createTarget(owner, { name, check, tags: [name] })).id;
+  const [shop, other] = [await make("shop"), await make("other")];
+  const channel_id = await mailChannel();
+  const pages = [];
+  for (const target_id of [shop, other]) {
+    const page = await createPage(owner, { slug: `${target_id.slice(-12)}`, name: target_id });
+    await addComponent(owner, page.id, { target_id });
+    pages.push(page.id);
+  }
+  const read: string[] = [];
+  const counting = new Proxy(sql, {
+    apply(target, that, args: [TemplateStringsArray, ...unknown[]]) {
+      read.push(...args.slice(1).map(String));
+      return Reflect.apply(target, that, args) as unknown;
+    },
+  });
+  clock.at = Date.parse("2026-11-01T12:00:00Z");
+  for (const about of [{ tag: "shop" }, { page_id: pages[0]! }]) {
+    await sql`delete from report_recipients`;
+    clock.at = Date.parse("2026-10-20T12:00:00Z");
+    await addRecipient(owner, { channel_id, ...about });
+    clock.at = Date.parse("2026-11-01T12:00:00Z");
+    read.length = 0;
+    t.equal(await sendMonthlyReports({ ...system, sql: counting }), 1);
+    t.ok(read.some((value) => value.includes(shop)));
+    t.notOk(
+      read.some((value) => value.includes(other)),
+      "no statement names another monitor",
+    );
+  }
+});
+
 t.test("a replica that is killed loses its lease, and the other one sends the mail", async (t) => {
   const { id } = await addRecipient(owner, { channel_id: await mailChannel() });
   clock.at = Date.parse("2026-11-01T07:00:00Z");
@@ -232,7 +266,7 @@ t.test("who may be a recipient", async (t) => {
   const { id: fresh } = await createChannel(owner, { name: "New", config: { type: "email", to: "n@example.org" } });
   const stranger = await newOrg(system);
   const theirs = await createPage(stranger, { slug: `t-${stranger.orgId.slice(-12)}`, name: "Theirs" });
-  await refused({ channel_id: hook }, /is no email channel/, "/channel_id");
+  await refused({ channel_id: hook }, /is not an email channel/, "/channel_id");
   await refused({ channel_id: fresh }, /not confirmed/, "/channel_id");
   await refused({ channel_id: newId() }, /Channel not found/, "/channel_id");
   await refused({ page_id: theirs.id }, /Status page not found/, "/page_id");

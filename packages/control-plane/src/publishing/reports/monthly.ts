@@ -112,7 +112,6 @@ const lastDayOf = (first: string): string => {
 
 async function monthOf(recipient: queries.DueRecipient, publicUrl: string, readRows: RowsOf): Promise<ReportedMonth> {
   const { month, timezone, page_id, page_name, tag, org_name } = recipient;
-  const all = await readRows(recipient);
   const group_by = groupingOf(recipient);
   const query = new URLSearchParams({ from: month, to: lastDayOf(month), group_by });
   return {
@@ -124,37 +123,29 @@ async function monthOf(recipient: queries.DueRecipient, publicUrl: string, readR
         : tag !== null
           ? { kind: "tag", name: tag }
           : { kind: "organisation", name: org_name },
-    rows:
-      page_id !== null
-        ? all.filter(({ id }) => id === page_id)
-        : tag !== null
-          ? all.filter(({ name }) => name === tag)
-          : all,
+    rows: await readRows(recipient),
     url: `${publicUrl}/reports/uptime?${query}`,
   };
 }
 
-/** Reads the rows of a month. Recipients of an organisation follow one another and share them. */
+/** Reads the rows of a month. Recipients of the same report follow one another and share them. */
 function openReader(system: System): RowsOf {
   let last: { key: string; rows: Promise<UptimeRow[]> } | null = null;
   return async (recipient) => {
-    const group_by = groupingOf(recipient);
-    const key = `${recipient.org_id} ${recipient.month} ${group_by}`;
-    if (last?.key !== key) last = { key, rows: readAll(system, recipient, group_by) };
+    const { org_id, month, page_id, tag } = recipient;
+    const key = JSON.stringify([org_id, month, page_id, tag]);
+    if (last?.key !== key) last = { key, rows: readAll(system, recipient) };
     return await last.rows;
   };
 }
 
-async function readAll(
-  system: System,
-  { org_id: orgId, owner_id: userId, month }: queries.DueRecipient,
-  group_by: Grouping,
-): Promise<UptimeRow[]> {
+async function readAll(system: System, recipient: queries.DueRecipient): Promise<UptimeRow[]> {
+  const { org_id: orgId, owner_id: userId, month, page_id, tag } = recipient;
   const ctx = actingAsOwner(system, { orgId, userId }, "monthly report");
-  const range = { from: month, to: lastDayOf(month), group_by };
+  const range = { from: month, to: lastDayOf(month), group_by: groupingOf(recipient) };
   const rows: UptimeRow[] = [];
   for (let total = 1; rows.length < total;) {
-    const page = await uptimeReport(ctx, { ...range, limit: rowsAtOnce, offset: rows.length });
+    const page = await uptimeReport(ctx, { ...range, limit: rowsAtOnce, offset: rows.length }, page_id ?? tag);
     if (page.items.length === 0) break;
     rows.push(...page.items);
     ({ total } = page);

@@ -92,7 +92,7 @@ export interface DueRecipient {
 }
 
 /**
- * Recipients whose mail is due, those of one kind of report of an organisation together. A recipient that was added
+ * Recipients whose mail is due, those of the same report together. A recipient that was added
  * after the mails of a month were due gets none of that month, and a disabled channel gets none.
  */
 export async function selectDue(
@@ -116,7 +116,7 @@ export async function selectDue(
       order by m.created_at, m.user_id limit 1) owner
     where r.month is null or r.month < z.month
       or r.month = z.month and r.state = 'pending' and r.next_attempt_at <= ${now}
-    order by r.org_id, r.page_id is null, r.tag is null, r.id limit ${limit}`;
+    order by r.org_id, r.page_id, r.tag, r.id limit ${limit}`;
 }
 
 /** Leases the mail of a recipient and month. Returns the number of the attempt; null where another process has it. */

@@ -21,7 +21,7 @@ export const RecipientCreate = Type.Object(
   {
     additionalProperties: false,
     title: "ReportRecipientCreate",
-    description: "Who gets which report. With neither page_id nor tag: every monitor of the organisation",
+    description: "Recipient and report. With neither page_id nor tag: every monitor of the organisation",
   },
 );
 export type RecipientCreate = Static<typeof RecipientCreate>;
@@ -37,7 +37,7 @@ export const Recipient = Type.Object(
         {
           month: Type.String({ description: "Month of the report", examples: ["2026-10"] }),
           state: Type.Enum(["pending", "sent", "failed"], {
-            description: "pending: attempted again; sent: the mail server has it; failed: it was given up",
+            description: "pending: retrying; sent: the mail server accepted it; failed: no more attempts",
             examples: ["sent"],
           }),
           at: Timestamp,

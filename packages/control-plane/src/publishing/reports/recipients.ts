@@ -37,7 +37,7 @@ export async function addRecipient(ctx: Ctx, { channel_id, page_id, tag = null }
     const channelId = channel_id.toLowerCase();
     const channel = await found(() => getChannel(tx, channelId), "Channel not found.", "/channel_id");
     if (channel.config.type !== "email")
-      throw invalid(`Reports go out by mail: ${channel.name} is no email channel.`, "/channel_id");
+      throw invalid(`Reports are sent by mail: ${channel.name} is not an email channel.`, "/channel_id");
     if (channel.verified !== true)
       throw invalid(
         `The address of ${channel.name} is not confirmed. Follow the link in its mail first.`,
@@ -46,12 +46,12 @@ export async function addRecipient(ctx: Ctx, { channel_id, page_id, tag = null }
     if (pageId !== null) await found(() => getPage(tx, pageId), "Status page not found.", "/page_id");
     await queries.lockRecipients(tx.sql, tx.orgId);
     if ((await queries.countRecipients(tx.sql, tx.orgId)) >= maxRecipients)
-      throw invalid(`There are ${maxRecipients} recipients already: remove one first.`, "/channel_id");
+      throw invalid(`The limit of ${maxRecipients} recipients is reached: remove one first.`, "/channel_id");
     const id = newId();
     const created_at = new Date(tx.clock.now());
     const row = { id, org_id: tx.orgId, channel_id: channelId, page_id: pageId, tag, created_at };
     const inserted = await queries.insertRecipient(tx.sql, row).catch(deletedMeanwhile);
-    if (inserted === null) throw invalid(`${channel.name} gets this report already.`, "/channel_id");
+    if (inserted === null) throw invalid(`${channel.name} already receives this report.`, "/channel_id");
     await record(tx, { resourceId: id, after: auditable(inserted) });
     return present(inserted);
   });

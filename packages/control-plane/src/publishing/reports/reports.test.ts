@@ -338,6 +338,22 @@ t.test("a report of many monitors reads each maintenance window once", async (t)
   t.ok(reads <= 2, `${reads} reads: one, and one for a window of a later monitor`);
 });
 
+t.test("rows are in the order of lists: API 2 before API 10", async (t) => {
+  for (const name of ["API 10", "api 2"]) {
+    const target_id = await monitor(name, { tags: [name] });
+    const page = await createPage(owner, { slug: `p-${target_id.slice(-12)}`, name });
+    await addComponent(owner, page.id, { target_id });
+  }
+  for (const group_by of ["target", "tag", "page"] as const) {
+    const { items } = await uptimeReport(owner, { ...all, group_by });
+    t.strictSame(
+      items.map(({ name }) => name),
+      ["api 2", "API 10"],
+      group_by,
+    );
+  }
+});
+
 t.test("heartbeats count the time in which a report was expected", async (t) => {
   const check = validate(heartbeat.schema, { type: "heartbeat", period: 60_000 });
   const { id } = await createTarget(owner, { name: "Backup", check });

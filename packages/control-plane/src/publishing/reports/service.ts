@@ -38,13 +38,16 @@ export interface UptimeReport extends Page<UptimeRow> {
 
 type Asked = Pick<UptimeQuery, "from" | "to" | "group_by" | "limit" | "offset">;
 
-/** Uptime of the organisation in a range, by name. Throws INVALID_QUERY and BAD_TIME_RANGE. */
-export async function uptimeReport(ctx: Ctx, asked: Asked): Promise<UptimeReport> {
+/**
+ * Uptime of the organisation in a range, by name; with `only` the row of one tag or status page (its id). Throws
+ * INVALID_QUERY and BAD_TIME_RANGE.
+ */
+export async function uptimeReport(ctx: Ctx, asked: Asked, only: string | null = null): Promise<UptimeReport> {
   requireScopes(ctx, asked.group_by);
   const { limit, offset } = asked;
   const timezone = await timezoneOf(ctx, ctx.orgId);
   const range = reportRange(asked, timezone, ctx.clock.now());
-  const { rows, total } = await readersOf[asked.group_by](ctx, { limit, offset });
+  const { rows, total } = await readersOf[asked.group_by](ctx, { limit, offset, only });
   const items: UptimeRow[] = [];
   for await (const part of rows(range)) items.push(...part);
   return {
@@ -74,7 +77,7 @@ const head = [
 export async function uptimeCsv(ctx: Ctx, asked: Pick<Asked, "from" | "to" | "group_by">): Promise<Readable> {
   requireScopes(ctx, asked.group_by);
   const range = reportRange(asked, await timezoneOf(ctx, ctx.orgId), ctx.clock.now());
-  const { rows } = await readersOf[asked.group_by](ctx, { limit: mostRows, offset: 0 });
+  const { rows } = await readersOf[asked.group_by](ctx, { limit: mostRows, offset: 0, only: null });
   async function* pages(): AsyncGenerator<Cell[][], void> {
     for await (const part of rows(range))
       yield part.map((row) =>
@@ -92,6 +95,8 @@ function requireScopes(ctx: Ctx, grouping: Grouping): void {
 interface Paging {
   limit: number;
   offset: number;
+  /** A tag, or the id of a status page: no other row. */
+  only: string | null;
 }
 /** The rows of a page of the report, in parts, and how many there are in all. */
 type Reader = (

@@ -432,15 +432,15 @@ const pagesAtOnce = 50;
 export async function selectReportedPages(
   sql: Db,
   orgId: string,
-  limit: number,
-  offset: number,
+  { limit, offset, only }: { limit: number; offset: number; only: string | null },
 ): Promise<ReportedPageRow[]> {
   // A page may have 1,000 components: the parser of arrays would look at every character of their ids.
   const rows = await inPortions(
     sql<{ id: string; name: string; target_ids: string | null }[]>`
       select p.id, p.name, (select string_agg(c.target_id::text, ' ') from status_page_components c
         where c.org_id = p.org_id and c.page_id = p.id) as target_ids
-      from status_pages p where p.org_id = ${orgId} order by lower(p.name), p.id limit ${limit} offset ${offset}`,
+      from status_pages p where p.org_id = ${orgId} ${only === null ? sql`` : sql`and p.id = ${only}`}
+      order by natural_key(p.name), p.id limit ${limit} offset ${offset}`,
     pagesAtOnce,
   );
   return rows.map((row) => ({ ...row, target_ids: row.target_ids?.split(" ") ?? [] }));

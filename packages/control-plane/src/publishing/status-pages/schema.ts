@@ -141,10 +141,10 @@ const CustomDomain = Type.Object(
       },
       { additionalProperties: false, description: "The DNS record that proves the domain" },
     ),
-    checked_at: nullable(Type.String({ format: "date-time", description: "Last look at the record; null before it" })),
+    checked_at: nullable(Type.String({ format: "date-time", description: "Time of the last check of the record; null before it" })),
     error: nullable(
       Type.String({
-        description: "What was wrong then; null for nothing",
+        description: "Error of that check; null: none",
         examples: ["There is no TXT record at _statusmesh.status.acme.dev."],
       }),
     ),
@@ -225,7 +225,7 @@ export const manualStates = ["operational", "degraded", "partial_outage", "major
 export type ManualState = (typeof manualStates)[number];
 
 const state = Type.Enum([...manualStates], {
-  description: "State of a component without a monitor, set by hand",
+  description: "State of a component without a monitor, set manually or through the API",
   examples: ["operational"],
 });
 const manual = Type.Literal(true, { description: "A component without a monitor" });

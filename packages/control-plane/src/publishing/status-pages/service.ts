@@ -88,13 +88,10 @@ export async function searchPages(ctx: Ctx, words: readonly string[], limit: num
 /** Pages by name with the monitors of their components, and how many pages there are. Without a scope check. */
 export async function reportedPages(
   { sql, orgId }: OrgReader,
-  { limit, offset }: Paging,
+  paging: Paging & { only: string | null },
 ): Promise<{ pages: queries.ReportedPageRow[]; total: number }> {
-  const [pages, total] = await Promise.all([
-    queries.selectReportedPages(sql, orgId, limit, offset),
-    queries.countPages(sql, orgId),
-  ]);
-  return { pages, total };
+  const pages = await queries.selectReportedPages(sql, orgId, paging);
+  return { pages, total: paging.only === null ? await queries.countPages(sql, orgId) : pages.length };
 }
 
 /** One page. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */

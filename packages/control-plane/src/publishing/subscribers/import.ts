@@ -43,7 +43,7 @@ export async function importSubscribers(
       ...good.slice(fitting.length).map(({ index }) => ({ index, reason: `the page has ${perPage} subscribers` })),
       ...left.map(({ index, departed }) => ({
         index,
-        reason: departed ? "has unsubscribed from this page" : "is subscribed already",
+        reason: departed ? "has unsubscribed from this page" : "is already subscribed",
       })),
     ].sort((a, b) => a.index - b.index);
     const imported = fitting.length - left.length;

@@ -88,7 +88,7 @@ export const SubscribersImported = Type.Object(
       { description: "The others, in the order sent" },
     ),
   },
-  { additionalProperties: false, title: "SubscribersImported", description: "What became of each subscriber" },
+  { additionalProperties: false, title: "SubscribersImported", description: "Outcome for each subscriber" },
 );
 export type SubscribersImported = Static<typeof SubscribersImported>;
 

@@ -374,7 +374,7 @@ t.test("imported subscribers are not asked again, and their first message says w
     imported: 3,
     skipped: [
       { index: 1, reason: "has unsubscribed from this page" },
-      { index: 2, reason: "is subscribed already" },
+      { index: 2, reason: "is already subscribed" },
       { index: 4, reason: "is no email address" },
       { index: 5, reason: "is in the list twice" },
       { index: 7, reason: /https/ },
@@ -391,7 +391,7 @@ t.test("imported subscribers are not asked again, and their first message says w
   const { id } = await reportIncident(owner, { target_id: search, ...report });
   await run();
   const first = lastTo("new@example.org").text;
-  t.match(first, "This address was taken over from: our page at Statuspage.");
+  t.match(first, "This address was imported from: our page at Statuspage.");
   t.match(first, /subscriptions\/[\w-]{43}/);
   t.notMatch(lastTo("here@example.org").text, "taken over");
   t.match(JSON.parse(sink.received.at(-1)!.body.toString()), { type: "update", source: "our page at Statuspage" });

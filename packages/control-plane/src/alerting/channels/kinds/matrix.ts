@@ -15,7 +15,7 @@ const MatrixConfig = Type.Object(
       maxLength: 2048,
       description: "Address of the homeserver's client API",
       examples: ["https://matrix.example.org"],
-      form: { label: "Homeserver", control: "url", hint: "The address that clients sign in at." },
+      form: { label: "Homeserver", control: "url", hint: "The address at which clients sign in." },
     }),
     access_token: Type.String({
       minLength: 1,
@@ -25,7 +25,7 @@ const MatrixConfig = Type.Object(
       secret: true,
       form: {
         label: "Access token",
-        hint: "Of an account of its own for this channel that has joined the room. Stored encrypted.",
+        hint: "Of a dedicated account that has joined the room. Stored encrypted.",
       },
     }),
     room_id: Type.String({
@@ -33,7 +33,7 @@ const MatrixConfig = Type.Object(
       expects: "A room id begins with !, such as !abcdefgh:example.org. It is in the settings of the room, Advanced",
       description: "Internal id of the room, which begins with !",
       examples: ["!qporfwtidtrDHcQwOI:example.org"],
-      form: { label: "Room id", hint: "In Element: the settings of the room, Advanced. No alias that begins with #." },
+      form: { label: "Room id", hint: "In Element: Room settings, Advanced. Not the alias that begins with #." },
     }),
   },
   { additionalProperties: false, title: "MatrixConfig", description: "Posts to a Matrix room without encryption" },

@@ -18,7 +18,7 @@ const NtfyConfig = Type.Object(
       form: {
         label: "Topic",
         placeholder: "ops-alerts-x7Kp2",
-        hint: "On a public server everybody who knows the topic reads it: choose one that nobody guesses.",
+        hint: "On a public server anyone who knows the topic can read it: choose one that cannot be guessed.",
       },
     }),
     server_url: Type.String({
@@ -30,7 +30,7 @@ const NtfyConfig = Type.Object(
         label: "Server URL",
         control: "url",
         placeholder: "https://ntfy.sh",
-        hint: "The root of your own server, or of the public one.",
+        hint: "Root URL of your own server or the public one.",
       },
     }),
     access_token: Type.Optional(

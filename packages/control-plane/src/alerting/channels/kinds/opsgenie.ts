@@ -50,7 +50,7 @@ type Config = Static<typeof OpsgenieConfig>;
 export const opsgenie = channelKind({
   type: "opsgenie",
   label: "Opsgenie",
-  purpose: "Wakes who is on call",
+  purpose: "Pages the person on call",
   icon: "clock",
   delegable: () => true,
   schema: OpsgenieConfig,

@@ -36,7 +36,7 @@ const severities = { critical: "critical", major: "error", minor: "warning" } as
 export const pagerduty = channelKind({
   type: "pagerduty",
   label: "PagerDuty",
-  purpose: "Wakes who is on call",
+  purpose: "Pages the person on call",
   icon: "clock",
   delegable: () => true,
   schema: PagerDutyConfig,

@@ -24,7 +24,7 @@ const key = (label: string, where: string) =>
 const PushoverConfig = Type.Object(
   {
     type: Type.Literal("pushover"),
-    token: key("API token", "Of the application that you have created at pushover.net."),
+    token: key("API token", "Of the application that you created at pushover.net."),
     user: key("User key", "Of the user or group that is notified."),
     device: Type.Union(
       [

@@ -28,11 +28,11 @@ export function judgeWindow(
   );
   if (read === undefined) return null;
   const nothing = { changes: [], create: read, edit: {} };
-  if (stored?.state === "past") return { ...nothing, warning: `${declared.key} is over: the window stays as it was.` };
+  if (stored?.state === "past") return { ...nothing, warning: `${declared.key} has ended: the window is not changed.` };
   const row = judge(judging, pointer, () => windowRules(ctx, read, stored));
   if (row === undefined) return null;
   if (row.over_at !== null && row.over_at.getTime() <= ctx.clock.now())
-    return { ...nothing, warning: `${declared.key} lies wholly in the past: nothing is done.` };
+    return { ...nothing, warning: `${declared.key} is in the past: it is not changed.` };
   const fresh = shownRow(row, judging);
   if (stored === null) return { changes: changesBetween({}, fresh), create: read, edit: null };
   const changes = changesBetween(shownRow(stored, judging), fresh);

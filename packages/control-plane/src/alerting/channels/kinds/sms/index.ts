@@ -144,7 +144,7 @@ function credentialsRule(config: SmsConfig): void {
 const declared = channelKind({
   type: "sms",
   label: "SMS",
-  purpose: "By a provider of yours",
+  purpose: "Through your SMS provider",
   icon: "phone",
   delegable: () => false,
   schema: SmsConfig,
