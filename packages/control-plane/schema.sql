@@ -1189,7 +1189,7 @@ create table targets (
   search_text text not null default ''::text,
   search text not null generated always as (lower(((name || '
 '::text) || search_text))) stored,
-  sort_name text not null generated always as (regexp_replace(regexp_replace(lower(name), '\d+'::text, '000000000000\&'::text, 'g'::text), '\d*(\d{12})(?!\d)'::text, '\1'::text, 'g'::text)) stored,
+  sort_name text not null generated always as (natural_key(name)) stored,
   host text,
   managed jsonb,
   escalation jsonb,
@@ -1495,6 +1495,15 @@ CREATE OR REPLACE FUNCTION latency_hourly_of(uuid, timestamp with time zone, tim
  STABLE
 AS $function$
   select * from latency_hourly where target_id = $1 and hour >= $2 and hour < $3
+$function$;
+
+CREATE OR REPLACE FUNCTION natural_key(name text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$
+  select regexp_replace(
+    regexp_replace(lower(name), '\d+', '000000000000\&', 'g'), '\d*(\d{12})(?!\d)', '\1', 'g')
 $function$;
 
 CREATE OR REPLACE FUNCTION plan_of(org orgs)

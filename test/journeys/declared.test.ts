@@ -157,7 +157,7 @@ t.test("what files declare, in the console", async (t) => {
   ]);
   t.strictSame(await yamlIn(one), ofSelection);
   await page.goto(`${url}/settings/config`);
-  await page.getByRole("heading", { name: "Changed by hand" }).waitFor();
+  await page.getByRole("heading", { name: "Drift" }).waitFor();
   await looksRight(t, page, "drift");
   const [whole] = await Promise.all([
     page.waitForEvent("download"),

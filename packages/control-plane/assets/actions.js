@@ -34,6 +34,8 @@ async function send(button) {
   const [method, path] = split(button.dataset.send);
   const answer = await call(method, path, body);
   button.disabled = false;
+  // A browser takes the focus off a button that is disabled.
+  if (document.activeElement === document.body) button.focus({ preventScroll: true });
   if (!answer.ok) {
     button.closest("dialog")?.close();
     return say(answer.error.message, "down");

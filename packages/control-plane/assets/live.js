@@ -59,6 +59,7 @@ function replace(next) {
   const open = [...region.querySelectorAll("details[open][id]")].map((box) => box.id);
   const scrolled = [...region.querySelectorAll(".scroll")].map((box) => box.scrollTop);
   const focus = focusPath(document.activeElement);
+  const at = region.contains(document.activeElement) ? stops().indexOf(document.activeElement) : -1;
   for (const id of open) next.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
   for (const box of region.querySelectorAll("[type=checkbox][id]:checked")) {
     const twin = next.querySelector(`#${CSS.escape(box.id)}`);
@@ -70,11 +71,19 @@ function replace(next) {
   localTimes(next);
   region.replaceChildren(...next.childNodes);
   for (const [at, box] of [...region.querySelectorAll(".scroll")].entries()) box.scrollTop = scrolled[at] ?? 0;
-  if (focus) region.querySelector(focus)?.focus({ preventScroll: true });
+  // Where the focused element is gone, the one in its place has the focus: the keyboard goes on from there.
+  if (at >= 0)
+    ((focus && region.querySelector(focus)) ?? stops().at(at) ?? stops().at(-1))?.focus({ preventScroll: true });
   const said = region.querySelector("[data-announce]");
   if (said && said.dataset.announce !== before) announce(said.dataset.announce);
   region.dispatchEvent(new Event("refreshed", { bubbles: true }));
 }
+
+/** What the keyboard reaches in the region, in order. */
+const stops = () =>
+  [...region.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter(
+    (element) => !element.disabled && element.checkVisibility(),
+  );
 
 /** How to find the focused element again in the new copy. */
 function focusPath(element) {
@@ -116,7 +125,7 @@ export function live() {
   const search = document.querySelector("[data-live-search]");
   if (!search) return;
   let waiting;
-  search.addEventListener("input", () => {
+  const narrow = (waitMs) => {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
       const params = new URLSearchParams([...new FormData(search)].filter(([, value]) => value !== ""));
@@ -125,6 +134,12 @@ export function live() {
       params.set("fragment", "1");
       region.dataset.live = `${new URL(search.action).pathname}?${params}`;
       void refresh(true);
-    }, 250);
+    }, waitMs);
+  };
+  search.addEventListener("input", () => narrow(250));
+  // A page that is loaded again would lose the focus and what is chosen below.
+  search.addEventListener("submit", (event) => {
+    event.preventDefault();
+    narrow(0);
   });
 }

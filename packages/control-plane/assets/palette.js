@@ -42,7 +42,15 @@ function actionsFor(words) {
     .filter((word) => word !== "");
   return actionsOf()
     .filter(([title, detail]) => wanted.every((word) => `${title} ${detail}`.toLowerCase().includes(word)))
-    .map(([title, detail, act]) => ({ type: "action", title, detail: detail || null, at: null, state: null, href: "", act }));
+    .map(([title, detail, act]) => ({
+      type: "action",
+      title,
+      detail: detail || null,
+      at: null,
+      state: null,
+      href: "",
+      act,
+    }));
 }
 
 /** Pause after a key before a search is sent, ms. */

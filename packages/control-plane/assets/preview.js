@@ -50,7 +50,7 @@ function audience(form) {
   });
 }
 
-/** A chosen template fills the fields that it names; the last one is where writing goes on. */
+/** A chosen template fills the fields that it names; the last one gets the focus. */
 function template(select) {
   select.addEventListener("change", () => {
     const fill = Object.entries(JSON.parse(select.selectedOptions[0].dataset.fill ?? "{}"));

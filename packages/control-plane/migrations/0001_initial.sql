@@ -1079,7 +1079,7 @@ create table maintenance_window_targets (
 -- With the window, so that a report of 10,000 monitors reads the index alone.
 create index maintenance_window_targets_by_target on maintenance_window_targets (target_id) include (window_id);
 
--- Times in which notifications are held by hand.
+-- Periods for which a person holds notifications.
 create table snoozes (
   id         uuid primary key,
   org_id     uuid not null references orgs on delete cascade,
@@ -1269,7 +1269,7 @@ create table status_pages (
 create unique index status_pages_by_key on status_pages (org_id, (managed ->> 'project'), (managed ->> 'key'));
 create index status_pages_by_org on status_pages (org_id, created_at);
 
--- Monitors on a page, and components whose state a person or a program sets by hand.
+-- Monitors on a page, and components whose state a person or a program sets.
 create table status_page_components (
   page_id            uuid not null references status_pages on delete cascade,
   target_id          uuid references targets on delete cascade,

@@ -224,7 +224,7 @@ function clockResult(offsetMs: number, tripMs: number): PreflightResult {
   const side = offsetMs > 0 ? "behind" : "ahead of";
   return warn(
     "clock",
-    `${milliseconds(Math.abs(offsetMs))} ${side} the control plane's. Checks run all the same, by that one; ` +
+    `${milliseconds(Math.abs(offsetMs))} ${side} the control plane's. Checks follow that clock anyway; ` +
       "have this machine's clock set by NTP.",
   );
 }

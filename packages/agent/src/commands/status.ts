@@ -100,8 +100,7 @@ function inWords(state: State, status: AgentStatus | null, now: number, screen: 
     "cut off": "it does not reach the control plane, or its token is refused",
     standing: `its process runs, last seen ${ago(status.seen_at)}`,
     "not running":
-      `last seen ${ago(status.seen_at)}` +
-      (status.stopped_at === null ? ", not stopped cleanly" : ", stopped cleanly"),
+      `last seen ${ago(status.seen_at)}` + (status.stopped_at === null ? ", not stopped cleanly" : ", stopped cleanly"),
   };
   const offset =
     Math.abs(status.clock_offset_ms) < 1

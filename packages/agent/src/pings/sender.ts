@@ -124,7 +124,9 @@ export class PingSender {
         this.#most = Math.ceil(batch.records.length / 2);
         throw error;
       }
-      this.#options.log("error", "the control plane rejected a ping permanently; it is dropped", { reason: error.message });
+      this.#options.log("error", "the control plane rejected a ping permanently; it is dropped", {
+        reason: error.message,
+      });
     }
   }
 

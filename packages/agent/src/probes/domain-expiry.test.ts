@@ -202,11 +202,7 @@ const tooBig: Behaviour = (_domain, response) => {
  */
 const troubles: [string, Behaviour, RegExp][] = [
   ["404", status(404), /^the registry of \.org does not know example\.org$/],
-  [
-    "429",
-    status(429, { "retry-after": "7" }),
-    /^the registry of \.org rate-limits this agent \(429\)$/,
-  ],
+  ["429", status(429, { "retry-after": "7" }), /^the registry of \.org rate-limits this agent \(429\)$/],
   ["500", status(500), /^the registry of \.org answered with status 500$/],
   ["503", status(503), /answered with status 503$/],
   ["a redirect without a place", status(302), /answered with status 302$/],

@@ -318,7 +318,7 @@ t.test("TLS", async (t) => {
     [
       "alert: protocol version",
       alert("46"),
-      ["down", "the server offers no TLS version that is still safe (1.2 or later)"],
+      ["down", "the server offers no secure TLS version (1.2 or later)"],
     ],
     [
       "a warning before silence",

@@ -231,10 +231,7 @@ export class NetworkGuard {
     if (this.#impaired !== null) return;
     const { clock, log } = this.#options;
     this.#impaired = { side, since: clock.now(), cancelRecheck: () => undefined };
-    log(
-      "error",
-      "the agent's own network is down: no destination answers. Runs that fail meanwhile do not count",
-    );
+    log("error", "the agent's own network is down: no destination answers. Runs that fail meanwhile do not count");
     this.#options.changed?.();
     this.#recheckLater();
   }

@@ -21,7 +21,7 @@ import {
   verdictOf,
 } from "./verdicts.ts";
 
-/** A deadline that fires this much too late means that the agent itself stood still, ms. */
+/** A deadline that fires this much too late means that the agent itself was suspended, ms. */
 const stallMs = 1000;
 
 /** A check from the control plane: the kind is known by name only. */

@@ -183,7 +183,9 @@ function ownServer(item: Item, url: string): boolean {
 
 export function gotify(item: Item, url: string, token: string): Config {
   if (!ownServer(item, url)) return null;
-  return isToken(token) ? { type: "gotify", url, token: new Secret(token) } : no(item, "its token is not valid for Gotify");
+  return isToken(token)
+    ? { type: "gotify", url, token: new Secret(token) }
+    : no(item, "its token is not valid for Gotify");
 }
 
 export function mattermost(item: Item, url: string): Config {

@@ -108,7 +108,7 @@ t.test("Statuspage: each component is listed; addresses of people are not in the
     { public_name: "Part 4", public_group: undefined },
     { public_name: "Part 5", state: "major_outage" },
   ]);
-  t.match(reasonsOf(made, "Part 1"), [/its state is set by hand/]);
+  t.match(reasonsOf(made, "Part 1"), [/its state is set manually/]);
   t.match(reasonsOf(made, "Part 0"), [/a group/]);
   t.notMatch(JSON.stringify(made), /anna@/);
 });

@@ -100,7 +100,7 @@ t.test("a monitor that is set by hand is a component of its pages, and is listed
   t.strictSame(shown(0), { ...component, state: "major_outage" });
   t.match(shown(1), { ...component, state: "operational" });
   t.match(shown(3), { state: "maintenance" });
-  t.match(reasonsOf(importKuma(data, "kuma"), "Hand"), [/set by hand, and on no page/]);
+  t.match(reasonsOf(importKuma(data, "kuma"), "Hand"), [/set manually, and on no page/]);
   t.end();
 });
 

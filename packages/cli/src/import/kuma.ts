@@ -66,7 +66,7 @@ class Kuma {
   readonly #draft: Draft;
   readonly #channels = new Map<number, string[]>();
   readonly #monitors = new Map<number, string>();
-  /** Monitors that are set by hand, which are components without a monitor. */
+  /** Monitors that are set manually, which are components without a monitor. */
   readonly #manual = new Map<number, { name: string; state: string; item: Item }>();
   readonly #byId: ReadonlyMap<number, Row>;
 
@@ -160,7 +160,10 @@ class Kuma {
           const manual = this.#manual.get(idOf(pair["monitor_id"]));
           if (manual !== undefined) {
             const { item: own, ...component } = manual;
-            own.note("set by hand: a component of its pages without a monitor, whose state you set there", "behaviour");
+            own.note(
+              "set manually: a component of its pages without a monitor, whose state you set there",
+              "behaviour",
+            );
             return [{ ...component, group: text(group["name"]) }];
           }
           const monitor = this.#monitors.get(idOf(pair["monitor_id"]));
@@ -184,7 +187,7 @@ class Kuma {
     }
     for (const { item } of this.#manual.values())
       if (item.notes.length === 0)
-        item.refuse("set by hand, and on no page: add it to a page as a component without a monitor");
+        item.refuse("set manually, and on no page: add it to a page as a component without a monitor");
   }
 
   addWindows(): void {

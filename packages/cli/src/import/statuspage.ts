@@ -17,7 +17,7 @@ const states: Readonly<Record<string, string>> = {
   under_maintenance: "maintenance",
 };
 
-/** A page of Statuspage. Its components have no monitors: their states are set by hand, or by a program, as there. */
+/** A page of Statuspage. Its components have no monitors: their states are set manually or by programs, as there. */
 export function importStatuspage(
   { page, components, incidents, subscribers }: StatuspageData,
   project: string,
@@ -39,7 +39,7 @@ export function importStatuspage(
       listed.note("its state is unknown: it begins as operational");
     if (flag(component["only_show_if_degraded"])) listed.note("is always shown: pages hide no components", "behaviour");
     listed.note(
-      "its state is set by hand or by PATCH /api/v1/status-pages/{id}/components/{id}: point what set it there to that",
+      "its state is set manually or by PATCH /api/v1/status-pages/{id}/components/{id}: adapt programs that set it",
       "behaviour",
     );
   }

@@ -32,7 +32,11 @@ export const WebSocketCheck = Type.Object(
         default: null,
         errorCode: "INVALID_EXPECTATION",
         description: "Text that a message within the first MiB must contain",
-        form: { section, label: "Response must contain", hint: "A message with this text. Empty: no message is expected." },
+        form: {
+          section,
+          label: "Response must contain",
+          hint: "A message with this text. Empty: no message is expected.",
+        },
       },
     ),
     headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {

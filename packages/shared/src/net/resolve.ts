@@ -10,7 +10,7 @@ export type { Lookup } from "./system-lookup.ts";
 
 const queryTimeoutMs = 2500;
 const resolverMaxAgeMs = 30_000;
-/** How long the answer "no such name" stands, ms. */
+/** How long the answer "no such name" is cached, ms. */
 const absentMs = 30_000;
 const maxAbsent = 10_000;
 

@@ -134,7 +134,7 @@ t.test("old protocol versions are offered only without verification", async (t) 
   });
   await t.rejects(shake(port, { context: trusted }), {
     phase: "tls",
-    message: "the server offers no TLS version that is still safe (1.2 or later)",
+    message: "the server offers no secure TLS version (1.2 or later)",
   });
   const accepted = await shake(port, { verify: false });
   t.equal(accepted.getProtocol(), "TLSv1");

@@ -20,7 +20,7 @@ interface ResourceCredential {
   readonly audience: string | null;
   /** Name of the connected app, or what the owner of the token called it. */
   readonly name: string;
-  /** The OAuth client; null for a token that was created by hand. */
+  /** The OAuth client; null for a token that a person created. */
   readonly clientId: string | null;
   readonly connectionId: string | null;
   readonly expiresAt: Date | null;

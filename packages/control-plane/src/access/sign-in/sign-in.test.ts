@@ -115,7 +115,7 @@ const word = {
   untrusted: /is invalid\. Start again/,
   unverified: /has no verified email address for you/,
   nobody: /There is no account with this address/,
-  full: /the organisation is full/,
+  full: /has reached its member limit/,
   groups: /None of your groups at Acme login has access/,
 };
 /** Text of a page by its notice code. */

@@ -76,7 +76,7 @@ const ActiveHours = Type.Object(
   {
     additionalProperties: false,
     title: "ActiveHours",
-    description: "When a channel is notified. A ladder goes on to its next level where one is outside its hours",
+    description: "When a channel is notified. A ladder skips a level whose channels are outside their hours",
   },
 );
 export type ActiveHours = Static<typeof ActiveHours>;

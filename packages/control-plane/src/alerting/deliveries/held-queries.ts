@@ -47,7 +47,7 @@ export interface Look {
   at: number;
 }
 
-/** Writes what became of held deliveries, and wakes the deliverers. */
+/** Writes the outcome of held deliveries, and wakes the deliverers. */
 export async function writeLooks(sql: Db, looks: readonly (Look & { id: string })[]): Promise<void> {
   await sql`
     with done as (

@@ -59,7 +59,7 @@ export async function unacknowledgeIncident(ctx: Ctx, id: string): Promise<Incid
   });
 }
 
-/** Closes an incident by hand and notifies its channels. Failing runs may open it again, by the ordinary rule. */
+/** Closes an incident for a person and notifies its channels. Failing runs may open it again, by the ordinary rule. */
 export async function resolveIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
   return await recorded(ctx, id, async (tx, { target_id }) => await closeAsPerson(tx, target_id, id));
@@ -93,7 +93,7 @@ export async function bulkIncidentAction(ctx: Ctx, { ids }: BulkIncidentAction):
 }
 
 /**
- * A change of an incident by hand, in one transaction with its row in the audit log. The evidence of its target is
+ * A change of an incident by a person, in one transaction with its row in the audit log. The evidence of its target is
  * locked, so that no other transaction changes the incident until then.
  */
 export async function recorded<C extends ActorCtx>(

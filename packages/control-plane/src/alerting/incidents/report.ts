@@ -32,10 +32,10 @@ function timesOf({ started_at, ended_at }: Report, now: number): { startedAt: nu
 }
 
 /**
- * Reports an incident of each target by hand, all or none, with its first public update. One without an end is opened
- * and notifies the channels of its target; a person closes it, check results do not. One with an end is stored with its
- * times and notifies no channel. Throws TARGET_NOT_FOUND, INVALID_TIME_RANGE, and INCIDENT_ALREADY_OPEN: a target has
- * one open incident.
+ * Reports an incident of each target for a person, all or none, with its first public update. One without an end is
+ * opened and notifies the channels of its target; a person closes it, check results do not. One with an end is stored
+ * with its times and notifies no channel. Throws TARGET_NOT_FOUND, INVALID_TIME_RANGE, and INCIDENT_ALREADY_OPEN: a
+ * target has one open incident.
  */
 export async function reportIncidents(ctx: Ctx, targetIds: readonly string[], input: Report): Promise<Incident[]> {
   requireScope(ctx, "incidents:write");

@@ -6,7 +6,7 @@ import * as service from "./service.ts";
 const path = "/api/v1/snoozes";
 const write = { auth: "tenant", scope: "incidents:write", tag: "Snoozes" } as const;
 
-/** Times in which notifications are held by hand. */
+/** Periods for which a person holds notifications. */
 export const snoozeRoutes: Route[] = [
   route({
     auth: "tenant",

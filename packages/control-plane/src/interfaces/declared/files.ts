@@ -22,7 +22,7 @@ import { applyUnseen } from "./service.ts";
  * nothing: what was applied before stays.
  */
 
-/** Between two looks at the files. A change is read once they are the same in two looks. */
+/** Interval between two checks of the files. A change is read once two checks have found the same. */
 const lookMs = 1_000;
 /** After a failure that the files alone did not cause, the apply is tried again. */
 const retryMs = minuteMs;

@@ -31,9 +31,7 @@ const SearchResult = Type.Object(
     type: Type.Enum([...searchTypes], { description: "page: a page of the console", examples: ["monitor"] }),
     id: nullable(Type.String({ description: "Null for a page of the console", examples: [null] })),
     title: Type.String({ description: "Name of the thing", examples: ["Checkout API"] }),
-    detail: nullable(
-      Type.String({ description: "Detail line; null: none", examples: ["https://example.org/"] }),
-    ),
+    detail: nullable(Type.String({ description: "Detail line; null: none", examples: ["https://example.org/"] })),
     at: nullable(
       Type.String({ format: "date-time", description: "Start of an incident; null for other types", examples: [null] }),
     ),

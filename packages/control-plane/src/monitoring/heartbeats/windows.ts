@@ -126,8 +126,8 @@ export function heldUntil(
 const isAway = (over: number, agentUntil: number | null): boolean => agentUntil !== null && agentUntil < over;
 
 /**
- * The window after a report was missed, and the failing result, with times in `zone`: one for each window. Null while it
- * is open.
+ * The window after a report was missed, and the failing result, with times in `zone`: one for each window. Null while
+ * it is open.
  */
 export function miss(
   spec: HeartbeatCheck,

@@ -147,7 +147,10 @@ t.test("while the agent is away its monitors are late, for a day", async (t) => 
   await pass(3 * hour);
   t.match(await job.heartbeat(), { state: "late" });
   const page = (await ask("GET", `/monitors/${job.id}`)).text.replaceAll(/\s+/g, " ");
-  t.match(page, "The agent that received the last report is offline and may have it. The monitor goes down after 24 hours.");
+  t.match(
+    page,
+    "The agent that received the last report is offline and may have it. The monitor goes down after 24 hours.",
+  );
   t.same(await job.incidents(), []);
   // The job has reported all the while; its agent delivers it now.
   const pings = [1, 2, 3].map((n) => job.ping({ at: noon + n * hour - 5 * minute }));

@@ -86,6 +86,7 @@ t.test("a monitor with its URL; the reply shows what is expected", async (t) => 
 });
 
 t.test("success, missed report, success: one incident, one notice, on two replicas", async (t) => {
+  await sql`update orgs set timezone = 'Europe/Berlin' where id = ${ctx.orgId}`;
   const job = await make();
   await pass(3 * hour);
   t.equal(await statusOf(job), "unknown", "no alert before the first ping");
@@ -110,7 +111,9 @@ t.test("success, missed report, success: one incident, one notice, on two replic
     "once on two replicas",
   );
   t.equal(await statusOf(job), "down");
-  t.match(await incidentsOf(job), [{ ended_at: null, error_sample: /^no report, due 2026-11-20 18:00 Europe\/Berlin/ }]);
+  t.match(await incidentsOf(job), [
+    { ended_at: null, error_sample: /^no report, due 2026-11-20 18:00 Europe\/Berlin/ },
+  ]);
   await pass(hour);
   const [found] = await sql<{ count: number }[]>`
     select count(*)::int as count from results where target_id = ${job.id} and status = 'down'`;

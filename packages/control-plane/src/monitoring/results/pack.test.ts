@@ -330,7 +330,7 @@ t.test("a sort without room for its files loses nothing, is said, and is done ag
   await little`set work_mem = '64kB'`;
   await little`set temp_file_limit = '64kB'`;
   await t.rejects(pack({ ...system, sql: little }), { code: "53400" });
-  t.match(log.lines.at(-1), { level: "error", message: "results were not packed; the next run goes on" });
+  t.match(log.lines.at(-1), { level: "error", message: "results were not packed; the next run continues" });
   t.match(await packState(system), { waiting: 1, oldest: "2026-11-17", failure: /temporary file size exceeds/ });
   t.strictSame(await all(id), before);
   await pack(system);

@@ -43,7 +43,7 @@ export async function pack(
   } catch (error) {
     // A sort that finds no room for its files leaves room again when it fails, so nothing else reports it.
     if (failureOf(error) === "full" || failureOf(error) === "busy") {
-      system.log.error({ reason: messageOf(error) }, "results were not packed; the next run goes on");
+      system.log.error({ reason: messageOf(error) }, "results were not packed; the next run continues");
       await queries.writeFailure(system.sql, messageOf(error)).catch(() => {});
     }
     throw error;

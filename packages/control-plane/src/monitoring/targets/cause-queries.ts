@@ -41,7 +41,7 @@ const members = (sql: Db, orgId: string, now: Date, filter: TargetFilter) => sql
 export const groupedMonitors = (sql: Db, orgId: string, now: Date, filter: TargetFilter) =>
   sql`${members(sql, orgId, now, filter)} select id from matched where n > 1`;
 
-/** The causes that several matching monitors share, those that wait for somebody first, then by state and size. */
+/** The causes that several matching monitors share, unacknowledged ones first, then by state and size. */
 export async function selectMonitorCauses(
   sql: Db,
   orgId: string,

@@ -137,8 +137,8 @@ export async function searchTargets(
   const filter = filterOf({ q });
   return await sql<FoundTarget[]>`
     with found as (
-      select t.id, t.name, t.sort_name, ${stateAt(sql, now)} as state, lower(t.name) like lower(${likeText(filter.q ?? "")}) || '%'
-        as begins, count(*) over ()::int as total
+      select t.id, t.name, t.sort_name, ${stateAt(sql, now)} as state,
+        lower(t.name) like lower(${likeText(filter.q ?? "")}) || '%' as begins, count(*) over ()::int as total
       from targets t join target_states s on s.target_id = t.id where ${matching(sql, orgId, now, filter)}
       order by begins desc, (${stateAt(sql, now)}) not in ('down', 'error', 'degraded'), t.sort_name, t.id
       limit ${limit})

@@ -82,8 +82,8 @@ async function linesOf(ctx: Ctx, asked: ListQuery) {
 }
 
 /**
- * The lines of a page under headings: pinned, what needs somebody, what somebody has, the rest. One section without a
- * heading where a search or another order asks for a plain list.
+ * The lines of a page under headings: pinned, unacknowledged, acknowledged, the rest. One section without a heading
+ * where a search or another order asks for a plain list.
  */
 function sectionsOf<C extends { acknowledged: boolean }, R extends MonitorRow & { state: string }>(
   causes: readonly C[],

@@ -119,7 +119,7 @@ function orderOf(sql: Db, now: Date, { sort, order }: Sorting, grouped: boolean)
 }
 
 /**
- * Where a monitor stands in the grouped list: what needs somebody, what somebody has acknowledged, all others.
+ * Where a monitor stands in the grouped list: unacknowledged failures, acknowledged ones, all others.
  */
 const isAcknowledged = (sql: Db, now: Date) => sql`
   case when ${stateAt(sql, now)} not in ('down', 'error') then 2 when i.acknowledged_at is null then 0 else 1 end`;

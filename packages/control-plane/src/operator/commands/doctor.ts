@@ -203,7 +203,7 @@ async function packing(sql: Sql, clock: Clock): Promise<string> {
   const lateWords = late === 0 ? "" : `; ${count(late, "late result")} to be merged`;
   if (waiting === 0) return `results of ended days are packed${lateWords}`;
   const words = `${count(waiting, "ended day")} of results to be packed, the oldest ${oldest}`;
-  if (failure !== null) throw new Error(`${words}; the last run broke off, and the next one goes on: ${failure}`);
+  if (failure !== null) throw new Error(`${words}; the last run failed, and the next one continues: ${failure}`);
   if (clock.now() - Math.max(dueSince ?? 0, finishedAt ?? 0) > packingMs)
     throw new Error(`${words}, and none was for two days: see the log for errors of the job pack`);
   return words + lateWords;

@@ -81,7 +81,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
     windowsOf(system, page.org_id, monitorIds, { from: since, to: new Date(now + upcomingDays * dayMs) }),
   ]);
-  // What is set by hand is known all the time.
+  // A state that is set manually is known all the time.
   for (const { id, state, created_at: created } of rows)
     if (state !== null) probed.set(id, [{ start: created.getTime(), end: now }]);
   const historyOf = historiesOf({ now, spans, windows, probed, imported });

@@ -17,7 +17,7 @@ const en = {
   webhookSent: "Challenge sent",
   webhookSentText: "The webhook receives the challenge within seconds. It is subscribed once its response repeats it.",
   limit: "Too many requests from your network. Try again in an hour.",
-  input: "That did not work. Enter a valid email address, or an https URL that is reachable from the internet.",
+  input: "Enter a valid email address, or an https URL that is reachable from the internet.",
   noMail: "Email is not available on this page.",
   confirmTitle: "Confirm your subscription",
   confirm: "Confirm subscription",
@@ -56,7 +56,7 @@ const de: SubscriptionTexts = {
   webhookSentText:
     "Der Webhook erhält seine Challenge in Sekunden. Das Abonnement gilt, sobald seine Antwort sie wiederholt.",
   limit: "Zu viele Anfragen aus Ihrem Netz. Versuchen Sie es in einer Stunde wieder.",
-  input: "Das ging nicht. Geben Sie eine gültige E-Mail-Adresse oder eine aus dem Internet erreichbare https-URL ein.",
+  input: "Geben Sie eine gültige E-Mail-Adresse oder eine aus dem Internet erreichbare https-URL ein.",
   noMail: "E-Mail ist auf dieser Seite nicht verfügbar.",
   confirmTitle: "Abonnement bestätigen",
   confirm: "Abonnement bestätigen",

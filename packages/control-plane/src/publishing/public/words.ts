@@ -201,5 +201,5 @@ export function calmSentence(status: PublicStatus, components: readonly PublicCo
   const silent = components.filter((component) => component.status === "no_data").length;
   const working = components.filter((component) => component.status === "operational").length;
   const found = t.working(working);
-  return silent === 0 ? `${found}.` : `${found}, ${t.silent(silent)}.`;
+  return silent === 0 ? found : `${found}, ${t.silent(silent)}`;
 }

@@ -25,7 +25,7 @@ const leaseMs = 15 * minuteMs;
 const maxAttempts = 78;
 /** Recipients of a run; the next one follows a minute later. */
 const batch = 200;
-/** Mails in a run that are not accepted for now before it ends: all leave through one server. */
+/** A run ends after so many mails that are not accepted for now: all are sent through one server. */
 const maxRefused = 3;
 /** Rows of the report that are read at once. */
 const rowsAtOnce = 1_000;

@@ -39,7 +39,7 @@ export const reportPages = (listTags: TagList) => [
       const paging = { limit: all ? mostRows : pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) };
       let problem: string | null = null;
       const report = await uptimeReport(ctx, { ...asked, group_by, ...paging }).catch((error: unknown) => {
-        // What somebody typed into the form is answered beside it.
+        // An error of the form is shown beside it.
         if (!(error instanceof AppError) || !error.field?.startsWith("/query/")) throw error;
         problem = error.message;
         return null;

@@ -159,7 +159,7 @@ export async function selectPublishedById(sql: Db, id: string): Promise<StatusPa
 export interface ComponentRow {
   /** That of the monitor; its own without one. */
   id: string;
-  /** Null: without a monitor; `state` is set by hand then, and `public_name` is there. */
+  /** Null: without a monitor; `state` is set manually then, and `public_name` is there. */
   target_id: string | null;
   monitor_name: string | null;
   public_name: string | null;
@@ -390,7 +390,7 @@ export interface PublicComponentRow {
   created_at: Date;
   /** Unknown without a monitor. */
   status: MonitorStatus;
-  /** Set by hand; null for a monitor. */
+  /** Set manually; null for a monitor. */
   state: ManualState | null;
   last_result_at: Date | null;
   /** Null without a monitor. */

@@ -141,7 +141,9 @@ const CustomDomain = Type.Object(
       },
       { additionalProperties: false, description: "The DNS record that proves the domain" },
     ),
-    checked_at: nullable(Type.String({ format: "date-time", description: "Time of the last check of the record; null before it" })),
+    checked_at: nullable(
+      Type.String({ format: "date-time", description: "Time of the last check of the record; null before it" }),
+    ),
     error: nullable(
       Type.String({
         description: "Error of that check; null: none",

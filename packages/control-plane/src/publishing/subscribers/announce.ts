@@ -21,7 +21,7 @@ export const isNewsDue = async ({ sql, clock }: System): Promise<boolean> =>
 
 /**
  * Queues messages to subscribers: opened incidents, updates and ends, maintenance that is scheduled, starts and ends,
- * and outages and maintenance that are set by hand. Returns the number of deliveries. Each event is
+ * and outages and maintenance that are set manually. Returns the number of deliveries. Each event is
  * queued once, on any number of replicas.
  */
 export async function announce(system: System): Promise<number> {

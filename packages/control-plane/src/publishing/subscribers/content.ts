@@ -89,7 +89,8 @@ const words = {
     to: "End",
     view: "View status",
     disruption: (name: string) => `Disruption of ${name}`,
-    footer: (page: string, url: string) => `You are subscribed to ${page}. Manage your subscription or unsubscribe: ${url}`,
+    footer: (page: string, url: string) =>
+      `You are subscribed to ${page}. Manage your subscription or unsubscribe: ${url}`,
     imported: (source: string) => `This address was imported from: ${source}.`,
     aPage: "a status page",
     confirmTitle: (page: string) => `Confirm your subscription to ${page}`,

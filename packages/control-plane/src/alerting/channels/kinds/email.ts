@@ -44,7 +44,7 @@ export const email = channelKind({
     if (!address.test(to)) invalid("Write one email address, like oncall@example.org.", "/to");
   },
   complete: (config) => ({ ...config, to: config.to.toLowerCase() }),
-  // All mail leaves through the mail server of the installation.
+  // All mail is sent through the mail server of the installation.
   address: () => ({ url: "smtp://email", pointer: null }),
   endpoints: [],
   confirms: ({ to }) => to,

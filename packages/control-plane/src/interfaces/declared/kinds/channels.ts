@@ -36,7 +36,7 @@ export function judgeChannel(
     config: channelKindOf(config).mapSecrets(config, (secret, at) =>
       secrets.get(at) === secret ? mask : changedSecret,
     ),
-    // A pause by hand stays.
+    // A manual pause stays.
     ...(stored !== null && !("enabled" in fields) ? {} : { enabled: input.enabled ?? true }),
     is_default: input.is_default ?? false,
     active_hours: hours,

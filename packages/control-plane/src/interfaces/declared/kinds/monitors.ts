@@ -166,7 +166,7 @@ function shownInput({ fields }: Declared, input: TargetCreate, { before, stored,
   return {
     name: input.name,
     check: kind.mapSecrets(input.check, (secret, pointer) => (secrets.get(pointer) === secret ? mask : changedSecret)),
-    // A pause by hand stays.
+    // A manual pause stays.
     ...(stored !== null && !("enabled" in fields) ? {} : { enabled: input.enabled ?? true }),
     tags: sorted(input.tags ?? []),
     alerts: sorted(alerts.map((alert) => alertShown(alert, judging))),

@@ -46,7 +46,7 @@ export function judgePage(
   const fresh = {
     slug: page.slug,
     name: page.name,
-    // A page that was unpublished by hand stays so.
+    // A page that was unpublished manually stays so.
     ...(stored !== null && !("enabled" in declared.fields) ? {} : { enabled: page.enabled ?? true }),
     subscriptions_enabled: page.subscriptions_enabled ?? true,
     branding,
