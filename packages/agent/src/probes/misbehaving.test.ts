@@ -315,11 +315,7 @@ t.test("TLS", async (t) => {
       alert("78"),
       ["down", "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2"],
     ],
-    [
-      "alert: protocol version",
-      alert("46"),
-      ["down", "the server offers no secure TLS version (1.2 or later)"],
-    ],
+    ["alert: protocol version", alert("46"), ["down", "the server offers no secure TLS version (1.2 or later)"]],
     [
       "a warning before silence",
       once(Buffer.from("15030300020170", "hex")),
