@@ -1,6 +1,5 @@
 import { hasTyped } from "./leave.js";
 import { orgFetch } from "./org.js";
-import { sessionEnded } from "./session.js";
 
 /**
  * Calls the JSON API; a file as the body is sent as it is. Answers `{ok, data}` or `{ok: false, error: {message,
@@ -27,7 +26,7 @@ export async function call(method, path, body, headers = {}) {
   const data = await reply.json().catch(() => null);
   if (reply.ok) return { ok: true, status: reply.status, data };
   if (reply.status === 401 && !location.pathname.startsWith("/sign-in")) {
-    if (hasTyped()) sessionEnded();
+    if (hasTyped()) void import("./session.js").then((module) => module.sessionEnded());
     else location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
   }
   return {
