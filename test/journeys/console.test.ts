@@ -510,6 +510,50 @@ t.test("the console", async (t) => {
     t.equal(await page.evaluate("document.activeElement.className"), "skip", "the first stop is the skip link");
   });
 
+  await t.test("a monitor and a status page by keyboard alone", async (t) => {
+    const focused = async (expression: string) => await page.evaluate(`document.activeElement.${expression}`);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("n");
+    await page.waitForURL("**/monitors/new");
+    await page.locator("main").focus();
+    const stops: unknown[] = [];
+    while (stops.at(-1) !== "every" && stops.length < 9) {
+      await page.keyboard.press("Tab");
+      stops.push(await focused("name"));
+      t.not(await focused("matches(':focus-visible')"), false, "a visible focus");
+    }
+    t.strictSame(stops.slice(-4), ["/check/type", "/check/url", "/name", "every"]);
+    await page.locator("#http-check-url").focus();
+    await page.keyboard.type("ftp://shop.example.org/");
+    await page.keyboard.press("Enter");
+    await page.locator(".error-note").first().waitFor();
+    t.equal(await focused("name"), "/check/url", "Enter sends the form, and the focus is where its error is");
+    page.once("dialog", (dialog) => void dialog.accept());
+
+    const { id: pageId } = (await api.get("/api/v1/status-pages")).body.items[0];
+    await page.goto(`/status-pages/${pageId}`);
+    const components = async () => (await api.get(`/api/v1/status-pages/${pageId}/components`)).body.items;
+    const [first, second] = await components();
+    await page.locator(`[data-id="${first.id}"] [data-send]`).focus();
+    await page.keyboard.press("Enter");
+    await waitFor("the next component to have the focus", async () => {
+      const id = await page.evaluate("document.activeElement.closest('[data-id]')?.dataset.id");
+      return id === second.id && (await components()).length === 1;
+    });
+    await page.evaluate("document.body.dataset.same = 'yes'");
+    await page.getByLabel("Search monitors").focus();
+    await page.keyboard.type(first.monitor_name.slice(0, 8));
+    await page.keyboard.press("Enter");
+    await page.locator(`#add-${first.target_id}`).waitFor();
+    t.equal(await page.evaluate("document.body.dataset.same"), "yes", "Enter does not load the page again");
+    await page.locator(`#add-${first.target_id}`).focus();
+    await page.keyboard.press("Space");
+    await page.locator("#add-to-page").focus();
+    await page.keyboard.press("Enter");
+    await waitFor("both components", async () => (await components()).length === 2);
+    await waitFor("the focus to be in the list", async () => (await focused("localName")) !== "body");
+  });
+
   const incident = (await api.get("/api/v1/incidents")).body.items[0];
   const statusPage = (await api.get("/api/v1/status-pages")).body.items[0];
   const channel = (await api.get("/api/v1/notification-channels")).body.items[0];
