@@ -95,7 +95,7 @@ t.test("connections that fail, in words and with exit code 1", async (t) => {
     ["a token in the clear", ["list"], { SM_URL: "http://192.0.2.1" }, /would be sent unencrypted to 192\.0\.2\.1/],
     ["an address that is none", ["list"], { SM_URL: "status" }, /SM_URL: It must be an http or https URL/],
     ["credentials", ["list", "--url", "https://a:b@c"], {}, /Credentials do not belong in it/],
-    ["a token with a line break", ["list"], { SM_TOKEN: "a\nb" }, /the token is none/],
+    ["a token with a line break", ["list"], { SM_TOKEN: "a\nb" }, /the token is not valid/],
     ["an unknown command", ["lst"], {}, /unknown command 'lst'. Did you mean list\?/],
   ];
   for (const [name, args, env, err] of cases) t.match(await smctl(args, { env }), { code: 1, err }, name);

@@ -185,7 +185,7 @@ export const fields = {
       maxItems: 10,
       errorCode: "INVALID_DEPENDENCY",
       description:
-        "Targets that this one depends on. While one of them has an open incident, the openings of this one are held; " +
+        "Targets that this one depends on. While one of them has an open incident, openings of this one are held; " +
         "checks and recoveries are not",
     },
   ),
