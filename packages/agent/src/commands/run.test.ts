@@ -43,8 +43,8 @@ t.test("the file of commands is read at the start and on SIGHUP, and a mistake i
       pulled();
     });
   const file = join(t.testdir({}), "commands.toml");
-  const start = () =>
-    spawn(process.execPath, [program, "run", "--commands", file], {
+  const start = (...args: string[]) =>
+    spawn(process.execPath, [program, "run", ...args], {
       env: {
         PATH: process.env["PATH"],
         SM_AGENT_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -53,7 +53,7 @@ t.test("the file of commands is read at the start and on SIGHUP, and a mistake i
       stdio: ["ignore", "pipe", "pipe"],
     });
   writeFileSync(file, '[load]\nargv = ["/bin/true"]\n', { mode: 0o600 });
-  const agent = start();
+  const agent = start("--commands", file);
   const log = text(agent.stdout);
   const ended = new Promise<number | null>((settle) => agent.once("exit", settle));
   t.teardown(() => agent.kill("SIGKILL"));
@@ -70,8 +70,17 @@ t.test("the file of commands is read at the start and on SIGHUP, and a mistake i
   t.equal(await ended, 78);
   t.match(await log, /file of commands is refused: .*commands\.toml:2: the program of argv is an absolute path/);
 
-  const refused = start();
+  const refused = start("--commands", file);
   const words = text(refused.stderr);
   t.equal(await new Promise((settle) => refused.once("exit", settle)), 78);
   t.match(await words, /^sm-agent: .*commands\.toml:2: the program/);
+
+  const without = start();
+  t.teardown(() => without.kill("SIGKILL"));
+  const seen = text(without.stdout);
+  await nextPull(5);
+  without.kill("SIGHUP");
+  without.kill("SIGTERM");
+  t.equal(await new Promise((settle) => without.once("exit", settle)), 0);
+  t.match(await seen, /no file of commands to read again/, "without one a reload changes nothing");
 });

@@ -134,6 +134,8 @@ async function run(given: RunOptions, command: Command): Promise<void> {
         stop("the file of commands is refused", exits.config);
       }
     });
+  // A reload of the service would end it otherwise; a terminal that closes does.
+  else if (!process.stdout.isTTY) process.on("SIGHUP", () => log("info", "there is no file of commands to read again"));
 }
 
 /** The commands of the configured file, read now and again by `read`; null without one. */
