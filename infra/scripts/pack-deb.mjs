@@ -164,6 +164,8 @@ set -e
 if [ "$1" = configure ]; then
   ${setUp}
   if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
+    # Without it there are no ping checks until the machine starts again. A container may not set it.
+    /lib/systemd/systemd-sysctl 60-${name}-ping.conf || true
     systemctl daemon-reload
     if [ -n "$2" ]; then systemctl try-restart ${name}.service; fi
   fi

@@ -1,9 +1,16 @@
 #!/usr/bin/env bash
 # Runs the systemd units under a systemd in a container, and checks how they start, stop and restart. On Debian as root:
-#   infra/systemd/try.sh
-# Requirements as for infra/docker/try.sh. Takes three minutes, with the build of the images thirteen.
+#   infra/systemd/try.sh                 the units, on the programs of the images: three minutes, with their build thirteen
+#   infra/systemd/try.sh --deb FOLDER    the Debian packages of a release, also upgraded, removed and purged: three minutes
+# Requirements as for infra/docker/try.sh.
 #   SM_TRY_BUILT=1 uses images of an earlier run; SM_TRY_FRESH=1 makes the base images again.
 set -euo pipefail
+debs=
+case "${1:-}" in
+  '') ;;
+  --deb) debs=$(cd "${2:?--deb needs the folder of the packages}" && pwd) ;;
+  *) echo "usage: $0 [--deb FOLDER]" >&2; exit 2 ;;
+esac
 cd "$(dirname "$0")/../.."
 
 work=$(mktemp -d)
@@ -18,18 +25,44 @@ trap cleanup EXIT
 # Debian with systemd; kept for the next run.
 systemd_image() {
   if buildah inspect --type image localhost/sm-try-systemd >/dev/null 2>&1 && [ -z "${SM_TRY_FRESH:-}" ]; then return; fi
-  local container packages=systemd,systemd-sysv,procps,ca-certificates,tzdata
+  local container packages=systemd,systemd-sysv,procps,ca-certificates,tzdata,openssl,iputils-ping
   mmdebstrap --quiet --variant=minbase --include=$packages bookworm "$work/systemd.tar"
   container=$(buildah from scratch)
   tar -xf "$work/systemd.tar" -C "$(buildah mount "$container")"
   buildah commit --quiet --rm "$container" sm-try-systemd >/dev/null
 }
 
-# Installs the programs of both images, and the units by the instructions in their headers.
+# What both ways of installing have in common.
 units_image() {
-  local container mount from image
+  local container mount
   container=$(buildah from --pull-never localhost/sm-try-systemd)
   mount=$(buildah mount "$container")
+  # The secret of the operator's API, which makes the agent's token.
+  install -D -m 0644 /dev/stdin "$mount/etc/systemd/system/statusmesh.service.d/try.conf" <<<"[Service]
+Environment=SM_OPERATOR__ADMIN_TOKEN=operator-secret-of-the-try"
+  # The container has neither hardware nor a console.
+  rm -f "$mount"/etc/systemd/system/getty.target.wants/*
+  if [ -n "$debs" ]; then copy_packages "$mount"; else copy_units "$mount"; fi
+  buildah umount "$container" >/dev/null
+  buildah commit --quiet --rm "$container" sm-try-units >/dev/null
+}
+
+# The packages, and Node.js as one: that of Debian 12 is too old.
+copy_packages() { # copy_packages ROOT
+  mkdir -p "$work/nodejs/DEBIAN" "$work/nodejs/usr/bin" "$1/root/debs"
+  npm pack --silent --pack-destination "$work" "node-linux-$arch@$node_version" >/dev/null
+  tar -xf "$work"/node-linux-*.tgz -C "$work" package/bin/node
+  install "$work/package/bin/node" "$work/nodejs/usr/bin/node"
+  printf '%s\n' 'Package: nodejs' "Version: $node_version" "Architecture: $(dpkg --print-architecture)" \
+    'Maintainer: try.sh' 'Description: Node.js' >"$work/nodejs/DEBIAN/control"
+  dpkg-deb --root-owner-group --build "$work/nodejs" "$1/root/debs/nodejs.deb" >/dev/null
+  cp "$debs"/statusmesh_*.deb "$1/root/debs/statusmesh.deb"
+  cp "$debs"/sm-agent_*.deb "$1/root/debs/sm-agent.deb"
+}
+
+# The programs of both images, and the units by the instructions in their headers.
+copy_units() { # copy_units ROOT
+  local mount=$1 from image
   for image in statusmesh sm-agent; do
     from=$(buildah from --pull-never "localhost/$image")
     cp -a "$(buildah mount "$from")/opt/." "$mount/opt/"
@@ -44,16 +77,13 @@ units_image() {
   install -m 0600 /dev/stdin "$mount/etc/statusmesh/kek" <<<"$(head -c 32 /dev/urandom | base64)"
   configure "$mount/etc/statusmesh/statusmesh.toml"
   echo 'SM_AGENT_URL=http://127.0.0.1:8080' >"$mount/etc/statusmesh/agent.env"
-  # The secret of the operator's API, which makes the agent's token.
-  install -D -m 0644 /dev/stdin "$mount/etc/systemd/system/statusmesh.service.d/try.conf" <<<"[Service]
-Environment=SM_OPERATOR__ADMIN_TOKEN=operator-secret-of-the-try"
-  # The container has neither hardware nor a console.
-  rm -f "$mount"/etc/systemd/system/getty.target.wants/*
-  buildah umount "$container" >/dev/null
-  buildah commit --quiet --rm "$container" sm-try-units >/dev/null
 }
 
 configure() { printf '[server]\npublic_url = "http://localhost:8080"\n' >"$1"; }
+put_settings() {
+  configure "$work/toml"
+  run cp "$work/toml" "$name:/etc/statusmesh/statusmesh.toml"
+}
 
 inside() { run exec "$name" "$@"; }
 property() { inside systemctl show --value --property "$2" "$1"; }
@@ -67,11 +97,35 @@ explain() {
   fail "$2"
 }
 
+install_packages() {
+  inside dpkg --install /root/debs/nodejs.deb /root/debs/statusmesh.deb /root/debs/sm-agent.deb >/dev/null
+  is statusmesh ActiveState inactive || explain statusmesh "the package starts the service before it is set up"
+  is statusmesh UnitFileState disabled || fail "the package enables the service"
+  inside sh -c '[ "$(stat -c "%U %a" /etc/statusmesh/kek)" = "root 600" ]' || fail "the key is not root's alone"
+  inside getent passwd statusmesh >/dev/null || fail "the package makes no user"
+  inside sh -c '[ "$(cut -f2 /proc/sys/net/ipv4/ping_group_range)" = 2147483647 ]' || fail "ping checks cannot be sent"
+  put_settings
+  inside sh -c "echo 'SM_AGENT_URL=http://127.0.0.1:8080' >/etc/statusmesh/agent.env"
+  step "ok  the packages are installed, with a key and a user, and the services are stopped"
+}
+
+# Conditions of the kernel for a process: no privileges, no way to get them, filtered system calls.
+check_sandbox() { # check_sandbox UNIT
+  inside awk -v want='CapEff 0000000000000000 NoNewPrivs 1 Seccomp 2' '
+    /^(CapEff|NoNewPrivs|Seccomp):/ { sub(":", "", $1); found = found (found == "" ? "" : " ") $1 " " $2 }
+    END { if (found != want) { print found; exit 1 } }' "/proc/$(property "$1" MainPID)/status" ||
+    fail "$1 has privileges, or no filter of system calls"
+  step "ok  $1 without privileges; exposure $(inside systemd-analyze security "$1.service" 2>/dev/null |
+    sed -n 's/.*Overall exposure level for [^:]*: *\([0-9.]*\).*/\1/p') of 10"
+}
+
 check_start() {
-  inside systemd-analyze verify /etc/systemd/system/statusmesh.service /etc/systemd/system/sm-agent.service ||
+  local units=/etc/systemd/system
+  if [ -n "$debs" ]; then units=/lib/systemd/system; fi
+  inside systemd-analyze verify "$units/statusmesh.service" "$units/sm-agent.service" ||
     fail "systemd-analyze verify finds mistakes"
   step "ok  systemd-analyze verify"
-  inside systemd-sysusers
+  if [ -z "$debs" ]; then inside systemd-sysusers; fi
   inside systemctl start statusmesh
   await 90 answers /readyz || explain statusmesh "the control plane does not become ready"
   inside sh -c '! ls /lib/*/libnss_systemd.so.2 2>/dev/null' || fail "libnss-systemd is installed"
@@ -80,6 +134,16 @@ check_start() {
   step "ok  starts as user statusmesh, with the embedded PostgreSQL and without libnss-systemd"
   inside statusmesh doctor >/dev/null || explain statusmesh "the command statusmesh does not work"
   step "ok  statusmesh doctor, from root"
+  check_sandbox statusmesh
+}
+
+check_reload() { # check_reload UNIT
+  local pid
+  pid=$(property "$1" MainPID)
+  inside systemctl reload "$1"
+  sleep 1
+  is "$1" MainPID "$pid" || explain "$1" "$1 does not survive a reload"
+  step "ok  systemctl reload $1"
 }
 
 check_kill() { # check_kill UNIT TEST…
@@ -125,8 +189,7 @@ check_invalid_configuration() {
   is statusmesh NRestarts "$restarts" || explain statusmesh "it is restarted after exit 78"
   is statusmesh ActiveState failed || explain statusmesh "it does not stay failed after exit 78"
   step "ok  exit 78 for an invalid configuration, no restart"
-  configure "$work/toml"
-  run cp "$work/toml" "$name:/etc/statusmesh/statusmesh.toml"
+  put_settings
   inside systemctl reset-failed statusmesh
 }
 
@@ -159,10 +222,40 @@ check_agent() {
   inside systemctl start sm-agent
   await 30 agent_reports || explain sm-agent "the agent does not run"
   step "ok  sm-agent starts as a dynamic user, with its token as a credential"
+  check_sandbox sm-agent
 }
 agent_reports() { inside sm-agent status --spool-dir /var/lib/sm-agent; }
 
-if [ -z "${SM_TRY_BUILT:-}" ]; then
+# An upgrade, a removal and a new installation, which finds what the first one stored; a purge.
+check_packages() {
+  local pid org
+  inside systemctl enable --now statusmesh >/dev/null 2>&1
+  await 60 answers /readyz || explain statusmesh "it does not start at boot's order"
+  org=$(inside statusmesh orgs --json)
+  pid=$(property statusmesh MainPID)
+  inside dpkg --install /root/debs/statusmesh.deb /root/debs/sm-agent.deb >/dev/null
+  [ "$(property statusmesh MainPID)" != "$pid" ] || fail "an upgrade does not restart a running service"
+  is sm-agent ActiveState inactive || fail "an upgrade starts a stopped service"
+  await 60 answers /readyz || explain statusmesh "it is not ready after an upgrade"
+  step "ok  an upgrade restarts what runs"
+  inside dpkg --remove statusmesh sm-agent >/dev/null 2>&1
+  inside sh -c '! pgrep -u statusmesh' || fail "processes are left after the removal"
+  inside sh -c '! ls -d /opt/statusmesh /opt/sm-agent /etc/systemd/system/*.wants/statusmesh.service 2>/dev/null' ||
+    fail "files are left after the removal"
+  inside test -e /etc/statusmesh/kek -a -d /var/lib/statusmesh/postgres || fail "the removal deletes key or data"
+  inside dpkg --install /root/debs/statusmesh.deb /root/debs/sm-agent.deb >/dev/null
+  inside systemctl start statusmesh
+  await 60 answers /readyz || explain statusmesh "it does not start on the data of before"
+  [ "$(inside statusmesh orgs --json)" = "$org" ] || fail "the data of before are not there"
+  step "ok  removed and installed again: key and data stay"
+  inside dpkg --purge statusmesh sm-agent >/dev/null 2>&1
+  inside sh -c '! ls -d /opt/statusmesh /etc/statusmesh/statusmesh.toml /etc/statusmesh/agent.env 2>/dev/null' ||
+    fail "files are left after the purge"
+  inside test -e /etc/statusmesh/kek -a -d /var/lib/statusmesh/postgres || fail "the purge deletes key or data"
+  step "ok  purged: settings are gone, key and data stay"
+}
+
+if [ -z "${SM_TRY_BUILT:-}${debs}" ]; then
   step "building the images"
   base_image
   build statusmesh infra/docker/control-plane.Dockerfile
@@ -178,8 +271,11 @@ run run -d "${limits[@]}" --privileged --systemd always --network host --name "$
   sh -c 'mount --make-rshared / && exec /sbin/init' >/dev/null
 await 60 inside systemctl is-system-running --wait || inside systemctl is-system-running | grep -q degraded || fail "systemd does not start"
 step "$(inside systemctl --version | head -1), $(podman --version), $(runc --version | head -1)"
+if [ -n "$debs" ]; then install_packages; fi
 check_start
 check_agent
+check_reload statusmesh
+check_reload sm-agent
 check_kill statusmesh answers /readyz
 check_kill sm-agent agent_reports
 check_stop sm-agent
@@ -188,3 +284,4 @@ check_stop_during_start
 check_invalid_configuration
 check_database_away
 check_stop statusmesh
+if [ -n "$debs" ]; then check_packages; fi

@@ -5,7 +5,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** Programs that a test may need beside Node.js. */
-export type Requirement = "chromium" | "redis" | "dpkg" | "mount" | "nagios" | "pgbouncer" | "prometheus" | "systemd";
+export type Requirement =
+  | "chromium"
+  | "redis"
+  | "dpkg"
+  | "mount"
+  | "nagios"
+  | "pgbouncer"
+  | "podman"
+  | "prometheus"
+  | "systemd";
 
 /** Folder of Debian's package monitoring-plugins-basic. */
 export const nagiosPlugins = "/usr/lib/nagios/plugins";
@@ -90,6 +99,11 @@ const missing: Record<Requirement, () => Promise<string | null>> = {
   prometheus: async () =>
     spawnSync("prometheus", ["--version"]).status === 0 ? null : "there is no Prometheus: install prometheus",
   dpkg: async () => (spawnSync("dpkg-deb", ["--version"]).status === 0 ? null : "there is no dpkg-deb: install dpkg"),
+  podman: async () => {
+    const absent = ["podman", "buildah", "runc", "mmdebstrap"].filter((name) => spawnSync(name, ["--version"]).error);
+    if (process.getuid?.() !== 0) return "systemd runs in a container of root only: run as root";
+    return absent.length === 0 ? null : `there is no ${absent.join(", ")}: install what infra/docker/try.sh names`;
+  },
   systemd: async () =>
     spawnSync("systemd-analyze", ["--version"]).status === 0 ? null : "there is no systemd-analyze: install systemd",
   mount: () => Promise.resolve(mountTrouble()),

@@ -146,4 +146,11 @@ t.test("a release", async (t) => {
     t.ok(statSync(join(other, "etc/statusmesh/agent.env")).isFile(), "settings stay");
     t.ok(statSync(join(other, "etc/statusmesh/kek")).isFile(), "the key stays");
   });
+
+  await t.test("the Debian packages under systemd: start, sandbox, kill, upgrade, removal, purge", async (t) => {
+    if (!(await requires(t, "podman"))) return;
+    const ran = spawnSync(join(root, "infra/systemd/try.sh"), ["--deb", release], { env, encoding: "utf8" });
+    t.equal(ran.status, 0, ran.stdout + ran.stderr);
+    for (const line of ran.stdout.split("\n")) if (/ {2}ok {2}/.test(line)) t.comment(line);
+  });
 });
