@@ -1,4 +1,4 @@
-import Koa, { type Context, type Middleware } from "koa";
+import Koa, { type Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { acknowledgeRoutes } from "./alerting/acknowledge/api.ts";
 import { acknowledgePages } from "./alerting/acknowledge/pages.ts";
@@ -28,16 +28,17 @@ import type { Hub } from "./platform/db/notify.ts";
 import { loadAssets } from "./platform/html/assets.ts";
 import { cors } from "./platform/http/cors.ts";
 import { type Counter, openCounter } from "./platform/http/counter.ts";
+import { documentation } from "./platform/http/documentation.ts";
 import { atRoute, exchange, type RequestSeen } from "./platform/http/exchange.ts";
 import { type Authenticators, mountRoutes } from "./platform/http/mount.ts";
-import { type Answered, otherMethods } from "./platform/http/methods.ts";
+import { type Answered, isRead, otherMethods } from "./platform/http/methods.ts";
 import { partsPages } from "./platform/html/parts.ts";
 import { errorPages, type Frame, mountPages, type Page, type ViewData } from "./platform/html/pages.ts";
 import { pageHostOf, pageHosts } from "./platform/http/page-host.ts";
 import { apiPerIp, proxiesOf, publicPerIp, signInPerIp } from "./platform/http/per-ip.ts";
 import { stringified } from "./platform/http/reply.ts";
 import type { Route } from "./platform/http/route.ts";
-import { baseHeaders, securePage } from "./platform/http/security-headers.ts";
+import { baseHeaders } from "./platform/http/security-headers.ts";
 import { openThrottle } from "./platform/http/throttle.ts";
 import type { Tool } from "./platform/http/tool.ts";
 import { openViews } from "./platform/html/views.ts";
@@ -391,30 +392,4 @@ function health(ready: () => Promise<void>, draining: AbortSignal) {
   };
   return (http: Context, next: () => Promise<void>) =>
     (http.path === "/healthz" || http.path === "/readyz") && isRead(http) ? answer(http) : next();
-}
-
-const isRead = ({ method }: Context): boolean => method === "GET" || method === "HEAD";
-
-/**
- * The OpenAPI document, its viewer, and the schema of configuration files, each made for its first reader. As bytes,
- * which all connections share.
- */
-function documentation(made: Readonly<Record<string, () => Promise<string | Buffer>>>): Middleware {
-  const bytes = new Map<string, Promise<Buffer>>();
-  const answer = async (http: Context): Promise<void> => {
-    if (!bytes.has(http.path))
-      bytes.set(
-        http.path,
-        made[http.path]!().then((text) => Buffer.from(text)),
-      );
-    const body = await bytes.get(http.path);
-    atRoute(http, http.path);
-    http.set("Cache-Control", "public, max-age=60");
-    const isJson = http.path.endsWith(".json");
-    // The viewer writes styles into its elements.
-    if (!isJson) securePage(http, { styles: ["'unsafe-inline'"] });
-    http.type = isJson ? "application/json; charset=utf-8" : "text/html; charset=utf-8";
-    http.body = body;
-  };
-  return (http, next) => (Object.hasOwn(made, http.path) && isRead(http) ? answer(http) : next());
 }

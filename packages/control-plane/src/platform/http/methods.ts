@@ -1,6 +1,9 @@
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 
+/** True for GET, and for HEAD, which is answered like it. */
+export const isRead = ({ method }: Context): boolean => method === "GET" || method === "HEAD";
+
 /** A declared path, with `{…}` for each parameter, and a method that it answers. */
 export interface Answered {
   readonly path: string;

@@ -1,0 +1,25 @@
+import Koa from "koa";
+import t from "tap";
+import { listen } from "../../testing/app.ts";
+import { keptLog } from "../../testing/world.ts";
+import { documentation } from "./documentation.ts";
+import { exchange } from "./exchange.ts";
+
+t.test("a document that could not be made is made again, and once for all readers", async (t) => {
+  let calls = 0;
+  const koa = new Koa();
+  koa.use(exchange({ log: keptLog(), clock: { now: () => 0 }, page: () => null, headers: {} }));
+  koa.use(
+    documentation({
+      "/api/openapi.json": async () => {
+        if (++calls === 1) throw new Error("not now");
+        return "{}";
+      },
+    }),
+  );
+  const ask = await listen(t, koa);
+  const read = async () => (await ask("GET", "/api/openapi.json")).status;
+  t.equal(await read(), 500);
+  t.strictSame(await Promise.all([read(), read(), read()]), [200, 200, 200]);
+  t.equal(calls, 2);
+});
