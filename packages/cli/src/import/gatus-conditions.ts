@@ -1,6 +1,6 @@
 import { dayMs } from "@statusmesh/shared/time";
 import type { Json } from "../shell/api.ts";
-import { expectedStatus } from "./http-check.ts";
+import { expectedStatus, jsonOperators } from "./http-check.ts";
 import type { Item } from "./report.ts";
 import { duration } from "./values.ts";
 
@@ -129,14 +129,6 @@ export class Expected {
   }
 
   #readJson(path: string, op: string, right: string): boolean {
-    const names: Readonly<Record<string, string>> = {
-      "==": "eq",
-      "!=": "ne",
-      "<": "lt",
-      "<=": "le",
-      ">": "gt",
-      ">=": "ge",
-    };
     const glob = /^pat\((.*)\)$/s.exec(right)?.[1];
     const listed = /^any\((.*)\)$/s
       .exec(right)?.[1]
@@ -156,7 +148,7 @@ export class Expected {
         "a number or boolean of its conditions is none in quotation marks: change it where the JSON has text",
         "detail",
       );
-    this.#json.push({ path: jsonPath(path), op: names[op]!, value: scalar });
+    this.#json.push({ path: jsonPath(path), op: jsonOperators.get(op)!, value: scalar });
     return true;
   }
 }

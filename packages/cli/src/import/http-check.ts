@@ -23,6 +23,16 @@ export interface HttpInput {
   more?: Json;
 }
 
+/** Operators of `expected_json` by the names that other products give them. */
+export const jsonOperators: ReadonlyMap<string, string> = new Map([
+  ["==", "eq"],
+  ["!=", "ne"],
+  ["<", "lt"],
+  ["<=", "le"],
+  [">", "gt"],
+  [">=", "ge"],
+]);
+
 const bodiless = new Set(["GET", "HEAD"]);
 
 /** The check, and notes on what a StatusMesh check cannot say. */

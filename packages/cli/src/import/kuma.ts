@@ -3,7 +3,7 @@ import type { Json } from "../shell/api.ts";
 import { headersIn } from "./channels.ts";
 import { type ComponentInput, Draft, type Imported, Secret } from "./draft.ts";
 import type { Day, Outage } from "./history.ts";
-import { containing, httpCheck, timeoutOf } from "./http-check.ts";
+import { containing, httpCheck, jsonOperators, timeoutOf } from "./http-check.ts";
 import { channelsOf } from "./kuma-channels.ts";
 import { windowsOf } from "./kuma-windows.ts";
 import type { Item } from "./report.ts";
@@ -364,18 +364,8 @@ function noteExpiry(item: Item, monitor: Row): void {
 function jsonExpectation(item: Item, monitor: Row): Json {
   const path = text(monitor["json_path"]).trim();
   const wanted = text(monitor["expected_value"]);
-  const ops: Readonly<Record<string, string>> = {
-    "": "eq",
-    "==": "eq",
-    "!=": "ne",
-    "<": "lt",
-    "<=": "le",
-    ">": "gt",
-    ">=": "ge",
-    contains: "contains",
-  };
-  const operator = text(monitor["json_path_operator"]);
-  const op = Object.hasOwn(ops, operator) ? ops[operator]! : null;
+  const operator = text(monitor["json_path_operator"]) || "==";
+  const op = operator === "contains" ? operator : (jsonOperators.get(operator) ?? null);
   const isPath = /^(?:\$|(?:\$\.)?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d{1,6}\])*)$/.test(path);
   const scalar: unknown = /^(?:-?\d{1,15}(?:\.\d{1,15})?|true|false)$/.test(wanted) ? JSON.parse(wanted) : wanted;
   const ordered = op !== null && ["lt", "le", "gt", "ge"].includes(op);
