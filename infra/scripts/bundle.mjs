@@ -31,12 +31,21 @@ const ownPlaces = (out) => ({
   },
 });
 
+const replaced = (files) => ({
+  name: "replaced",
+  setup({ onResolve }) {
+    for (const [name, path] of Object.entries(files))
+      onResolve({ filter: new RegExp(`^${name}$`) }, () => ({ path, external: true }));
+  },
+});
+
 /**
  * Bundles `entries` (name to compiled file) into `outdir`, all relative to the root. Shared modules become chunks;
  * those of earlier builds are kept for `keptMs`, because a running process loads some of its modules late. `place` is
- * where the bundle will be, for a package.
+ * where the bundle will be, for a package. `instead` has the files that are imported in place of packages.
  */
-export async function bundle(entries, outdir, { keptMs = 7 * 86_400_000, place = outdir, sourcemap = true } = {}) {
+export async function bundle(entries, outdir, options = {}) {
+  const { keptMs = 7 * 86_400_000, place = outdir, sourcemap = true, instead = {} } = options;
   const out = join(root, outdir);
   const { metafile } = await build({
     entryPoints: Object.fromEntries(Object.entries(entries).map(([name, file]) => [name, join(root, file)])),
@@ -48,7 +57,7 @@ export async function bundle(entries, outdir, { keptMs = 7 * 86_400_000, place =
     platform: "node",
     target: "node20",
     external,
-    plugins: [ownPlaces(join(root, place))],
+    plugins: [ownPlaces(join(root, place)), replaced(instead)],
     banner: requireBanner,
     sourcemap,
     sourcesContent: false,

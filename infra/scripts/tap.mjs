@@ -1,10 +1,10 @@
 // Runs compiled test files, several at a time, and shows one line per file and the whole output of failed files.
 import { spawn } from "node:child_process";
 import * as fs from "node:fs";
+import { createInterface } from "node:readline";
 import { availableParallelism, tmpdir, totalmem } from "node:os";
-import { join } from "node:path";
-import { chromium } from "playwright-core";
-import { bundle } from "./bundle.mjs";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
 import { root } from "./prepare.mjs";
 
 /** Tests that start whole installations: browsers, agents, killed processes. `npm test` leaves them out. */
@@ -22,14 +22,24 @@ const fileTimeoutSecs = 600;
 /** Bounds how long the event loop is blocked, so it runs at the end, beside short files, one at a time. */
 const needsCore = (file) => file.endsWith("conformance/hostile.test.js");
 
+/** Has a process to itself: it starts processes and changes its own, or bounds the CPU time of its main thread. */
+const isAlone = (file) =>
+  slowTiers.some((tier) => file.startsWith(tier)) || needsCore(file) || file.endsWith("http-expectations.test.js");
+
 /** Files beside one that needs a core of its own: together they take as long. */
 const shortFiles = availableParallelism() > 1 ? 40 : 0;
 
-/** From this number of files on, bundling them takes less CPU time than it saves: one second per file. */
+/** From this number of files on, bundling them takes less CPU time than it saves. */
 const bundledFrom = 12;
+
+/** What a process for bundled files may have in memory after a file, bytes; the next file gets a new process. */
+const workerRss = 1024 ** 3;
 
 /** Native code of the control plane is found from here. */
 const bundleFolder = "packages/control-plane/dist/bundle-of-tests";
+
+/** Programs that tests start (test/harness). */
+const harnessPrograms = ["packer", "spool-writer"];
 
 /** Room for the files of a run of all tests, bytes: 2 GB at most at a time, and as much again. */
 const enough = 4 * 1024 ** 3;
@@ -38,6 +48,8 @@ const enough = 4 * 1024 ** 3;
 const mostRepeated = 3;
 
 const cpuTime = new URL("cpu-time.mjs", import.meta.url).href;
+
+const workerProgram = fileURLToPath(new URL("test-worker.mjs", import.meta.url));
 
 const timesFile = join(root, ".build/test-times.json");
 
@@ -61,14 +73,14 @@ export function testFiles({ all, named = false }) {
  * `cwd` is the folder that the files are named from.
  */
 export async function runTests(files, cwd = root) {
-  const programOf = cwd === root && files.length >= bundledFrom ? await bundleTests(files) : (file) => file;
+  const programOf = cwd === root && files.length >= bundledFrom ? await bundleTests(files) : null;
   const browser = await sharedBrowser(files);
-  const run = (file) => runFile(file, { program: programOf(file), cwd, env });
   const env = {
     ...process.env,
     TAP: "1",
     TAP_TIMEOUT: String(fileTimeoutSecs),
     TMPDIR: temporaryFolder(),
+    ...(programOf === null ? {} : { SM_TEST_BUNDLES: join(root, bundleFolder) }),
     ...browser?.env,
   };
   const queue = longestFirst(
@@ -77,17 +89,21 @@ export async function runTests(files, cwd = root) {
   );
   const last = files.filter(needsCore);
   const short = last.length === 0 ? [] : queue.splice(-shortFiles, shortFiles);
-  const results = [];
-  const worker = async (from) => {
-    for (let file = from.shift(); file !== undefined; file = from.shift()) results.push(await run(file));
+  const openRunner = () =>
+    programOf === null ? { run: (file) => runAlone(file, { cwd, env }), end() {} } : openWorker(programOf, env);
+  const runAll = async (from) => {
+    const [done, runner] = [[], openRunner()];
+    for (let file = from.shift(); file !== undefined; file = from.shift()) done.push(await shown(file, runner));
+    runner.end();
+    return done;
   };
-  await Promise.all(Array.from({ length: concurrency }, () => worker(queue)));
-  await Promise.all([worker(last), worker(short)]);
+  const results = (await Promise.all(Array.from({ length: concurrency }, () => runAll(queue)))).flat();
+  results.push(...(await Promise.all([runAll(last), runAll(short)])).flat());
   const broken = results.filter(({ ok }) => !ok);
   const repeated = broken.length > mostRepeated ? [] : broken;
   for (const first of repeated) {
     console.log(`again  ${first.file}`);
-    const again = await run(first.file);
+    const [again] = await runAll([first.file]);
     if (again.ok) console.log(`FLAKY  ${first.file}: failed once, passed when repeated`);
     Object.assign(first, { ok: again.ok, passed: first.passed + again.passed, failed: again.failed });
   }
@@ -112,35 +128,82 @@ function temporaryFolder() {
 /** Last line of a test run. */
 export const verdict = ({ passed, failed }) => `${passed} passed, ${failed} failed`;
 
-/** Resolves to the function from a test file to its bundle, which starts with a third of the CPU time. */
+/** Resolves to the function from a test file to its bundle, which imports `t` from the process that runs it. */
 async function bundleTests(files) {
   const nameOf = (file) => file.replace(/\.js$/, "").replaceAll("/", "_");
-  await bundle(Object.fromEntries(files.map((file) => [nameOf(file), file])), bundleFolder, { keptMs: 3_600_000 });
-  return (file) => `${bundleFolder}/${nameOf(file)}.js`;
+  const { bundle } = await import("./bundle.mjs");
+  const path = relative(join(root, bundleFolder), fileURLToPath(new URL("test-root.mjs", import.meta.url)));
+  const programs = harnessPrograms.map((name) => [name, `test/dist/harness/${name}.js`]);
+  const entries = Object.fromEntries([...files.map((file) => [nameOf(file), file]), ...programs]);
+  await bundle(entries, bundleFolder, { keptMs: 3_600_000, instead: { tap: path } });
+  return (file) => join(root, bundleFolder, `${nameOf(file)}.js`);
 }
 
-/** Runs one file in a process of its own. A file that ends without an assertion, or with a signal, has failed. */
-async function runFile(file, { program, cwd, env }) {
+/** Runs one file by `runner` and shows how it went. A file that ends without an assertion, or early, has failed. */
+async function shown(file, runner) {
   const started = performance.now();
-  const child = spawn(process.execPath, ["--import", cpuTime, program], {
-    cwd,
-    env,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const killer = setTimeout(() => child.kill("SIGKILL"), (fileTimeoutSecs + 20) * 1000);
-  const output = [];
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => output.push(chunk));
-  const exitCode = await new Promise((resolve) => child.on("close", (code) => resolve(code ?? 1)));
-  clearTimeout(killer);
+  const { ok: ended, text, counts, cpuSecs } = await runner.run(file);
   const ms = performance.now() - started;
-  const text = Buffer.concat(output).toString();
-  const { pass = 0, fail = 0, skip = 0 } = countsOf(text);
-  const ok = exitCode === 0 && fail === 0 && pass + skip > 0;
+  const { pass = 0, fail = 0, skip = 0 } = counts;
+  const ok = ended && fail === 0 && pass + skip > 0;
   // Without the passed assertions.
   if (!ok) for (const line of text.split("\n")) if (line.trim() !== "" && !/^\s*ok \d+/.test(line)) console.log(line);
-  const cpuSecs = Number(/^# cpu (.*)$/m.exec(text)?.[1] ?? 0);
   console.log(`${ok ? "ok" : "FAILED"}  ${file}  ${(ms / 1000).toFixed(1)} s, cpu ${cpuSecs.toFixed(1)} s`);
   return { file, ms, ok, passed: pass, failed: ok ? 0 : fail || 1, skipped: skip };
+}
+
+/** Runs one file in a process of its own. */
+async function runAlone(file, { cwd, env }) {
+  const args = ["--import", cpuTime, file];
+  const child = spawn(process.execPath, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  const killer = setTimeout(() => child.kill("SIGKILL"), (fileTimeoutSecs + 20) * 1000);
+  const output = outputOf(child);
+  const exitCode = await new Promise((resolve) => child.on("close", (code) => resolve(code ?? 1)));
+  clearTimeout(killer);
+  const text = output();
+  return { ok: exitCode === 0, text, counts: countsOf(text), cpuSecs: Number(/^# cpu (.*)$/m.exec(text)?.[1] ?? 0) };
+}
+
+/**
+ * Runs bundled files one after the other in one process (test-worker.mjs), and in a new one after a failure.
+ */
+function openWorker(programOf, env) {
+  let child = null;
+  const end = () => {
+    child?.control.end();
+    child = null;
+  };
+  const start = () => {
+    const args = ["--max-semi-space-size=32", workerProgram];
+    const started = spawn(process.execPath, args, { cwd: root, env, stdio: ["ignore", "pipe", "pipe", "pipe"] });
+    const closed = new Promise((resolve) => started.on("close", () => resolve(null)));
+    const control = started.stdio[3];
+    control.on("error", () => {});
+    const lines = createInterface({ input: control })[Symbol.asyncIterator]();
+    return { process: started, control, closed, lines, output: outputOf(started) };
+  };
+  return {
+    end,
+    async run(file) {
+      if (isAlone(file)) end();
+      child ??= start();
+      const { process: running, control, closed, lines, output } = child;
+      const killer = setTimeout(() => running.kill("SIGKILL"), (fileTimeoutSecs + 20) * 1000);
+      control.write(`${JSON.stringify({ file, program: programOf(file), timeoutMs: fileTimeoutSecs * 1000 })}\n`);
+      const { value: line } = (await Promise.race([lines.next(), closed])) ?? {};
+      clearTimeout(killer);
+      const result = line === undefined ? { ok: false, text: "", counts: {}, cpuSecs: 0 } : JSON.parse(line);
+      if (!result.ok || isAlone(file) || result.rss > workerRss) end();
+      return { ...result, text: `${result.text}\n${output()}` };
+    },
+  };
+}
+
+/** Returns what the process has written since the last call. */
+function outputOf(child) {
+  const chunks = [];
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => chunks.push(chunk));
+  return () => Buffer.concat(chunks.splice(0)).toString();
 }
 
 /** tap's own count of a file's assertions, its last comment: `# { total: 8, pass: 7, skip: 1 }`. */
@@ -167,6 +230,7 @@ function keepTimes(results) {
 /** One Chromium for all journeys of a run; each opens contexts of its own (test/harness/browser.ts). */
 async function sharedBrowser(files) {
   if (files.filter((file) => file.startsWith(slowTiers[0])).length < 2) return null;
+  const { chromium } = await import("playwright-core");
   const { findChromium } = await import("../../test/dist/harness/requires.js");
   const executablePath = findChromium();
   if (executablePath === null) return null;

@@ -14,11 +14,10 @@ import { day, hour, minute } from "@statusmesh/control-plane/testing/clock";
 import { admit, agentResult, newTarget, setStatus } from "@statusmesh/control-plane/testing/scene";
 import { newAgent, newOrg, openWorld } from "@statusmesh/control-plane/testing/world";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
-import { fileURLToPath } from "node:url";
 import type { Sql } from "postgres";
 import t, { type Test } from "tap";
 import { tempFolder } from "../harness/folder.ts";
-import { type Program, startProgram } from "../harness/processes.ts";
+import { harnessProgram, type Program, startProgram } from "../harness/processes.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
@@ -26,7 +25,7 @@ import { waitFor } from "../harness/wait.ts";
  * result is there once with its values, and the sums of hours equal those of the results.
  */
 
-const packer = fileURLToPath(new URL("../harness/packer.js", import.meta.url));
+const packer = harnessProgram("packer");
 const first = Date.UTC(2026, 10, 17);
 const now = first + 2 * day + 4 * hour;
 

@@ -1,6 +1,5 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
@@ -15,7 +14,7 @@ import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { serveHere } from "../harness/in-process.ts";
-import { startProgram } from "../harness/processes.ts";
+import { harnessProgram, startProgram } from "../harness/processes.ts";
 import { mountSmall, requires } from "../harness/requires.ts";
 import { admit, runOf, storedSlots } from "../harness/results.ts";
 import { insertTargets } from "../harness/targets.ts";
@@ -26,7 +25,7 @@ import { waitFor } from "../harness/wait.ts";
  * stored once, the history has no gap, and an incident that is long over causes no notification.
  */
 
-const writer = fileURLToPath(new URL("../harness/spool-writer.js", import.meta.url));
+const writer = harnessProgram("spool-writer");
 
 t.test("an agent that is killed eight times loses no confirmed result and stores none twice", async (t) => {
   const database = await cloneDatabase(t);

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
+import { createRequire } from "node:module";
 import { type AddressInfo, connect } from "node:net";
 import { join } from "node:path";
 import { generate } from "selfsigned";
@@ -77,8 +78,10 @@ async function proxy({ status = 0, isSecure = false }: { status?: number; isSecu
   return { asked, port: await listening(server) };
 }
 
+const program = createRequire(import.meta.url).resolve("smctl/cli");
+
 async function smctl(args: readonly string[], env: Record<string, string>) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../cli.js"), ...args], {
+  const child = spawn(process.execPath, [program, ...args], {
     cwd: folder,
     env: { HOME: folder, PATH: process.env["PATH"], NODE_EXTRA_CA_CERTS: join(folder, "ca.pem"), ...env },
   });
