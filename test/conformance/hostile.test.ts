@@ -5,9 +5,9 @@ import { newId } from "@statusmesh/shared/ids";
 import { nextSlot } from "@statusmesh/shared/schedule";
 import { connect, type Json } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
-import { tempFolder } from "../harness/folder.ts";
+import { cloneDatabase } from "../harness/database.ts";
 import { freePort, startControlPlane } from "../harness/processes.ts";
-import { insertTargets, openEmbedded } from "../harness/targets.ts";
+import { insertTargets } from "../harness/targets.ts";
 import { nameOf, routes } from "./declared.ts";
 
 /*
@@ -24,12 +24,13 @@ const allowedTimes = 4;
 const MiB = 1_048_576;
 const operatorSecret = "a-secret-of-the-operator";
 
-const folder = tempFolder(t, "hostile");
+const database = await cloneDatabase(t);
+const { sql } = database;
 const loopPort = await freePort();
 const controlPlane = await startControlPlane(t, {
-  folder,
   nodeArgs: [`--import=${new URL("../harness/event-loop.js", import.meta.url).href}`],
   env: {
+    ...database.env,
     SM_TEST_LOOP_PORT: String(loopPort),
     SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
     SM_SCHEDULER__BUILTIN_AGENT: "false",
@@ -37,7 +38,6 @@ const controlPlane = await startControlPlane(t, {
     SM_SECURITY__CREDENTIALS_KEK_BASE64: Buffer.alloc(32, 7).toString("base64"),
   },
 });
-const sql = openEmbedded(t, folder, 2);
 const { olga } = await castIn(sql);
 const agent = await agentIn(sql, "default");
 await sql`update plans set api_writes_per_min = null, bulk_ops_per_min = null, test_now_per_min = null`;

@@ -96,8 +96,8 @@ t.test("an empty folder becomes a running service, and stays one over a second s
 t.test("npm start stops everything when its own process is asked to", async (t) => {
   const npm =
     process.env["npm_execpath"] ?? fs.realpathSync(execFileSync("which", ["npm"], { encoding: "utf8" }).trim());
+  const folder = tempFolder(t, "npm-start");
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    const folder = tempFolder(t, "npm-start");
     const port = await freePort();
     const clone = fileURLToPath(new URL("../../..", import.meta.url));
     const env = { SM_DATA__DIR: join(folder, "data"), SM_SERVER__BIND: `127.0.0.1:${port}`, HOME: folder };

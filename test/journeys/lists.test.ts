@@ -2,9 +2,9 @@ import type { Page } from "playwright-core";
 import t from "tap";
 import { type Client, connect } from "../harness/api.ts";
 import { findings, looksRight, openBrowser, openMenu, openPage } from "../harness/browser.ts";
+import { cloneDatabase } from "../harness/database.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
-import { openEmbedded } from "../harness/targets.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
@@ -27,8 +27,11 @@ const total = async (api: Client, query = ""): Promise<number> =>
 
 t.test("many monitors", async (t) => {
   if (!(await requires(t, "chromium"))) return;
-  const controlPlane = await startControlPlane(t, {
+  const database = await cloneDatabase(t);
+  const { sql } = database;
+  const { url, signInLink } = await startControlPlane(t, {
     env: {
+      ...database.env,
       SM_BOOTSTRAP__TOKEN: token,
       SM_SCHEDULER__BUILTIN_AGENT: "false",
       SM_CHANNELS__TELEGRAM__BOT_TOKEN: "42:secret-token",
@@ -36,9 +39,7 @@ t.test("many monitors", async (t) => {
       SM_CHANNELS__TELEGRAM__WEBHOOK_SECRET: "0123456789abcdef",
     },
   });
-  const { url, signInLink, folder } = controlPlane;
   const api = connect(t, url, token);
-  const sql = openEmbedded(t, folder, 1);
   const http = (name: string, host: string, tags: string[]) => ({
     name,
     tags,

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import t, { type Test } from "tap";
 import { connect } from "../harness/api.ts";
 import { findings, openBrowser, openPage } from "../harness/browser.ts";
-import { tempFolder } from "../harness/folder.ts";
+import { cloneDatabase } from "../harness/database.ts";
 import { startControlPlane, startProgram } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 import { waitFor } from "../harness/wait.ts";
@@ -18,10 +18,10 @@ const operatorSecret = "operator-secret-of-the-setup";
 
 t.test("the first hour", async (t) => {
   if (!(await requires(t, "chromium"))) return;
-  const folder = tempFolder(t, "operators");
-  const { url, signInLink } = await startControlPlane(t, {
-    folder,
+  const database = await cloneDatabase(t);
+  const { url, signInLink, folder } = await startControlPlane(t, {
     env: {
+      ...database.env,
       SM_BOOTSTRAP__TOKEN: token,
       SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
       SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
@@ -39,7 +39,7 @@ t.test("the first hour", async (t) => {
 
   /** A sign-in link of the owner, from the shell. */
   const newSignInLink = async (t: Test): Promise<string> => {
-    const env = { SM_SERVER__BIND: new URL(url).host };
+    const env = { ...database.env, SM_SERVER__BIND: new URL(url).host };
     const command = startProgram(t, program, ["bootstrap-owner"], { cwd: folder, env });
     t.equal(await command.ended, 0);
     return /http\S+\/sign-in\/\S+/.exec(command.log.join("\n"))![0];
