@@ -1,5 +1,6 @@
 import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds/index";
-import { loadConfig } from "@statusmesh/control-plane/config/config";
+import { type Config, loadConfig } from "@statusmesh/control-plane/config/config";
+import { StartupError } from "@statusmesh/control-plane/config/startup-error";
 import { type Log, silentLog } from "@statusmesh/control-plane/platform/log";
 import { serve } from "@statusmesh/control-plane/serve";
 import type { TestDatabase } from "./database.ts";
@@ -26,4 +27,25 @@ export async function serveHere(
   const running = await serve(config, { now: () => Date.now() }, log, { checkReplies: true });
   t.teardown(() => running.stop());
   return running.url;
+}
+
+/**
+ * A command of the program in the test's own process, with its exit code and what it prints: starting the program takes
+ * most of a second of CPU time.
+ */
+export async function commandHere(
+  cwd: string,
+  env: Record<string, string>,
+  command: (config: Config, say: (line: string) => void) => Promise<number>,
+): Promise<{ code: number; out: string; complaints: string }> {
+  const lines: string[] = [];
+  const ended = (code: number, complaints = "") => ({ code, out: lines.join("\n"), complaints });
+  const { PGHOST, PGUSER, PGPASSWORD, ...settings } = env;
+  if (PGHOST !== undefined) Object.assign(process.env, { PGHOST, PGUSER, PGPASSWORD });
+  try {
+    return ended(await command(loadConfig({ env: settings, cwd, endpointNames }), (line) => lines.push(line)));
+  } catch (error) {
+    if (!(error instanceof StartupError)) throw error;
+    return ended(error.exitCode, error.message);
+  }
 }

@@ -5,8 +5,13 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import t from "tap";
+import { filesInWords } from "@statusmesh/control-plane/interfaces/declared/file-state";
+import { doctor } from "@statusmesh/control-plane/operator/commands/doctor";
+import { rotateKek } from "@statusmesh/control-plane/operator/commands/rotate-kek";
+import { registerTelegramWebhook } from "@statusmesh/control-plane/operator/commands/telegram-webhook";
 import { connect } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
+import { commandHere } from "../harness/in-process.ts";
 import { openEmbedded } from "../harness/targets.ts";
 import { freePort, startControlPlane, startProgram } from "../harness/processes.ts";
 import { waitFor } from "../harness/wait.ts";
@@ -40,6 +45,14 @@ async function run(args: readonly string[], env: Record<string, string>) {
   const { ended, log, complaints } = startProgram(t, program, args, { cwd: folder, env });
   return { code: await ended, out: log.join("\n"), complaints: complaints() };
 }
+
+const clock = { now: () => Date.now() };
+const examined = (env: Record<string, string>) =>
+  commandHere(folder, env, (config, say) => doctor(() => config, clock, say, false, filesInWords));
+const registered = (env: Record<string, string>) =>
+  commandHere(folder, env, (config, say) => registerTelegramWebhook(config, clock, say));
+const rotatedHere = (env: Record<string, string>) =>
+  commandHere(folder, env, (config, say) => rotateKek(config, clock, say));
 
 /** A site that remembers what came with the last request. */
 const seen: IncomingHttpHeaders[] = [];
@@ -93,17 +106,17 @@ t.test("the doctor finds a running service well, and says what is not", async (t
   t.match(findings.find(({ check }) => check === "packing")?.detail, /ended days? (?:are packed|of results to be)/);
   const sql = openEmbedded(t, folder, 1);
   const progress = await sql`update pack_progress set packed_to = packed_to - 10 returning packed_to::text as day`;
-  const waiting = await run(["doctor"], withOld);
+  const waiting = await examined(withOld);
   t.match(
     waiting.out,
     new RegExp(`^ok {6}packing {8}\\d+ ended days of results .* the oldest ${progress[0]!["day"]}$`, "m"),
   );
   await sql`update pack_progress set packed_at = packed_at - interval '10 days'`;
-  t.match((await run(["doctor"], withOld)).out, /^FAIL {4}packing {8}.* none was for two days/m);
+  t.match((await examined(withOld)).out, /^FAIL {4}packing {8}.* none was for two days/m);
   await sql`update pack_progress set failure = 'No space left on device'`;
-  t.match((await run(["doctor"], withOld)).out, /^FAIL {4}packing {8}.* broke off, .*: No space left on device/m);
+  t.match((await examined(withOld)).out, /^FAIL {4}packing {8}.* broke off, .*: No space left on device/m);
   await sql`update pack_progress set mismatches = 2`;
-  t.match((await run(["doctor"], withOld)).out, /^FAIL {4}packing {8}.* were packed 2 times and did not match/m);
+  t.match((await examined(withOld)).out, /^FAIL {4}packing {8}.* were packed 2 times and did not match/m);
   await sql`update pack_progress set packed_to = packed_to + 10, packed_at = now(), mismatches = 0, failure = null`;
 
   const google = {
@@ -112,7 +125,7 @@ t.test("the doctor finds a running service well, and says what is not", async (t
     SM_AUTH__GOOGLE__CLIENT_SECRET: "secret",
     SM_AUTH__GOOGLE__ISSUER: `http://127.0.0.1:${await freePort()}`,
   };
-  const ill = await run(["doctor"], {
+  const ill = await examined({
     ...withOld,
     SM_REDIS__URL: `redis://127.0.0.1:${await freePort()}`,
     SM_EMAIL__SMTP_URL: `smtp://127.0.0.1:${await freePort()}`,
@@ -147,8 +160,8 @@ t.test("telegram-webhook registers the hook of the configured bot", async (t) =>
     SM_CHANNELS__TELEGRAM__WEBHOOK_SECRET: "0123456789abcdef",
     SM_CHANNELS__ENDPOINTS__TELEGRAM: `http://127.0.0.1:${(telegram.address() as AddressInfo).port}`,
   };
-  t.match(await run(["telegram-webhook"], {}), { code: 78, out: /^There is no bot: set channels\.telegram/ });
-  const plain = await run(["telegram-webhook"], { ...bot, SM_SERVER__PUBLIC_URL: "http://127.0.0.1:8080" });
+  t.match(await registered({}), { code: 78, out: /^There is no bot: set channels\.telegram/ });
+  const plain = await registered({ ...bot, SM_SERVER__PUBLIC_URL: "http://127.0.0.1:8080" });
   t.match(plain, { code: 78, out: /^Telegram sends to https only/ });
   t.same(requests, []);
 
@@ -167,7 +180,7 @@ t.test("telegram-webhook registers the hook of the configured bot", async (t) =>
     },
   ]);
   reply = { status: 401, body: '{"ok":false,"error_code":401,"description":"Unauthorized"}' };
-  const refused = await run(["telegram-webhook"], bot);
+  const refused = await registered(bot);
   t.match(refused, { code: 1, out: "Telegram answered 401: Unauthorized" });
   t.notMatch(refused.out + refused.complaints, "secret-token");
 });
@@ -227,10 +240,10 @@ t.test("the key of the secrets is changed beside a running service", async (t) =
   const rotated = await run(["rotate-kek"], withBoth);
   t.match(rotated, { code: 0, out: /^targets: 1 of \d sealed anew\n/ });
   t.strictSame(await checkNow(), ["up", "Bearer the-secret"]);
-  t.match(await run(["rotate-kek"], withBoth), { code: 0, out: /^targets: 0 of \d sealed anew\n/ }, "once is enough");
+  t.match(await rotatedHere(withBoth), { code: 0, out: /^targets: 0 of \d sealed anew\n/ }, "once is enough");
   await service.stop();
   service = await start(withNew);
   t.strictSame(await checkNow(), ["up", "Bearer the-secret"], "the new key alone opens it");
-  t.match(await run(["rotate-kek"], usual), { code: 78, complaints: /There is no key to seal under/ });
+  t.match(await rotatedHere(usual), { code: 78, complaints: /There is no key to seal under/ });
   await service.stop();
 });
