@@ -50,15 +50,12 @@ function play(
   const notices: NoticeToSend[] = [];
   const newId = ids();
   let state = emptyState;
+  // The database stores text, so nothing may depend on object identity.
+  let text = JSON.stringify(state);
   for (const batch of batches) {
-    // The database stores text, so nothing may depend on object identity.
-    const outcome = evaluate(rules, JSON.parse(JSON.stringify(state)) as EvaluationState, batch, { freshAfter, newId });
-    if (
-      !isDeepStrictEqual(
-        structuredClone(outcome.checkpoint),
-        current(rules, JSON.parse(JSON.stringify(outcome.state)) as EvaluationState),
-      )
-    )
+    const outcome = evaluate(rules, JSON.parse(text) as EvaluationState, batch, { freshAfter, newId });
+    text = JSON.stringify(outcome.state);
+    if (!isDeepStrictEqual(structuredClone(outcome.checkpoint), current(rules, JSON.parse(text) as EvaluationState)))
       throw new Error("the checkpoint is not where the state leads to");
     for (const incident of outcome.inserted) {
       if (stored.has(incident.id)) throw new Error(`${incident.id} is inserted twice`);
