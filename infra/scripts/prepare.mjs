@@ -41,15 +41,21 @@ export function prepare({ tests = true, bundled = true } = {}) {
   const installed = digest(files.map((file) => fs.readFileSync(join(root, file))));
   once("install", installed, fs.existsSync(join(root, "node_modules")), "installing dependencies", install);
 
-  const projects = tests ? packages : packages.filter((dir) => dir !== "test");
-  const sources = [...projects.flatMap((dir) => [...sourcesOf(dir)]), "infra/tsconfig.base.json"];
-  const built = digest([installed, process.version, ...sources.map(statLine)]);
+  const withoutTests = packages.filter((dir) => dir !== "test");
+  const projects = tests ? packages : withoutTests;
+  const sourceDigest = (dirs) => {
+    const sources = [...dirs.flatMap((dir) => [...sourcesOf(dir)]), "infra/tsconfig.base.json"];
+    return digest([installed, process.version, ...sources.map(statLine)]);
+  };
+  const built = sourceDigest(projects);
   const complete = projects.every((dir) => fs.existsSync(join(root, dir, "dist/.tsbuildinfo")));
   once(tests ? "build-all" : "build", built, complete, "compiling", () => {
     run(process.execPath, [compiler, "-b", ...projects]);
     for (const dir of projects) removeOrphans(dir);
     run(process.execPath, [join(root, "infra/scripts/request-bodies.mjs")]);
     for (const file of bundles) fs.rmSync(join(root, file), { force: true });
+    // Otherwise npm start would compile again, and make the bundles again that running programs load from.
+    if (tests) stamp("build", sourceDigest(withoutTests));
   });
   const exist = bundles.every((file) => fs.existsSync(join(root, file)));
   if (bundled && !exist) run(process.execPath, [join(root, "infra/scripts/bundle.mjs")]);
@@ -57,13 +63,17 @@ export function prepare({ tests = true, bundled = true } = {}) {
 
 /** Calls `work` unless the stamp of that name has the same input. */
 function once(name, input, complete, title, work) {
-  const stamp = join(stamps, name);
-  if (complete && fs.existsSync(stamp) && fs.readFileSync(stamp, "utf8") === input) return;
+  const file = join(stamps, name);
+  if (complete && fs.existsSync(file) && fs.readFileSync(file, "utf8") === input) return;
   process.stderr.write(`${title} ...\n`);
-  fs.rmSync(stamp, { force: true });
+  fs.rmSync(file, { force: true });
   work();
+  stamp(name, input);
+}
+
+function stamp(name, input) {
   fs.mkdirSync(stamps, { recursive: true });
-  fs.writeFileSync(stamp, input);
+  fs.writeFileSync(join(stamps, name), input);
 }
 
 function install() {

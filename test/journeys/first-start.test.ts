@@ -103,6 +103,7 @@ t.test("npm start stops everything when its own process is asked to", async (t) 
     const env = { SM_DATA__DIR: join(folder, "data"), SM_SERVER__BIND: `127.0.0.1:${port}`, HOME: folder };
     const started = startProgram(t, npm, ["start"], { cwd: clone, env });
     await waitFor("npm start to be ready", () => /is ready:/.test(started.complaints()));
+    t.notMatch(started.complaints(), "compiling", "what the tests run on is not compiled again beside them");
     const postmaster = postmasterOf(folder)!;
     reap(postmaster);
     if (signal === "SIGTERM") {
