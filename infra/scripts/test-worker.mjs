@@ -59,7 +59,7 @@ async function run({ file, program, timeoutMs }) {
   return { ok, text, counts: root.counts, cpuSecs: cpuSecs() - before, rss: process.memoryUsage.rss() };
 }
 
-/** Of this process and, on Linux, of its children that ended, with theirs: cutime and cstime of proc(5), ticks of 10 ms. */
+/** Of this process and, on Linux, of its ended children, with theirs: cutime and cstime of proc(5), ticks of 10 ms. */
 function cpuSecs() {
   const { user, system } = process.cpuUsage();
   let children = 0;
