@@ -27,7 +27,7 @@ const isAlone = (file) =>
   slowTiers.some((tier) => file.startsWith(tier)) || needsCore(file) || file.endsWith("http-expectations.test.js");
 
 /** Files beside one that needs a core of its own: together they take as long. */
-const shortFiles = availableParallelism() > 1 ? 40 : 0;
+const shortFiles = availableParallelism() > 1 ? 100 : 0;
 
 /** From this number of files on, bundling them takes less CPU time than it saves. */
 const bundledFrom = 12;

@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { detailsOf, kindOf, type SpecOf } from "@statusmesh/shared/checks";
 import { outcomeOf, testRunner } from "../testing.ts";
@@ -19,13 +20,13 @@ const run = async (changes: Partial<SpecOf<"ping">> = {}, lookup?: (name: string
   await outcomeOf(testRunner(lookup === undefined ? {} : { lookup }).run("org", { ...check(changes) }));
 
 /** A program in place of the system's `ping`; its arguments are written to a file. */
-function fakePing(t: Test, script: string): { args: () => string } {
+function fakePing(t: Test, script: string): { folder: string; args: () => string } {
   const folder = t.testdir({ ping: `#!/bin/sh\necho "$*" >> "$0.args"\n${script}\n`, "ping.args": "" });
   chmodSync(join(folder, "ping"), 0o755);
   const { PATH: path } = process.env;
   process.env["PATH"] = `${folder}:${path}`;
   t.teardown(() => (process.env["PATH"] = path));
-  return { args: () => readFileSync(join(folder, "ping.args"), "utf8") };
+  return { folder, args: () => readFileSync(join(folder, "ping.args"), "utf8") };
 }
 const prints = (text: string, code = 0): string => `cat <<'END'\n${text}\nEND\nexit ${code}`;
 
@@ -206,15 +207,20 @@ t.test(
 );
 
 t.test("at most 32 at once; one that finds no place is no evidence", async (t) => {
-  const { args } = fakePing(t, "exec sleep 600");
+  const { args, folder } = fakePing(t, 'while [ ! -e "$0.go" ]; do sleep 0.1; done; exit 1');
   const runner = testRunner();
-  const runs = Array.from({ length: 40 }, (_, at) =>
-    outcomeOf(runner.run("org", { ...check({ host: `127.0.0.${at + 1}`, timeout: 1500 }) })),
-  );
-  const outcomes = await Promise.all(runs);
-  t.equal(args().trim().split("\n").length, 32);
-  t.equal(outcomes.filter(({ skip }) => skip).length, 8);
-  t.match(outcomes.find(({ skip }) => skip)?.measurement.error, "32 pings were running");
+  const start = (from: number, to: number, timeout: number) =>
+    Array.from({ length: to - from }, (_, at) =>
+      outcomeOf(runner.run("org", check({ host: `127.0.0.${from + at}`, timeout }))),
+    );
+  const running = start(1, 33, 60_000);
+  const started = () => args().split("\n").length - 1;
+  while (started() < 32) await sleep(20);
+  for (const { skip, measurement } of await Promise.all(start(33, 41, 200)))
+    t.match({ skip, error: measurement.error }, { skip: true, error: "32 pings were running" });
+  t.equal(started(), 32);
+  writeFileSync(join(folder, "ping.go"), "");
+  for (const { measurement } of await Promise.all(running)) t.match(measurement.error, /^ping failed/);
 });
 
 t.test("a host that could be an option is refused, and never an argument", async (t) => {
