@@ -1,17 +1,15 @@
 /*
  * Entry for the pipeline: what pings and missed reports change.
  */
+export { countCreation, isOrg, selectAddressed } from "./address-queries.ts";
 export {
-  countCreation,
   endHolds,
   extendWindows,
   type HeartbeatTarget,
   insertPings,
-  isOrg,
   keepWatch,
   type NewPing,
   noteDelivered,
-  selectAddressed,
   selectHeartbeats,
   selectReportsAfter,
   selectOldestKept,

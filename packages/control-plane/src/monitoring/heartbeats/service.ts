@@ -12,6 +12,7 @@ import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { addressRule, hashOf, hintOf } from "./addresses.ts";
+import * as addressQueries from "./address-queries.ts";
 import * as queries from "./queries.ts";
 import type { Heartbeat, HeartbeatAddresses } from "./schema.ts";
 import { downAt, reopened, stateOf, suggestionFor, type Window } from "./windows.ts";
@@ -43,11 +44,11 @@ export interface NewHeartbeat {
 export async function addHeartbeats({ sql, sealer }: System, made: readonly NewHeartbeat[]): Promise<void> {
   if (made.length === 0) return;
   const tokens = made.map(({ targetId }) => ({ targetId, token: newToken("") }));
-  await queries.insertHeartbeats(
+  await addressQueries.insertHeartbeats(
     sql,
     tokens.map(({ targetId, token }) => ({ targetId, token: sealer.seal(token, placeOf(targetId)) })),
   );
-  await queries
+  await addressQueries
     .insertAddresses(sql, [
       ...tokens.map(({ targetId, token }) => ({
         targetId,
@@ -61,7 +62,7 @@ export async function addHeartbeats({ sql, sealer }: System, made: readonly NewH
     .catch(taken);
 }
 
-const newAddresses = (targetId: string, addresses: HeartbeatAddresses): queries.NewAddress[] =>
+const newAddresses = (targetId: string, addresses: HeartbeatAddresses): addressQueries.NewAddress[] =>
   addresses.map(({ kind, value }, position) => ({
     targetId,
     kind,
@@ -98,26 +99,26 @@ export function addressesRule(addresses: HeartbeatAddresses, kept: boolean): voi
 
 /** The addresses of a monitor as the API shows them. */
 export async function shownOf({ sql }: System, targetId: string): Promise<HeartbeatAddresses> {
-  return (await queries.selectAddresses(sql, targetId)).map(({ kind, hint }) => ({ kind, value: mask, hint }));
+  return (await addressQueries.selectAddresses(sql, targetId)).map(({ kind, hint }) => ({ kind, value: mask, hint }));
 }
 
 /** Stored addresses by monitor, with the hash of {@link addressHash} in place of the value. */
 export async function addressesOf({ sql }: System, ids: readonly string[]): Promise<Map<string, StoredAddress[]>> {
   const found = new Map<string, StoredAddress[]>();
-  for (const { target_id: id, ...address } of ids.length === 0 ? [] : await queries.selectAddressesOf(sql, ids))
+  for (const { target_id: id, ...address } of ids.length === 0 ? [] : await addressQueries.selectAddressesOf(sql, ids))
     found.set(id, [...(found.get(id) ?? []), address]);
   return found;
 }
 
 /** A stored address: its value is known by its hash only. */
-export type StoredAddress = queries.AddressRow;
+export type StoredAddress = addressQueries.AddressRow;
 export { hashOf as addressHash } from "./addresses.ts";
 
 /** Replaces the addresses of a monitor; *** keeps the stored one of its kind with the same hint, or the next. */
 export async function replaceAddresses(tx: System, targetId: string, addresses: HeartbeatAddresses): Promise<void> {
   addressesRule(addresses, true);
-  const stored = await queries.selectAddresses(tx.sql, targetId);
-  const next = addresses.map(({ kind, value, hint }, position): queries.NewAddress => {
+  const stored = await addressQueries.selectAddresses(tx.sql, targetId);
+  const next = addresses.map(({ kind, value, hint }, position): addressQueries.NewAddress => {
     if (value !== mask) return { targetId, kind, hash: hashOf(kind, value), hint: hintOf(value), position };
     const at = stored.findIndex((one) => one.kind === kind && (hint === undefined || one.hint === hint));
     if (at < 0)
@@ -127,8 +128,8 @@ export async function replaceAddresses(tx: System, targetId: string, addresses: 
     const [kept] = stored.splice(at, 1);
     return { targetId, kind, hash: kept!.hash, hint: kept!.hint, position };
   });
-  await queries.deleteAddresses(tx.sql, targetId);
-  await queries.insertAddresses(tx.sql, next).catch(taken);
+  await addressQueries.deleteAddresses(tx.sql, targetId);
+  await addressQueries.insertAddresses(tx.sql, next).catch(taken);
 }
 
 /**
@@ -211,7 +212,7 @@ export async function rotateToken(ctx: Ctx, id: string): Promise<Heartbeat> {
     await find(tx, id);
     await lockEvidence(tx, [id]);
     const token = newToken("");
-    await queries.replaceToken(
+    await addressQueries.replaceToken(
       tx.sql,
       { targetId: id, token: tx.sealer.seal(token, placeOf(id)), hash: hashOf("own", token), hint: hintOf(token) },
       new Date(tx.clock.now() + overlapMs),
@@ -254,7 +255,7 @@ export async function sweepPings({ sql, clock }: System): Promise<void> {
   const now = clock.now();
   await queries.deletePingsBefore(sql, new Date(now - pingDays * dayMs));
   await queries.deleteSpansBefore(sql, new Date(now - spanDays * dayMs));
-  await queries.deleteCreationsBefore(sql, new Date(now - dayMs).toISOString().slice(0, 10));
+  await addressQueries.deleteCreationsBefore(sql, new Date(now - dayMs).toISOString().slice(0, 10));
 }
 
 /** Counts unreadable tokens in up to `limit` heartbeats after `after`. For the doctor. */
@@ -263,7 +264,7 @@ export async function unreadableTokens(
   after: string | null,
   limit: number,
 ): Promise<ReadBatch> {
-  return countUnreadable(await queries.selectTokens(sql, after, limit), limit, ({ id, token }) =>
+  return countUnreadable(await addressQueries.selectTokens(sql, after, limit), limit, ({ id, token }) =>
     sealer.open(token, placeOf(id)),
   );
 }
@@ -274,9 +275,9 @@ export async function resealTokens(system: System, after: string | null, limit: 
     resealRows<{ id: string; token: string }, string>({
       sealer,
       limit,
-      rows: await queries.lockTokens(sql, after, limit),
+      rows: await addressQueries.lockTokens(sql, after, limit),
       map: ({ id, token }, change) => change(token, placeOf(id)),
-      store: async (id, token) => await queries.storeToken(sql, id, token),
+      store: async (id, token) => await addressQueries.storeToken(sql, id, token),
     }),
   );
 }

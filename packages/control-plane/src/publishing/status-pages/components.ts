@@ -6,7 +6,7 @@ import { type Ctx, inTransaction, requireOwner, requireScope } from "../../platf
 import type { Page } from "../../platform/http/wire.ts";
 import { takeQuota } from "../../access/plans/service.ts";
 import { changingPage, findPage } from "./find.ts";
-import * as queries from "./queries.ts";
+import * as componentQueries from "./component-queries.ts";
 import { beginStates, changeState } from "./state-queries.ts";
 import type { Component, ComponentBulk, ComponentCreate, ComponentPatch } from "./schema.ts";
 
@@ -19,8 +19,8 @@ export async function listComponents(
   requireScope(ctx, "status_page:read");
   await findPage(ctx, pageId);
   const [rows, total] = await Promise.all([
-    queries.selectComponents(ctx.sql, ctx.orgId, pageId, limit, offset),
-    queries.countComponents(ctx.sql, ctx.orgId, pageId),
+    componentQueries.selectComponents(ctx.sql, ctx.orgId, pageId, limit, offset),
+    componentQueries.countComponents(ctx.sql, ctx.orgId, pageId),
   ]);
   return { items: rows.map(presentRow), total, limit, offset };
 }
@@ -40,20 +40,20 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
     if (targetId === null) {
       await insertManual(own, pageId, component);
     } else {
-      if ((await queries.selectComponent(own.sql, ctx.orgId, pageId, id)) !== null)
+      if ((await componentQueries.selectComponent(own.sql, ctx.orgId, pageId, id)) !== null)
         throw new AppError("COMPONENT_ALREADY_ON_PAGE", "This monitor is on the page already.", {
           field: "/target_id",
         });
-      if (!(await queries.insertComponent(own.sql, ctx.orgId, pageId, component)))
+      if (!(await componentQueries.insertComponent(own.sql, ctx.orgId, pageId, component)))
         throw new AppError("TARGET_NOT_FOUND", "Monitor not found.", { field: "/target_id" });
     }
     // After the insert, so that an absent monitor is reported first.
     await takeQuota(own, "max_components_per_page", async () => ({
-      current: (await queries.countComponents(own.sql, ctx.orgId, pageId)) - 1,
+      current: (await componentQueries.countComponents(own.sql, ctx.orgId, pageId)) - 1,
       adding: 1,
     }));
     await takeQuota(own, "max_public_components", async () => {
-      const { others, elsewhere } = await queries.countOtherPublic(own.sql, ctx.orgId, pageId, id);
+      const { others, elsewhere } = await componentQueries.countOtherPublic(own.sql, ctx.orgId, pageId, id);
       return elsewhere ? { current: others + 1, adding: 0 } : { current: others, adding: 1 };
     });
     const made = await find(own, pageId, id);
@@ -66,7 +66,7 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
  * The component that a request describes: of a monitor, or without one, with a new id. Throws INVALID_BODY, with
  * pointers below `base`.
  */
-export function writtenComponent(input: ComponentCreate, base = ""): queries.WrittenComponent {
+export function writtenComponent(input: ComponentCreate, base = ""): componentQueries.WrittenComponent {
   const { target_id: targetId = null, manual, state = "operational", public_name: name = null } = input;
   const texts = {
     public_name: name,
@@ -89,9 +89,9 @@ const stateOfMonitor = "The state of a monitor follows from its checks. Only a c
 const needsName = "A component without a monitor needs a public_name.";
 
 /** Adds a component without a monitor at the end of a page, and begins its state. */
-async function insertManual(tx: Ctx, pageId: string, component: queries.WrittenComponent): Promise<void> {
+async function insertManual(tx: Ctx, pageId: string, component: componentQueries.WrittenComponent): Promise<void> {
   const now = new Date(tx.clock.now());
-  await queries.insertManual(tx.sql, tx.orgId, pageId, component, now);
+  await componentQueries.insertManual(tx.sql, tx.orgId, pageId, component, now);
   await beginStates(tx.sql, tx.orgId, [{ id: newId(), componentId: component.id }], now);
 }
 
@@ -105,15 +105,17 @@ export async function addComponents(ctx: Ctx, pageId: string, input: ComponentBu
   return await inTransaction(ctx, async (own) => {
     await changingPage(own, pageId);
     const ids = [...new Set(input.target_ids)];
-    const known = await queries.keepTargets(own.sql, ctx.orgId, ids);
+    const known = await componentQueries.keepTargets(own.sql, ctx.orgId, ids);
     const absent = input.target_ids.findIndex((id) => !known.has(id));
     if (absent >= 0)
       throw new AppError("TARGET_NOT_FOUND", `Monitor ${input.target_ids[absent]} not found.`, {
         field: `/target_ids/${absent}`,
       });
-    await takeQuota(own, "max_components_per_page", () => queries.countOnPage(own.sql, ctx.orgId, pageId, ids));
-    await takeQuota(own, "max_public_components", () => queries.countPublic(own.sql, ctx.orgId, ids));
-    await queries.insertComponents(own.sql, ctx.orgId, pageId, ids, input.public_group ?? null);
+    await takeQuota(own, "max_components_per_page", () =>
+      componentQueries.countOnPage(own.sql, ctx.orgId, pageId, ids),
+    );
+    await takeQuota(own, "max_public_components", () => componentQueries.countPublic(own.sql, ctx.orgId, ids));
+    await componentQueries.insertComponents(own.sql, ctx.orgId, pageId, ids, input.public_group ?? null);
     await record(own, { resourceId: pageId, after: { target_ids: ids, public_group: input.public_group ?? null } });
     const rows = await allComponents(own, pageId);
     return { items: rows.map(presentRow), total: rows.length, limit: rows.length, offset: 0 };
@@ -140,7 +142,7 @@ export async function updateComponent(
     const before = await find(own, pageId, id);
     if (before.target_id !== null && state !== undefined) throw invalid(stateOfMonitor, "/state");
     if (before.target_id === null && texts.public_name === null) throw invalid(needsName, "/public_name");
-    await queries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...texts });
+    await componentQueries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...texts });
     if (state !== undefined && state !== before.state) {
       const now = new Date(own.clock.now());
       const keepSince = new Date(now.getTime() - keptStatesMs);
@@ -160,7 +162,7 @@ export async function removeComponent(ctx: Ctx, pageId: string, id: string): Pro
   await inTransaction(ctx, async (own) => {
     await changingPage(own, pageId);
     const before = await find(own, pageId, id);
-    await queries.deleteComponent(own.sql, ctx.orgId, pageId, id);
+    await componentQueries.deleteComponent(own.sql, ctx.orgId, pageId, id);
     await record(own, { resourceId: id, before: auditable(pageId, before) });
   });
 }
@@ -188,7 +190,7 @@ export async function reorderComponents(ctx: Ctx, pageId: string, ids: readonly 
         },
       );
     }
-    await queries.orderComponents(own.sql, ctx.orgId, pageId, ids);
+    await componentQueries.orderComponents(own.sql, ctx.orgId, pageId, ids);
     await record(own, { resourceId: pageId, before: { target_ids: before }, after: { target_ids: ids } });
     const rows = await allComponents(own, pageId);
     return { items: rows.map(presentRow), total: rows.length, limit: rows.length, offset: 0 };
@@ -202,20 +204,22 @@ export async function reorderComponents(ctx: Ctx, pageId: string, ids: readonly 
 export async function replaceComponents(
   ctx: Ctx,
   pageId: string,
-  components: readonly queries.WrittenComponent[],
+  components: readonly componentQueries.WrittenComponent[],
 ): Promise<void> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   await inTransaction(ctx, async (own) => {
     const ids = components.map((component) => component.id);
     const targetIds = components.flatMap((component) => component.target_id ?? []);
-    const known = await queries.keepTargets(own.sql, ctx.orgId, targetIds);
+    const known = await componentQueries.keepTargets(own.sql, ctx.orgId, targetIds);
     if (known.size < targetIds.length) throw new AppError("TARGET_NOT_FOUND", "A monitor of the page was not found.");
-    await queries.deleteComponentsBut(own.sql, ctx.orgId, pageId, ids);
-    await takeQuota(own, "max_components_per_page", () => queries.countOnPage(own.sql, ctx.orgId, pageId, ids));
-    await takeQuota(own, "max_public_components", () => queries.countPublic(own.sql, ctx.orgId, ids));
+    await componentQueries.deleteComponentsBut(own.sql, ctx.orgId, pageId, ids);
+    await takeQuota(own, "max_components_per_page", () =>
+      componentQueries.countOnPage(own.sql, ctx.orgId, pageId, ids),
+    );
+    await takeQuota(own, "max_public_components", () => componentQueries.countPublic(own.sql, ctx.orgId, ids));
     const now = new Date(own.clock.now());
-    await queries.upsertComponents(own.sql, ctx.orgId, pageId, components, now);
+    await componentQueries.upsertComponents(own.sql, ctx.orgId, pageId, components, now);
     const manual = components.filter((component) => component.target_id === null);
     await beginStates(
       own.sql,
@@ -227,20 +231,21 @@ export async function replaceComponents(
   });
 }
 
-const allComponents = (ctx: Ctx, pageId: string) => queries.selectComponents(ctx.sql, ctx.orgId, pageId, 1_000_000, 0);
+const allComponents = (ctx: Ctx, pageId: string) =>
+  componentQueries.selectComponents(ctx.sql, ctx.orgId, pageId, 1_000_000, 0);
 
 const componentNotFound = () => new AppError("COMPONENT_NOT_FOUND", "This component is not on the page.");
 
-async function find(ctx: Ctx, pageId: string, id: string): Promise<queries.ComponentRow> {
-  const row = isId(id) ? await queries.selectComponent(ctx.sql, ctx.orgId, pageId, id) : null;
+async function find(ctx: Ctx, pageId: string, id: string): Promise<componentQueries.ComponentRow> {
+  const row = isId(id) ? await componentQueries.selectComponent(ctx.sql, ctx.orgId, pageId, id) : null;
   if (row === null) throw componentNotFound();
   return row;
 }
 
 /** A monitor may be on several pages. */
-const auditable = (pageId: string, row: queries.ComponentRow) => ({ page_id: pageId, ...presentRow(row) });
+const auditable = (pageId: string, row: componentQueries.ComponentRow) => ({ page_id: pageId, ...presentRow(row) });
 
-const presentRow = (row: queries.ComponentRow): Component => ({
+const presentRow = (row: componentQueries.ComponentRow): Component => ({
   id: row.id,
   target_id: row.target_id,
   monitor_name: row.monitor_name,

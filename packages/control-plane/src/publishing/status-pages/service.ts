@@ -20,6 +20,7 @@ import { takeQuota } from "../../access/plans/service.ts";
 import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";
 import { logoUrl } from "./logos.ts";
+import * as componentQueries from "./component-queries.ts";
 import * as queries from "./queries.ts";
 import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPagePatch } from "./schema.ts";
 
@@ -182,15 +183,15 @@ export async function deletePage(ctx: Ctx, id: string): Promise<void> {
 
 /** A stored page with its components, for configuration as code, which compares it with what its files declare. */
 export interface StoredPage extends queries.StatusPageRow {
-  readonly components: readonly queries.ComponentRow[];
+  readonly components: readonly componentQueries.ComponentRow[];
 }
 
 /** Every page of the organisation, oldest first. */
 export async function storedPages(ctx: Ctx): Promise<StoredPage[]> {
   requireScope(ctx, "status_page:read");
   const rows = await queries.selectPages(ctx.sql, ctx.orgId, 1_000_000, 0);
-  const components = new Map<string, queries.ComponentRow[]>(rows.map(({ id }) => [id, []]));
-  for (const { page_id: id, ...component } of await queries.selectAllComponents(ctx.sql, ctx.orgId))
+  const components = new Map<string, componentQueries.ComponentRow[]>(rows.map(({ id }) => [id, []]));
+  for (const { page_id: id, ...component } of await componentQueries.selectAllComponents(ctx.sql, ctx.orgId))
     components.get(id)?.push(component);
   return rows.map((row) => ({ ...complete(row)!, components: components.get(row.id)! }));
 }
@@ -221,7 +222,8 @@ export async function managePages(tx: Ctx, changes: readonly ManagedChange[]): P
 
 /** A page with every field of the branding. */
 export type PageRow = queries.StatusPageRow;
-export { notifyPages, pagesChannel, type PublicComponentRow, type WrittenComponent } from "./queries.ts";
+export { type PublicComponentRow, type WrittenComponent } from "./component-queries.ts";
+export { notifyPages, pagesChannel } from "./queries.ts";
 
 /** The published page of the requested host or path, else of /status; null for none. Public, without scopes. */
 export async function servedPage(system: Visit): Promise<PageRow | null> {
@@ -253,8 +255,8 @@ const complete = (row: queries.StatusPageRow | null): PageRow | null =>
   row === null ? null : { ...row, branding: branding(row.branding) };
 
 /** Public components of a page, in order. */
-export async function publicComponents(system: System, page: PageRow): Promise<queries.PublicComponentRow[]> {
-  return await queries.selectPublicComponents(system.sql, page.org_id, page.id, new Date(system.clock.now()));
+export async function publicComponents(system: System, page: PageRow): Promise<componentQueries.PublicComponentRow[]> {
+  return await componentQueries.selectPublicComponents(system.sql, page.org_id, page.id, new Date(system.clock.now()));
 }
 
 /** The address of a page is /status/{slug}. */

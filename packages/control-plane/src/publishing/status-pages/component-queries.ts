@@ -1,0 +1,260 @@
+import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
+import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import type { ManualState } from "./schema.ts";
+
+/* Components of status pages. */
+
+export interface ComponentRow {
+  /** That of the monitor; its own without one. */
+  id: string;
+  /** Null: without a monitor; `state` is set manually then, and `public_name` is there. */
+  target_id: string | null;
+  monitor_name: string | null;
+  public_name: string | null;
+  public_description: string | null;
+  public_group: string | null;
+  sort_order: number;
+  state: ManualState | null;
+}
+
+const componentColumns = (sql: Db) => sql`
+  c.id, c.target_id, t.name as monitor_name, c.public_name, c.public_description, c.public_group, c.sort_order,
+  c.state`;
+
+export async function selectComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  limit: number,
+  offset: number,
+): Promise<ComponentRow[]> {
+  return await sql<ComponentRow[]>`
+    select ${componentColumns(sql)} from status_page_components c left join targets t on t.id = c.target_id
+    where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.id
+    limit ${limit} offset ${offset}`;
+}
+
+export async function countComponents(sql: Db, orgId: string, pageId: string): Promise<number> {
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
+  return row!.count;
+}
+
+export async function selectComponent(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  id: string,
+): Promise<ComponentRow | null> {
+  const [row] = await sql<ComponentRow[]>`
+    select ${componentColumns(sql)} from status_page_components c left join targets t on t.id = c.target_id
+    where c.org_id = ${orgId} and c.page_id = ${pageId} and c.id = ${id}`;
+  return row ?? null;
+}
+
+/** The number of other public components of the organisation, and whether this one is on another page than `pageId`. */
+export async function countOtherPublic(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  id: string,
+): Promise<{ others: number; elsewhere: boolean }> {
+  const [row] = await sql<{ others: number; elsewhere: boolean }[]>`
+    select count(distinct id) filter (where id <> ${id})::int as others,
+      coalesce(bool_or(id = ${id} and page_id <> ${pageId}), false) as elsewhere
+    from status_page_components where org_id = ${orgId}`;
+  return row!;
+}
+
+const nextPlace = (sql: Db, pageId: string) =>
+  sql`(select coalesce(max(c.sort_order) + 1, 0) from status_page_components c where c.page_id = ${pageId})`;
+
+/** Adds a monitor of the organisation at the end of the page. False when the monitor does not exist. */
+export async function insertComponent(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  row: Pick<ComponentRow, "target_id" | "public_name" | "public_description" | "public_group">,
+): Promise<boolean> {
+  const rows = await sql`
+    insert into status_page_components
+      (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
+    select ${pageId}, t.id, t.org_id, ${row.public_name}, ${row.public_description}, ${row.public_group},
+      ${nextPlace(sql, pageId)}
+    from targets t where t.org_id = ${orgId} and t.id = ${row.target_id}
+    returning target_id`;
+  return rows.length === 1;
+}
+
+/** Adds a component without a monitor at the end of the page. */
+export async function insertManual(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  row: WrittenComponent,
+  now: Date,
+): Promise<void> {
+  await sql`
+    insert into status_page_components
+      (page_id, manual_id, org_id, public_name, public_description, public_group, sort_order, state, number, created_at)
+    values (${pageId}, ${row.id}, ${orgId}, ${row.public_name}, ${row.public_description}, ${row.public_group},
+      ${nextPlace(sql, pageId)}, ${row.state}, nextval('targets_number_seq'), ${now})`;
+}
+
+/** Those of the monitors that the organisation has; they are not deleted before the transaction ends. */
+export async function keepTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for key share`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Components of the page, and how many of the given ones are not on it yet. */
+export async function countOnPage(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  ids: readonly string[],
+): Promise<{ current: number; adding: number }> {
+  const [row] = await sql<{ current: number; adding: number }[]>`
+    select count(*)::int as current,
+      (${ids.length} - count(*) filter (where id = any(${arrayOf(ids)}::uuid[])))::int as adding
+    from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
+  return row!;
+}
+
+/** Public components of the organisation, a monitor once, and how many of the given ones are not public yet. */
+export async function countPublic(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+): Promise<{ current: number; adding: number }> {
+  const [row] = await sql<{ current: number; adding: number }[]>`
+    select count(distinct id)::int as current,
+      (select count(*) from unnest(${arrayOf(ids)}::uuid[]) as u (id) where not exists (
+        select from status_page_components c where c.org_id = ${orgId} and c.id = u.id))::int as adding
+    from status_page_components where org_id = ${orgId}`;
+  return row!;
+}
+
+/** Adds monitors at the end of the page in the given order; those on it already stay as they are. */
+export async function insertComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  ids: readonly string[],
+  group: string | null,
+): Promise<void> {
+  await sql`
+    insert into status_page_components (page_id, target_id, org_id, public_group, sort_order)
+    select ${pageId}, t.id, t.org_id, ${group}, u.position - 1 + ${nextPlace(sql, pageId)}
+    from unnest(${arrayOf(ids)}::uuid[]) with ordinality as u (id, position)
+    join targets t on t.org_id = ${orgId} and t.id = u.id
+    on conflict (page_id, id) do nothing`;
+}
+
+export async function updateComponent(sql: Db, orgId: string, pageId: string, row: ComponentRow): Promise<void> {
+  await sql`
+    update status_page_components
+    set public_name = ${row.public_name}, public_description = ${row.public_description},
+      public_group = ${row.public_group}
+    where org_id = ${orgId} and page_id = ${pageId} and id = ${row.id}`;
+}
+
+export async function deleteComponent(sql: Db, orgId: string, pageId: string, id: string): Promise<void> {
+  await sql`delete from status_page_components where org_id = ${orgId} and page_id = ${pageId} and id = ${id}`;
+}
+
+/** The components of all pages of the organisation, in page order. */
+export async function selectAllComponents(sql: Db, orgId: string): Promise<(ComponentRow & { page_id: string })[]> {
+  return await inPortions(sql<(ComponentRow & { page_id: string })[]>`
+    select c.page_id, ${componentColumns(sql)} from status_page_components c left join targets t on t.id = c.target_id
+    where c.org_id = ${orgId} order by c.page_id, c.sort_order, c.id`);
+}
+
+export async function deleteComponentsBut(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  ids: readonly string[],
+): Promise<void> {
+  await sql`
+    delete from status_page_components
+    where org_id = ${orgId} and page_id = ${pageId} and id <> all(${arrayOf(ids)}::uuid[])`;
+}
+
+/** A component to write; `state` is that of a new one without a monitor. */
+export type WrittenComponent = Omit<ComponentRow, "monitor_name" | "sort_order">;
+
+/** Writes components of the page with their texts, in the given order. The state of a stored one stays. */
+export async function upsertComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  rows: readonly WrittenComponent[],
+  now: Date,
+): Promise<void> {
+  const written = rows.map((row, at) => ({
+    ...row,
+    manual_id: row.target_id === null ? row.id : null,
+    sort_order: at,
+  }));
+  await sql`
+    insert into status_page_components
+      (page_id, target_id, manual_id, org_id, public_name, public_description, public_group, sort_order, state, number,
+       created_at)
+    select ${pageId}, n.target_id, n.manual_id, ${orgId}, n.public_name, n.public_description, n.public_group,
+      n.sort_order, n.state, case when n.manual_id is not null then nextval('targets_number_seq') end,
+      case when n.manual_id is not null then ${now}::timestamptz end
+    from jsonb_to_recordset(${JSON.stringify(written)}::text::jsonb) as n (target_id uuid, manual_id uuid,
+      public_name text, public_description text, public_group text, sort_order integer, state text)
+    on conflict (page_id, id) do update set public_name = excluded.public_name,
+      public_description = excluded.public_description, public_group = excluded.public_group,
+      sort_order = excluded.sort_order`;
+}
+
+/** Numbers the components of a page in the order of the ids. */
+export async function orderComponents(sql: Db, orgId: string, pageId: string, ids: readonly string[]): Promise<void> {
+  await sql`
+    update status_page_components c set sort_order = o.position - 1
+    from unnest(${ids as string[]}::uuid[]) with ordinality as o (id, position)
+    where c.org_id = ${orgId} and c.page_id = ${pageId} and c.id = o.id`;
+}
+
+/** A public component with the state of its monitor, or its own. */
+export interface PublicComponentRow {
+  id: string;
+  name: string;
+  description: string | null;
+  group: string | null;
+  /** Creation of the monitor, or of the component without one. */
+  created_at: Date;
+  /** Unknown without a monitor. */
+  status: MonitorStatus;
+  /** Set manually; null for a monitor. */
+  state: ManualState | null;
+  last_result_at: Date | null;
+  /** Null without a monitor. */
+  kind: string | null;
+  /** Small number of the monitor or component. */
+  number: number;
+  /** Of the certificate or registration that was seen last. */
+  expires_at: Date | null;
+}
+
+/** Components of a page in order. A monitor with stale votes at `now`, or a paused one, is unknown. */
+export async function selectPublicComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  now: Date,
+): Promise<PublicComponentRow[]> {
+  return await sql<PublicComponentRow[]>`
+    select c.id, coalesce(c.public_name, t.name) as name, c.public_description as description,
+      c.public_group as "group", coalesce(t.created_at, c.created_at) as created_at, c.state,
+      case when t.enabled and s.status_until >= ${now} then s.status else 'unknown' end as status, s.last_result_at,
+      t.kind, coalesce(t.number, c.number) as number, s.expires_at
+    from status_page_components c
+    left join targets t on t.id = c.target_id left join target_states s on s.target_id = c.target_id
+    where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.id`;
+}
