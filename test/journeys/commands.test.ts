@@ -114,7 +114,7 @@ t.test("the doctor finds a running service well, and says what is not", async (t
   await sql`update pack_progress set packed_at = packed_at - interval '10 days'`;
   t.match((await examined(withOld)).out, /^FAIL {4}packing {8}.* none was for two days/m);
   await sql`update pack_progress set failure = 'No space left on device'`;
-  t.match((await examined(withOld)).out, /^FAIL {4}packing {8}.* broke off, .*: No space left on device/m);
+  t.match((await examined(withOld)).out, /^FAIL {4}packing {8}.* the last run failed, .*: No space left on device/m);
   await sql`update pack_progress set mismatches = 2`;
   t.match((await examined(withOld)).out, /^FAIL {4}packing {8}.* were packed 2 times and did not match/m);
   await sql`update pack_progress set packed_to = packed_to + 10, packed_at = now(), mismatches = 0, failure = null`;
