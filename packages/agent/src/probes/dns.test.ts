@@ -300,13 +300,15 @@ t.test("an aborted query leaves the others running and releases its resources", 
   t.match(await silent, { status: "error", error: /^no answer .* within 0\.2 s$/ });
   t.match(await run(address, "quick.example.org"), { status: "up" }, "the next question is asked at once");
   t.match(await slow, { status: "up" }, "a question asked before is still answered");
-  const abandoned = runner.run("org", { ...check(address, "silent.example.org") });
   const silentQuestions = (): number => asked.filter((question) => question.includes("silent")).length;
-  while (silentQuestions() < 2) await sleep(5);
+  const before = silentQuestions();
+  const abandoned = runner.run("org", { ...check(address, "silent.example.org") });
+  while (silentQuestions() === before) await sleep(5);
   abandoned.abandon();
   t.equal(await abandoned.done, null);
+  const untilThen = silentQuestions();
   await sleep(1500);
-  t.equal(silentQuestions(), 2, "a question that was given up is not repeated");
+  t.equal(silentQuestions(), untilThen, "a question that was given up is not repeated");
 });
 
 t.test("a lost packet is sent again within the deadline", async (t) => {

@@ -146,7 +146,7 @@ t.test(
     await recordRunReplies(us, [replyTo(held!.run_id, { busy: true, status: "error", error })]);
     t.match(
       await busy,
-      { code: "PROBE_BUSY", message: /^The agent had no place .* Nothing was checked\./, retryAfterSecs: 5 },
+      { code: "PROBE_BUSY", message: /^The agent had no capacity .* Nothing was checked\./, retryAfterSecs: 5 },
       "a run that found no place is not a verdict",
     );
     t.strictSame(await waiting(), [], "nothing is left in the table");
