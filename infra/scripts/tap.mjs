@@ -10,6 +10,9 @@ import { root } from "./prepare.mjs";
 /** Tests that start whole installations: browsers, agents, killed processes. `npm test` leaves them out. */
 const slowTiers = ["test/dist/journeys/", "test/dist/faults/"];
 
+/** Short files that make a case of each route. */
+const derivedTier = "test/dist/conformance/";
+
 /** Tests that need more than this machine, the npm registry: run where they are named. */
 const namedTiers = ["test/dist/release/"];
 
@@ -19,7 +22,7 @@ const concurrency = Number(process.env.SM_TEST_JOBS) || 4 * availableParallelism
 /** For files that hang: the longest takes six minutes beside four others on two cores. */
 const fileTimeoutSecs = 600;
 
-/** Bounds how long the event loop is blocked, so it runs at the end, beside short files, one at a time. */
+/** Bounds how long the event loop is blocked, so short files run beside it, one at a time. */
 const needsCore = (file) => file.endsWith("conformance/hostile.test.js");
 
 /** Has a process to itself: it starts processes and changes its own, or bounds the CPU time of its main thread. */
@@ -97,8 +100,11 @@ export async function runTests(files, cwd = root) {
     runner.end();
     return done;
   };
-  const results = (await Promise.all(Array.from({ length: concurrency }, () => runAll(queue)))).flat();
-  results.push(...(await Promise.all([runAll(last), runAll(short)])).flat());
+  const runMany = async (from, runners) =>
+    (await Promise.all(Array.from({ length: runners }, () => runAll(from)))).flat();
+  const results = await runMany(queue, concurrency);
+  const afterLast = async () => [...(await runAll(last)), ...(await runMany(short, concurrency - 1))];
+  results.push(...(await Promise.all([afterLast(), runAll(short)])).flat());
   const broken = results.filter(({ ok }) => !ok);
   const repeated = broken.length > mostRepeated ? [] : broken;
   for (const first of repeated) {
@@ -215,8 +221,10 @@ function countsOf(output) {
 /** The slowest files start first, as measured by the last run on this machine, else by tier and size. */
 function longestFirst(files, cwd) {
   const times = fs.existsSync(timesFile) ? JSON.parse(fs.readFileSync(timesFile, "utf8")) : {};
-  const guess = (file) =>
-    (slowTiers.some((tier) => file.startsWith(tier)) ? 30_000 : 0) + fs.statSync(join(cwd, file)).size / 10;
+  const guess = (file) => {
+    const tier = slowTiers.some((slow) => file.startsWith(slow)) ? 30_000 : file.startsWith(derivedTier) ? 15_000 : 0;
+    return tier + fs.statSync(join(cwd, file)).size / 10;
+  };
   const weights = new Map(files.map((file) => [file, times[file] ?? guess(file)]));
   return [...files].sort((a, b) => weights.get(b) - weights.get(a));
 }
