@@ -27,7 +27,7 @@ module.exports = {
       severity: "error",
       comment: "Two files that need each other are one idea.",
       from: {},
-      to: { circular: true, viaOnly: { dependencyTypesNot: ["type-only"] } },
+      to: { circular: true },
     },
     {
       name: "no-unresolvable",

@@ -1,6 +1,7 @@
 import type { Ctx } from "../platform/context.ts";
 import { openHub } from "../platform/db/notify.ts";
-import { type OutboxNotice, writeDeliveries } from "../alerting/deliveries/outbox.ts";
+import { writeDeliveries } from "../alerting/deliveries/outbox.ts";
+import type { OutboxNotice } from "../alerting/deliveries/outbox-queries.ts";
 import { startDeliverer } from "../alerting/deliveries/deliverer.ts";
 import type { Teardown } from "./database.ts";
 import { type SinkAnswer, startSink } from "./sink.ts";

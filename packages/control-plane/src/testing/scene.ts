@@ -3,7 +3,7 @@ import { newId } from "@statusmesh/shared/ids";
 import type { Sql } from "postgres";
 import { createChannel } from "../alerting/channels/service.ts";
 import type { Ctx, System } from "../platform/context.ts";
-import type { OutboxNotice } from "../alerting/deliveries/outbox.ts";
+import type { OutboxNotice } from "../alerting/deliveries/outbox-queries.ts";
 import { noticeOf } from "../alerting/incidents/notices.ts";
 import type { Reason } from "../alerting/incidents/schema.ts";
 import { minute } from "./clock.ts";

@@ -1,5 +1,3 @@
-import type { Change } from "./service.ts";
-
 /** Fields that every write changes; the row has its own time and actor. */
 const stamps = new Set(["updated_at", "write_source"]);
 
@@ -15,7 +13,7 @@ const isFields = (value: unknown): value is Fields =>
 export function differences(
   shown: { before: object; after: object },
   real: { before: object; after: object } = shown,
-): Required<Pick<Change, "before" | "after">> {
+): { before: object; after: object } {
   const [before, after]: [Fields, Fields] = [{}, {}];
   compare(
     shown.before as Fields,

@@ -3,7 +3,17 @@ import { newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import * as queries from "./queries.ts";
-import type { Caller, OpenedSession } from "./sessions.ts";
+
+/** The browser that signs in. */
+export interface Caller {
+  userAgent: string | null;
+  ip: string;
+  /** The session cookie that the browser sent: that session ends (session fixation). */
+  previous?: string | null;
+  /** True when nothing was proved anew: the new session keeps the absolute expiry of the previous one. */
+  continues?: boolean;
+  traceId?: string | null;
+}
 
 /** User-Agent headers are cut to this length. */
 const maxAgentLength = 300;
@@ -51,7 +61,7 @@ export async function recordAttempt(system: System, attempt: Attempt, caller: Ca
 }
 
 /** Runs a sign-in and records its outcome. `work` fills in `attempt` as it identifies the user. */
-export async function withAttemptRecorded<T extends OpenedSession>(
+export async function withAttemptRecorded<T extends { userId: string }>(
   system: System,
   attempt: Attempt,
   caller: Caller,

@@ -16,7 +16,7 @@ import {
 import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
 import { sessionCookieName } from "./cookies.ts";
-import type { Caller } from "./sessions.ts";
+import type { Caller } from "./attempts.ts";
 
 const unauthenticated = (message: string) => new AppError("UNAUTHENTICATED", message);
 

@@ -3,10 +3,10 @@ import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
 import { sendMail } from "../../platform/email/mail.ts";
-import { recordAttempt } from "./attempts.ts";
+import { type Caller, recordAttempt } from "./attempts.ts";
 import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
-import { type Caller, makeSignInLink } from "./sessions.ts";
+import { makeSignInLink } from "./sessions.ts";
 
 type Method = Config["auth"]["enabled_methods"][number];
 

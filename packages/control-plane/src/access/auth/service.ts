@@ -12,7 +12,7 @@ import type { Me } from "./schema.ts";
 import { idleSince } from "./session-queries.ts";
 import { makeSignInLink } from "./sessions.ts";
 
-export { type Attempt, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
+export { type Attempt, type Caller, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
 export { bearerOf, type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";
 export {
   accountOf,
@@ -28,7 +28,6 @@ export { returnCookie } from "./cookies.ts";
 export { endedSessionCookie, sessionCookie, sessionCookieName } from "./cookies.ts";
 export {
   asSignedIn,
-  type Caller,
   endAccess,
   endSession,
   listSessions,

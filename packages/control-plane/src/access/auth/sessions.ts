@@ -5,24 +5,13 @@ import { type ActorCtx, type Ctx, inTransaction, requireScope, type System } fro
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { ownCommand } from "../../platform/own-command.ts";
-import { type Attempt, withAttemptRecorded } from "./attempts.ts";
+import { type Attempt, type Caller, withAttemptRecorded } from "./attempts.ts";
 import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 import type { Session } from "./schema.ts";
 import { absoluteMs, idleSince, signInLinkMs } from "./session-queries.ts";
 import { reachOf } from "./tokens.ts";
-
-/** The browser that signs in. */
-export interface Caller {
-  userAgent: string | null;
-  ip: string;
-  /** The session cookie that the browser sent: that session ends (session fixation). */
-  previous?: string | null;
-  /** True when nothing was proved anew: the new session keeps the absolute expiry of the previous one. */
-  continues?: boolean;
-  traceId?: string | null;
-}
 
 export interface OpenedSession {
   /** Value of the session cookie. */

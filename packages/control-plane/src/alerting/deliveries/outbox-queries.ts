@@ -1,6 +1,5 @@
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { ActiveHours } from "../channels/schema.ts";
-import type { OutboxNotice } from "./outbox.ts";
 import type { Notice, Reason } from "../incidents/schema.ts";
 
 /** NOTIFY channel that wakes the deliverers, sent with every commit that wrote deliveries. */
@@ -8,6 +7,16 @@ export const deliveriesChannel = "sm_deliveries";
 
 /** What holds a delivery: the number of failures of its binding, or the hours of its channel. */
 export type HeldBy = "failures" | "hours";
+
+/** A notice for the channels of its target. */
+export interface OutboxNotice {
+  orgId: string;
+  /** Sequence number of this notice among those of the same reason and incident, from 0. */
+  seq: number;
+  notice: Notice;
+  /** The channels in place of those of the target. */
+  channelIds?: readonly string[];
+}
 
 /** A channel that a notice is for. */
 export interface Recipient {

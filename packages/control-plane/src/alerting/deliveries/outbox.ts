@@ -1,18 +1,15 @@
 import { newId } from "@statusmesh/shared/ids";
 import type { Db } from "../../platform/db/sql.ts";
-import { changeHeld, insertDeliveries, type NewDelivery, type Recipient, selectRecipients } from "./outbox-queries.ts";
+import {
+  changeHeld,
+  insertDeliveries,
+  type NewDelivery,
+  type OutboxNotice,
+  type Recipient,
+  selectRecipients,
+} from "./outbox-queries.ts";
 import { isWithin, nextBegin } from "../channels/service.ts";
 import type { Notice, Reason } from "../incidents/schema.ts";
-
-/** A notice for the channels of its target. */
-export interface OutboxNotice {
-  orgId: string;
-  /** Sequence number of this notice among those of the same reason and incident, from 0. */
-  seq: number;
-  notice: Notice;
-  /** The channels in place of those of the target. */
-  channelIds?: readonly string[];
-}
 
 /**
  * Writes one delivery for each notice and each enabled channel of its target, and wakes the deliverers at the

@@ -1,7 +1,6 @@
 import type { ResultsReply } from "@statusmesh/shared/agent-protocol";
 import { secondMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
-import type { Ingest } from "./ingest.ts";
 import { countWaitingRuns } from "./on-demand.ts";
 
 const rememberedSecs = 300;
@@ -45,7 +44,7 @@ export function openLoad(): IngestLoad {
 /**
  * Pipeline figures of the dashboard: on-demand runs of the organisation over all replicas; the rest of this process.
  */
-export const pipelineLoad = (ingest: Ingest) => async (ctx: Ctx) => ({
+export const pipelineLoad = (ingest: { load: IngestLoad }) => async (ctx: Ctx) => ({
   inFlight: await countWaitingRuns(ctx),
   queued: ingest.load.queued,
   dropped: ingest.load.droppedLately(ctx.clock.now()),

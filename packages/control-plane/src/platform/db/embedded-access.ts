@@ -2,9 +2,20 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { StartupError } from "../../config/startup-error.ts";
 import type { Binaries } from "./embedded-binaries.ts";
-import type { Folder } from "./embedded-folder.ts";
 import { ensurePassword, readPassword, scramSecret, setPassword } from "./embedded-password.ts";
 import { replaceFile, run } from "./embedded-tools.ts";
+
+/** The data folder of an embedded cluster and its owners. */
+export interface Folder {
+  /** Absolute, without symbolic links. */
+  readonly dataDir: string;
+  readonly pgdata: string;
+  readonly logFile: string;
+  /** Ids to run PostgreSQL with; empty for the own user. */
+  readonly owner: { readonly uid?: number; readonly gid?: number };
+  /** Owner of the password file; null for the own user. */
+  readonly keeper: number | null;
+}
 
 /** Rules of pg_hba.conf: connections over the Unix socket only, with a password or none at all. */
 const accessRules = (method: "scram-sha-256" | "reject"): string =>
@@ -16,7 +27,7 @@ export function writeAccess({ pgdata, owner }: Folder, method: "scram-sha-256" |
 }
 
 /**
- * Sets the password of a stopped cluster that an earlier version made with trust, or whose password file was lost. In
+ * Sets the password of a stopped cluster whose password file was lost or whose rules were changed. In
  * single-user mode there are no connections. The rules are "scram-sha-256" only after the password is set. Returns
  * false when another process uses the cluster.
  */

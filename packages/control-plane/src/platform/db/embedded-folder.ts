@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { codeOf, messageOf } from "@statusmesh/shared/thrown";
 import { StartupError } from "../../config/startup-error.ts";
 import type { Binaries } from "./embedded-binaries.ts";
-import { writeAccess } from "./embedded-access.ts";
+import { type Folder, writeAccess } from "./embedded-access.ts";
 import { ensurePassword, scramSecret, superuser } from "./embedded-password.ts";
 import { replaceFile, run } from "./embedded-tools.ts";
 
@@ -14,17 +14,6 @@ const unprivileged = 65_534;
 /** sun_path has 108 bytes on Linux and 104 on macOS, with the final zero. */
 const socketPathLimit = 103;
 const socketName = ".s.PGSQL.5432";
-
-export interface Folder {
-  /** Absolute, without symbolic links. */
-  readonly dataDir: string;
-  readonly pgdata: string;
-  readonly logFile: string;
-  /** Ids to run PostgreSQL with; empty for the own user. */
-  readonly owner: { readonly uid?: number; readonly gid?: number };
-  /** Owner of the password file; null for the own user. */
-  readonly keeper: number | null;
-}
 
 /** Creates the data folder if needed, chooses the user of PostgreSQL and checks its access. Throws StartupError. */
 export function prepareFolder(dir: string, binaries: Binaries): Folder {
