@@ -94,7 +94,7 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
 
 /**
  * Sets the password of a running server before requiring it, so that a kill in between leaves a server that the next
- * process can use. Earlier versions used trust. Always reloads the rules: a killed process may have written them only.
+ * process can use. Always reloads the rules: a killed process may have written them only.
  */
 async function secureRunning(sql: Sql, folder: Folder): Promise<void> {
   const password = ensurePassword(folder.dataDir, folder.keeper);
