@@ -361,6 +361,14 @@ t.test("addresses that cannot be, that are taken, and that nobody may change", a
   for (const path of ["heartbeat", "heartbeat/pings"])
     t.equal((await stranger("GET", `/api/v1/targets/${job.id}/${path}`)).status, 404);
   t.equal((await stranger("POST", `/api/v1/targets/${job.id}/heartbeat/rotate`)).status, 404);
+  clock.advance(minute);
+  const guesses: number[] = [];
+  for (let n = 0; n < 61; n++) guesses.push((await create(address("kuma", "OnlyOnceToken"))).status);
+  t.strictSame(guesses, [...Array.from({ length: 60 }, () => 409), 429], "counted like failed sign-ins");
+  t.match(await create(address("kuma", "NobodyHasThis")), { status: 429 }, "a guesser cannot tell a free one");
+  t.equal((await ask("GET", `/api/v1/targets/${job.id}`)).status, 200);
+  clock.advance(minute);
+  t.equal((await create(address("kuma", "NobodyHasThis"))).status, 201);
 });
 
 t.test("a flood is answered 429, keeps the job alive and stores nothing", async (t) => {
