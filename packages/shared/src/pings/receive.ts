@@ -82,11 +82,24 @@ const maxBodies = 1000;
 
 let bodies = 0;
 
+/** What is kept of a ping beside its row: the reason of a failure in its query, or else its body; null for neither. */
+export function textOf(
+  request: IncomingMessage,
+  { message }: PingRequest,
+  proceed: () => void,
+): Promise<string> | null {
+  if (message !== null) return Promise.resolve(keptText(Buffer.from(message)));
+  return request.method === "POST" ? receiveBody(request, proceed) : null;
+}
+
+/** PostgreSQL stores no NUL. */
+const keptText = (bytes: Buffer): string => bytes.subarray(0, bodyLimit).toString("utf8").replaceAll("\0", "");
+
 /**
  * The first {@link bodyLimit} bytes of the body, once it is there. It is read beside the reply; a sender that takes too
  * long loses its connection. Empty without a body, or while too many are under way. `proceed` asks for it.
  */
-export async function receiveBody(request: IncomingMessage, proceed: () => void): Promise<string> {
+async function receiveBody(request: IncomingMessage, proceed: () => void): Promise<string> {
   if (bodies >= maxBodies) return "";
   proceed();
   bodies++;
@@ -106,8 +119,7 @@ export async function receiveBody(request: IncomingMessage, proceed: () => void)
     clearTimeout(timer);
     bodies--;
   }
-  // PostgreSQL stores no NUL.
-  return Buffer.concat(chunks).toString("utf8").replaceAll("\0", "");
+  return keptText(Buffer.concat(chunks));
 }
 
 /** A reply before it has the form of a product. */

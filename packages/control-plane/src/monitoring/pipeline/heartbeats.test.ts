@@ -281,13 +281,13 @@ t.test("jobs go on using the addresses of other products", async (t) => {
     ["POST", "/ping/pingkey-123/db-backup/start", {}, 200, "OK", "start"],
     ["GET", "/ping/pingkey-123/unknown", {}, 404, "not found", null],
     ["GET", "/api/push/Ku4aPushToken?status=up&msg=OK&ping=", {}, 200, '{"ok":true}', "success"],
-    ["GET", "/api/push/Ku4aPushToken?status=down", {}, 200, '{"ok":true}', "fail"],
+    ["GET", "/api/push/Ku4aPushToken?status=down&msg=disk%20full%00", {}, 200, '{"ok":true}', "fail"],
     ["GET", "/api/push/unknown-token", {}, 404, '{"ok":false,"msg":"not found"}', null],
     ["POST", "/api/v1/heartbeat/BetterToken12", {}, 200, "OK", "success"],
     ["GET", "/api/v1/heartbeat/BetterToken12/7", {}, 200, "OK", "fail"],
     ["GET", "/api/v1/heartbeat/BetterToken12/start", {}, 404, "not found", null],
     ["POST", "/api/v1/endpoints/core_backup/external?success=true", bearer, 200, "OK", "success"],
-    ["POST", "/api/v1/endpoints/core_backup/external?success=false", bearer, 200, "OK", "fail"],
+    ["POST", "/api/v1/endpoints/core_backup/external?success=false&error=exit+status+2", bearer, 200, "OK", "fail"],
     ["POST", "/api/v1/endpoints/core_backup/external", bearer, 400, "success must be true or false", null],
     ["POST", "/api/v1/endpoints/core_backup/external?success=true", {}, 404, "not found", null],
     ["GET", "/api/v1/endpoints/core_backup/external?success=true", bearer, 405, "POST only", null],
@@ -297,6 +297,12 @@ t.test("jobs go on using the addresses of other products", async (t) => {
     t.match(await anybody(method, path, undefined, headers), { status, text }, `${method} ${path}`);
     if (kind !== null) t.equal((await heartbeat(job)).last_ping.kind, kind, `${method} ${path}`);
   }
+  const said = async () =>
+    (await ask("GET", `/api/v1/targets/${job.id}/heartbeat/pings`)).body.items.map(
+      ({ body }: { body: string }) => body,
+    );
+  await until(async () => (await said()).filter(Boolean).length === 2, "the reasons of failures in queries are kept");
+  t.strictSame((await said()).filter(Boolean), ["exit status 2", "disk full"]);
   t.match(await ask("GET", `/api/v1/targets/${job.id}`), {
     body: {
       heartbeat_addresses: [
