@@ -154,7 +154,7 @@ export async function freeUnchecked(sql: Db, at: Date): Promise<void> {
         and (greatest(i.hold_since, s.last_result_at)
             <= ${at}::timestamptz - greatest(interval '5 minutes', make_interval(secs => 2 * t.interval_secs))
           or i.hold_since <= ${at}::timestamptz
-            - make_interval(mins => 5, secs => (t.alert_confirmations + 2) * t.interval_secs))
+            - make_interval(mins => 5, secs => (t.alert_confirmations + 2)::float8 * t.interval_secs))
       for update of i skip locked)`;
 }
 
