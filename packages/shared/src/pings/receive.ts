@@ -105,18 +105,24 @@ async function receiveBody(request: IncomingMessage, proceed: () => void): Promi
   bodies++;
   const chunks: Buffer[] = [];
   let size = 0;
-  const timer = setTimeout(() => request.socket.destroy(), bodyMs);
+  const { socket } = request;
+  let over = (): void => undefined;
+  const timer = setTimeout(() => socket.destroy(), bodyMs);
   try {
     await new Promise<void>((resolve) => {
+      over = resolve;
       request.on("data", (chunk: Buffer) => {
         if (size < bodyLimit) chunks.push(chunk.subarray(0, bodyLimit - size));
         size += chunk.length;
       });
       request.once("end", resolve);
-      request.once("close", resolve);
+      // Once it is answered, Node tells a request nothing of the end of its connection.
+      socket.once("close", resolve);
+      if (socket.destroyed) resolve();
     });
   } finally {
     clearTimeout(timer);
+    socket.off("close", over);
     bodies--;
   }
   return keptText(Buffer.concat(chunks));

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import t from "tap";
 import { type Ctx, inTransaction, type System } from "../../platform/context.ts";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
@@ -201,11 +203,29 @@ t.test("start, end, exit codes and bodies", async (t) => {
   t.equal((await ping(job, "", "HEAD")).status, 200);
 });
 
+t.test("of a body whose sender goes away after the reply, what arrived is kept", async (t) => {
+  const job = await make();
+  const { hostname, port } = new URL(anybody.origin);
+  const socket = connect(Number(port), hostname);
+  socket.write(`POST ${job.path}/log HTTP/1.1\r\nHost: jobs\r\nContent-Length: 5000\r\n\r\nno space left`);
+  await once(socket, "data");
+  socket.destroy();
+  await until(async () => (await heartbeat(job)).last_ping.body === "no space left", "it is stored");
+  t.match(await heartbeat(job), { last_ping: { kind: "log" } });
+});
+
 t.test("POST only: links that are opened report nothing", async (t) => {
   const job = await make({ period: hour, methods: "post" });
   t.match(await ping(job), { status: 405, text: "POST only" });
   t.equal((await heartbeat(job)).last_ping, null);
   t.match(await ping(job, "", "POST"), { status: 200 });
+  const page = await pageOf(job);
+  for (const command of [
+    /-o \/dev\/null -X POST http/,
+    /--post-data= http\S+\/\$code; exit \$code/,
+    /-Method Post -TimeoutSec/,
+  ])
+    t.match(page, command, "commands to paste");
 });
 
 t.test("a pause expects nothing, and its end gives a whole window", async (t) => {
