@@ -46,7 +46,7 @@ const act: fc.Arbitrary<Act> = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant("report" as const),
       at,
-      verdicts: fc.constantFrom("FF", "F", "P", "PP", "FFPP"),
+      verdicts: fc.constantFrom("FF", "F", "P", "PP", "FFPP", "PPFF"),
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("snooze" as const, "maintain" as const), at, minutes }) },
@@ -145,6 +145,12 @@ const exists = async (channel: string): Promise<boolean> =>
 
 const isOpening = ({ reason }: Sent): boolean => reason === "opened" || reason === "reopened";
 
+/** A recovery and a reopening that are held together leave as the reopening. */
+const isInOrder = (reasons: readonly string[]): boolean =>
+  reasons.every(
+    (reason, n) => (reason === "opened") === (n === 0) && !(reason === "resolved" && reasons[n - 1] === reason),
+  );
+
 /** What is wrong now; null where all is well. */
 async function fault(
   targets: readonly string[],
@@ -165,8 +171,7 @@ async function fault(
         const reasons = sentTo(channel)
           .filter((one) => isOpening(one) || one.reason === "resolved")
           .map(({ reason }) => reason);
-        if (!paused.has(target) && !reasons.every((reason, n) => (reason === "resolved") === (n % 2 === 1)))
-          return `${state} incident notified as ${reasons.join()}`;
+        if (!paused.has(target) && !isInOrder(reasons)) return `${state} incident notified as ${reasons.join()}`;
         const waits = isHeld || own.some((one) => one.channel === channel && one.state === "held");
         if (state === "open" && (reasons.at(-1) ?? "resolved") === "resolved" && !waits)
           return `an open incident is neither notified nor held: ${reasons.join()}`;
