@@ -69,7 +69,9 @@ function commandsOf({ ping_url: url }: Heartbeat, name: string, { schedule, meth
     {
       id: "powershell",
       title: "PowerShell",
-      text: `& C:\\path\\to\\job.exe\nInvoke-RestMethod${isPost ? " -Method Post" : ""} -TimeoutSec 10 -Uri "${url}/$LASTEXITCODE"`,
+      text:
+        `& C:\\path\\to\\job.exe\n` +
+        `Invoke-RestMethod${isPost ? " -Method Post" : ""} -TimeoutSec 10 -Uri "${url}/$LASTEXITCODE"`,
     },
     {
       id: "github",

@@ -33,8 +33,9 @@ export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_lim
   };
 }
 
-const signInPath =
-  /^\/(?:sign-in\/(?:github|google|oidc)(?:\/callback)?|api\/v1\/(?:auth\/magic-link|sessions|invitations\/accept))\/?$/i;
+const providerPath = "sign-in/(?:github|google|oidc)(?:/callback)?";
+const credentialPath = "api/v1/(?:auth/magic-link|sessions|invitations/accept)";
+const signInPath = new RegExp(`^/(?:${providerPath}|${credentialPath})/?$`, "i");
 
 /**
  * Limits sign-in attempts of a visitor per minute over all methods; 0 is unlimited. Reads of /sessions do not count.
