@@ -145,10 +145,13 @@ const exists = async (channel: string): Promise<boolean> =>
 
 const isOpening = ({ reason }: Sent): boolean => reason === "opened" || reason === "reopened";
 
-/** A recovery and a reopening that are held together leave as the reopening. */
+/**
+ * A recovery and a reopening that are held together leave as the reopening, and so does an opening that waited for more
+ * failures.
+ */
 const isInOrder = (reasons: readonly string[]): boolean =>
-  reasons.every(
-    (reason, n) => (reason === "opened") === (n === 0) && !(reason === "resolved" && reasons[n - 1] === reason),
+  reasons.every((reason, n) =>
+    reason === "resolved" ? n > 0 && reasons[n - 1] !== "resolved" : reason === "reopened" || n === 0,
   );
 
 /** What is wrong now; null where all is well. */
