@@ -35,7 +35,7 @@ import { type Answered, isRead, otherMethods } from "./platform/http/methods.ts"
 import { partsPages } from "./platform/html/parts.ts";
 import { errorPages, type Frame, mountPages, type Page, type ViewData } from "./platform/html/pages.ts";
 import { pageHostOf, pageHosts } from "./platform/http/page-host.ts";
-import { apiPerIp, proxiesOf, publicPerIp, signInPerIp } from "./platform/http/per-ip.ts";
+import { apiPerIp, proxiesOf, publicPerIp, signInPerIp, takenAddressesPerIp } from "./platform/http/per-ip.ts";
 import { stringified } from "./platform/http/reply.ts";
 import type { Route } from "./platform/http/route.ts";
 import { baseHeaders } from "./platform/http/security-headers.ts";
@@ -296,6 +296,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(oauthEndpoints(system, { views, counter, proxies, offered }));
   app.use(logoFiles(system));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
+  app.use(takenAddressesPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter, system.clock));
   app.use(documentation(documents));
   app.use(whatsappHandshake(system));
   app.use(hookLimits(system, counter));

@@ -12,7 +12,7 @@ import {
   type PingReply,
   preflightHeaders,
   RateWarning,
-  receiveBody,
+  textOf,
 } from "@statusmesh/shared/pings/receive";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
@@ -135,7 +135,7 @@ class Listener {
       user_agent: (request.headers["user-agent"] ?? "").slice(0, 200),
       ...(isOver ? { beyond_rate: true as const } : {}),
     };
-    const body = method === "POST" && !isOver ? receiveBody(request, () => undefined) : null;
+    const body = isOver ? null : textOf(request, asked, () => undefined);
     try {
       await journal.append({ ping });
     } catch (error) {

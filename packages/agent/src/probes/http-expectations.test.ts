@@ -355,6 +355,7 @@ t.test("a pattern or path that cannot be used is refused with its position", (t)
       /unclosed bracketed selection, at character 5/,
     ],
     [json("$.", "exists"), "INVALID_PATTERN", "/expected_json/0/path", /unexpected end/],
+    [json("$[?search(@.a, 'b(')]", "exists"), "INVALID_PATTERN", "/expected_json/0/path", /missing closing \)/],
     [json("$.a", "matches", "("), "INVALID_PATTERN", "/expected_json/0/value", /missing closing/],
     [json("$.a", "eq"), "INVALID_EXPECTATION", "/expected_json/0/value", /needs a value/],
     [json("$.a", "exists", 1), "INVALID_EXPECTATION", "/expected_json/0/value", /takes no value/],

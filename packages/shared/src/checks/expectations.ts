@@ -44,10 +44,10 @@ export function patternRule(pattern: string | null, pointer: string): void {
   }
 }
 
-/** Throws INVALID_PATTERN for a path that is not JSONPath. */
+/** Throws INVALID_PATTERN for a path that is not JSONPath, or that has a pattern that is not RE2 syntax. */
 export function pathRule(path: string, pointer: string): void {
   try {
-    compilePath(path);
+    for (const pattern of compilePath(path).patterns) patternRule(pattern, pointer);
   } catch (cause) {
     if (!(cause instanceof PathError)) throw cause;
     throw new AppError(

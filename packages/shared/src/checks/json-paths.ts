@@ -24,6 +24,8 @@ export class PathError extends Error {
 export interface JsonPath {
   /** True for names and indices only: evaluating it costs next to nothing. */
   readonly isSingular: boolean;
+  /** Literal patterns of match() and search(). An invalid one matches nothing (RFC 9535 sections 2.4.6 and 2.4.7). */
+  readonly patterns: readonly string[];
   /** The selected values. Throws {@link PathTooLarge}. */
   select(document: unknown): unknown[];
 }
@@ -84,9 +86,11 @@ function compile(text: string): JsonPath {
     const words = found === "can't backup beyond start" ? "unexpected end" : found;
     throw new PathError(at === undefined ? words : `${words}, at character ${at + 1}`, { cause: error });
   }
-  count(query.segments);
+  const patterns: string[] = [];
+  count(query.segments, patterns);
   return {
     isSingular: query.singularQuery(),
+    patterns,
     select(document) {
       budget = maxVisited;
       try {
@@ -106,13 +110,21 @@ interface Countable {
   visit?(node: JSONPathNode, depth?: number): Iterable<JSONPathNode>;
   resolve?(node: JSONPathNode): JSONPathNode[];
   selectors?: unknown;
+  /** Of a function. */
+  name?: unknown;
+  args?: { value?: unknown }[];
 }
 
-/** Makes every selector and descent of a compiled path, those of its filters too, spend the nodes that it visits. */
-function count(part: unknown): void {
+/**
+ * Makes every selector and descent of a compiled path, those of its filters too, spend the nodes that it visits. Adds
+ * its literal patterns to `patterns`.
+ */
+function count(part: unknown, patterns: string[]): void {
   if (typeof part !== "object" || part === null) return;
-  if (Array.isArray(part)) return part.forEach(count);
+  if (Array.isArray(part)) return part.forEach((one) => count(one, patterns));
   const one = part as Countable;
+  const literal = one.args !== undefined && (one.name === "match" || one.name === "search") && one.args[1]?.value;
+  if (typeof literal === "string") patterns.push(literal);
   const { visit, resolve } = one;
   if (visit !== undefined)
     one.visit = function (node, depth) {
@@ -127,5 +139,6 @@ function count(part: unknown): void {
       spend(found.length);
       return found;
     };
-  for (const [name, inner] of Object.entries(part)) if (name !== "environment" && name !== "token") count(inner);
+  for (const [name, inner] of Object.entries(part))
+    if (name !== "environment" && name !== "token") count(inner, patterns);
 }

@@ -44,6 +44,8 @@ export interface PingRequest {
   readonly kind: PingKind;
   readonly exitCode: number | null;
   readonly runId: string | null;
+  /** Reason of a failure, where the product has it in the query: `msg` of Uptime Kuma, `error` of Gatus. */
+  readonly message: string | null;
   /** The monitor may be created, where its ping key allows that: `create=1` of healthchecks. */
   readonly mayCreate: boolean;
 }
@@ -83,7 +85,7 @@ const paths: readonly {
     address: "kuma",
     path: /^\/api\/push\/(?<value>[^/]+)$/,
     // Its jobs send `status=up` or leave it out; anything else is a failure there too.
-    read: ({ query }) => said((query.get("status") ?? "up") === "up" ? "success" : "fail"),
+    read: ({ query }) => outcome((query.get("status") ?? "up") === "up", query.get("msg")),
   },
   {
     address: "better_stack",
@@ -97,17 +99,23 @@ const paths: readonly {
       method !== "POST"
         ? { status: 405, reason: "POST only" }
         : /^(?:true|false)$/.test(query.get("success") ?? "")
-          ? said(query.get("success") === "true" ? "success" : "fail")
+          ? outcome(query.get("success") === "true", query.get("error"))
           : { status: 400, reason: "success must be true or false" },
   },
 ];
 
-type Said = Pick<PingRequest, "kind" | "exitCode" | "runId">;
+type Said = Pick<PingRequest, "kind" | "exitCode" | "runId" | "message">;
 
-const said = (kind: Said["kind"], exitCode: number | null = null, runId: string | null = null): Said => ({
+const said = (kind: Said["kind"], exitCode: number | null, runId: string | null): Said => ({
   kind,
   exitCode,
   runId,
+  message: null,
+});
+
+const outcome = (isSuccess: boolean, reason: string | null): Said => ({
+  ...said(isSuccess ? "success" : "fail", null, null),
+  message: isSuccess || reason === "" ? null : reason,
 });
 
 function bySuffix({ query }: Asked, suffix: string): Said | PingRefusal {

@@ -82,32 +82,50 @@ const maxBodies = 1000;
 
 let bodies = 0;
 
+/** What is kept of a ping beside its row: the reason of a failure in its query, or else its body; null for neither. */
+export function textOf(
+  request: IncomingMessage,
+  { message }: PingRequest,
+  proceed: () => void,
+): Promise<string> | null {
+  if (message !== null) return Promise.resolve(keptText(Buffer.from(message)));
+  return request.method === "POST" ? receiveBody(request, proceed) : null;
+}
+
+/** PostgreSQL stores no NUL. */
+const keptText = (bytes: Buffer): string => bytes.subarray(0, bodyLimit).toString("utf8").replaceAll("\0", "");
+
 /**
  * The first {@link bodyLimit} bytes of the body, once it is there. It is read beside the reply; a sender that takes too
  * long loses its connection. Empty without a body, or while too many are under way. `proceed` asks for it.
  */
-export async function receiveBody(request: IncomingMessage, proceed: () => void): Promise<string> {
+async function receiveBody(request: IncomingMessage, proceed: () => void): Promise<string> {
   if (bodies >= maxBodies) return "";
   proceed();
   bodies++;
   const chunks: Buffer[] = [];
   let size = 0;
-  const timer = setTimeout(() => request.socket.destroy(), bodyMs);
+  const { socket } = request;
+  let over = (): void => undefined;
+  const timer = setTimeout(() => socket.destroy(), bodyMs);
   try {
     await new Promise<void>((resolve) => {
+      over = resolve;
       request.on("data", (chunk: Buffer) => {
         if (size < bodyLimit) chunks.push(chunk.subarray(0, bodyLimit - size));
         size += chunk.length;
       });
       request.once("end", resolve);
-      request.once("close", resolve);
+      // Once it is answered, Node tells a request nothing of the end of its connection.
+      socket.once("close", resolve);
+      if (socket.destroyed) resolve();
     });
   } finally {
     clearTimeout(timer);
+    socket.off("close", over);
     bodies--;
   }
-  // PostgreSQL stores no NUL.
-  return Buffer.concat(chunks).toString("utf8").replaceAll("\0", "");
+  return keptText(Buffer.concat(chunks));
 }
 
 /** A reply before it has the form of a product. */

@@ -18,7 +18,7 @@ import {
   releaseDelivery,
   storeHostKey,
 } from "./claim-queries.ts";
-import { digestMembers, dissolveDigest } from "./digest-queries.ts";
+import { type DigestMember, digestMembers, dissolveDigest } from "./digest-queries.ts";
 import { digestOf, gatherDigests, stormRules } from "./digest.ts";
 import { maxInFlight, openPlaces } from "./limits.ts";
 import { deliveriesChannel } from "./outbox-queries.ts";
@@ -169,14 +169,14 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
   /** Makes one attempt. Null when a digest was dissolved instead: its deliveries are claimed one by one. */
   async function send(delivery: ClaimedDelivery): Promise<Attempt | null> {
     const { id, channel } = delivery;
-    const members = delivery.digest_id === null ? [] : await digestMembers(sql, id);
+    const members = delivery.digest_id === null ? leftAlone(delivery) : await digestMembers(sql, id);
     const notices = Math.max(1, members.length);
     if (channel === null) return { ...notSent("the channel was deleted"), notices };
     if (!channel.enabled) {
       const reason = channel.disabled_reason === null ? "" : `: ${channel.disabled_reason}`;
       return { ...notSent(`the channel is disabled${reason}`), notices };
     }
-    if (members.length > 1 && receiverOf(system, channel)?.digests === false) {
+    if (members.length > 0 && receiverOf(system, channel)?.digests === false) {
       // The kind of the channel has changed to one without digests.
       await dissolveDigest(sql, id);
       return null;
@@ -269,6 +269,13 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
 
 /** True for an opening of an incident that is over. */
 const isOver = ({ reason, ended_at }: ClaimedDelivery["notice"]): boolean => reason !== "resolved" && ended_at !== null;
+
+/**
+ * An opening of an incident that is over, left of a digest whose first delivery was deleted with its monitor: it is a
+ * digest still, because as a notice it would say that the monitor is down.
+ */
+const leftAlone = ({ notice }: ClaimedDelivery): DigestMember[] =>
+  isOver(notice) ? [{ notice, held_by: "hours", spec: null, tags: null }] : [];
 
 /** Key of the receiver's host; the id of the channel where the config cannot be opened. */
 function hostKeyOf(system: System, { channel, channel_id }: ClaimedDelivery): string {

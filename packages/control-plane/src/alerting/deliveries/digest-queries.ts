@@ -76,8 +76,18 @@ export async function digestMembers(sql: Db, digestId: string): Promise<DigestMe
     order by d.created_at, d.id`;
 }
 
-/** Takes a digest apart: each of its pending deliveries is then sent by itself. */
+/**
+ * Takes a digest apart: each of its pending deliveries is then sent by itself. Openings of incidents that are over are
+ * dropped, because no recovery would follow.
+ */
 export async function dissolveDigest(sql: Db, digestId: string): Promise<void> {
   await sql`
-    update deliveries set digest_id = null, leased_until = null where digest_id = ${digestId} and state = 'pending'`;
+    update deliveries d set digest_id = null, leased_until = null,
+      state = case when o.is_over then 'dropped' else state end,
+      next_attempt_at = case when not o.is_over then next_attempt_at end
+    from (
+      select id, reason <> 'resolved' and notice ->> 'ended_at' is not null as is_over from deliveries
+      where digest_id = ${digestId} or id = ${digestId}
+    ) o
+    where d.id = o.id and d.state = 'pending'`;
 }

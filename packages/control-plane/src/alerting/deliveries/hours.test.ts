@@ -126,6 +126,29 @@ t.test("a single incident that opened and ended is a digest of one line", async 
   sink.received.length = 0;
 });
 
+t.test("of a digest that comes apart, one that opened and ended never says that the monitor is down", async (t) => {
+  const [chats, changed] = [await chat(), await chat()];
+  const [first, brief] = [await bound(chats), await bound(chats)];
+  const [lasting, over] = [await bound(changed), await bound(changed)];
+  for (const target of [first, lasting]) await report(target, "FF");
+  for (const target of [brief, over]) await report(target, "FFPP");
+  begin();
+  t.equal(await release(), 4);
+  await sql`delete from targets where id = ${first}`;
+  const config = { type: "webhook", url: `${sink.url}/hook`, headers: {} } as const;
+  await updateChannel({ ...owner, ...system }, changed, { config });
+  const running = deliverer(t, { ...world, system, owner });
+  const done = async () => [...(await log(brief)), ...(await log(lasting)), ...(await log(over))];
+  await until(async () => (await done()).every((line) => !line.endsWith("pending")), "the rest");
+  await running.stop();
+  t.strictSame(await done(), ["opened delivered", "opened delivered", "opened dropped"]);
+  const bodies = sink.received.map(({ body }) => body);
+  t.equal(bodies.length, 2);
+  t.ok(bodies.some((body) => /1 incident outside the active hours, all closed/.test(String(body))));
+  t.ok(bodies.some((body) => /"reason":"opened"/.test(String(body))));
+  sink.received.length = 0;
+});
+
 t.test("drop drops the recovery too, and a channel that was not notified gets none later", async (t) => {
   const channel = await hook("drop");
   const [outside, over] = [await bound(channel), await bound(channel)];

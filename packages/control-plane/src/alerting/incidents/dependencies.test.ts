@@ -8,12 +8,13 @@ import { deleteTarget, getTarget, updateTarget } from "../../monitoring/targets/
 import { createSnooze } from "../snoozes/service.ts";
 import { hour, minute, noon, second } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
+import { agentResult } from "../../testing/scene.ts";
 import { newOrg } from "../../testing/world.ts";
 
 /* Openings of a monitor are held while one that it depends on has an open incident. */
 
 const world = await openOutages(t);
-const { sql, clock, system, owner, monitor, report, notices, incidents, events } = world;
+const { sql, clock, system, owner, eu, monitor, report, send, notices, incidents, events } = world;
 const other = { ...system, sql: world.pool(4) };
 
 t.beforeEach(async () => {
@@ -157,12 +158,27 @@ t.test("a second parent that is down takes over; a check that nobody makes hides
   await follow();
   t.equal(await stage(child), "parent");
   t.match((await explainIncident(owner, await idOf(child))).held, [{ reason: "Router" }]);
+  const [switched, flapping] = await family();
+  const skipping = await monitor({ depends_on: [switched] });
+  for (const one of [switched, flapping, skipping]) await report(one, "FF");
+  await report(switched, "PP");
   await report(router, "PP");
   await follow();
-  clock.advance(5 * minute - 1);
-  t.equal(await follow(), 0);
+  await report(flapping, "P");
+  const skip = async () => {
+    await send(eu, [agentResult(skipping, clock.now(), { status: "error", skip: true })]);
+    return await follow();
+  };
+  clock.advance(5 * minute - second - 1);
+  t.equal(await skip(), 0);
   clock.advance(1);
-  t.equal(await follow(), 1);
+  t.equal(await skip(), 1, "the child");
+  clock.advance(second);
+  t.equal(await skip(), 1, "also after a single passing run");
+  clock.advance(4 * minute - 2 * second);
+  t.equal(await skip(), 0);
+  clock.advance(second);
+  t.equal(await skip(), 1, "runs that are no evidence do not hold an opening for ever");
 });
 
 t.test("a snooze and a dependency hold together: the opening leaves when neither does", async (t) => {

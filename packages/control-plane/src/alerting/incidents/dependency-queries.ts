@@ -140,8 +140,9 @@ export async function leaveParent(sql: Db, parent: string, limit: number): Promi
 }
 
 /**
- * Frees openings whose monitor was not run within two intervals: silence must not hide an outage. Five minutes at
- * least, as thousands of monitors may be checked at once.
+ * Frees openings whose monitor has had no result for two intervals, also after a passing run that did not end its
+ * incident: silence must not hide an outage. Five minutes at least, as thousands of monitors may be checked at once.
+ * Neither must runs that are no evidence: after five minutes more than its recovery would take all are freed.
  */
 export async function freeUnchecked(sql: Db, at: Date): Promise<void> {
   await sql`
@@ -150,8 +151,10 @@ export async function freeUnchecked(sql: Db, at: Date): Promise<void> {
       join target_states s on s.target_id = t.id
       -- The first condition spares the joins of the thousands that began together.
       where i.hold_stage = 'recheck' and i.hold_since <= ${at}::timestamptz - interval '5 minutes'
-        and i.hold_since <= ${at}::timestamptz - make_interval(secs => 2 * t.interval_secs)
-        and (s.last_result_at is null or s.last_result_at < i.hold_since)
+        and (greatest(i.hold_since, s.last_result_at)
+            <= ${at}::timestamptz - greatest(interval '5 minutes', make_interval(secs => 2 * t.interval_secs))
+          or i.hold_since <= ${at}::timestamptz
+            - make_interval(mins => 5, secs => (t.alert_confirmations + 2)::float8 * t.interval_secs))
       for update of i skip locked)`;
 }
 

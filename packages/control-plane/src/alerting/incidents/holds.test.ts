@@ -7,14 +7,14 @@ import { updateTarget } from "../../monitoring/targets/service.ts";
 import { hour, minute, noon, second } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
 import type { ActiveHours } from "../channels/schema.ts";
-import { createChannel, isWithin } from "../channels/service.ts";
+import { createChannel, deleteChannel, getChannel, isWithin, updateChannel } from "../channels/service.ts";
 import { isHeldDue, releaseHeld } from "../deliveries/held.ts";
 import { createSnooze, endSnooze, listSnoozes } from "../snoozes/service.ts";
 import { isMaintenanceDue } from "./engine.ts";
 import { areEscalationsDue, sendEscalations } from "./ladder.ts";
 import { followMaintenance } from "./maintenance.ts";
 import { areRemindersDue, sendReminders } from "./reminders.ts";
-import { acknowledgeIncident, explainIncident } from "./service.ts";
+import { acknowledgeIncident, explainIncident, resolveIncident } from "./service.ts";
 
 /*
  * Random graphs of monitors, orders of events and clocks, on two replicas. Whatever holds notices (snoozes,
@@ -35,7 +35,7 @@ const graphs = fc.array(fc.subarray([0, 1, 2], { maxLength: 2 }), { minLength: s
 type Act =
   | { do: "report"; at: number; verdicts: string }
   | { do: "snooze" | "maintain"; at: number; minutes: number }
-  | { do: "wake" | "pause" | "cut" | "acknowledge"; at: number }
+  | { do: "wake" | "pause" | "cut" | "acknowledge" | "resolve" | "edit" | "delete"; at: number }
   | { do: "wait"; minutes: number };
 
 const at = fc.nat({ max: size - 1 });
@@ -46,14 +46,14 @@ const act: fc.Arbitrary<Act> = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant("report" as const),
       at,
-      verdicts: fc.constantFrom("FF", "F", "P", "PP", "FFPP"),
+      verdicts: fc.constantFrom("FF", "F", "P", "PP", "FFPP", "PPFF"),
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("snooze" as const, "maintain" as const), at, minutes }) },
   {
     weight: 2,
     arbitrary: fc.record({
-      do: fc.constantFrom("wake" as const, "pause" as const, "cut" as const, "acknowledge" as const),
+      do: fc.constantFrom("wake", "pause", "cut", "acknowledge", "resolve", "edit", "delete"),
       at,
     }),
   },
@@ -73,8 +73,13 @@ async function jobs(): Promise<void> {
     );
 }
 
-async function play(targets: readonly string[], one: Act): Promise<void> {
+async function play(targets: readonly string[], { hours, slow }: Channels, one: Act): Promise<void> {
   if (one.do === "wait") return clock.advance(one.minutes * minute);
+  if (one.do === "edit") {
+    const { active_hours: before } = await getChannel(owner, hours);
+    return void (await updateChannel(owner, hours, { active_hours: before === null ? night : null }));
+  }
+  if (one.do === "delete") return await deleteChannel(owner, slow).catch(() => undefined);
   const target = targets[one.at]!;
   if (one.do === "report") await report(target, one.verdicts);
   else if (one.do === "snooze")
@@ -90,6 +95,8 @@ async function play(targets: readonly string[], one: Act): Promise<void> {
     // Later than the notices of this moment.
     clock.advance(second);
     for (const { id, state } of await incidents(target)) if (state === "open") await acknowledgeIncident(owner, id);
+  } else if (one.do === "resolve") {
+    for (const { id, state } of await incidents(target)) if (state === "open") await resolveIncident(owner, id);
   } else {
     await updateTarget(owner, target, { enabled: false });
     await updateTarget(owner, target, { enabled: true });
@@ -110,6 +117,8 @@ interface Channels {
   hours: string;
   /** Drops outside its hours. */
   drops: string;
+  /** Waits for three failing slots; may be deleted. */
+  slow: string;
   /** On the ladder only. */
   phone: string;
 }
@@ -131,12 +140,24 @@ const deliveriesOf = async (targetId: string) =>
     from deliveries d join incidents i on i.id = d.incident_id where i.target_id = ${targetId}
     order by d.created_at, d.id`;
 
+const exists = async (channel: string): Promise<boolean> =>
+  (await sql`select from channels where id = ${channel}`).length === 1;
+
 const isOpening = ({ reason }: Sent): boolean => reason === "opened" || reason === "reopened";
+
+/**
+ * A recovery and a reopening that are held together leave as the reopening, and so does an opening that waited for more
+ * failures.
+ */
+const isInOrder = (reasons: readonly string[]): boolean =>
+  reasons.every((reason, n) =>
+    reason === "resolved" ? n > 0 && reasons[n - 1] !== "resolved" : reason === "reopened" || n === 0,
+  );
 
 /** What is wrong now; null where all is well. */
 async function fault(
   targets: readonly string[],
-  { plain, hours, drops, phone }: Channels,
+  { plain, hours, drops, slow, phone }: Channels,
   /** A pause closes incidents without a notification, and so another opening may follow. */
   paused: ReadonlySet<string>,
 ): Promise<string | null> {
@@ -149,12 +170,11 @@ async function fault(
       const own = rows.filter(({ incident }) => incident === id);
       const sentTo = (channel: string) =>
         own.filter((one) => one.channel === channel && (one.state === "pending" || one.state === "delivered"));
-      for (const channel of [plain, hours]) {
+      for (const channel of [plain, hours, ...((await exists(slow)) ? [slow] : [])]) {
         const reasons = sentTo(channel)
           .filter((one) => isOpening(one) || one.reason === "resolved")
           .map(({ reason }) => reason);
-        if (!paused.has(target) && !reasons.every((reason, n) => (reason === "resolved") === (n % 2 === 1)))
-          return `${state} incident notified as ${reasons.join()}`;
+        if (!paused.has(target) && !isInOrder(reasons)) return `${state} incident notified as ${reasons.join()}`;
         const waits = isHeld || own.some((one) => one.channel === channel && one.state === "held");
         if (state === "open" && (reasons.at(-1) ?? "resolved") === "resolved" && !waits)
           return `an open incident is neither notified nor held: ${reasons.join()}`;
@@ -192,6 +212,7 @@ async function history(graph: readonly (readonly number[])[], acts: readonly Act
     plain: await make(null),
     hours: await make(night),
     drops: await make(lunch),
+    slow: await make(null),
     phone: await make(null),
   };
   const { phone, ...bound } = channels;
@@ -201,7 +222,10 @@ async function history(graph: readonly (readonly number[])[], acts: readonly Act
       await monitor({
         interval: 60,
         renotify_interval_secs: 600,
-        alerts: Object.values(bound).map((channel_id) => ({ channel_id })),
+        alerts: Object.values(bound).map((channel_id) => ({
+          channel_id,
+          ...(channel_id === channels.slow ? { after_failures: 3 } : {}),
+        })),
         escalation: levels.map((after_minutes) => ({ after_minutes, channel_ids: [phone] })),
         depends_on: parents.filter((parent) => parent < targets.length).map((parent) => targets[parent]!),
       }),
@@ -210,7 +234,7 @@ async function history(graph: readonly (readonly number[])[], acts: readonly Act
   const paused = new Set<string>();
   for (const one of acts) {
     if (one.do === "pause") paused.add(targets[one.at % targets.length]!);
-    await play(targets, one);
+    await play(targets, channels, one);
     await jobs();
     const found = await fault(targets, channels, paused);
     if (found !== null) return found;

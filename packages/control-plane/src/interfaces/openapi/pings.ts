@@ -141,7 +141,7 @@ const pings: readonly Ping[] = [
     parameters: [
       token,
       parameter("query", "status", "`up` or `down`", "up"),
-      parameter("query", "msg", "Ignored", "OK"),
+      parameter("query", "msg", "Reason of a failure, kept with the ping", "disk full"),
       parameter("query", "ping", "Ignored", "12"),
     ],
     isJson: true,
@@ -165,7 +165,7 @@ const pings: readonly Ping[] = [
     parameters: [
       parameter("path", "key", "Key of the endpoint", "core_backup"),
       parameter("query", "success", "`true` or `false`", "true"),
-      parameter("query", "error", "Ignored", "timeout"),
+      parameter("query", "error", "Reason of a failure, kept with the ping", "timeout"),
       parameter("query", "duration", "Ignored", "10s"),
     ],
     methods: ["post"],

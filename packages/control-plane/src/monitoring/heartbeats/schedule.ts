@@ -10,13 +10,31 @@ type Schedule = NonNullable<HeartbeatCheck["schedule"]>;
 
 const refuse = (message: string, field: string) => new AppError("INVALID_HEARTBEAT", message, { field });
 
+/** Fields of a schedule, with their values. */
+const fields = ["minute (0-59)", "hour (0-23)", "day of month (1-31)", "month (1-12)", "day of week (0-7)"] as const;
+const parse = (cron: string, timezone: string): Cron => new Cron(cron, { mode: "5-part", timezone, paused: true });
+
+/** The first field that cannot be read; null where each can, and for a nickname. */
+function faultIn(cron: string): { text: string; name: string; position: number } | null {
+  const found = [...cron.matchAll(/\S+/g)];
+  if (found.length !== fields.length) return null;
+  for (const [n, { 0: text, index }] of found.entries()) {
+    try {
+      parse(fields.map((_, at) => (at === n ? text : "*")).join(" "), "UTC");
+    } catch {
+      return { text, name: fields[n]!, position: index + 1 };
+    }
+  }
+  return null;
+}
+
 /** The schedule, compiled. Throws AppError. */
 function compiled({ cron, timezone }: Schedule): Cron {
-  // The library also reads points in time and patterns with seconds or years.
-  if (!/^(?:@\w+|\S+(?: +\S+){4})$/.test(cron.trim()))
+  // The library also reads points in time, patterns with seconds or years, and nicknames of events.
+  if (!/^(?:@(?:hourly|daily|midnight|weekly|monthly|yearly|annually)|[^\s@]+(?: +[^\s@]+){4})$/i.test(cron.trim()))
     throw refuse(
       `"${cron}" is not a cron schedule. Write five fields (minute, hour, day of month, month, day of week), for ` +
-        "example 0 3 * * *, or @hourly, @daily, @weekly, @monthly.",
+        "example 0 3 * * *, or @hourly, @daily, @weekly, @monthly, @yearly.",
       "/schedule/cron",
     );
   try {
@@ -25,12 +43,14 @@ function compiled({ cron, timezone }: Schedule): Cron {
     throw refuse(`"${timezone}" is not an IANA time zone, for example Europe/Berlin.`, "/schedule/timezone");
   }
   try {
-    return new Cron(cron.trim(), { mode: "5-part", timezone, paused: true });
+    return parse(cron.trim(), timezone);
   } catch (error) {
-    throw refuse(
-      `The cron schedule "${cron}" cannot be read: ${messageOf(error).replace(/^CronPattern: /, "")}`,
-      "/schedule/cron",
-    );
+    const fault = faultIn(cron);
+    const words =
+      fault === null
+        ? messageOf(error).replace(/^CronPattern: /, "")
+        : `at character ${fault.position}, "${fault.text}" is no ${fault.name}`;
+    throw refuse(`The cron schedule "${cron}" cannot be read: ${words}.`, "/schedule/cron");
   }
 }
 

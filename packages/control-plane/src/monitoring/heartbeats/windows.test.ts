@@ -137,10 +137,12 @@ t.test("the check: one of period and schedule, schedules that come, a default gr
   bad({ period: null }, /either a period or a schedule/, "/period");
   bad({ schedule: { cron: "@daily", timezone: "UTC" } }, /either a period or a schedule/, "/period");
   bad(cron("0 0 30 2 *"), /never comes/, "/schedule/cron");
-  bad(cron("61 * * * *"), /Invalid value for minute: 61/, "/schedule/cron");
+  bad(cron("61 * * * *"), /at character 1, "61" is no minute \(0-59\)\.$/, "/schedule/cron");
+  bad(cron("0 3 */0 * *"), /at character 5, "\*\/0" is no day of month \(1-31\)\.$/, "/schedule/cron");
+  bad(cron("0 3  * * mon-xyz"), /at character 10, "mon-xyz" is no day of week \(0-7\)\.$/, "/schedule/cron");
   bad(cron("* * * * * *"), /five fields/, "/schedule/cron");
   bad(cron("2026-11-20T00:00:00Z"), /five fields/, "/schedule/cron");
-  bad(cron("@reboot"), /cannot be read/, "/schedule/cron");
+  bad(cron("@reboot"), /"@reboot" is not a cron schedule/, "/schedule/cron");
   bad(cron("@daily", "Mars/Olympus"), /not an IANA time zone/, "/schedule/timezone");
   for (const text of ["@hourly", "*/5 9-17 * * 1-5", "0 3 L * *"]) rules({ ...daily, ...cron(text) });
   t.equal(withGrace({ ...daily, grace: null }).grace, 144 * minute);

@@ -18,7 +18,7 @@ import {
   type PingReply,
   preflightHeaders,
   RateWarning,
-  receiveBody,
+  textOf,
 } from "@statusmesh/shared/pings/receive";
 import { secondMs } from "@statusmesh/shared/time";
 import { messageOf } from "@statusmesh/shared/thrown";
@@ -115,7 +115,7 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
       return send(http, asked, pingReplies.limited(1));
     }
     const proceed = () => /100-continue/i.test(http.get("expect")) && http.res.writeContinue();
-    const body = http.method === "POST" ? receiveBody(http.req, proceed) : null;
+    const body = textOf(http.req, asked, proceed);
     let outcome = await take(ping);
     let reply: PingReply = pingReplies.stored;
     if (outcome === "unknown" && asked.mayCreate) {

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import t from "tap";
 import { type Ctx, inTransaction, type System } from "../../platform/context.ts";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
@@ -201,11 +203,29 @@ t.test("start, end, exit codes and bodies", async (t) => {
   t.equal((await ping(job, "", "HEAD")).status, 200);
 });
 
+t.test("of a body whose sender goes away after the reply, what arrived is kept", async (t) => {
+  const job = await make();
+  const { hostname, port } = new URL(anybody.origin);
+  const socket = connect(Number(port), hostname);
+  socket.write(`POST ${job.path}/log HTTP/1.1\r\nHost: jobs\r\nContent-Length: 5000\r\n\r\nno space left`);
+  await once(socket, "data");
+  socket.destroy();
+  await until(async () => (await heartbeat(job)).last_ping.body === "no space left", "it is stored");
+  t.match(await heartbeat(job), { last_ping: { kind: "log" } });
+});
+
 t.test("POST only: links that are opened report nothing", async (t) => {
   const job = await make({ period: hour, methods: "post" });
   t.match(await ping(job), { status: 405, text: "POST only" });
   t.equal((await heartbeat(job)).last_ping, null);
   t.match(await ping(job, "", "POST"), { status: 200 });
+  const page = await pageOf(job);
+  for (const command of [
+    /-o \/dev\/null -X POST http/,
+    /--post-data= http\S+\/\$code; exit \$code/,
+    /-Method Post -TimeoutSec/,
+  ])
+    t.match(page, command, "commands to paste");
 });
 
 t.test("a pause expects nothing, and its end gives a whole window", async (t) => {
@@ -281,13 +301,13 @@ t.test("jobs go on using the addresses of other products", async (t) => {
     ["POST", "/ping/pingkey-123/db-backup/start", {}, 200, "OK", "start"],
     ["GET", "/ping/pingkey-123/unknown", {}, 404, "not found", null],
     ["GET", "/api/push/Ku4aPushToken?status=up&msg=OK&ping=", {}, 200, '{"ok":true}', "success"],
-    ["GET", "/api/push/Ku4aPushToken?status=down", {}, 200, '{"ok":true}', "fail"],
+    ["GET", "/api/push/Ku4aPushToken?status=down&msg=disk%20full%00", {}, 200, '{"ok":true}', "fail"],
     ["GET", "/api/push/unknown-token", {}, 404, '{"ok":false,"msg":"not found"}', null],
     ["POST", "/api/v1/heartbeat/BetterToken12", {}, 200, "OK", "success"],
     ["GET", "/api/v1/heartbeat/BetterToken12/7", {}, 200, "OK", "fail"],
     ["GET", "/api/v1/heartbeat/BetterToken12/start", {}, 404, "not found", null],
     ["POST", "/api/v1/endpoints/core_backup/external?success=true", bearer, 200, "OK", "success"],
-    ["POST", "/api/v1/endpoints/core_backup/external?success=false", bearer, 200, "OK", "fail"],
+    ["POST", "/api/v1/endpoints/core_backup/external?success=false&error=exit+status+2", bearer, 200, "OK", "fail"],
     ["POST", "/api/v1/endpoints/core_backup/external", bearer, 400, "success must be true or false", null],
     ["POST", "/api/v1/endpoints/core_backup/external?success=true", {}, 404, "not found", null],
     ["GET", "/api/v1/endpoints/core_backup/external?success=true", bearer, 405, "POST only", null],
@@ -297,6 +317,12 @@ t.test("jobs go on using the addresses of other products", async (t) => {
     t.match(await anybody(method, path, undefined, headers), { status, text }, `${method} ${path}`);
     if (kind !== null) t.equal((await heartbeat(job)).last_ping.kind, kind, `${method} ${path}`);
   }
+  const said = async () =>
+    (await ask("GET", `/api/v1/targets/${job.id}/heartbeat/pings`)).body.items.map(
+      ({ body }: { body: string }) => body,
+    );
+  await until(async () => (await said()).filter(Boolean).length === 2, "the reasons of failures in queries are kept");
+  t.strictSame((await said()).filter(Boolean), ["exit status 2", "disk full"]);
   t.match(await ask("GET", `/api/v1/targets/${job.id}`), {
     body: {
       heartbeat_addresses: [
@@ -361,6 +387,14 @@ t.test("addresses that cannot be, that are taken, and that nobody may change", a
   for (const path of ["heartbeat", "heartbeat/pings"])
     t.equal((await stranger("GET", `/api/v1/targets/${job.id}/${path}`)).status, 404);
   t.equal((await stranger("POST", `/api/v1/targets/${job.id}/heartbeat/rotate`)).status, 404);
+  clock.advance(minute);
+  const guesses: number[] = [];
+  for (let n = 0; n < 61; n++) guesses.push((await create(address("kuma", "OnlyOnceToken"))).status);
+  t.strictSame(guesses, [...Array.from({ length: 60 }, () => 409), 429], "counted like failed sign-ins");
+  t.match(await create(address("kuma", "NobodyHasThis")), { status: 429 }, "a guesser cannot tell a free one");
+  t.equal((await ask("GET", `/api/v1/targets/${job.id}`)).status, 200);
+  clock.advance(minute);
+  t.equal((await create(address("kuma", "NobodyHasThis"))).status, 201);
 });
 
 t.test("a flood is answered 429, keeps the job alive and stores nothing", async (t) => {

@@ -1,7 +1,7 @@
 import type { Fragment } from "postgres";
 import { lockKeys } from "../../platform/db/locks.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import { jitterOf, packedTo, runColumns, runs } from "./runs-queries.ts";
+import { jitterOf, packedTo, positionMs, runColumns, runs } from "./runs-queries.ts";
 
 /** A UTC day, `2026-11-20`. */
 type Day = string;
@@ -80,10 +80,16 @@ export interface PackTarget {
   interval_ms: number;
 }
 
+/**
+ * Time between two positions of a packed day, ms: the interval of a target `t`. Periods of heartbeats are up to 90
+ * days, which are more than the integer of the column.
+ */
+const spacing = (sql: Db) => sql`least(t.interval_secs, 86400) * 1000`;
+
 /** Targets that may have results, also deleted ones whose results were not subtracted yet; by id. */
 export async function selectPackTargets(sql: Db): Promise<PackTarget[]> {
   return await sql<PackTarget[]>`
-    select id, interval_secs * 1000 as interval_ms from targets
+    select t.id, ${spacing(sql)} as interval_ms from targets t
     union
     select target_id, 60000 from deleted_targets d
     where not d.uncounted and not exists (select from targets t where t.id = d.target_id)
@@ -105,6 +111,12 @@ export interface SeededTarget extends PackTarget {
 
 /** Microseconds as an integer. */
 const us = (sql: Db, ms: Fragment) => sql`(${ms}::float8 * 1000)::int`;
+
+/**
+ * The low 32 bits of a position as an integer. A day with many more runs than its interval says (rechecks, check-nows,
+ * pings) has positions far below 0; {@link positionMs} finds them, because a day is shorter than 2^32 ms.
+ */
+const wrapped = (sql: Db, position: Fragment) => sql`(((${position} & 4294967295) # 2147483648) - 2147483648)::int`;
 
 /** True for values that return unchanged from microseconds in 4 bytes: below 2,000 s, with 3 decimals. */
 const fits = (sql: Db) => {
@@ -197,7 +209,8 @@ export async function packLate(sql: Db, day: Day, target: SeededTarget, jitterPc
   await sql`
     delete from results_late
     where target_id = ${target.id} and (region, scheduled_at) in (
-      select p.region, to_timestamp((p.first_slot + (u.n - 1) * p.interval_ms + u.slot) / 1000.0::float8)
+      select p.region, to_timestamp((p.first_slot
+        + ${positionMs(sql, sql`(u.n - 1) * p.interval_ms + u.slot`)}) / 1000.0::float8)
       from results_packed p cross join lateral unnest(p.slots) with ordinality u (slot, n)
       where p.target_id = ${target.id} and p.day = ${day})`;
 }
@@ -213,7 +226,7 @@ const packable = (sql: Db) => sql`
 export async function selectLateDays(sql: Db, after: string | null, limit: number): Promise<LateDay[]> {
   return await sql<LateDay[]>`
     select distinct r.target_id as id, (r.scheduled_at at time zone 'UTC')::date::text as day,
-      coalesce(t.interval_secs * 1000, 60000) as interval_ms
+      coalesce(${spacing(sql)}, 60000) as interval_ms
     from (
       select distinct r.target_id from results_late r
       where r.target_id > coalesce(${after}::uuid, '00000000-0000-0000-0000-000000000000') and ${packable(sql)}
@@ -272,7 +285,7 @@ function insertPacked(sql: Db, day: Day, jitterPct: number, rows: Fragment): Fra
       select g.target_id, g.region, count(*) as runs, ${counted("up")} as up, ${counted("down")} as down,
         ${counted("degraded")} as degraded, ${counted("error")} as error, min(g.first_slot) as first_slot,
         min(g.interval_ms) as interval_ms, min(g.jitter_seed) as jitter_seed,
-        ${array(sql`(g.slot - g.first_slot - (g.n - 1) * g.interval_ms)::int`)} as slots,
+        ${array(wrapped(sql, sql`(g.slot - g.first_slot - (g.n - 1) * g.interval_ms)`))} as slots,
         ${array(sql`(g.at - g.slot - ${jitter})::int`)} as delays,
         ${array(sql`(array_position(array['up', 'down', 'degraded', 'error'], g.status) - 1
           + case when g.skip then 4 else 0 end + case when g.recheck then 8 else 0 end)::smallint`)} as flags,

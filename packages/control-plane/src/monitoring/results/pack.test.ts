@@ -157,6 +157,34 @@ async function left(): Promise<object> {
   return { ...row };
 }
 
+t.test("days with many more runs than the interval says, and intervals of months", async (t) => {
+  await clear();
+  clock.at = first + hour;
+  const ids = await Promise.all([0, 1, 2].map(() => newTarget(ctx)));
+  for (const [n, secs] of [86_400, 90 * 86_400, 600].entries())
+    await sql`update targets set interval_secs = ${secs} where id = ${ids[n]!}`;
+  await keepPartitions(system);
+  for (const id of ids)
+    await sql`
+      insert into results (target_id, scheduled_at, "timestamp", region, status, skip, recheck)
+      select ${id}, at, at, 'eu', 'up', false, false
+      from generate_series(${new Date(first)}::timestamptz, ${new Date(first + day - 1)}, interval '20 s') at`;
+  const before = await Promise.all(ids.map(all));
+  clock.at = first + day + 4 * hour;
+  await sql`insert into rollup_progress (next_hour) values (${new Date(first + day)})`;
+  await pack(system);
+  t.strictSame(await left(), { to: "2026-11-18", unfit: true });
+  t.strictSame(await Promise.all(ids.map(all)), before);
+  await sql`
+    insert into results_late (target_id, scheduled_at, "timestamp", region, status, skip, recheck)
+    select id, at, at, 'eu', 'down', false, false
+    from unnest(${ids}::uuid[]) id, (select ${new Date(first + day - 5000)}::timestamptz as at) late`;
+  const late = await Promise.all(ids.map(all));
+  await pack(system);
+  t.strictSame(await Promise.all(ids.map(all)), late);
+  t.match(await sql`select from results_late`, { length: 0 });
+});
+
 t.test(
   "property: every read gives the same before and after a day is packed, and after its rows are dropped",
   async (t) => {

@@ -63,12 +63,16 @@ export async function startOfMost(
 /** Start of a UTC day. */
 const startOf = (sql: Db, day: Fragment) => sql`${day}::timestamp at time zone 'UTC'`;
 
+/** Milliseconds from the first run of a packed day to another, whose position is stored in 32 bits. */
+export const positionMs = (sql: Db, position: Fragment) => sql`((${position}) & 4294967295)`;
+
 /**
  * Runs as a subquery with target_id, region, scheduled_at and the given columns: the rows of days that are not packed,
  * late rows, and packed days, of which only the arrays that hold the columns are read. Every statement that reads
  * results reads them here. For one day of a target in psql:
  *
- *     select p.region, to_timestamp((p.first_slot + (n - 1) * p.interval_ms + slot) / 1000.0) as scheduled_at, flag,
+ *     select p.region, flag,
+ *       to_timestamp((p.first_slot + ((n - 1) * p.interval_ms + slot & 4294967295)) / 1000.0) as scheduled_at,
  *       rest + coalesce(dns, 0) + coalesce(connect, 0) + coalesce(tls, 0) + coalesce(ttfb, 0) as total_us
  *     from results_packed p, unnest(slots, flags, dns, connect, tls, ttfb, rest)
  *       with ordinality u (slot, flag, dns, connect, tls, ttfb, rest, n)
@@ -101,7 +105,8 @@ export const runs = (sql: Db, { target, from, to, days }: RunRange, columns: rea
         sql,
         arrays.map((name) => sql`${sql(name)}`),
       )}, n)
-    cross join lateral (select packed.first_slot + (item.n - 1) * packed.interval_ms + item.slots as ms) at
+    cross join lateral (select packed.first_slot
+      + ${positionMs(sql, sql`(item.n - 1) * packed.interval_ms + item.slots`)} as ms) at
     cross join lateral (select to_timestamp(at.ms / 1000.0::float8) as scheduled_at) slot
     where packed.day < ${packedTo(sql)} and ${days ?? sql`true`}
       and slot.scheduled_at >= ${from} and slot.scheduled_at < ${to})`;

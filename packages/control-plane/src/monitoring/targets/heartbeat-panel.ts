@@ -1,4 +1,5 @@
 import { isProbed } from "@statusmesh/shared/checks";
+import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import type { Ctx } from "../../platform/context.ts";
 import { getHeartbeat, listPings } from "../heartbeats/service.ts";
 import type { Heartbeat } from "../heartbeats/schema.ts";
@@ -16,18 +17,26 @@ export async function heartbeatPanel(ctx: Ctx, target: Target) {
   const { down_at: downAt } = heartbeat;
   // Over, and not yet down: it waits for an agent.
   const held = heartbeat.state === "late" && downAt !== null && Date.parse(downAt) <= ctx.clock.now();
-  const cron = target.check.schedule?.cron ?? "0 3 * * *";
-  return { heartbeat, held, pings, failure: failure ?? null, commands: commandsOf(heartbeat, target.name, cron) };
+  return {
+    heartbeat,
+    held,
+    pings,
+    failure: failure ?? null,
+    commands: commandsOf(heartbeat, target.name, target.check),
+  };
 }
 
 /** How a job reports, ready to paste. */
-function commandsOf({ ping_url: url }: Heartbeat, name: string, cron: string) {
+function commandsOf({ ping_url: url }: Heartbeat, name: string, { schedule, methods }: HeartbeatCheck) {
+  const cron = schedule?.cron ?? "0 3 * * *";
+  const isPost = methods === "post";
   const unit =
     name
       .toLowerCase()
       .replaceAll(/[^a-z0-9]+/g, "-")
       .replaceAll(/^-|-$/g, "") || "job";
-  const send = `curl -fsS -m 10 --retry 5 -o /dev/null`;
+  const send = `curl -fsS -m 10 --retry 5 -o /dev/null${isPost ? " -X POST" : ""}`;
+  const wget = `wget -q -O /dev/null -T 10${isPost ? " --post-data=" : ""}`;
   return [
     { id: "cron", title: "Cron", text: `${cron} /path/to/job; ${send} ${url}/$?` },
     {
@@ -55,12 +64,14 @@ function commandsOf({ ping_url: url }: Heartbeat, name: string, cron: string) {
       title: "Kubernetes CronJob",
       text:
         `containers:\n  - name: ${unit}\n    command: ["/bin/sh", "-c"]\n` +
-        `    args: ["/path/to/job; wget -q -O /dev/null -T 10 ${url}/$?"]`,
+        `    args: ["/path/to/job; code=$?; ${wget} ${url}/$code; exit $code"]`,
     },
     {
       id: "powershell",
       title: "PowerShell",
-      text: `& C:\\path\\to\\job.exe\nInvoke-RestMethod -TimeoutSec 10 -Uri "${url}/$LASTEXITCODE"`,
+      text:
+        `& C:\\path\\to\\job.exe\n` +
+        `Invoke-RestMethod${isPost ? " -Method Post" : ""} -TimeoutSec 10 -Uri "${url}/$LASTEXITCODE"`,
     },
     {
       id: "github",

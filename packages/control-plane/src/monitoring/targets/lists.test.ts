@@ -247,6 +247,11 @@ t.test("a tag is a cause only where most of its monitors fail; errors are groupe
   const half = await listMonitors(ctx, { ...page, grouped: true });
   t.match(half.causes, [{ key: "error:HTTP 500", count: 3, total: null }], "4 of 9 are less than most");
   t.equal(half.lines, 7);
+  await sql`
+    update target_states set last_error = 'no report, due 2026-11-20 12:00:00 UTC (no report yet)'
+    where target_id in (select id from targets where org_id = ${ctx.orgId} and name < 'm3')`;
+  const late = await listMonitors(ctx, { ...page, grouped: true });
+  t.match(late.causes, [{ key: "error:no report", count: 3 }], "missed reports of jobs");
   for (const n of [4, 5])
     await sql`update targets set enabled = false where org_id = ${ctx.orgId} and name = ${`m${n}`}`;
   const most = await listMonitors(ctx, { ...page, grouped: true });

@@ -37,7 +37,7 @@ const least = { host: 2, tag: 3, error: 3, region: 5 } as const;
 const errorClass = (sql: Db, error: PendingQuery<Row[]>) => sql`
   coalesce(
     'HTTP ' || substring(${error} from '^(?:expected status .+, got|rate-limited) ([0-9]{3})'),
-    nullif(regexp_replace(substring(${error} from '^[^0-9:;({"]*'), '( (within|after|at|from))?\\s*$', ''), ''))`;
+    nullif(regexp_replace(substring(${error} from '^[^0-9:;({"]*'), '(,? (within|after|at|from|due))?\\s*$', ''), ''))`;
 
 /**
  * Common table expressions that end in `caused (id, kind, value, total)`: the cause of each member that has one.

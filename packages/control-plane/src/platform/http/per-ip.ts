@@ -1,11 +1,13 @@
 import { type BlockList, isIP, type Socket } from "node:net";
 import type { Context, Middleware } from "koa";
 import { LRUCache } from "lru-cache";
+import { AppError } from "@statusmesh/shared/errors";
 import { atMost } from "../caches.ts";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../context.ts";
 import { addressKey, canonicalAddress } from "./address.ts";
 import { addressList, isListed } from "@statusmesh/shared/net/address";
+import { minuteMs } from "@statusmesh/shared/time";
 import type { Counter, Tally } from "./counter.ts";
 import { rateLimited, refuseOver } from "./throttle.ts";
 
@@ -31,8 +33,9 @@ export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_lim
   };
 }
 
-const signInPath =
-  /^\/(?:sign-in\/(?:github|google)(?:\/callback)?|api\/v1\/(?:auth\/magic-link|sessions|invitations\/accept))\/?$/i;
+const providerPath = "sign-in/(?:github|google|oidc)(?:/callback)?";
+const credentialPath = "api/v1/(?:auth/magic-link|sessions|invitations/accept)";
+const signInPath = new RegExp(`^/(?:${providerPath}|${credentialPath})/?$`, "i");
 
 /**
  * Limits sign-in attempts of a visitor per minute over all methods; 0 is unlimited. Reads of /sessions do not count.
@@ -44,6 +47,35 @@ export function signInPerIp(perMinute: number, trusted: BlockList, counter: Coun
     (http) => counter.add(`sign-in:ip:${visitorKey(http, trusted)}`),
     { perMinute, scope: "per_ip_sign_in" },
   );
+}
+
+/** Writes that may name addresses of heartbeat monitors. */
+const addressPath = /^\/api\/v1\/(?:targets|config)(?:\/|$)/i;
+
+/**
+ * Addresses of heartbeat monitors are secrets and unique in the installation, so a refusal tells that one exists: taken
+ * ones of a visitor are counted like failed sign-ins. Beyond `perMinute` its writes of monitors are refused until the
+ * minute is over; 0 is unlimited.
+ */
+export function takenAddressesPerIp(perMinute: number, trusted: BlockList, counter: Counter, clock: Clock): Middleware {
+  if (perMinute === 0) return (_http, next) => next();
+  const blocked = new LRUCache<string, number>(atMost(maxAddresses));
+  return (http, next) => {
+    if (/^(?:GET|HEAD|OPTIONS)$/.test(http.method) || !addressPath.test(http.path)) return next();
+    const visitor = visitorKey(http, trusted);
+    const now = clock.now();
+    const waitMs = (blocked.get(visitor) ?? 0) - now;
+    // The wall clock may have been set back.
+    if (waitMs > 0 && waitMs <= minuteMs)
+      throw rateLimited("per_ip_taken_addresses", waitMs, { limit: perMinute, window_secs: 60 });
+    return next().catch(async (error: unknown) => {
+      if (error instanceof AppError && error.code === "HEARTBEAT_ADDRESS_TAKEN") {
+        const { count, leftMs } = await counter.add(`taken-address:ip:${visitor}`);
+        if (count >= perMinute) blocked.set(visitor, now + leftMs);
+      }
+      throw error;
+    });
+  };
 }
 
 /** Status pages and their JSON, share links, and the pages of codes: acknowledge, connect, confirm, unsubscribe. */

@@ -114,6 +114,7 @@ const usual = {
   acknowledged_by: ({ notice }: Single) => notice.acknowledged_by ?? null,
   affected: ({ notice }: Single) => notice.affected,
   held: ({ notice }: Single) => notice.held,
+  level: ({ notice }: Single) => notice.level,
 };
 
 /** Fields of a template: also the texts of messages for people. */
