@@ -81,6 +81,43 @@ t.test("plan and apply: exit codes, and a plan that is empty afterwards", async 
   t.match(await smctl(["plan", "--keep-secrets"], { SLACK: "" }), { code: 0 });
 });
 
+t.test("a created object is shown field by field; --keep-secrets is for secrets of stored objects", async (t) => {
+  const http = '{type: http, url: "https://a.example.org"';
+  const file = (name: string, more = "") => `version: 1
+project: kept
+defaults: {check: {bearer_token: "\${KEY}"}}
+channels:
+  hook: {name: Hook, config: {type: webhook, url: "https://\${KEY}.example.org/", headers: {X-Key: "\${KEY}"}}}
+monitors:
+  web/one: {name: "${name}", check: ${http}, headers: {X-Key: "Key \${KEY}"}}, alerts: []}
+  two: {name: Two, check: ${http}, bearer_token: null, basic_auth: [u, "\${KEY}"]}, alerts: []}
+  job: {name: Job, check: {type: heartbeat, period: 1d}, heartbeat_addresses: [{kind: kuma, value: "\${KEY}"}], alerts: []}
+${more}`;
+  const key = { KEY: "s3cret-value" };
+  write(file("One"));
+  const { out } = await smctl(["plan"], key);
+  t.match(out, /^\+ create monitor web\/one\n {4}name: "One"\n[^]*? {4}check\/headers\/X-Key: "changed"\n/m);
+  t.match(out, / {4}check\/url: "https:\/\/a\.example\.org"\n/);
+  t.notMatch(out, /: null\n/);
+  t.match((await smctl(["plan", "--markdown"], key)).out, /check\/url: "https:\/\/a.example.org"<br>/);
+  t.match(await smctl(["apply"], key), { code: 0, out: /Applied: 4 created/ });
+  t.match(await smctl(["plan", "--keep-secrets"]), { code: 0, out: "Plan: 4 unchanged.\n" }, "every secret is kept");
+  write(file("${NAME}"));
+  t.match(await smctl(["plan", "--keep-secrets"]), {
+    code: 1,
+    err: "statusmesh.yaml:7:19: The variable NAME is not set, and is no secret.\nsmctl: 1 error.\n",
+  });
+  write(
+    file("One", '  new: {name: New, check: {type: tcp, host: a.example.org, port: 1, send: "${OTHER}"}, alerts: []}\n'),
+  );
+  t.match(await smctl(["plan", "--keep-secrets"]), {
+    code: 1,
+    err: "statusmesh.yaml:10:75: The variable OTHER is not set, and no secret is stored.\nsmctl: 1 error.\n",
+  });
+  write("version: 1\nproject: kept\n");
+  t.match(await smctl(["apply", "--prune", "--yes"]), { code: 0, out: /Applied: 4 deleted/ });
+});
+
 t.test("a terminal is asked; what changed meanwhile is stale", async (t) => {
   write(whole.replace("name: DB", "name: Other"));
   /** Runs apply at a terminal, and types the answer once it asks. */

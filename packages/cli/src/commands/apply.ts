@@ -12,8 +12,8 @@ interface Options extends PlanOptions {
 export function define(command: Command): void {
   plans(command)
     .description(
-      "Apply the files to the server, in one transaction. Asks at a terminal; without one a deletion  " +
-        "needs --yes. Exit code 3 when the configuration was changed between plan and apply: run it again.",
+      "Apply the files to the server, in one transaction. Asks at a terminal; without one a deletion needs " +
+        "--yes. Exit code 3 when the configuration was changed between plan and apply: run it again.",
     )
     .option("--dry-run", "only the plan: exit code 2 when there are differences")
     .option("--yes", "do not ask, and delete")

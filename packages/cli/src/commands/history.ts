@@ -8,6 +8,7 @@ import type { Api, Json } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { Failure } from "../shell/failure.ts";
 import { counted, jsonOption, printJson, tell } from "../shell/print.ts";
+import { progressLines } from "../shell/progress.ts";
 
 interface Options extends ConnectionOptions {
   json?: boolean;
@@ -25,8 +26,8 @@ const mostDays = 400;
 export function define(command: Command): void {
   connects(command)
     .description(
-      "Send the history that import --history wrote, after the apply: sums of days, and outages, from before  " +
-        "the monitors were added. They count in uptime and are marked as imported; nobody is notified.",
+      "Send the history that import --history wrote, after the apply: sums of days, and outages, from before the " +
+        "monitors were added. They count in uptime and are marked as imported; nobody is notified.",
     )
     .argument("<file>", "what import --history wrote")
     .addOption(jsonOption())
@@ -40,12 +41,14 @@ async function sendHistory(path: string, options: Options): Promise<void> {
   const sums = { monitors: 0, days: 0, incidents: 0, left_out: 0, unknown: [] as string[] };
   let batch: Json[] = [];
   let bytes = 0;
-  const send = async (): Promise<void> => {
+  const progress = progressLines("sending");
+  const send = async (at: number): Promise<void> => {
     if (batch.length > 0) await api.post("/api/v1/import/history", { items: batch });
+    progress.step("history", at, history.items.length);
     batch = [];
     bytes = 0;
   };
-  for (const item of history.items) {
+  for (const [at, item] of history.items.entries()) {
     const monitor = stored.get(item.monitor);
     if (monitor === undefined) {
       sums.unknown.push(item.monitor);
@@ -56,14 +59,14 @@ async function sendHistory(path: string, options: Options): Promise<void> {
     if (days.length + incidents.length === 0) continue;
     const next = { target_id: monitor.id, incidents, days };
     const size = Buffer.byteLength(JSON.stringify(next));
-    if (batch.length >= maxTargets || bytes + size > maxBytes) await send();
+    if (batch.length >= maxTargets || bytes + size > maxBytes) await send(at);
     batch.push(next);
     bytes += size;
     sums.monitors++;
     sums.days += days.length;
     sums.incidents += incidents.length;
   }
-  await send();
+  await send(history.items.length);
   if (options.json === true) printJson(sums);
   else
     tell(

@@ -3,7 +3,8 @@ import { type CheckSpec, checkKinds, type CheckType, checkTypes, isCheckType, ki
 import { AppError } from "../errors.ts";
 import { type Fault, Faults, below } from "../faults.ts";
 import { isId, normaliseId } from "../ids.ts";
-import { pointerSegment } from "../secrets.ts";
+import type { SchemaNode } from "../schema-node.ts";
+import { fieldOf, pointerSegment } from "../secrets.ts";
 import { suggestion } from "../text.ts";
 import { validate } from "../validate.ts";
 import { durationIn, unitOf } from "./durations.ts";
@@ -270,6 +271,36 @@ export function checkOf(document: Json, key: string): Json {
   const { check } = (document["monitors"] as Record<string, { check: Json & { type: CheckType } }>)[key]!;
   return wholeCheck(check.type, check, document["defaults"], "", () => {});
 }
+
+/** Pointers of the secrets that a document without faults has: those of checks, addresses of heartbeats, channels. */
+export function secretPointers(document: Json, bodies: Bodies): Set<string> {
+  const found = new Set<string>();
+  for (const [key, monitor] of Object.entries(Object(document["monitors"]) as Record<string, Json>)) {
+    const base = `/monitors/${pointerSegment(key)}`;
+    const fields = checkOf(document, key);
+    const spec = validate(kindOf(fields as { type: CheckType }).schema, fields, "") as CheckSpec;
+    kindOf(spec).mapSecrets(spec, (secret, pointer) => {
+      const isOwn = fieldOf(pointer) in (monitor["check"] as Json);
+      found.add(`${isOwn ? base : "/defaults"}/check${pointer}`);
+      return secret;
+    });
+    for (const at of listOf(monitor["heartbeat_addresses"]).keys())
+      found.add(`${base}/heartbeat_addresses/${at}/value`);
+  }
+  const { config } = (bodies.channels as SchemaNode).properties!;
+  for (const [key, channel] of Object.entries(Object(document["channels"]) as Record<string, { config: Json }>)) {
+    const kind = config!.anyOf!.find(({ properties }) => properties!["type"]!.const === channel.config["type"])!;
+    for (const [name, { secret }] of Object.entries(kind.properties!))
+      if (secret === true)
+        for (const below of leavesOf(channel.config[name]))
+          found.add(`/channels/${pointerSegment(key)}/config/${pointerSegment(name)}${below}`);
+  }
+  return found;
+}
+
+/** Pointers of the texts of a value: of itself, or of its items. */
+const leavesOf = (value: unknown): string[] =>
+  typeof value === "object" && value !== null ? Object.keys(value).map((name) => `/${pointerSegment(name)}`) : [""];
 
 /** `$${` as the text that it stands for. */
 function unescaped(value: unknown): unknown {

@@ -6,7 +6,7 @@ import type { StatuspageData } from "../statuspage.ts";
 import type { UptimeRobotData } from "../uptimerobot.ts";
 import { type Row, row, rows, text } from "../values.ts";
 import { Fetching, keyOf } from "./fetching.ts";
-import type { Progress } from "./progress.ts";
+import type { Progress } from "../../shell/progress.ts";
 
 /* What the APIs of other products list, page by page. */
 
