@@ -91,7 +91,7 @@ channels:
 monitors:
   web/one: {name: "${name}", check: ${http}, headers: {X-Key: "Key \${KEY}"}}, alerts: []}
   two: {name: Two, check: ${http}, bearer_token: null, basic_auth: [u, "\${KEY}"]}, alerts: []}
-  job: {name: Job, check: {type: heartbeat, period: 1d}, heartbeat_addresses: [{kind: kuma, value: "\${KEY}"}], alerts: []}
+  job: {name: Job, check: {type: heartbeat, period: 1d}, heartbeat_addresses: [{kind: kuma, value: "\${KEY}"}]}
 ${more}`;
   const key = { KEY: "s3cret-value" };
   write(file("One"));
