@@ -127,6 +127,8 @@ t.test("history sends what was before the monitors were here, and says what it l
   const { id } = targets.find(({ managed_by: by }) => by.key === "shop")!;
   const incidents = (await api.get("/api/v1/incidents")).body.items as object[];
   t.match(incidents, [{ target_id: id, imported: true }]);
+  const badge = await api.get(`/status/acme/api/public/v1/components/${id}/badge.svg?metric=latency&days=7`);
+  t.match(badge.text, /<title>Shop latency: 32 ms<\/title>/, "of imported days too");
   writeFileSync(join(folder, "history.json"), "{}");
   t.match(await smctl(["history", "history.json"]), { code: 1, err: /is not what smctl import --history writes/ });
 });
