@@ -100,7 +100,10 @@ export async function readPingdom(options: Options, progress: Progress): Promise
 }
 
 /** https://developer.statuspage.io/: pages of a hundred, until one has fewer. */
-export async function readStatuspage(options: Options & { page: string }, progress: Progress): Promise<StatuspageData> {
+export async function readStatuspage(
+  options: Options & { page: string },
+  progress: Progress,
+): Promise<Omit<StatuspageData, "history">> {
   const api = open(options, { authorization: `OAuth ${keyOf("STATUSPAGE_API_KEY")}` });
   const base = `/pages/${encodeURIComponent(options.page)}`;
   const all = async (name: string, size: string): Promise<Row[]> => {
