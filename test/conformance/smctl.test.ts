@@ -203,6 +203,11 @@ t.test("without a server the fields of every object are checked in the words of 
       },
     },
     { status_pages: { p: { slug: "p", name: "P", components: "a", on_remove: "later" } } },
+    {
+      status_pages: {
+        p: { slug: "p", name: "P", components: [{ manual: true }, { manual: false }] },
+      },
+    },
     { maintenance: { m: { title: "", starts_at: "yesterday", ends_at: 5, monitors: "a", tags: [4] } } },
     { maintenance: { m: { title: "M", recurrence: { rule: "x" }, monitors: ["a"], on_remove: "pause" } } },
     { maintenance: { m: { title: "M".repeat(201), starts_at: "2026-02-30T00:00:00Z", component_ids: {} } } },

@@ -129,7 +129,12 @@ function checkBody({ section, object, pointer, add }: Place, bodies: Bodies): vo
     const list = listOf(fields[field]);
     if (section === "status_pages")
       for (const [at, item] of list.entries())
-        if (isJson(item)) ofBody(bodies.components, withIdOf(item, as, id, at), `${pointer}/${field}/${at}`);
+        if (isJson(item)) {
+          const here = `${pointer}/${field}/${at}`;
+          ofBody(bodies.components, withIdOf(item, as, id, at), here);
+          if (item["manual"] === true && item["public_name"] == null)
+            add(`${here}/public_name`, "A component without a monitor needs a public_name.");
+        }
     if (section === "monitors" && field in fields)
       fields[field] = list.map((item, at) => (as === null ? idIn(item, id, at) : withIdOf(item, as, id, at)));
   }
