@@ -192,6 +192,7 @@ t.test("without a server the fields of every object are checked in the words of 
         a: { name: "A", check, alerts: ["ops", 5, { foo: 1 }, { channel: "ops", after_failures: 99 }, "opps"] },
         b: { name: "B", check, alerts: "ops", escalation: [{ after_minutes: 0, channels: ["ops", "nix"] }, 4] },
         c: { name: "C", check, escalation: {} },
+        d: { name: "D", check, escalation: [{ after_minutes: "1h", channels: ["ops"] }] },
       },
     },
     { status_pages: { p: { slug: "-x", name: "N", branding: { brand_color: "red", style: "x" } } } },

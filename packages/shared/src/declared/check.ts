@@ -84,7 +84,7 @@ function checkDefaults(defaults: unknown, around: Pick<Place, "document" | "bodi
   const object = Object.fromEntries(known);
   const place = { ...around, section: "monitors", object, pointer: "/defaults" } as const;
   checkReferences(place);
-  const fields = checkDurations(object, place.pointer, add);
+  const fields = monitorDurations(object, place.pointer, add);
   if (bodies === null) return;
   const monitors = { ...bodies.monitors, required: [] };
   checkBody({ ...place, object: fields }, { ...bodies, monitors });
@@ -108,7 +108,7 @@ function checkObject(place: Place): void {
   if (onRemove !== null && !ways.includes(onRemove as string))
     add(`${pointer}/on_remove`, `on_remove must be one of ${ways.join(", ")}.`);
   checkReferences(place);
-  const fields = section === "monitors" ? checkDurations(object, pointer, add) : object;
+  const fields = section === "monitors" ? monitorDurations(object, pointer, add) : object;
   if (bodies !== null) checkBody({ ...place, object: fields }, bodies);
   if (section === "monitors") checkCheck(object["check"], document["defaults"], pointer, add);
 }
@@ -218,6 +218,19 @@ function checkReferences({ section, object, pointer, document, add }: Place): vo
         if (!isJson(item)) known("channels", item, here);
         else if (!("channel_id" in item)) known("channels", item["channel"], `${here}/channel`);
       }
+}
+
+/** {@link checkDurations} of a monitor and of the levels of its ladder. */
+function monitorDurations(object: Json, pointer: string, add: Add): Json {
+  const fields = checkDurations(object, pointer, add);
+  if (Array.isArray(fields["escalation"]))
+    fields["escalation"] = fields["escalation"].map((level, at) => {
+      if (!isJson(level)) return level;
+      const read = checkDurations(level, `${pointer}/escalation/${at}`, add);
+      // One that is no duration is there all the same.
+      return "after_minutes" in level ? { after_minutes: 1, ...read } : read;
+    });
+  return fields;
 }
 
 /** A copy with durations as numbers. */
