@@ -134,21 +134,22 @@ t.test("a terminal is asked; what changed meanwhile is stale", async (t) => {
         out += text;
         if (isAsked || !out.includes("Type yes: ")) return;
         isAsked = true;
-        void meanwhile().then(() => child.stdin.write(`${answer}\n`));
+        void meanwhile().then(() => child.stdin.write(answer));
       });
       child.once("close", (code) => settle({ code, out }));
     });
   const { items } = (await api.get("/api/v1/targets?q=DB")).body;
   const names = async () => (await api.get(`/api/v1/targets/${items[0].id}`)).body.name;
-  t.match(await atTerminal("no"), { code: 1, out: /"DB".* -> .*"Other"[^]*Nothing was applied/ });
+  t.match(await atTerminal("no\n"), { code: 1, out: /"DB".* -> .*"Other"[^]*Nothing was applied/ });
+  t.match(await atTerminal("\u0003"), { code: 1, out: /Type yes: [^a-z]*smctl: Nothing was applied\.\r\n$/ }, "Ctrl-C");
   t.equal(await names(), "DB");
   t.match(
-    await atTerminal("yes", () => api.patch(`/api/v1/targets/${items[0].id}`, { tags: ["by-hand"] })),
+    await atTerminal("yes\n", () => api.patch(`/api/v1/targets/${items[0].id}`, { tags: ["by-hand"] })),
     { code: 3, out: /smctl: .*changed since/ },
     "exit code 3",
   );
   t.equal(await names(), "DB", "nothing is applied");
-  t.match(await atTerminal("yes"), { code: 0, out: /Applied: 1 updated/ });
+  t.match(await atTerminal("yes\n"), { code: 0, out: /Applied: 1 updated/ });
   t.equal(await names(), "Other");
   write(whole);
   t.match(await smctl(["apply"]), { code: 0 });

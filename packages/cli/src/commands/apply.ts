@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { Failure } from "../shell/failure.ts";
 import { type PlanOptions, plans } from "../shell/file-options.ts";
 import { appliedText, hasDifferences, type Plan, planMarkdown } from "../shell/plans.ts";
-import { print, printJson } from "../shell/print.ts";
+import { print, printJson, tell } from "../shell/print.ts";
 
 interface Options extends PlanOptions {
   dryRun?: boolean;
@@ -45,7 +45,11 @@ async function confirm({ summary }: Plan, { yes, json }: Options): Promise<void>
   }
   const { createInterface } = await import("node:readline/promises");
   const lines = createInterface({ input: process.stdin, output: process.stderr });
-  const answer = await lines.question("Apply this plan? Type yes: ");
+  // Ctrl-C and Ctrl-D end the question without an answer.
+  const answer = await lines.question("Apply this plan? Type yes: ").catch(() => {
+    tell("");
+    return "";
+  });
   lines.close();
   if (answer.trim() !== "yes") throw new Failure("Nothing was applied.");
 }
