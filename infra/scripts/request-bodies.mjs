@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import { root } from "./prepare.mjs";
 
 /** For readers and forms; smctl only validates. */
-const forReaders = new Set(["description", "examples", "title", "form", "secret", "shows"]);
+const forReaders = new Set(["description", "examples", "title", "form", "shows"]);
 
 function bare(node) {
   if (Array.isArray(node)) return node.map(bare);

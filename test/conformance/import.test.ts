@@ -102,6 +102,28 @@ for (const args of sources)
     t.match(await smctl(["plan", file], values), { code: 0, out: /^Plan: \d+ unchanged\.\n$/ });
   });
 
+t.test("subscribers of Statuspage are sent after the apply, and confirm nothing", async (t) => {
+  const source = sources.find(([name]) => name === "statuspage")!;
+  t.match(await smctl(["import", ...source, "--output", "s.yaml", "--history", "s.json"], keyEnv), { code: 0 });
+  t.equal(statSync(join(folder, "s.json")).mode & 0o777, 0o600);
+  const none = "1 skipped: the page has none of its components.";
+  t.match(await smctl(["history", "s.json"]), { code: 0, err: `2 subscribers added. ${none}\n` });
+  t.match(await smctl(["history", "s.json"]), {
+    err: `0 subscribers added. ${none} 2 skipped: is already subscribed.\n`,
+  });
+  const { items } = (await api.get("/api/v1/status-pages")).body as { items: { id: string; slug: string }[] };
+  const { id } = items.find(({ slug }) => slug === "acme-page")!;
+  const subscribers = (await api.get(`/api/v1/status-pages/${id}/subscribers`)).body.items as object[];
+  t.match(
+    subscribers.map((one) => ({ ...one })),
+    [{ state: "active" }, { state: "active" }],
+  );
+  const chosen = (subscribers as { component_ids: string[] | null }[]).map(
+    ({ component_ids: ids }) => ids?.length ?? 0,
+  );
+  t.strictSame(chosen.sort(), [0, 4]);
+});
+
 t.test("history sends what was before the monitors were here, and says what it leaves out", async (t) => {
   const day = (ago: number): string => new Date(Date.now() - ago * 86_400_000).toISOString();
   const sums = { up: 90, degraded: 0, down: 10, error: 0, avg_ms: 31.5 };
@@ -127,6 +149,8 @@ t.test("history sends what was before the monitors were here, and says what it l
   const { id } = targets.find(({ managed_by: by }) => by.key === "shop")!;
   const incidents = (await api.get("/api/v1/incidents")).body.items as object[];
   t.match(incidents, [{ target_id: id, imported: true }]);
+  const badge = await api.get(`/status/acme/api/public/v1/components/${id}/badge.svg?metric=latency&days=7`);
+  t.match(badge.text, /<title>Shop latency: 32 ms<\/title>/, "of imported days too");
   writeFileSync(join(folder, "history.json"), "{}");
   t.match(await smctl(["history", "history.json"]), { code: 1, err: /is not what smctl import --history writes/ });
 });

@@ -81,6 +81,43 @@ t.test("plan and apply: exit codes, and a plan that is empty afterwards", async 
   t.match(await smctl(["plan", "--keep-secrets"], { SLACK: "" }), { code: 0 });
 });
 
+t.test("a created object is shown field by field; --keep-secrets is for secrets of stored objects", async (t) => {
+  const http = '{type: http, url: "https://a.example.org"';
+  const file = (name: string, more = "") => `version: 1
+project: kept
+defaults: {check: {bearer_token: "\${KEY}"}}
+channels:
+  hook: {name: Hook, config: {type: webhook, url: "https://\${KEY}.example.org/", headers: {X-Key: "\${KEY}"}}}
+monitors:
+  web/one: {name: "${name}", check: ${http}, headers: {X-Key: "Key \${KEY}"}}, alerts: []}
+  two: {name: Two, check: ${http}, bearer_token: null, basic_auth: [u, "\${KEY}"]}, alerts: []}
+  job: {name: Job, check: {type: heartbeat, period: 1d}, heartbeat_addresses: [{kind: kuma, value: "\${KEY}"}]}
+${more}`;
+  const key = { KEY: "s3cret-value" };
+  write(file("One"));
+  const { out } = await smctl(["plan"], key);
+  t.match(out, /^\+ create monitor web\/one\n {4}name: "One"\n[^]*? {4}check\/headers\/X-Key: "changed"\n/m);
+  t.match(out, / {4}check\/url: "https:\/\/a\.example\.org"\n/);
+  t.notMatch(out, /: null\n/);
+  t.match((await smctl(["plan", "--markdown"], key)).out, /check\/url: "https:\/\/a.example.org"<br>/);
+  t.match(await smctl(["apply"], key), { code: 0, out: /Applied: 4 created/ });
+  t.match(await smctl(["plan", "--keep-secrets"]), { code: 0, out: "Plan: 4 unchanged.\n" }, "every secret is kept");
+  write(file("${NAME}"));
+  t.match(await smctl(["plan", "--keep-secrets"]), {
+    code: 1,
+    err: "statusmesh.yaml:7:19: The variable NAME is not set, and is no secret.\nsmctl: 1 error.\n",
+  });
+  write(
+    file("One", '  new: {name: New, check: {type: tcp, host: a.example.org, port: 1, send: "${OTHER}"}, alerts: []}\n'),
+  );
+  t.match(await smctl(["plan", "--keep-secrets"]), {
+    code: 1,
+    err: "statusmesh.yaml:10:75: The variable OTHER is not set, and no secret is stored.\nsmctl: 1 error.\n",
+  });
+  write("version: 1\nproject: kept\n");
+  t.match(await smctl(["apply", "--prune", "--yes"]), { code: 0, out: /Applied: 4 deleted/ });
+});
+
 t.test("a terminal is asked; what changed meanwhile is stale", async (t) => {
   write(whole.replace("name: DB", "name: Other"));
   /** Runs apply at a terminal, and types the answer once it asks. */
@@ -97,21 +134,22 @@ t.test("a terminal is asked; what changed meanwhile is stale", async (t) => {
         out += text;
         if (isAsked || !out.includes("Type yes: ")) return;
         isAsked = true;
-        void meanwhile().then(() => child.stdin.write(`${answer}\n`));
+        void meanwhile().then(() => child.stdin.write(answer));
       });
       child.once("close", (code) => settle({ code, out }));
     });
   const { items } = (await api.get("/api/v1/targets?q=DB")).body;
   const names = async () => (await api.get(`/api/v1/targets/${items[0].id}`)).body.name;
-  t.match(await atTerminal("no"), { code: 1, out: /"DB".* -> .*"Other"[^]*Nothing was applied/ });
+  t.match(await atTerminal("no\n"), { code: 1, out: /"DB".* -> .*"Other"[^]*Nothing was applied/ });
+  t.match(await atTerminal("\u0003"), { code: 1, out: /Type yes: [^a-z]*smctl: Nothing was applied\.\r\n$/ }, "Ctrl-C");
   t.equal(await names(), "DB");
   t.match(
-    await atTerminal("yes", () => api.patch(`/api/v1/targets/${items[0].id}`, { tags: ["by-hand"] })),
+    await atTerminal("yes\n", () => api.patch(`/api/v1/targets/${items[0].id}`, { tags: ["by-hand"] })),
     { code: 3, out: /smctl: .*changed since/ },
     "exit code 3",
   );
   t.equal(await names(), "DB", "nothing is applied");
-  t.match(await atTerminal("yes"), { code: 0, out: /Applied: 1 updated/ });
+  t.match(await atTerminal("yes\n"), { code: 0, out: /Applied: 1 updated/ });
   t.equal(await names(), "Other");
   write(whole);
   t.match(await smctl(["apply"]), { code: 0 });
@@ -155,6 +193,7 @@ t.test("without a server the fields of every object are checked in the words of 
         a: { name: "A", check, alerts: ["ops", 5, { foo: 1 }, { channel: "ops", after_failures: 99 }, "opps"] },
         b: { name: "B", check, alerts: "ops", escalation: [{ after_minutes: 0, channels: ["ops", "nix"] }, 4] },
         c: { name: "C", check, escalation: {} },
+        d: { name: "D", check, escalation: [{ after_minutes: "1h", channels: ["ops"] }] },
       },
     },
     { status_pages: { p: { slug: "-x", name: "N", branding: { brand_color: "red", style: "x" } } } },
@@ -166,6 +205,11 @@ t.test("without a server the fields of every object are checked in the words of 
       },
     },
     { status_pages: { p: { slug: "p", name: "P", components: "a", on_remove: "later" } } },
+    {
+      status_pages: {
+        p: { slug: "p", name: "P", components: [{ manual: true }, { manual: false }] },
+      },
+    },
     { maintenance: { m: { title: "", starts_at: "yesterday", ends_at: 5, monitors: "a", tags: [4] } } },
     { maintenance: { m: { title: "M", recurrence: { rule: "x" }, monitors: ["a"], on_remove: "pause" } } },
     { maintenance: { m: { title: "M".repeat(201), starts_at: "2026-02-30T00:00:00Z", component_ids: {} } } },

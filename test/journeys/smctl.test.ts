@@ -106,6 +106,9 @@ t.test("list, get, check-now, test, pause and resume", async (t) => {
   const listed = await smctl(["list", "--tag", "shop"]);
   t.match(listed, { code: 0, out: new RegExp(`^STATUS +NAME +KIND +TAGS +ID\n\\w+ +Shop +http +shop +${id}\n$`) });
   t.match(jsonOf(await smctl(["list", "--json"])), [{ id }]);
+  const second = await addMonitor("Second", { enabled: false });
+  t.match(jsonOf(await smctl(["list", "--json", "--limit", "1"])), { length: 1 });
+  await api.delete(`/api/v1/targets/${second}`);
   t.match(await smctl(["list", "channels", "--tag", "x"]), { code: 1, err: /--tag is for monitors/ });
   t.match(jsonOf(await smctl(["get", "monitors", id, "--json"])), { id, interval: 10 });
   t.match(await smctl(["get", "monitors", "Nothing"]), {
@@ -238,14 +241,23 @@ t.test("validate names every error with file, line and column, and no secret", a
   t.match(await smctl(["validate", "absent.yaml"]), { code: 1, err: /absent\.yaml cannot be read/ });
 });
 
-t.test("completion names the commands", async (t) => {
-  for (const shell of ["bash", "zsh", "fish"])
-    t.match(await smctl(["completion", shell]), { code: 0, out: /check-now[^]*--best-effort/ }, shell);
-  const bash = (await smctl(["completion", "bash"])).out;
-  const asked = `${bash}\nCOMP_WORDS=(smctl maintenance run --be); COMP_CWORD=3; _smctl; echo "\${COMPREPLY[@]}"`;
-  const child = spawn("bash", ["-c", asked]);
-  let out = "";
-  for await (const chunk of child.stdout) out += String(chunk);
-  t.equal(out.trim(), "--best-effort");
+t.test("completion names commands, options and the words of arguments", async (t) => {
+  const scripts = new Map<string, string>();
+  for (const shell of ["bash", "zsh", "fish"]) {
+    const { code, out } = await smctl(["completion", shell]);
+    t.match({ code, out }, { code: 0, out: /check-now[^]*--best-effort/ }, shell);
+    scripts.set(shell, out);
+  }
+  t.notMatch(scripts.get("fish"), /string split (?!-- )/, "fish would read --url as an option of string");
+  const complete = async (...words: string[]): Promise<string> => {
+    const asked = `${scripts.get("bash")}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _smctl; echo "\${COMPREPLY[@]}"`;
+    const child = spawn("bash", ["-c", asked, "bash", "smctl", ...words]);
+    let out = "";
+    for await (const chunk of child.stdout) out += String(chunk);
+    return out.trim();
+  };
+  t.equal(await complete("maintenance", "run", "--be"), "--best-effort");
+  t.equal(await complete("list", "m"), "monitors maintenance");
+  t.equal(await complete("completion", ""), "bash zsh fish --help");
   t.match(await smctl(["completion", "ksh"]), { code: 1 });
 });

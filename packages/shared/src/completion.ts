@@ -6,6 +6,7 @@ export type Shell = (typeof shells)[number];
 interface CommandLike {
   readonly commands: readonly CommandLike[];
   readonly options: readonly { readonly long?: string | null | undefined }[];
+  readonly registeredArguments: readonly { readonly argChoices?: readonly string[] | undefined }[];
   name(): string;
   aliases(): string[];
 }
@@ -13,7 +14,8 @@ interface CommandLike {
 /** A command for completion: `sm-agent check http` is `check http`. */
 interface Place {
   path: string;
-  commands: string[];
+  /** Commands below it, and the words that its arguments take. */
+  words: string[];
   options: string[];
 }
 
@@ -29,22 +31,25 @@ function places(command: CommandLike, path: string): Place[] {
     ...command.options.flatMap(({ long }) => (long === undefined || long === null ? [] : [long])),
     "--help",
   ];
-  return [{ path, commands: command.commands.flatMap((one) => [one.name(), ...one.aliases()]), options }, ...below];
+  const words = [
+    ...command.commands.flatMap((one) => [one.name(), ...one.aliases()]),
+    ...command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+  ];
+  return [{ path, words, options }, ...below];
 }
 
 /** The words after the program that are commands. */
 const cases = (found: readonly Place[]): string =>
-  found
-    .map(({ path, commands, options }) => `    "${path}") words="${[...commands, ...options].join(" ")}" ;;`)
-    .join("\n");
+  found.map(({ path, words, options }) => `    "${path}") words="${[...words, ...options].join(" ")}" ;;`).join("\n");
 const known = (found: readonly Place[]): string =>
   found
     .filter(({ path }) => path !== "")
     .map(({ path }) => `"${path}"`)
     .join("|");
 
-const fishCase = ({ path, commands, options }: Place): string =>
-  `    case "${path}"\n      string split " " "${[...commands, ...options].join(" ")}"`;
+/** After `--`, because options are no options of `string`. */
+const fishCase = ({ path, words, options }: Place): string =>
+  `    case "${path}"\n      string split -- " " "${[...words, ...options].join(" ")}"`;
 
 /** A function of the shell for a program. */
 const functionOf = (name: string): string => `_${name.replaceAll("-", "_")}`;

@@ -13,6 +13,8 @@ export interface SchemaNode {
   longCode?: string;
   sizeCodes?: [few: string, many: string];
   cap?: number;
+  /** True for a text that is a secret, and for a list or a map of such texts. */
+  secret?: boolean;
   expects?: string;
   minimum?: number;
   maximum?: number;

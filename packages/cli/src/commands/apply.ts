@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { Failure } from "../shell/failure.ts";
 import { type PlanOptions, plans } from "../shell/file-options.ts";
 import { appliedText, hasDifferences, type Plan, planMarkdown } from "../shell/plans.ts";
-import { print, printJson } from "../shell/print.ts";
+import { print, printJson, tell } from "../shell/print.ts";
 
 interface Options extends PlanOptions {
   dryRun?: boolean;
@@ -12,8 +12,8 @@ interface Options extends PlanOptions {
 export function define(command: Command): void {
   plans(command)
     .description(
-      "Apply the files to the server, in one transaction. Asks at a terminal; without one a deletion  " +
-        "needs --yes. Exit code 3 when the configuration was changed between plan and apply: run it again.",
+      "Apply the files to the server, in one transaction. Asks at a terminal; without one a deletion needs " +
+        "--yes. Exit code 3 when the configuration was changed between plan and apply: run it again.",
     )
     .option("--dry-run", "only the plan: exit code 2 when there are differences")
     .option("--yes", "do not ask, and delete")
@@ -45,7 +45,11 @@ async function confirm({ summary }: Plan, { yes, json }: Options): Promise<void>
   }
   const { createInterface } = await import("node:readline/promises");
   const lines = createInterface({ input: process.stdin, output: process.stderr });
-  const answer = await lines.question("Apply this plan? Type yes: ");
+  // Ctrl-C and Ctrl-D end the question without an answer.
+  const answer = await lines.question("Apply this plan? Type yes: ").catch(() => {
+    tell("");
+    return "";
+  });
   lines.close();
   if (answer.trim() !== "yes") throw new Failure("Nothing was applied.");
 }

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Imported } from "../import/draft.ts";
-import { progressLines } from "../import/read/progress.ts";
+import { progressLines } from "../shell/progress.ts";
 import type { Outputs } from "../import/write.ts";
 
 interface Options extends Outputs {
@@ -21,8 +21,8 @@ interface Source {
   /** Default of --api-url; none for a source that is a file. */
   readonly apiUrl?: string;
   readonly options?: readonly Option[];
-  /** True where the past can be read. */
-  readonly hasHistory?: true;
+  /** Description of --history, where the source has what it writes. */
+  readonly history?: string;
   load(input: string, options: Options): Promise<Imported>;
 }
 
@@ -35,7 +35,7 @@ const sources: readonly Source[] = [
       "KUMA_USERNAME, KUMA_PASSWORD and, with two factors, KUMA_TOTP.",
     argument: ["<file|url>", "kuma.db, a backup, or https://kuma.example.org"],
     options: [new Option("--stopped", "Kuma was stopped cleanly before the file was copied: there is no kuma.db-wal")],
-    hasHistory: true,
+    history: "write past uptime and outages to a new file, for smctl history",
     async load(input, options) {
       const { importKuma } = await import("../import/kuma.ts");
       const progress = progressLines();
@@ -122,11 +122,12 @@ const sources: readonly Source[] = [
     description: "A page with its components. Needs STATUSPAGE_API_KEY.",
     apiUrl: "https://api.statuspage.io/v1",
     options: [new Option("--page <id>", "id of the page").makeOptionMandatory()],
+    history: "write confirmed subscribers to a new file that only you can read, for smctl history",
     async load(_input, options) {
       const { importStatuspage } = await import("../import/statuspage.ts");
       const { readStatuspage } = await import("../import/read/hosts.ts");
       const read = await readStatuspage({ ...hostOf(options), page: options.page ?? "" }, progressLines());
-      return importStatuspage(read, options.project);
+      return importStatuspage({ ...read, history: options.history !== undefined }, options.project);
     },
   },
 ];
@@ -157,8 +158,7 @@ export function define(command: Command): void {
       .option("--env-file <file>", "write the values of its variables to a new file that only you can read")
       .option("--report <file>", "write the report to a new file: Markdown, or JSON where the name ends in .json")
       .addOption(new Option("--project <project>", "project of the file").argParser(projectName).default(source.name));
-    if (source.hasHistory === true)
-      sub.option("--history <file>", "write past uptime and outages to a new file, for smctl history");
+    if (source.history !== undefined) sub.option("--history <file>", source.history);
     if (source.apiUrl !== undefined)
       sub
         .option("--api-url <url>", "address of the API; the key is sent to its origin and to no other", source.apiUrl)

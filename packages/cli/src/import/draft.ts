@@ -3,7 +3,7 @@ import { checkDocument, checkOf } from "@statusmesh/shared/declared/check";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import { insideName } from "@statusmesh/shared/net/inside-name";
 import type { Json } from "../shell/api.ts";
-import type { Day, HistoryFile, Outage } from "./history.ts";
+import type { Day, HistoryFile, Outage, Subscriber } from "./history.ts";
 import { Item, type Report, reportOf } from "./report.ts";
 import { clamp, line, lines, slug } from "./values.ts";
 
@@ -92,6 +92,7 @@ export class Draft {
   readonly #names = new Set<string>();
   readonly #slugs = new Set<string>();
   readonly #history = new Map<string, { incidents: readonly Outage[]; days: readonly Day[] }>();
+  readonly #subscribers = new Map<string, readonly Subscriber[]>();
 
   constructor(source: string, project: string) {
     this.#source = source;
@@ -235,15 +236,29 @@ export class Draft {
     this.#history.set(key, { incidents: ended, days: newest });
   }
 
+  /** Confirmed subscribers of a page. */
+  subscribers(page: string, items: readonly Subscriber[]): void {
+    if (items.length > 0) this.#subscribers.set(page, items);
+  }
+
   finish(): Imported {
     const document: Json = { version: 1, project: this.#project };
     for (const section of sections)
       if (this.#objects[section].size > 0) document[section] = Object.fromEntries(this.#objects[section]);
     const history = [...this.#history].map(([monitor, past]) => ({ monitor, ...past }));
+    const subscribers = [...this.#subscribers].map(([page, items]) => ({ page, source: this.#source, items }));
     return {
       document,
       env: this.#env,
-      history: history.length === 0 ? null : { version: 1, project: this.#project, items: history },
+      history:
+        history.length + subscribers.length === 0
+          ? null
+          : {
+              version: 1,
+              project: this.#project,
+              items: history,
+              ...(subscribers.length === 0 ? {} : { subscribers }),
+            },
       report: reportOf(this.#source, this.#items),
     };
   }

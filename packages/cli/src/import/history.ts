@@ -18,11 +18,19 @@ export interface Day {
   readonly avg_ms: number | null;
 }
 
-/** What `import --history` writes and `smctl history` sends; monitors are keys of the project. */
+/** A subscriber who has confirmed with the other product; null components are all of the page. */
+export interface Subscriber {
+  readonly email?: string;
+  readonly webhook_url?: string;
+  readonly components: readonly { readonly name: string; readonly group: string | null }[] | null;
+}
+
+/** What `import --history` writes and `smctl history` sends; monitors and pages are keys of the project. */
 export interface HistoryFile {
   readonly version: 1;
   readonly project: string;
   readonly items: readonly { monitor: string; incidents: readonly Outage[]; days: readonly Day[] }[];
+  readonly subscribers?: readonly { page: string; source: string; items: readonly Subscriber[] }[];
 }
 
 /** Bounds of the API for counts and times of a day. */

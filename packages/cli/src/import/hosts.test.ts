@@ -3,7 +3,7 @@ import { importBetterStack } from "./betterstack.ts";
 import { importHealthchecks } from "./healthchecks.ts";
 import { importPingdom } from "./pingdom.ts";
 import { readBetterStack, readHealthchecks, readPingdom, readStatuspage, readUptimeRobot } from "./read/hosts.ts";
-import { noProgress } from "./read/progress.ts";
+import { noProgress } from "../shell/progress.ts";
 import { importStatuspage } from "./statuspage.ts";
 import {
   betterStack,
@@ -94,8 +94,9 @@ t.test("Pingdom: one request for each check", async (t) => {
 
 t.test("Statuspage: each component is listed; addresses of people are not in the report", async (t) => {
   const { url } = await fakeHost(t, statuspage());
-  const made = importStatuspage(await readStatuspage({ apiUrl: url, page: "p" }, noProgress), "statuspage");
-  t.equal(countOf(made), 1 + 120 + 2 + 2);
+  const read = await readStatuspage({ apiUrl: url, page: "p" }, noProgress);
+  const made = importStatuspage({ ...read, history: false }, "statuspage");
+  t.equal(countOf(made), 1 + 120 + 2 + 5);
   t.strictSame(faultsOf(made), []);
   const page = objectsOf(made, "status_pages")["acme-page"]!;
   t.match(page, { slug: "acme-page", branding: { about: "How we are doing" } });
@@ -110,7 +111,24 @@ t.test("Statuspage: each component is listed; addresses of people are not in the
   ]);
   t.match(reasonsOf(made, "Part 1"), [/its state is set manually/]);
   t.match(reasonsOf(made, "Part 0"), [/a group/]);
-  t.notMatch(JSON.stringify(made), /anna@/);
+  t.notMatch(JSON.stringify(made), /@example/);
+  t.match(reasonsOf(made, "email s1"), [/with --history/]);
+  const whole = importStatuspage({ ...read, history: true }, "statuspage");
+  t.equal(countOf(whole), countOf(made));
+  t.notMatch(JSON.stringify(whole.report), /@example/);
+  t.match(reasonsOf(whole, "email s4"), [/stopped sending/]);
+  const part = (number: number, group: string | null = null) => ({ name: `Part ${number}`, group });
+  t.strictSame(whole.history?.subscribers, [
+    {
+      page: "acme-page",
+      source: "Statuspage",
+      items: [
+        { email: "anna@example.org", components: null },
+        { email: "ben@example.org", components: [1, 2, 3].map((at) => part(at, "Part 0")).concat(part(5)) },
+        { email: "dan@example.org", components: [] },
+      ],
+    },
+  ]);
 });
 
 t.test("healthchecks: periods, schedules and addresses; a read-only key is refused", async (t) => {

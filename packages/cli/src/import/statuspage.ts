@@ -1,11 +1,14 @@
 import { Draft, type Imported } from "./draft.ts";
-import { flag, number, type Row, row, text } from "./values.ts";
+import type { Subscriber } from "./history.ts";
+import { flag, line, number, type Row, row, text } from "./values.ts";
 
 export interface StatuspageData {
   readonly page: Row;
   readonly components: readonly Row[];
   readonly incidents: readonly Row[];
   readonly subscribers: readonly Row[];
+  /** True where `--history` is written, which has the subscribers. */
+  readonly history: boolean;
 }
 
 /** States there, by their words here. */
@@ -19,7 +22,7 @@ const states: Readonly<Record<string, string>> = {
 
 /** A page of Statuspage. Its components have no monitors: their states are set manually or by programs, as there. */
 export function importStatuspage(
-  { page, components, incidents, subscribers }: StatuspageData,
+  { page, components, incidents, subscribers, history }: StatuspageData,
   project: string,
 ): Imported {
   const draft = new Draft("Statuspage", project);
@@ -43,7 +46,7 @@ export function importStatuspage(
       "behaviour",
     );
   }
-  draft.page(item, {
+  const pageKey = draft.page(item, {
     slug: text(page["subdomain"]).toLowerCase(),
     name: page["name"],
     about: page["page_description"],
@@ -66,19 +69,42 @@ export function importStatuspage(
         isOpen ? "silent" : "detail",
       );
   }
+  const placeIn = (component: Row) => ({
+    name: line(component["name"], 200) || "Component",
+    group: line(groups.get(text(component["group_id"])) ?? "", 80) || null,
+  });
+  const moved: Subscriber[] = [];
   for (const subscriber of subscribers) {
     const mode = text(subscriber["mode"]) || "unknown";
     // Addresses are personal: the report names none.
-    const listed = draft.item("subscriber", `${mode} ${text(row(subscriber)["id"])}`);
-    if (mode === "email" || mode === "webhook")
-      listed.refuse(
-        "send the confirmed ones to POST /api/v1/status-pages/{id}/subscribers/import: they confirm nothing again",
-        "silent",
-      );
-    else listed.refuse(`there are no subscriptions by ${mode.slice(0, 20)}`, "silent");
+    const listed = draft.item("subscriber", `${mode} ${text(subscriber["id"])}`);
+    if (mode !== "email" && mode !== "webhook") {
+      listed.refuse(`there are no subscriptions by ${mode.slice(0, 20)}`, "silent");
+      continue;
+    }
+    if (text(subscriber["quarantined_at"]) !== "") {
+      listed.refuse("Statuspage has stopped sending to it, because messages came back", "detail");
+      continue;
+    }
+    if (!history) {
+      listed.refuse("subscribers are carried over with --history, by smctl history after the apply", "silent");
+      continue;
+    }
+    listed.note("smctl history adds it after the apply: nothing is to be confirmed again", "silent");
+    const ids = new Set(idsOf(subscriber["components"]));
+    const chosen = shown.filter((one) => ids.has(text(one["id"])) || ids.has(text(one["group_id"])));
+    moved.push({
+      ...(mode === "email" ? { email: text(subscriber["email"]) } : { webhook_url: text(subscriber["endpoint"]) }),
+      components: ids.size === 0 ? null : chosen.map(placeIn),
+    });
   }
+  draft.subscribers(pageKey, moved);
   return draft.finish();
 }
+
+/** Components that a subscriber chose: ids, or objects with ids. */
+const idsOf = (value: unknown): string[] =>
+  (Array.isArray(value) ? value : []).map((one) => text(typeof one === "object" ? row(one)["id"] : one));
 
 /** Places of components on the page: that of the group, then their own. Positions begin at 1. */
 function placesOn(components: readonly Row[]): (component: Row) => number {

@@ -268,6 +268,9 @@ export function statuspage(): Answer {
       return [
         { id: "s1", mode: "email", email: "anna@example.org" },
         { id: "s2", mode: "sms", phone_number: "1" },
+        { id: "s3", mode: "email", email: "ben@example.org", components: ["c0", "c5"] },
+        { id: "s4", mode: "email", email: "cleo@example.org", quarantined_at: "2026-01-01T00:00:00Z" },
+        { id: "s5", mode: "email", email: "dan@example.org", components: ["gone"] },
       ];
     return {
       id: "p",

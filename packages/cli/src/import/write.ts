@@ -32,7 +32,9 @@ export function writeImported({ document, env, history, report }: Imported, opti
   const { output, envFile, report: reportPath, history: historyPath } = options;
   const files = output === undefined ? [] : filesOf(document, output);
   if (envFile !== undefined) writeNew(envFile, envText(env), 0o600);
-  if (historyPath !== undefined && history !== null) writeNew(historyPath, `${JSON.stringify(history)}\n`);
+  // Addresses of subscribers are personal.
+  if (historyPath !== undefined && history !== null)
+    writeNew(historyPath, `${JSON.stringify(history)}\n`, history.subscribers === undefined ? 0o666 : 0o600);
   if (reportPath !== undefined)
     writeNew(reportPath, /\.json$/i.test(reportPath) ? `${JSON.stringify(report, null, 2)}\n` : reportMarkdown(report));
   if (output?.endsWith("/") === true) fs.mkdirSync(output, { recursive: true });

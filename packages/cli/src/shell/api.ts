@@ -5,6 +5,8 @@ import { isLoopback } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { version } from "../version.ts";
 import { Failure, Refused, Unreachable } from "./failure.ts";
+import { tell } from "./print.ts";
+import { progressLines } from "./progress.ts";
 import { ProxyError } from "./proxy.ts";
 import { type Reply, requestsTo, type Send } from "./requests.ts";
 
@@ -15,6 +17,8 @@ const maxBytes = 256 * 1_048_576;
 /** Longest pause that the server may ask for. */
 const maxPauseSecs = 60;
 const mostTries = 5;
+/** A request that takes longer is said. */
+const quietMs = 2000;
 
 /** The JSON API of one server. */
 export class Api {
@@ -46,11 +50,15 @@ export class Api {
   /** Every item of a list, or the first `most`. */
   async all(path: string, most = Infinity): Promise<Json[]> {
     const items: Json[] = [];
+    const progress = progressLines();
     for (;;) {
-      const page = await this.get(`${path}${path.includes("?") ? "&" : "?"}limit=1000&offset=${items.length}`);
+      const limit = Math.min(1000, most - items.length);
+      const page = await this.get(`${path}${path.includes("?") ? "&" : "?"}limit=${limit}&offset=${items.length}`);
       const more = page["items"] as Json[];
       items.push(...more);
-      if (more.length === 0 || items.length >= Math.min(most, page["total"] as number)) return items;
+      const wanted = Math.min(most, page["total"] as number);
+      if (more.length === 0 || items.length >= wanted) return items;
+      progress.step("the list", items.length, wanted);
     }
   }
 
@@ -82,11 +90,14 @@ export class Api {
     const headers: Record<string, string | number> = { ...this.#headers };
     if (content !== undefined)
       Object.assign(headers, { "content-type": "application/json", "content-length": Buffer.byteLength(content) });
+    const late = setTimeout(() => tell("smctl: waiting for the server ..."), quietMs);
     try {
       return await this.#request({ method, url: new URL(`${this.url}${path}`), headers, content, maxBytes, idleMs });
     } catch (error) {
       if (error instanceof ProxyError) throw new Unreachable(error.message);
       throw new Unreachable(`${this.url} does not answer (${codeOrMessage(error)}).`);
+    } finally {
+      clearTimeout(late);
     }
   }
 }

@@ -4,7 +4,7 @@ import { connectionOf } from "./connection.ts";
 import { exits, Failure, Refused } from "./failure.ts";
 import type { PlanOptions, ProjectOptions } from "./file-options.ts";
 import { hasDifferences, type Plan, planMarkdown, planText } from "./plans.ts";
-import { print, printJson, screen, tell } from "./print.ts";
+import { print, printJson, screen } from "./print.ts";
 import { type Project, readProject, refuse } from "./project.ts";
 
 /** Reads the files and asks the server for the plan. Throws Failure. */
@@ -31,8 +31,6 @@ export async function sendDocument(
   project: Project,
   options: ProjectOptions,
 ) {
-  // Something moves where it takes long.
-  const late = setTimeout(() => tell(verb === "plan" ? "smctl: planning ..." : "smctl: applying ..."), 2000);
   try {
     return await api.post(`/api/v1/config/${verb}`, body);
   } catch (error) {
@@ -41,8 +39,6 @@ export async function sendDocument(
     if (!error.faults.some(({ field }) => isInDocument(field))) throw new Failure(project.redact(error.message));
     refuse(mistakesOf(error.faults, project), options);
     throw error;
-  } finally {
-    clearTimeout(late);
   }
 }
 

@@ -1,3 +1,4 @@
+import { pointerSegment } from "@statusmesh/shared/secrets";
 import { paint, type Screen, tame, type Tone } from "@statusmesh/shared/terminal";
 import { counted } from "./print.ts";
 
@@ -14,8 +15,14 @@ interface Change {
   readonly key: string;
   readonly id: string | null;
   readonly action: string;
-  readonly fields: readonly { readonly path: string; readonly old: unknown; readonly new: unknown }[];
+  readonly fields: readonly Field[];
   readonly drift: { readonly at: string; readonly by: { readonly type: string; readonly name: string | null } } | null;
+}
+
+interface Field {
+  readonly path: string;
+  readonly old: unknown;
+  readonly new: unknown;
 }
 
 /** What an apply does; an orphan without prune is only listed. */
@@ -39,7 +46,9 @@ export function planText({ summary, changes, warnings }: Plan, screen: Screen): 
     const head = `${sign} ${change.action} ${change.kind} ${tame(change.key)}`;
     return [
       paint(head, tone, screen),
-      ...change.fields.map(({ path, ...values }) => `    ${tame(path.slice(1))}: ${difference(change.action, values)}`),
+      ...change.fields
+        .flatMap(leavesOf)
+        .map(({ path, ...values }) => `    ${tame(path.slice(1))}: ${difference(change.action, values)}`),
       ...(change.drift === null ? [] : [paint(`    ${driftText(change.drift)}`, "warn", screen)]),
     ];
   });
@@ -67,7 +76,9 @@ export function planMarkdown(plan: Plan): string {
   const rows = changes.map(
     ({ action, kind, key, fields, drift }) =>
       `| ${action} | ${kind} | ${cell(key)} | ${[
-        ...fields.map(({ path, ...values }) => cell(`${path.slice(1)}: ${difference(action, values)}`)),
+        ...fields
+          .flatMap(leavesOf)
+          .map(({ path, ...values }) => cell(`${path.slice(1)}: ${difference(action, values)}`)),
         ...(drift === null ? [] : [cell(driftText(drift))]),
       ].join("<br>")} |`,
   );
@@ -78,6 +89,16 @@ export function planMarkdown(plan: Plan): string {
     .concat(table, notes)
     .map((line) => `${line}\n`)
     .join("");
+}
+
+/** A new value as one line for each field of its maps; null fields are left out. */
+function leavesOf(field: Field): Field[] {
+  const { path, old, new: value } = field;
+  const isMap = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (old !== null || !isMap || Object.keys(value).length === 0) return [field];
+  return Object.entries(value).flatMap(([name, item]) =>
+    item === null ? [] : leavesOf({ path: `${path}/${pointerSegment(name)}`, old, new: item }),
+  );
 }
 
 function difference(action: string, { old, new: next }: { old: unknown; new: unknown }): string {

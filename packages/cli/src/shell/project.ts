@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { isProbedType } from "@statusmesh/shared/checks";
-import { checkDocument, checkOf } from "@statusmesh/shared/declared/check";
+import { checkDocument, checkOf, secretPointers } from "@statusmesh/shared/declared/check";
 import { inOrder, readNamedFile, sections } from "@statusmesh/shared/declared/files";
 import { type Mistake, mistakeLine } from "@statusmesh/shared/declared/position";
 import { type ReadProject, readProjectFiles } from "@statusmesh/shared/declared/project";
@@ -24,8 +24,11 @@ export function readProject(paths: readonly string[], options: ProjectOptions): 
     ...(options.keepSecrets === true ? { unset: mask } : {}),
   };
   const bodies = requestBodies();
-  const project = readProjectFiles(paths.length > 0 ? paths : [defaultPath()], source, (document) =>
-    checkDocument(document, bodies),
+  const project = readProjectFiles(
+    paths.length > 0 ? paths : [defaultPath()],
+    source,
+    (document) => checkDocument(document, bodies),
+    (document) => secretPointers(document, bodies),
   );
   refuse(project.mistakes, options);
   return { ...project, name: (project.document as { project: string }).project };

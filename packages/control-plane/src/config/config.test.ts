@@ -154,6 +154,8 @@ t.test("the environment wins over the file, and the file over the defaults", asy
       SM_SECURITY__ALLOW_PRIVATE_TARGETS: "TRUE",
       SM_DATA__DIR: "",
       SM_AGENT_URL: "x",
+      SM_URL: "https://status.example.org",
+      SM_TOKEN_FILE: "/run/secrets/smctl",
       SM_TEST_REQUIRE: "redis",
     },
     cwd,

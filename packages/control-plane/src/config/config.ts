@@ -61,8 +61,8 @@ export interface ConfigSources {
   tty?: boolean;
 }
 
-/** SM_ variables of others: the agent, the tests, and the name of the file itself. */
-const foreign = /^SM_(?:CONFIG$|COMMAND$|AGENT_|TEST_)/;
+/** SM_ variables of others: the agent, smctl, the tests, and the name of the file itself. */
+const foreign = /^SM_(?:AGENT_|TEST_|(?:COMMAND|CONFIG|INSECURE_HTTP|ORG|TOKEN|TOKEN_FILE|URL)$)/;
 
 /**
  * The configuration from `statusmesh.toml` (or the file that `--config` or SM_CONFIG names) and SM_ variables, which

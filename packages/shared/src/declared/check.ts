@@ -3,7 +3,8 @@ import { type CheckSpec, checkKinds, type CheckType, checkTypes, isCheckType, ki
 import { AppError } from "../errors.ts";
 import { type Fault, Faults, below } from "../faults.ts";
 import { isId, normaliseId } from "../ids.ts";
-import { pointerSegment } from "../secrets.ts";
+import type { SchemaNode } from "../schema-node.ts";
+import { fieldOf, pointerSegment } from "../secrets.ts";
 import { suggestion } from "../text.ts";
 import { validate } from "../validate.ts";
 import { durationIn, unitOf } from "./durations.ts";
@@ -83,7 +84,7 @@ function checkDefaults(defaults: unknown, around: Pick<Place, "document" | "bodi
   const object = Object.fromEntries(known);
   const place = { ...around, section: "monitors", object, pointer: "/defaults" } as const;
   checkReferences(place);
-  const fields = checkDurations(object, place.pointer, add);
+  const fields = monitorDurations(object, place.pointer, add);
   if (bodies === null) return;
   const monitors = { ...bodies.monitors, required: [] };
   checkBody({ ...place, object: fields }, { ...bodies, monitors });
@@ -107,7 +108,7 @@ function checkObject(place: Place): void {
   if (onRemove !== null && !ways.includes(onRemove as string))
     add(`${pointer}/on_remove`, `on_remove must be one of ${ways.join(", ")}.`);
   checkReferences(place);
-  const fields = section === "monitors" ? checkDurations(object, pointer, add) : object;
+  const fields = section === "monitors" ? monitorDurations(object, pointer, add) : object;
   if (bodies !== null) checkBody({ ...place, object: fields }, bodies);
   if (section === "monitors") checkCheck(object["check"], document["defaults"], pointer, add);
 }
@@ -128,7 +129,12 @@ function checkBody({ section, object, pointer, add }: Place, bodies: Bodies): vo
     const list = listOf(fields[field]);
     if (section === "status_pages")
       for (const [at, item] of list.entries())
-        if (isJson(item)) ofBody(bodies.components, withIdOf(item, as, id, at), `${pointer}/${field}/${at}`);
+        if (isJson(item)) {
+          const here = `${pointer}/${field}/${at}`;
+          ofBody(bodies.components, withIdOf(item, as, id, at), here);
+          if (item["manual"] === true && item["public_name"] == null)
+            add(`${here}/public_name`, "A component without a monitor needs a public_name.");
+        }
     if (section === "monitors" && field in fields)
       fields[field] = list.map((item, at) => (as === null ? idIn(item, id, at) : withIdOf(item, as, id, at)));
   }
@@ -214,6 +220,19 @@ function checkReferences({ section, object, pointer, document, add }: Place): vo
       }
 }
 
+/** {@link checkDurations} of a monitor and of the levels of its ladder. */
+function monitorDurations(object: Json, pointer: string, add: Add): Json {
+  const fields = checkDurations(object, pointer, add);
+  if (Array.isArray(fields["escalation"]))
+    fields["escalation"] = fields["escalation"].map((level, at) => {
+      if (!isJson(level)) return level;
+      const read = checkDurations(level, `${pointer}/escalation/${at}`, add);
+      // One that is no duration is there all the same.
+      return "after_minutes" in level ? { after_minutes: 1, ...read } : read;
+    });
+  return fields;
+}
+
 /** A copy with durations as numbers. */
 function checkDurations(fields: Json, pointer: string, add: Add): Json {
   const copy = { ...fields };
@@ -270,6 +289,36 @@ export function checkOf(document: Json, key: string): Json {
   const { check } = (document["monitors"] as Record<string, { check: Json & { type: CheckType } }>)[key]!;
   return wholeCheck(check.type, check, document["defaults"], "", () => {});
 }
+
+/** Pointers of the secrets that a document without faults has: those of checks, addresses of heartbeats, channels. */
+export function secretPointers(document: Json, bodies: Bodies): Set<string> {
+  const found = new Set<string>();
+  for (const [key, monitor] of Object.entries(Object(document["monitors"]) as Record<string, Json>)) {
+    const base = `/monitors/${pointerSegment(key)}`;
+    const fields = checkOf(document, key);
+    const spec = validate(kindOf(fields as { type: CheckType }).schema, fields, "") as CheckSpec;
+    kindOf(spec).mapSecrets(spec, (secret, pointer) => {
+      const isOwn = fieldOf(pointer) in (monitor["check"] as Json);
+      found.add(`${isOwn ? base : "/defaults"}/check${pointer}`);
+      return secret;
+    });
+    for (const at of listOf(monitor["heartbeat_addresses"]).keys())
+      found.add(`${base}/heartbeat_addresses/${at}/value`);
+  }
+  const { config } = (bodies.channels as SchemaNode).properties!;
+  for (const [key, channel] of Object.entries(Object(document["channels"]) as Record<string, { config: Json }>)) {
+    const kind = config!.anyOf!.find(({ properties }) => properties!["type"]!.const === channel.config["type"])!;
+    for (const [name, { secret }] of Object.entries(kind.properties!))
+      if (secret === true)
+        for (const below of leavesOf(channel.config[name]))
+          found.add(`/channels/${pointerSegment(key)}/config/${pointerSegment(name)}${below}`);
+  }
+  return found;
+}
+
+/** Pointers of the texts of a value: of itself, or of its items. */
+const leavesOf = (value: unknown): string[] =>
+  typeof value === "object" && value !== null ? Object.keys(value).map((name) => `/${pointerSegment(name)}`) : [""];
 
 /** `$${` as the text that it stands for. */
 function unescaped(value: unknown): unknown {

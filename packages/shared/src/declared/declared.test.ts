@@ -149,6 +149,7 @@ t.test("files of a folder are merged", (t) => {
   writeFileSync(join(folder, "..data/d.yaml"), "maintenance: {m: {}}\n");
   symlinkSync("..data/d.yaml", join(folder, "d.yaml"));
   symlinkSync(folder, join(folder, "sub/again"));
+  symlinkSync("nowhere", join(folder, "sub/link.conf"));
   const { document, position, mistakes, files } = readFiles([folder]);
   t.strictSame(mistakes, []);
   t.equal(files.length, 5);

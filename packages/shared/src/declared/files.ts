@@ -111,6 +111,8 @@ function realPathOf(path: string): string | null {
   }
 }
 
+const isConfiguration = /\.(?:ya?ml|json)$/;
+
 /** Every file below the paths, in the order of their names. */
 function locate(paths: readonly string[], mistakes: Mistake[]): string[] {
   const found = new Set<string>();
@@ -119,7 +121,7 @@ function locate(paths: readonly string[], mistakes: Mistake[]): string[] {
     try {
       const stat = fs.statSync(path);
       if (!stat.isDirectory()) {
-        if (isNamed || /\.(?:ya?ml|json)$/.test(path)) found.add(path);
+        if (isNamed || isConfiguration.test(path)) found.add(path);
         return;
       }
       const real = fs.realpathSync(path);
@@ -132,6 +134,8 @@ function locate(paths: readonly string[], mistakes: Mistake[]): string[] {
       for (const name of fs.readdirSync(path).sort())
         if (!name.startsWith(".")) visit(join(path, name), [...above, real], false);
     } catch (error) {
+      // A link to nothing, by another name.
+      if (!isNamed && !isConfiguration.test(path) && (error as NodeJS.ErrnoException).code === "ENOENT") return;
       mistakes.push({ message: `${path} cannot be read (${codeOrMessage(error)}).` });
     }
   };

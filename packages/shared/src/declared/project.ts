@@ -1,7 +1,7 @@
 import type { DocumentFault } from "./check.ts";
 import { mistakeAt, readFiles } from "./files.ts";
 import type { Mistake, Position } from "./position.ts";
-import { fillVariables, type VariableSource, withoutValues } from "./variables.ts";
+import { fillVariables, type Unset, type VariableSource, withoutValues } from "./variables.ts";
 
 /** The files of a project, read, with their variables filled in. */
 export interface ReadProject {
@@ -10,6 +10,8 @@ export interface ReadProject {
   readonly position: Position;
   readonly files: readonly string[];
   readonly mistakes: readonly Mistake[];
+  /** Secrets whose variable is unset, by pointer. */
+  readonly unset: ReadonlyMap<string, Unset>;
   /** Text without values of variables. */
   readonly redact: (text: string) => string;
 }
@@ -24,8 +26,19 @@ export interface ApiFault {
 /** Finds mistakes in a document with its variables filled in. */
 export type CheckDocument = (document: Readonly<Record<string, unknown>>) => readonly DocumentFault[];
 
-/** Reads files and folders; `check` is asked about what could be read. */
-export function readProjectFiles(paths: readonly string[], source: VariableSource, check: CheckDocument): ReadProject {
+/** The pointers of the secrets in a document without mistakes. */
+export type SecretsOf = (document: Readonly<Record<string, unknown>>) => ReadonlySet<string>;
+
+/**
+ * Reads files and folders; `check` is asked about what could be read. With `source.unset` a variable may be unset in
+ * secrets only.
+ */
+export function readProjectFiles(
+  paths: readonly string[],
+  source: VariableSource,
+  check: CheckDocument,
+  secretsOf: SecretsOf = () => new Set(),
+): ReadProject {
   const { document: written, position, mistakes, files } = readFiles(paths);
   const filled = fillVariables(written, position, source);
   const redact = (text: string): string => withoutValues(text, filled.used);
@@ -38,7 +51,12 @@ export function readProjectFiles(paths: readonly string[], source: VariableSourc
       const mistake = mistakeAt(position, pointer, redact(message), ofKey);
       if (!known.has(placeText(mistake))) all.push(mistake);
     }
-  return { document, position, files, mistakes: all, redact };
+  if (all.length === 0 && filled.unset.size > 0) {
+    const secrets = secretsOf(document);
+    for (const [pointer, { name, at }] of filled.unset)
+      if (!secrets.has(pointer)) all.push({ ...at, message: `The variable ${name} is not set, and is no secret.` });
+  }
+  return { document, position, files, mistakes: all, unset: filled.unset, redact };
 }
 
 const placeText = ({ file, line, column }: Mistake): string => `${file}:${line}:${column}`;
@@ -46,13 +64,15 @@ const placeText = ({ file, line, column }: Mistake): string => `${file}:${line}:
 /** Faults of a request with the document as mistakes in its files. */
 export const mistakesOf = (
   faults: readonly ApiFault[],
-  { position, redact }: Pick<ReadProject, "position" | "redact">,
+  { position, redact, unset }: Pick<ReadProject, "position" | "redact" | "unset">,
 ): Mistake[] =>
-  faults.map(({ field, code, message }) =>
-    isInDocument(field)
-      ? mistakeAt(position, field.slice("/document".length), redact(message), code === "UNKNOWN_FIELD")
-      : { message: redact(message) },
-  );
+  faults.map(({ field, code, message }) => {
+    if (!isInDocument(field)) return { message: redact(message) };
+    const pointer = field.slice("/document".length);
+    const { name } = (code === "REDACTION_SENTINEL" ? unset.get(pointer) : undefined) ?? {};
+    const words = name === undefined ? message : `The variable ${name} is not set, and no secret is stored.`;
+    return mistakeAt(position, pointer, redact(words), code === "UNKNOWN_FIELD");
+  });
 
 /** True for a pointer into the document of a request. */
 export const isInDocument = (field: string | null): field is string => field?.startsWith("/document") === true;

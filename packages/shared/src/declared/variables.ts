@@ -1,4 +1,5 @@
-import type { Mistake, Position } from "./position.ts";
+import { pointerSegment } from "../secrets.ts";
+import type { Mistake, Place, Position } from "./position.ts";
 
 /** Where variables come from. */
 export interface VariableSource {
@@ -7,7 +8,7 @@ export interface VariableSource {
   readFile(path: string, namedIn: string): string;
   /** Why a variable must not be used; null for one that may. */
   refuse?(name: string): string | null;
-  /** What takes the place of a text whose variable is unset; without it that is a mistake. */
+  /** What takes the place of a text whose variable is unset, for a secret; without it that is a mistake. */
   readonly unset?: string;
 }
 
@@ -16,6 +17,14 @@ export interface Filled {
   readonly mistakes: readonly Mistake[];
   /** Values by variable, to keep them out of messages. */
   readonly used: ReadonlyMap<string, string>;
+  /** Texts in whose place `unset` stands, by pointer. */
+  readonly unset: ReadonlyMap<string, Unset>;
+}
+
+/** A variable without a value, and where it is used. */
+export interface Unset {
+  readonly name: string;
+  readonly at: Place;
 }
 
 const maxMistakes = 100;
@@ -28,6 +37,7 @@ const maxMistakes = 100;
 export function fillVariables(value: unknown, position: Position, source: VariableSource): Filled {
   const mistakes: Mistake[] = [];
   const used = new Map<string, string>();
+  const unset = new Map<string, Unset>();
 
   /** The value of what stands between the braces; null when it has none. */
   const valueOf = (name: string, { at }: Position): string | null => {
@@ -63,28 +73,32 @@ export function fillVariables(value: unknown, position: Position, source: Variab
     return found;
   };
 
-  const text = (template: string, here: Position): string => {
+  const text = (template: string, here: Position, pointer: string): string => {
     if (!template.includes("${")) return template;
-    let isUnset = false;
+    let missing: string | null = null;
     const plain = template.replaceAll(/\$\$\{|\$\{([^}]*)(\}?)/g, (all, name: string | undefined, end: string) => {
       if (name === undefined) return "${";
       const found = end === "" ? valueOf(`${name} without an end`, here) : valueOf(name, here);
-      if (found === null) isUnset = true;
+      if (found === null) missing ??= name;
       return found ?? all;
     });
-    if (isUnset) return source.unset ?? template;
+    if (missing !== null) {
+      if (source.unset === undefined) return template;
+      unset.set(pointer, { name: missing, at: here.at });
+      return source.unset;
+    }
     return plain.replaceAll("${", () => "$${");
   };
 
-  const fill = (part: unknown, here: Position): unknown => {
-    if (typeof part === "string") return text(part, here);
-    if (Array.isArray(part)) return part.map((item, at) => fill(item, here.children.get(String(at)) ?? here));
+  const fill = (part: unknown, here: Position, pointer: string): unknown => {
+    if (typeof part === "string") return text(part, here, pointer);
     if (typeof part !== "object" || part === null) return part;
-    return Object.fromEntries(
-      Object.entries(part).map(([key, item]) => [key, fill(item, here.children.get(key) ?? here)]),
-    );
+    const inside = (key: string, item: unknown): unknown =>
+      fill(item, here.children.get(key) ?? here, `${pointer}/${pointerSegment(key)}`);
+    if (Array.isArray(part)) return part.map((item, at) => inside(String(at), item));
+    return Object.fromEntries(Object.entries(part).map(([key, item]) => [key, inside(key, item)]));
   };
-  return { value: fill(value, position), mistakes, used };
+  return { value: fill(value, position, ""), mistakes, used, unset };
 }
 
 /** The text with `${NAME}` in place of values of variables. Values under four characters stay: they are words. */

@@ -6,7 +6,7 @@ import type { StatuspageData } from "../statuspage.ts";
 import type { UptimeRobotData } from "../uptimerobot.ts";
 import { type Row, row, rows, text } from "../values.ts";
 import { Fetching, keyOf } from "./fetching.ts";
-import type { Progress } from "./progress.ts";
+import type { Progress } from "../../shell/progress.ts";
 
 /* What the APIs of other products list, page by page. */
 
@@ -100,7 +100,10 @@ export async function readPingdom(options: Options, progress: Progress): Promise
 }
 
 /** https://developer.statuspage.io/: pages of a hundred, until one has fewer. */
-export async function readStatuspage(options: Options & { page: string }, progress: Progress): Promise<StatuspageData> {
+export async function readStatuspage(
+  options: Options & { page: string },
+  progress: Progress,
+): Promise<Omit<StatuspageData, "history">> {
   const api = open(options, { authorization: `OAuth ${keyOf("STATUSPAGE_API_KEY")}` });
   const base = `/pages/${encodeURIComponent(options.page)}`;
   const all = async (name: string, size: string): Promise<Row[]> => {

@@ -7,7 +7,7 @@ import { flag, isRow, number, type Row, row, rows, text } from "../values.ts";
 import { isZone } from "../zones.ts";
 import { baseOf, Fetching, reasonOf } from "./fetching.ts";
 import { byColumns, kumaLists } from "./kuma.ts";
-import type { Progress } from "./progress.ts";
+import type { Progress } from "../../shell/progress.ts";
 
 const answerMs = 15_000;
 const mostTries = 3;

@@ -5,7 +5,7 @@ import { dateOf, type Day, dayOf } from "../history.ts";
 import type { Change, KumaData } from "../kuma.ts";
 import { flag, number, type Row, row, rows, text } from "../values.ts";
 import { isZone } from "../zones.ts";
-import type { Progress } from "./progress.ts";
+import type { Progress } from "../../shell/progress.ts";
 import { SqliteFile } from "./sqlite.ts";
 
 const maxBackupBytes = 256 * 1_048_576;

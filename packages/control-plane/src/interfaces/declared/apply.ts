@@ -162,8 +162,8 @@ export function pruneRefusal({ summary, owned }: ConfigPlan, maxDelete: number |
   if (summary.delete <= most) return null;
   return new AppError(
     "PRUNE_LIMIT",
-    `The apply would delete ${summary.delete} objects, more than max_delete allows (${most}). Plan with a larger ` +
-      "max_delete if that is meant.",
+    `The apply would delete ${summary.delete} ${summary.delete === 1 ? "object" : "objects"}, more than max_delete ` +
+      `allows (${most}). Plan with a larger max_delete if that is meant.`,
     { details: { delete: summary.delete, max_delete: most } },
   );
 }

@@ -384,7 +384,17 @@ t.test("the schema for editors knows every field, and no others", (t) => {
       changed((it) => it.status_pages.main.components.push({ manual: true, public_name: "Telephone" })),
     ),
   );
+  const ladder = (after: unknown) =>
+    changed((it) => {
+      it.defaults.escalation = [{ after_minutes: after, channels: ["ops"] }];
+      it.monitors.db.depends_on = ["web/front", { target_id: newId() }];
+    });
+  for (const schema of [ConfigDocument, published])
+    for (const after of [10, "1h"]) t.ok(fits(schema, ladder(after)), "keys, and durations of levels");
   for (const wrong of [
+    ladder("soon"),
+    changed((it) => (it.monitors.db.regions_unable = [])),
+    changed((it) => (it.defaults.adopt = newId())),
     changed((it) => (it.monitors.db.intervall = 5)),
     changed((it) => (it.monitors.db.check.timeout = "soon")),
     changed((it) => delete it.monitors.db.check),
@@ -419,6 +429,7 @@ t.test("all faults of a document are found at once, with pointers", async (t) =>
           name: "Slow",
           check: { type: "tcp", host: "a.example.org", port: 1, timeout: "1m30" },
           depends_on: ["x"],
+          escalation: [{ after_minutes: "90s", channels: [] }],
         },
         odd: {
           name: "Odd",
@@ -449,6 +460,7 @@ t.test("all faults of a document are found at once, with pointers", async (t) =>
     "/monitors/Upper": "INVALID_BODY",
     "/monitors/slow/check/timeout": "INVALID_BODY",
     "/monitors/slow/depends_on/0": "UNKNOWN_REFERENCE",
+    "/monitors/slow/escalation/0/after_minutes": "INVALID_BODY",
     "/monitors/odd/interval": "INVALID_BODY",
     "/monitors/odd/on_remove": "INVALID_BODY",
     "/status_pages/p/components/0/public_name": "INVALID_BODY",

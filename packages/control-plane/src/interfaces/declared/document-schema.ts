@@ -5,6 +5,7 @@ import { MaintenanceCreate } from "../../alerting/maintenance/schema.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { ComponentCreate, StatusPageCreate } from "../../publishing/status-pages/schema.ts";
 import { durationPattern, unitOf } from "@statusmesh/shared/declared/durations";
+import { defaultFields } from "@statusmesh/shared/declared/files";
 
 /*
  * The document of a project as people write it, derived from the schemas of the API's requests: for editors and for
@@ -78,12 +79,28 @@ const monitorFields = {
     ]),
     { description: "Channels to notify" },
   ),
+  depends_on: Type.Union([
+    Type.Null(),
+    Type.Array(
+      Type.Union([
+        reference,
+        Type.Object(
+          { target_id: Type.String({ description: "Id of a monitor outside of the document" }) },
+          { additionalProperties: false },
+        ),
+      ]),
+      { maxItems: 10, description: "Monitors that this one depends on" },
+    ),
+  ]),
   escalation: Type.Union([
     Type.Null(),
     Type.Array(
       Type.Object(
         {
-          after_minutes: Type.Integer({ minimum: 1, maximum: 10_080 }),
+          after_minutes: Type.Union([
+            Type.Integer({ minimum: 1, maximum: 10_080 }),
+            Type.String({ pattern: durationPattern }),
+          ]),
           channels: Type.Array(
             Type.Union([reference, Type.Object({ channel_id: Type.String() }, { additionalProperties: false })]),
           ),
@@ -102,11 +119,16 @@ const component = objectOf(ComponentCreate, ["target_id"], {
   target_id: Type.String({ description: "Id of a monitor outside of the document" }),
 });
 
-const monitor = objectOf(TargetCreate, ["alerts", "escalation", "group_name", "owner_user_id"], monitorFields);
-const { required: _, ...defaults } = objectOf(TargetCreate, ["name", "check", "alerts", "escalation"], {
-  ...monitorFields,
-  check: Type.Object({}, { description: "Fields of checks, for the kinds that have them" }),
-}) as unknown as Node;
+const monitor = objectOf(TargetCreate, ["group_name", "owner_user_id", "regions_unable"], monitorFields);
+const { properties: fields } = monitor as unknown as Required<Pick<Node, "properties">>;
+const defaults = {
+  type: "object",
+  additionalProperties: false,
+  properties: {
+    ...Object.fromEntries(defaultFields.map((name) => [name, fields[name]])),
+    check: Type.Object({}, { description: "Fields of checks, for the kinds that have them" }),
+  },
+};
 
 /** The document of a project, as people write it. */
 export const ConfigDocument = Type.Unsafe<Record<string, unknown>>({

@@ -132,6 +132,9 @@ function readObject(
   if (section === "monitors") {
     readDurations(fields, pointer, faults);
     if (isJson(fields["check"])) readDurations(fields["check"], `${pointer}/check`, faults);
+    if (Array.isArray(fields["escalation"]))
+      for (const [at, level] of fields["escalation"].entries())
+        if (isJson(level)) readDurations(level, `${pointer}/escalation/${at}`, faults);
   }
   return {
     key,

@@ -2,6 +2,7 @@ import Type, { type Static } from "typebox";
 import { dayMs } from "@statusmesh/shared/time";
 import { detailsOf, isCheckType } from "@statusmesh/shared/checks";
 import type { Visit } from "../../platform/context.ts";
+import { importedDays } from "../../monitoring/history/service.ts";
 import { readLatency } from "../../monitoring/results/service.ts";
 import { historyDays, type ServedStatus } from "./compute.ts";
 import type { PublicStatus } from "./schema.ts";
@@ -100,12 +101,19 @@ async function latencyOf(visit: Visit, served: ServedStatus, id: string, days: n
   }
 }
 
+/** Mean of the runs of the days, imported ones included; null without a time. */
 async function meanLatency(visit: Visit, { orgId }: ServedStatus, id: string, days: number): Promise<number | null> {
   const now = visit.clock.now();
-  const range = { from: new Date(now - days * dayMs).toISOString(), to: new Date(now).toISOString() };
-  const { buckets } = await readLatency({ ...visit, orgId }, id, range);
-  const samples = buckets.reduce((sum, bucket) => sum + bucket.samples, 0);
-  return samples === 0 ? null : buckets.reduce((sum, { avg, samples: own }) => sum + avg * own, 0) / samples;
+  const range = { from: new Date(now - days * dayMs), to: new Date(now) };
+  const wire = { from: range.from.toISOString(), to: range.to.toISOString() };
+  const { buckets } = await readLatency({ ...visit, orgId }, id, wire);
+  const imported = (await importedDays(visit, orgId, [id], range)).get(id) ?? [];
+  const means = [
+    ...buckets,
+    ...imported.flatMap(({ avg_ms: avg, up }) => (avg === null ? [] : [{ avg, samples: up }])),
+  ];
+  const samples = means.reduce((sum, mean) => sum + mean.samples, 0);
+  return samples === 0 ? null : means.reduce((sum, { avg, samples: own }) => sum + avg * own, 0) / samples;
 }
 
 async function svg(text: string, message: string, state: ComponentState): Promise<string> {
