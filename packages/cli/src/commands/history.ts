@@ -141,7 +141,7 @@ async function sendSubscribers(api: Api, history: HistoryFile, unknown: string[]
     const sent = items.flatMap(({ components, ...address }): Json[] => {
       if (components === null) return [address];
       const ids = components.flatMap(({ name, group }) => known.get(placeKey(name, group)) ?? []);
-      // Without one it would be told of all.
+      // Without component_ids the subscription would cover all components.
       if (ids.length > 0) return [{ ...address, component_ids: ids }];
       skip("the page has none of its components");
       return [];
