@@ -288,6 +288,9 @@ t.test("no pattern, path or body holds the agent", async (t) => {
   };
   await timed({ expected_body_matches: "warm" }, text, "warm", {});
   busy.length = 0;
+  for (let n = 0; n < 3; n++) await timed({ expected_body_contains: "absent" }, text, "plain", { status: "down" });
+  // A check without patterns reads the same body; slower on a loaded machine.
+  const allowedMs = Math.max(50, 4 * Math.max(...busy.splice(0)));
   for (const pattern of catastrophic) {
     await timed({ expected_body_matches: pattern }, text, pattern, { status: /up|down/ });
     await timed(json(`$[?search(@.a, ${JSON.stringify(pattern)})].n`, "lt", 0), list, `search ${pattern}`, {
@@ -311,7 +314,8 @@ t.test("no pattern, path or body holds the agent", async (t) => {
   t.ok(Math.max(...seconds) < 8, `the slowest took ${Math.max(...seconds).toFixed(1)} s`);
   t.ok(beats > 5, `other checks ran meanwhile: ${beats}`);
   // The test's own server, and the other checks, are in it.
-  t.ok(Math.max(...busy) < 50, `a check took ${Math.max(...busy).toFixed(1)} ms of the main thread at most`);
+  const longest = Math.max(...busy);
+  t.ok(longest < allowedMs, `${longest.toFixed(1)} ms of the main thread at most, of ${allowedMs.toFixed(1)} ms`);
 });
 
 t.test("a pattern or path that cannot be used is refused with its position", (t) => {
