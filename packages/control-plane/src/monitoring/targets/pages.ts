@@ -2,7 +2,7 @@ import { checkKinds, checkTypes, detailsOf, isCheckType, kindOf } from "@statusm
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { silentRegions } from "../agents/service.ts";
 import { getOrg } from "../../access/orgs/service.ts";
-import { listChannels } from "../../alerting/channels/service.ts";
+import { channelChoices } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { StateName } from "../../platform/html/states.ts";
 import { page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
@@ -171,7 +171,7 @@ async function evidenceOf(ctx: Ctx, incidentId: string) {
 async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly string[], source: Target | null = null) {
   const [org, channels, regions] = await Promise.all([
     getOrg(ctx, ctx.orgId),
-    listChannels(ctx, { limit: 1000, offset: 0 }),
+    channelChoices(ctx),
     listRegionChoices(ctx, ownRegions),
   ]);
   const copied = source === null ? null : copyOf(source);
@@ -187,7 +187,7 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
     kinds: kindForms(start?.check ?? null, target !== null),
     fields: targetFields(start),
     policy: startPolicy(start),
-    channels: channels.items,
+    channels,
     ladder: org.escalation,
     parents: from === null ? [] : (await neighboursOf(ctx, from.id)).parents,
     regions: regions.map((region) => ({ ...region, chosen: ownRegions.includes(region.id) })),

@@ -66,10 +66,10 @@ export function field(it: Field): Markup {
     const checked = attributes({ checked: it.value === true });
     return html`<div class="field check"><input type="checkbox"${shared}${checked} />${label}${hint}</div>`;
   }
-  return html`<div class="field${it.short ? " short" : ""}">${label}${control(it, shared)}${hint}</div>`;
+  return html`<div class="field${it.short ? " short" : ""}">${label}${control(it, id, shared)}${hint}</div>`;
 }
 
-function control(it: Field, shared: Markup[]): Markup {
+function control(it: Field, id: string, shared: Markup[]): Markup {
   const value = it.value ?? "";
   if (it.type === "select") {
     const options = (it.options ?? []).map(([key, label]) => {
@@ -93,5 +93,11 @@ function control(it: Field, shared: Markup[]): Markup {
     autocomplete: it.type === "password" ? "new-password" : "off",
     spellcheck: it.type === "url" ? "false" : undefined,
   });
+  if (it.type === "color") {
+    // A colour input cannot be empty: the text is the value, the picker fills it.
+    const picked = /^#[0-9a-f]{6}$/i.test(String(value)) ? String(value) : (it.placeholder ?? "#000000");
+    return html`<span class="swatch"><input type="text"${shared}${own} /><input type="color" data-picks="${id}"
+        value="${picked}" aria-label="Choose ${it.label.toLowerCase()}" /></span>`;
+  }
   return html`<input type="${it.type ?? "text"}"${shared}${own} />`;
 }
