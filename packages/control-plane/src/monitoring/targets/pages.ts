@@ -9,6 +9,7 @@ import { page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
 import { targetWindow } from "../../alerting/maintenance/service.ts";
 import { listDeliveries } from "../../alerting/deliveries/service.ts";
 import {
+  flapping,
   explainIncident,
   getIncident,
   listIncidents,
@@ -67,6 +68,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     beats,
     job,
     neighbours,
+    flaps,
   ] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion }),
     latencyByRegion(ctx, id, span),
@@ -86,6 +88,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     readBeats(ctx, id, beatKind, row.target.interval),
     heartbeatPanel(ctx, row.target),
     neighboursOf(ctx, id),
+    flapping(ctx, [id]),
   ]);
   const nameOf = (own: string): string => regionNames.find((one) => one.id === own)?.name ?? own;
   const said = shown(row, now, throttled(row));
@@ -101,6 +104,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       beats: beatsOf(beats, { kind: beatKind, isProbed: job === null, nameOf }),
       job,
       neighbours,
+      changes: flaps.get(id) ?? 0,
       isPinned: pinned.includes(id),
       nameOf,
       region: region ?? "",

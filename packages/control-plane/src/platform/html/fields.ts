@@ -24,6 +24,8 @@ export interface Field {
   max?: number;
   maxLength?: number;
   rows?: number;
+  /** Errors name its bounds as times: `10 seconds to 31 days`. */
+  unit?: "s";
   /** Keeps ids apart where several alternatives hold the same field. */
   scope?: string;
   /** Size of the control: fills its row unless it is short. */
@@ -88,6 +90,7 @@ function control(it: Field, id: string, shared: Markup[]): Markup {
     value: String(value),
     min: it.min,
     max: it.max,
+    "data-unit": it.unit,
     ...text,
     list: it.list,
     autocomplete: it.type === "password" ? "new-password" : "off",
