@@ -155,8 +155,14 @@ t.test("many monitors", async (t) => {
     await page.getByRole("heading", { name: "Last 50 checks" }).waitFor();
     await page.setViewportSize({ width: 390, height: 844 });
     await page.getByRole("heading", { name: "Last 30 checks" }).waitFor();
-    t.equal(await page.locator(".beats li:visible").count(), 30);
+    const beats = page.locator(".beats li:visible");
+    t.equal(await beats.count(), 30);
     await page.setViewportSize({ width: 1280, height: 800 });
+    await page.getByRole("link", { name: "90 d" }).first().click();
+    await page.getByRole("heading", { name: "Last 90 days" }).waitFor();
+    t.equal(await beats.count(), 90);
+    const { width } = (await beats.first().boundingBox())!;
+    t.ok(width > 8, `a day is ${width} px wide`);
   });
 
   await t.test("the report fills paper as a table, with its heading and its organisation", async (t) => {

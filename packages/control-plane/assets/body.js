@@ -24,15 +24,10 @@ function checkControl(control) {
   throw new Unreadable(control, `Enter a whole number${bounds}.`);
 }
 
-/** `10 seconds` and `31 days`: seconds in the largest unit that divides them. */
+/** `10 seconds` and `31 days`. */
 function inWords(seconds) {
-  const [size, unit] = [
-    [86_400, "day"],
-    [3600, "hour"],
-    [60, "minute"],
-    [1, "second"],
-  ].find(([own]) => seconds % own === 0);
-  return `${seconds / size} ${unit}${seconds / size === 1 ? "" : "s"}`;
+  const [count, unit] = seconds % 86_400 === 0 ? [seconds / 86_400, "day"] : [seconds, "second"];
+  return `${count} ${unit}${count === 1 ? "" : "s"}`;
 }
 
 const units = { ms: 1, s: 1000, min: 60_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

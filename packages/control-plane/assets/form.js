@@ -225,18 +225,6 @@ function suggestInterval(form, radio) {
   if (interval.value === interval.defaultValue) interval.value = interval.defaultValue = radio.dataset.interval;
 }
 
-/** A colour and its text are one value: the picker fills the text, and shows a colour that is typed. */
-function pickColour(control) {
-  const text = document.getElementById(control.dataset.picks ?? "");
-  if (text !== null) {
-    text.value = control.value;
-    text.dispatchEvent(new Event("input", { bubbles: true }));
-  } else if (/^#[0-9a-f]{6}$/i.test(control.value)) {
-    const picker = document.querySelector(`[data-picks="${control.id}"]`);
-    if (picker !== null) picker.value = control.value;
-  }
-}
-
 /** Makes the forms of the page work. Listens on the document: parts of the page are replaced while it is open. */
 export function forms() {
   document.addEventListener("submit", (event) => {
@@ -246,7 +234,6 @@ export function forms() {
     void (form.matches("[data-sign-in]") ? signIn(form) : submit(form));
   });
   document.addEventListener("input", (event) => {
-    pickColour(event.target);
     const invalid = event.target.closest("[aria-invalid]");
     if (!invalid) return;
     invalid.removeAttribute("aria-invalid");
@@ -260,4 +247,6 @@ export function forms() {
   });
   for (const form of document.querySelectorAll("[data-sign-in]")) form.hidden = false;
   for (const form of document.querySelectorAll("form[data-api]")) choose(form);
+  // A module that few pages need.
+  if (document.querySelector("[data-picks]")) void import("./colour.js");
 }
