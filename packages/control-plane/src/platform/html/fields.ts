@@ -97,10 +97,10 @@ function control(it: Field, id: string, shared: Markup[]): Markup {
     spellcheck: it.type === "url" ? "false" : undefined,
   });
   if (it.type === "color") {
-    // A colour input cannot be empty: the text is the value, the picker fills it.
+    // A colour input cannot be empty: the text is the value, the picker fills it. Browsers give it in lower case.
     const picked = /^#[0-9a-f]{6}$/i.test(String(value)) ? String(value) : (it.placeholder ?? "#000000");
     return html`<span class="swatch"><input type="text"${shared}${own} /><input type="color" data-picks="${id}"
-        value="${picked}" aria-label="Choose ${it.label.toLowerCase()}" /></span>`;
+        value="${picked.toLowerCase()}" aria-label="Choose ${it.label.toLowerCase()}" /></span>`;
   }
   return html`<input type="${it.type ?? "text"}"${shared}${own} />`;
 }
