@@ -166,6 +166,10 @@ t.test("the console", async (t) => {
     await page.getByLabel("User", { exact: true }).fill("olga");
     await page.getByLabel("Password", { exact: true }).fill("hush");
     await page.getByRole("radio", { name: "Other" }).check();
+    await page.getByLabel("Check interval (seconds)").fill("3");
+    await page.getByRole("button", { name: "Add monitor" }).click();
+    await page.locator(".error-note").first().waitFor();
+    t.equal(await errorBeside(page, "Check interval (seconds)"), "Enter 10 seconds to 31 days.");
     await page.getByLabel("Check interval (seconds)").fill("10");
     await page.getByLabel("Tags").fill("prod, shop");
     await page.getByLabel("Repeat every (seconds)").fill("600");
@@ -395,6 +399,10 @@ t.test("the console", async (t) => {
     await page.getByRole("button", { name: "Add channel" }).click();
     await page.waitForURL("**/channels/*/edit#use");
     await page.getByText("Never tested").waitFor();
+    t.equal(await page.getByLabel("Default for new monitors").isChecked(), true, "the first one is the default");
+    await page.getByRole("button", { name: "Apply to existing monitors" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Apply to existing monitors" }).click();
+    await page.getByText("Used by 1 monitor.").waitFor();
     await page.getByLabel("Replace destination").check();
     await page.getByLabel("URL", { exact: true }).fill(`https://127.0.0.1:${await freePort()}/typed`);
     const tested = page.waitForRequest("**/api/v1/notification-channels/test");
@@ -464,10 +472,13 @@ t.test("the console", async (t) => {
     t.same(await findings(page), []);
     await page.goto(`/status-pages/${pageId}/edit`);
     await page.getByLabel("Heading").fill("How we are");
+    await page.getByLabel("Choose brand colour").fill("#00aa88");
+    t.equal(await page.getByLabel("Brand colour", { exact: true }).inputValue(), "#00aa88");
     await page.getByRole("button", { name: "Save" }).click();
     await page.waitForURL(`**/status-pages/${pageId}`);
     t.match((await api.get(`/api/v1/status-pages/${pageId}`)).body.branding, {
       display_name: "How we are",
+      brand_color: "#00aa88",
       style: "auto",
     });
 

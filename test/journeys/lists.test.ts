@@ -113,17 +113,94 @@ t.test("many monitors", async (t) => {
     await page.keyboard.press("Enter");
     await page.waitForURL(`**/monitors/${ids[60]}`);
     t.equal((await api.delete(`/api/v1/targets/${ids[60]}/pin`)).status, 204);
+    // A verb and words act on what they find, from every page.
+    for (const [verb, enabled] of [
+      ["pause", false],
+      ["resume", true],
+    ] as const) {
+      await page.keyboard.press("Control+k");
+      await palette.getByRole("combobox").fill(`${verb} beta`);
+      await palette.getByRole("option", { name: new RegExp(`^${verb} beta`, "i") }).waitFor();
+      await page.keyboard.press("Enter");
+      await toast(page, `beta is ${verb}d.`).waitFor();
+      t.match((await api.get(`/api/v1/targets/${ids[61]}`)).body, { enabled });
+    }
+    await page.keyboard.press("Control+k");
+    await palette.getByRole("combobox").fill("theme dark");
+    await palette.getByRole("option", { name: "Theme: dark" }).waitFor();
+    await page.keyboard.press("Enter");
+    t.equal(await page.evaluate("document.documentElement.dataset.theme"), "dark");
+    await page.evaluate("localStorage.clear()");
+    await page.reload();
+    await sql`
+      update target_states set status = 'up', status_until = now() + interval '1 day', last_result_at = now()
+      where target_id = ${ids[61]!}`;
+  });
+
+  await t.test("a flapping monitor says so in the list and on its page; a phone shows 30 checks", async (t) => {
+    await sql`
+      insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, past_outage_ms, severity, impact,
+        peak_impact, error_sample, regions_down, regions_up, retracted, created_at, updated_at)
+      select gen_random_uuid(), org_id, id, now() - n * interval '5 minutes', now() - n * interval '5 minutes',
+        now() - n * interval '5 minutes' + interval '1 minute', 60000, 'major', 'major_outage', 'major_outage',
+        'connection refused', '{default}', '{}', false, now(), now()
+      from targets cross join generate_series(2, 4) as n where id = ${ids[61]!}`;
+    await sql`
+      insert into incident_outages (incident_id, org_id, started_at, ended_at, impact)
+      select id, org_id, started_at, ended_at, 'major_outage' from incidents where target_id = ${ids[61]!}`;
+    await page.goto("/monitors?q=beta");
+    await page.locator("tr", { hasText: "beta" }).getByText("Flapping, 6 changes in 1 h").waitFor();
+    await page.goto(`/monitors/${ids[61]}`);
+    await page.locator(".title").getByText("Flapping, 6 changes in 1 h").waitFor();
+    await page.getByRole("heading", { name: "Last 50 checks" }).waitFor();
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.getByRole("heading", { name: "Last 30 checks" }).waitFor();
+    const beats = page.locator(".beats li:visible");
+    t.equal(await beats.count(), 30);
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.getByRole("link", { name: "90 d" }).first().click();
+    await page.getByRole("heading", { name: "Last 90 days" }).waitFor();
+    t.equal(await beats.count(), 90);
+    const { width } = (await beats.first().boundingBox())!;
+    t.ok(width > 8, `a day is ${width} px wide`);
+  });
+
+  await t.test("the report fills paper as a table, with its heading and its organisation", async (t) => {
+    await page.goto("/reports/uptime");
+    // A4 is 680 px wide within its margins.
+    await page.setViewportSize({ width: 680, height: 960 });
+    await page.emulateMedia({ media: "print" });
+    t.equal(await page.getByRole("heading", { name: "Uptime report" }).isVisible(), true);
+    t.match(await page.locator(".lead").innerText(), /^\S.*, \d+ \w+ \d{4} to /);
+    t.equal(await page.evaluate("getComputedStyle(document.querySelector('thead')).display"), "table-header-group");
+    const { width } = (await page.locator("table.report").boundingBox())!;
+    t.ok(width <= 680, `${width} px`);
+    t.equal(await page.getByRole("button", { name: "Print" }).isVisible(), false);
+    await page.emulateMedia({ media: "screen" });
+    await page.setViewportSize({ width: 1280, height: 800 });
   });
 
   await t.test("its incidents are acknowledged together", async (t) => {
     await page.goto("/incidents");
     await looksRight(t, page, "incidents in an outage");
+    const lead = page.locator("p[data-announce]");
+    t.match(await lead.innerText(), "2 causes, 61 incidents. 2 causes are not acknowledged.");
+    t.equal(await page.locator(".rail [data-badge]").innerText(), "2", "the badge counts causes");
+    await page.goto("/oncall");
+    await page.keyboard.press("j");
+    t.equal(await page.evaluate("document.activeElement.textContent"), "db-1.example.org: connection refused");
+    await page.goto("/incidents");
     await page.getByRole("button", { name: "Acknowledge all 60" }).click();
     await toast(page, "Acknowledged. Reminders stop.").waitFor();
     t.same(await findings(page), [], "a toast");
     await page.locator(".cause").getByText("acknowledged").waitFor();
     const open = (await api.get("/api/v1/incidents?state=open&limit=100")).body.items;
     t.equal(open.filter((one: { acknowledged_at: string | null }) => one.acknowledged_at !== null).length, 60);
+    await lead.filter({ hasText: "60 acknowledged. 1 cause is not acknowledged." }).waitFor();
+    await page.locator(".rail [data-badge]").filter({ hasText: /^1$/ }).waitFor();
+    await page.getByRole("link", { name: "Unacknowledged 1" }).click();
+    await page.waitForURL(/state=unacknowledged/);
+    t.strictSame(await page.locator("tbody a.name").allTextContents(), ["solo"]);
   });
 
   await t.test("heads sort in both directions, groups collapse, both stand in the address", async (t) => {
@@ -157,6 +234,9 @@ t.test("many monitors", async (t) => {
     await page.getByRole("region", { name: "Acknowledged" }).getByText("db-1.example.org").waitFor();
     await page.getByRole("region", { name: "Tags" }).getByText("core").waitFor();
     await looksRight(t, page, "the wall");
+    await page.mouse.move(200, 200);
+    await page.getByRole("button", { name: "Sound off" }).click();
+    await page.getByRole("button", { name: "Sound on" }).waitFor();
   });
 
   await t.test(

@@ -177,6 +177,23 @@ t.test("a status page", async (t) => {
     await plain.close();
   });
 
+  await t.test("a second page has its own address, and its past incidents a page", async (t) => {
+    const { id, slug } = (await api.post("/api/v1/status-pages", { slug: "second", name: "Second" })).body;
+    await api.post(`/api/v1/status-pages/${id}/components`, { target_id: ids[24], public_name: "Mail" });
+    for (let n = 0; n < 40; n++)
+      await addIncident(ids[24]!, then - n * 3_600_000, then - n * 3_600_000 + 60_000, `No ${n}`);
+    const one = await open({ width: 390, colorScheme: "dark" });
+    await one.goto(`/status/${slug}`);
+    t.match(await one.locator("#past ~ .more").innerText(), "10 older incidents");
+    await one.getByRole("link", { name: "All incidents" }).click();
+    await one.waitForURL(`**/status/${slug}/incidents`);
+    t.equal(await one.locator(".past .row").count(), 40);
+    await looksRight(t, one, "the past incidents");
+    await one.getByRole("link", { name: "No 39" }).click();
+    await one.waitForURL(new RegExp(`/status/${slug}/incidents/[0-9a-f-]{36}$`));
+    await one.context().close();
+  });
+
   await t.test("a shared monitor shows its latency in each region", async (t) => {
     await agentIn(sql, "us");
     await sql`update regions set name = 'New York' where id = 'us'`;

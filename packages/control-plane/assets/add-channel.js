@@ -11,8 +11,9 @@ async function open(link) {
   const dialog = el("dialog", { class: "wide", "aria-labelledby": "add-channel-title" });
   dialog.innerHTML = await reply.text();
   dialog.addEventListener("added", (event) => {
+    const kind = dialog.querySelector("[name='/config/type']:checked").ariaLabel;
     dialog.close();
-    tick(link, event.detail);
+    tick(link, event.detail, kind);
   });
   dialog.addEventListener("click", (event) => event.target.closest("[data-close]") && dialog.close());
   dialog.addEventListener("close", () => dialog.remove());
@@ -20,12 +21,12 @@ async function open(link) {
   dialog.showModal();
 }
 
-function tick(link, { id, name, config }) {
+function tick(link, { id, name }, kind) {
   const list = document.getElementById(link.dataset.addChannel);
   const box = el("input", { type: "checkbox", name: "/alerts", "data-as": "channel", value: id });
   box.checked = true;
   const label = el("strong", {}, name);
-  list.append(el("label", { class: "opt" }, box, label, el("span", { class: "sub" }, config.type)));
+  list.append(el("label", { class: "opt" }, box, label, el("span", { class: "sub" }, `${kind}, never tested`)));
   box.focus();
   say(`Channel ${name} added. Save the monitor to use it.`);
 }

@@ -19,8 +19,15 @@ function checkControl(control) {
   if (control.required && control.value.trim() === "") throw new Unreadable(control, "Required.");
   if (control.type !== "number" || control.validity.valid) return;
   const { min, max } = control;
+  if (control.dataset.unit === "s") throw new Unreadable(control, `Enter ${inWords(min)} to ${inWords(max)}.`);
   const bounds = min !== "" && max !== "" ? ` from ${min} to ${max}` : min !== "" ? ` of at least ${min}` : "";
   throw new Unreadable(control, `Enter a whole number${bounds}.`);
+}
+
+/** `10 seconds` and `31 days`. */
+function inWords(seconds) {
+  const [count, unit] = seconds % 86_400 === 0 ? [seconds / 86_400, "day"] : [seconds, "second"];
+  return `${count} ${unit}${count === 1 ? "" : "s"}`;
 }
 
 const units = { ms: 1, s: 1000, min: 60_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

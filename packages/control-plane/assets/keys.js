@@ -38,18 +38,26 @@ function help() {
 /** Opens the search. Its module is loaded at the first use. */
 const palette = async () => (await import("./palette.js")).openPalette();
 
+/** Rows of lists, and cards on call. */
+const row = "tbody tr, .call";
+
 /** The row that the keys have reached; the focus goes with it, so that readers hear it and Enter opens it. */
 function step(by) {
-  const rows = [...document.querySelectorAll("main tbody tr")].filter((row) => row.querySelector("a.name"));
+  const linkOf = (row) => row.querySelector("a.name, h2 > a");
+  const rows = [...document.querySelectorAll(`main :is(${row})`)].filter(linkOf);
   if (rows.length === 0) return;
   const now = rows.findIndex((row) => row.contains(document.activeElement));
-  const row = rows[now === -1 ? (by > 0 ? 0 : rows.length - 1) : Math.max(0, Math.min(rows.length - 1, now + by))];
-  row.querySelector("a.name").focus();
-  row.scrollIntoView({ block: "nearest" });
+  const next = rows[now === -1 ? (by > 0 ? 0 : rows.length - 1) : Math.max(0, Math.min(rows.length - 1, now + by))];
+  linkOf(next).focus();
+  next.scrollIntoView({ block: "nearest" });
 }
 
-/** Ticks the row that has the focus. */
-const tick = () => document.activeElement.closest("tr")?.querySelector("[type=checkbox]")?.click();
+/** Presses a control of the row that has the focus. True where there is one. */
+function press(selector) {
+  const control = document.activeElement.closest(row)?.querySelector(selector);
+  control?.click();
+  return control instanceof HTMLElement;
+}
 
 /** `Ctrl-K`, `/`, `n`, `g`, `?`, the rows of a list and the actions of a page, wherever nobody is writing. */
 export function keys() {
@@ -86,8 +94,8 @@ export function keys() {
     } else if (event.key === "j" || event.key === "k") {
       step(event.key === "j" ? 1 : -1);
     } else if (event.key === "x") {
-      tick();
-    } else if (/^[a-z]$/.test(event.key)) {
+      press("[type=checkbox]");
+    } else if (/^[a-z]$/.test(event.key) && !press(`[data-rowkey="${event.key}"]`)) {
       document.querySelector(`[data-hotkey="${event.key}"]`)?.click();
     }
   });

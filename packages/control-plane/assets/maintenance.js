@@ -1,6 +1,6 @@
 import { el } from "./dom.js";
 import { pickers } from "./picker.js";
-import { now } from "./times.js";
+import { clockOf, now } from "./times.js";
 import { instantOf, localOf, readLocal, showLocal } from "./zoned.js";
 
 const dayMs = 86_400_000;
@@ -82,11 +82,16 @@ function localMonth(month) {
   for (const link of links.values()) {
     const first = localOf(new Date(link.dataset.from), zone);
     const last = localOf(new Date(link.dataset.to), zone) - 1;
-    for (let at = Math.floor(first / dayMs) * dayMs; at <= last; at += dayMs)
+    for (let at = Math.floor(first / dayMs) * dayMs; at <= last; at += dayMs) {
+      const copy = link.cloneNode(true);
+      const { from, to } = link.dataset;
+      copy.querySelector(".at").textContent =
+        at <= first ? clockOf(new Date(from)) : last < at + dayMs ? `until ${clockOf(new Date(to))}` : "all day";
       cells
         .get(showLocal(at).slice(0, 10))
         ?.querySelector("ul")
-        .append(el("li", {}, link.cloneNode(true)));
+        .append(el("li", {}, copy));
+    }
   }
   const today = showLocal(localOf(now(), zone)).slice(0, 10);
   for (const [date, cell] of cells) {

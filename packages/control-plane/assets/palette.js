@@ -1,4 +1,6 @@
-import { announce, el } from "./dom.js";
+import { call } from "./api.js";
+import { announce, el, say } from "./dom.js";
+import { refresh } from "./live.js";
 import { orgFetch } from "./org.js";
 import { localTimes } from "./times.js";
 import { chooseTheme } from "./toggle.js";
@@ -53,6 +55,36 @@ function actionsFor(words) {
     }));
 }
 
+/** Verbs that act on what the words after them find: type of the result, request, and the outcome. */
+const verbs = {
+  pause: ["monitor", (id) => call("PATCH", `/api/v1/targets/${id}`, { enabled: false }), "is paused."],
+  resume: ["monitor", (id) => call("PATCH", `/api/v1/targets/${id}`, { enabled: true }), "is resumed."],
+  acknowledge: ["incident", (id) => call("POST", `/api/v1/incidents/${id}/acknowledge`), "is acknowledged."],
+};
+
+/** `pause checkout` in its parts; the verb is null where the words begin with none. */
+function commandOf(words) {
+  const [, name = "", rest = ""] = /^(\w+)\s+(.+)$/.exec(words) ?? [];
+  const verb = document.body.dataset.role === "viewer" ? undefined : verbs[name.toLowerCase()];
+  return verb === undefined ? { verb: null, wanted: words } : { verb, name: name.toLowerCase(), wanted: rest };
+}
+
+/** The actions of a verb on found monitors or incidents. */
+const verbActions = ({ verb, name }, found) =>
+  found
+    .filter(({ type, state }) => type === verb[0] && (type !== "incident" || state === "open"))
+    .map((item) => ({
+      ...item,
+      type: "action",
+      title: `${name[0].toUpperCase()}${name.slice(1)} ${item.title}`,
+      act: async () => {
+        const answer = await verb[1](item.href.split("/").at(-1));
+        if (!answer.ok) return say(answer.error.message, "down");
+        say(`${item.title} ${verb[2]}`);
+        await refresh(true);
+      },
+    }));
+
 /** Pause after a key before a search is sent, ms. */
 const pauseMs = 120;
 
@@ -73,7 +105,7 @@ export function openPalette() {
     autocapitalize: "off",
     spellcheck: "false",
     maxlength: "200",
-    placeholder: "Search or run a command: pause, acknowledge, dark, Checkout API",
+    placeholder: "Search or act: pause checkout, acknowledge db",
   });
   const list = el("div", { id: "palette-list", role: "listbox", "aria-label": "Results" });
   const note = el("p", { class: "muted box", hidden: "" });
@@ -139,15 +171,17 @@ export function openPalette() {
     const own = (running = new AbortController());
     const words = input.value.trim();
     try {
-      const reply = await orgFetch(`/api/v1/search?${new URLSearchParams({ q: words, per_type: "8" })}`, {
+      const command = commandOf(words);
+      const reply = await orgFetch(`/api/v1/search?${new URLSearchParams({ q: command.wanted, per_type: "8" })}`, {
         signal: own.signal,
       });
       if (reply.status === 401)
         return location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
       if (!reply.ok) throw new Error(String(reply.status));
-      const actions = actionsFor(words);
+      const all = (await reply.json()).items;
+      const actions = [...actionsFor(words), ...(command.verb === null ? [] : verbActions(command, all))];
       const titles = new Set(actions.map(({ title }) => title));
-      const found = (await reply.json()).items.filter(({ type, title }) => type !== "page" || !titles.has(title));
+      const found = all.filter(({ type, title }) => type !== "page" || !titles.has(title));
       show([...actions.slice(0, most(words)), ...found], words, true);
       if (entered) go(options[chosen]);
     } catch {

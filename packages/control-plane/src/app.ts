@@ -48,7 +48,7 @@ import { hookLimits } from "./interfaces/hooks/limits.ts";
 import { incidentRoutes } from "./alerting/incidents/api.ts";
 import { incidentsPages } from "./alerting/incidents/pages.ts";
 import { dayHistory } from "./monitoring/results/service.ts";
-import { existingChannelIds, listChannels } from "./alerting/channels/service.ts";
+import { channelChoices, existingChannelIds } from "./alerting/channels/service.ts";
 import { dropHeldNotices } from "./alerting/deliveries/service.ts";
 import { openCounts, rescheduleLadders } from "./alerting/incidents/service.ts";
 import { activeWindows } from "./alerting/maintenance/service.ts";
@@ -230,7 +230,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     authPages,
     oauthPages(offered),
     mcpPages,
-    tenancyPages(async (ctx) => (await listChannels(ctx, { limit: 1000, offset: 0 })).items),
+    tenancyPages(channelChoices),
     agentPages,
     subscribersPages,
     subscriptionPages,

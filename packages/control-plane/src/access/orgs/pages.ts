@@ -40,8 +40,8 @@ const auditedTypes = new Map([
 export interface LadderChannel {
   id: string;
   name: string;
-  enabled: boolean;
-  config: { type: string };
+  /** Kind and state. */
+  note: string;
 }
 
 /** `channelsOf`: the channels of the caller's organisation, which levels of the ladder name. */

@@ -102,6 +102,6 @@ export function entryInWords(entry: AuditEntry, names: ReadonlyMap<string, strin
 /** Name of a recorded resource, or the email address of a person. */
 function nameIn(side: unknown): string | null {
   if (typeof side !== "object" || side === null) return null;
-  const { name, title, email } = side as { name?: unknown; title?: unknown; email?: unknown };
-  return [name, title, email].find((text) => typeof text === "string") ?? null;
+  const { name, title, email, monitor_name } = side as Record<string, unknown>;
+  return [name, title, email, monitor_name].find((text) => typeof text === "string") ?? null;
 }

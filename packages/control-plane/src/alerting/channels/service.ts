@@ -174,6 +174,30 @@ export async function listChannels(ctx: Ctx, { limit, offset }: ChannelListQuery
   return { items: rows.map((row) => present(ctx, row)), total, limit, offset };
 }
 
+/** A channel that a form offers. */
+export interface ChannelChoice {
+  id: string;
+  name: string;
+  is_default: boolean;
+  /** Kind, and what an operator should know before relying on it. */
+  note: string;
+}
+
+/** Every channel, for the forms that choose among them. */
+export async function channelChoices(ctx: Ctx): Promise<ChannelChoice[]> {
+  const { items } = await listChannels(ctx, { limit: 1000, offset: 0 });
+  return items.map(({ id, name, is_default, config, ...state }) => {
+    const warning = !state.enabled
+      ? "disabled"
+      : state.failing_since !== null
+        ? "failing"
+        : state.tested_at === null && state.last_delivery === null
+          ? "never tested"
+          : "";
+    return { id, name, is_default, note: [kindOf(config).label, warning].filter(Boolean).join(", ") };
+  });
+}
+
 /**
  * Sends a mail that is no notification through a mail channel. Throws DeliveryError, permanent for a channel that is
  * gone. Without a scope check.

@@ -7,6 +7,7 @@ import { causeName, causeTitle, namesOf, shareOf, withRegionName } from "../../p
 import { numbered } from "../../platform/html/format.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { readTimeRange, type TimeRange } from "../../platform/html/time-range.ts";
+import { kindLabel } from "../channels/service.ts";
 import type { RegionPolicy } from "./policy.ts";
 import { severities } from "./schema.ts";
 import { flapping } from "./outages.ts";
@@ -188,7 +189,10 @@ export const incidentsPages = (stripsOf: StripsOf) => [
         templatesFor(ctx, "incident"),
       ]);
       const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
-      const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
+      const deliveries = {
+        items: votes.deliveries.map((one) => ({ ...one, kind: kindLabel(one.channel_type) })),
+        total: votes.deliveries_total,
+      };
       const timeline = timelineOf(events.items, deliveries.items, region);
       const changes = (await flapping(ctx, [incident.target_id])).get(incident.target_id) ?? 0;
       const call = (await service.callsOf(ctx, [id])).get(id) ?? null;

@@ -2,13 +2,14 @@ import { checkKinds, checkTypes, detailsOf, isCheckType, kindOf } from "@statusm
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { silentRegions } from "../agents/service.ts";
 import { getOrg } from "../../access/orgs/service.ts";
-import { listChannels } from "../../alerting/channels/service.ts";
+import { channelChoices } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { StateName } from "../../platform/html/states.ts";
 import { page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
 import { targetWindow } from "../../alerting/maintenance/service.ts";
 import { listDeliveries } from "../../alerting/deliveries/service.ts";
 import {
+  flapping,
   explainIncident,
   getIncident,
   listIncidents,
@@ -67,6 +68,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     beats,
     job,
     neighbours,
+    flaps,
   ] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion }),
     latencyByRegion(ctx, id, span),
@@ -86,6 +88,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     readBeats(ctx, id, beatKind, row.target.interval),
     heartbeatPanel(ctx, row.target),
     neighboursOf(ctx, id),
+    flapping(ctx, [id]),
   ]);
   const nameOf = (own: string): string => regionNames.find((one) => one.id === own)?.name ?? own;
   const said = shown(row, now, throttled(row));
@@ -101,6 +104,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       beats: beatsOf(beats, { kind: beatKind, isProbed: job === null, nameOf }),
       job,
       neighbours,
+      changes: flaps.get(id) ?? 0,
       isPinned: pinned.includes(id),
       nameOf,
       region: region ?? "",
@@ -171,7 +175,7 @@ async function evidenceOf(ctx: Ctx, incidentId: string) {
 async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly string[], source: Target | null = null) {
   const [org, channels, regions] = await Promise.all([
     getOrg(ctx, ctx.orgId),
-    listChannels(ctx, { limit: 1000, offset: 0 }),
+    channelChoices(ctx),
     listRegionChoices(ctx, ownRegions),
   ]);
   const copied = source === null ? null : copyOf(source);
@@ -187,7 +191,7 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
     kinds: kindForms(start?.check ?? null, target !== null),
     fields: targetFields(start),
     policy: startPolicy(start),
-    channels: channels.items,
+    channels,
     ladder: org.escalation,
     parents: from === null ? [] : (await neighboursOf(ctx, from.id)).parents,
     regions: regions.map((region) => ({ ...region, chosen: ownRegions.includes(region.id) })),

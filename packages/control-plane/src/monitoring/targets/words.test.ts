@@ -176,8 +176,8 @@ t.test("a region from which nothing is checked", async (t) => {
 });
 
 t.test("a row", async (t) => {
-  t.equal(detail(row("A", "down", { open_incident: refused }), now), "connection refused in 2 of 3 regions");
-  t.match(detail(row("A", "error", { last_error: "circuit_open" }), now), /^not tried: .* failed \(circuit_open\)/);
+  t.equal(detail(row("A", "down", { open_incident: refused }), now), "Connection refused in 2 of 3 regions");
+  t.match(detail(row("A", "error", { last_error: "circuit_open" }), now), /^Not tried: .* failed \(circuit_open\)/);
   t.equal(detail(row("A", "up", { last_error: "old" }), now), "db.example.org:5432");
   t.equal(detail(row("A", "down", { paused: true, last_error: "old" }), now), "db.example.org:5432");
   t.equal(shownState(row("A", "down", { paused: true })), "paused");

@@ -2,7 +2,7 @@ import { detailsOf, errorInWords, kindOf } from "@statusmesh/shared/checks";
 import { capSetting } from "@statusmesh/shared/run-errors";
 import type { SilentRegion } from "../agents/service.ts";
 import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
-import { list, number, plural } from "../../platform/html/format.ts";
+import { capital, list, number, plural } from "../../platform/html/format.ts";
 import type { Explanation } from "../../alerting/incidents/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
 import type { MonitorCause, MonitorRow } from "./service.ts";
@@ -35,7 +35,7 @@ export function detail(row: MonitorRow, now: number): string {
     const summary = kindOf(row.target.check).summary(row.target.check);
     return expiry === null ? summary : `${summary} · ${expiry}`;
   }
-  return [errorInWords(error), where(row.open_incident)].filter((part) => part !== "").join(" ");
+  return capital([errorInWords(error), where(row.open_incident)].filter((part) => part !== "").join(" "));
 }
 
 /** Why a monitor without data has none, when its runs are held back by the cap per host. */

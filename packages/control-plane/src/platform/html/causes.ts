@@ -1,6 +1,6 @@
 import { errorInWords } from "@statusmesh/shared/checks";
 import type { Cause } from "../db/causes.ts";
-import { list, number, plural } from "./format.ts";
+import { capital, list, number, plural } from "./format.ts";
 
 /**
  * Common cause of failing monitors, at the start of a sentence: `db-1.example.org`, `Tag payments`, `Region default`,
@@ -16,8 +16,6 @@ export const causeName = ({ kind, value }: Cause): string =>
 /** The same line with a region by name. */
 export const withRegionName = <L extends { cause: Cause }>(line: L, nameOf: (id: string) => string): L =>
   line.cause.kind === "region" ? { ...line, cause: { ...line.cause, value: nameOf(line.cause.value) } } : line;
-
-const capital = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 
 /**
  * A cause in one line: `db-1.example.org: connection refused`, `Name not found for most of tag payments`,

@@ -24,6 +24,8 @@ export interface Field {
   max?: number;
   maxLength?: number;
   rows?: number;
+  /** Errors name its bounds as times: `10 seconds to 31 days`. */
+  unit?: "s";
   /** Keeps ids apart where several alternatives hold the same field. */
   scope?: string;
   /** Size of the control: fills its row unless it is short. */
@@ -66,10 +68,10 @@ export function field(it: Field): Markup {
     const checked = attributes({ checked: it.value === true });
     return html`<div class="field check"><input type="checkbox"${shared}${checked} />${label}${hint}</div>`;
   }
-  return html`<div class="field${it.short ? " short" : ""}">${label}${control(it, shared)}${hint}</div>`;
+  return html`<div class="field${it.short ? " short" : ""}">${label}${control(it, id, shared)}${hint}</div>`;
 }
 
-function control(it: Field, shared: Markup[]): Markup {
+function control(it: Field, id: string, shared: Markup[]): Markup {
   const value = it.value ?? "";
   if (it.type === "select") {
     const options = (it.options ?? []).map(([key, label]) => {
@@ -88,10 +90,17 @@ function control(it: Field, shared: Markup[]): Markup {
     value: String(value),
     min: it.min,
     max: it.max,
+    "data-unit": it.unit,
     ...text,
     list: it.list,
     autocomplete: it.type === "password" ? "new-password" : "off",
     spellcheck: it.type === "url" ? "false" : undefined,
   });
+  if (it.type === "color") {
+    // A colour input cannot be empty: the text is the value, the picker fills it. Browsers give it in lower case.
+    const picked = /^#[0-9a-f]{6}$/i.test(String(value)) ? String(value) : (it.placeholder ?? "#000000");
+    return html`<span class="swatch"><input type="text"${shared}${own} /><input type="color" data-picks="${id}"
+        value="${picked.toLowerCase()}" aria-label="Choose ${it.label.toLowerCase()}" /></span>`;
+  }
   return html`<input type="${it.type ?? "text"}"${shared}${own} />`;
 }

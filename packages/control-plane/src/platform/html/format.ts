@@ -1,6 +1,10 @@
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const pad = (value: number): string => String(value).padStart(2, "0");
 
+/** A sentence with a capital at its start; a host name there stays as it is. */
+export const capital = (text: string): string =>
+  text.replace(/^[a-z](?=[a-z-]*[,.:;]?(?: |$))/, (letter) => letter.toUpperCase());
+
 /** Shown in place of a missing value. */
 export const none = "—";
 

@@ -84,6 +84,8 @@ t.test("formats", async (t) => {
     "100 is only said of 100",
   );
   t.same([900, 1200, 1_048_576, null].map(format.bytes), ["900 B", "1.2 kB", "1 MB", "—"]);
+  t.equal(format.capital("connection refused"), "Connection refused");
+  t.equal(format.capital("shop.example.org does not exist"), "shop.example.org does not exist");
   t.equal(format.plural(1, "monitor"), "1 monitor");
   t.equal(format.plural(1000, "monitor"), "1,000 monitors");
   t.same([[], ["a"], ["a", "b"], ["a", "b", "c"]].map(format.list), ["", "a", "a and b", "a, b and c"]);

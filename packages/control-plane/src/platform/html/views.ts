@@ -82,8 +82,6 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   state,
   pill: (name: string, word?: string) => state(name, word, "pill"),
   stateWords,
-  /** A sentence with a capital at its start. */
-  capital: (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1),
   /** ` checked`: an attribute without a value, where `on` is true. */
   flag: (name: string, on: unknown) => new Markup(on ? ` ${name}` : ""),
   /** Milliseconds as a form shows them: `10 min`; empty for none. */

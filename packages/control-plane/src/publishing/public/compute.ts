@@ -33,7 +33,8 @@ import {
 import { type Texts, textsOf } from "./texts.ts";
 
 export const historyDays = 90;
-const recentDays = 30;
+/** Days of which ended incidents are listed. */
+export const recentDays = 30;
 const upcomingDays = 7;
 /** Limits the page of a flapping monitor. Open incidents come first. */
 const maxIncidents = 500;

@@ -3,7 +3,7 @@ import type { Ctx, Visit } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
 import { mapInTurns } from "../../platform/http/turns.ts";
 import { pageToPreview } from "../status-pages/service.ts";
-import type { ServedStatus } from "./compute.ts";
+import { recentDays, type ServedStatus } from "./compute.ts";
 import type { PublicIncident, PublicStatus } from "./schema.ts";
 import { listedUpdates } from "./queries.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
@@ -16,6 +16,8 @@ const cacheControl = "public, max-age=10, stale-while-revalidate=30";
 /** Incidents above the components: with more of them, visitors would have to scroll past them to the components. */
 const shownIncidents = 3;
 const shownPast = 30;
+/** Past incidents of the history: 200 are drawn in less than 50 ms. */
+const historyPast = 200;
 
 /** Public pages. */
 export const publicPages = [
@@ -29,6 +31,20 @@ export const publicPages = [
         data: await statusData(served, ctx),
         shared: sharedAt(served, ctx),
       })),
+  }),
+  page({
+    path: "/status/incidents",
+    auth: "public",
+    handle: ({ ctx }) =>
+      show(ctx, async (served) => {
+        let history = histories.get(served);
+        if (history === undefined) histories.set(served, (history = historyData(served)));
+        return {
+          view: "public/history",
+          data: { ...frameOf(served, ctx), ...history },
+          shared: sharedAt(history, ctx),
+        };
+      }),
   }),
   page({
     path: "/status/incidents/{id}",
@@ -165,9 +181,9 @@ const dayMs = 86_400_000;
  * Incidents by day, newest first: open ones today, ended ones on the day that they began. Today and yesterday are
  * listed without one too, unless an incident of another day lasted into them.
  */
-function pastDays(status: PublicStatus, words: PageWords) {
+function pastDays(status: PublicStatus, words: PageWords, most: number) {
   const now = Date.parse(status.generated_at);
-  const ended = status.recent_incidents.slice(0, shownPast);
+  const ended = status.recent_incidents.slice(0, most);
   const all = [...status.active_incidents, ...ended];
   const days = new Map<string, { name: string; incidents: PublicIncident[] }>();
   for (const at of [now, now - dayMs]) {
@@ -188,6 +204,14 @@ function pastDays(status: PublicStatus, words: PageWords) {
   }
   return [...days].toSorted(([a], [b]) => (a < b ? 1 : -1)).map(([, day]) => day);
 }
+
+const histories = new WeakMap<ServedStatus, ReturnType<typeof historyData>>();
+
+const historyData = ({ status, branding }: ServedStatus) => ({
+  recentDays,
+  days: pastDays(status, wordsOf(branding), historyPast),
+  more: Math.max(0, status.recent_incidents.length - historyPast),
+});
 
 const datas = new WeakMap<ServedStatus, ReturnType<typeof computeData>>();
 
@@ -227,7 +251,7 @@ function computeData(served: ServedStatus) {
     affected: affectedSentence(components, words),
     since: affectedSince(active),
     calm: calmSentence(status, components, words),
-    days: pastDays(status, words),
+    days: pastDays(status, words, shownPast),
     more: Math.max(0, status.recent_incidents.length - shownPast),
   };
 }

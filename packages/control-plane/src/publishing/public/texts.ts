@@ -55,6 +55,7 @@ export interface Texts {
   readonly more: (count: number) => string;
   readonly olderIncidents: (count: number) => string;
   readonly fullList: string;
+  readonly allIncidents: string;
   readonly lastDays: (days: number) => string;
   readonly onDays: (state: string, days: number) => string;
   readonly down: string;
@@ -146,6 +147,7 @@ const en: Texts = {
   more: (count) => `${count} more`,
   olderIncidents: (count) => (count === 1 ? "1 older incident" : `${count} older incidents`),
   fullList: "Full list (JSON)",
+  allIncidents: "All incidents",
   lastDays: (days) => `Last ${days} days`,
   onDays: (state, days) => `${state} on ${days === 1 ? "1 day" : `${days} days`}`,
   down: "down",
@@ -239,6 +241,7 @@ const de: Texts = {
   more: (count) => `${count} weitere`,
   olderIncidents: (count) => (count === 1 ? "1 ältere Störung" : `${count} ältere Störungen`),
   fullList: "Ganze Liste (JSON)",
+  allIncidents: "Alle Störungen",
   lastDays: (days) => `Letzte ${days} Tage`,
   onDays: (state, days) => `${state} an ${days === 1 ? "1 Tag" : `${days} Tagen`}`,
   down: "Ausfall",

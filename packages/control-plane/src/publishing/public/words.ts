@@ -183,12 +183,16 @@ export function wordsOf({ language, timezone }: { language: Language; timezone: 
 
 const isAffected = (state: ComponentState): boolean => !["operational", "no_data", "maintenance"].includes(state);
 
+/** Characters of names below the banner: longer ones fill the screen of a phone. */
+const maxNames = 120;
+
 /** Components that are not as they should be, worst share first: "3 of 12 components affected: a, b and c". */
 export function affectedSentence(components: readonly PublicComponent[], words: PageWords): string | null {
   const hit = components.filter(({ status }) => isAffected(status));
   if (hit.length === 0) return null;
   const share = words.t.affected(hit.length, components.length);
-  return hit.length > 3 ? share : `${share}: ${words.list(hit.map(({ name }) => name))}`;
+  const names = words.list(hit.map(({ name }) => name));
+  return hit.length > 3 || names.length > maxNames ? share : `${share}: ${names}`;
 }
 
 /** Start of the oldest open incident of the page. Null without one. */

@@ -209,7 +209,10 @@ export async function selectComponentsOf(sql: Db, pageId: string): Promise<{ id:
   return await sql<{ id: string; name: string }[]>`
     select c.id, coalesce(c.public_name, t.name) as name
     from status_page_components c left join targets t on t.id = c.target_id
-    where c.page_id = ${pageId} order by c.public_group nulls last, c.sort_order, name`;
+    where c.page_id = ${pageId}
+    order by
+      case when c.public_group is null then c.sort_order
+        else min(c.sort_order) over (partition by c.public_group) end, c.sort_order, c.id`;
 }
 
 /** Deletes subscriptions that were not confirmed, and old messages. */
