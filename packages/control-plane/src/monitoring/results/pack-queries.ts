@@ -110,7 +110,7 @@ export interface SeededTarget extends PackTarget {
 }
 
 /** Microseconds as an integer. */
-const us = (sql: Db, ms: Fragment) => sql`(${ms}::float8 * 1000)::int`;
+const us = (sql: Db, ms: Fragment) => sql`(${ms} * 1000::float8)::int`;
 
 /**
  * The low 32 bits of a position as an integer. A day with many more runs than its interval says (rechecks, check-nows,
@@ -118,12 +118,15 @@ const us = (sql: Db, ms: Fragment) => sql`(${ms}::float8 * 1000)::int`;
  */
 const wrapped = (sql: Db, position: Fragment) => sql`(((${position} & 4294967295) # 2147483648) - 2147483648)::int`;
 
-/** True for values that return unchanged from microseconds in 4 bytes: below 2,000 s, with 3 decimals. */
+/**
+ * True for rows whose values return unchanged from microseconds in 4 bytes: below 2,000 s, with 3 decimals. The planner
+ * expects half of the rows; for the comparisons alone one of a million, and so nested loops.
+ */
 const fits = (sql: Db) => {
-  const exact = (ms: Fragment) => sql`(${ms} is null or (${ms} < 2000000
-    and ((${ms}::float8 * 1000)::bigint / 1000.0::float8)::real = ${ms}))`;
-  return sql`${exact(sql`r.dns_ms`)} and ${exact(sql`r.connect_ms`)} and ${exact(sql`r.tls_ms`)}
-    and ${exact(sql`r.ttfb_ms`)} and ${exact(sql`r.total_ms`)}`;
+  // Null for null, which counts as true.
+  const exact = (ms: Fragment) => sql`${ms} < 2000000 and (round(${ms} * 1000::float8) / 1000)::real = ${ms}`;
+  return sql`coalesce(${exact(sql`r.dns_ms`)} and ${exact(sql`r.connect_ms`)} and ${exact(sql`r.tls_ms`)}
+    and ${exact(sql`r.ttfb_ms`)} and ${exact(sql`r.total_ms`)}, true)`;
 };
 
 const given = (sql: Db, targets: readonly SeededTarget[]) => sql`
@@ -133,21 +136,26 @@ const given = (sql: Db, targets: readonly SeededTarget[]) => sql`
 const startOf = (sql: Db, day: Day) => sql`(${day}::date::timestamp at time zone 'UTC')`;
 const endOf = (sql: Db, day: Day) => sql`((${day}::date + 1)::timestamp at time zone 'UTC')`;
 
-/** Rows of results of the day and the targets. */
-const rowsOfDay = (sql: Db, day: Day, targets: readonly SeededTarget[]) => sql`
-  results r join ${given(sql, targets)} on k.id = r.target_id
-  where r.scheduled_at >= ${startOf(sql, day)} and r.scheduled_at < ${endOf(sql, day)}`;
+/** Condition for rows `r` of the day and the targets. */
+const inDay = (sql: Db, day: Day, targetIds: readonly string[]) => sql`
+  r.target_id = any(${arrayOf(targetIds)}::uuid[])
+  and r.scheduled_at >= ${startOf(sql, day)} and r.scheduled_at < ${endOf(sql, day)}`;
 
-/**
- * Packs the results of some targets of a sealed day, and copies those that no array can hold to results_late. Packing
- * them again changes nothing.
- */
+const idsOf = (targets: readonly { id: string }[]) => targets.map(({ id }) => id);
+
+/** Packs the results of some targets of a sealed day. Packing them again changes nothing. */
 export async function packRows(sql: Db, day: Day, targets: readonly SeededTarget[], jitterPct: number): Promise<void> {
+  // By the index, which has them by target: other scans need one sort of all, in files, and a tenth more CPU time.
+  await sql`select set_config(name, 'off', true) from unnest('{enable_bitmapscan,enable_seqscan}'::text[]) name`;
+  const rows = sql`results r where ${inDay(sql, day, idsOf(targets))} and ${fits(sql)}`;
+  await sql`${insertPacked(sql, day, targets, jitterPct, rows)} on conflict do nothing`;
+}
+
+/** Copies results of a sealed day that no array can hold to results_late, of targets whose day is packed otherwise. */
+export async function keepUnfit(sql: Db, day: Day, targetIds: readonly string[]): Promise<void> {
   await sql`
     insert into results_late
-    select r.* from ${rowsOfDay(sql, day, targets)} and not (${fits(sql)}) on conflict do nothing`;
-  const rows = sql`select r.*, k.interval_ms, k.jitter_seed from ${rowsOfDay(sql, day, targets)} and ${fits(sql)}`;
-  await sql`${insertPacked(sql, day, jitterPct, rows)} on conflict do nothing`;
+    select r.* from results r where ${inDay(sql, day, targetIds)} and not ${fits(sql)} on conflict do nothing`;
 }
 
 /** A target whose packed results of a day are not as many as its rows. */
@@ -155,32 +163,33 @@ export interface Mismatch {
   id: string;
   rows: number;
   packed: number;
+  /** Rows that no array can hold. */
+  unfit: number;
 }
 
 /**
- * The mismatches of the sealed day among the targets that are not deleted. Rows are counted in the index; those that no
- * array can hold are in results_late.
+ * The mismatches of the sealed day among the targets that are not deleted. Rows are counted in the index, and read
+ * where their number differs.
  */
 export async function selectMismatches(sql: Db, day: Day, targets: readonly PackTarget[]): Promise<Mismatch[]> {
-  const ids = arrayOf(targets.map(({ id }) => id));
-  const inDay = sql`r.target_id = any(${ids}::uuid[])
-    and r.scheduled_at >= ${startOf(sql, day)} and r.scheduled_at < ${endOf(sql, day)}`;
-  return await sql<Mismatch[]>`
+  const ids = idsOf(targets);
+  const found = await sql<Omit<Mismatch, "unfit">[]>`
     with n as materialized (
-      select r.target_id, count(*)::int as rows from results r where ${inDay} group by r.target_id
+      select r.target_id, count(*)::int as rows from results r where ${inDay(sql, day, ids)} group by r.target_id
     ), p as materialized (
       select target_id, sum(runs)::int as runs from results_packed
-      where target_id = any(${ids}::uuid[]) and day = ${day} group by target_id
-    ), late as materialized (
-      select r.target_id, count(*)::int as rows
-      from results_late r join results s using (target_id, scheduled_at, region)
-      where ${inDay} and not (${fits(sql)}) group by r.target_id
+      where target_id = any(${arrayOf(ids)}::uuid[]) and day = ${day} group by target_id
     )
-    select k.id, coalesce(n.rows, 0) as rows, coalesce(p.runs, 0) + coalesce(late.rows, 0) as packed
-    from unnest(${ids}::uuid[]) k (id)
-    left join n on n.target_id = k.id left join p on p.target_id = k.id left join late on late.target_id = k.id
-    where coalesce(n.rows, 0) <> coalesce(p.runs, 0) + coalesce(late.rows, 0)
+    select k.id, coalesce(n.rows, 0) as rows, coalesce(p.runs, 0) as packed
+    from unnest(${arrayOf(ids)}::uuid[]) k (id)
+    left join n on n.target_id = k.id left join p on p.target_id = k.id
+    where coalesce(n.rows, 0) <> coalesce(p.runs, 0)
       and not exists (select from deleted_targets d where d.target_id = k.id)`;
+  const counts = await sql<{ id: string; rows: number }[]>`
+    select r.target_id as id, count(*)::int as rows from results r
+    where ${inDay(sql, day, idsOf(found))} and not ${fits(sql)} group by r.target_id`;
+  const unfit = new Map(counts.map(({ id, rows }) => [id, rows]));
+  return found.map((one) => ({ ...one, unfit: unfit.get(one.id) ?? 0 }));
 }
 
 /** Removes what was packed of targets and a day that is not finished. */
@@ -196,11 +205,9 @@ export async function unpackRows(sql: Db, day: Day, targetIds: readonly string[]
  */
 export async function packLate(sql: Db, day: Day, target: SeededTarget, jitterPct: number): Promise<void> {
   const [from, to] = [startOf(sql, day), endOf(sql, day)];
-  const rows = sql`
-    select r.*, ${target.interval_ms}::integer as interval_ms, ${target.jitter_seed}::bigint as jitter_seed
-    from ${runs(sql, { target: sql`${target.id}::uuid`, from, to }, runColumns)} r where ${fits(sql)}`;
+  const rows = sql`${runs(sql, { target: sql`${target.id}::uuid`, from, to }, runColumns)} r where ${fits(sql)}`;
   await sql`
-    ${insertPacked(sql, day, jitterPct, rows)}
+    ${insertPacked(sql, day, [target], jitterPct, rows)}
     on conflict (target_id, day, region) do update set (${packedColumns(sql)}) = (${sql`
       excluded.runs, excluded.up, excluded.down, excluded.degraded, excluded.error, excluded.first_slot,
       excluded.interval_ms, excluded.jitter_seed, excluded.jitter_pct, excluded.slots, excluded.delays, excluded.flags,
@@ -254,61 +261,70 @@ const packedColumns = (sql: Db) => sql`
   http_statuses, sizes, dns, connect, tls, ttfb, rest, texts, errors, causes, details`;
 
 /**
- * Inserts rows of results as arrays. `rows` is a query of results with interval_ms and jitter_seed of the target. One
- * sort serves every array, because all are in the order of the key. Texts become positions after the grouping: a join
- * with their dictionary was planned as a nested loop, for which 30 targets took 30 s.
+ * Inserts results `r` of the targets, what follows `from` in a query, as arrays. The index has them by target, so that
+ * only those of one target at a time are sorted, and once for all arrays. What needs the interval or the dictionary of
+ * texts is computed from the arrays: a join of results with targets loses that order, and one with texts was planned as
+ * a nested loop, for which 30 targets took 30 s. Citus cannot read `case … when` with a value before `when`.
  */
-function insertPacked(sql: Db, day: Day, jitterPct: number, rows: Fragment): Fragment {
+function insertPacked(
+  sql: Db,
+  day: Day,
+  targets: readonly SeededTarget[],
+  jitterPct: number,
+  results: Fragment,
+): Fragment {
   const jitter = jitterOf(sql, {
-    seed: sql`g.jitter_seed`,
-    slot: sql`g.slot`,
-    intervalMs: sql`g.interval_ms`,
+    seed: sql`k.jitter_seed`,
+    slot: sql`p.slots[n]`,
+    intervalMs: sql`k.interval_ms`,
     pct: sql`${jitterPct}::smallint`,
-    recheck: sql`g.recheck`,
+    recheck: sql`p.flags[n] & 8 <> 0`,
   });
-  const array = (value: Fragment) => sql`array_agg(${value} order by g.scheduled_at)`;
-  const unlessNull = (value: Fragment) => sql`case when count(${value}) > 0 then ${array(value)} end`;
+  const unlessNull = (value: Fragment) => sql`case when count(${value}) > 0 then array_agg(${value}) end`;
   const rest = sql`g.total_us - coalesce(g.dns_us, 0) - coalesce(g.connect_us, 0) - coalesce(g.tls_us, 0)
     - coalesce(g.ttfb_us, 0)`;
-  const counted = (status: string) =>
-    sql`count(*) filter (where g.status = ${status} and not g.skip and not g.recheck)`;
-  const positions = (column: Fragment) => sql`case when ${column} is not null then (
-    select array_agg(array_position(d.texts, u.text) order by u.n)
-    from unnest(${column}) with ordinality u (text, n)) end`;
+  /** Runs with a status that are neither skipped nor rechecks. */
+  const counted = (status: number) => sql`count(*) filter (where g.flags = ${status}::smallint)`;
+  const present = (text: Fragment) => sql`array_agg(${text}) filter (where ${text} is not null)`;
+  const positions = (column: string) => sql`case when p.${sql(column)} && d.texts then (
+    select array_agg(case when text is not null then array_position(d.texts, text) end)
+    from unnest(p.${sql(column)}) text) end`;
   return sql`
     insert into results_packed (target_id, day, region, ${packedColumns(sql)})
-    select p.target_id, ${day}::date, p.region, p.runs, p.up, p.down, p.degraded, p.error, p.first_slot, p.interval_ms,
-      p.jitter_seed, ${jitterPct}::smallint, p.slots, p.delays, p.flags, p.http_statuses, p.sizes, p.dns, p.connect,
-      p.tls, p.ttfb, p.rest, d.texts, ${positions(sql`p.errors`)}, ${positions(sql`p.causes`)},
-      ${positions(sql`p.details`)}
+    select p.target_id, ${day}::date, p.region, p.runs, p.up, p.down, p.degraded, p.error, p.first_slot, k.interval_ms,
+      k.jitter_seed, ${jitterPct}::smallint, a.slots, a.delays, p.flags, p.http_statuses, p.sizes, p.dns, p.connect,
+      p.tls, p.ttfb, p.rest, d.texts,
+      ${positions("errors")}, ${positions("causes")}, ${positions("details")}
     from (
-      select g.target_id, g.region, count(*) as runs, ${counted("up")} as up, ${counted("down")} as down,
-        ${counted("degraded")} as degraded, ${counted("error")} as error, min(g.first_slot) as first_slot,
-        min(g.interval_ms) as interval_ms, min(g.jitter_seed) as jitter_seed,
-        ${array(wrapped(sql, sql`(g.slot - g.first_slot - (g.n - 1) * g.interval_ms)`))} as slots,
-        ${array(sql`(g.at - g.slot - ${jitter})::int`)} as delays,
-        ${array(sql`(array_position(array['up', 'down', 'degraded', 'error'], g.status) - 1
-          + case when g.skip then 4 else 0 end + case when g.recheck then 8 else 0 end)::smallint`)} as flags,
+      select g.target_id, g.region, count(*) as runs, ${counted(0)} as up, ${counted(1)} as down,
+        ${counted(2)} as degraded, ${counted(3)} as error, min(g.slot) as first_slot, array_agg(g.slot) as slots,
+        array_agg((g.at - g.slot)::int) as delays, array_agg(g.flags) as flags,
         ${unlessNull(sql`g.http_status`)} as http_statuses, ${unlessNull(sql`g.response_size`)} as sizes,
         ${unlessNull(sql`g.dns_us`)} as dns, ${unlessNull(sql`g.connect_us`)} as connect,
         ${unlessNull(sql`g.tls_us`)} as tls, ${unlessNull(sql`g.ttfb_us`)} as ttfb,
-        ${unlessNull(sql`(${rest})`)} as rest,
-        ${unlessNull(sql`g.error`)} as errors, ${unlessNull(sql`g.cause`)} as causes,
-        ${unlessNull(sql`g.details_text`)} as details
+        ${unlessNull(sql`(${rest})`)} as rest, array_agg(g.error) as errors, array_agg(g.cause) as causes,
+        array_agg(g.details) as details,
+        ${present(sql`g.error`)} || ${present(sql`g.cause`)} || ${present(sql`g.details`)} as texts
       from (
-        select r.*, r.details::text as details_text, (date_part('epoch', r.scheduled_at) * 1000)::bigint as slot,
-          (date_part('epoch', r."timestamp") * 1000)::bigint as at, row_number() over w as n,
-          (date_part('epoch', first_value(r.scheduled_at) over w) * 1000)::bigint as first_slot,
+        select r.target_id, r.region, r.error, r.cause, r.details::text as details, r.http_status, r.response_size,
+          (date_part('epoch', r.scheduled_at) * 1000)::bigint as slot,
+          (date_part('epoch', r."timestamp") * 1000)::bigint as at,
+          (case when r.status = 'up' then 0 when r.status = 'down' then 1 when r.status = 'degraded' then 2
+            when r.status = 'error' then 3 end
+            + case when r.skip then 4 else 0 end + case when r.recheck then 8 else 0 end)::smallint as flags,
           ${us(sql, sql`r.dns_ms`)} as dns_us, ${us(sql, sql`r.connect_ms`)} as connect_us,
           ${us(sql, sql`r.tls_ms`)} as tls_us, ${us(sql, sql`r.ttfb_ms`)} as ttfb_us,
           ${us(sql, sql`r.total_ms`)} as total_us
-        from (${rows}) r
-        window w as (partition by r.target_id, r.region order by r.scheduled_at)
+        from ${results}
+        order by r.target_id, r.region, r.scheduled_at
       ) g
       group by g.target_id, g.region
     ) p
+    join ${given(sql, targets)} on k.id = p.target_id
+    cross join lateral (select array_agg(distinct text) as texts from unnest(p.texts) text) d
     cross join lateral (
-      select array_agg(distinct text) as texts from unnest(p.errors || p.causes || p.details) text
-      where text is not null
-    ) d`;
+      select array_agg(${wrapped(sql, sql`(p.slots[n] - p.first_slot - (n - 1) * k.interval_ms)`)}) as slots,
+        array_agg((p.delays[n] - ${jitter})::int) as delays
+      from generate_series(1, p.runs::int) n
+    ) a`;
 }

@@ -80,13 +80,16 @@ async function packNextDay(system: System, sizes: PackSizes, signal?: AbortSigna
   }
   const wrong = await inPacking(system, async (tx) => {
     const found = await queries.selectMismatches(tx, day, targets);
-    if (found.length === 0) await queries.finishDay(tx, day, new Date(clock.now()));
-    else {
-      const ids = found.map(({ id }) => id);
-      await queries.unpackRows(tx, day, ids);
+    const mismatches = found.filter(({ rows, packed: runs, unfit }) => rows !== runs + unfit);
+    const ids = (of: readonly queries.Mismatch[]) => of.map(({ id }) => id);
+    if (mismatches.length === 0) {
+      await queries.keepUnfit(tx, day, ids(found));
+      await queries.finishDay(tx, day, new Date(clock.now()));
+    } else {
+      await queries.unpackRows(tx, day, ids(mismatches));
       await queries.countMismatch(tx, new Date(clock.now()));
     }
-    return found;
+    return mismatches;
   });
   if (wrong.length === 0) {
     log.info({ day }, "results of a day packed");

@@ -31,6 +31,8 @@ export interface RunRange {
   to: Fragment;
   /** Condition that leaves out packed days, on the columns of results_packed as `packed`. */
   days?: Fragment | undefined;
+  /** True for a small part of a day: only that part of the arrays is expanded, after one look at the slots. */
+  isShort?: boolean | undefined;
 }
 
 /** Day before which results are packed. */
@@ -78,7 +80,7 @@ export const positionMs = (sql: Db, position: Fragment) => sql`((${position}) & 
  *       with ordinality u (slot, flag, dns, connect, tls, ttfb, rest, n)
  *     where p.target_id = '…' and p.day = '2026-11-20';
  */
-export const runs = (sql: Db, { target, from, to, days }: RunRange, columns: readonly RunColumn[]) => {
+export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, columns: readonly RunColumn[]) => {
   const rows = [
     sql`result.target_id, result.region, result.scheduled_at`,
     ...columns.map((name) => sql`result.${sql(name)}`),
@@ -89,6 +91,15 @@ export const runs = (sql: Db, { target, from, to, days }: RunRange, columns: rea
     sql`packed.target_id, packed.region, slot.scheduled_at`,
     ...columns.map((name) => sql`${packedColumns[name].value(sql)} as ${sql(name)}`),
   ];
+  const inRange = (at: Fragment) => sql`${at} >= ${from} and ${at} < ${to}`;
+  const slotOf = (n: Fragment, slot: Fragment) =>
+    sql`packed.first_slot + ${positionMs(sql, sql`(${n} - 1) * packed.interval_ms + ${slot}`)}`;
+  const timeOf = (ms: Fragment) => sql`to_timestamp(${ms} / 1000.0::float8)`;
+  const part = sql`
+    cross join lateral (
+      select min(s.n) as low, max(s.n) as high from unnest(packed.slots) with ordinality s (slot, n)
+      where ${inRange(timeOf(sql`(${slotOf(sql`s.n`, sql`s.slot`)})`))}
+    ) part`;
   return sql`(
     select ${list(sql, rows)} from results_of(${target}, ${from}, ${to}) result
     where result.scheduled_at >= ${startOf(sql, packedTo(sql))}
@@ -97,19 +108,20 @@ export const runs = (sql: Db, { target, from, to, days }: RunRange, columns: rea
     union all
     select ${list(sql, values)}
     from results_packed_of(${target}, ((${from}) at time zone 'UTC')::date, ((${to}) at time zone 'UTC')::date) packed
+    ${isShort ? part : sql``}
     cross join lateral unnest(${list(
       sql,
-      arrays.map((name) => sql`packed.${sql(name)}`),
+      arrays.map((name) => sql`packed.${sql(name)}${isShort ? sql`[part.low:part.high]` : sql``}`),
     )})
       with ordinality as item (${list(
         sql,
         arrays.map((name) => sql`${sql(name)}`),
       )}, n)
-    cross join lateral (select packed.first_slot
-      + ${positionMs(sql, sql`(item.n - 1) * packed.interval_ms + item.slots`)} as ms) at
-    cross join lateral (select to_timestamp(at.ms / 1000.0::float8) as scheduled_at) slot
-    where packed.day < ${packedTo(sql)} and ${days ?? sql`true`}
-      and slot.scheduled_at >= ${from} and slot.scheduled_at < ${to})`;
+    cross join lateral (
+      select ${slotOf(isShort ? sql`(item.n + part.low - 1)` : sql`item.n`, sql`item.slots`)} as ms
+    ) at
+    cross join lateral (select ${timeOf(sql`at.ms`)} as scheduled_at) slot
+    where packed.day < ${packedTo(sql)} and ${days ?? sql`true`} and ${inRange(sql`slot.scheduled_at`)})`;
 };
 
 /** What the jitter of a run is computed from: names of columns, or values. */
