@@ -19,7 +19,7 @@ t.test("the wall has what needs somebody first, and shows nothing of another org
   const [acme, other] = [await newOrg(world.system), await newOrg(world.system)];
   const app = await serveWhole(t, world);
   const read = async (path: string) => (await app("GET", path, undefined, await signedIn(acme))).text;
-  t.match(await read("/wall"), /Nothing is checked/);
+  t.match(await read("/wall"), /No monitors yet/);
   const started = world.clock.at - 420_000;
   const taken = await addIncident(acme, await newMonitor(acme, "Search <b>"), { started });
   await addIncident(acme, await newMonitor(acme, "Checkout", ["team/shop", "team/web"]), { started });
