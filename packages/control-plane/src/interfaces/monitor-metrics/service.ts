@@ -4,6 +4,7 @@ import { minuteMs, secondMs } from "@statusmesh/shared/time";
 import { type NewestRun, newestRuns, type UptimeWindow, uptimesOf } from "../../monitoring/results/service.ts";
 import { measuredMonitors } from "../../monitoring/targets/service.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
+import { mapInTurns } from "../../platform/http/turns.ts";
 import { windowsOf } from "../../alerting/maintenance/service.ts";
 import { kumaExposition } from "./kuma.ts";
 import { exposition } from "./exposition.ts";
@@ -73,9 +74,9 @@ async function kumaTextOf(ctx: Ctx): Promise<Buffer[]> {
   const ids = monitors.map(({ id }) => id);
   const windows = await windowsOf(ctx, ctx.orgId, ids, { from: new Date(now), to: new Date(now + 1) });
   const maintained = new Set(windows.flatMap(({ target_ids: covered }) => covered));
-  const byTarget = runsByTarget(runs);
+  const byTarget = await runsByTarget(runs);
   return await kumaExposition(
-    monitors.map((monitor) => ({
+    await mapInTurns(monitors, (monitor) => ({
       ...monitor,
       runs: byTarget.get(monitor.id) ?? [],
       uptime: null,
@@ -85,13 +86,13 @@ async function kumaTextOf(ctx: Ctx): Promise<Buffer[]> {
   );
 }
 
-function runsByTarget(runs: readonly NewestRun[]): Map<string, NewestRun[]> {
+async function runsByTarget(runs: readonly NewestRun[]): Promise<Map<string, NewestRun[]>> {
   const byTarget = new Map<string, NewestRun[]>();
-  for (const run of runs) {
+  await mapInTurns(runs, (run) => {
     const own = byTarget.get(run.target_id);
     if (own === undefined) byTarget.set(run.target_id, [run]);
     else own.push(run);
-  }
+  });
   return byTarget;
 }
 
@@ -101,9 +102,9 @@ async function textOf(ctx: Ctx): Promise<Buffer[]> {
     newestRuns(ctx),
     caches(ctx).uptimes.forceFetch(ctx.orgId, { context: ctx }),
   ]);
-  const byTarget = runsByTarget(runs);
+  const byTarget = await runsByTarget(runs);
   return await exposition(
-    monitors.map((monitor) => ({
+    await mapInTurns(monitors, (monitor) => ({
       ...monitor,
       runs: byTarget.get(monitor.id) ?? [],
       uptime: uptimes.get(monitor.id) ?? null,

@@ -1,5 +1,6 @@
 import { dayMs } from "@statusmesh/shared/time";
 import type { OrgReader } from "../../platform/context.ts";
+import { mapInTurns } from "../../platform/http/turns.ts";
 import { availabilityOf, shareOf } from "../heartbeats/service.ts";
 import { type NewestRun, selectNewestRuns, selectUptimes, type UptimeRow } from "./metric-queries.ts";
 import { inTurn } from "./resolve.ts";
@@ -23,7 +24,7 @@ const days: Record<UptimeWindow, number> = { "24h": 1, "7d": 7, "30d": 30 };
 export async function uptimesOf(reader: OrgReader): Promise<Map<string, Record<UptimeWindow, number | null>>> {
   const now = reader.clock.now();
   const rows = await inTurn(reader, () => selectUptimes(reader.sql, reader.orgId, new Date(now)));
-  const uptimes = new Map(rows.map((row) => [row.target_id, sharesOf(row)]));
+  const uptimes = new Map(await mapInTurns(rows, (row) => [row.target_id, sharesOf(row)] as const));
   for (const window of uptimeWindows) {
     const start = window === "24h" ? now - dayMs : (Math.floor(now / dayMs) - days[window]) * dayMs;
     const range = { from: new Date(start), to: new Date(now) };

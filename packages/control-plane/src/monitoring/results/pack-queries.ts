@@ -323,7 +323,7 @@ function insertPacked(
     join ${given(sql, targets)} on k.id = p.target_id
     cross join lateral (select array_agg(distinct text) as texts from unnest(p.texts) text) d
     cross join lateral (
-      select array_agg(${wrapped(sql, sql`(p.slots[n] - p.first_slot - (n - 1) * k.interval_ms)`)}) as slots,
+      select array_agg(${wrapped(sql, sql`(p.slots[n] - p.first_slot - (n - 1)::bigint * k.interval_ms)`)}) as slots,
         array_agg((p.delays[n] - ${jitter})::int) as delays
       from generate_series(1, p.runs::int) n
     ) a`;
