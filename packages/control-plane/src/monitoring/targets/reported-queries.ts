@@ -35,11 +35,16 @@ export async function selectReported(
     where t.org_id = ${orgId} and t.id = any(${arrayOf(ids)}::uuid[]) order by t.sort_name, t.id`;
 }
 
-/** Ids of the monitors of the organisation with one of the tags. */
-export async function selectIdsOfTags(sql: Db, orgId: string, tags: readonly string[]): Promise<string[]> {
-  const rows = await inPortions(sql<{ id: string }[]>`
-    select id from targets where org_id = ${orgId} and tags && ${[...tags]}::text[]`);
-  return rows.map(({ id }) => id);
+/** The monitors of the organisation with one of the tags, unsorted. */
+export async function selectReportedOfTags(
+  sql: Db,
+  orgId: string,
+  tags: readonly string[],
+  now: Date,
+): Promise<ReportedRow[]> {
+  return await inPortions(sql<ReportedRow[]>`
+    select ${columns(sql, now)} from targets t left join target_states s on s.target_id = t.id
+    where t.org_id = ${orgId} and t.tags && ${[...tags]}::text[]`);
 }
 
 /** Tags of the organisation by name, or `only` one, and how many there are. */

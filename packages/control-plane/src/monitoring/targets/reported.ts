@@ -11,9 +11,9 @@ export type { ReportedRow } from "./reported-queries.ts";
 export const reportedIds = async ({ sql, orgId }: OrgReader, { limit, offset }: { limit: number; offset: number }) =>
   await queries.selectIdsByName(sql, orgId, limit, offset);
 
-/** Ids of the monitors with one of the tags. */
-export const reportedIdsOf = async ({ sql, orgId }: OrgReader, tags: readonly string[]) =>
-  await queries.selectIdsOfTags(sql, orgId, tags);
+/** The monitors with one of the tags, unsorted. */
+export const reportedOfTags = async ({ sql, orgId, clock }: OrgReader, tags: readonly string[]) =>
+  await queries.selectReportedOfTags(sql, orgId, tags, new Date(clock.now()));
 
 /** The given monitors by name. */
 export const reportedTargets = async ({ sql, orgId, clock }: OrgReader, ids: readonly string[]) =>

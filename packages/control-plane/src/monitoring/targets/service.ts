@@ -32,7 +32,7 @@ export {
   readMonitor,
 } from "./monitors.ts";
 export { searchMonitors } from "./search.ts";
-export { type ReportedRow, reportedIds, reportedIdsOf, reportedTags, reportedTargets } from "./reported.ts";
+export { type ReportedRow, reportedIds, reportedOfTags, reportedTags, reportedTargets } from "./reported.ts";
 export { setTargetRegions, targetRegions } from "./regions.ts";
 export { checkRules, completed as completedCheck } from "./rules.ts";
 export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";

@@ -9,7 +9,7 @@ import { checkedTime, inTurn } from "../../monitoring/results/service.ts";
 import {
   type ReportedRow,
   reportedIds,
-  reportedIdsOf,
+  reportedOfTags,
   reportedTags,
   reportedTargets,
   targetCount,
@@ -110,7 +110,7 @@ const readersOf: Record<Grouping, Reader> = {
     return {
       total: await targetCount(reader),
       async *rows(range) {
-        for await (const part of figuresIn(reader, ids, range))
+        for await (const part of figuresIn(reader, byId(reader, ids), range))
           yield part.map(({ target, figures }) => ({ id: target.id, name: target.name, ...shown(range, figures) }));
       },
     };
@@ -122,7 +122,7 @@ const readersOf: Record<Grouping, Reader> = {
       async *rows(range) {
         const groups = new Map<string, Figures>(names.map((name) => [name, sumOf([])]));
         if (names.length === 0) return;
-        for await (const part of figuresIn(reader, await reportedIdsOf(reader, names), range))
+        for await (const part of figuresIn(reader, portionsOf(await reportedOfTags(reader, names), portion), range))
           addUp(groups, part, ({ tags }) => tags);
         yield names.map((name) => ({ id: null, name, ...shown(range, groups.get(name)!) }));
       },
@@ -137,7 +137,7 @@ const readersOf: Record<Grouping, Reader> = {
         const pagesOf = new Map<string, string[]>();
         for (const { id, target_ids } of pages)
           for (const target of target_ids) pagesOf.set(target, [...(pagesOf.get(target) ?? []), id]);
-        for await (const part of figuresIn(reader, [...pagesOf.keys()], range))
+        for await (const part of figuresIn(reader, byId(reader, [...pagesOf.keys()]), range))
           addUp(groups, part, ({ id }) => pagesOf.get(id)!);
         yield pages.map(({ id, name }) => ({ id, name, ...shown(range, groups.get(id)!) }));
       },
@@ -156,18 +156,22 @@ function addUp(
   for (const [name, figures] of added) groups.set(name, sumOf([groups.get(name)!, ...figures]));
 }
 
-/** The figures of monitors in a range, in the order of the ids and in portions. */
+/** Monitors in the order of the ids, in portions. */
+async function* byId(reader: OrgReader, ids: readonly string[]): AsyncGenerator<ReportedRow[], void> {
+  for (const part of portionsOf(ids, portion)) yield await reportedTargets(reader, part);
+}
+
+/** The figures of portions of monitors in a range. */
 async function* figuresIn(
   reader: OrgReader,
-  ids: readonly string[],
+  portions: Iterable<readonly ReportedRow[]> | AsyncIterable<readonly ReportedRow[]>,
   range: Interval,
 ): AsyncGenerator<{ target: ReportedRow; figures: Figures }[], void> {
   const times = { from: new Date(range.start), to: new Date(range.end) };
   const maintenanceOf = maintenanceReader(reader, reader.orgId, times);
-  for (const part of portionsOf(ids, portion)) {
-    const targets = await reportedTargets(reader, part);
+  for await (const targets of portions) {
     const past = await inTurn(reader, async () => {
-      const maintenance = await maintenanceOf(part);
+      const maintenance = await maintenanceOf(targets.map(({ id }) => id));
       const known = await pastOf(reader, targets, times);
       return (id: string): Past => ({ ...known(id), maintenance: maintenance(id) });
     });
