@@ -1,4 +1,3 @@
-import { createTransport } from "nodemailer";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../context.ts";
@@ -54,7 +53,7 @@ export async function deliverMail(
 ): Promise<void> {
   if (smtp_url === "") throw new Error("no mail server is configured (email.smtp_url)");
   // One connection per mail: mails are rare, and servers close idle connections.
-  const transport = transportTo(smtp_url);
+  const transport = await transportTo(smtp_url);
   try {
     await transport.sendMail({
       from,
@@ -74,12 +73,15 @@ export async function deliverMail(
   }
 }
 
-const transportTo = (url: string) =>
-  createTransport({ url, connectionTimeout: connectMs, greetingTimeout: connectMs, socketTimeout: answerMs });
+/** The library is loaded with the first mail. */
+async function transportTo(url: string) {
+  const { createTransport } = await import("nodemailer");
+  return createTransport({ url, connectionTimeout: connectMs, greetingTimeout: connectMs, socketTimeout: answerMs });
+}
 
 /** Connects to the mail server, authenticates and sends nothing. Throws the error. */
 export async function checkMailServer(url: string): Promise<void> {
-  const transport = transportTo(url);
+  const transport = await transportTo(url);
   try {
     await transport.verify();
   } finally {

@@ -3,7 +3,8 @@ import { createRequire } from "node:module";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, extname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import { gzipSync } from "node:zlib";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
 import type { Middleware } from "koa";
 import { LRUCache } from "lru-cache";
 import { AppError } from "@statusmesh/shared/errors";
@@ -24,8 +25,8 @@ const types: Record<string, string> = {
 
 interface Asset {
   body: Buffer;
-  /** Null where compressing does not make it smaller. */
-  gzip: Buffer | null;
+  /** Made once, at the first request. Null where compressing does not make it smaller. */
+  packed(): Promise<Buffer | null>;
   etag: string;
   type: string;
 }
@@ -109,7 +110,7 @@ function assetsIn(folder: string): Assets {
       if (found === undefined) modules.set(name, (found = modulesOf(files, name)));
       return found;
     },
-    serve(http, next) {
+    async serve(http, next) {
       if (!http.path.startsWith("/assets/")) return next();
       atRoute(http, "/assets/{file}");
       if (http.method !== "GET" && http.method !== "HEAD") return answerOtherMethod(http, ["GET", "HEAD", "OPTIONS"]);
@@ -124,15 +125,12 @@ function assetsIn(folder: string): Assets {
       http.status = 200;
       if (http.fresh) {
         http.status = 304;
-        return undefined;
+        return;
       }
       http.type = file.type;
-      if (file.gzip !== null && http.acceptsEncodings("gzip") === "gzip") {
-        http.set("Content-Encoding", "gzip");
-        http.body = file.gzip;
-      } else {
-        http.body = file.body;
-      }
+      const packed = http.acceptsEncodings("gzip") === "gzip" ? await file.packed() : null;
+      if (packed !== null) http.set("Content-Encoding", "gzip");
+      http.body = packed ?? file.body;
     },
   };
 }
@@ -202,13 +200,18 @@ const backgroundsOf = (tokens: string): string[] =>
   [...tokens.matchAll(/--(?:bg|panel): (#[0-9a-f]{6});/g)].slice(0, 2).map(([, color]) => color!);
 
 function asset(name: string, body: Buffer): Asset {
-  const packed = gzipSync(body, { level: 9 });
+  let packed: Promise<Buffer | null> | undefined;
   return {
     body,
-    gzip: packed.length < body.length ? packed : null,
+    packed: () => (packed ??= packedOf(body)),
     etag: fingerprint(body),
     type: types[extname(name)] ?? "application/octet-stream",
   };
+}
+
+async function packedOf(body: Buffer): Promise<Buffer | null> {
+  const packed = await promisify(gzip)(body, { level: 9 });
+  return packed.length < body.length ? packed : null;
 }
 
 const fingerprint = (content: Buffer | string): string =>

@@ -1,7 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { Context } from "koa";
-import { koaBody } from "koa-body";
 import type { TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { validate } from "@statusmesh/shared/validate";
@@ -61,7 +60,7 @@ export async function readJson(http: Context, limit: number): Promise<unknown> {
 
 async function readUtf8(http: Context, limit: number, type = jsonType): Promise<Buffer> {
   refuseOtherTypes(http, type);
-  const bytes = await readBytes(http, limit, type);
+  const bytes = await readBytes(http, limit, bodyTooLarge(limit));
   if (!isUtf8(bytes)) throw new AppError("INVALID_BODY", "The body is not valid UTF-8.");
   return bytes;
 }
@@ -95,41 +94,33 @@ function refuseOtherTypes(http: Context, type = jsonType): void {
     );
 }
 
-const readers = new Map<string, ReturnType<typeof koaBody>>();
-
-/** Reads bytes (latin1): koa-body would silently replace invalid UTF-8 by U+FFFD. */
-async function readBytes(http: Context, limit: number, type = jsonType): Promise<Buffer> {
-  const key = `${limit} ${type}`;
-  let reader = readers.get(key);
-  if (reader === undefined) {
-    reader = koaBody({
-      json: false,
-      urlencoded: false,
-      multipart: false,
-      text: true,
-      textTypes: [type],
-      encoding: "latin1",
-      textLimit: limit,
-      parsedMethods: ["POST", "PUT", "PATCH", "DELETE"] as never,
-    });
-    readers.set(key, reader);
-  }
+/**
+ * Reads the body of at most `limit` bytes, kept for {@link bodyDigest}. A larger one throws `tooLarge`, and is not read
+ * to its end.
+ */
+export async function readBytes(http: Context, limit: number, tooLarge: () => AppError): Promise<Buffer> {
+  if (Number(http.get("content-length")) > limit) throw tooLarge();
   // Only now, so that the client sends no body of a refused request.
   if (http.get("expect").toLowerCase() === "100-continue") http.res.writeContinue();
+  const chunks: Buffer[] = [];
+  let size = 0;
   try {
-    await reader(http as never, async () => {});
+    // Leaving the loop keeps the connection: the refusal is answered on it.
+    for await (const chunk of http.req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > limit) throw tooLarge();
+      chunks.push(chunk);
+    }
   } catch (cause) {
-    if ((cause as { status?: number }).status === 413)
-      throw new AppError("PAYLOAD_TOO_LARGE", `The body is larger than ${sizeOf(limit)}, the limit of this route.`, {
-        cause,
-      });
+    if (cause instanceof AppError) throw cause;
     throw new AppError("INVALID_BODY", "The body ended before it was complete.", { cause });
   }
-  const bytes = Buffer.from(typeof http.request.body === "string" ? http.request.body : "", "latin1");
-  // Frees the text: the bytes stay for the digest.
-  http.request.body = "";
+  const bytes = Buffer.concat(chunks, size);
   http.state["body"] = bytes;
   return bytes;
 }
+
+const bodyTooLarge = (limit: number) => (): AppError =>
+  new AppError("PAYLOAD_TOO_LARGE", `The body is larger than ${sizeOf(limit)}, the limit of this route.`);
 
 const sizeOf = (bytes: number): string => (bytes < 1_048_576 ? `${bytes / 1024} KiB` : `${bytes / 1_048_576} MiB`);

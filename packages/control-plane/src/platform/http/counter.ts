@@ -1,6 +1,5 @@
 import { LRUCache } from "lru-cache";
 import { atMost } from "../caches.ts";
-import { RateLimiterRedis } from "rate-limiter-flexible";
 import { within, minuteMs } from "@statusmesh/shared/time";
 import type { Clock } from "../context.ts";
 import type { RedisClient } from "../db/redis.ts";
@@ -32,18 +31,13 @@ const pauseMs = 1_000;
 export function openCounter(redis: RedisClient | null, clock: Clock): Counter {
   const own = ownCounter(clock);
   if (redis === null) return { add: own };
-  const shared = new RateLimiterRedis({
-    ...sharedWindow,
-    storeClient: redis,
-    useRedisPackage: true,
-    rejectIfRedisNotReady: true,
-  });
+  const shared = openShared(redis);
   let askAfter = 0;
   return {
     async add(key) {
       if (clock.now() >= askAfter) {
         try {
-          const { consumedPoints, msBeforeNext } = await within(timeoutMs, shared.consume(key));
+          const { consumedPoints, msBeforeNext } = await within(timeoutMs, (await shared).consume(key));
           return { count: consumedPoints, leftMs: msBeforeNext };
         } catch {
           // The connection logs the reason.
@@ -53,6 +47,16 @@ export function openCounter(redis: RedisClient | null, clock: Clock): Counter {
       return own(key);
     },
   };
+}
+
+async function openShared(redis: RedisClient) {
+  const { RateLimiterRedis } = (await import("rate-limiter-flexible")).default;
+  return new RateLimiterRedis({
+    ...sharedWindow,
+    storeClient: redis,
+    useRedisPackage: true,
+    rejectIfRedisNotReady: true,
+  });
 }
 
 /** Counts in this process. The library's own memory store takes six times the CPU, with a timer per key. */

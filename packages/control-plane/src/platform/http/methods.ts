@@ -34,14 +34,12 @@ function isMoreSpecific(left: string, right: string): boolean {
 
 /**
  * The requests that match `of` and belong to a more specific path that does not answer its method: `/targets/test` is
- * the path of a test, not a target with the id `test`. Returns null where there are none.
+ * the path of a test, not a target with the id `test`.
  */
-export function shadowed(of: Answered, answered: readonly Answered[]): ((path: string) => boolean) | null {
-  if (!of.path.includes("{")) return null;
+export function shadowed(of: Answered, answered: readonly Answered[]): (path: string) => boolean {
   const specific = [...new Set(answered.map(({ path }) => path))]
     .filter((path) => isMoreSpecific(path, of.path))
     .filter((path) => !answered.some((it) => it.path === path && it.method === of.method));
-  if (specific.length === 0) return null;
   const literal = new Set(specific);
   const patterns = specific.map(patternOf).filter((pattern) => pattern !== null);
   return (path) => literal.has(path) || patterns.some((pattern) => pattern.test(path));
