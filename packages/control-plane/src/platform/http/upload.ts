@@ -1,6 +1,5 @@
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import { readBytes } from "./body.ts";
 
 /** A file that a route takes as multipart/form-data, as raw bytes, or as base64 in the JSON body. */
 export interface Upload {
@@ -22,12 +21,32 @@ export const isUpload = (http: Context): boolean => Boolean(http.is("multipart/f
 export async function readUpload(http: Context, { field, limit }: Upload): Promise<Record<string, string>> {
   if (http.get("content-encoding") !== "")
     throw new AppError("UNSUPPORTED_MEDIA_TYPE", "Send the file without Content-Encoding.");
-  const bytes = await readBytes(http, limit + framing, () => tooLarge(limit));
+  const bytes = await readBytes(http, limit);
   return { [field]: (http.is("multipart/form-data") ? await fileOf(http, bytes) : bytes).toString("base64") };
 }
 
-const tooLarge = (limit: number): AppError =>
-  new AppError("PAYLOAD_TOO_LARGE", `The file is larger than ${limit / 1_048_576} MiB, the limit of this route.`);
+async function readBytes(http: Context, limit: number): Promise<Buffer> {
+  const most = limit + framing;
+  const tooLarge = () =>
+    new AppError("PAYLOAD_TOO_LARGE", `The file is larger than ${limit / 1_048_576} MiB, the limit of this route.`);
+  if (Number(http.get("content-length") || 0) > most) throw tooLarge();
+  if (http.get("expect").toLowerCase() === "100-continue") http.res.writeContinue();
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of http.req as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > most) throw tooLarge();
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    throw new AppError("INVALID_BODY", "The body ended before it was complete.", { cause: error });
+  }
+  const bytes = Buffer.concat(chunks);
+  http.state["body"] = bytes;
+  return bytes;
+}
 
 async function fileOf(http: Context, bytes: Buffer): Promise<Buffer> {
   const none = "The form has no file. Send one part with a file name.";
