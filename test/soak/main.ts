@@ -1,3 +1,4 @@
+import { mkdirSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds/index";
 import { loadConfig } from "@statusmesh/control-plane/config/config";
@@ -83,6 +84,9 @@ const failed = await withTeardown(async (t) => {
   const start = Math.floor(Date.now() / dayMs) * dayMs - days * dayMs;
   const clock = { at: start, now: () => clock.at };
   const config = loadConfig({ env: { SM_DATA__DIR: `${folder}/data` }, cwd: folder, endpointNames });
+  // Autovacuum comes once a minute, and here a minute passes in some milliseconds.
+  mkdirSync(`${folder}/data`, { mode: 0o700 });
+  writeFileSync(`${folder}/data/postgres.conf`, "autovacuum_naptime = 1\n");
   const database = await openConfiguredDatabase(config, silentLog);
   t.teardown(() => database.stop());
   await migrate(database.direct);

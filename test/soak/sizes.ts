@@ -36,7 +36,7 @@ const computedBytes = ({ monitors, days, resultsADay }: Extent): Readonly<Record
     rollup_dirty: 1e6,
     issued_slots: 1e6,
     org_hours: 1e6,
-    // Appended and emptied; 90,000 rows of 25 hours. Autovacuum comes once a minute, here after half a day.
+    // Appended and emptied; 90,000 rows of 25 hours. Autovacuum comes once a second, here after a quarter of an hour.
     org_hours_new: 1e7,
     org_seconds: 2e7,
     target_states: monitors * 500,
