@@ -10,7 +10,7 @@ import { etagOf, namesTag } from "./etag.ts";
 import { atRoute } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import { maxPiece } from "./json-scan.ts";
-import { shadowed } from "./methods.ts";
+import { methodsByPath, shadowed } from "./methods.ts";
 import { readParams, validateQuery } from "./query.ts";
 import { visitorAddress } from "./per-ip.ts";
 import { written } from "./reply.ts";
@@ -71,9 +71,10 @@ export function mountRoutes(
     large: new Semaphore(largeAtOnce),
   };
   const literal = new Map<string, (http: Context) => Promise<void>>();
+  const answered = methodsByPath(routes);
   for (const route of routes) {
     const handle = async (http: Context) => serve(route, http, machinery);
-    const belongsElsewhere = shadowed(route, routes);
+    const belongsElsewhere = shadowed(route, answered);
     // Only a GET route answers HEAD; the router adds it by itself.
     router.register(pattern(route.path), [route.method], (http, next) =>
       belongsElsewhere?.(http.path) ? next() : handle(http as Context),
