@@ -97,7 +97,7 @@ function refuseOtherTypes(http: Context, type = jsonType): void {
 
 const readers = new Map<string, ReturnType<typeof koaBody>>();
 
-/** Reads bytes (latin1): koa-body would silently replace invalid UTF-8 by U+FFFD. */
+/** Reads bytes: koa-body would silently replace invalid UTF-8 by U+FFFD. */
 async function readBytes(http: Context, limit: number, type = jsonType): Promise<Buffer> {
   const key = `${limit} ${type}`;
   let reader = readers.get(key);
@@ -108,7 +108,8 @@ async function readBytes(http: Context, limit: number, type = jsonType): Promise
       multipart: false,
       text: true,
       textTypes: [type],
-      encoding: "latin1",
+      // None: raw-body returns the bytes. Any other is decoded in JavaScript, byte by byte.
+      encoding: "",
       textLimit: limit,
       parsedMethods: ["POST", "PUT", "PATCH", "DELETE"] as never,
     });
@@ -125,8 +126,8 @@ async function readBytes(http: Context, limit: number, type = jsonType): Promise
       });
     throw new AppError("INVALID_BODY", "The body ended before it was complete.", { cause });
   }
-  const bytes = Buffer.from(typeof http.request.body === "string" ? http.request.body : "", "latin1");
-  // Frees the text: the bytes stay for the digest.
+  const bytes = Buffer.isBuffer(http.request.body) ? http.request.body : Buffer.alloc(0);
+  // The bytes stay for the digest.
   http.request.body = "";
   http.state["body"] = bytes;
   return bytes;
