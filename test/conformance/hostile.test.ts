@@ -147,14 +147,19 @@ const bodied = routes.filter((route) => route.body !== null);
 const pathOf = ({ path }: Route): string =>
   path.replaceAll(/\{\w+\}/g, () => (path.includes("/orgs/") ? olga.orgId : newId()));
 
+/** The largest body by the way to authenticate. */
+const largest = (auth: Route["auth"]): number =>
+  Math.max(...bodied.filter((route) => route.auth === auth).map(({ bodyLimit }) => bodyLimit));
+
 /**
- * What costs time while it is parsed is sent to the first route of each way to authenticate and each limit, and lists
- * to those that take one.
+ * What costs time while it is parsed is sent to the first route of each way to authenticate: of those of a MiB, and, as
+ * one parser reads larger bodies, of the largest. Lists are also sent to those that take one.
  */
 const isSent = (title: string, route: Route): boolean =>
   title in hostileParts ||
   (title in hostileLists && (route.body as { type?: string }).type !== "object") ||
-  bodied.find(({ auth, bodyLimit }) => auth === route.auth && bodyLimit === route.bodyLimit) === route;
+  ((route.bodyLimit <= MiB || route.bodyLimit === largest(route.auth)) &&
+    bodied.find(({ auth, bodyLimit }) => auth === route.auth && bodyLimit === route.bodyLimit) === route);
 
 t.test("hostile bodies on every route", async (t) => {
   const worst = new Map<Route, { delay: number; short: boolean; title: string }>();
@@ -217,6 +222,7 @@ t.test("valid ones, as large as they may be", async (t) => {
     const text = JSON.stringify(body);
     return text.slice(0, -1) + " ".repeat(Math.max(0, Math.min(size - text.length, 900_000))) + text.slice(-1);
   };
+  const headers = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`X-Api-Key-${n}`, "0123456789abcdef"]));
   const targets = Array.from({ length: 10_000 }, (_, at) => ({
     name: `Shop ${at}`,
     tags: [`t${at % 7}`],
@@ -224,8 +230,8 @@ t.test("valid ones, as large as they may be", async (t) => {
       type: "http",
       url: "https://example.org/",
       method: "POST",
-      body: "x".repeat(2000),
-      headers: Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`X-Api-Key-${n}`, "0123456789abcdef"])),
+      // To seal the 20,000 secrets of 1,000 takes half a second, longer than one step may.
+      ...(at < 1000 ? { body: "x".repeat(2000), headers } : { body: "x".repeat(2700) }),
     },
   }));
   const cases: [string, string, string, string | null, unknown, number][] = [

@@ -1,6 +1,4 @@
-import { spawn } from "node:child_process";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import t from "tap";
@@ -18,10 +16,10 @@ import { castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { serveHere } from "../harness/in-process.ts";
+import { type Ended, runProgram, smctlHere, smctlProgram } from "../harness/smctl.ts";
 
 /* What smctl import writes is valid for the control plane: plan, apply, and a plan that is empty. */
 
-const program = createRequire(import.meta.url).resolve("smctl/cli");
 const fixtures = join(import.meta.dirname, "../../fixtures");
 const folder = tempFolder(t, "import");
 const database = await cloneDatabase(t);
@@ -32,24 +30,12 @@ const url = await serveHere(t, database, {
 const { olga } = await castIn(database.sql);
 const api = connect(t, url, olga.token);
 
-interface Ended {
-  code: number | null;
-  out: string;
-  err: string;
-}
-
-function smctl(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
-  // Without -- Node.js 20 takes --env-file for its own.
-  const child = spawn(process.execPath, ["--", program, ...args], {
-    cwd: folder,
-    env: { PATH: process.env["PATH"], HOME: folder, SM_URL: url, SM_TOKEN: olga.token, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let [out, err] = ["", ""];
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
-  return new Promise((settle) => child.once("close", (code) => settle({ code, out, err })));
-}
+const options = (env: Record<string, string>) => ({
+  cwd: folder,
+  env: { HOME: folder, SM_URL: url, SM_TOKEN: olga.token, ...env },
+});
+const smctl = (args: readonly string[], env: Record<string, string> = {}): Promise<Ended> =>
+  smctlHere(args, options(env));
 
 const keys = ["UPTIMEROBOT_API_KEY", "BETTERSTACK_API_TOKEN", "PINGDOM_API_TOKEN", "STATUSPAGE_API_KEY"];
 const keyEnv = Object.fromEntries([...keys, "HEALTHCHECKS_API_KEY"].map((name) => [name, `key-of-${name}`]));
@@ -87,29 +73,36 @@ for (const args of sources)
     const wanted = ["--output", file, "--env-file", variables, "--report", report];
     t.match(await smctl(["import", ...args, ...wanted], keyEnv), {
       code: 0,
-      out: "",
-      err: /^\d+ carried over, .*\n$/m,
+      stdout: "",
+      stderr: /^\d+ carried over, .*\n$/m,
     });
     t.equal(statSync(join(folder, variables)).mode & 0o777, 0o600);
     t.match(await smctl(["import", ...args, ...wanted], keyEnv), {
       code: 1,
-      err: /exists already, and is not overwritten/,
+      stderr: /exists already, and is not overwritten/,
     });
     const values = envIn(variables);
     t.match(await smctl(["validate", file], values), { code: 0 });
     const applied = await smctl(["apply", file], values);
-    t.match(applied, { code: 0, out: /Applied: \d+ created\.\n$/ }, applied.err);
-    t.match(await smctl(["plan", file], values), { code: 0, out: /^Plan: \d+ unchanged\.\n$/ });
+    t.match(applied, { code: 0, stdout: /Applied: \d+ created\.\n$/ }, applied.stderr);
+    t.match(await smctl(["plan", file], values), { code: 0, stdout: /^Plan: \d+ unchanged\.\n$/ });
   });
+
+t.test("the program itself", async (t) => {
+  const wanted = ["--output", "blackbox.yaml", "--env-file", "blackbox.env"];
+  // Without -- Node.js 20 takes --env-file for its own.
+  const args = ["--", smctlProgram, "import", ...sources.at(-1)!, ...wanted];
+  t.match(await runProgram(process.execPath, args, options(keyEnv)), { code: 1, stderr: /is not overwritten/ });
+});
 
 t.test("subscribers of Statuspage are sent after the apply, and confirm nothing", async (t) => {
   const source = sources.find(([name]) => name === "statuspage")!;
   t.match(await smctl(["import", ...source, "--output", "s.yaml", "--history", "s.json"], keyEnv), { code: 0 });
   t.equal(statSync(join(folder, "s.json")).mode & 0o777, 0o600);
   const none = "1 skipped: the page has none of its components.";
-  t.match(await smctl(["history", "s.json"]), { code: 0, err: `2 subscribers added. ${none}\n` });
+  t.match(await smctl(["history", "s.json"]), { code: 0, stderr: `2 subscribers added. ${none}\n` });
   t.match(await smctl(["history", "s.json"]), {
-    err: `0 subscribers added. ${none} 2 skipped: is already subscribed.\n`,
+    stderr: `0 subscribers added. ${none} 2 skipped: is already subscribed.\n`,
   });
   const { items } = (await api.get("/api/v1/status-pages")).body as { items: { id: string; slug: string }[] };
   const { id } = items.find(({ slug }) => slug === "acme-page")!;
@@ -139,18 +132,18 @@ t.test("history sends what was before the monitors were here, and says what it l
     writeFileSync(join(folder, "history.json"), JSON.stringify({ version: 1, project: "kuma", items }));
     return smctl(["history", "history.json", ...args]);
   };
-  const stored = /^2 days and 1 outage of 1 monitor stored\. 3 left out: /;
-  t.match(await send([past]), { code: 0, out: "", err: stored });
-  t.match(await send([past]), { code: 0, err: stored }, "the same again replaces it");
+  const stored = /^2 days and 1 outage of 1 monitor stored\. 3 left stdout: /;
+  t.match(await send([past]), { code: 0, stdout: "", stderr: stored });
+  t.match(await send([past]), { code: 0, stderr: stored }, "the same again replaces it");
   const gone = await send([{ ...past, monitor: "gone" }], "--json");
-  t.match(gone, { code: 1, err: /the server has no gone in project kuma: apply the file first/ });
-  t.match(JSON.parse(gone.out), { monitors: 0, unknown: ["gone"] });
-  const targets = JSON.parse((await smctl(["list", "--json"])).out) as { id: string; managed_by: { key: string } }[];
+  t.match(gone, { code: 1, stderr: /the server has no gone in project kuma: apply the file first/ });
+  t.match(JSON.parse(gone.stdout), { monitors: 0, unknown: ["gone"] });
+  const targets = JSON.parse((await smctl(["list", "--json"])).stdout) as { id: string; managed_by: { key: string } }[];
   const { id } = targets.find(({ managed_by: by }) => by.key === "shop")!;
   const incidents = (await api.get("/api/v1/incidents")).body.items as object[];
   t.match(incidents, [{ target_id: id, imported: true }]);
   const badge = await api.get(`/status/acme/api/public/v1/components/${id}/badge.svg?metric=latency&days=7`);
   t.match(badge.text, /<title>Shop latency: 32 ms<\/title>/, "of imported days too");
   writeFileSync(join(folder, "history.json"), "{}");
-  t.match(await smctl(["history", "history.json"]), { code: 1, err: /is not what smctl import --history writes/ });
+  t.match(await smctl(["history", "history.json"]), { code: 1, stderr: /is not what smctl import --history writes/ });
 });

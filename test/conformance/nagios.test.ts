@@ -3,6 +3,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
+import { commandHere } from "sm-agent/testing";
 import t from "tap";
 import { nagiosPlugins, requires } from "../harness/requires.ts";
 
@@ -29,14 +31,10 @@ t.test("check_disk, check_load and check_http give state, words and performance 
     ([key, [plugin, ...args]]) => `[${key}]\nargv = ${JSON.stringify([join(nagiosPlugins, plugin!), ...args])}\n`,
   );
   writeFileSync(file, toml.join("\n"), { mode: 0o600 });
-  const check = (key: string) =>
-    new Promise<{ result: { status: string; error: string | null; details: { perfdata: object[] } | null } }>(
-      (settle) =>
-        execFile(process.execPath, [program, "check", "exec", key, "--commands", file, "--json"], (_error, stdout) =>
-          settle(JSON.parse(stdout)),
-        ),
-    );
-  t.match(await check("disk"), {
+  const words = (key: string) => ["check", "exec", key, "--commands", file, "--json"];
+  const check = async (key: string): Promise<unknown> => JSON.parse((await commandHere(words(key))).stdout);
+  const { stdout } = await promisify(execFile)(process.execPath, [program, ...words("disk")]);
+  t.match(JSON.parse(stdout), {
     result: { status: "up", error: null, details: { perfdata: [{ label: "/", value: Number, min: 0, max: Number }] } },
   });
   t.match(await check("disk_full"), { result: { status: "degraded", error: /^DISK WARNING - free space: \/ / } });

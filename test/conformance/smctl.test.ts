@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import t from "tap";
 import { parse } from "yaml";
@@ -11,10 +10,10 @@ import { castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { serveHere } from "../harness/in-process.ts";
+import { type Ended, runProgram, smctlHere, smctlProgram } from "../harness/smctl.ts";
 
 /* Files that smctl plans and applies, and the steps of pipelines, against a control plane. */
 
-const program = createRequire(import.meta.url).resolve("smctl/cli");
 const root = join(import.meta.dirname, "../../..");
 const folder = tempFolder(t, "apply");
 const database = await cloneDatabase(t);
@@ -40,43 +39,27 @@ monitors:
 `;
 const write = (text: string): void => writeFileSync(join(folder, "statusmesh.yaml"), text);
 
-interface Ended {
-  code: number | null;
-  out: string;
-  err: string;
-}
-
-function run(file: string, args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
-  const child = spawn(file, args, {
-    cwd: folder,
-    env: { PATH: process.env["PATH"], HOME: folder, SM_URL: url, SM_TOKEN: olga.token, SLACK: secret, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let out = "";
-  let err = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
-  return new Promise((settle) => child.once("close", (code) => settle({ code, out, err })));
-}
-
-const smctl = (args: readonly string[], env?: Record<string, string>): Promise<Ended> =>
-  run(process.execPath, [program, ...args], env);
+const settings = { HOME: folder, SM_URL: url, SM_TOKEN: olga.token, SLACK: secret };
+const run = (file: string, args: readonly string[], env: Record<string, string> = {}): Promise<Ended> =>
+  runProgram(file, args, { cwd: folder, env: { PATH: process.env["PATH"], ...settings, ...env } });
+const smctl = (args: readonly string[], env: Record<string, string> = {}): Promise<Ended> =>
+  smctlHere(args, { cwd: folder, env: { ...settings, ...env } });
 
 t.test("plan and apply: exit codes, and a plan that is empty afterwards", async (t) => {
   write(whole);
-  const planned = await smctl(["plan"]);
-  t.match(planned, { code: 2, out: /^\+ create channel ops\n[^]*\+ create monitor web\/shop\n/ });
-  t.match(planned.out, /\nPlan: 3 to create\.\n$/);
-  t.notMatch(planned.out, "s3cret");
-  t.notMatch(planned.out, "\u001b", "no colours without a terminal");
+  const planned = await run(process.execPath, [smctlProgram, "plan"]);
+  t.match(planned, { code: 2, stdout: /^\+ create channel ops\n[^]*\+ create monitor web\/shop\n/ });
+  t.match(planned.stdout, /\nPlan: 3 to create\.\n$/);
+  t.notMatch(planned.stdout, "s3cret");
+  t.notMatch(planned.stdout, "\u001b", "no colours without a terminal");
   t.match(await smctl(["apply", "--dry-run"]), { code: 2 });
   t.equal((await api.get("/api/v1/targets")).body.total, 0, "nothing is written");
-  t.match(await smctl(["apply"]), { code: 0, out: /\nApplied: 3 created\.\n$/ });
-  t.match(await smctl(["plan"]), { code: 0, out: "Plan: 3 unchanged.\n" });
-  t.match(JSON.parse((await smctl(["plan", "--json"])).out), { summary: { unchanged: 3 }, changes: [] });
+  t.match(await smctl(["apply"]), { code: 0, stdout: /\nApplied: 3 created\.\n$/ });
+  t.match(await smctl(["plan"]), { code: 0, stdout: "Plan: 3 unchanged.\n" });
+  t.match(JSON.parse((await smctl(["plan", "--json"])).stdout), { summary: { unchanged: 3 }, changes: [] });
   t.match(await smctl(["plan"], { SLACK: "" }), {
     code: 1,
-    err: /^statusmesh\.yaml:6:\d+: The variable SLACK is empty/,
+    stderr: /^statusmesh\.yaml:6:\d+: The variable SLACK is empty/,
   });
   t.match(await smctl(["plan", "--keep-secrets"], { SLACK: "" }), { code: 0 });
 });
@@ -95,61 +78,65 @@ monitors:
 ${more}`;
   const key = { KEY: "s3cret-value" };
   write(file("One"));
-  const { out } = await smctl(["plan"], key);
-  t.match(out, /^\+ create monitor web\/one\n {4}name: "One"\n[^]*? {4}check\/headers\/X-Key: "changed"\n/m);
-  t.match(out, / {4}check\/url: "https:\/\/a\.example\.org"\n/);
-  t.notMatch(out, /: null\n/);
-  t.match((await smctl(["plan", "--markdown"], key)).out, /check\/url: "https:\/\/a.example.org"<br>/);
-  t.match(await smctl(["apply"], key), { code: 0, out: /Applied: 4 created/ });
-  t.match(await smctl(["plan", "--keep-secrets"]), { code: 0, out: "Plan: 4 unchanged.\n" }, "every secret is kept");
+  const { stdout } = await smctl(["plan"], key);
+  t.match(stdout, /^\+ create monitor web\/one\n {4}name: "One"\n[^]*? {4}check\/headers\/X-Key: "changed"\n/m);
+  t.match(stdout, / {4}check\/url: "https:\/\/a\.example\.org"\n/);
+  t.notMatch(stdout, /: null\n/);
+  t.match((await smctl(["plan", "--markdown"], key)).stdout, /check\/url: "https:\/\/a.example.org"<br>/);
+  t.match(await smctl(["apply"], key), { code: 0, stdout: /Applied: 4 created/ });
+  t.match(await smctl(["plan", "--keep-secrets"]), { code: 0, stdout: "Plan: 4 unchanged.\n" }, "every secret is kept");
   write(file("${NAME}"));
   t.match(await smctl(["plan", "--keep-secrets"]), {
     code: 1,
-    err: "statusmesh.yaml:7:19: The variable NAME is not set, and is no secret.\nsmctl: 1 error.\n",
+    stderr: "statusmesh.yaml:7:19: The variable NAME is not set, and is no secret.\nsmctl: 1 error.\n",
   });
   write(
     file("One", '  new: {name: New, check: {type: tcp, host: a.example.org, port: 1, send: "${OTHER}"}, alerts: []}\n'),
   );
   t.match(await smctl(["plan", "--keep-secrets"]), {
     code: 1,
-    err: "statusmesh.yaml:10:75: The variable OTHER is not set, and no secret is stored.\nsmctl: 1 error.\n",
+    stderr: "statusmesh.yaml:10:75: The variable OTHER is not set, and no secret is stored.\nsmctl: 1 error.\n",
   });
   write("version: 1\nproject: kept\n");
-  t.match(await smctl(["apply", "--prune", "--yes"]), { code: 0, out: /Applied: 4 deleted/ });
+  t.match(await smctl(["apply", "--prune", "--yes"]), { code: 0, stdout: /Applied: 4 deleted/ });
 });
 
 t.test("a terminal is asked; what changed meanwhile is stale", async (t) => {
   write(whole.replace("name: DB", "name: Other"));
   /** Runs apply at a terminal, and types the answer once it asks. */
   const atTerminal = (answer: string, meanwhile: () => Promise<unknown> = () => Promise.resolve()) =>
-    new Promise<{ code: number | null; out: string }>((settle) => {
-      const child = spawn("script", ["-qec", `"${process.execPath}" "${program}" apply`, "/dev/null"], {
+    new Promise<{ code: number | null; stdout: string }>((settle) => {
+      const child = spawn("script", ["-qec", `"${process.execPath}" "${smctlProgram}" apply`, "/dev/null"], {
         cwd: folder,
-        env: { PATH: process.env["PATH"], HOME: folder, SM_URL: url, SM_TOKEN: olga.token, SLACK: secret },
+        env: { PATH: process.env["PATH"], ...settings },
         stdio: ["pipe", "pipe", "inherit"],
       });
-      let out = "";
+      let stdout = "";
       let isAsked = false;
       child.stdout.setEncoding("utf8").on("data", (text: string) => {
-        out += text;
-        if (isAsked || !out.includes("Type yes: ")) return;
+        stdout += text;
+        if (isAsked || !stdout.includes("Type yes: ")) return;
         isAsked = true;
         void meanwhile().then(() => child.stdin.write(answer));
       });
-      child.once("close", (code) => settle({ code, out }));
+      child.once("close", (code) => settle({ code, stdout }));
     });
   const { items } = (await api.get("/api/v1/targets?q=DB")).body;
   const names = async () => (await api.get(`/api/v1/targets/${items[0].id}`)).body.name;
-  t.match(await atTerminal("no\n"), { code: 1, out: /"DB".* -> .*"Other"[^]*Nothing was applied/ });
-  t.match(await atTerminal("\u0003"), { code: 1, out: /Type yes: [^a-z]*smctl: Nothing was applied\.\r\n$/ }, "Ctrl-C");
+  t.match(await atTerminal("no\n"), { code: 1, stdout: /"DB".* -> .*"Other"[^]*Nothing was applied/ });
+  t.match(
+    await atTerminal("\u0003"),
+    { code: 1, stdout: /Type yes: [^a-z]*smctl: Nothing was applied\.\r\n$/ },
+    "Ctrl-C",
+  );
   t.equal(await names(), "DB");
   t.match(
     await atTerminal("yes\n", () => api.patch(`/api/v1/targets/${items[0].id}`, { tags: ["by-hand"] })),
-    { code: 3, out: /smctl: .*changed since/ },
+    { code: 3, stdout: /smctl: .*changed since/ },
     "exit code 3",
   );
   t.equal(await names(), "DB", "nothing is applied");
-  t.match(await atTerminal("yes\n"), { code: 0, out: /Applied: 1 updated/ });
+  t.match(await atTerminal("yes\n"), { code: 0, stdout: /Applied: 1 updated/ });
   t.equal(await names(), "Other");
   write(whole);
   t.match(await smctl(["apply"]), { code: 0 });
@@ -157,12 +144,18 @@ t.test("a terminal is asked; what changed meanwhile is stale", async (t) => {
 
 t.test("a deletion needs --yes, and prune its limit", async (t) => {
   write(whole.replace(/ {2}db:[^]*$/, "").replace("name: Shop", "name: Shop | <b>"));
-  t.match(await smctl(["plan"]), { code: 2, out: /^~ update monitor web\/shop\n {4}name: "Shop" -> "Shop \| <b>"\n/ });
-  t.match(await smctl(["apply", "--dry-run", "--markdown"]), { code: 2, out: /"Shop \\\| &lt;b>"/ });
-  t.match(await smctl(["apply", "--prune"]), { code: 1, err: /1 would be deleted: that needs --yes/ });
-  t.match(await smctl(["apply", "--prune", "--yes", "--max-delete", "0"]), { code: 1, err: /^smctl: .*delet/m });
+  t.match(await smctl(["plan"]), {
+    code: 2,
+    stdout: /^~ update monitor web\/shop\n {4}name: "Shop" -> "Shop \| <b>"\n/,
+  });
+  t.match(await smctl(["apply", "--dry-run", "--markdown"]), { code: 2, stdout: /"Shop \\\| &lt;b>"/ });
+  t.match(await smctl(["apply", "--prune"]), { code: 1, stderr: /1 would be deleted: that needs --yes/ });
+  t.match(await smctl(["apply", "--prune", "--yes", "--max-delete", "0"]), { code: 1, stderr: /^smctl: .*delet/m });
   t.equal((await api.get("/api/v1/targets")).body.total, 2);
-  t.match(await smctl(["apply", "--prune", "--yes"]), { code: 0, out: /Applied: 1 updated, 1 deleted, 1 unchanged/ });
+  t.match(await smctl(["apply", "--prune", "--yes"]), {
+    code: 0,
+    stdout: /Applied: 1 updated, 1 deleted, 1 unchanged/,
+  });
 });
 
 t.test("what the server refuses has file, line and column", async (t) => {
@@ -170,10 +163,10 @@ t.test("what the server refuses has file, line and column", async (t) => {
   t.match(await smctl(["validate"]), { code: 1 }, "what needs no server is said without one");
   write(whole.replace("alerts: [ops]", "alerts: [ops]\n    regions: [nowhere]"));
   t.match(await smctl(["validate"]), { code: 0 });
-  const { code, err } = await smctl(["plan"]);
+  const { code, stderr } = await smctl(["plan"]);
   t.equal(code, 1);
-  t.match(err, /^statusmesh\.yaml:12:\d+: .*nowhere.*\nsmctl: 1 error\.\n$/);
-  t.match(JSON.parse((await smctl(["apply", "--json"])).out), [{ file: "statusmesh.yaml", line: 12 }]);
+  t.match(stderr, /^statusmesh\.yaml:12:\d+: .*nowhere.*\nsmctl: 1 error\.\n$/);
+  t.match(JSON.parse((await smctl(["apply", "--json"])).stdout), [{ file: "statusmesh.yaml", line: 12 }]);
 });
 
 t.test("without a server the fields of every object are checked in the words of the API", async (t) => {
@@ -231,8 +224,8 @@ t.test("without a server the fields of every object are checked in the words of 
 t.test("export writes a file that plans nothing; adopt and detach", async (t) => {
   await api.post("/api/v1/targets", { name: "By hand", check: { type: "tcp", host: "h.example.org", port: 1 } });
   const exported = await smctl(["export", "--output", "all.yaml"]);
-  t.match(exported, { code: 0, err: /set these variables: OPS_WEBHOOK_URL/ });
-  t.match(await smctl(["export", "--output", "all.yaml"]), { code: 1, err: /cannot be written \(EEXIST\)/ });
+  t.match(exported, { code: 0, stderr: /set these variables: OPS_WEBHOOK_URL/ });
+  t.match(await smctl(["export", "--output", "all.yaml"]), { code: 1, stderr: /cannot be written \(EEXIST\)/ });
   const document = parse(readFileSync(join(folder, "all.yaml"), "utf8"));
   const [[key, { adopt: id }]] = Object.entries(document.monitors as Record<string, { adopt?: string }>).filter(
     ([, { adopt }]) => adopt !== undefined,
@@ -246,7 +239,7 @@ t.test("export writes a file that plans nothing; adopt and detach", async (t) =>
 
 t.test("the steps of pipelines", async (t) => {
   mkdirSync(join(folder, "bin"));
-  writeFileSync(join(folder, "bin/smctl"), `#!/bin/sh\nexec "${process.execPath}" "${program}" "$@"\n`);
+  writeFileSync(join(folder, "bin/smctl"), `#!/bin/sh\nexec "${process.execPath}" "${smctlProgram}" "$@"\n`);
   chmodSync(join(folder, "bin/smctl"), 0o755);
   const path = { PATH: `${join(folder, "bin")}:${process.env["PATH"]}` };
   const { inputs, runs } = parse(readFileSync(join(root, "infra/action/action.yml"), "utf8"));
@@ -284,18 +277,18 @@ t.test("the steps of pipelines", async (t) => {
   });
   t.match(await action({ ...server, command: "apply" }), { code: 0, output: "changes=false\n" });
   t.match(await action(server), { code: 0, output: "changes=false\n" });
-  t.match(await action({ ...server, command: "destroy" }), { code: 1, out: /^::error::command must be/ });
-  t.match(await action({ ...server, files: "--help\n$(touch bad)" }), { code: 1, err: /--help cannot be read/ });
+  t.match(await action({ ...server, command: "destroy" }), { code: 1, stdout: /^::error::command must be/ });
+  t.match(await action({ ...server, files: "--help\n$(touch bad)" }), { code: 1, stderr: /--help cannot be read/ });
   t.match(await action({ ...server, token: "sm_live_wrong" }), { code: 1, output: "changes=false\n" });
 
   const gitlab = parse(readFileSync(join(root, "infra/gitlab/statusmesh.yml"), "utf8"));
   const job = (name: string) =>
     run("sh", ["-e", "-c", gitlab[name].script.join("\n")], { ...path, STATUSMESH_FILES: "" });
   write(whole.replace("name: DB", "name: Database"));
-  t.match(await job("statusmesh-plan"), { code: 0, out: /### StatusMesh: 1 change/ });
-  t.match(await job("statusmesh-apply"), { code: 0, out: /Applied: 1 updated/ });
+  t.match(await job("statusmesh-plan"), { code: 0, stdout: /### StatusMesh: 1 change/ });
+  t.match(await job("statusmesh-apply"), { code: 0, stdout: /Applied: 1 updated/ });
   write("version: 2\n");
   t.match(await job("statusmesh-plan"), { code: 1 });
   rmSync(join(folder, "statusmesh.yaml"));
-  t.match(await job("statusmesh-apply"), { code: 1, err: /Name the files/ });
+  t.match(await job("statusmesh-apply"), { code: 1, stderr: /Name the files/ });
 });

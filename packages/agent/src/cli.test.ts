@@ -8,17 +8,11 @@ import t, { type Test } from "tap";
 import type { PullReply, PullRequest, ResultsReply, ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { nextRecheck, phaseMs } from "@statusmesh/shared/schedule";
 import { completeSwitches } from "./shell/options.ts";
-import { httpCheck } from "./testing.ts";
+import { commandHere, type Ended, httpCheck } from "./testing.ts";
 
 const cli = createRequire(import.meta.url).resolve("sm-agent/cli");
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
 const token = "sm_agent_not-to-be-seen-anywhere";
-
-interface Ended {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
 
 const started = new Set<ChildProcess>();
 /** A test that fails leaves no process behind, on which the file would wait. */
@@ -137,15 +131,15 @@ t.test("wrong usage: one line and exit code 64", async (t) => {
     ],
     ["a command that does not exist", ["frobnicate"], {}, /unknown command 'frobnicate'/],
   ];
-  await Promise.all(
-    cases.map(async ([what, args, env, words]) => {
-      const { code, stdout, stderr } = await start(args, env).ended;
-      t.equal(code, 64, what);
-      t.equal(stdout, "", what);
-      t.match(stderr, words, what);
-      t.match(stderr, /^sm-agent: [^\n]+\n$/, `${what}: one line`);
-    }),
-  );
+  for (const [what, args, env, words] of cases) {
+    const { code, stdout, stderr } = await commandHere(args, env);
+    t.equal(code, 64, what);
+    t.equal(stdout, "", what);
+    t.match(stderr, words, what);
+    t.match(stderr, /^sm-agent: [^\n]+\n$/, `${what}: one line`);
+  }
+  const itself = await start(["frobnicate"]).ended;
+  t.match(itself, { code: 64, stdout: "", stderr: /^sm-agent: unknown command 'frobnicate'[^\n]*\n$/ });
 });
 
 t.test("--version and --help", async (t) => {

@@ -2,6 +2,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import type { Test } from "tap";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { type Clock, correctedClock } from "./clock.ts";
+import { runCommand } from "./program.ts";
 import type { Commands } from "./run/commands.ts";
 import type { NetworkGuard } from "./run/network.ts";
 import { rdapCache } from "./rdap/cache.ts";
@@ -9,6 +10,47 @@ import { type LookupsOptions, RdapLookups } from "./rdap/lookups.ts";
 import { type Files, folderFiles, type SegmentFile } from "./spool/files.ts";
 import { Runner, type Outcome } from "./run/run.ts";
 import { Stats } from "./telemetry/stats.ts";
+
+/** How a command ended, with what it printed. */
+export interface Ended {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/**
+ * Runs the function of a command in the test's own process, with `env` beside its environment: a start of the program
+ * takes a quarter of a second of CPU time. Nothing else may write meanwhile.
+ */
+export async function endedHere(run: () => Promise<void>, env: Record<string, string>): Promise<Ended> {
+  const outputs = [process.stdout, process.stderr].map((stream) => {
+    const [{ write }, listeners] = [stream, stream.rawListeners("error")];
+    const texts: string[] = [];
+    stream.write = (text: Uint8Array | string) => texts.push(String(text)) > 0;
+    const restore = (): void => {
+      stream.write = write;
+      for (const added of stream.rawListeners("error"))
+        if (!listeners.includes(added)) stream.off("error", added as () => void);
+    };
+    return { texts, restore };
+  });
+  const before = { ...process.env };
+  Object.assign(process.env, env);
+  try {
+    await run();
+    const [stdout = "", stderr = ""] = outputs.map(({ texts }) => texts.join(""));
+    return { code: Number(process.exitCode ?? 0), stdout, stderr };
+  } finally {
+    for (const { restore } of outputs) restore();
+    for (const name of Object.keys(env)) delete process.env[name];
+    Object.assign(process.env, before);
+    process.exitCode = undefined;
+  }
+}
+
+/** A command of sm-agent in the test's own process. */
+export const commandHere = (words: readonly string[], env: Record<string, string> = {}): Promise<Ended> =>
+  endedHere(() => runCommand(words), env);
 
 /** A clock that a test advances. */
 export class FakeClock implements Clock {

@@ -61,6 +61,11 @@ const bodiesWithIds = (good: Record<string, unknown>): Record<string, unknown> =
   "POST /api/v1/targets/bulk-action": { ids: [newId()], action: { type: "channel_add", channel_ids: [newId()] } },
 });
 
+function bodyOf(route: Route): unknown {
+  const usual: Record<string, unknown> = goodBodies({ targetId: newId(), mark: `-${count++}` });
+  return { ...usual, ...bodiesWithIds(usual) }[nameOf(route)];
+}
+
 /** Calls `route` with these ids at these places, in an otherwise valid request. */
 export async function ask(
   client: Client,
@@ -68,9 +73,7 @@ export async function ask(
   places: readonly IdPlace[],
   ids: readonly string[],
 ): Promise<Answer> {
-  const usual: Record<string, unknown> = goodBodies({ targetId: newId(), mark: `-${count++}` });
-  const good: Record<string, unknown> = { ...usual, ...bodiesWithIds(usual) };
-  const body = route.body === null ? undefined : good[nameOf(route)];
+  const body = route.body === null ? undefined : bodyOf(route);
   let path = route.path;
   const query = new URLSearchParams();
   for (const [at, { place }] of places.entries()) {

@@ -7,7 +7,12 @@ import type { Sql } from "postgres";
 const beside = /^(?:results|write_probe|rollup|nightly|quota_events|login_attempts|operator_notices|heartbeat)/;
 const volatile = ["last_used_at", "last_seen_at", "uncounted"];
 
-/** Hashes every row of the database, or those of one organisation. */
+interface Table {
+  name: string;
+  columns: string[];
+}
+
+/** Fingerprints of every row of the database, or of those of one organisation. */
 export interface Snapshots {
   whole(): Promise<string>;
   of(orgId: string): Promise<string>;
@@ -17,7 +22,7 @@ export interface Snapshots {
  * Reads from the catalogue the tables and how each belongs to an organisation, so that a new table is covered at once.
  */
 export async function openSnapshots(sql: Sql): Promise<Snapshots> {
-  const rows = await sql<{ name: string; columns: string[] }[]>`
+  const rows = await sql<Table[]>`
     select table_name as name, array_agg(column_name::text) as columns from information_schema.columns
     where table_schema = 'public' group by table_name order by table_name`;
   const tables = rows.filter(({ name }) => !beside.test(name));
@@ -26,28 +31,32 @@ export async function openSnapshots(sql: Sql): Promise<Snapshots> {
   );
   if (owned.length < 10)
     throw new Error(`only ${owned.length} tables belong to an organisation: the catalogue is not read as it should be`);
-  const whole = tables.map(({ name }) => hashOf(name, ""));
-  const keyOf = ({ name, columns }: { name: string; columns: string[] }) =>
+  const whole = tables.map((table) => hashOf(table, ""));
+  const keyOf = ({ name, columns }: Table) =>
     name === "orgs"
       ? "id = $1"
       : columns.includes("org_id")
         ? "org_id = $1"
         : "target_id in (select id from targets where org_id = $1)";
-  const ofOrg = owned.map((table) => hashOf(table.name, `where ${keyOf(table)}`));
+  const ofOrg = owned.map((table) => hashOf(table, `where ${keyOf(table)}`));
   return { whole: () => read(sql, whole, []), of: (orgId) => read(sql, ofOrg, [orgId]) };
 }
 
-/** The rows without volatile columns, in a stable order. */
-function hashOf(table: string, where: string): string {
-  const row = `(to_jsonb(t)${volatile.map((column) => ` - '${column}'`).join("")})::text`;
-  return (
-    `select '${table} ' || count(*) || ' ' || coalesce(md5(string_agg(${row}, '' order by ${row})), '') ` +
-    `as line from ${table} t ${where}`
-  );
+/**
+ * The number of rows and a digest of their versions, which every write changes. Of tables with volatile columns the
+ * digest is of the other columns, which takes ten times the CPU time.
+ */
+function hashOf({ name, columns }: Table, where: string): string {
+  const digest = columns.some((column) => volatile.includes(column))
+    ? `hashtextextended((to_jsonb(t)${volatile.map((column) => ` - '${column}'`).join("")})::text, 0)`
+    : "hashtidextended(t.ctid, t.xmin::text::bigint)";
+  const line = `'${name} ' || count(*) || ' ' || coalesce(sum(${digest}), 0)`;
+  return `select ${line} as line from ${name} t ${where}`;
 }
 
 /** One line for each table, so that a difference names it. */
 async function read(sql: Sql, queries: readonly string[], parameters: string[]): Promise<string> {
-  const rows = await sql.unsafe<{ line: string }[]>(queries.join(" union all "), parameters);
+  // Prepared, because planning takes longer than reading.
+  const rows = await sql.unsafe<{ line: string }[]>(queries.join(" union all "), parameters, { prepare: true });
   return rows.map(({ line }) => line).join("\n");
 }

@@ -6,18 +6,11 @@ import { join } from "node:path";
 import { createRequire } from "node:module";
 import t from "tap";
 import { screenOf } from "@statusmesh/shared/terminal";
-import { runCommand } from "../program.ts";
 import { phaseBar, shares } from "../shell/output.ts";
-import { tcpServer } from "../testing.ts";
+import { commandHere, type Ended, tcpServer } from "../testing.ts";
 import { inWords } from "./check.ts";
 
 const cli = createRequire(import.meta.url).resolve("sm-agent/cli");
-interface Ended {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
 function check(args: string[], env: Record<string, string> = {}, input = ""): Promise<Ended> {
   const { PATH = "" } = process.env;
   const child = spawn(process.execPath, [cli, "check", ...args], {
@@ -34,26 +27,9 @@ function check(args: string[], env: Record<string, string> = {}, input = ""): Pr
   return new Promise((settle) => child.on("close", (code) => settle({ code, stdout, stderr })));
 }
 
-/** The same in this process: a start of the program takes a quarter of a second of CPU time. */
-async function checkHere(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
-  const set = { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", ...env };
-  const outputs = [process.stdout, process.stderr].map((stream) => {
-    const { write } = stream;
-    const lines: string[] = [];
-    stream.write = (text: Uint8Array | string) => lines.push(String(text)) > 0;
-    return { lines, restore: () => (stream.write = write) };
-  });
-  Object.assign(process.env, set);
-  try {
-    await runCommand(["check", ...args]);
-    const [stdout, stderr] = outputs.map(({ lines }) => lines.join("")) as [string, string];
-    return { code: Number(process.exitCode ?? 0), stdout, stderr };
-  } finally {
-    for (const { restore } of outputs) restore();
-    for (const name of Object.keys(set)) delete process.env[name];
-    process.exitCode = undefined;
-  }
-}
+/** The same in this process. */
+const checkHere = (args: readonly string[], env: Record<string, string> = {}): Promise<Ended> =>
+  commandHere(["check", ...args], { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", ...env });
 
 const seen: { method: string | undefined; headers: IncomingHttpHeaders; body: string }[] = [];
 const server = createServer((request, response) => {
@@ -80,24 +56,24 @@ t.test("result as text and exit code", async (t) => {
     ),
     "plain without a terminal",
   );
-  const down = await check(["http", `${url}gone`, "--expect-status", "200-299"]);
+  const down = await checkHere(["http", `${url}gone`, "--expect-status", "200-299"]);
   t.match(down, { code: 1, stdout: /^✖ down {2}GET .*\n {2}HTTP 410 \(expected 200-299\), / });
   const open = await tcpServer(t, () => undefined);
-  t.match(await check(["tcp", `127.0.0.1:${open.port}`]), { code: 0, stdout: /^✔ up {2}127\.0\.0\.1:\d+\n/ });
-  const guarded = await check(["tcp", `127.0.0.1:${open.port}`], { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" });
+  t.match(await checkHere(["tcp", `127.0.0.1:${open.port}`]), { code: 0, stdout: /^✔ up {2}127\.0\.0\.1:\d+\n/ });
+  const guarded = await checkHere(["tcp", `127.0.0.1:${open.port}`], { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" });
   t.match(guarded, {
     code: 1,
     stdout: /^✖ error .*\n {2}address 127\.0\.0\.1 is blocked[^\n]*\n.*--allow-private-targets\.\n$/s,
   });
   t.equal(
     (
-      await check(["tcp", `127.0.0.1:${open.port}`, "--allow-private-targets"], {
+      await checkHere(["tcp", `127.0.0.1:${open.port}`, "--allow-private-targets"], {
         SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false",
       })
     ).code,
     0,
   );
-  t.match(await check(["tls-cert", `127.0.0.1:${port}`, "--timeout", "5s"]), {
+  t.match(await checkHere(["tls-cert", `127.0.0.1:${port}`, "--timeout", "5s"]), {
     code: 1,
     stdout: /^✖ \w+ {2}certificate of 127\.0\.0\.1, port \d+\n/,
   });
@@ -105,15 +81,15 @@ t.test("result as text and exit code", async (t) => {
 
 t.test("a switch before or after the kind", async (t) => {
   const env = { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" };
-  t.match(await check(["--allow-private-targets", "http", url], env), { code: 0, stderr: "" });
-  t.match(await check(["--allow-private-targets", "no", "http", url]), {
+  t.match(await checkHere(["--allow-private-targets", "http", url], env), { code: 0, stderr: "" });
+  t.match(await checkHere(["--allow-private-targets", "no", "http", url]), {
     code: 1,
     stdout: /address 127\.0\.0\.1 is blocked/,
   });
 });
 
 t.test("--json prints one object as the API does", async (t) => {
-  const { code, stdout } = await check(["--json", "http", url, "--expect-status", "201,204"]);
+  const { code, stdout } = await checkHere(["--json", "http", url, "--expect-status", "201,204"]);
   t.equal(code, 1);
   t.match(stdout, /^[^\n]+\n$/);
   const printed = JSON.parse(stdout) as { result: object; matched_expectations: boolean; warnings: string[] };
@@ -142,7 +118,7 @@ t.test("--json prints one object as the API does", async (t) => {
 
 t.test("options set the fields of the check", async (t) => {
   seen.length = 0;
-  const { code } = await check([
+  const { code } = await checkHere([
     "http",
     url,
     "--method",
@@ -160,8 +136,8 @@ t.test("options set the fields of the check", async (t) => {
   ]);
   t.equal(code, 0);
   t.match(seen, [{ method: "POST", headers: { "accept-language": "de", pragma: "a:b" }, body: "text" }]);
-  t.match(await check(["http", url, "--contains", "bye"]), { code: 1, stdout: /bye/ });
-  t.match(await check(["domain-expiry", "example.org", "--rdap-bootstrap-url", "http://127.0.0.1:1/"]), {
+  t.match(await checkHere(["http", url, "--contains", "bye"]), { code: 1, stdout: /bye/ });
+  t.match(await checkHere(["domain-expiry", "example.org", "--rdap-bootstrap-url", "http://127.0.0.1:1/"]), {
     code: 1,
     stdout: /the list of registries cannot be fetched: connection refused/,
   });
@@ -207,7 +183,7 @@ t.test("secrets are read from files and the environment, and never printed", asy
     t.notMatch(found.stdout + found.stderr, /hush/, what);
   }
   const wrong = [
-    await check(["http", url, "--header", "X-Api-Key: hush-6"]),
+    await checkHere(["http", url, "--header", "X-Api-Key: hush-6"]),
     await checkHere(["http", "https://127.0.0.1:9/", "--no-verify-tls"], { SM_CHECK_BEARER_TOKEN: "hush-7" }),
     await checkHere(["http", url], { SM_CHECK_BASIC_AUTH: "hush-8" }),
     await checkHere(["http", url], { SM_CHECK_HEADER: "hush-9" }),

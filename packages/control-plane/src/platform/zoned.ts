@@ -26,14 +26,22 @@ function formatOf(zone: string): Intl.DateTimeFormat {
 /** Names of time zones to choose from. */
 export const zoneNames: readonly string[] = ["UTC", ...Intl.supportedValuesOf("timeZone")];
 
+/** Canonical names by those of existing zones: Intl takes a millisecond for each. */
+const canonicalNames = new LRUCache<string, string>({ max: 1000 });
+
 /** The canonical name of an IANA time zone; null for an unknown name and for an offset like `+02:00`. */
 export function zoneName(name: string): string | null {
   if (!/^[A-Za-z]/.test(name)) return null;
-  try {
-    return new Intl.DateTimeFormat("en-US", { timeZone: name }).resolvedOptions().timeZone;
-  } catch {
-    return null;
+  let canonical = canonicalNames.get(name);
+  if (canonical === undefined) {
+    try {
+      canonical = new Intl.DateTimeFormat("en-US", { timeZone: name }).resolvedOptions().timeZone;
+    } catch {
+      return null;
+    }
+    canonicalNames.set(name, canonical);
   }
+  return canonical;
 }
 
 /** The canonical name of an IANA time zone. Throws INVALID_TIME_ZONE with the field. */

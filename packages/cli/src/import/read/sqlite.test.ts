@@ -54,8 +54,8 @@ for (const pageSize of [512, 4096, 65_536])
       "insert into v (n, later, word) values (6000, -9, null)",
       "delete from v where n = 127",
     ]);
-    // More rows than one interior page names.
-    database.exec(`${counting(20_000)} insert into v (n, t) select 10000 + x, 'row ' || x from c`);
+    // More rows than one leaf has in pages of 65,536 bytes, and than one interior page names in pages of 512.
+    database.exec(`${counting(4000)} insert into v (n, t) select 10000 + x, 'row ' || x from c`);
     const expected = database.all("select id, n, t, later, word, yes from v order by id");
     database.close();
     const file = new SqliteFile(path, { stopped: false });

@@ -1,4 +1,5 @@
 import type { ErrorCode } from "@statusmesh/shared/errors";
+import { atMost } from "../../platform/caches.ts";
 import type { Ctx, System } from "../../platform/context.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import * as queries from "./queries.ts";
@@ -113,7 +114,7 @@ export function openBudgets({
   clock,
 }: Pick<System, "clock">): (ctx: Ctx) => Promise<Readonly<Record<RateCategory, number | null>>> {
   const known = new LRUCache<string, Record<RateCategory, number | null>, Ctx>({
-    max: maxOrgs,
+    ...atMost(maxOrgs),
     ttl: freshMs,
     perf: { now: () => clock.now() },
     ttlResolution: 0,

@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { dayMs } from "@statusmesh/shared/time";
+import { atMost } from "../../platform/caches.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { incidentsSince } from "../../alerting/incidents/service.ts";
 import { lastDayCounts, uptimePct } from "../../monitoring/results/service.ts";
@@ -23,7 +24,7 @@ function cacheOf(ctx: Ctx): Summaries {
   if (cache === undefined) {
     // Concurrent callers of a key share one computation; failures are not cached.
     cache = new LRUCache({
-      max: maxOrgs,
+      ...atMost(maxOrgs),
       ttl: freshMs,
       ttlResolution: 0,
       perf: { now: () => ctx.clock.now() },

@@ -1,13 +1,14 @@
+import { text } from "node:stream/consumers";
+import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { jitterMs } from "@statusmesh/shared/schedule";
-import t from "tap";
+import t, { type Test } from "tap";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
 import { day, hour, minute, noon } from "../../testing/clock.ts";
 import { openIngest } from "../pipeline/ingest.ts";
 import { addResults, admit, agentResult, newTarget, setStatus } from "../../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
-import { text } from "node:stream/consumers";
 import { deleteTarget, sweepTombstones } from "../targets/service.ts";
 import { issueSlots } from "./issued-slot-queries.ts";
 import { dayPreparer, keepPartitions } from "./keep-partitions.ts";
@@ -43,9 +44,17 @@ const tables = [
   "results_daily",
   "latency_hourly",
 ].concat("changes_hourly", "hours_packed", "changes_packed", "rollup_dirty", "issued_slots");
-const clear = () => sql`
-  truncate pack_progress, results, results_packed, results_late, rollup_progress, rollup_dirty, results_hourly,
-    results_daily, latency_hourly, changes_hourly, hours_packed, changes_packed`;
+/** Deletes few rows, where truncating makes new files for all partitions and indexes. */
+const clear = async () => {
+  const all = [...tables, "pack_progress", "rollup_progress"].filter((table) => table !== "issued_slots");
+  await sql.unsafe(all.map((table) => `delete from ${table}`).join(";"));
+};
+
+/** `strictSame` of thousands of rows prepares the text of a difference, which takes 50 ms for 1,000, where none is. */
+function same(t: Test, found: unknown, wanted: unknown): void {
+  if (isDeepStrictEqual(found, wanted)) t.pass();
+  else t.strictSame(found, wanted);
+}
 
 const always = { from: sql`'-infinity'::timestamptz`, to: sql`'infinity'::timestamptz` };
 
@@ -93,19 +102,19 @@ type Run = typeof run extends fc.Arbitrary<infer T> ? T : never;
 const slotOf = ({ slot, offset }: Run): number => first + slot * minute + offset;
 
 async function insert(id: string, table: string, given: readonly Run[]): Promise<void> {
-  for (const one of given) {
+  const rows = given.map((one) => {
     const { slot: _, offset: __, late, onTime, afterwards: ___, details, ...rest } = one;
     const at = slotOf(one);
     const jitter = rest.recheck || !onTime ? 0 : jitterMs(id, at, minute, 10);
-    const row = {
+    return {
       target_id: id,
       scheduled_at: new Date(at),
       timestamp: new Date(at + jitter + late),
       ...rest,
       details: details === null ? null : sql.json(details),
     };
-    await sql`insert into ${sql(table)} ${sql(row)}`;
-  }
+  });
+  if (rows.length > 0) await sql`insert into ${sql(table)} ${sql(rows)}`;
 }
 
 t.test("property: packed and late results read as they did before, to the byte", async (t) => {
@@ -130,15 +139,15 @@ t.test("property: packed and late results read as they did before, to the byte",
       await sql`insert into rollup_progress (next_hour) values (${new Date(first + 3 * day)})`;
       const before = await all(id);
       await pack(system);
-      t.strictSame(await all(id), before);
+      same(t, await all(id), before);
       t.strictSame(await left(), { to: "2026-11-20", unfit: true });
       await insert(id, "results_late", late);
       const withLate = await all(id);
       await pack(system);
-      t.strictSame(await all(id), withLate);
+      same(t, await all(id), withLate);
       t.strictSame(await left(), { to: "2026-11-20", unfit: true });
     }),
-    { numRuns: 20 },
+    { numRuns: 12 },
   );
 });
 
@@ -168,20 +177,20 @@ t.test("days with many more runs than the interval says, and intervals of months
     await sql`
       insert into results (target_id, scheduled_at, "timestamp", region, status, skip, recheck)
       select ${id}, at, at, 'eu', 'up', false, false
-      from generate_series(${new Date(first)}::timestamptz, ${new Date(first + day - 1)}, interval '20 s') at`;
+      from generate_series(${new Date(first)}::timestamptz, ${new Date(first + day - 1)}, interval '1 minute') at`;
   const before = await Promise.all(ids.map(all));
   clock.at = first + day + 4 * hour;
   await sql`insert into rollup_progress (next_hour) values (${new Date(first + day)})`;
   await pack(system);
   t.strictSame(await left(), { to: "2026-11-18", unfit: true });
-  t.strictSame(await Promise.all(ids.map(all)), before);
+  same(t, await Promise.all(ids.map(all)), before);
   await sql`
     insert into results_late (target_id, scheduled_at, "timestamp", region, status, skip, recheck)
     select id, at, at, 'eu', 'down', false, false
     from unnest(${ids}::uuid[]) id, (select ${new Date(first + day - 5000)}::timestamptz as at) late`;
   const late = await Promise.all(ids.map(all));
   await pack(system);
-  t.strictSame(await Promise.all(ids.map(all)), late);
+  same(t, await Promise.all(ids.map(all)), late);
   t.match(await sql`select from results_late`, { length: 0 });
 });
 
@@ -208,11 +217,10 @@ t.test(
         on conflict do nothing`;
         await keepPartitions(system);
         let at = from;
-        for (const { minutes, total, ...rest } of steps) {
-          at += minutes * minute;
-          await addResults(system, id, [{ at, ...rest, total }]);
-          if (rest.recheck) await sql`update results set recheck = true where scheduled_at = ${new Date(at)}`;
-        }
+        const results = steps.map(({ minutes, ...rest }) => ({ at: (at += minutes * minute), ...rest }));
+        await addResults(system, id, results);
+        const rechecks = results.filter(({ recheck }) => recheck).map((one) => new Date(one.at).toISOString());
+        await sql`update results set recheck = true where scheduled_at = any(${rechecks}::timestamptz[])`;
         // The end of the history is on the next day, whose rows stay.
         const end = Math.max(at, first + day) + 4 * hour;
         clock.at = end;
@@ -220,7 +228,7 @@ t.test(
         await rollUp(system);
         const before = await everyRead(id, from, end);
         await pack(system);
-        t.strictSame(await everyRead(id, from, end), before);
+        same(t, await everyRead(id, from, end), before);
         t.notOk(await hoursLeft(), "hours of ended days are packed");
         clock.at = end + hour;
         await keepPartitions(system);
@@ -229,21 +237,21 @@ t.test(
           await sql`select to_regclass('results_20261117') as name`.then(([row]) => row!["name"]),
           "results_20261117",
         );
-        t.strictSame(await everyRead(id, from, end), before);
+        same(t, await everyRead(id, from, end), before);
         // Hours that late results have marked are read from runs again, and summed again as rows.
         await sql`
           insert into rollup_dirty
           select distinct r.target_id, date_trunc('hour', r.scheduled_at)
           from ${runs(sql, { target: sql`${id}::uuid`, ...always }, [])} r
           where extract(minute from r.scheduled_at) < 30`;
-        t.strictSame(await everyRead(id, from, end), before);
+        same(t, await everyRead(id, from, end), before);
         await rollUp(system);
-        t.strictSame(await everyRead(id, from, end), before);
+        same(t, await everyRead(id, from, end), before);
         await pack(system);
-        t.strictSame(await everyRead(id, from, end), before);
+        same(t, await everyRead(id, from, end), before);
         t.notOk(await hoursLeft());
       }),
-      { numRuns: 6 },
+      { numRuns: 4 },
     );
   },
 );
@@ -360,10 +368,10 @@ t.test("a sort without room for its files loses nothing, is said, and is done ag
   await t.rejects(pack({ ...system, sql: little }), { code: "53400" });
   t.match(log.lines.at(-1), { level: "error", message: "results were not packed; the next run continues" });
   t.match(await packState(system), { waiting: 1, oldest: "2026-11-17", failure: /temporary file size exceeds/ });
-  t.strictSame(await all(id), before);
+  same(t, await all(id), before);
   await pack(system);
   t.match(await packState(system), { waiting: 0, failure: null });
-  t.strictSame(await all(id), before);
+  same(t, await all(id), before);
   t.strictSame([...(await sql`select runs from results_packed`)], [{ runs: 1440 }]);
 });
 
@@ -425,8 +433,9 @@ async function everyRead(id: string, from: number, end: number): Promise<unknown
     [from - 3 * day, end],
   ].map(([since, until]) => ({ from: iso(since!), to: iso(until!) }));
   const answers: unknown[] = [];
-  for (const range of ranges) {
-    for (const region of [undefined, "us"]) {
+  for (const [at, range] of ranges.entries()) {
+    // One region of a range that ends at midnight, and of one that begins there.
+    for (const region of at === 1 || at === 3 ? [undefined, "us"] : [undefined]) {
       const input = { ...range, ...(region === undefined ? {} : { region }) };
       answers.push(await listResults(ctx, id, { ...input, limit: 20, offset: 0 }));
       answers.push(await listResults(ctx, id, { ...input, limit: 7, offset: 11 }));

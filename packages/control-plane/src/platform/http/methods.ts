@@ -32,14 +32,26 @@ function isMoreSpecific(left: string, right: string): boolean {
   return !isParameter(own) && isParameter(other!);
 }
 
+/** The declared paths with the methods that they answer. */
+export function methodsByPath(answered: readonly Answered[]): ReadonlyMap<string, ReadonlySet<string>> {
+  const methods = new Map<string, Set<string>>();
+  for (const { path, method } of answered) methods.set(path, (methods.get(path) ?? new Set()).add(method));
+  return methods;
+}
+
 /**
  * The requests that match `of` and belong to a more specific path that does not answer its method: `/targets/test` is
- * the path of a test, not a target with the id `test`.
+ * the path of a test, not a target with the id `test`. Returns null where there are none.
  */
-export function shadowed(of: Answered, answered: readonly Answered[]): (path: string) => boolean {
-  const specific = [...new Set(answered.map(({ path }) => path))]
-    .filter((path) => isMoreSpecific(path, of.path))
-    .filter((path) => !answered.some((it) => it.path === path && it.method === of.method));
+export function shadowed(
+  of: Answered,
+  answered: ReadonlyMap<string, ReadonlySet<string>>,
+): ((path: string) => boolean) | null {
+  if (!of.path.includes("{")) return null;
+  const specific: string[] = [];
+  for (const [path, methods] of answered)
+    if (!methods.has(of.method) && isMoreSpecific(path, of.path)) specific.push(path);
+  if (specific.length === 0) return null;
   const literal = new Set(specific);
   const patterns = specific.map(patternOf).filter((pattern) => pattern !== null);
   return (path) => literal.has(path) || patterns.some((pattern) => pattern.test(path));

@@ -10,7 +10,7 @@ import { etagOf, namesTag } from "./etag.ts";
 import { atRoute } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import { maxPiece } from "./json-scan.ts";
-import { shadowed } from "./methods.ts";
+import { methodsByPath, shadowed } from "./methods.ts";
 import { readParams, validateQuery } from "./query.ts";
 import { visitorAddress } from "./per-ip.ts";
 import { written } from "./reply.ts";
@@ -71,15 +71,14 @@ export function mountRoutes(
     large: new Semaphore(largeAtOnce),
   };
   const literal = new Map<string, (http: Context) => Promise<void>>();
+  const answered = methodsByPath(routes);
   for (const route of routes) {
     const handle = async (http: Context) => serve(route, http, machinery);
-    // Computed for all routes at the start it would be a thirtieth of the start's CPU time.
-    let belongsElsewhere: ReturnType<typeof shadowed> | undefined;
+    const belongsElsewhere = shadowed(route, answered);
     // Only a GET route answers HEAD; the router adds it by itself.
-    router.register(pattern(route.path), [route.method], (http, next) => {
-      belongsElsewhere ??= shadowed(route, routes);
-      return belongsElsewhere(http.path) ? next() : handle(http as Context);
-    });
+    router.register(pattern(route.path), [route.method], (http, next) =>
+      belongsElsewhere?.(http.path) ? next() : handle(http as Context),
+    );
     if (route.params === null) literal.set(`${route.method} ${route.path}`, handle);
   }
   // The router tries patterns one after the other; a path without parameters needs none.
