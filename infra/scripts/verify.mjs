@@ -1,5 +1,7 @@
-// npm run verify: all checks, two at a time, and then the tests. A failed check ends it.
+// npm run verify: the tests, and beside them all checks, which take the CPU time that waiting tests leave. A failed check
+// ends it.
 import { execFile } from "node:child_process";
+import { constants, setPriority } from "node:os";
 import { prepare, root, tool } from "./prepare.mjs";
 
 /** The two that take long first. Views are checked by `test/conformance/infra.test.ts`, with three mistakes in them. */
@@ -33,9 +35,8 @@ console.log(`ok  build  ${seconds(started)}`);
 // Its libraries are there now, also in a fresh clone.
 const { runTests, testFiles, verdict } = await import("./tap.mjs");
 const queue = [...steps];
-await Promise.all([checks(), checks()]);
 started = performance.now();
-const outcome = await runTests(testFiles({ all: true }));
+const [outcome] = await Promise.all([runTests(testFiles({ all: true })), checks(), checks()]);
 const skipped = outcome.skipped > 0 ? `, ${outcome.skipped} skipped` : "";
 console.log(`${outcome.code === 0 ? "ok" : "FAILED"}  tests  ${seconds(started)}${skipped}`);
 console.log(verdict(outcome));
@@ -51,7 +52,8 @@ async function check([title, program, args]) {
   const began = performance.now();
   const options = { cwd: root, encoding: "utf8", maxBuffer: 64 << 20, env: { ...process.env, FORCE_COLOR: undefined } };
   await new Promise((resolve) => {
-    execFile(program === process.execPath ? program : tool(program), args, options, (error, stdout, stderr) => {
+    const of = program === process.execPath ? program : tool(program);
+    const child = execFile(of, args, options, (error, stdout, stderr) => {
       if (error !== null) {
         const reason = typeof error.code === "number" ? "" : `${error.message}\n`;
         process.stdout.write(`${stdout}${stderr}${reason}FAILED  ${title}  ${seconds(began)}\n`);
@@ -60,5 +62,6 @@ async function check([title, program, args]) {
       console.log(`ok  ${title}  ${seconds(began)}`);
       resolve();
     });
+    if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW);
   });
 }

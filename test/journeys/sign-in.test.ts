@@ -23,6 +23,7 @@ t.test("from the sign-in page to the console with Google", async (t) => {
   const { url } = await startControlPlane(t, {
     env: {
       SM_BOOTSTRAP__EMAIL: "olga@example.org",
+      SM_SCHEDULER__BUILTIN_AGENT: "false",
       SM_AUTH__ENABLED_METHODS: "google,magic_link",
       SM_AUTH__GOOGLE__CLIENT_ID: "id",
       SM_AUTH__GOOGLE__CLIENT_SECRET: "secret",

@@ -13,7 +13,7 @@ import { waitFor } from "../harness/wait.ts";
 
 t.test("people of an organisation", async (t) => {
   if (!(await requires(t, "chromium"))) return;
-  const { url, signInLink, log } = await startControlPlane(t);
+  const { url, signInLink, log } = await startControlPlane(t, { env: { SM_SCHEDULER__BUILTIN_AGENT: "false" } });
   const browser = await openBrowser(t);
   const open = async (t: Test): Promise<Page> => {
     const page = await (
