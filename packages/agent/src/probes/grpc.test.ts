@@ -120,7 +120,8 @@ t.test("the states of a server, and what it is asked", async (t) => {
       "the server has no grpc.health.v1.Health service (UNIMPLEMENTED)",
     ],
     [failing(5), "a.B", "down", 'the server does not know the service "a.B" (NOT_FOUND)'],
-    [failing(14, "drained"), "", "down", 'the call failed: UNAVAILABLE, "drained"'],
+    [failing(14, "being%20drained%0A"), "", "down", 'the call failed: UNAVAILABLE, "being drained\\n"'],
+    [failing(14, "100%"), "", "down", 'the call failed: UNAVAILABLE, "100%"'],
     [failing(16), "", "down", "the call failed: UNAUTHENTICATED"],
     [failing(77), "", "down", "the call failed: code 77"],
   ];
@@ -150,6 +151,12 @@ t.test("TLS with ALPN", async (t) => {
   const { port } = await answering(t, saying("0801"), createSecureServer({ key, cert }));
   t.match(await ask(port, { tls: true, verify_tls: false }), { status: "up" });
   t.match(await ask(port, { tls: true }), { status: "down", error: "certificate is self-signed" });
+  const demanding = createSecureServer({ key, cert, requestCert: true }).on("tlsClientError", () => undefined);
+  const mutual = await answering(t, saying("0801"), demanding);
+  t.match(await ask(mutual.port, { tls: true, verify_tls: false }), {
+    status: "down",
+    error: 'the server sent the TLS alert "certificate required"',
+  });
   const plain = await answering(t, saying("0801"));
   t.match(await ask(plain.port, { tls: true, verify_tls: false }), {
     status: "down",

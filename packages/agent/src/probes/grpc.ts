@@ -154,7 +154,20 @@ interface GrpcStatus {
 function statusIn(headers: Readonly<Record<string, unknown>>): GrpcStatus | null {
   const text = headers["grpc-status"];
   if (typeof text !== "string" || !/^\d{1,3}$/.test(text)) return null;
-  return { code: Number(text), message: typeof headers["grpc-message"] === "string" ? headers["grpc-message"] : "" };
+  const message = headers["grpc-message"];
+  return { code: Number(text), message: typeof message === "string" ? decoded(message) : "" };
+}
+
+/**
+ * Servers percent-encode `grpc-message`, and what is not valid is shown as it came:
+ * https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses
+ */
+function decoded(message: string): string {
+  try {
+    return decodeURIComponent(message);
+  } catch {
+    return message;
+  }
 }
 
 /** https://github.com/grpc/grpc/blob/master/doc/statuscodes.md */

@@ -60,6 +60,11 @@ t.test("handshake, send and expect", async (t) => {
   t.match(late, { status: "down", error: 'no message contains "pong"; got "echo got ***"' });
   serve = (client) => client.close(1011);
   t.match(await ask({ expect: "x" }), { status: "down", error: "closed with code 1011 before the expected text" });
+  serve = (client) => client.close(1008, "hush-hush-key is locked");
+  t.match(await ask({ expect: "x", headers: { "X-Api-Key": "hush-hush-key" } }), {
+    status: "down",
+    error: 'closed with code 1008 ("*** is locked") before the expected text',
+  });
   serve = () => undefined;
   t.match(await ask({ expect: "x", timeout: 300 }), {
     status: "down",

@@ -86,15 +86,19 @@ function converse(spec: WebSocketCheck, client: WebSocket, { signal, trace }: Pr
       read += data.length;
       trace.response_size = read;
       if (data.toString().includes(spec.expect)) return up();
-      const got = maskerOf(Object.values(spec.headers))(data.subarray(0, 4096).toString());
       const wanted = JSON.stringify(spec.expect.slice(0, 200));
-      const error = `no message contains ${wanted}; got ${shortened(JSON.stringify(got))}`;
+      const error = `no message contains ${wanted}; got ${quoted(spec, data)}`;
       trace.verdict = { status: "down", error };
       if (read >= maxBytes) down(error);
     });
-    client.on("close", (code) => {
-      if (opened && spec.expect !== null)
-        end(trace.verdict ?? { status: "down", error: `closed with code ${code} before the expected text` });
+    client.on("close", (code, reason) => {
+      if (!opened || spec.expect === null) return;
+      const why = reason.length === 0 ? "" : ` (${quoted(spec, reason)})`;
+      end(trace.verdict ?? { status: "down", error: `closed with code ${code}${why} before the expected text` });
     });
   });
 }
+
+/** The start of what the server sent, without the header values of the check. */
+const quoted = ({ headers }: WebSocketCheck, data: Buffer): string =>
+  shortened(JSON.stringify(maskerOf(Object.values(headers))(data.subarray(0, 4096).toString())));

@@ -36,6 +36,9 @@ const nullable = (minimum: number, maximum: number, description: string, example
     form,
   });
 
+/** Longest time that a report may be late. */
+export const maxGraceMs = 30 * dayMs;
+
 export const HeartbeatCheck = Type.Object(
   {
     type: Type.Literal("heartbeat"),
@@ -56,8 +59,8 @@ export const HeartbeatCheck = Type.Object(
     }),
     grace: nullable(
       1000,
-      30 * dayMs,
-      "How late a report may be, milliseconds; default: a tenth of the period, at least one minute",
+      maxGraceMs,
+      "How late a report may be, milliseconds; default: a tenth of the period, one minute to 30 days",
       3_600_000,
       {
         control: "duration",

@@ -69,7 +69,15 @@ const words: Record<string, string> = {
 
 /** A system or resolver error in an operator's words; what has none keeps its own message. */
 export function wordsFor(error: unknown): string {
-  return words[codeOf(error)] ?? messageOf(error);
+  const alert = alertIn(error);
+  return words[codeOf(error)] ?? (alert === null ? messageOf(error) : `the server sent the TLS alert "${alert}"`);
+}
+
+/** The TLS alert of the server that ended a connection, `certificate required`; null for another error. */
+export function alertIn(error: unknown): string | null {
+  const reason = error instanceof Error && "reason" in error && typeof error.reason === "string" ? error.reason : "";
+  // OpenSSL names each alert after the SSL version that introduced it, not after the version of this connection.
+  return /^(?:ssl\/tls|sslv3|tlsv1|tlsv13) (?:alert )?(.+)$/.exec(reason)?.[1] ?? null;
 }
 
 /** What a deadline makes of each phase. */

@@ -5,7 +5,7 @@ import { codeOf } from "../thrown.ts";
 import { dayMs } from "../time.ts";
 import type { CancelSignal } from "./cancellation.ts";
 import type { DialTrace } from "./dial.ts";
-import { abortError, DialError, overdue, wordsFor } from "./dial-error.ts";
+import { abortError, alertIn, DialError, overdue, wordsFor } from "./dial-error.ts";
 
 export interface SecureOptions {
   /** A connected socket. The TLS socket owns it and destroys it when the handshake fails. */
@@ -112,10 +112,9 @@ function handshakeWords(error: Error, protocol: string | undefined): string {
     return protocol === "h2"
       ? "the server does not offer HTTP/2 over TLS, only another protocol such as HTTP/1.1"
       : "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2";
+  const alert = alertIn(error);
+  if (alert !== null) return `TLS handshake failed: the server sent the alert "${alert}"`;
   const reason = "reason" in error && typeof error.reason === "string" ? error.reason : null;
-  // OpenSSL names each alert after the SSL version that introduced it, not after the version of this connection.
-  const alert = /^(?:ssl\/tls|sslv3|tlsv1|tlsv13) (?:alert )?(.+)$/.exec(reason ?? "")?.[1];
-  if (alert !== undefined) return `TLS handshake failed: the server sent the alert "${alert}"`;
   return `TLS handshake failed: ${reason ?? wordsFor(error)}`;
 }
 

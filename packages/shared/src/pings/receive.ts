@@ -140,14 +140,18 @@ export const pingReplies = {
   created: { status: 201, text: "Created" },
   limit: { status: 403, text: "limit" },
   unknown: { status: 404, text: "not found" },
-  postOnly: { status: 405, text: "POST only" },
-  otherMethod: { status: 405, text: "GET, HEAD or POST" },
+  postOnly: { status: 405, text: "POST only", headers: { Allow: "POST" } },
+  otherMethod: { status: 405, text: "GET, HEAD or POST", headers: { Allow: "GET, HEAD, POST" } },
   limited: (secs: number): PingReply => ({
     status: 429,
     text: "too many pings",
     headers: { "Retry-After": String(secs) },
   }),
-  refused: ({ status, reason }: PingRefusal): PingReply => ({ status, text: reason }),
+  refused: ({ status, reason }: PingRefusal): PingReply => ({
+    status,
+    text: reason,
+    ...(status === 405 ? { headers: { Allow: "POST" } } : {}),
+  }),
 } as const;
 
 /** Headers of every reply. */

@@ -4,6 +4,7 @@
 export {
   addRuns,
   changeEvidence,
+  type Decision,
   type EvidenceChange,
   type EvidenceTarget,
   lockEvidence,

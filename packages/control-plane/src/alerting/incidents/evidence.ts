@@ -88,6 +88,14 @@ export type EvidenceChange = (Reevaluated | Unchanged) & {
   readonly lastResultAt: number | null;
 };
 
+/** What follows from evidence. */
+export interface Decision<R> {
+  readonly changes: ReadonlyMap<string, EvidenceChange>;
+  readonly result: R;
+  /** Writes that are under way on the connection: those of the changes are sent without waiting for their replies. */
+  readonly writes?: Promise<unknown>;
+}
+
 /**
  * The only path by which evidence changes, for results and for people's decisions: locks the evidence of the targets in
  * id order, reads their policies, lets `decide` make the changes, writes the states, then incidents and notices. Joins
@@ -96,25 +104,29 @@ export type EvidenceChange = (Reevaluated | Unchanged) & {
  */
 export async function changeEvidence<T extends EvidenceTarget, R>(
   system: System,
-  targetIds: readonly string[],
+  targetIds: readonly string[] | Promise<readonly string[]>,
   select: (sql: Db, ids: readonly string[]) => Promise<T[]>,
-  decide: (
-    evidence: ReadonlyMap<string, LockedEvidence<T>>,
-    tx: System,
-  ) => Promise<{ changes: ReadonlyMap<string, EvidenceChange>; result: R }>,
+  decide: (evidence: ReadonlyMap<string, LockedEvidence<T>>, tx: System) => Promise<Decision<R>>,
 ): Promise<R> {
   return await inTransaction(system, async (tx) => {
-    const locked = new Map((await lockStates(tx.sql, targetIds)).map((stored) => [stored.target_id, stored]));
-    // A statement of its own, so that it sees the policy edits whose locks the first one waited for.
-    const targets = locked.size === 0 ? [] : await select(tx.sql, [...locked.keys()]);
-    const evidence = new Map(
-      targets.map((target) => [target.id, new LockedEvidence(target, locked.get(target.id)!)] as const),
-    );
-    const { changes, result } = await decide(evidence, tx);
-    await writeChanges(
-      tx,
-      [...changes].map(([id, change]) => [evidence.get(id)!, change] as const),
-    );
+    const ids = await targetIds;
+    // A statement of its own, so that it sees the policy edits whose locks the first one waited for. Sent with it: the
+    // server executes one after the other.
+    const [states, targets] = await Promise.all([lockStates(tx.sql, ids), select(tx.sql, ids)]);
+    const locked = new Map(states.map((stored) => [stored.target_id, stored]));
+    const evidence = new Map<string, LockedEvidence<T>>();
+    for (const target of targets) {
+      const stored = locked.get(target.id);
+      if (stored !== undefined) evidence.set(target.id, new LockedEvidence(target, stored));
+    }
+    const { changes, result, writes } = await decide(evidence, tx);
+    await Promise.all([
+      writes,
+      writeChanges(
+        tx,
+        [...changes].map(([id, change]) => [evidence.get(id)!, change] as const),
+      ),
+    ]);
     return result;
   });
 }
@@ -167,10 +179,13 @@ async function writeChanges(
       evaluation,
     });
   }
-  if (newer.length > 0) await writeNewerRuns(tx.sql, newer);
-  if (updates.length > 0) await writeStates(tx.sql, updates);
-  if (evaluated.length > 0)
-    await recordEvaluations(tx.sql, evaluated, tx.config.server.public_url, new Date(tx.clock.now()));
+  await Promise.all([
+    newer.length > 0 ? writeNewerRuns(tx.sql, newer) : undefined,
+    updates.length > 0 ? writeStates(tx.sql, updates) : undefined,
+    evaluated.length > 0
+      ? recordEvaluations(tx.sql, evaluated, tx.config.server.public_url, new Date(tx.clock.now()))
+      : undefined,
+  ]);
 }
 
 /** Start of the status, Unix ms. A status that was stale in between starts again. */

@@ -22,69 +22,115 @@ export interface IncidentFacts {
   reminderDueAt: Date | null;
 }
 
+/** An incident to write. */
+export interface NewFacts {
+  facts: IncidentFacts;
+  incident: IncidentState;
+}
+
 const at = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
 
 /** Start of the current outage; null when closed. */
 export const outageSince = ({ closedAt, since }: IncidentState): Date | null =>
   closedAt === null ? new Date(since) : null;
 
-export async function insertIncident(sql: Db, facts: IncidentFacts, incident: IncidentState, now: Date): Promise<void> {
-  const closedBy = incident.closedAt === null ? null : facts.closedBy;
-  const { manual } = facts;
+/** Columns that an evaluation decides, with their types. */
+const evaluated = (sql: Db) => sql`
+  id uuid, org_id uuid, started_at timestamptz, opened_at timestamptz, ended_at timestamptz, outage_since timestamptz,
+  past_outage_ms bigint, severity text, engine_severity text, impact text, peak_impact text, error_sample text,
+  regions_down text[], regions_up text[], reopened_count integer, closed_by text, reminder_due_at timestamptz`;
+
+const evaluatedOf = ({ facts, incident }: NewFacts) => ({
+  id: incident.id,
+  org_id: facts.orgId,
+  started_at: at(incident.startedAt),
+  opened_at: at(incident.openedAt),
+  ended_at: at(incident.endedAt),
+  outage_since: outageSince(incident),
+  past_outage_ms: incident.pastMs,
+  severity: severityOf(incident),
+  engine_severity: incident.severity,
+  impact: incident.impact,
+  peak_impact: incident.peakImpact,
+  error_sample: facts.errorSample,
+  regions_down: incident.regionsDown,
+  regions_up: incident.regionsUp,
+  reopened_count: incident.reopened,
+  closed_by: incident.closedAt === null ? null : facts.closedBy,
+  reminder_due_at: facts.reminderDueAt,
+});
+
+/** Inserts incidents in one statement: a target has at most one open one among them. */
+export async function insertIncidents(sql: Db, incidents: readonly NewFacts[], now: Date): Promise<void> {
+  const rows = incidents.map((one) => {
+    const { targetId, manual } = one.facts;
+    const row = evaluatedOf(one);
+    return {
+      ...row,
+      severity: manual?.severity ?? row.severity,
+      target_id: targetId,
+      severity_pinned: manual !== null,
+      opened_by: manual === null ? "engine" : "person",
+      public_title: manual?.publicTitle ?? null,
+    };
+  });
   await sql`
     insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms,
       severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, regions_down, regions_up,
       reopened_count, opened_by, closed_by, reminder_due_at, public_title, created_at, updated_at)
-    values (${incident.id}, ${facts.orgId}, ${facts.targetId}, ${at(incident.startedAt)}, ${at(incident.openedAt)},
-      ${at(incident.endedAt)}, ${outageSince(incident)}, ${incident.pastMs},
-      ${manual?.severity ?? severityOf(incident)}, ${manual !== null}, ${incident.severity},
-      ${incident.impact}, ${incident.peakImpact}, ${facts.errorSample}, ${incident.regionsDown},
-      ${incident.regionsUp}, ${incident.reopened}, ${manual === null ? "engine" : "person"}, ${closedBy},
-      ${facts.reminderDueAt}, ${manual?.publicTitle ?? null}, ${now}, ${now})`;
+    select id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms,
+      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, regions_down, regions_up,
+      reopened_count, opened_by, closed_by, reminder_due_at, public_title, ${now}, ${now}
+    from jsonb_to_recordset(${sql.json(rows as never)}) as n (${evaluated(sql)}, target_id uuid,
+      severity_pinned boolean, opened_by text, public_title text)`;
 }
 
 /** An incident as it was before an update. */
 export interface IncidentBefore {
+  id: string;
   was_open: boolean;
   reopened_count: number;
   engine_severity: Severity;
 }
 
 /**
- * Updates an incident and returns how it was before; null when it is gone. A pinned severity stays. Reminders, the
- * ladder and the acknowledgement restart when the incident reopens.
+ * Updates incidents in one statement and returns how they were before, without those that are gone. A pinned severity
+ * stays. Reminders, the ladder and the acknowledgement restart when an incident reopens.
  */
-export async function updateIncident(
+export async function updateIncidents(
   sql: Db,
-  facts: IncidentFacts,
-  incident: IncidentState,
+  incidents: readonly NewFacts[],
   now: Date,
-): Promise<IncidentBefore | null> {
-  const closed = incident.closedAt !== null;
-  const [before] = await sql<IncidentBefore[]>`
-    with old as (
-      select id, ended_at is null as was_open, reopened_count, coalesce(engine_severity, severity) as engine_severity
-      from incidents where id = ${incident.id} and org_id = ${facts.orgId} for update
+): Promise<Map<string, IncidentBefore>> {
+  if (incidents.length === 0) return new Map();
+  const rows = await sql<IncidentBefore[]>`
+    with n as (select * from jsonb_to_recordset(${sql.json(incidents.map(evaluatedOf) as never)})
+      as n (${evaluated(sql)})),
+    old as (
+      select i.id, i.ended_at is null as was_open, i.reopened_count,
+        coalesce(i.engine_severity, i.severity) as engine_severity
+      from incidents i join n on i.id = n.id and i.org_id = n.org_id order by i.id for update of i
     )
-    update incidents i set started_at = ${at(incident.startedAt)}, opened_at = ${at(incident.openedAt)},
-      ended_at = ${at(incident.endedAt)}, outage_since = ${outageSince(incident)}, past_outage_ms = ${incident.pastMs},
-      severity = case when i.severity_pinned then i.severity else ${severityOf(incident)} end,
-      engine_severity = ${incident.severity}, impact = ${incident.impact}, peak_impact = ${incident.peakImpact},
-      regions_down = ${incident.regionsDown}, regions_up = ${incident.regionsUp},
-      error_sample = coalesce(${closed ? null : facts.errorSample}, i.error_sample),
-      reopened_count = ${incident.reopened}, closed_by = ${closed ? facts.closedBy : null},
-      acknowledged_at = case when i.reopened_count = ${incident.reopened} then i.acknowledged_at end,
-      acknowledged_by = case when i.reopened_count = ${incident.reopened} then i.acknowledged_by end,
+    update incidents i set started_at = n.started_at, opened_at = n.opened_at, ended_at = n.ended_at,
+      outage_since = n.outage_since, past_outage_ms = n.past_outage_ms,
+      severity = case when i.severity_pinned then i.severity else n.severity end,
+      engine_severity = n.engine_severity, impact = n.impact, peak_impact = n.peak_impact,
+      regions_down = n.regions_down, regions_up = n.regions_up,
+      error_sample = case when n.closed_by is null then coalesce(n.error_sample, i.error_sample)
+        else i.error_sample end,
+      reopened_count = n.reopened_count, closed_by = n.closed_by,
+      acknowledged_at = case when i.reopened_count = n.reopened_count then i.acknowledged_at end,
+      acknowledged_by = case when i.reopened_count = n.reopened_count then i.acknowledged_by end,
       reminder_due_at = case
-        when ${closed} then null
-        when i.reopened_count = ${incident.reopened} then i.reminder_due_at
-        else ${facts.reminderDueAt} end,
+        when n.closed_by is not null then null
+        when i.reopened_count = n.reopened_count then i.reminder_due_at
+        else n.reminder_due_at end,
       escalation_due_at = case
-        when ${!closed} and i.reopened_count = ${incident.reopened} then i.escalation_due_at end,
+        when n.closed_by is null and i.reopened_count = n.reopened_count then i.escalation_due_at end,
       updated_at = ${now}
-    from old where i.id = old.id
-    returning old.was_open, old.reopened_count, old.engine_severity`;
-  return before ?? null;
+    from n join old on old.id = n.id where i.id = n.id
+    returning old.id, old.was_open, old.reopened_count, old.engine_severity`;
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 /**

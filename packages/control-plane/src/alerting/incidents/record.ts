@@ -9,11 +9,11 @@ import { noticeOf, type NoticeSubject } from "./notices.ts";
 import {
   type IncidentBefore,
   type IncidentFacts,
-  insertIncident,
+  insertIncidents,
   outageSince,
   type ManualFacts,
   retractIncidents,
-  updateIncident,
+  updateIncidents,
 } from "./record-queries.ts";
 import { writeOutages } from "./outage-queries.ts";
 import { type IncidentState, severityOf } from "./machine.ts";
@@ -53,21 +53,29 @@ export async function recordEvaluations(
     for (const target of evaluated)
       for (const id of target.evaluation.retracted) events.push(eventOf(target, id, "retracted", {}));
   }
-  // One at a time: an incident changes rarely, and a closing one must be written before the next one opens.
-  for (const { target, incident } of updated.toSorted(
-    (a, b) => Number(a.incident.closedAt === null) - Number(b.incident.closedAt === null),
-  )) {
-    const before = await updateIncident(sql, factsOf(target, incident, now), incident, now);
-    if (before !== null) events.push(...transitionsOf(target, before, incident));
+  const facts = ({ target, incident }: Change) => ({ facts: factsOf(target, incident, now), incident });
+  // A closing incident of a target is written before its next one opens.
+  const [closing, open] = [true, false].map((closes) =>
+    updated.filter(({ incident }) => (incident.closedAt !== null) === closes),
+  ) as [Change[], Change[]];
+  for (const some of [closing, open]) {
+    const before = await updateIncidents(sql, some.map(facts), now);
+    for (const { target, incident } of some) {
+      const known = before.get(incident.id);
+      if (known !== undefined) events.push(...transitionsOf(target, known, incident));
+    }
   }
-  for (const { target, incident } of inserted) {
-    await insertIncident(sql, factsOf(target, incident, now), incident, now);
-    events.push(...transitionsOf(target, null, incident));
-  }
+  if (inserted.length > 0) await insertIncidents(sql, inserted.map(facts), now);
+  for (const { target, incident } of inserted) events.push(...transitionsOf(target, null, incident));
   const written = [...updated, ...inserted].map(({ target, incident }) => ({ orgId: target.orgId, incident }));
   if (written.length > 0) await writeOutages(sql, written);
   if (events.length > 0) await insertEvents(sql, events, now);
   await sendNotices(sql, await passGate(sql, outboxNotices(evaluated, publicUrl), now), now);
+}
+
+interface Change {
+  readonly target: EvaluatedTarget;
+  readonly incident: IncidentState;
 }
 
 function outboxNotices(evaluated: readonly EvaluatedTarget[], publicUrl: string): OutboxNotice[] {

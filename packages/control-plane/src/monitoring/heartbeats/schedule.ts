@@ -1,5 +1,5 @@
 import { Cron } from "croner";
-import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
+import { type HeartbeatCheck, maxGraceMs } from "@statusmesh/shared/checks/heartbeat";
 import { AppError } from "@statusmesh/shared/errors";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { minuteMs } from "@statusmesh/shared/time";
@@ -86,5 +86,5 @@ export const intervalSecsOf = (spec: HeartbeatCheck): number => Math.ceil(period
 /** The check with its default grace. */
 export const withGrace = (spec: HeartbeatCheck): HeartbeatCheck => ({
   ...spec,
-  grace: spec.grace ?? Math.max(leastGraceMs, Math.floor(periodOf(spec) / 10)),
+  grace: spec.grace ?? Math.min(maxGraceMs, Math.max(leastGraceMs, Math.floor(periodOf(spec) / 10))),
 });

@@ -147,6 +147,8 @@ t.test("the check: one of period and schedule, schedules that come, a default gr
   for (const text of ["@hourly", "*/5 9-17 * * 1-5", "0 3 L * *"]) rules({ ...daily, ...cron(text) });
   t.equal(withGrace({ ...daily, grace: null }).grace, 144 * minute);
   t.equal(withGrace({ ...daily, period: minute, grace: null }).grace, minute);
+  const yearly = { cron: "@yearly", timezone: "UTC" };
+  t.equal(withGrace({ ...daily, period: null, schedule: yearly, grace: null }).grace, 720 * hour, "30 days at most");
   t.equal(intervalSecsOf({ ...daily, ...cron("0 9 * * 1-5") }), (3 * day) / 1000, "over a weekend");
   t.equal(intervalSecsOf({ ...daily, period: 10_500 }), 11);
 });

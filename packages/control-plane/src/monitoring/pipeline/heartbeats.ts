@@ -5,6 +5,7 @@ import { dayMs, hourMs, secondMs } from "@statusmesh/shared/time";
 import {
   addRuns,
   changeEvidence,
+  type Decision,
   type EvidenceChange,
   type LockedEvidence,
   type Refuted,
@@ -45,38 +46,45 @@ export interface ReceivedPing {
 /** What became of a ping. `number`: of its row, null without one. `duplicate`: an agent delivered it before. */
 export type PingOutcome = { targetId: string; number: number | null } | "unknown" | "post_only" | "duplicate";
 
-/** Pings of one transaction. */
+/** Pings of one transaction, and transactions at a time: a ping need not wait for the one that has just begun. */
 const batchPings = 500;
+const maxRunning = 2;
 
 /**
- * Opens the queue of pings of this process. Those that arrive while a transaction runs are the next one together, so
- * that a thousand a second need few transactions. The promise of a ping resolves once it is stored.
+ * Opens the queue of pings of this process. Those that arrive while transactions run are the next one together, so that
+ * a thousand a second need few transactions. The promise of a ping resolves once it is stored.
  */
 export function openPings(system: System, prepareDays: PrepareDays): (ping: ReceivedPing) => Promise<PingOutcome> {
   let waiting: Waiting[] = [];
-  let running = false;
+  let running = 0;
+  /** Addresses in running transactions. Their next pings wait: those of a job are stored in order. */
+  const busy = new Set<string>();
+  const takeBatch = (): Waiting[] => {
+    const batch: Waiting[] = [];
+    const rest: Waiting[] = [];
+    for (const one of waiting) (batch.length < batchPings && !busy.has(one.ping.hash) ? batch : rest).push(one);
+    for (const { ping } of batch) busy.add(ping.hash);
+    waiting = rest;
+    return batch;
+  };
   const run = async () => {
-    running = true;
-    while (waiting.length > 0) {
-      const batch = waiting.slice(0, batchPings);
-      waiting = waiting.slice(batch.length);
+    running++;
+    for (let batch = takeBatch(); batch.length > 0; batch = takeBatch()) {
+      const pings = batch.map(({ ping }) => ping);
       try {
-        const outcomes = await storePings(
-          system,
-          prepareDays,
-          batch.map(({ ping }) => ping),
-        );
+        const outcomes = await storePings(system, prepareDays, pings);
         for (const [n, { resolve }] of batch.entries()) resolve(outcomes[n]!);
       } catch (error) {
         for (const { reject } of batch) reject(error);
       }
+      for (const { hash } of pings) busy.delete(hash);
     }
-    running = false;
+    running--;
   };
   return (ping) =>
     new Promise((resolve, reject) => {
       waiting.push({ ping, resolve, reject });
-      if (!running) void run();
+      if (running < maxRunning) void run();
     });
 }
 
@@ -107,48 +115,41 @@ export async function storePings(
   batch: readonly ReceivedPing[],
 ): Promise<PingOutcome[]> {
   const now = system.clock.now();
-  const addressed = new Map(
-    (
-      await heartbeats.selectAddressed(
-        system.sql,
-        batch.map(({ hash }) => hash),
-        new Date(now),
-      )
-    ).map(({ hash, target_id }) => [hash, target_id]),
-  );
-  const targets = batch.map(({ hash }) => addressed.get(hash));
-  if (addressed.size === 0) return batch.map(() => "unknown");
   await prepareDays(daysOf([now, now - hourMs, ...batch.map(({ at }) => at)]));
-  return await changeEvidence(
-    system,
-    [...new Set(addressed.values())],
-    heartbeats.selectHeartbeats,
-    async (evidence, tx) => {
-      const changed = new Map<string, Changed>();
-      const rows: NewPing[] = [];
-      const isRepeated = await repeatedOf(tx, batch, targets);
-      const outcomes = batch.map((ping, n): PingOutcome => {
-        const targetId = targets[n];
-        const locked = targetId === undefined ? undefined : evidence.get(targetId);
-        if (locked === undefined) return "unknown";
-        const { target } = locked;
-        if (isRepeated(n)) return "duplicate";
-        if (target.spec.methods === "post" && ping.method !== "POST") return "post_only";
-        const own = changed.get(target.id) ?? newChange(target);
-        changed.set(target.id, own);
-        const verdict = add(locked, own, ping);
-        if (!ping.isKept) return { targetId: target.id, number: null };
-        const number = target.pings + own.pings;
-        const { at, kind, exitCode, runId, sourceIp, userAgent } = ping;
-        const duration = verdict?.durationMs ?? null;
-        const id = ping.by?.pingId ?? null;
-        rows.push({ targetId: target.id, number, at, kind, exitCode, runId, duration, sourceIp, userAgent, id });
-        return { targetId: target.id, number };
-      });
-      if (rows.length > 0) await heartbeats.insertPings(tx.sql, rows);
-      return { changes: await store(tx, evidence, changed), result: outcomes };
-    },
+  // Beside the begin of the transaction.
+  const addressed = heartbeats.selectAddressed(
+    system.sql,
+    batch.map(({ hash }) => hash),
+    new Date(now),
   );
+  const ids = addressed.then((found) => [...new Set(found.map(({ target_id }) => target_id))]);
+  ids.catch(() => undefined);
+  return await changeEvidence(system, ids, heartbeats.selectHeartbeats, async (evidence, tx) => {
+    const targetOf = new Map((await addressed).map(({ hash, target_id }) => [hash, target_id]));
+    const targets = batch.map(({ hash }) => targetOf.get(hash));
+    const changed = new Map<string, Changed>();
+    const rows: NewPing[] = [];
+    const isRepeated = await repeatedOf(tx, batch, targets);
+    const outcomes = batch.map((ping, n): PingOutcome => {
+      const targetId = targets[n];
+      const locked = targetId === undefined ? undefined : evidence.get(targetId);
+      if (locked === undefined) return "unknown";
+      const { target } = locked;
+      if (isRepeated(n)) return "duplicate";
+      if (target.spec.methods === "post" && ping.method !== "POST") return "post_only";
+      const own = changed.get(target.id) ?? newChange(target);
+      changed.set(target.id, own);
+      const verdict = add(locked, own, ping);
+      if (!ping.isKept) return { targetId: target.id, number: null };
+      const number = target.pings + own.pings;
+      const { at, kind, exitCode, runId, sourceIp, userAgent } = ping;
+      const duration = verdict?.durationMs ?? null;
+      const id = ping.by?.pingId ?? null;
+      rows.push({ targetId: target.id, number, at, kind, exitCode, runId, duration, sourceIp, userAgent, id });
+      return { targetId: target.id, number };
+    });
+    return { ...(await store(tx, evidence, changed, rows)), result: outcomes };
+  });
 }
 
 /**
@@ -227,12 +228,13 @@ async function refutedBy({ sql }: System, locked: Locked, { late }: Changed): Pr
   return refuted.map((range) => ({ region: heartbeatRegion, ...range }));
 }
 
-/** Writes the windows and the results of monitors, and returns what follows for their evidence. */
+/** Writes pings, windows and results of monitors, and returns what follows for their evidence. */
 async function store(
   tx: System,
   evidence: ReadonlyMap<string, Locked>,
   changed: ReadonlyMap<string, Changed>,
-): Promise<Map<string, EvidenceChange>> {
+  pings: readonly NewPing[] = [],
+): Promise<Omit<Decision<unknown>, "result">> {
   const { sql, clock } = tx;
   const now = clock.now();
   const changes = new Map<string, EvidenceChange>();
@@ -254,35 +256,53 @@ async function store(
       lastResultAt: Math.min(now, found.at(-1)!.timestamp),
     });
   }
-  if (results.length > 0) {
-    const sealed = await sealedOf(sql, now, results);
-    const recent = results.filter((result) => !sealed.has(result));
-    const stored = [
-      ...(await insertResults(sql, heartbeatRegion, recent, { mayExist: true, sealed: false })),
-      ...(await insertResults(sql, heartbeatRegion, [...sealed], { mayExist: true, sealed: true })),
-    ];
-    for (const { target_id: targetId, scheduled_at: slot } of stored)
-      late.push({ targetId, scheduledAt: new Date(slot) });
-    await markLate(sql, late, now);
-    await countForOrgs(
-      sql,
-      stored.map(({ target_id: id, timestamp, status }) => ({
-        orgId: evidence.get(id)!.target.org_id,
-        startedMs: timestamp,
-        status,
-      })),
-      now,
-    );
-  }
-  await heartbeats.writeWindows(
-    sql,
-    [...changed].map(([targetId, { window, pings, agentId, heldUntil }]) => {
-      const { spec, enabled } = evidence.get(targetId)!.target;
-      return { targetId, pings, window, downAt: enabled ? heartbeats.downAt(spec, window) : null, agentId, heldUntil };
-    }),
-    new Date(now),
-  );
-  return changes;
+  const sealed = await sealedOf(sql, now, results);
+  const windows = [...changed].map(([targetId, { window, pings, agentId, heldUntil }]) => {
+    const { spec, enabled } = evidence.get(targetId)!.target;
+    return { targetId, pings, window, downAt: enabled ? heartbeats.downAt(spec, window) : null, agentId, heldUntil };
+  });
+  // Nothing may be awaited from here on: an error of one must not leave the others without a reader.
+  const writes = [
+    pings.length === 0 ? undefined : heartbeats.insertPings(sql, pings),
+    windows.length === 0 ? undefined : heartbeats.writeWindows(sql, windows, new Date(now)),
+    storeResults(tx, results, { sealed, late, orgOf: (id) => evidence.get(id)!.target.org_id }),
+  ];
+  return { changes, writes: Promise.all(writes) };
+}
+
+/** Stores results and what follows from them besides evidence. `late` are slots of results that were taken back. */
+async function storeResults(
+  { sql, clock }: System,
+  results: readonly AgentResult[],
+  {
+    sealed,
+    late,
+    orgOf,
+  }: {
+    sealed: ReadonlySet<AgentResult>;
+    late: readonly { targetId: string; scheduledAt: Date }[];
+    orgOf(targetId: string): string;
+  },
+): Promise<void> {
+  if (results.length === 0) return;
+  const now = clock.now();
+  const recent = results.filter((result) => !sealed.has(result));
+  const stored = (
+    await Promise.all([
+      insertResults(sql, heartbeatRegion, recent, { mayExist: true, sealed: false }),
+      insertResults(sql, heartbeatRegion, [...sealed], { mayExist: true, sealed: true }),
+    ])
+  ).flat();
+  const slots = stored.map(({ target_id: targetId, scheduled_at: slot }) => ({
+    targetId,
+    scheduledAt: new Date(slot),
+  }));
+  const counted = stored.map(({ target_id: id, timestamp: startedMs, status }) => ({
+    orgId: orgOf(id),
+    startedMs,
+    status,
+  }));
+  await Promise.all([markLate(sql, [...late, ...slots], now), countForOrgs(sql, counted, now)]);
 }
 
 /** Results have a duration of a day at most. */
@@ -368,8 +388,8 @@ export async function followHeartbeats(system: System, prepareDays: PrepareDays)
         own.window = missed.window;
         own.verdicts.push(missed.verdict);
       }
-      const changes = await store(tx, evidence, changed);
-      return { changes, result: changes.size };
+      const stored = await store(tx, evidence, changed);
+      return { ...stored, result: stored.changes.size };
     });
     if (ids.length < batchOverdue) return failed;
   }

@@ -154,7 +154,6 @@ async function ingestResults(
       })),
       ...(await insertResults(sql, ctx.region, [...late], { mayExist: true, sealed: true })),
     ];
-    if (stored.length > 0) await writeDerived(sql, ctx.clock.now(), (id) => evidence.get(id)!.target, stored);
     const changes = addToEvidence(ctx, evidence, stored);
     const reply = {
       stored: stored.length,
@@ -169,7 +168,8 @@ async function ingestResults(
     const failures = stored
       .filter(({ target_id: id, status, skip }) => status !== "up" && !skip && evidence.get(id)!.target.enabled)
       .map(({ target_id: targetId, timestamp: at }) => ({ targetId, at }));
-    return { changes, result: { reply, captured, failures } };
+    const writes = writeDerived(sql, ctx.clock.now(), (id) => evidence.get(id)!.target, stored);
+    return { changes, result: { reply, captured, failures }, writes };
   });
 }
 
@@ -205,30 +205,32 @@ async function writeDerived(
   stored: readonly AdmittedResult[],
 ): Promise<void> {
   const counted = stored.filter((result) => !result.skip && result.recheck !== true);
-  // All of them: an hour also stores how many results it has.
-  await markLate(
-    sql,
-    stored.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
-    now,
-  );
-  await countForOrgs(
-    sql,
-    counted.map(({ target_id: id, timestamp, status }) => ({
-      orgId: targetOf(id).org_id,
-      startedMs: timestamp,
-      status,
-    })),
-    now,
-  );
   const owned = stored.map((result) => {
     const { org_id: orgId, kind } = targetOf(result.target_id);
     return { orgId, kind, result };
   });
-  await keepCertificates(sql, owned);
-  await keepDetails(
-    sql,
-    owned.flatMap((one) => (one.result.details == null ? [] : [{ ...one, details: one.result.details }])),
-  );
+  await Promise.all([
+    // All of them: an hour also stores how many results it has.
+    markLate(
+      sql,
+      stored.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
+      now,
+    ),
+    countForOrgs(
+      sql,
+      counted.map(({ target_id: id, timestamp, status }) => ({
+        orgId: targetOf(id).org_id,
+        startedMs: timestamp,
+        status,
+      })),
+      now,
+    ),
+    keepCertificates(sql, owned),
+    keepDetails(
+      sql,
+      owned.flatMap((one) => (one.result.details == null ? [] : [{ ...one, details: one.result.details }])),
+    ),
+  ]);
 }
 
 /**

@@ -28,7 +28,7 @@ export async function heartbeatPanel(ctx: Ctx, target: Target) {
 
 /** How a job reports, ready to paste. */
 function commandsOf({ ping_url: url }: Heartbeat, name: string, { schedule, methods }: HeartbeatCheck) {
-  const cron = schedule?.cron ?? "0 3 * * *";
+  const cron = schedule?.cron.trim() ?? "0 3 * * *";
   const isPost = methods === "post";
   const unit =
     name
@@ -70,8 +70,10 @@ function commandsOf({ ping_url: url }: Heartbeat, name: string, { schedule, meth
       id: "powershell",
       title: "PowerShell",
       text:
+        // Windows has larger and negative codes, and none where the program cannot be started.
         `& C:\\path\\to\\job.exe\n` +
-        `Invoke-RestMethod${isPost ? " -Method Post" : ""} -TimeoutSec 10 -Uri "${url}/$LASTEXITCODE"`,
+        `$code = if ($LASTEXITCODE -in 0..255) { $LASTEXITCODE } else { "fail" }\n` +
+        `Invoke-RestMethod${isPost ? " -Method Post" : ""} -TimeoutSec 10 -Uri "${url}/$code"`,
     },
     {
       id: "github",
