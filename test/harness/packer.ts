@@ -1,6 +1,6 @@
 import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds/index";
 import { loadConfig } from "@statusmesh/control-plane/config/config";
-import { pack } from "@statusmesh/control-plane/monitoring/results/pack";
+import { pack, packSizes } from "@statusmesh/control-plane/monitoring/results/pack";
 import { makeSystem, openConfiguredDatabase } from "@statusmesh/control-plane/operator/open-system";
 import { runAlone } from "@statusmesh/control-plane/platform/jobs/runner";
 import { silentLog } from "@statusmesh/control-plane/platform/log";
@@ -16,7 +16,7 @@ const system = makeSystem(config, database.sql, { now: () => now }, silentLog);
 const ran = await runAlone(system, {
   name: "pack",
   everyMs: 1,
-  run: (_, signal) => pack(system, signal, { runsAtOnce: 1, hoursAtOnce: 1 }),
+  run: (_, signal) => pack(system, signal, { ...packSizes, runsAtOnce: 1, hoursAtOnce: 1 }),
 });
 process.stdout.write(ran ? "packed\n" : "elsewhere\n");
 await database.stop();

@@ -11,10 +11,16 @@ export const templateLock = 7_341_002;
 
 const checkout = fileURLToPath(new URL("../../../../", import.meta.url));
 
-/** Folder of this checkout's test server; another checkout and another user have their own. */
+/** Folder with initdb and postgres of another PostgreSQL than the bundled one. */
+export const programs = process.env["SM_TEST_POSTGRES"];
+
+/** Folder of this checkout's test server; another checkout, user and PostgreSQL have their own. */
 export const testFolder = join(
   tmpdir(),
-  `sm-test-${createHash("sha256").update(`${userInfo().uid} ${checkout}`).digest("hex").slice(0, 10)}`,
+  `sm-test-${createHash("sha256")
+    .update(`${userInfo().uid} ${checkout}${programs ?? ""}`)
+    .digest("hex")
+    .slice(0, 10)}`,
 );
 
 /** The file with the address of the running server. */

@@ -4,7 +4,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { openLikewise, openPool } from "../platform/db/connect.ts";
 import { startEmbedded } from "../platform/db/embedded.ts";
 import { silentLog } from "../platform/log.ts";
-import { addressFile, removeAddress, startingFile, usersLock } from "./postgres-place.ts";
+import { addressFile, programs, removeAddress, startingFile, usersLock } from "./postgres-place.ts";
+import { startPrograms } from "./postgres-programs.ts";
 
 /*
  * The program that runs the PostgreSQL of a test run. The first test file that needs it starts it. Every test process
@@ -22,11 +23,12 @@ fs.mkdirSync(folder, { recursive: true });
 fs.chmodSync(base, 0o711);
 fs.chmodSync(folder, 0o711);
 // Test data needs no disk flush. Several control planes with full pools share the server.
-fs.writeFileSync(
-  join(folder, "postgres.conf"),
-  "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 200\n",
-);
-const server = await startEmbedded({ dataDir: folder, log: silentLog });
+const settings = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 200\n";
+fs.writeFileSync(join(folder, "postgres.conf"), settings);
+const server =
+  programs === undefined
+    ? await startEmbedded({ dataDir: folder, log: silentLog })
+    : await startPrograms(programs, folder, settings);
 // One session for good: the exclusive lock ends with it.
 const sql = openLikewise(openPool(server.address));
 const password = fs.readFileSync(join(folder, "postgres.password"), "utf8").trim();

@@ -38,7 +38,7 @@ export async function selectLatency(
 ): Promise<LatencyRow[]> {
   return await sql<LatencyRow[]>`
     select case when ${byRegion} then r.region else '' end as region,
-      (floor(extract(epoch from r."timestamp") / ${bucketSecs}::int) * ${bucketSecs}::int)::float8 as t,
+      floor(date_part('epoch', r."timestamp") / ${bucketSecs}::int) * ${bucketSecs}::int as t,
       percentile_cont(array[0.5, 0.95, 0.99]) within group (order by r.total_ms) as percentiles,
       avg(r.total_ms) as avg, avg(r.dns_ms) as dns, avg(r.connect_ms) as connect, avg(r.tls_ms) as tls,
         avg(r.ttfb_ms) as ttfb,

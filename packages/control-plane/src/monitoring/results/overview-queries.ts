@@ -51,8 +51,8 @@ export async function selectSlices(
     select t.id as target_id, h.slice, h.status, h.p95
     from targets t
     cross join lateral (
-      select floor(extract(epoch
-        from r.scheduled_at - ${range.from}::timestamptz)::float8 * 1000 / ${sliceMs}::int)::int as slice,
+      select floor(round(date_part('epoch', r.scheduled_at - ${range.from}::timestamptz) * 1000)
+        / ${sliceMs}::int)::int as slice,
         case when bool_or(r.status in ('down', 'error')) then 'down'
           when bool_or(r.status = 'degraded') then 'degraded' else 'up' end as status,
         percentile_cont(0.95) within group (order by r.total_ms) filter (where r.status in ('up', 'degraded')) as p95

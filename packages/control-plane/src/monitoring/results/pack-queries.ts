@@ -80,6 +80,9 @@ export interface PackTarget {
   interval_ms: number;
 }
 
+/** A target with one of its regions; null: none is known. */
+export type PlacedTarget = PackTarget & { region: string | null };
+
 /**
  * Time between two positions of a packed day, ms: the interval of a target `t`. Periods of heartbeats are up to 90
  * days, which are more than the integer of the column.
@@ -87,11 +90,13 @@ export interface PackTarget {
 const spacing = (sql: Db) => sql`least(t.interval_secs, 86400) * 1000`;
 
 /** Targets that may have results, also deleted ones whose results were not subtracted yet; by id. */
-export async function selectPackTargets(sql: Db): Promise<PackTarget[]> {
-  return await sql<PackTarget[]>`
-    select t.id, ${spacing(sql)} as interval_ms from targets t
+export async function selectPackTargets(sql: Db): Promise<PlacedTarget[]> {
+  return await sql<PlacedTarget[]>`
+    select t.id, ${spacing(sql)} as interval_ms,
+      (select min(r.region_id) from target_regions r where r.target_id = t.id) as region
+    from targets t
     union
-    select target_id, 60000 from deleted_targets d
+    select target_id, 60000, null from deleted_targets d
     where not d.uncounted and not exists (select from targets t where t.id = d.target_id)
     order by id`;
 }
@@ -143,10 +148,19 @@ const inDay = (sql: Db, day: Day, targetIds: readonly string[]) => sql`
 
 const idsOf = (targets: readonly { id: string }[]) => targets.map(({ id }) => id);
 
+/**
+ * Settings of the transaction for {@link insertPacked}. Groups by hash keep the order of their rows; a second sort would
+ * lose it. A bitmap reads each page once; the index in the order of its keys read one per result of a day that exceeds
+ * the buffers. Costs of disabled sorts would start the compiler (jit).
+ */
+export async function allowPacking(sql: Db, workMem: string): Promise<void> {
+  await sql`
+    select set_config(name, value, true) from (values ('work_mem', ${workMem}), ('enable_sort', 'off'),
+      ('enable_indexscan', 'off'), ('jit', 'off')) as setting (name, value)`;
+}
+
 /** Packs the results of some targets of a sealed day. Packing them again changes nothing. */
 export async function packRows(sql: Db, day: Day, targets: readonly SeededTarget[], jitterPct: number): Promise<void> {
-  // By the index, which has them by target: other scans need one sort of all, in files, and a tenth more CPU time.
-  await sql`select set_config(name, 'off', true) from unnest('{enable_bitmapscan,enable_seqscan}'::text[]) name`;
   const rows = sql`results r where ${inDay(sql, day, idsOf(targets))} and ${fits(sql)}`;
   await sql`${insertPacked(sql, day, targets, jitterPct, rows)} on conflict do nothing`;
 }
@@ -261,10 +275,10 @@ const packedColumns = (sql: Db) => sql`
   http_statuses, sizes, dns, connect, tls, ttfb, rest, texts, errors, causes, details`;
 
 /**
- * Inserts results `r` of the targets, what follows `from` in a query, as arrays. The index has them by target, so that
- * only those of one target at a time are sorted, and once for all arrays. What needs the interval or the dictionary of
- * texts is computed from the arrays: a join of results with targets loses that order, and one with texts was planned as
- * a nested loop, for which 30 targets took 30 s. Citus cannot read `case … when` with a value before `when`.
+ * Inserts results `r` of the targets, what follows `from` in a query, as arrays. All are sorted by the slot alone, an
+ * integer, and grouped by hash ({@link allowPacking}): a sort by target, region and time took a fifth of the CPU time.
+ * What needs the interval or the dictionary of texts is computed from the arrays: a join of results with texts was
+ * planned as a nested loop, for which 30 targets took 30 s. Citus cannot read `case … when` with a value before `when`.
  */
 function insertPacked(
   sql: Db,
@@ -288,7 +302,7 @@ function insertPacked(
   const present = (text: Fragment) => sql`array_agg(${text}) filter (where ${text} is not null)`;
   const positions = (column: string) => sql`case when p.${sql(column)} && d.texts then (
     select array_agg(case when text is not null then array_position(d.texts, text) end)
-    from unnest(p.${sql(column)}) text) end`;
+    from (select unnest(p.${sql(column)}) as text) text) end`;
   return sql`
     insert into results_packed (target_id, day, region, ${packedColumns(sql)})
     select p.target_id, ${day}::date, p.region, p.runs, p.up, p.down, p.degraded, p.error, p.first_slot, k.interval_ms,
@@ -316,7 +330,7 @@ function insertPacked(
           ${us(sql, sql`r.tls_ms`)} as tls_us, ${us(sql, sql`r.ttfb_ms`)} as ttfb_us,
           ${us(sql, sql`r.total_ms`)} as total_us
         from ${results}
-        order by r.target_id, r.region, r.scheduled_at
+        order by slot
       ) g
       group by g.target_id, g.region
     ) p
@@ -325,6 +339,6 @@ function insertPacked(
     cross join lateral (
       select array_agg(${wrapped(sql, sql`(p.slots[n] - p.first_slot - (n - 1)::bigint * k.interval_ms)`)}) as slots,
         array_agg((p.delays[n] - ${jitter})::int) as delays
-      from generate_series(1, p.runs::int) n
+      from (select generate_series(1, p.runs::int) as n) n
     ) a`;
 }

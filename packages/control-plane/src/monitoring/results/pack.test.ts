@@ -12,7 +12,7 @@ import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
 import { deleteTarget, sweepTombstones } from "../targets/service.ts";
 import { issueSlots } from "./issued-slot-queries.ts";
 import { dayPreparer, keepPartitions } from "./keep-partitions.ts";
-import { pack } from "./pack.ts";
+import { pack, packSizes } from "./pack.ts";
 import { areHoursLeft } from "./pack-hours-queries.ts";
 import { packRows, sealDay, selectProgress } from "./pack-queries.ts";
 import { dropOldRollups } from "./retention.ts";
@@ -363,9 +363,9 @@ t.test("a sort without room for its files loses nothing, is said, and is done ag
   await sql`insert into rollup_progress (next_hour) values (${new Date(first + day)})`;
   // Limits of PostgreSQL stand for the disk: sorts go to files, and files may have 64 kB.
   const little = pool(1);
-  await little`set work_mem = '64kB'`;
   await little`set temp_file_limit = '64kB'`;
-  await t.rejects(pack({ ...system, sql: little }), { code: "53400" });
+  const sizes = { ...packSizes, workMem: "64kB" };
+  await t.rejects(pack({ ...system, sql: little }, undefined, sizes), { code: "53400" });
   t.match(log.lines.at(-1), { level: "error", message: "results were not packed; the next run continues" });
   t.match(await packState(system), { waiting: 1, oldest: "2026-11-17", failure: /temporary file size exceeds/ });
   same(t, await all(id), before);

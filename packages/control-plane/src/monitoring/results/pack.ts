@@ -1,4 +1,4 @@
-import { hash32 } from "@statusmesh/shared/schedule";
+import { hash32, phaseMs } from "@statusmesh/shared/schedule";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
@@ -9,35 +9,32 @@ import { areHoursLeft, packHours, selectPackedDays, unpackHours } from "./pack-h
 import * as queries from "./pack-queries.ts";
 import { lockProgress, selectNextHour } from "./rollup-queries.ts";
 
-/** Expected results per statement: below 2 s, and a sort of 40 MB. */
-const runsAtOnce = 150_000;
 /** Targets whose late results are merged in one transaction. */
 const lateAtOnce = 50;
-/** Targets whose hours are packed in one transaction, for which the rollup waits: about a second. */
-const hoursAtOnce = 500;
 const statementMs = 600_000;
 /** Pause after a day did not match, doubled each time. */
 const mismatchMs = 10 * minuteMs;
 
-/** Sizes of the transactions, for tests. */
-export interface PackSizes {
-  runsAtOnce: number;
-  hoursAtOnce: number;
-}
+/** Sizes of the transactions. */
+export const packSizes = {
+  /** Expected results per statement: below 2 s, 20 MB for the sort and 35 for the arrays. */
+  runsAtOnce: 150_000,
+  /** Memory of the sort, and half of that for the arrays. */
+  workMem: "64MB",
+  /** Targets whose hours are packed in one transaction, for which the rollup waits: about a second. */
+  hoursAtOnce: 500,
+};
+type PackSizes = typeof packSizes;
 
 /**
  * Packs the results of ended days, oldest first, merges results that arrived later, and packs the hours of packed days.
  * Each step is a transaction that can be repeated, so the next call completes the work of a killed process. `signal`
  * ends it between two steps.
  */
-export async function pack(
-  system: System,
-  signal?: AbortSignal,
-  sizes: PackSizes = { runsAtOnce, hoursAtOnce },
-): Promise<void> {
+export async function pack(system: System, signal?: AbortSignal, sizes = packSizes): Promise<void> {
   try {
     while (!signal?.aborted && (await packNextDay(system, sizes, signal)));
-    await packAllLate(system, signal);
+    await packAllLate(system, sizes, signal);
     await packAllHours(system, sizes, signal);
     await queries.writeFailure(system.sql, null);
   } catch (error) {
@@ -51,9 +48,10 @@ export async function pack(
 }
 
 /** A transaction of a packer. */
-const inPacking = <T>(system: System, work: (sql: System["sql"]) => Promise<T>): Promise<T> =>
+const inPacking = <T>(system: System, sizes: PackSizes, work: (sql: System["sql"]) => Promise<T>): Promise<T> =>
   inTransaction(system, async ({ sql }) => {
     await allowTime(sql, statementMs);
+    await queries.allowPacking(sql, sizes.workMem);
     await queries.lockPacking(sql);
     return await work(sql);
   });
@@ -71,14 +69,14 @@ async function packNextDay(system: System, sizes: PackSizes, signal?: AbortSigna
   const summedTo = await selectNextHour(sql);
   if (summedTo === null || summedTo.getTime() < end) return false;
   await inTransaction(system, (tx) => queries.sealDay(tx.sql, day));
-  const targets = end > now - resultDays * dayMs ? (await queries.selectPackTargets(sql)).map(seeded) : [];
+  const targets = end > now - resultDays * dayMs ? byPhase(await queries.selectPackTargets(sql)).map(seeded) : [];
   const packed = await queries.selectPacked(sql, day, targets);
   const left = targets.filter(({ id }) => !packed.has(id));
   for (const slice of slicesOf(left, sizes.runsAtOnce)) {
     if (signal?.aborted) return false;
-    await inPacking(system, (tx) => queries.packRows(tx, day, slice, config.scheduler.jitter_pct));
+    await inPacking(system, sizes, (tx) => queries.packRows(tx, day, slice, config.scheduler.jitter_pct));
   }
-  const wrong = await inPacking(system, async (tx) => {
+  const wrong = await inPacking(system, sizes, async (tx) => {
     const found = await queries.selectMismatches(tx, day, targets);
     const mismatches = found.filter(({ rows, packed: runs, unfit }) => rows !== runs + unfit);
     const ids = (of: readonly queries.Mismatch[]) => of.map(({ id }) => id);
@@ -106,6 +104,15 @@ async function packNextDay(system: System, sizes: PackSizes, signal?: AbortSigna
 const retryAt = ({ mismatches, packed_at: at }: queries.PackProgress): number =>
   mismatches === 0 ? -Infinity : at.getTime() + Math.min(mismatchMs * 2 ** (mismatches - 1), dayMs);
 
+/**
+ * Targets in the order in which they run: results of neighbours arrive together and share pages of the table, so that a
+ * slice of 1/77 of a day reads 5,800 pages of 22,000, and 12,500 by id.
+ */
+const byPhase = (targets: readonly queries.PlacedTarget[]): queries.PackTarget[] =>
+  targets
+    .map(({ id, interval_ms, region }) => ({ id, interval_ms, phase: phaseMs(id, region ?? "", interval_ms) }))
+    .sort((a, b) => a.interval_ms - b.interval_ms || a.phase - b.phase);
+
 const seeded = (target: queries.PackTarget): queries.SeededTarget => ({
   ...target,
   jitter_seed: hash32(target.id),
@@ -127,12 +134,12 @@ function slicesOf(targets: readonly queries.SeededTarget[], most: number): queri
 }
 
 /** Merges the late results that are there, by target. */
-async function packAllLate(system: System, signal?: AbortSignal): Promise<void> {
+async function packAllLate(system: System, sizes: PackSizes, signal?: AbortSignal): Promise<void> {
   const pct = system.config.scheduler.jitter_pct;
   for (let after: string | null = null; !signal?.aborted;) {
     const days: queries.LateDay[] = await queries.selectLateDays(system.sql, after, lateAtOnce);
     if (days.length === 0) return;
-    await inPacking(system, async (tx) => {
+    await inPacking(system, sizes, async (tx) => {
       for (const { day, ...target } of days) await queries.packLate(tx, day, seeded(target), pct);
     });
     after = days.at(-1)!.id;

@@ -39,31 +39,22 @@ export interface RunRange {
 export const packedTo = (sql: Db) => sql`coalesce((select b.packed_to from pack_progress b), '-infinity'::date)`;
 
 /**
- * Start of the packed day from which on the target has more than `most` runs before the day of `to`; null for none.
- * Reads no arrays.
+ * Start of the packed day from which on a target has more than `most` runs before the day of `to`, as a subquery with
+ * the column `at`; null for none. Reads no arrays.
  */
-export async function startOfMost(
-  sql: Db,
-  targetId: string,
-  to: Date,
-  region: string | null,
-  most: number,
-): Promise<Date | null> {
-  const [row] = await sql<{ at: Date | null }[]>`
-    select max(d.day)::timestamp at time zone 'UTC' as at
-    from (
-      select p.day, sum(sum(p.runs)) over (order by p.day desc) as runs
-      from results_packed p
-      where p.target_id = ${targetId} and p.day < (${to}::timestamptz at time zone 'UTC')::date
-        and p.day < ${packedTo(sql)} and (${region}::text is null or p.region = ${region})
-      group by p.day
-    ) d
-    where d.runs > ${most}`;
-  return row!.at;
-}
+export const startOfMost = (sql: Db, { target, from, to }: RunRange, region: string | null, most: number) => sql`(
+  select ${startOf(sql, sql`max(d.day)`)} as at
+  from (
+    select p.day, sum(sum(p.runs)) over (order by p.day desc) as runs
+    from results_packed_of(${target}, ((${from}) at time zone 'UTC')::date, ((${to}) at time zone 'UTC')::date) p
+    where p.day < ((${to}) at time zone 'UTC')::date and p.day < ${packedTo(sql)}
+      and (${region}::text is null or p.region = ${region})
+    group by p.day
+  ) d
+  where d.runs > ${most})`;
 
 /** Start of a UTC day. */
-const startOf = (sql: Db, day: Fragment) => sql`${day}::timestamp at time zone 'UTC'`;
+const startOf = (sql: Db, day: Fragment) => sql`(${day}::timestamp at time zone 'UTC')`;
 
 /** Milliseconds from the first run of a packed day to another, whose position is stored in 32 bits. */
 export const positionMs = (sql: Db, position: Fragment) => sql`((${position}) & 4294967295)`;
@@ -71,7 +62,8 @@ export const positionMs = (sql: Db, position: Fragment) => sql`((${position}) & 
 /**
  * Runs as a subquery with target_id, region, scheduled_at and the given columns: the rows of days that are not packed,
  * late rows, and packed days, of which only the arrays that hold the columns are read. Every statement that reads
- * results reads them here. For one day of a target in psql:
+ * results reads them here. Functions after `select` expand arrays: after `from` each would store its elements first,
+ * which took twice as long. For one day of a target in psql:
  *
  *     select p.region, flag,
  *       to_timestamp((p.first_slot + ((n - 1) * p.interval_ms + slot & 4294967295)) / 1000.0) as scheduled_at,
@@ -91,14 +83,14 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
     sql`packed.target_id, packed.region, slot.scheduled_at`,
     ...columns.map((name) => sql`${packedColumns[name].value(sql)} as ${sql(name)}`),
   ];
-  const inRange = (at: Fragment) => sql`${at} >= ${from} and ${at} < ${to}`;
   const slotOf = (n: Fragment, slot: Fragment) =>
     sql`packed.first_slot + ${positionMs(sql, sql`(${n} - 1) * packed.interval_ms + ${slot}`)}`;
-  const timeOf = (ms: Fragment) => sql`to_timestamp(${ms} / 1000.0::float8)`;
+  const inRange = (ms: Fragment) => sql`${ms} >= span.low and ${ms} < span.high`;
   const part = sql`
     cross join lateral (
-      select min(s.n) as low, max(s.n) as high from unnest(packed.slots) with ordinality s (slot, n)
-      where ${inRange(timeOf(sql`(${slotOf(sql`s.n`, sql`s.slot`)})`))}
+      select min(s.n) as low, max(s.n) as high
+      from (select unnest(packed.slots) as slot, generate_series(1::bigint, packed.runs) as n) s
+      where ${inRange(sql`(${slotOf(sql`s.n`, sql`s.slot`)})`)}
     ) part`;
   return sql`(
     select ${list(sql, rows)} from results_of(${target}, ${from}, ${to}) result
@@ -108,21 +100,23 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
     union all
     select ${list(sql, values)}
     from results_packed_of(${target}, ((${from}) at time zone 'UTC')::date, ((${to}) at time zone 'UTC')::date) packed
+    cross join lateral (select ${msUpFrom(sql, from)} as low, ${msUpFrom(sql, to)} as high offset 0) span
     ${isShort ? part : sql``}
-    cross join lateral unnest(${list(
-      sql,
-      arrays.map((name) => sql`packed.${sql(name)}${isShort ? sql`[part.low:part.high]` : sql``}`),
-    )})
-      with ordinality as item (${list(
-        sql,
-        arrays.map((name) => sql`${sql(name)}`),
-      )}, n)
     cross join lateral (
-      select ${slotOf(isShort ? sql`(item.n + part.low - 1)` : sql`item.n`, sql`item.slots`)} as ms
-    ) at
-    cross join lateral (select ${timeOf(sql`at.ms`)} as scheduled_at) slot
-    where packed.day < ${packedTo(sql)} and ${days ?? sql`true`} and ${inRange(sql`slot.scheduled_at`)})`;
+      select ${list(
+        sql,
+        arrays.map(
+          (name) => sql`unnest(packed.${sql(name)}${isShort ? sql`[part.low:part.high]` : sql``}) as ${sql(name)}`,
+        ),
+      )}, ${isShort ? sql`generate_series(part.low, part.high)` : sql`generate_series(1::bigint, packed.runs)`} as n
+    ) item
+    cross join lateral (select ${slotOf(sql`item.n`, sql`item.slots`)} as ms) at
+    cross join lateral (select to_timestamp(at.ms / 1000.0::float8) as scheduled_at) slot
+    where packed.day < ${packedTo(sql)} and ${days ?? sql`true`} and ${inRange(sql`at.ms`)})`;
 };
+
+/** A time as Unix ms, rounded up: slots are whole ones. Integers compare faster than times. */
+const msUpFrom = (sql: Db, at: Fragment) => sql`ceil(round(date_part('epoch', ${at}) * 1000000) / 1000)`;
 
 /** What the jitter of a run is computed from: names of columns, or values. */
 export interface JitterOf {
