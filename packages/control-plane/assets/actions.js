@@ -1,6 +1,4 @@
 import { call, split } from "./api.js";
-import { collect } from "./collect.js";
-import { removeMonitor } from "./deletion.js";
 import { ask, say } from "./dom.js";
 import { leaveFor } from "./leave.js";
 import { refresh } from "./live.js";
@@ -23,6 +21,7 @@ async function send(button) {
   }
   if (button.dataset.collect) {
     button.disabled = true;
+    const { collect } = await import("./collect.js");
     const found = await collect(button.dataset.collect, (item) => !item[button.dataset.unless]);
     button.disabled = false;
     if (!found.ok) return say(found.error.message, "down");
@@ -90,7 +89,7 @@ export function actions() {
     else if (dataset.copy) void copy(button);
     else if ("print" in dataset) print();
     else if ("close" in dataset) event.target.closest("dialog")?.close();
-    else if (dataset.remove) void removeMonitor(dataset);
+    else if (dataset.remove) void import("./deletion.js").then((module) => module.removeMonitor(dataset));
     else if (dataset.dialog) document.getElementById(dataset.dialog).showModal();
   });
   document.addEventListener("input", (event) => {
