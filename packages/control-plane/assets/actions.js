@@ -1,8 +1,10 @@
 import { call, split } from "./api.js";
 import { ask, say } from "./dom.js";
 import { leaveFor } from "./leave.js";
-import { refresh } from "./live.js";
 import { stay } from "./org.js";
+
+/** Replaces the live part of the page. */
+const refresh = async () => (await import("./live.js")).refresh(true);
 
 /** Label of a button without its part for screen readers, which names the thing. */
 const verbOf = (button) =>
@@ -46,7 +48,7 @@ async function send(button) {
   }
   if (then?.startsWith("/")) return leaveFor(then);
   if (button.dataset.said) say(button.dataset.said);
-  if (then === "refresh") await refresh(true);
+  if (then === "refresh") await refresh();
 }
 
 /** Moves an item of an ordered list by one place, and tells the API the new order. */
@@ -60,7 +62,7 @@ async function move(button) {
   const [method, path] = split(list.dataset.reorder);
   const answer = await call(method, path, { target_ids: ids });
   if (!answer.ok) return say(answer.error.message, "down");
-  await refresh(true);
+  await refresh();
   const again = document.querySelector(`[data-id="${CSS.escape(ids[to])}"]`);
   (
     again?.querySelector(`[data-move="${button.dataset.move}"]:enabled`) ?? again?.querySelector("[data-move]:enabled")

@@ -2,7 +2,6 @@ import { actions } from "./actions.js";
 import { forms } from "./form.js";
 import { keys } from "./keys.js";
 import { warnOnLeave } from "./leave.js";
-import { live } from "./live.js";
 import { organisation } from "./org.js";
 import { localTimes, tickingTimes } from "./times.js";
 import { toggles } from "./toggle.js";
@@ -15,10 +14,10 @@ forms();
 warnOnLeave();
 actions();
 keys();
-live();
 
 /** Modules that few pages need, each loaded where the page has the part, also one that its live region brings. */
 const parts = [
+  ["#live", () => import("./live.js").then((module) => module.live())],
   [".chart, .beatbox", () => import("./chart.js").then((module) => module.charts())],
   [".chart, [data-range]", () => import("./range.js").then((module) => module.ranges())],
   ["[data-picker]", () => import("./picker.js").then((module) => module.pickers())],
