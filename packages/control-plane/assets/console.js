@@ -16,7 +16,7 @@ actions();
 keys();
 
 /** Modules that few pages need, each loaded where the page has the part, also one that its live region brings. */
-const parts = [
+const parts = new Set([
   ["#live", () => import("./live.js").then((module) => module.live())],
   [".chart, .beatbox", () => import("./chart.js").then((module) => module.charts())],
   [".chart, [data-range]", () => import("./range.js").then((module) => module.ranges())],
@@ -37,13 +37,14 @@ const parts = [
     () => import("./preview.js").then((module) => module.previews()),
   ],
   ["[data-image]", () => import("./upload.js").then((module) => module.imagePreviews())],
-];
+]);
 function loadParts() {
-  for (const part of [...parts])
-    if (document.querySelector(part[0])) {
-      parts.splice(parts.indexOf(part), 1);
-      void part[1]();
-    }
+  for (const part of parts) {
+    const [selector, load] = part;
+    if (document.querySelector(selector) === null) continue;
+    parts.delete(part);
+    void load();
+  }
 }
 loadParts();
 document.addEventListener("refreshed", loadParts);
