@@ -96,7 +96,10 @@ export const actionWords: Readonly<Record<string, string>> = {
 };
 
 /** `Changed monitor` and `Checkout API`: an audit entry in words. An action without words reads as its request. */
-export function entryInWords(entry: AuditEntry, names: ReadonlyMap<string, string>): { action: string; name: string } {
+export function entryInWords(
+  entry: Pick<AuditEntry, "action" | "resource_id" | "before" | "after">,
+  names: ReadonlyMap<string, string>,
+): { action: string; name: string } {
   const name = nameIn(entry.after) ?? nameIn(entry.before) ?? names.get(entry.resource_id ?? "") ?? "";
   return { action: actionWords[entry.action] ?? entry.action, name };
 }
