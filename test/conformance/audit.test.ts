@@ -1,7 +1,7 @@
 import type { Sql } from "postgres";
 import t from "tap";
 import { allRoutes } from "@statusmesh/control-plane/app";
-import { actionWords } from "@statusmesh/control-plane/access/orgs/words";
+import { actionWords, entryInWords } from "@statusmesh/control-plane/access/orgs/words";
 import type { Hub } from "@statusmesh/control-plane/platform/db/notify";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import { openAgentPings } from "@statusmesh/control-plane/monitoring/pipeline/agent-pings";
@@ -278,6 +278,9 @@ t.test("every write leaves exactly one row: actor, action, address, states befor
     const { before, after } = sidesOf(route);
     if (before) t.ok(Object.keys(row?.before ?? {}).length > 0, `${name}: before`);
     if (after) t.ok(Object.keys(row?.after ?? {}).length > 0, `${name}: after`);
+    // What has no name of its own is recorded with that of its monitor.
+    if (row?.resource_id && /incidents|snoozes|shares/.test(route.path))
+      t.match(entryInWords(row, new Map()).name, /^(?:Old|Bare|Shop|tag \w+)$/, `${name}: a name`);
     await sql`delete from audit_log where user_id = ${s.olga.userId}`;
   }
 });

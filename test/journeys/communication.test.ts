@@ -128,6 +128,10 @@ t.test("communication", async (t) => {
     await page.getByRole("button", { name: "Resolve" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Resolve" }).click();
     await page.locator(".title .pill", { hasText: "Closed" }).waitFor();
+    await page.goto("/settings/audit");
+    const log = (await page.getByRole("table").textContent())?.replaceAll(/\s+/g, " ");
+    for (const entry of ["Closed incident Search", "Reported incident Search"]) t.match(log, entry);
+    t.notMatch(log, /…[0-9a-f]{12}/, "no entry shows an id in place of a name");
   });
 
   await t.test("a component without a monitor is added, its state is set by hand, and visitors see it", async (t) => {

@@ -255,7 +255,7 @@ t.test("the console", async (t) => {
     t.match(await page.title(), /^Down: Checkout/);
     await page.getByText("No enabled channel is assigned to this monitor").waitFor();
     t.same(await findings(page), []);
-    await page.getByRole("button", { name: "Acknowledge" }).click();
+    await page.keyboard.press("a");
     await page.getByText(/Acknowledged (now|\d+ s ago)/).waitFor();
     await page.getByRole("link", { name: "View incident" }).click();
     t.match(await page.locator("main").textContent(), /Failing.*2 failing|Failing/s);
@@ -275,8 +275,21 @@ t.test("the console", async (t) => {
     const timeline = page.locator(".timeline");
     await page.getByRole("button", { name: "Undo acknowledgement" }).click();
     await timeline.getByText("Acknowledgement undone").waitFor();
-    await page.getByLabel("Message").fill("We have found the cause.");
-    await page.getByRole("button", { name: "Post", exact: true }).click();
+    // On a phone the form is a sheet, which Escape closes with what is typed kept.
+    await page.setViewportSize({ width: 390, height: 800 });
+    const update = page.getByRole("button", { name: "Update", exact: true });
+    const sheet = page.getByRole("dialog", { name: "Post an update" });
+    await update.click();
+    await sheet.waitFor();
+    t.equal(await page.evaluate("document.activeElement.name"), "/message");
+    t.same(await findings(page), [], "the sheet");
+    await page.keyboard.type("We have found the cause.");
+    await page.keyboard.press("Escape");
+    await sheet.waitFor({ state: "detached" });
+    t.equal(await page.evaluate("document.activeElement.textContent"), "Update", "the focus is back");
+    await update.click();
+    await sheet.getByRole("button", { name: "Post", exact: true }).click();
+    await page.setViewportSize({ width: 1280, height: 800 });
     await timeline.getByText("We have found the cause.").waitFor();
     await page.getByText("Internal note", { exact: true }).click();
     await page.getByLabel("Message").fill("Failover is running.");

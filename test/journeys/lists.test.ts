@@ -190,7 +190,8 @@ t.test("many monitors", async (t) => {
     await page.keyboard.press("j");
     t.equal(await page.evaluate("document.activeElement.textContent"), "db-1.example.org: connection refused");
     await page.goto("/incidents");
-    await page.getByRole("button", { name: "Acknowledge all 60" }).click();
+    await page.getByRole("button", { name: "Acknowledge all 60" }).waitFor();
+    for (const key of ["j", "a"]) await page.keyboard.press(key);
     await toast(page, "Acknowledged. Reminders stop.").waitFor();
     t.same(await findings(page), [], "a toast");
     await page.locator(".cause").getByText("acknowledged").waitFor();
@@ -237,6 +238,50 @@ t.test("many monitors", async (t) => {
     await page.mouse.move(200, 200);
     await page.getByRole("button", { name: "Sound off" }).click();
     await page.getByRole("button", { name: "Sound on" }).waitFor();
+
+    const permitted = await browser.newContext({
+      baseURL: url,
+      storageState: await context.storageState(),
+      permissions: ["notifications"],
+    });
+    // The headless shell grants it to queries, while Notification says "denied".
+    await permitted.addInitScript(`
+      globalThis.told = [];
+      globalThis.Notification = class extends Notification {
+        static permission = "granted";
+        constructor(title, options) {
+          super(title, options);
+          told.push(title + ": " + options.body);
+        }
+      };
+      const { start } = OscillatorNode.prototype;
+      OscillatorNode.prototype.start = function (...when) {
+        told.push("tone");
+        start.apply(this, when);
+      };`);
+    const wall = await openPage(t, permitted);
+    await wall.clock.install();
+    await wall.goto("/wall");
+    await wall.mouse.move(200, 200);
+    await wall.getByRole("button", { name: "Sound off" }).click();
+    const told = async () => (await wall.evaluate("told")) as string[];
+    t.strictSame(await told(), ["tone", "tone"], "the sound is tried; known outages are not told");
+    const [beta] = ids.slice(61);
+    await sql`update target_states set status = 'down' where target_id = ${beta!}`;
+    await sql`
+      insert into incidents (id, org_id, target_id, started_at, opened_at, outage_since, severity, impact, peak_impact,
+        error_sample, regions_down, regions_up, retracted, created_at, updated_at)
+      select gen_random_uuid(), org_id, id, now(), now(), now(), 'major', 'major_outage', 'major_outage', 'timed out',
+        '{default}', '{}', false, now(), now()
+      from targets where id = ${beta!}`;
+    await waitFor("the wall to tell of the new outage", async () => {
+      await wall.clock.runFor(10_000);
+      return (await told()).length > 2;
+    });
+    t.match((await told()).slice(2), ["tone", "tone", /^New outage: .*beta/]);
+    await permitted.close();
+    await sql`delete from incidents where target_id = ${beta!}`;
+    await sql`update target_states set status = 'up' where target_id = ${beta!}`;
   });
 
   await t.test(
@@ -355,6 +400,23 @@ t.test("many monitors", async (t) => {
     };
     t.strictSame(asked(), [begin, begin + hour]);
     t.match(await page.locator(".kpis").textContent(), "Checks in range60");
+    const chart = page.locator(".chartbox");
+    const tip = chart.locator(".tip");
+    await chart.locator(".chart").hover({ position: { x: 20, y: 60 } });
+    await tip.filter({ hasText: /Median80 ms.*Checks1/ }).waitFor();
+    t.strictSame([await chart.locator(".cross").count(), await chart.locator(".at").count()], [1, 2], "a crosshair");
+    await page.mouse.move(0, 0);
+    await tip.waitFor({ state: "detached" });
+    const times: (string | null)[] = [];
+    await chart.focus();
+    for (const key of ["End", "ArrowLeft", "Home"]) {
+      await page.keyboard.press(key);
+      times.push(await tip.locator("strong").textContent());
+    }
+    t.strictSame(times, times.toSorted().reverse(), "arrows move the crosshair");
+    t.equal(new Set(times).size, 3);
+    await page.locator("#live-region").filter({ hasText: "Median 80 ms" }).waitFor();
+    t.same(await findings(page), [], "a crosshair by keyboard");
     const box = (await page.locator(".chart[data-from]").boundingBox())!;
     await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
     await page.mouse.down();

@@ -112,7 +112,13 @@ t.test("people of an organisation", async (t) => {
         ...(body === undefined ? {} : { data: body }),
       });
     const home = (await (await api("GET", "/me")).json()).org as { id: string; name: string };
-    const second = (await (await api("POST", "/orgs", { name: "Second" })).json()) as { id: string };
+    await owner.goto("/settings/organisation");
+    await owner.getByLabel("Organisation name").fill("Second");
+    await owner.getByRole("button", { name: "Create organisation" }).click();
+    await owner.waitForURL(`${url}/`);
+    await owner.locator(".switcher > summary", { hasText: "Second" }).waitFor();
+    const second = (await (await api("GET", "/me")).json()).org as { id: string };
+    await api("POST", `/orgs/${home.id}/switch`);
     const monitorsOf = async (org: string): Promise<string[]> => {
       const reply = await owner.request.get(`${url}/api/v1/targets`, { headers: { "X-Sm-Org": org } });
       return ((await reply.json()).items as { name: string }[]).map(({ name }) => name);

@@ -1,10 +1,10 @@
 import { call, split } from "./api.js";
-import { collect } from "./collect.js";
-import { removeMonitor } from "./deletion.js";
 import { ask, say } from "./dom.js";
 import { leaveFor } from "./leave.js";
-import { refresh } from "./live.js";
 import { stay } from "./org.js";
+
+/** Replaces the live part of the page. */
+const refresh = async () => (await import("./live.js")).refresh(true);
 
 /** Label of a button without its part for screen readers, which names the thing. */
 const verbOf = (button) =>
@@ -23,6 +23,7 @@ async function send(button) {
   }
   if (button.dataset.collect) {
     button.disabled = true;
+    const { collect } = await import("./collect.js");
     const found = await collect(button.dataset.collect, (item) => !item[button.dataset.unless]);
     button.disabled = false;
     if (!found.ok) return say(found.error.message, "down");
@@ -47,7 +48,7 @@ async function send(button) {
   }
   if (then?.startsWith("/")) return leaveFor(then);
   if (button.dataset.said) say(button.dataset.said);
-  if (then === "refresh") await refresh(true);
+  if (then === "refresh") await refresh();
 }
 
 /** Moves an item of an ordered list by one place, and tells the API the new order. */
@@ -61,7 +62,7 @@ async function move(button) {
   const [method, path] = split(list.dataset.reorder);
   const answer = await call(method, path, { target_ids: ids });
   if (!answer.ok) return say(answer.error.message, "down");
-  await refresh(true);
+  await refresh();
   const again = document.querySelector(`[data-id="${CSS.escape(ids[to])}"]`);
   (
     again?.querySelector(`[data-move="${button.dataset.move}"]:enabled`) ?? again?.querySelector("[data-move]:enabled")
@@ -90,7 +91,7 @@ export function actions() {
     else if (dataset.copy) void copy(button);
     else if ("print" in dataset) print();
     else if ("close" in dataset) event.target.closest("dialog")?.close();
-    else if (dataset.remove) void removeMonitor(dataset);
+    else if (dataset.remove) void import("./deletion.js").then((module) => module.removeMonitor(dataset));
     else if (dataset.dialog) document.getElementById(dataset.dialog).showModal();
   });
   document.addEventListener("input", (event) => {

@@ -5,7 +5,7 @@ import { orgFetch } from "./org.js";
  * Opens the form of a new channel in a dialog. The added channel becomes a ticked choice of the list before the link.
  * Without an answer the link leads to the page of the form.
  */
-async function open(link) {
+export async function addChannel(link) {
   const reply = await orgFetch(`${link.pathname}?fragment=1`, { headers: { Accept: "text/html" } }).catch(() => null);
   if (!reply?.ok || reply.redirected) return location.assign(link.href);
   const dialog = el("dialog", { class: "wide", "aria-labelledby": "add-channel-title" });
@@ -29,14 +29,4 @@ function tick(link, { id, name }, kind) {
   list.append(el("label", { class: "opt" }, box, label, el("span", { class: "sub" }, `${kind}, never tested`)));
   box.focus();
   say(`Channel ${name} added. Save the monitor to use it.`);
-}
-
-/** Lets `[data-add-channel]` links add a channel without leaving the page. */
-export function channelDialogs() {
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest("a[data-add-channel]");
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    void open(link);
-  });
 }

@@ -55,20 +55,24 @@ function showBeat(box, beat, say = false) {
   if (say) announce([`${when}: ${beat.dataset.word}`, ...lines].join(", "));
 }
 
-/** The row of the table that belongs to a place of the chart, and its number. */
-function rowAt(chart, x) {
-  const rows = chart.closest("section").querySelectorAll("#latency-table tbody tr");
+/** The rows of the table that has the numbers of a chart, one for each point. */
+const rowsOf = (chart) => [...chart.closest("section").querySelectorAll("#latency-table tbody tr")];
+
+/** The number of the point at a place of the chart, in px of the page. */
+function pointAt(chart, x) {
   const { left, width } = chart.getBoundingClientRect();
-  const at = Math.min(rows.length - 1, Math.max(0, Math.floor(((x - left) / width) * rows.length)));
-  return rows.length === 0 ? null : { row: rows[at], share: (at + 0.5) / rows.length };
+  return Math.floor(((x - left) / width) * rowsOf(chart).length);
 }
 
-function showPoint(chart, x) {
-  const found = rowAt(chart, x);
+/** Shows the crosshair at a point of the chart, the nearest one that it has. */
+function showPoint(chart, point, say = false) {
+  const rows = rowsOf(chart);
   const box = chart.parentElement;
   leave(box);
-  if (found === null) return;
-  const { row, share } = found;
+  if (rows.length === 0) return;
+  const own = Math.max(0, Math.min(rows.length - 1, point));
+  const [row, share] = [rows[own], (own + 0.5) / rows.length];
+  box.dataset.point = own;
   const cells = [...row.querySelectorAll("td")];
   const height = 200;
   const y = (value) => height - (Math.min(value, chart.dataset.top) / chart.dataset.top) * (height - 12);
@@ -77,35 +81,45 @@ function showPoint(chart, x) {
   for (const [at, name] of ["at", "at hollow"].entries())
     if (cells[at]?.dataset.v) chart.append(svg("circle", { class: name, cx, cy: y(cells[at].dataset.v), r: 4 }));
   const names = ["Median", "p95", "p99", "Checks"];
-  const rows =
+  const lines =
     cells.length < 4
       ? [el("dt", {}, "No data")]
       : cells.flatMap((cell, at) => [el("dt", {}, names[at]), el("dd", {}, cell.textContent)]);
   const tip = el("div", { class: "tip", "aria-hidden": "true" });
-  tip.append(el("strong", {}, row.querySelector("th").textContent), el("dl", {}, ...rows));
+  const when = row.querySelector("th").textContent.trim();
+  tip.append(el("strong", {}, when), el("dl", {}, ...lines));
+  if (say) announce(`${when}: ${lines.map((line) => line.textContent).join(" ")}`);
   const inside = chart.getBoundingClientRect().left - box.getBoundingClientRect().left;
   place(box, tip, inside + share * chart.getBoundingClientRect().width + 90);
 }
 
-/** Follows the pointer over charts and bars; a bar is one stop of Tab, in which arrows move. */
+/** Follows the pointer over charts and bars; each is one stop of Tab, in which arrows move. */
 export function charts() {
   document.addEventListener("pointermove", (event) => {
     const chart = event.target.closest?.(".chart");
     const beat = event.target.closest?.(".beats > li");
     for (const box of document.querySelectorAll(".chartbox:has(.tip), .beatbox:has(.tip)"))
       if (!box.contains(event.target) && document.activeElement !== box) leave(box);
-    if (chart) showPoint(chart, event.clientX);
+    if (chart) showPoint(chart, pointAt(chart, event.clientX));
     else if (beat?.closest(".beatbox") && !beat.classList.contains("at")) showBeat(beat.closest(".beatbox"), beat);
   });
   document.addEventListener("keydown", (event) => {
-    const box = event.target.closest?.(".beatbox");
+    const box = event.target.closest?.(".beatbox, .chartbox");
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
     if (!box || step === undefined) return;
     event.preventDefault();
+    const chart = box.querySelector(".chart");
+    if (chart) {
+      const outside = step === 1 ? -1 : rowsOf(chart).length;
+      return showPoint(chart, (box.querySelector(".cross") ? Number(box.dataset.point) : outside) + step, true);
+    }
     const beats = [...box.querySelectorAll("li")].filter((own) => own.offsetWidth > 0);
     const now = beats.findIndex((own) => own.classList.contains("at"));
     const to = now === -1 ? (step > 0 && step < 2 ? 0 : beats.length - 1) : now + step;
     showBeat(box, beats[Math.max(0, Math.min(beats.length - 1, to))], true);
   });
-  document.addEventListener("focusout", (event) => event.target.matches?.(".beatbox") && leave(event.target));
+  document.addEventListener(
+    "focusout",
+    (event) => event.target.matches?.(".beatbox, .chartbox") && leave(event.target),
+  );
 }

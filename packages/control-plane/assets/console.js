@@ -1,15 +1,8 @@
 import { actions } from "./actions.js";
-import { channelDialogs } from "./add-channel.js";
-import { charts } from "./chart.js";
 import { forms } from "./form.js";
 import { keys } from "./keys.js";
 import { warnOnLeave } from "./leave.js";
-import { live } from "./live.js";
-import { maintenance } from "./maintenance.js";
-import { onceForms } from "./once.js";
 import { organisation } from "./org.js";
-import { ranges } from "./range.js";
-import { runs } from "./run.js";
 import { localTimes, tickingTimes } from "./times.js";
 import { toggles } from "./toggle.js";
 
@@ -19,27 +12,59 @@ localTimes();
 tickingTimes();
 forms();
 warnOnLeave();
-onceForms();
 actions();
-runs();
-channelDialogs();
-charts();
-ranges();
 keys();
-maintenance();
-live();
-// Modules of one page are loaded there only.
-if (document.getElementById("import")) void import("./import.js").then((module) => module.importing());
-if (document.querySelector("[data-every]")) void import("./address.js").then((module) => module.addresses());
-if (document.getElementById("bulk")) void import("./bulk.js").then((module) => module.bulk());
-if (document.querySelector("[data-operator]")) void import("./operator.js").then((module) => module.operator());
-if (document.getElementById("installation")) void import("./installation.js").then((module) => module.installation());
-if (document.querySelector("[data-builder]")) void import("./builder.js").then((module) => module.builder());
-if (document.querySelector("[data-managed]")) void import("./managed.js").then((module) => module.changesAsYaml());
+
+/** Modules that few pages need, each loaded where the page has the part, also one that its live region brings. */
+const parts = new Set([
+  ["#live", () => import("./live.js").then((module) => module.live())],
+  [".chart, .beatbox", () => import("./chart.js").then((module) => module.charts())],
+  [".chart, [data-range]", () => import("./range.js").then((module) => module.ranges())],
+  ["[data-picker]", () => import("./picker.js").then((module) => module.pickers())],
+  [
+    "[data-window-form], [data-month], [data-span]",
+    () => import("./maintenance.js").then((module) => module.maintenance()),
+  ],
+  ["#import", () => import("./import.js").then((module) => module.importing())],
+  ["[data-every]", () => import("./address.js").then((module) => module.addresses())],
+  ["#bulk", () => import("./bulk.js").then((module) => module.bulk())],
+  ["[data-operator]", () => import("./operator.js").then((module) => module.operator())],
+  ["#installation", () => import("./installation.js").then((module) => module.installation())],
+  ["[data-builder]", () => import("./builder.js").then((module) => module.builder())],
+  ["[data-managed]", () => import("./managed.js").then((module) => module.changesAsYaml())],
+  [
+    "form:is([data-notes], [data-draft], [data-preview-form]), [data-template]",
+    () => import("./preview.js").then((module) => module.previews()),
+  ],
+  ["[data-image]", () => import("./upload.js").then((module) => module.imagePreviews())],
+]);
+function loadParts() {
+  for (const part of parts) {
+    const [selector, load] = part;
+    if (document.querySelector(selector) === null) continue;
+    parts.delete(part);
+    void load();
+  }
+}
+loadParts();
+document.addEventListener("refreshed", loadParts);
+
+/** Modules that are loaded when something is clicked or sent that they handle. */
 document.addEventListener("click", (event) => {
-  const button = event.target.closest?.("[data-export]");
-  if (button) void import("./exports.js").then((module) => module.exportOf(button));
+  const near = (selector) => event.target.closest?.(selector);
+  const exporter = near("[data-export]");
+  if (exporter) void import("./exports.js").then((module) => module.exportOf(exporter));
+  const runner = near("[data-check-now], [data-test]");
+  if (runner) void import("./run.js").then((module) => module.run(runner));
+  const link = near("a:is([data-add-channel], [data-sheet])");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  if (link.dataset.sheet) void import("./sheet.js").then((module) => module.openSheet(link));
+  else void import("./add-channel.js").then((module) => module.addChannel(link));
 });
-if (document.querySelector("form:is([data-notes], [data-draft], [data-preview-form]), [data-template]"))
-  void import("./preview.js").then((module) => module.previews());
-if (document.querySelector("[data-image]")) void import("./upload.js").then((module) => module.imagePreviews());
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.matches("[data-once]")) return;
+  event.preventDefault();
+  void import("./once.js").then((module) => module.submitOnce(form));
+});

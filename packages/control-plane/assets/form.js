@@ -2,7 +2,6 @@ import { call, split, tagOf } from "./api.js";
 import { bodyOf, controlsOf, Unreadable } from "./body.js";
 import { announce, el, say } from "./dom.js";
 import { leaveFor, markSaved } from "./leave.js";
-import { refresh } from "./live.js";
 
 /** Takes the errors off a form. */
 export function clearErrors(form) {
@@ -134,7 +133,7 @@ async function submit(form) {
   if (form.dataset.switch !== undefined) await call("POST", `/api/v1/orgs/${saved.id}/switch`);
   if (form.dataset.next === "refresh") {
     say("Saved.");
-    await refresh(true);
+    await (await import("./live.js")).refresh(true);
   } else if (form.dataset.next === "added") {
     form.dispatchEvent(new CustomEvent("added", { bubbles: true, detail: saved }));
   } else {

@@ -137,6 +137,8 @@ export function live() {
     }, waitMs);
   };
   search.addEventListener("input", () => narrow(250));
+  // Typed before this module was there.
+  if ([...search.querySelectorAll("[type=search]")].some((field) => field.value !== field.defaultValue)) narrow(0);
   // A page that is loaded again would lose the focus and what is chosen below.
   search.addEventListener("submit", (event) => {
     event.preventDefault();

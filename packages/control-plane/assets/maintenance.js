@@ -1,5 +1,4 @@
 import { el } from "./dom.js";
-import { pickers } from "./picker.js";
 import { clockOf, now } from "./times.js";
 import { instantOf, localOf, readLocal, showLocal } from "./zoned.js";
 
@@ -112,7 +111,6 @@ function shortSpans() {
 
 /** Makes the maintenance form and calendar work. */
 export function maintenance() {
-  pickers();
   for (const form of document.querySelectorAll("[data-window-form]")) windowForm(form);
   const localise = () => {
     document.querySelectorAll("[data-month]").forEach(localMonth);

@@ -1,8 +1,11 @@
 import { call, split } from "./api.js";
 import { clearErrors, readForm, showError } from "./form.js";
 
-/** Sends a form whose answer has a secret that is shown this once, and shows it in place of the form. */
-async function submit(form) {
+/**
+ * Sends a form with `data-once`, the request: its answer has a secret that is shown this once, in the box `data-shows`
+ * in place of the form.
+ */
+export async function submitOnce(form) {
   clearErrors(form);
   const [method, path] = split(form.dataset.once);
   const read = readForm(form);
@@ -20,13 +23,4 @@ async function submit(form) {
   form.hidden = true;
   box.hidden = false;
   box.focus();
-}
-
-/** Makes forms with `data-once` work: the request that they send, and in `data-shows` the box for the secret. */
-export function onceForms() {
-  document.addEventListener("submit", (event) => {
-    if (!event.target.matches("[data-once]")) return;
-    event.preventDefault();
-    void submit(event.target);
-  });
 }

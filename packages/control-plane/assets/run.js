@@ -91,10 +91,5 @@ async function test(button) {
   }
 }
 
-/** Lets the buttons that run a check do so. */
-export function runs() {
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-check-now], [data-test]");
-    if (button) void (button.dataset.test ? test(button) : checkNow(button));
-  });
-}
+/** Runs the check of a button: of a form that is not stored yet, or of a stored monitor now. */
+export const run = (button) => (button.dataset.test ? test(button) : checkNow(button));

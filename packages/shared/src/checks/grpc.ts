@@ -61,7 +61,7 @@ export const grpc: CheckKind<typeof GrpcCheck> = {
   type: "grpc",
   label: "gRPC",
   purpose: "The health of a gRPC service",
-  icon: "plug",
+  icon: "calls",
   schema: GrpcCheck,
   minIntervalSecs: 10,
   defaultIntervalSecs: 60,

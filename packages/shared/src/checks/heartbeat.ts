@@ -105,7 +105,7 @@ export const heartbeat: CheckKind<typeof HeartbeatCheck> = {
   type: "heartbeat",
   label: "Heartbeat",
   purpose: "A cron job, a backup: it reports here",
-  icon: "pulse",
+  icon: "heart",
   schema: HeartbeatCheck,
   minIntervalSecs: 10,
   defaultIntervalSecs: 86_400,

@@ -78,7 +78,7 @@ export const ping: CheckKind<typeof PingCheck, PingDetails> = {
   type: "ping",
   label: "Ping",
   purpose: "A router, a host without a service",
-  icon: "pulse",
+  icon: "echo",
   schema: PingCheck,
   minIntervalSecs: 10,
   defaultIntervalSecs: 60,

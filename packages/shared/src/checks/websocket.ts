@@ -91,7 +91,7 @@ export const websocket: CheckKind<typeof WebSocketCheck> = {
   type: "websocket",
   label: "WebSocket",
   purpose: "A live connection",
-  icon: "plug",
+  icon: "swap",
   schema: WebSocketCheck,
   minIntervalSecs: 10,
   defaultIntervalSecs: 60,

@@ -27,6 +27,12 @@ export function differences(
   return { before, after };
 }
 
+/** Adds to both sides what names the resource at this time: the entry says it when the resource has changed or gone. */
+export const named = <T extends object>(sides: { before: object; after: object }, name: T) => ({
+  before: { ...sides.before, ...name },
+  after: { ...sides.after, ...name },
+});
+
 function compare(
   shownBefore: Fields,
   shownAfter: Fields,

@@ -131,8 +131,8 @@ export async function selectNames(
 ): Promise<{ id: string; name: string }[]> {
   return await sql<{ id: string; name: string }[]>`
     select distinct on (a.resource_id) a.resource_id as id, n.name from audit_log a,
-      lateral (select coalesce(a.after ->> 'name', a.before ->> 'name', a.after ->> 'email', a.before ->> 'email')
-        as name) n
+      lateral (select coalesce(a.after ->> 'name', a.before ->> 'name', a.after ->> 'email', a.before ->> 'email',
+        a.after ->> 'monitor_name', a.before ->> 'monitor_name') as name) n
     where a.org_id = ${orgId} and a.resource_id = any(${[...ids]}::text[]) and n.name is not null
     order by a.resource_id, a.id desc`;
 }

@@ -6,7 +6,7 @@ import { iso, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { AuditEntry, AuditQuery } from "./schema.ts";
 
-export { differences, same as sameJson } from "./changes.ts";
+export { differences, named, same as sameJson } from "./changes.ts";
 
 /** Limit of a stored User-Agent, characters. */
 const maxAgentLength = 300;

@@ -9,11 +9,13 @@ export interface FieldChange {
 
 /**
  * Every field that either side of an audit entry has. A secret reads the same before and after: it is listed because it
- * changed.
+ * changed. A monitor that both sides name is not a change.
  */
 export function changesOf({ before, after }: Pick<AuditEntry, "before" | "after">): FieldChange[] {
   const [was, is] = [new Map(flat(before)), new Map(flat(after))];
-  return [...new Set([...was.keys(), ...is.keys()])].map((field) => ({
+  const fields = new Set([...was.keys(), ...is.keys()]);
+  if (was.get("monitor_name") === is.get("monitor_name")) fields.delete("monitor_name");
+  return [...fields].map((field) => ({
     field,
     was: before ? inWords(was.get(field)) : null,
     is: after ? inWords(is.get(field)) : null,

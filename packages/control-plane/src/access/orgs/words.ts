@@ -38,6 +38,8 @@ export const actionWords: Readonly<Record<string, string>> = {
   "DELETE /api/v1/notification-channels/delegate/{id}": "Revoked delegation link",
   "POST /c/{code}": "Connected by delegation link",
   "POST /ping/{key}/{slug}": "Created by the first report of its job: monitor",
+  "POST /a/{token}": "Acknowledged by the link of a notification: incident",
+  "POST /hooks/slack": "Acknowledged from Slack: incident",
   "POST /hooks/telegram": "Changed from Telegram: channel",
   "POST /hooks/whatsapp": "Changed from WhatsApp: channel",
   "POST /hooks/resend": "Disabled by a report of Resend: channel",
@@ -94,14 +96,17 @@ export const actionWords: Readonly<Record<string, string>> = {
 };
 
 /** `Changed monitor` and `Checkout API`: an audit entry in words. An action without words reads as its request. */
-export function entryInWords(entry: AuditEntry, names: ReadonlyMap<string, string>): { action: string; name: string } {
+export function entryInWords(
+  entry: Pick<AuditEntry, "action" | "resource_id" | "before" | "after">,
+  names: ReadonlyMap<string, string>,
+): { action: string; name: string } {
   const name = nameIn(entry.after) ?? nameIn(entry.before) ?? names.get(entry.resource_id ?? "") ?? "";
   return { action: actionWords[entry.action] ?? entry.action, name };
 }
 
-/** Name of a recorded resource, or the email address of a person. */
+/** Name of a recorded resource, the email address of a person, or the monitors that the resource is about. */
 function nameIn(side: unknown): string | null {
   if (typeof side !== "object" || side === null) return null;
-  const { name, title, email, monitor_name } = side as Record<string, unknown>;
-  return [name, title, email, monitor_name].find((text) => typeof text === "string") ?? null;
+  const { name, title, email, monitor_name, public_name, covers } = side as Record<string, unknown>;
+  return [name, title, email, monitor_name, public_name, covers].find((text) => typeof text === "string") ?? null;
 }

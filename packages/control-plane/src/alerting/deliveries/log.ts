@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
-import { differences, record } from "../../access/audit/service.ts";
+import { differences, named, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import * as queries from "./log-queries.ts";
@@ -26,7 +26,7 @@ export async function listDeliveries(
 export async function retryDelivery(ctx: Ctx, incidentId: string, deliveryId: string): Promise<Delivery> {
   requireScope(ctx, "incidents:write");
   return await inTransaction(ctx, async (tx) => {
-    const { target_id: targetId } = await findIncident(tx, incidentId);
+    const { target_id: targetId, monitor_name } = await findIncident(tx, incidentId);
     await lockEvidence(tx, [targetId]);
     const find = async () => await queries.selectDelivery(tx.sql, tx.orgId, incidentId, deliveryId);
     // A statement of its own: the next one reads what the transaction that held the lock has committed.
@@ -48,7 +48,8 @@ export async function retryDelivery(ctx: Ctx, incidentId: string, deliveryId: st
       channel_name,
       reason,
     });
-    await record(tx, { resourceId: incidentId, ...differences({ before: presentDelivery(before), after }) });
+    const changed = differences({ before: presentDelivery(before), after });
+    await record(tx, { resourceId: incidentId, ...named(changed, { monitor_name }) });
     return after;
   });
 }

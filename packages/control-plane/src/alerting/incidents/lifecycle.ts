@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
-import { differences, record } from "../../access/audit/service.ts";
+import { differences, named, record } from "../../access/audit/service.ts";
 import { type ActorCtx, type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { appendEvents } from "./events.ts";
 import { lockEvidence } from "./evidence.ts";
@@ -106,7 +106,8 @@ export async function recorded<C extends ActorCtx>(
     const row = await findIncident(tx, id);
     await change(tx, row);
     const after = presentIncident(await findIncident(tx, id));
-    await record(tx, { resourceId: id, ...differences({ before: presentIncident(row), after }) });
+    const changed = differences({ before: presentIncident(row), after });
+    await record(tx, { resourceId: id, ...named(changed, { monitor_name: row.monitor_name }) });
     return after;
   });
 }

@@ -62,13 +62,13 @@ export async function postUpdate(
   requireScope(ctx, "incidents:write");
   return await inTransaction(ctx, async (tx) => {
     await lockEvidence(tx, [(await findIncident(tx, incidentId)).target_id]);
-    await findIncident(tx, incidentId);
+    const { monitor_name } = await findIncident(tx, incidentId);
     await takeQuota(tx, "max_updates_per_incident", async () => ({
       current: await queries.countUpdates(tx.sql, ctx.orgId, incidentId),
       adding: 1,
     }));
     const after = await writeUpdate(tx, incidentId, update, notify);
-    await record(tx, { resourceId: after.id, after });
+    await record(tx, { resourceId: after.id, after: { ...after, monitor_name } });
     return after;
   });
 }
@@ -80,14 +80,15 @@ export async function postUpdate(
 export async function postNote(ctx: Ctx, incidentId: string, { message }: NewNote): Promise<IncidentEvent> {
   requireScope(ctx, "incidents:write");
   return await inTransaction(ctx, async (tx) => {
-    await lockEvidence(tx, [(await findIncident(tx, incidentId)).target_id]);
+    const { target_id, monitor_name } = await findIncident(tx, incidentId);
+    await lockEvidence(tx, [target_id]);
     await takeQuota(tx, "max_updates_per_incident", async () => ({
       current: await countEvents(tx.sql, ctx.orgId, incidentId, "noted"),
       adding: 1,
     }));
     await appendEvents(tx, [incidentId], "noted", { message });
     const after = await newestEvent(tx, incidentId);
-    await record(tx, { resourceId: after.id, after: { incident_id: incidentId, message } });
+    await record(tx, { resourceId: after.id, after: { incident_id: incidentId, monitor_name, message } });
     return after;
   });
 }

@@ -47,11 +47,11 @@ export async function deleteSnooze(sql: Db, orgId: string, id: string): Promise<
   return row ?? null;
 }
 
-/** The monitors of the organisation among `ids`. */
-export async function selectTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Set<string>> {
-  const rows = await sql<{ id: string }[]>`
-    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
-  return new Set(rows.map(({ id }) => id));
+/** The names of the monitors of the organisation among `ids`. */
+export async function selectTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Map<string, string>> {
+  const rows = await sql<{ id: string; name: string }[]>`
+    select id, name from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
+  return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
 /** Drops snoozes of an organisation that ended before `at`. */

@@ -74,7 +74,7 @@ export async function createSnooze(ctx: Ctx, { scope, until, reason = null }: Sn
       created_at: new Date(now),
     };
     await queries.insertSnooze(tx.sql, row);
-    await record(tx, { resourceId: row.id, after: auditable(row) });
+    await record(tx, { resourceId: row.id, after: await auditable(tx, row) });
     return present(row);
   });
 }
@@ -85,11 +85,19 @@ export async function endSnooze(ctx: Ctx, id: string): Promise<void> {
   await inTransaction(ctx, async (tx) => {
     const row = isId(id) ? await queries.deleteSnooze(tx.sql, tx.orgId, id) : null;
     if (row === null) throw new AppError("SNOOZE_NOT_FOUND", "Snooze not found.");
-    await record(tx, { resourceId: id, before: auditable(row) });
+    await record(tx, { resourceId: id, before: await auditable(tx, row) });
   });
 }
 
-const auditable = ({ scope, until, reason }: queries.SnoozeRow) => ({ scope, until: iso(until), reason });
+/** With the names of the monitors at this time: `Website`, `Website and API` or `Website and 4 others`. */
+async function auditable({ sql, orgId }: Ctx, { scope, until, reason }: queries.SnoozeRow): Promise<object> {
+  const { target_ids: ids = [] } = scope;
+  const names = await queries.selectTargets(sql, orgId, ids);
+  const [first, second] = ids.flatMap((id) => names.get(id) ?? []);
+  const others = ids.length > 2 ? `${ids.length - 1} others` : second;
+  const covers = first === undefined ? coversOf(scope) : others === undefined ? first : `${first} and ${others}`;
+  return { covers, scope, until: iso(until), reason };
+}
 
 const present = ({ org_id: _, until, created_at, ...row }: queries.SnoozeRow): Snooze => ({
   ...row,

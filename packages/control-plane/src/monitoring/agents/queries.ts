@@ -201,10 +201,14 @@ export async function selectImpairedAgents(sql: Db, since: Date): Promise<AgentR
   >`select ${columns(sql)} from agents where impaired_since is not null and last_seen_at > ${since} order by id`;
 }
 
-/** Enabled targets of an organisation per region. */
-export async function countTargetsByRegion(sql: Db, orgId: string): Promise<{ region_id: string; targets: number }[]> {
-  return await sql<{ region_id: string; targets: number }[]>`
-    select tr.region_id, count(*)::int as targets from target_regions tr join targets t on t.id = tr.target_id
+/** Enabled targets of an organisation per region: their number and their kinds. */
+export async function countTargetsByRegion(
+  sql: Db,
+  orgId: string,
+): Promise<{ region_id: string; targets: number; kinds: string[] }[]> {
+  return await sql<{ region_id: string; targets: number; kinds: string[] }[]>`
+    select tr.region_id, count(*)::int as targets, array_agg(distinct t.kind) as kinds
+    from target_regions tr join targets t on t.id = tr.target_id
     where t.org_id = ${orgId} and t.enabled group by tr.region_id`;
 }
 

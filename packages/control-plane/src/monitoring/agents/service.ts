@@ -212,6 +212,8 @@ function silentRegion({
 export interface RegionWithAgents extends Pick<Region, "id" | "name" | "location" | "enabled"> {
   /** Enabled monitors of the organisation that are probed from it. */
   targets: number;
+  /** Kinds of these monitors. */
+  kinds: readonly string[];
   agents: (Agent & { is_behind: boolean; has_left: boolean })[];
 }
 
@@ -223,14 +225,15 @@ export async function regionsWithAgents(ctx: Ctx): Promise<RegionWithAgents[]> {
     queries.selectAgents(ctx.sql, 1000, 0),
     queries.countTargetsByRegion(ctx.sql, ctx.orgId),
   ]);
-  const targets = new Map(counts.map((row) => [row.region_id, row.targets]));
+  const counted = new Map(counts.map((row) => [row.region_id, row]));
   const now = ctx.clock.now();
   return regions.items.map(({ id, name, location, enabled }) => ({
     id,
     name,
     location,
     enabled,
-    targets: targets.get(id) ?? 0,
+    targets: counted.get(id)?.targets ?? 0,
+    kinds: counted.get(id)?.kinds ?? [],
     agents: agents
       .filter((row) => row.region_id === id)
       .map((row) => ({

@@ -56,6 +56,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     series,
     byRegion,
     up,
+    up30d,
     results,
     incidents,
     outages,
@@ -73,6 +74,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     latencySeries(ctx, id, { ...span, ...ofRegion }),
     latencyByRegion(ctx, id, span),
     uptime(ctx, id, { ...span, ...ofRegion }),
+    uptime(ctx, id, { from: new Date(now - 30 * dayMs).toISOString(), to: new Date(now).toISOString(), ...ofRegion }),
     listResults(ctx, id, { ...span, ...ofRegion, limit: wholeNumber(query["results"], 10, 100) || 10, offset: 0 }),
     listIncidents(ctx, { state: "all", target_id: id, limit: 100, offset: 0 }),
     listOutages(ctx, { targetId: id, ...span }),
@@ -119,6 +121,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
         isUnable: row.target.regions_unable?.some(({ region: unable }) => unable === own.region) === true,
       })),
       up,
+      up30d,
       results,
       detailsOf: ({ details, timestamp }: CheckResult): string =>
         details === null ? "" : (detailsOf(row.target.check.type)?.inWords(details, Date.parse(timestamp)) ?? ""),

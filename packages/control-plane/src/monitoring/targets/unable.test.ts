@@ -58,6 +58,7 @@ t.test("a target says which regions cannot run its check, and a PATCH with its E
   );
   t.strictSame(await unableTargets(system), [{ region: "eu", reason, targets: 2 }], "for the doctor");
   const [first] = await regionsWithAgents(ctx);
+  t.strictSame(first?.kinds, ["tcp", "websocket"]);
   t.match(first?.agents, [{ unable: [{ kind: "websocket", reason }] }], "for the page of agents");
 });
 

@@ -181,12 +181,13 @@ const percentOf = (share: number): string => `${Math.round(Math.min(1, Math.max(
 
 /**
  * Latency over time: p50 as a line, p50 to p95 as a band, gaps as gaps, `spans` shaded. The plot is stretched to its
- * place while the letters, outside the stretched part, keep their size on a phone.
+ * place while the letters, outside the stretched part, keep their size on a phone. With `keys` it is a stop of Tab, in
+ * which the arrow keys move a crosshair (`chart.js`).
  */
 export function latencyChart(
   points: readonly LatencyPoint[],
   spans: readonly Span[],
-  range: { from: number; to: number; label: string; live?: boolean },
+  range: { from: number; to: number; label: string; live?: boolean; keys?: boolean },
 ): Markup {
   const length = Math.max(range.to - range.from, 1);
   const at = (t: number) => (t - range.from) / length;
@@ -220,7 +221,8 @@ export function latencyChart(
   const labels = steps.map(
     (step) => html`<text x="100%" dx="-8" y="${round(y(step) + 4)}" text-anchor="end">${ms(step)}</text>`,
   );
-  return html`<div class="chartbox">
+  const stop = range.keys ? html` tabindex="0" role="group" aria-label="${range.label}. Arrow keys move."` : "";
+  return html`<div class="chartbox"${stop}>
     <svg class="scale axis" aria-hidden="true">${labels}</svg>
     <svg class="chart" data-from="${range.from}" data-to="${range.to}" data-top="${top}"
       role="img" aria-label="${range.label}">

@@ -7,6 +7,7 @@ import { type AuthContexts, type Ctx, requireWriter, type Role, type System } fr
 import { etagOf, namesTag } from "../http/etag.ts";
 import { atRoute } from "../http/exchange.ts";
 import type { Authenticators } from "../http/mount.ts";
+import { pageHostOf } from "../http/page-host.ts";
 import { readParams } from "../http/query.ts";
 import { securePage, varyByCaller } from "../http/security-headers.ts";
 import type { Throttle } from "../http/throttle.ts";
@@ -263,6 +264,9 @@ function withoutFragment(http: Context): string {
 /** Paths that programs ask, whatever they say they accept. */
 const notForPeople = /^\/(?:api|operator|assets|mcp|oauth(?!\/authorize)|hooks|healthz|readyz|metrics)(?:\/|$)/;
 
+/** Pages of visitors and of people with a link: the console is not theirs. */
+const forVisitors = /^\/(?:status|m|a|c|confirm|unsubscribe)(?:\/|$)/;
+
 /** Renders an error for a browser that asked for a page, or answers null: then it is the JSON envelope. */
 export function errorPages(views: Views, now: () => number): (error: AppError, http: Context) => string | null {
   return (error, http) => {
@@ -270,7 +274,8 @@ export function errorPages(views: Views, now: () => number): (error: AppError, h
     if (notForPeople.test(http.path) || !http.get("accept").includes("text/html")) return null;
     securePage(http);
     const frame = (http.state["frame"] ?? null) as object | null;
-    return views.render("errors/error", { error, frame, trace: http.state["traceId"] ?? null }, now());
+    const forVisitor = frame === null && (forVisitors.test(http.path) || pageHostOf(http) !== null);
+    return views.render("errors/error", { error, frame, forVisitor, trace: http.state["traceId"] ?? null }, now());
   };
 }
 

@@ -47,7 +47,8 @@ export async function createShare(ctx: Ctx, targetId: string, input: ShareCreate
       const { ofTarget, otherTargets } = await queries.countLive(tx.sql, row);
       return { current: otherTargets + (ofTarget > 0 ? 1 : 0), adding: ofTarget > 0 ? 0 : 1 };
     });
-    await record(tx, { resourceId: id, after: auditable(row) });
+    const { name } = await getTarget(tx, targetId);
+    await record(tx, { resourceId: id, after: { monitor_name: name, ...auditable(row) } });
     return present(ctx, row);
   });
 }
@@ -67,11 +68,11 @@ export async function listShares(ctx: Ctx, targetId: string, { limit, offset }: 
 /** Revokes a share link: its next request, on any replica, answers 404. Throws TARGET_NOT_FOUND, SHARE_NOT_FOUND. */
 export async function revokeShare(ctx: Ctx, targetId: string, id: string): Promise<void> {
   requireScope(ctx, "targets:write");
-  await getTarget(ctx, targetId);
+  const { name } = await getTarget(ctx, targetId);
   await inTransaction(ctx, async (tx) => {
     const row = isId(id) ? await queries.deleteShare(tx.sql, ctx.orgId, targetId, id) : null;
     if (row === null) throw shareNotFound();
-    await record(tx, { resourceId: id, before: auditable(row) });
+    await record(tx, { resourceId: id, before: { monitor_name: name, ...auditable(row) } });
   });
 }
 
