@@ -12,10 +12,9 @@ import { within, dayMs } from "@statusmesh/shared/time";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { ApiError, connectApi } from "../protocol/api.ts";
 import { pingCause } from "../probes/ping.ts";
-import { exits } from "../shell/exit.ts";
+import { bytes, exits, milliseconds } from "../shell/output.ts";
 import { type Place, placeOf } from "../run/network.ts";
 import { findToken, tokenInTheClear } from "../shell/options.ts";
-import { bytes, milliseconds } from "../shell/output.ts";
 import { folderHolder, lockFolder } from "../spool/lock.ts";
 
 /** One requirement of `run`. A `warn` does not prevent it from running. */

@@ -7,7 +7,7 @@ import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import type { Commands } from "../run/commands.ts";
 import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
 import { type Clock, correctedClock } from "../clock.ts";
-import { exits, fail } from "../shell/exit.ts";
+import { exits, fail } from "../shell/output.ts";
 import { jsonLog, type Log } from "../telemetry/log.ts";
 import type { AgentMetrics } from "../telemetry/metrics.ts";
 import type { Place } from "../run/network.ts";

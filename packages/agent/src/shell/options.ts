@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { exits, fail } from "./exit.ts";
+import { exits, fail } from "./output.ts";
 import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import type { Place } from "../run/network.ts";

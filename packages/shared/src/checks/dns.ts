@@ -4,7 +4,8 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
-import { type CheckKind, degradedAbove, refuseUnseen, thresholdRules, timeout } from "./kind.ts";
+import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { refuseUnseen } from "./host.ts";
 import { durationOption } from "./shell.ts";
 
 export const recordTypes = ["A", "AAAA", "CNAME", "MX", "NS", "TXT", "SOA", "PTR", "CAA", "SRV"] as const;

@@ -4,8 +4,9 @@ import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
 import { type RegistrableDomain, registrableDomain } from "../net/registrable-domain.ts";
-import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
-import { canonicalHost, type CheckKind, daysAgo, documentIn, inDays, refuseUnseen, timeout } from "./kind.ts";
+import { daysAgo, DaysRemaining, Expiry, expiryInWords, inDays } from "./expiry.ts";
+import { type CheckKind, documentIn, timeout } from "./kind.ts";
+import { canonicalHost, refuseUnseen } from "./host.ts";
 
 const days = (fallback: number, minimum: number, description: string, form: FieldForm) =>
   Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_DOMAIN_PARAMS", description, form });

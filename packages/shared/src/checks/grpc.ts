@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { checkAll } from "../faults.ts";
-import { type CheckKind, degradedAbove, hostOrThrow, refuseUnseen, thresholdRules, timeout } from "./kind.ts";
-import { serverName } from "./server-name.ts";
+import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { hostOrThrow, refuseUnseen, serverName } from "./host.ts";
 import { durationOption, hostAndPort } from "./shell.ts";
 
 /** Title of the collapsed part of the form. */

@@ -1,15 +1,8 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll } from "../faults.ts";
-import {
-  canonicalHost,
-  type CheckKind,
-  degradedAbove,
-  hostOrThrow,
-  refuseUnseen,
-  thresholdRules,
-  timeout,
-} from "./kind.ts";
+import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { canonicalHost, hostOrThrow, refuseUnseen } from "./host.ts";
 import { durationOption } from "./shell.ts";
 
 /** Title of the collapsed part of the form. */

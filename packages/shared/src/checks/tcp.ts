@@ -1,8 +1,8 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
-import { type CheckKind, degradedAbove, hostOrThrow, refuseUnseen, thresholdRules, timeout } from "./kind.ts";
-import { serverName } from "./server-name.ts";
+import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { hostOrThrow, refuseUnseen, serverName } from "./host.ts";
 import { durationOption, hostAndPort } from "./shell.ts";
 
 /** Title of the collapsed part of the form. */

@@ -1,9 +1,9 @@
 import Type, { type Static } from "typebox";
 import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
-import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
-import { type CheckKind, daysAgo, documentIn, hostOrThrow, inDays, refuseUnseen, timeout } from "./kind.ts";
-import { serverName } from "./server-name.ts";
+import { daysAgo, DaysRemaining, Expiry, expiryInWords, inDays } from "./expiry.ts";
+import { type CheckKind, documentIn, timeout } from "./kind.ts";
+import { hostOrThrow, refuseUnseen, serverName } from "./host.ts";
 import { hostAndPort } from "./shell.ts";
 
 const days = (fallback: number, minimum: number, description: string, form: FieldForm) =>
