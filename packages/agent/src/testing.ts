@@ -2,7 +2,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import type { Test } from "tap";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { type Clock, correctedClock } from "./clock.ts";
-import type { Commands } from "./run/commands.ts";
+import type { Commands } from "./probes/commands.ts";
 import type { NetworkGuard } from "./run/network.ts";
 import { rdapCache } from "./rdap/cache.ts";
 import { type LookupsOptions, RdapLookups } from "./rdap/lookups.ts";

@@ -76,7 +76,7 @@ async function pingResult(): Promise<PreflightResult> {
 
 async function commandResults({ commands: file }: PreflightOptions): Promise<PreflightResult[]> {
   if (file === undefined) return [];
-  const { readCommands } = await import("../run/commands.ts");
+  const { readCommands } = await import("../probes/commands.ts");
   try {
     const commands = [...readCommands(file)];
     const absent = commands.flatMap(([key, { argv }]) => (isExecutable(argv[0]) ? [] : [`${argv[0]} ([${key}])`]));

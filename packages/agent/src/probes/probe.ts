@@ -4,7 +4,7 @@ import type { CheckStatus } from "@statusmesh/shared/result";
 import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 import type { DialTrace } from "@statusmesh/shared/net/dial";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
-import type { Commands } from "../run/commands.ts";
+import type { Commands } from "./commands.ts";
 import type { RdapLookups } from "../rdap/lookups.ts";
 
 /** Measurements so far; the deadline reads them at that moment. */

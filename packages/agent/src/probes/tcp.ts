@@ -144,8 +144,8 @@ async function startTls(
 const down = (error: string): Verdict => ({ status: "down", error });
 
 /**
- * Resolves when `begin` says so; with `closed`, also when the other side closes. Rejects with a DialError when the
- * connection breaks, and with the reason of the signal.
+ * Resolves with the value that `begin` gives to `done`, or with that of `closed` when the other side closes. Rejects
+ * with a DialError when the connection breaks, and with the reason of the signal.
  */
 function unlessClosed<T = void>(
   socket: Socket,

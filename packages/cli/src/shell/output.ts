@@ -11,7 +11,7 @@ export const exits = {
   stale: 3,
 } as const;
 
-/** Ends the command with a message for people. */
+/** Ends the command; the message is for people. */
 export class Failure extends Error {
   override readonly name = "Failure";
   readonly exitCode: number;

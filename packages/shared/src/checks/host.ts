@@ -1,5 +1,5 @@
 import { AppError, type ErrorCode } from "../errors.ts";
-import { unseenIn } from "../url.ts";
+import { invisibleIn } from "../url.ts";
 
 /** The canonical form of a host name or address, as dialler and guard use it; throws like URL. */
 export function canonicalHost(host: string): string {
@@ -38,8 +38,8 @@ export function hostOrThrow(host: string, pointer: string): string {
  * Refuses a host with an invisible character: resolvers and URL parsers drop some of them, and the monitor would show
  * another name than it checks. Applies to input only.
  */
-export function refuseUnseen(text: string, code: ErrorCode, pointer: string): void {
-  const found = unseenIn(text);
+export function refuseInvisible(text: string, code: ErrorCode, pointer: string): void {
+  const found = invisibleIn(text);
   if (found !== null)
     throw new AppError(code, `The name or address ${found}. Remove that character.`, { field: pointer });
 }

@@ -91,7 +91,7 @@ export const circuitOpen = "circuit_open";
 
 /** The error of a run that the cap per host held back: no evidence, but something for the operator to change. */
 export const throttledByCap = "throttled: host concurrency cap";
-/** The setting that the cap is. */
+/** The setting of that cap. */
 export const capSetting = "checker.per_host_max_inflight";
 
 /**

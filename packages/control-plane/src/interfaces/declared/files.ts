@@ -16,7 +16,7 @@ import { mapsIn, readMaps } from "../../platform/http/json-maps.ts";
 import { fileActor, storeFile } from "./queries.ts";
 import type { FileJob, FilesRead } from "./file-thread.ts";
 import { maxBytes, PlanRequest } from "./schema.ts";
-import { applyUnseen } from "./service.ts";
+import { planAndApply } from "./service.ts";
 
 /*
  * declared.path: every replica follows its own copy of the files and applies them at start and on change. Applies of a
@@ -148,7 +148,7 @@ async function attempt(
     const ctx = actingAsOwner(system, owner, fileActor);
     const { prune, max_delete: most } = system.config.declared;
     const applied = await unlessStale(() =>
-      applyUnseen(ctx, { ...request, prune, max_delete: most < 0 ? null : most }),
+      planAndApply(ctx, { ...request, prune, max_delete: most < 0 ? null : most }),
     );
     if (applied !== null) {
       const { summary, warnings } = applied;
@@ -241,9 +241,9 @@ const maxFolders = 32;
 const maxEntries = 20_000;
 
 /**
- * What changes when a file at or below a path changes, is replaced, or comes and goes; null when there is nothing at
- * the path. Links are followed: Kubernetes replaces the link `..data` of a mount, and with it every file. Asked again
- * and again, because neither that nor a network file system tells of every change.
+ * Digest of the files at or below a path: it differs once one is changed, replaced, added or removed. Null when there
+ * is nothing at the path. Links are followed: Kubernetes replaces the link `..data` of a mount, and with it every file.
+ * Polled, because neither that nor a network file system reports every change.
  */
 async function fingerprintOf(path: string): Promise<string | null> {
   const seen: string[] = [];

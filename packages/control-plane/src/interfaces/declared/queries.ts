@@ -98,10 +98,10 @@ export async function selectKey(
   return row?.id ?? null;
 }
 
-/** What acts for declared.path: the action of its writes in the audit log, and who applied. */
+/** Actor of `declared.path`: the action of its writes in the audit log, and who applied. */
 export const fileActor = "declared files";
 
-/** The server's own file as a replica found it last. */
+/** The server's own files as a replica read them last. */
 export interface FileRow {
   org_id: string | null;
   path: string;
@@ -116,7 +116,7 @@ export async function selectFile(sql: Db): Promise<FileRow | null> {
   return row ?? null;
 }
 
-/** Stores what was found; `applied`: the file has changed something. */
+/** Stores what was read; `applied`: the files have changed something. */
 export async function storeFile(
   sql: Db,
   { org_id, path, ok, error, read_at }: Omit<FileRow, "applied_at">,

@@ -66,7 +66,7 @@ export async function applyConfig(ctx: Ctx, request: ApplyRequest): Promise<Appl
  * Plans and applies a document, in one transaction. Null where there is nothing to do. PLAN_STALE where something
  * changed in between.
  */
-export async function applyUnseen(ctx: Ctx, request: PlanRequest): Promise<ApplyReply | null> {
+export async function planAndApply(ctx: Ctx, request: PlanRequest): Promise<ApplyReply | null> {
   const { project, document, prune = false, max_delete: maxDelete = null } = request;
   return await inTransaction(ctx, async (tx) => {
     await queries.lockProject(tx.sql, tx.orgId, project);
@@ -300,7 +300,7 @@ async function fileState({ sql, orgId, config }: Ctx): Promise<FileState | null>
   return { path, ok, error: error === null ? null : { ...none, ...error }, applied_at: isoOrNull(appliedAt) };
 }
 
-/** The same in words, for the operator; throws what is wrong. */
+/** State of the server's own files in words, for the operator. Throws an Error with what is wrong in them. */
 export async function filesInWords({ sql, config }: Pick<System, "sql" | "config">): Promise<string> {
   const { path } = config.declared;
   const row = await selectFile(sql);

@@ -81,7 +81,7 @@ function timeOf(text: string | undefined): number | null {
   return Number.isNaN(at) ? null : at;
 }
 
-/** `from` and `to` of a query, at least a minute apart and not after `now`; null where they are no such range. */
+/** `from` and `to` of a query, at least a minute apart and not after `now`; null for any other. */
 export function readTimeRange(query: Readonly<Record<string, string>>, now: number): TimeRange | null {
   const from = timeOf(query["from"]);
   const end = timeOf(query["to"]);
