@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import t from "tap";
-import { filesInWords } from "@statusmesh/control-plane/interfaces/declared/file-state";
+import { filesInWords } from "@statusmesh/control-plane/interfaces/declared/service";
 import { doctor } from "@statusmesh/control-plane/operator/commands/doctor";
 import { rotateKek } from "@statusmesh/control-plane/operator/commands/rotate-kek";
 import { registerTelegramWebhook } from "@statusmesh/control-plane/operator/commands/telegram-webhook";

@@ -19,7 +19,7 @@ import { Reporter } from "./protocol/report.ts";
 import { type RdapCache, rdapCache } from "./rdap/cache.ts";
 import { RdapLookups } from "./rdap/lookups.ts";
 import { OwnAbilities } from "./run/abilities.ts";
-import type { Commands } from "./run/commands.ts";
+import type { Commands } from "./probes/commands.ts";
 import { MemoryLimit } from "./run/memory.ts";
 import { NetworkGuard, type Place, placeOf } from "./run/network.ts";
 import { type Outcome, type Run, Runner } from "./run/run.ts";

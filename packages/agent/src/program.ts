@@ -1,5 +1,5 @@
 import { Command, CommanderError } from "commander";
-import { exits } from "./shell/exit.ts";
+import { exits } from "./shell/output.ts";
 import { completeSwitches } from "./shell/options.ts";
 import { version } from "./version.ts";
 

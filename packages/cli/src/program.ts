@@ -1,11 +1,10 @@
 import { Command, CommanderError } from "commander";
 import { tame } from "@statusmesh/shared/terminal";
 import * as ack from "./commands/ack.ts";
-import * as adopt from "./commands/adopt.ts";
-import * as apply from "./commands/apply.ts";
+import { apply, plan } from "./commands/apply.ts";
 import * as checkNow from "./commands/check-now.ts";
 import * as completion from "./commands/completion.ts";
-import * as detach from "./commands/detach.ts";
+import { pause, resume } from "./commands/enabling.ts";
 import * as exportCommand from "./commands/export.ts";
 import * as get from "./commands/get.ts";
 import * as history from "./commands/history.ts";
@@ -13,13 +12,11 @@ import * as importCommand from "./commands/import.ts";
 import * as list from "./commands/list.ts";
 import * as login from "./commands/login.ts";
 import * as maintenance from "./commands/maintenance.ts";
-import * as pause from "./commands/pause.ts";
-import * as plan from "./commands/plan.ts";
-import * as resume from "./commands/resume.ts";
+import { adopt, detach } from "./commands/managing.ts";
 import * as test from "./commands/test.ts";
 import * as validate from "./commands/validate.ts";
 import * as wait from "./commands/wait.ts";
-import { Failure } from "./shell/failure.ts";
+import { Failure } from "./shell/output.ts";
 import { version } from "./version.ts";
 
 /** Each command declares itself; what it does is loaded when it runs. */
@@ -30,20 +27,20 @@ const commands: readonly {
 }[] = [
   { name: "login", summary: "store the address of a server and a token", define: login.define },
   { name: "validate", summary: "check files without a server", define: validate.define },
-  { name: "plan", summary: "show what apply would do", define: plan.define },
-  { name: "apply", summary: "apply the files to the server", define: apply.define },
+  { name: "plan", summary: "show what apply would do", define: plan },
+  { name: "apply", summary: "apply the files to the server", define: apply },
   { name: "export", summary: "write stored objects as a file", define: exportCommand.define },
   { name: "import", summary: "import from another product", define: importCommand.define },
   { name: "history", summary: "send the history that import wrote", define: history.define },
-  { name: "adopt", summary: "let a project declare a stored object", define: adopt.define },
-  { name: "detach", summary: "stop declaring an object", define: detach.define },
+  { name: "adopt", summary: "let a project declare a stored object", define: adopt },
+  { name: "detach", summary: "stop declaring an object", define: detach },
   { name: "list", summary: "list monitors, channels, pages, ...", define: list.define },
   { name: "get", summary: "show one monitor, channel, page, ...", define: get.define },
   { name: "test", summary: "run a monitor of the files once, without storing", define: test.define },
   { name: "check-now", summary: "run the check of a monitor now", define: checkNow.define },
   { name: "ack", summary: "acknowledge incidents", define: ack.define },
-  { name: "pause", summary: "pause monitors", define: pause.define },
-  { name: "resume", summary: "resume paused monitors", define: resume.define },
+  { name: "pause", summary: "pause monitors", define: pause },
+  { name: "resume", summary: "resume paused monitors", define: resume },
   { name: "wait", summary: "wait until monitors are healthy", define: wait.define },
   { name: "maintenance", summary: "run a command inside a maintenance window", define: maintenance.define },
   { name: "completion", summary: "print completions for bash, zsh or fish", define: completion.define },

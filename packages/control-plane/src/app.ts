@@ -11,14 +11,12 @@ import { authenticateTenant, bearerOf } from "./access/auth/authenticate.ts";
 import { operatorAuthentication } from "./access/auth/authenticate-operator.ts";
 import { authPages } from "./access/auth/pages.ts";
 import { me, sessionCookieName } from "./access/auth/service.ts";
-import { channelLinkRoutes } from "./alerting/channel-links/api.ts";
+import { channelLinkRoutes, mailLinkRoutes } from "./alerting/channel-links/api.ts";
 import { channelLinkPages } from "./alerting/channel-links/pages.ts";
-import { mailLinkRoutes } from "./alerting/channel-links/mail-links-api.ts";
-import { mailLinkPages } from "./alerting/channel-links/mail-links-pages.ts";
 import { channelRoutes } from "./alerting/channels/api.ts";
 import { channelsPages } from "./alerting/channels/pages.ts";
 import type { Ctx, Scope, System, Visit } from "./platform/context.ts";
-import { ping } from "./platform/db/server.ts";
+import { ping } from "./platform/db/sql.ts";
 import { dashboardRoutes } from "./interfaces/dashboard/api.ts";
 import { declaredRoutes } from "./interfaces/declared/api.ts";
 import { declaredPages } from "./interfaces/declared/pages.ts";
@@ -26,7 +24,7 @@ import { ConfigDocument } from "./interfaces/declared/document-schema.ts";
 import { dashboardPages } from "./interfaces/dashboard/pages.ts";
 import type { Hub } from "./platform/db/notify.ts";
 import { loadAssets } from "./platform/html/assets.ts";
-import { cors } from "./platform/http/cors.ts";
+import { baseHeaders, cors } from "./platform/http/security-headers.ts";
 import { type Counter, openCounter } from "./platform/http/counter.ts";
 import { documentation } from "./platform/http/documentation.ts";
 import { atRoute, exchange, type RequestSeen } from "./platform/http/exchange.ts";
@@ -38,12 +36,10 @@ import { pageHostOf, pageHosts } from "./platform/http/page-host.ts";
 import { apiPerIp, proxiesOf, publicPerIp, signInPerIp, takenAddressesPerIp } from "./platform/http/per-ip.ts";
 import { stringified } from "./platform/http/reply.ts";
 import type { Route } from "./platform/http/route.ts";
-import { baseHeaders } from "./platform/http/security-headers.ts";
 import { openThrottle } from "./platform/http/throttle.ts";
 import type { Tool } from "./platform/http/tool.ts";
 import { openViews } from "./platform/html/views.ts";
-import { hookRoutes } from "./interfaces/hooks/api.ts";
-import { whatsappHandshake } from "./interfaces/hooks/handshake.ts";
+import { hookRoutes, whatsappHandshake } from "./interfaces/hooks/api.ts";
 import { hookLimits } from "./interfaces/hooks/limits.ts";
 import { incidentRoutes } from "./alerting/incidents/api.ts";
 import { incidentsPages } from "./alerting/incidents/pages.ts";
@@ -85,7 +81,7 @@ import { publicRoutes } from "./publishing/public/api.ts";
 import { maintenanceRoutes } from "./alerting/maintenance/api.ts";
 import { maintenancePages } from "./alerting/maintenance/pages.ts";
 import { cachedReplies } from "./publishing/public/cached-replies.ts";
-import { customDomains } from "./publishing/public/custom-domains.ts";
+import { customDomains } from "./publishing/public/domains.ts";
 import { logoFiles } from "./publishing/public/logo-files.ts";
 import { publicPages } from "./publishing/public/pages.ts";
 import { followPageWrites } from "./publishing/public/service.ts";
@@ -113,11 +109,9 @@ import { reportPages } from "./publishing/reports/pages.ts";
 import { statusPageTools } from "./publishing/status-pages/tools.ts";
 import { statusPagesPages } from "./publishing/status-pages/pages.ts";
 import { notifyPages } from "./publishing/status-pages/service.ts";
-import { targetRoutes } from "./monitoring/targets/api.ts";
-import { expirationRoutes } from "./monitoring/targets/expiring-api.ts";
-import { expiringPages } from "./monitoring/targets/expiring-pages.ts";
-import { targetBulkRoutes } from "./monitoring/targets/bulk-api.ts";
+import { expirationRoutes, targetRoutes } from "./monitoring/targets/api.ts";
 import { targetsPages } from "./monitoring/targets/pages.ts";
+import { targetBulkRoutes } from "./monitoring/targets/bulk-api.ts";
 import { announceTargetsOf, causesOf, listTags, monitorStates } from "./monitoring/targets/service.ts";
 import { targetTools } from "./monitoring/targets/tools.ts";
 
@@ -214,7 +208,6 @@ export function allTools({ hub, moreTools = [] }: Pick<AppOptions, "hub" | "more
 const pageLists = (providers: Providers, offered: readonly Scope[]) =>
   [
     targetsPages,
-    expiringPages,
     sharesPages,
     updateTemplatesPages,
     incidentsPages(dayHistory),
@@ -223,7 +216,6 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     snoozePages(listTags),
     channelLinkPages,
     channelsPages,
-    mailLinkPages,
     statusPagesPages,
     reportPages(listTags),
     signInPages(providers),

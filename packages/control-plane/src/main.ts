@@ -5,8 +5,7 @@ import { loadConfig } from "./config/config.ts";
 import type { Clock } from "./platform/context.ts";
 import { asStartupError } from "./platform/db/failures.ts";
 import { type Log, openLog, silentLog } from "./platform/log.ts";
-import { ownCommandHere } from "./platform/own-command.ts";
-import { version } from "./platform/version.ts";
+import { ownCommandHere, version } from "./platform/program.ts";
 import { StartupError } from "./config/startup-error.ts";
 
 /* Each command loads its modules on demand: all of them together take a second. */
@@ -146,7 +145,7 @@ program
   .action(async ({ json }: { json?: boolean }) => {
     const [{ doctor }, { filesInWords }] = await Promise.all([
       import("./operator/commands/doctor.ts"),
-      import("./interfaces/declared/file-state.ts"),
+      import("./interfaces/declared/service.ts"),
     ]);
     process.exitCode = await doctor(configuration, clock, print, json ?? false, filesInWords);
   });

@@ -15,7 +15,7 @@ import { openRedis } from "./platform/db/redis.ts";
 import { openCounter } from "./platform/http/counter.ts";
 import { startDatabaseNotices } from "./operator/database-notices.ts";
 import { dayPreparer, keepPartitions } from "./monitoring/results/keep-partitions.ts";
-import { nightly } from "./operator/nightly.ts";
+import { nightly, sweep } from "./operator/cleanup.ts";
 import { notifyOperator } from "./operator/operator-notices.ts";
 import { followMaintenance, isMaintenanceDue } from "./alerting/incidents/engine.ts";
 import { generateOccurrences } from "./alerting/maintenance/engine.ts";
@@ -40,13 +40,12 @@ import {
 } from "./publishing/subscribers/engine.ts";
 import { areReportsDue, sendMonthlyReports } from "./publishing/reports/monthly.ts";
 import { type Job, startJobs } from "./platform/jobs/runner.ts";
-import { sweep } from "./operator/sweep.ts";
 import type { Log } from "./platform/log.ts";
 import { sweepMcp } from "./interfaces/mcp/audit.ts";
 import type { Metrics } from "./operator/metrics/metrics.ts";
 import { cannotListen, type Listening, listen } from "./platform/http/listen.ts";
 import { type Database, makeSystem, openConfiguredDatabase } from "./operator/open-system.ts";
-import { version } from "./platform/version.ts";
+import { version } from "./platform/program.ts";
 import { requireDefaultPlan } from "./access/plans/service.ts";
 import { type Deliverer, startDeliverer } from "./alerting/deliveries/deliverer.ts";
 import { followHeartbeats, isHeartbeatDue, openPings } from "./monitoring/pipeline/heartbeats.ts";
@@ -242,7 +241,7 @@ async function openConfiguredMetrics(system: System): Promise<ServedMetrics | nu
   if (bind === "") return null;
   const [{ openMetrics }, { serveMetrics }] = await Promise.all([
     import("./operator/metrics/metrics.ts"),
-    import("./operator/metrics/port.ts"),
+    import("./operator/metrics/metrics.ts"),
   ]);
   const seen = openMetrics(system, version);
   const port = await serveMetrics(bind, seen, system.log).catch((error: NodeJS.ErrnoException) => {

@@ -7,8 +7,6 @@ import { detailSchemas, type ResultDetails } from "./checks/index.ts";
 export const checkStatuses = ["up", "down", "degraded", "error"] as const;
 export type CheckStatus = (typeof checkStatuses)[number];
 
-export { circuitOpen, throttledByCap } from "./run-errors.ts";
-
 const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "Status of the run" });
 
 const ms = (what: string, example: number) =>

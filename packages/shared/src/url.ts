@@ -1,6 +1,6 @@
 /** Characters that a URL parser drops, or that cannot be seen: blanks, control and format characters. */
-const unseen = /[\p{Cc}\p{Cf}\p{Z}]/u;
-const namesOfUnseen: Readonly<Record<string, string>> = {
+const invisible = /[\p{Cc}\p{Cf}\p{Z}]/u;
+const namesOfInvisible: Readonly<Record<string, string>> = {
   " ": "a blank",
   "\t": "a tab",
   "\n": "a line break",
@@ -11,11 +11,11 @@ const namesOfUnseen: Readonly<Record<string, string>> = {
  * What is wrong with a text that holds a character which cannot be seen, as the end of a sentence: `contains a tab`.
  * Null for nothing.
  */
-export function unseenIn(text: string): string | null {
-  const found = unseen.exec(text)?.[0];
+export function invisibleIn(text: string): string | null {
+  const found = invisible.exec(text)?.[0];
   if (found === undefined) return null;
   const code = found.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0");
-  return `contains ${namesOfUnseen[found] ?? `the invisible character U+${code}`}`;
+  return `contains ${namesOfInvisible[found] ?? `the invisible character U+${code}`}`;
 }
 
 /**
@@ -24,7 +24,7 @@ export function unseenIn(text: string): string | null {
  * three.
  */
 export function urlProblem(text: string): string | null {
-  const character = unseenIn(text);
+  const character = invisibleIn(text);
   if (character !== null) return `The URL ${character}. Remove it, or percent-encode it (a blank is %20).`;
   if (/^[^?#]*\\/.test(text)) return "The URL has a backslash. Write a slash in its place, or %5C.";
   if (/^[a-z][a-z\d+.-]*:\/\/[^/?#]/i.test(text) && URL.canParse(text)) return null;

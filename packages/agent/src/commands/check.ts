@@ -5,11 +5,10 @@ import type { CheckStatus } from "@statusmesh/shared/result";
 import { suggestion } from "@statusmesh/shared/text";
 import { CheckUsage, optionsOf, specFrom, specFromFile } from "../shell/check-options.ts";
 import { correctedClock } from "../clock.ts";
-import { exits, fail } from "../shell/exit.ts";
+import { badge, bytes, exits, fail, milliseconds, phaseBar } from "../shell/output.ts";
 import * as options from "../shell/options.ts";
 import { paint, type Screen, screenOf, tame, type Tone } from "@statusmesh/shared/terminal";
-import { badge, bytes, milliseconds, phaseBar } from "../shell/output.ts";
-import type { Commands } from "../run/commands.ts";
+import type { Commands } from "../probes/commands.ts";
 import type { Outcome } from "../run/run.ts";
 import { version } from "../version.ts";
 
@@ -112,7 +111,7 @@ const exitOf: Record<CheckStatus, number> = {
 
 async function commandsOf({ commands: file }: RunOptions, command: Command): Promise<Commands | null> {
   if (file === undefined) return null;
-  const { CommandsError, readCommands } = await import("../run/commands.ts");
+  const { CommandsError, readCommands } = await import("../probes/commands.ts");
   try {
     return readCommands(file);
   } catch (error) {

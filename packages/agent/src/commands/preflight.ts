@@ -12,10 +12,9 @@ import { within, dayMs } from "@statusmesh/shared/time";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { ApiError, connectApi } from "../protocol/api.ts";
 import { pingCause } from "../probes/ping.ts";
-import { exits } from "../shell/exit.ts";
+import { bytes, exits, milliseconds } from "../shell/output.ts";
 import { type Place, placeOf } from "../run/network.ts";
 import { findToken, tokenInTheClear } from "../shell/options.ts";
-import { bytes, milliseconds } from "../shell/output.ts";
 import { folderHolder, lockFolder } from "../spool/lock.ts";
 
 /** One requirement of `run`. A `warn` does not prevent it from running. */
@@ -77,7 +76,7 @@ async function pingResult(): Promise<PreflightResult> {
 
 async function commandResults({ commands: file }: PreflightOptions): Promise<PreflightResult[]> {
   if (file === undefined) return [];
-  const { readCommands } = await import("../run/commands.ts");
+  const { readCommands } = await import("../probes/commands.ts");
   try {
     const commands = [...readCommands(file)];
     const absent = commands.flatMap(([key, { argv }]) => (isExecutable(argv[0]) ? [] : [`${argv[0]} ([${key}])`]));

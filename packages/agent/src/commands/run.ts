@@ -4,10 +4,10 @@ import { runInNewContext } from "node:vm";
 import type { Command } from "commander";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
-import type { Commands } from "../run/commands.ts";
+import type { Commands } from "../probes/commands.ts";
 import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
 import { type Clock, correctedClock } from "../clock.ts";
-import { exits, fail } from "../shell/exit.ts";
+import { exits, fail } from "../shell/output.ts";
 import { jsonLog, type Log } from "../telemetry/log.ts";
 import type { AgentMetrics } from "../telemetry/metrics.ts";
 import type { Place } from "../run/network.ts";
@@ -144,7 +144,7 @@ async function openCommands(
   refuse: (message: string) => never,
 ): Promise<{ now: () => Commands | null; read: () => void }> {
   if (file === undefined) return { now: () => null, read: () => undefined };
-  const { CommandsError, readCommands } = await import("../run/commands.ts");
+  const { CommandsError, readCommands } = await import("../probes/commands.ts");
   let commands: Commands | null = null;
   const read = (): void => void (commands = readCommands(file));
   try {

@@ -1,9 +1,8 @@
 import type { Command } from "commander";
 import { messageOf } from "@statusmesh/shared/thrown";
-import { exits, fail } from "../shell/exit.ts";
+import { bytes, exits, fail } from "../shell/output.ts";
 import * as options from "../shell/options.ts";
 import { paint, screenOf, table } from "@statusmesh/shared/terminal";
-import { bytes } from "../shell/output.ts";
 import { inspect, type SpoolReport } from "../spool/inspect.ts";
 import { folderHolder } from "../spool/lock.ts";
 

@@ -1,9 +1,8 @@
 import type { Command } from "commander";
 import { messageOf } from "@statusmesh/shared/thrown";
-import { exits, fail } from "../shell/exit.ts";
+import { badge, exits, fail, lasted, milliseconds } from "../shell/output.ts";
 import * as options from "../shell/options.ts";
 import { paint, screenOf, type Screen, table, tame, type Tone } from "@statusmesh/shared/terminal";
-import { badge, lasted, milliseconds } from "../shell/output.ts";
 import { folderHolder } from "../spool/lock.ts";
 import { type AgentStatus, readStatus } from "../telemetry/status-file.ts";
 

@@ -1,9 +1,8 @@
 import { type Command, Option } from "commander";
-import { exits } from "../shell/exit.ts";
+import { badge, exits } from "../shell/output.ts";
 import type { Place } from "../run/network.ts";
 import * as options from "../shell/options.ts";
 import { screenOf, tame, type Tone } from "@statusmesh/shared/terminal";
-import { badge } from "../shell/output.ts";
 import { type PreflightResult, preflight } from "./preflight.ts";
 import { version } from "../version.ts";
 

@@ -1,15 +1,15 @@
 import { secondMs } from "@statusmesh/shared/time";
 
-/** How long an address stays unknown: a new monitor waits no longer for its first ping. */
+/** Lifetime of an unknown address: a new monitor waits no longer for its first ping. */
 const unknownMs = 5 * secondMs;
 const maxEntries = 50_000;
 
-/** What the control plane has said of addresses of pings, by their digest. */
+/** Which ping addresses exist, as replies of the control plane have shown; by digest. */
 export class KnownAddresses {
   readonly #known = new Set<string>();
   readonly #unknown = new Map<string, number>();
 
-  /** Notes what a delivery has shown: of `unknown` no monitor has the address. */
+  /** Records the reply to a delivery: no monitor has the addresses in `unknown`. */
   note(delivered: readonly string[], unknown: ReadonlySet<string>, now: number): void {
     for (const address of delivered) {
       if (!unknown.has(address)) this.#known.add(address);

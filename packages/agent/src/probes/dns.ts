@@ -5,8 +5,7 @@ import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { codeOf } from "@statusmesh/shared/thrown";
 import { ask } from "./dns-query.ts";
 import { rareReturnCode } from "./dns-return-code.ts";
-import { oncePer } from "./once-per.ts";
-import type { Probe, Verdict } from "./probe.ts";
+import { oncePer, type Probe, type Verdict } from "./probe.ts";
 
 const questionOf = oncePer((spec: DnsCheck) => ({ name: askedName(spec), server: nameServer(spec) }));
 

@@ -1,4 +1,4 @@
-import { daysLeft } from "@statusmesh/shared/checks/details";
+import { daysLeft } from "@statusmesh/shared/checks/expiry";
 import {
   type DomainExpiryCheck,
   lookedUpDomain,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import { outcomeOf, testRunner } from "../testing.ts";
-import type { Command } from "../run/commands.ts";
+import type { Command } from "./commands.ts";
 import { splitLine } from "./perfdata.ts";
 
 const shell = (script: string, more: Partial<Command> = {}): Command => ({

@@ -1,14 +1,12 @@
 import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
 import type { GrpcCheck } from "@statusmesh/shared/checks/grpc";
-import { canonicalHost } from "@statusmesh/shared/checks/kind";
-import { serverName } from "@statusmesh/shared/checks/server-name";
+import { canonicalHost, serverName } from "@statusmesh/shared/checks/host";
 import { dial } from "@statusmesh/shared/net/dial";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
 import { shortened } from "./http-expectations.ts";
-import { oncePer } from "./once-per.ts";
-import type { Probe, ProbeContext, Verdict } from "./probe.ts";
+import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts";
 
 /*
  * grpc.health.v1 over node:http2: the request has one string and the response one enum, while a gRPC library would

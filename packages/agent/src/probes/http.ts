@@ -20,8 +20,7 @@ import {
 import { accepts, expectation, firstHop, isRedirect, nextHop, type Hop } from "./http-message.ts";
 import { quoteMasked, snapshotOf } from "./http-snapshot.ts";
 import { judgeInThread } from "./judging.ts";
-import { oncePer } from "./once-per.ts";
-import type { Probe, ProbeContext, Verdict } from "./probe.ts";
+import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts";
 
 /** Limit of response heads, bytes; browsers stop at 256 KiB, common servers at 8. */
 const maxHeaderBytes = 64 * 1024;

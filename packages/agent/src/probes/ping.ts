@@ -1,12 +1,11 @@
-import { canonicalHost } from "@statusmesh/shared/checks/kind";
+import { canonicalHost } from "@statusmesh/shared/checks/host";
 import { type PingCheck, type PingDetails, ping as kind } from "@statusmesh/shared/checks/ping";
 import { abortSignalOf } from "@statusmesh/shared/net/cancellation";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import { resolveGuarded } from "@statusmesh/shared/net/resolve-guarded";
 import { Semaphore } from "@statusmesh/shared/semaphore";
 import { codeOf } from "@statusmesh/shared/thrown";
-import { oncePer } from "./once-per.ts";
-import type { Probe, Verdict } from "./probe.ts";
+import { oncePer, type Probe, type Verdict } from "./probe.ts";
 import { type Ended, runProgram } from "./program.ts";
 
 const hostOf = oncePer(({ host }: PingCheck) => canonicalHost(host));

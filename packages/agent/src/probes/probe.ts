@@ -4,7 +4,7 @@ import type { CheckStatus } from "@statusmesh/shared/result";
 import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 import type { DialTrace } from "@statusmesh/shared/net/dial";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
-import type { Commands } from "../run/commands.ts";
+import type { Commands } from "./commands.ts";
 import type { RdapLookups } from "../rdap/lookups.ts";
 
 /** Measurements so far; the deadline reads them at that moment. */
@@ -73,4 +73,17 @@ export interface Probe<Spec> {
    */
   answersForOthers?: true;
   run(spec: Spec, context: ProbeContext): Promise<Verdict>;
+}
+
+/** Memoises a function per object: a check object stays the same between runs. Exceptions are not cached. */
+export function oncePer<K extends object, V extends NonNullable<unknown>>(work: (key: K) => V): (key: K) => V {
+  const known = new WeakMap<K, V>();
+  return (key) => {
+    let value = known.get(key);
+    if (value === undefined) {
+      value = work(key);
+      known.set(key, value);
+    }
+    return value;
+  };
 }

@@ -1,8 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import type { TLSSocket } from "node:tls";
-import { daysLeft } from "@statusmesh/shared/checks/details";
-import { canonicalHost } from "@statusmesh/shared/checks/kind";
-import { serverName } from "@statusmesh/shared/checks/server-name";
+import { daysLeft } from "@statusmesh/shared/checks/expiry";
+import { canonicalHost, serverName } from "@statusmesh/shared/checks/host";
 import type { CertificateDetails, TlsCertCheck } from "@statusmesh/shared/checks/tls-cert";
 import { dial } from "@statusmesh/shared/net/dial";
 import { DialError } from "@statusmesh/shared/net/dial-error";

@@ -6,8 +6,7 @@ import { codeOf } from "@statusmesh/shared/thrown";
 import type { WebSocket } from "ws";
 import { shortened } from "./http-expectations.ts";
 import { maskerOf } from "./masking.ts";
-import { oncePer } from "./once-per.ts";
-import type { Probe, ProbeContext, Verdict } from "./probe.ts";
+import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts";
 
 const destinationOf = oncePer(({ url }: WebSocketCheck) => placeOf(url));
 /** Bytes of all messages together in which the expected text is searched. */

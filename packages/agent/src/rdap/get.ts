@@ -4,7 +4,7 @@ import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
 import { Agent, type buildConnector, type Dispatcher, request } from "undici";
-import { mayAsk } from "./may-ask.ts";
+import { isAllowedUrl } from "./allowed-url.ts";
 
 /** A failed request. The message is for operators: lower case, no full stop. */
 export class GetError extends Error {
@@ -87,7 +87,7 @@ async function follow(
   let url = new URL(start);
   const first = url;
   for (let redirects = 0; ; redirects++) {
-    if (!mayAsk(url, first)) throw new GetError(`${url.origin} is not asked: it is not https`);
+    if (!isAllowedUrl(url, first)) throw new GetError(`${url.origin} is not asked: it is not https`);
     const reply = await request(url, {
       dispatcher: redirects === 0 ? agents.first : agents.redirected,
       signal: options.signal,

@@ -2,7 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { RdapCache, SavedRegistries } from "./cache.ts";
 import { get, GetError } from "./get.ts";
-import { mayAsk } from "./may-ask.ts";
+import { isAllowedUrl } from "./allowed-url.ts";
 import { SingleFlight } from "./single-flight.ts";
 
 /** IANA's list of registries by top-level domain (RFC 9224). */
@@ -124,7 +124,9 @@ function readList(text: string, from: URL): Record<string, string[]> {
   const servers: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (const service of Array.isArray(services) ? (services as unknown[]) : []) {
     const [names, urls] = Array.isArray(service) ? (service as unknown[]) : [];
-    const bases = texts(urls).filter((url) => url.length <= 500 && URL.canParse(url) && mayAsk(new URL(url), from));
+    const bases = texts(urls).filter(
+      (url) => url.length <= 500 && URL.canParse(url) && isAllowedUrl(new URL(url), from),
+    );
     for (const name of texts(names))
       if (name.length <= 253) servers[name.toLowerCase()] = bases.map((url) => (url.endsWith("/") ? url : `${url}/`));
   }

@@ -2,7 +2,7 @@ import { type Abilities, allAbilities } from "@statusmesh/shared/checks/abilitie
 import { kindOf } from "@statusmesh/shared/checks";
 import type { Clock } from "../clock.ts";
 import { type PingCause, pingCause } from "../probes/ping.ts";
-import type { Commands } from "./commands.ts";
+import type { Commands } from "../probes/commands.ts";
 import type { Log } from "../telemetry/log.ts";
 
 /** What keeps an agent from running a kind can be repaired while it runs. */

@@ -4,7 +4,7 @@ import { DialError } from "@statusmesh/shared/net/dial-error";
 import { type Lookup, resolve } from "@statusmesh/shared/net/resolve";
 import { stackOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
-import type { Commands } from "./commands.ts";
+import type { Commands } from "../probes/commands.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { NetworkGuard } from "./network.ts";
 import type { Probe, Trace, Verdict } from "../probes/probe.ts";

@@ -1,6 +1,13 @@
 import type { WithheldCheck } from "@statusmesh/shared/agent-protocol";
-import { isProbedType, kindOf, probedTypes, type ProbedSpec } from "@statusmesh/shared/checks";
-import { type Cause, circuitOpen, throttledByCap } from "@statusmesh/shared/result";
+import {
+  circuitOpen,
+  isProbedType,
+  kindOf,
+  probedTypes,
+  type ProbedSpec,
+  throttledByCap,
+} from "@statusmesh/shared/checks";
+import type { Cause } from "@statusmesh/shared/result";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { CircuitBreakers, type Failure, InflightCap } from "./limits.ts";
 import { OnDemandQueue } from "./on-demand-queue.ts";

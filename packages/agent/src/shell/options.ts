@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { exits, fail } from "./exit.ts";
+import { exits, fail } from "./output.ts";
 import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import type { Place } from "../run/network.ts";
-import { mayAsk } from "../rdap/may-ask.ts";
+import { isAllowedUrl } from "../rdap/allowed-url.ts";
 
 /** Switches that accept a boolean value and mean true without one. Their environment variables always have a value. */
 const switches = new Set(["--allow-private-targets", "--insecure-http"]);
@@ -121,7 +121,7 @@ function controlPlaneUrl(text: string): string {
 
 function registriesUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || !mayAsk(url))
+  if (url === null || !isAllowedUrl(url))
     throw new InvalidArgumentError("It must be an https URL without credentials, or an http one on this machine.");
   return url.href;
 }

@@ -1,9 +1,8 @@
 import type { RunReply } from "@statusmesh/shared/agent-protocol";
 import { messageOf } from "@statusmesh/shared/thrown";
-import type { Clock } from "../clock.ts";
+import { Alarm, type Clock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";
 import { type Batch, freshWindow, type Lane, type Spool, type SpoolRecord } from "./spool.ts";
-import { Alarm } from "./alarm.ts";
 import { Durability, syncMs } from "./durability.ts";
 import type { Files } from "./files.ts";
 import { Ledger } from "./ledger.ts";

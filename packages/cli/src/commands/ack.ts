@@ -3,8 +3,8 @@ import { tame } from "@statusmesh/shared/terminal";
 import { isId } from "@statusmesh/shared/ids";
 import type { Api } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { Failure } from "../shell/failure.ts";
-import { jsonOption, print, printJson } from "../shell/print.ts";
+import { Failure, print, printJson } from "../shell/output.ts";
+import { jsonOption } from "../shell/options.ts";
 import { type Selection, selectMonitors, selects } from "../shell/select.ts";
 
 interface Incident {

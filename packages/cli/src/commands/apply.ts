@@ -1,15 +1,25 @@
 import type { Command } from "commander";
-import { Failure } from "../shell/failure.ts";
-import { type PlanOptions, plans } from "../shell/file-options.ts";
+import { Failure, print, printJson, tell } from "../shell/output.ts";
+import { type PlanOptions, plans } from "../shell/options.ts";
 import { appliedText, hasDifferences, type Plan, planMarkdown } from "../shell/plans.ts";
-import { print, printJson, tell } from "../shell/print.ts";
 
 interface Options extends PlanOptions {
   dryRun?: boolean;
   yes?: boolean;
 }
 
-export function define(command: Command): void {
+export function plan(command: Command): void {
+  plans(command)
+    .description("Show what apply would do. Exit code 2 when there are differences, 0 when there are none.")
+    .action(async (paths: string[], options: PlanOptions) => {
+      const { codeOf, planFiles, printPlan } = await import("../shell/planning.ts");
+      const planned = await planFiles(paths, options);
+      printPlan(planned.plan, options);
+      process.exitCode = codeOf(planned.plan);
+    });
+}
+
+export function apply(command: Command): void {
   plans(command)
     .description(
       "Apply the files to the server, in one transaction. Asks at a terminal; without one a deletion needs " +
@@ -17,10 +27,10 @@ export function define(command: Command): void {
     )
     .option("--dry-run", "only the plan: exit code 2 when there are differences")
     .option("--yes", "do not ask, and delete")
-    .action(apply);
+    .action(applyFiles);
 }
 
-async function apply(paths: string[], options: Options): Promise<void> {
+async function applyFiles(paths: string[], options: Options): Promise<void> {
   const { codeOf, planFiles, printPlan, sendDocument } = await import("../shell/planning.ts");
   const { api, project, plan } = await planFiles(paths, options);
   const { json, markdown, dryRun } = options;

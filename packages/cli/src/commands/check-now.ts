@@ -1,10 +1,10 @@
 import type { Command } from "commander";
+import { paint, tame, type Tone } from "@statusmesh/shared/terminal";
 import type { Json } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { Failure } from "../shell/failure.ts";
-import { jsonOption, printJson } from "../shell/print.ts";
+import { Failure, print, printJson, screen } from "../shell/output.ts";
+import { jsonOption } from "../shell/options.ts";
 import { selectMonitors } from "../shell/select.ts";
-import { printRun } from "./runs.ts";
 
 export function define(command: Command): void {
   connects(command)
@@ -23,4 +23,29 @@ export function define(command: Command): void {
       const failed = results.filter(({ status }) => status !== "up").length;
       if (failed > 0) throw new Failure(`${failed} of ${results.length} are not up.`);
     });
+}
+
+const tones: Readonly<Record<string, Tone>> = { up: "good", degraded: "warn", down: "bad", error: "bad" };
+
+/** Prints what a run found as one line. */
+export function printRun(name: string, result: Json): void {
+  const {
+    status,
+    error,
+    total_ms: ms,
+    region,
+  } = result as {
+    status: string;
+    error: string | null;
+    total_ms: number | null;
+    region: string | null;
+  };
+  const words = [
+    ms == null ? null : `${Math.round(ms)} ms`,
+    region == null ? null : `from ${region}`,
+    error == null || error === "" ? null : tame(error),
+  ].filter((word) => word !== null);
+  print(
+    `${paint(status, tones[status] ?? "quiet", screen())}  ${tame(name)}  ${words.join(", ")}`.trimEnd().concat("\n"),
+  );
 }

@@ -1,6 +1,6 @@
 import { Argument, type Command } from "commander";
 import { completionScript, type Shell, shells } from "@statusmesh/shared/completion";
-import { print } from "../shell/print.ts";
+import { print } from "../shell/output.ts";
 
 export function define(command: Command, whole: () => Command): void {
   command

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { tame } from "@statusmesh/shared/terminal";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { Failure } from "../shell/failure.ts";
-import { jsonOption, print, printJson } from "../shell/print.ts";
+import { Failure, print, printJson } from "../shell/output.ts";
+import { jsonOption } from "../shell/options.ts";
 import { selectMonitors } from "../shell/select.ts";
 
 interface Options extends ConnectionOptions {
@@ -10,11 +10,17 @@ interface Options extends ConnectionOptions {
   tag?: string[];
 }
 
-/** The commands `pause` and `resume`. */
-export function defineEnabling(
-  command: Command,
-  { action, done }: { action: "enable" | "disable"; done: string },
-): void {
+export function pause(command: Command): void {
+  command.description("Pause monitors: they are not checked, and open incidents end without a notification.");
+  defineEnabling(command, { action: "disable", done: "paused" });
+}
+
+export function resume(command: Command): void {
+  command.description("Resume paused monitors.");
+  defineEnabling(command, { action: "enable", done: "resumed" });
+}
+
+function defineEnabling(command: Command, { action, done }: { action: "enable" | "disable"; done: string }): void {
   connects(command)
     .argument("[monitors...]", "ids, keys or names")
     .option("--tag <tag>", "every monitor with this tag; repeatable", (text, before: string[] | undefined) => [

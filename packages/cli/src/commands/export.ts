@@ -3,8 +3,8 @@ import type { Command } from "commander";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import type { Json } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { Failure } from "../shell/failure.ts";
-import { jsonOption, print, tell } from "../shell/print.ts";
+import { Failure, print, tell, yamlOf } from "../shell/output.ts";
+import { jsonOption } from "../shell/options.ts";
 
 interface Options extends ConnectionOptions {
   project?: string;
@@ -32,10 +32,7 @@ export function define(command: Command): void {
         document: Json;
         secrets: { name: string }[];
       };
-      const text =
-        options.json === true
-          ? `${JSON.stringify(document, null, 2)}\n`
-          : (await import("../shell/yaml.ts")).yamlOf(document);
+      const text = options.json === true ? `${JSON.stringify(document, null, 2)}\n` : await yamlOf(document);
       if (options.output === undefined) print(text);
       else
         try {

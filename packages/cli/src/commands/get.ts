@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { jsonOption, print, printJson } from "../shell/print.ts";
+import { print, printJson, yamlOf } from "../shell/output.ts";
+import { jsonOption } from "../shell/options.ts";
 import { theOne } from "../shell/select.ts";
 import { kindArgument, kinds } from "./kinds.ts";
 
@@ -21,6 +22,6 @@ export function define(command: Command): void {
       const { id } = theOne(named, wanted, kind.replace(/s$/, ""));
       const one = await api.get(`${path}/${id}`);
       if (options.json === true) return printJson(one);
-      print((await import("../shell/yaml.ts")).yamlOf(one));
+      print(await yamlOf(one));
     });
 }

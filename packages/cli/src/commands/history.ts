@@ -7,9 +7,8 @@ import type { HistoryFile } from "../import/history.ts";
 import { isRow, row, rows, text } from "../import/values.ts";
 import type { Api, Json } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { Failure } from "../shell/failure.ts";
-import { counted, jsonOption, printJson, tell } from "../shell/print.ts";
-import { progressLines } from "../shell/progress.ts";
+import { counted, Failure, printJson, progressLines, tell } from "../shell/output.ts";
+import { jsonOption } from "../shell/options.ts";
 
 interface Options extends ConnectionOptions {
   json?: boolean;

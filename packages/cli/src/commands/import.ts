@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Imported } from "../import/draft.ts";
-import { progressLines } from "../shell/progress.ts";
+import { progressLines } from "../shell/output.ts";
 import type { Outputs } from "../import/write.ts";
 
 interface Options extends Outputs {

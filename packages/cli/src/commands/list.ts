@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { Failure } from "../shell/failure.ts";
-import { columns, jsonOption, print, printJson } from "../shell/print.ts";
+import { columns, Failure, print, printJson } from "../shell/output.ts";
+import { jsonOption } from "../shell/options.ts";
 import { kindArgument, kinds } from "./kinds.ts";
 
 interface Options extends ConnectionOptions {

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
 import { connects, type ConnectionOptions, given, openApi, writeStore } from "../shell/connection.ts";
-import { Failure } from "../shell/failure.ts";
-import { tell } from "../shell/print.ts";
+import { Failure, tell } from "../shell/output.ts";
 
 export function define(command: Command): void {
   connects(command)

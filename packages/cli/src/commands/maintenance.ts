@@ -2,9 +2,8 @@ import { constants } from "node:os";
 import type { Command } from "commander";
 import type { Api, Json } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { durationMs } from "../shell/duration.ts";
-import { exits, Failure, Unreachable } from "../shell/failure.ts";
-import { tell } from "../shell/print.ts";
+import { durationMs } from "../shell/options.ts";
+import { exits, Failure, tell, Unreachable } from "../shell/output.ts";
 import { type Selection, selectMonitors, selects, theOne } from "../shell/select.ts";
 
 interface Options extends ConnectionOptions, Selection {

@@ -1,9 +1,18 @@
 import { Argument, type Command } from "commander";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { tell } from "../shell/print.ts";
+import { tell } from "../shell/output.ts";
 
-/** The commands `adopt` and `detach`. */
-export function defineManaging(command: Command, { route, done }: { route: "adopt" | "detach"; done: string }): void {
+export function adopt(command: Command): void {
+  command.description("Let a project declare a stored object. Nothing of it changes until the next apply.");
+  defineManaging(command, { route: "adopt", done: "declared by" });
+}
+
+export function detach(command: Command): void {
+  command.description("Stop declaring an object: it stays as it is, and prune ignores it.");
+  defineManaging(command, { route: "detach", done: "no longer declared by" });
+}
+
+function defineManaging(command: Command, { route, done }: { route: "adopt" | "detach"; done: string }): void {
   connects(command)
     .addArgument(
       new Argument("<kind>", "kind of the object").choices(["monitor", "channel", "status_page", "maintenance"]),

@@ -1,10 +1,9 @@
 import type { Command } from "commander";
 import type { Json } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { Failure } from "../shell/failure.ts";
-import { readsFiles } from "../shell/file-options.ts";
-import { jsonOption, printJson } from "../shell/print.ts";
-import { printRun } from "./runs.ts";
+import { Failure, printJson } from "../shell/output.ts";
+import { jsonOption, readsFiles } from "../shell/options.ts";
+import { printRun } from "./check-now.ts";
 
 interface Options extends ConnectionOptions {
   json?: boolean;

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { keepSecretsOption, type ProjectOptions, readsFiles } from "../shell/file-options.ts";
-import { counted, jsonOption, printJson, tell } from "../shell/print.ts";
+import { jsonOption, keepSecretsOption, type ProjectOptions, readsFiles } from "../shell/options.ts";
+import { counted, printJson, tell } from "../shell/output.ts";
 
 export function define(command: Command): void {
   readsFiles(command)

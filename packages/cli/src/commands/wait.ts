@@ -3,9 +3,8 @@ import type { Command } from "commander";
 import { tame } from "@statusmesh/shared/terminal";
 import { inUnits } from "@statusmesh/shared/time";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { durationMs } from "../shell/duration.ts";
-import { Failure, Unreachable } from "../shell/failure.ts";
-import { jsonOption, printJson, tell } from "../shell/print.ts";
+import { durationMs, jsonOption } from "../shell/options.ts";
+import { Failure, printJson, tell, Unreachable } from "../shell/output.ts";
 import { type Monitor, type Selection, selectMonitors, selects } from "../shell/select.ts";
 
 interface Options extends ConnectionOptions, Selection {

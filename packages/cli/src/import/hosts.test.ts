@@ -3,7 +3,7 @@ import { importBetterStack } from "./betterstack.ts";
 import { importHealthchecks } from "./healthchecks.ts";
 import { importPingdom } from "./pingdom.ts";
 import { readBetterStack, readHealthchecks, readPingdom, readStatuspage, readUptimeRobot } from "./read/hosts.ts";
-import { noProgress } from "../shell/progress.ts";
+import { noProgress } from "../shell/output.ts";
 import { importStatuspage } from "./statuspage.ts";
 import {
   betterStack,

@@ -5,7 +5,7 @@ import { gunzipSync } from "node:zlib";
 import t from "tap";
 import { importKuma, type KumaData } from "./kuma.ts";
 import { readKuma } from "./read/kuma.ts";
-import { noProgress } from "../shell/progress.ts";
+import { noProgress } from "../shell/output.ts";
 import { SqliteFile } from "./read/sqlite.ts";
 import { reportMarkdown } from "./report.ts";
 import { countOf, faultsOf, reasonsOf } from "./testing.ts";

@@ -3,8 +3,7 @@ import { resolve } from "node:path";
 import { Document, isScalar, visit } from "yaml";
 import { maxFileBytes } from "@statusmesh/shared/declared/yaml";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
-import { Failure } from "../shell/failure.ts";
-import { print, tell } from "../shell/print.ts";
+import { Failure, print, tell } from "../shell/output.ts";
 import type { Imported } from "./draft.ts";
 import { reportMarkdown, summaryOf } from "./report.ts";
 

@@ -4,9 +4,7 @@ import type { ApiFault } from "@statusmesh/shared/declared/project";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { version } from "../version.ts";
-import { Failure, Refused, Unreachable } from "./failure.ts";
-import { tell } from "./print.ts";
-import { progressLines } from "./progress.ts";
+import { Failure, progressLines, Refused, tell, Unreachable } from "./output.ts";
 import { ProxyError } from "./proxy.ts";
 import { type Reply, requestsTo, type Send } from "./requests.ts";
 

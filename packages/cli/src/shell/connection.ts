@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import type { Api } from "./api.ts";
-import { Failure } from "./failure.ts";
+import { Failure } from "./output.ts";
 
 export interface ConnectionOptions {
   url?: string;

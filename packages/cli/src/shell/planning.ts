@@ -1,10 +1,9 @@
 import { isInDocument, mistakesOf } from "@statusmesh/shared/declared/project";
 import type { Api } from "./api.ts";
 import { connectionOf } from "./connection.ts";
-import { exits, Failure, Refused } from "./failure.ts";
-import type { PlanOptions, ProjectOptions } from "./file-options.ts";
+import { exits, Failure, print, printJson, Refused, screen } from "./output.ts";
+import type { PlanOptions, ProjectOptions } from "./options.ts";
 import { hasDifferences, type Plan, planMarkdown, planText } from "./plans.ts";
-import { print, printJson, screen } from "./print.ts";
 import { type Project, readProject, refuse } from "./project.ts";
 
 /** Reads the files and asks the server for the plan. Throws Failure. */

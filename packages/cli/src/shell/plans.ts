@@ -1,6 +1,6 @@
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { paint, type Screen, tame, type Tone } from "@statusmesh/shared/terminal";
-import { counted } from "./print.ts";
+import { counted } from "./output.ts";
 
 /** The parts of a reply of `POST /config/plan` and `/config/apply` that are shown. */
 export interface Plan {

@@ -1,20 +1,22 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { isProbedType } from "@statusmesh/shared/checks";
-import { checkDocument, checkOf, secretPointers } from "@statusmesh/shared/declared/check";
+import { type Bodies, checkDocument, checkOf, secretPointers } from "@statusmesh/shared/declared/check";
 import { inOrder, readNamedFile, sections } from "@statusmesh/shared/declared/files";
 import { type Mistake, mistakeLine } from "@statusmesh/shared/declared/position";
 import { type ReadProject, readProjectFiles } from "@statusmesh/shared/declared/project";
 import { mask } from "@statusmesh/shared/secrets";
 import { tame } from "@statusmesh/shared/terminal";
-import { requestBodies } from "../bodies.ts";
-import { Failure } from "./failure.ts";
-import type { ProjectOptions } from "./file-options.ts";
-import { counted, printJson } from "./print.ts";
+import { counted, Failure, printJson } from "./output.ts";
+import type { ProjectOptions } from "./options.ts";
 
 /** The files of a project without mistakes. */
 export interface Project extends ReadProject {
   readonly name: string;
 }
+
+/** The schemas of the API's requests, as they were when this program was built. */
+export const requestBodies = (): Bodies =>
+  JSON.parse(readFileSync(new URL("../../dist/request-bodies.json", import.meta.url), "utf8")) as Bodies;
 
 /** Reads the files. Prints every mistake and throws Failure when there is one. */
 export function readProject(paths: readonly string[], options: ProjectOptions): Project {

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { generate } from "selfsigned";
 import { Server as SocketServer } from "socket.io";
 import t from "tap";
-import { Failure } from "./failure.ts";
+import { Failure } from "./output.ts";
 import { proxyOf } from "./proxy.ts";
 
 const password = "pa:ss@w%rd";

@@ -5,7 +5,7 @@ import { BlockList, isIP } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
-import { Failure } from "./failure.ts";
+import { Failure } from "./output.ts";
 
 /*
  * Proxies of the environment, as curl reads them: HTTPS_PROXY and HTTP_PROXY by the scheme of the address, NO_PROXY for

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { isId } from "@statusmesh/shared/ids";
 import type { Api } from "./api.ts";
-import { Failure } from "./failure.ts";
+import { Failure } from "./output.ts";
 
 /** A monitor of `GET /targets`, the fields that are read. */
 export interface Monitor {

@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { secret, text } from "./fields.ts";
+import { secret, text } from "./reader.ts";
 
 /** The bot, the number and the reports of vendors that link codes and hooks need. */
 export const linkedChannels = {

@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { flag, text, whole } from "./fields.ts";
+import { flag, text, whole } from "./reader.ts";
 
 export const mcp = Type.Object({
   enabled: flag(false, "Serves the Model Context Protocol at /mcp"),

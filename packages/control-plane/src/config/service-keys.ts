@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { bindPattern } from "@statusmesh/shared/net/address";
 import { linkedChannels } from "./channel-keys.ts";
-import { flag, secret, text, whole } from "./fields.ts";
+import { flag, secret, text, whole } from "./reader.ts";
 
 /** 32 bytes in base64: 42 full characters, one that ends on two zero bits, one of padding. */
 const key32Pattern = "^(?:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)?$";

@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { flag, secret, text, whole } from "./fields.ts";
+import { flag, secret, text, whole } from "./reader.ts";
 
 const provider = (name: string, issuer: string, example: string) =>
   Type.Object({

@@ -10,7 +10,7 @@ import { startEmbedded } from "../platform/db/embedded.ts";
 import { migrate } from "../platform/db/migrate.ts";
 import { closeDatabase, type OpenDatabase, openConfigured, openDatabase } from "../platform/db/open-database.ts";
 import { type Log, silentLog } from "../platform/log.ts";
-import { ownCommand } from "../platform/own-command.ts";
+import { ownCommand } from "../platform/program.ts";
 import { trustedAuthorities } from "../platform/outbound/authorities.ts";
 
 export interface Database extends OpenDatabase {

@@ -4,7 +4,8 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
-import { type CheckKind, degradedAbove, refuseUnseen, thresholdRules, timeout } from "./kind.ts";
+import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { refuseInvisible } from "./host.ts";
 import { durationOption } from "./shell.ts";
 
 export const recordTypes = ["A", "AAAA", "CNAME", "MX", "NS", "TXT", "SOA", "PTR", "CAA", "SRV"] as const;
@@ -115,7 +116,7 @@ export const dns: CheckKind<typeof DnsCheck> = {
 
   rules(spec) {
     checkAll(
-      () => refuseUnseen(spec.domain, errorCode, "/domain"),
+      () => refuseInvisible(spec.domain, errorCode, "/domain"),
       () => askedName(spec),
       () => nameServer(spec),
       () => thresholdRules(spec),

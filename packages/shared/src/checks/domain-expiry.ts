@@ -4,8 +4,9 @@ import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
 import { type RegistrableDomain, registrableDomain } from "../net/registrable-domain.ts";
-import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
-import { canonicalHost, type CheckKind, daysAgo, documentIn, inDays, refuseUnseen, timeout } from "./kind.ts";
+import { daysAgo, DaysRemaining, Expiry, expiryInWords, inDays } from "./expiry.ts";
+import { type CheckKind, documentIn, timeout } from "./kind.ts";
+import { canonicalHost, refuseInvisible } from "./host.ts";
 
 const days = (fallback: number, minimum: number, description: string, form: FieldForm) =>
   Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_DOMAIN_PARAMS", description, form });
@@ -118,7 +119,7 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck, RegistrationDetai
 
   rules(spec) {
     checkAll(
-      () => refuseUnseen(spec.domain, "INVALID_DOMAIN_PARAMS", "/domain"),
+      () => refuseInvisible(spec.domain, "INVALID_DOMAIN_PARAMS", "/domain"),
       () => lookedUpDomain(spec),
       rule(
         spec.warn_days > spec.critical_days,

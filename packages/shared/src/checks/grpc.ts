@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { checkAll } from "../faults.ts";
-import { type CheckKind, degradedAbove, hostOrThrow, refuseUnseen, thresholdRules, timeout } from "./kind.ts";
-import { serverName } from "./server-name.ts";
+import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { hostOrThrow, refuseInvisible, serverName } from "./host.ts";
 import { durationOption, hostAndPort } from "./shell.ts";
 
 /** Title of the collapsed part of the form. */
@@ -67,9 +67,9 @@ export const grpc: CheckKind<typeof GrpcCheck> = {
   defaultIntervalSecs: 60,
   rules(spec) {
     checkAll(
-      () => refuseUnseen(spec.host, "INVALID_TCP_HOST", "/host"),
+      () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
       () => hostOrThrow(spec.host, "/host"),
-      () => refuseUnseen(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
+      () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => serverName(spec),
       () => thresholdRules(spec),
     );

@@ -1,5 +1,4 @@
 import type { Static, TSchema } from "typebox";
-import { circuitOpen, capSetting, throttledByCap } from "../run-errors.ts";
 import { dayMs } from "../time.ts";
 import type { CheckKind, KindDetails } from "./kind.ts";
 import { dns } from "./dns.ts";
@@ -83,6 +82,17 @@ export function isProbedType(type: unknown): type is ProbedType {
 export function isCheckType(type: unknown): type is CheckType {
   return typeof type === "string" && Object.hasOwn(checkKinds, type);
 }
+
+/**
+ * The error of a run that an open circuit breaker refused: it counts as failing, but it is not what is wrong with the
+ * target.
+ */
+export const circuitOpen = "circuit_open";
+
+/** The error of a run that the cap per host held back: no evidence, but something for the operator to change. */
+export const throttledByCap = "throttled: host concurrency cap";
+/** The setting of that cap. */
+export const capSetting = "checker.per_host_max_inflight";
 
 /**
  * The error of a result for people: the status of a server first, the sentence of its kind for a JSON document, any

@@ -1,9 +1,7 @@
 import Type, { type Static, type TSchema } from "typebox";
-import { AppError, type ErrorCode } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
 import type { SecretsDestination } from "../secrets.ts";
-import { unseenIn } from "../url.ts";
 import type { ShellForm } from "./shell.ts";
 
 /** Details of the results of a kind, for every status. */
@@ -129,52 +127,6 @@ export function thresholdRules(spec: {
   );
 }
 
-/** The canonical form of a host name or address, as dialler and guard use it; throws like URL. */
-export function canonicalHost(host: string): string {
-  const bare = host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
-  // A URL parser reads 2130706433, 0x7f.1 and full-width dots as a resolver does.
-  const url = new URL(`http://${bare}/`);
-  if (
-    url.port !== "" ||
-    url.username !== "" ||
-    url.pathname !== "/" ||
-    url.search !== "" ||
-    url.hash !== "" ||
-    url.hostname === ""
-  ) {
-    throw new TypeError("not a bare host");
-  }
-  return url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, "");
-}
-
-/** {@link canonicalHost} with an API error. */
-export function hostOrThrow(host: string, pointer: string): string {
-  try {
-    if (/[\s/@?#\\]/.test(host)) throw new TypeError("not a bare host");
-    return canonicalHost(host);
-  } catch (cause) {
-    throw new AppError(
-      "INVALID_TCP_HOST",
-      `"${host}" is not a host name or an IP address. Write it without scheme, port or path, for example ` +
-        "db.example.org.",
-      {
-        field: pointer,
-        cause,
-      },
-    );
-  }
-}
-
-/**
- * Refuses a host with an invisible character: resolvers and URL parsers drop some of them, and the monitor would show
- * another name than it checks. Applies to input only.
- */
-export function refuseUnseen(text: string, code: ErrorCode, pointer: string): void {
-  const found = unseenIn(text);
-  if (found !== null)
-    throw new AppError(code, `The name or address ${found}. Remove that character.`, { field: pointer });
-}
-
 /** The JSON object in a text; empty for any other text. */
 export function documentIn(text: string): Readonly<Record<string, unknown>> {
   if (!text.startsWith("{")) return {};
@@ -183,14 +135,4 @@ export function documentIn(text: string): Readonly<Record<string, unknown>> {
   } catch {
     return {};
   }
-}
-
-/** `in 5 days`, from whole days left (0 and more). */
-export function inDays(left: number): string {
-  return left === 0 ? "in less than a day" : left === 1 ? "in 1 day" : `in ${left} days`;
-}
-
-/** `5 days ago`, from whole days left, rounded down (-1 and less). */
-export function daysAgo(left: number): string {
-  return left === -1 ? "less than a day ago" : left === -2 ? "1 day ago" : `${-left - 1} days ago`;
 }

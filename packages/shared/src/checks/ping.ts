@@ -1,15 +1,8 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll } from "../faults.ts";
-import {
-  canonicalHost,
-  type CheckKind,
-  degradedAbove,
-  hostOrThrow,
-  refuseUnseen,
-  thresholdRules,
-  timeout,
-} from "./kind.ts";
+import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { canonicalHost, hostOrThrow, refuseInvisible } from "./host.ts";
 import { durationOption } from "./shell.ts";
 
 /** Title of the collapsed part of the form. */
@@ -84,7 +77,7 @@ export const ping: CheckKind<typeof PingCheck, PingDetails> = {
   defaultIntervalSecs: 60,
   rules(spec) {
     checkAll(
-      () => refuseUnseen(spec.host, "INVALID_TCP_HOST", "/host"),
+      () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
       () => hostRule(spec.host),
       () => thresholdRules(spec),
     );

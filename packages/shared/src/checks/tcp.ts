@@ -1,8 +1,8 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
-import { type CheckKind, degradedAbove, hostOrThrow, refuseUnseen, thresholdRules, timeout } from "./kind.ts";
-import { serverName } from "./server-name.ts";
+import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { hostOrThrow, refuseInvisible, serverName } from "./host.ts";
 import { durationOption, hostAndPort } from "./shell.ts";
 
 /** Title of the collapsed part of the form. */
@@ -122,9 +122,9 @@ export const tcp: CheckKind<typeof TcpCheck> = {
   defaultIntervalSecs: 60,
   rules(spec) {
     checkAll(
-      () => refuseUnseen(spec.host, "INVALID_TCP_HOST", "/host"),
+      () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
       () => hostOrThrow(spec.host, "/host"),
-      () => refuseUnseen(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
+      () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => serverName(spec),
       () => sentBytes(spec),
       () => thresholdRules(spec),

@@ -1,9 +1,9 @@
 import Type, { type Static } from "typebox";
 import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
-import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
-import { type CheckKind, daysAgo, documentIn, hostOrThrow, inDays, refuseUnseen, timeout } from "./kind.ts";
-import { serverName } from "./server-name.ts";
+import { daysAgo, DaysRemaining, Expiry, expiryInWords, inDays } from "./expiry.ts";
+import { type CheckKind, documentIn, timeout } from "./kind.ts";
+import { hostOrThrow, refuseInvisible, serverName } from "./host.ts";
 import { hostAndPort } from "./shell.ts";
 
 const days = (fallback: number, minimum: number, description: string, form: FieldForm) =>
@@ -80,8 +80,8 @@ export const tlsCert: CheckKind<typeof TlsCertCheck, CertificateDetails> = {
 
   rules(spec) {
     checkAll(
-      () => refuseUnseen(spec.host, "INVALID_TCP_HOST", "/host"),
-      () => refuseUnseen(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
+      () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
+      () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => hostOrThrow(spec.host, "/host"),
       () => serverName(spec),
       rule(

@@ -7,7 +7,7 @@ import type { SchemaNode } from "../schema-node.ts";
 import { fieldOf, pointerSegment } from "../secrets.ts";
 import { suggestion } from "../text.ts";
 import { validate } from "../validate.ts";
-import { durationIn, unitOf } from "./durations.ts";
+import { durationIn, unitOf } from "../time.ts";
 import { defaultFields, isJson, type Section, sections } from "./files.ts";
 
 type Json = Record<string, unknown>;

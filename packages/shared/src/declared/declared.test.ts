@@ -2,7 +2,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { checkDocument } from "./check.ts";
-import { durationIn } from "./durations.ts";
+import { durationIn } from "../time.ts";
 import { mistakeAt, readFiles } from "./files.ts";
 import { mistakeLine, placeOf } from "./position.ts";
 import { fillVariables, withoutValues } from "./variables.ts";

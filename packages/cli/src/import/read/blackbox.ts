@@ -1,6 +1,6 @@
 import * as fs from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { Failure } from "../../shell/failure.ts";
+import { Failure } from "../../shell/output.ts";
 import type { BlackboxData, ProbeTarget } from "../blackbox.ts";
 import { isRow, type Row, row, rows, text, texts } from "../values.ts";
 import { readYaml } from "./foreign-yaml.ts";

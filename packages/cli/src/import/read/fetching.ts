@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
-import { Failure } from "../../shell/failure.ts";
+import { Failure } from "../../shell/output.ts";
 import { ProxyError } from "../../shell/proxy.ts";
 import { type Reply, requestsTo, type Send } from "../../shell/requests.ts";
 import { version } from "../../version.ts";

@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { parseDocument } from "yaml";
 import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
-import { Failure } from "../../shell/failure.ts";
+import { Failure } from "../../shell/output.ts";
 import { isRow, type Row } from "../values.ts";
 
 const maxBytes = 4 * 1_048_576;

@@ -1,4 +1,4 @@
-import { Failure } from "../../shell/failure.ts";
+import { Failure } from "../../shell/output.ts";
 import { isRow, type Row } from "../values.ts";
 import { readYaml, yamlFiles } from "./foreign-yaml.ts";
 

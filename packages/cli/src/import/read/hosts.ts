@@ -1,4 +1,4 @@
-import { Failure } from "../../shell/failure.ts";
+import { Failure, type Progress } from "../../shell/output.ts";
 import type { BetterStackData } from "../betterstack.ts";
 import type { HealthchecksData } from "../healthchecks.ts";
 import type { PingdomData } from "../pingdom.ts";
@@ -6,7 +6,6 @@ import type { StatuspageData } from "../statuspage.ts";
 import type { UptimeRobotData } from "../uptimerobot.ts";
 import { type Row, row, rows, text } from "../values.ts";
 import { Fetching, keyOf } from "./fetching.ts";
-import type { Progress } from "../../shell/progress.ts";
 
 /* What the APIs of other products list, page by page. */
 

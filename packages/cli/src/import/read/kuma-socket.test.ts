@@ -9,7 +9,7 @@ import { importKuma } from "../kuma.ts";
 import { countOf, faultsOf, objectsOf } from "../testing.ts";
 import type { Row } from "../values.ts";
 import { readRunningKuma } from "./kuma-socket.ts";
-import { noProgress } from "../../shell/progress.ts";
+import { noProgress } from "../../shell/output.ts";
 
 /* An instance that says what a real Uptime Kuma 2.5 said: see test/fixtures/kuma/README.md. */
 

@@ -1,5 +1,5 @@
 import { io, type Socket } from "socket.io-client";
-import { Failure } from "../../shell/failure.ts";
+import { Failure, type Progress } from "../../shell/output.ts";
 import { ProxyError, proxyOf, tunnelsTo } from "../../shell/proxy.ts";
 import { dateOf, type Day, dayOf } from "../history.ts";
 import type { Change, KumaData } from "../kuma.ts";
@@ -7,7 +7,6 @@ import { flag, isRow, number, type Row, row, rows, text } from "../values.ts";
 import { isZone } from "../zones.ts";
 import { baseOf, Fetching, reasonOf } from "./fetching.ts";
 import { byColumns, kumaLists } from "./kuma.ts";
-import type { Progress } from "../../shell/progress.ts";
 
 const answerMs = 15_000;
 const mostTries = 3;

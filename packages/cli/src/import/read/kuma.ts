@@ -1,11 +1,10 @@
 import * as fs from "node:fs";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
-import { Failure } from "../../shell/failure.ts";
+import { Failure, type Progress } from "../../shell/output.ts";
 import { dateOf, type Day, dayOf } from "../history.ts";
 import type { Change, KumaData } from "../kuma.ts";
 import { flag, number, type Row, row, rows, text } from "../values.ts";
 import { isZone } from "../zones.ts";
-import type { Progress } from "../../shell/progress.ts";
 import { SqliteFile } from "./sqlite.ts";
 
 const maxBackupBytes = 256 * 1_048_576;

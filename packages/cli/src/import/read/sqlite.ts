@@ -1,6 +1,6 @@
 import * as fs from "node:fs";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
-import { Failure } from "../../shell/failure.ts";
+import { Failure } from "../../shell/output.ts";
 
 /*
  * Reads tables of an SQLite 3 database from disk, with the pages of its write-ahead log

@@ -1,5 +1,5 @@
 import t from "tap";
-import { nightly } from "../../operator/nightly.ts";
+import { nightly } from "../../operator/cleanup.ts";
 import { day, second, until } from "../../testing/clock.ts";
 import { codeIn, startMailbox } from "../../testing/mailbox.ts";
 import { asking, serveWhole, signedIn } from "../../testing/whole-app.ts";

@@ -2,9 +2,8 @@ import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import type { System } from "../../platform/context.ts";
 import { sameSecret } from "../../platform/crypto/token.ts";
-import { addressKey } from "../../platform/http/address.ts";
+import { addressKey, visitorAddress } from "../../platform/http/per-ip.ts";
 import type { Counter } from "../../platform/http/counter.ts";
-import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import { bearerOf } from "./authenticate.ts";
 

@@ -4,7 +4,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import type { Ctx, System, WriteSource } from "../../platform/context.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
-import { ownCommand } from "../../platform/own-command.ts";
+import { ownCommand } from "../../platform/program.ts";
 import {
   allScopes,
   type CredentialRequest,

@@ -3,7 +3,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { type Ctx, inTransaction, scopes, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
-import { ownCommand } from "../../platform/own-command.ts";
+import { ownCommand } from "../../platform/program.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";

@@ -4,7 +4,7 @@ import { record } from "../audit/service.ts";
 import { type ActorCtx, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
-import { ownCommand } from "../../platform/own-command.ts";
+import { ownCommand } from "../../platform/program.ts";
 import { type Attempt, type Caller, withAttemptRecorded } from "./attempts.ts";
 import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";

@@ -1,5 +1,5 @@
-import type { Context, Middleware } from "koa";
 import type { BlockList } from "node:net";
+import type { Context, Middleware } from "koa";
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
@@ -13,7 +13,7 @@ import { atRoute } from "../../platform/http/exchange.ts";
 import { isAtHost } from "../../platform/http/page-host.ts";
 import { registrationsPerIp } from "../../platform/http/per-ip.ts";
 import { submitConsent } from "./consent-endpoint.ts";
-import { revokeToken } from "./connections.ts";
+import { revokeToken } from "./service.ts";
 import { exchangeCode, refresh } from "./grants.ts";
 import { oauthEnabled, resourceMetadata, serverMetadata } from "./metadata.ts";
 import { Parameters } from "./parameters.ts";

@@ -6,7 +6,7 @@ import type { Counter } from "../../platform/http/counter.ts";
 import { refuseOver } from "../../platform/http/throttle.ts";
 import { hashToken, newToken, sameSecret } from "../../platform/crypto/token.ts";
 import { requireResource } from "./authorization.ts";
-import { endConnection } from "./connections.ts";
+import { endConnection } from "./service.ts";
 import type { Parameters } from "./parameters.ts";
 import { OAuthProblem } from "./problem.ts";
 import * as queries from "./queries.ts";

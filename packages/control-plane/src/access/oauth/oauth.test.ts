@@ -3,7 +3,7 @@ import t from "tap";
 import { request } from "undici";
 import { findResourceToken } from "../auth/service.ts";
 import type { Ctx } from "../../platform/context.ts";
-import { sweep } from "../../operator/sweep.ts";
+import { sweep } from "../../operator/cleanup.ts";
 import { removeMember } from "../orgs/service.ts";
 import { day, hour } from "../../testing/clock.ts";
 import {

@@ -1,7 +1,7 @@
 import t from "tap";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { newId } from "@statusmesh/shared/ids";
-import { nightly } from "../../operator/nightly.ts";
+import { nightly } from "../../operator/cleanup.ts";
 import { openHub } from "../../platform/db/notify.ts";
 import { pull } from "../../monitoring/pipeline/assign.ts";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";

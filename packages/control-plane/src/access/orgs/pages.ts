@@ -6,7 +6,7 @@ import type { Ctx } from "../../platform/context.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { boundsOf, limitNames, limitWords } from "../plans/schema.ts";
-import { changesOf } from "./changes.ts";
+import { changesOf, entryInWords } from "./words.ts";
 import {
   getInvitation,
   getOrg,
@@ -17,7 +17,6 @@ import {
   recordedNames,
   usage,
 } from "./service.ts";
-import { entryInWords } from "./words.ts";
 
 const pageSize = 50;
 /** Owner-only pages answer 404 to members, who have no link to them. */

@@ -10,11 +10,10 @@ import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
 import { PlanRefusal, refusalsOf } from "../plans/service.ts";
 import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
-import { ladderRule } from "./ladder.ts";
 import { insertMembership } from "./member-queries.ts";
 import * as queries from "./queries.ts";
 import { quotas } from "../plans/schema.ts";
-import type { Org, OrgCreate, OrgPatch, Role, Usage } from "./schema.ts";
+import type { Escalation, Org, OrgCreate, OrgPatch, Role, Usage } from "./schema.ts";
 
 export {
   acceptInvitation,
@@ -26,7 +25,6 @@ export {
 } from "./invitations.ts";
 export { asOwner };
 export { followGroups } from "./groups.ts";
-export { ladderRule } from "./ladder.ts";
 export { listMembers, removeMember, updateMember } from "./members.ts";
 
 interface Paging {
@@ -315,4 +313,21 @@ function present(ctx: Ctx, row: queries.OrgRow, role: Role): Org {
     deleted_at: isoOrNull(row.deleted_at),
     purged_at: row.deleted_at === null ? null : iso(new Date(row.deleted_at.getTime() + graceMs(ctx))),
   };
+}
+
+/** The levels of a ladder rise, and name each channel once. `known` are the channels of the organisation. */
+export function ladderRule(ladder: Escalation, known: ReadonlySet<string>, base = "/escalation"): void {
+  for (const [at, { after_minutes: minutes, channel_ids: ids }] of ladder.entries()) {
+    const before = ladder[at - 1]?.after_minutes ?? 0;
+    if (minutes <= before)
+      throw new AppError("INVALID_ALERT_CONFIG", `Each level is later than the one before: use more than ${before}.`, {
+        field: `${base}/${at}/after_minutes`,
+      });
+    for (const [place, id] of ids.entries()) {
+      const field = `${base}/${at}/channel_ids/${place}`;
+      if (!known.has(id)) throw new AppError("INVALID_ALERT_CONFIG", "Channel not found.", { field });
+      if (ids.indexOf(id) !== place)
+        throw new AppError("INVALID_ALERT_CONFIG", "This level names the channel twice. List it once.", { field });
+    }
+  }
 }

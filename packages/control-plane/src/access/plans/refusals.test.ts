@@ -1,5 +1,5 @@
 import t from "tap";
-import { nightly } from "../../operator/nightly.ts";
+import { nightly } from "../../operator/cleanup.ts";
 import { day, minute } from "../../testing/clock.ts";
 import { asking, newMember, serveWhole, signedIn } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";

@@ -7,7 +7,7 @@ import { startMailbox } from "../../testing/mailbox.ts";
 import { type MockGithub, type MockProvider, startGithub, startGoogle, startOidc } from "../../testing/providers.ts";
 import { asking, newMember, serveWhole, signedIn } from "../../testing/whole-app.ts";
 import { newOrg, openWorld, type World } from "../../testing/world.ts";
-import { sweep } from "../../operator/sweep.ts";
+import { sweep } from "../../operator/cleanup.ts";
 import { apiOf } from "./github.ts";
 import { openProviders } from "./service.ts";
 

@@ -1,6 +1,12 @@
 import encodeQR from "qr";
 import { AppError } from "@statusmesh/shared/errors";
-import { channelForms, delegableKinds, kindLabel } from "../channels/service.ts";
+import {
+  channelForms,
+  delegableKinds,
+  kindLabel,
+  pendingVerification,
+  subscribedAddress,
+} from "../channels/service.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import {
@@ -82,6 +88,35 @@ export const channelLinkPages = [
           whatsapp: allowed.includes("whatsapp_app") ? whatsappLinks(ctx.config, code) : null,
         },
         status: pending === null && !done ? 404 : 200,
+        headers: secretAddress,
+      };
+    },
+  }),
+  // Links in mails.
+  page({
+    path: "/confirm/{code}",
+    auth: "public",
+    async handle({ ctx, params, query }) {
+      const done = query["done"] === "1";
+      const pending = done ? null : await pendingVerification(ctx, params["code"]!);
+      return {
+        view: "channel-links/confirm",
+        data: { code: params["code"]!, pending, done },
+        status: pending === null && !done ? 404 : 200,
+        headers: secretAddress,
+      };
+    },
+  }),
+  page({
+    path: "/unsubscribe/{id}/{code}",
+    auth: "public",
+    async handle({ ctx, params, query }) {
+      const done = query["done"] === "1";
+      const address = done ? null : await subscribedAddress(ctx, params["id"]!, params["code"]!);
+      return {
+        view: "channel-links/unsubscribe",
+        data: { path: `/unsubscribe/${params["id"]!}/${params["code"]!}`, address, done },
+        status: address === null && !done ? 404 : 200,
         headers: secretAddress,
       };
     },

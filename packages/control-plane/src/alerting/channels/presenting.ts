@@ -1,7 +1,6 @@
 import { fieldOf, mask } from "@statusmesh/shared/secrets";
 import type { System } from "../../platform/context.ts";
-import { managedBy } from "../../platform/http/managed.ts";
-import { iso, isoOrNull } from "../../platform/http/wire.ts";
+import { iso, isoOrNull, managedBy } from "../../platform/http/wire.ts";
 import { type ChannelConfig, kindOf } from "./kinds/index.ts";
 import type { ChannelRow } from "./queries.ts";
 import type { Channel } from "./schema.ts";

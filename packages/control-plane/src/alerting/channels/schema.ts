@@ -1,7 +1,15 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Line } from "@statusmesh/shared/text";
-import { ManagedBy, managedByIgnored } from "../../platform/http/managed.ts";
-import { Id, nullable, PageOf, paging, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
+import {
+  Id,
+  ManagedBy,
+  managedByIgnored,
+  nullable,
+  PageOf,
+  paging,
+  Timestamp,
+  WriteSourceSchema,
+} from "../../platform/http/wire.ts";
 import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 import type { ChannelKind } from "./kinds/kind.ts";
 

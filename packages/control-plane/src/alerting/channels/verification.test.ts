@@ -4,7 +4,7 @@ import { validate } from "@statusmesh/shared/validate";
 import type { Ctx } from "../../platform/context.ts";
 import type { Notice } from "../incidents/schema.ts";
 import { createOutbound } from "../../platform/outbound/client.ts";
-import { mailLinkRoutes } from "../channel-links/mail-links-api.ts";
+import { mailLinkRoutes } from "../channel-links/api.ts";
 import { serve } from "../../testing/app.ts";
 import { day, hour } from "../../testing/clock.ts";
 import { type ReceivedMail, startMailbox } from "../../testing/mailbox.ts";

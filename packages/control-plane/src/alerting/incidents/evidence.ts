@@ -1,5 +1,6 @@
 import { newId } from "@statusmesh/shared/ids";
-import { type Cause, circuitOpen, type CheckStatus } from "@statusmesh/shared/result";
+import { circuitOpen } from "@statusmesh/shared/checks";
+import type { Cause, CheckStatus } from "@statusmesh/shared/result";
 import { inTransaction, type System } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { evaluate, type Evaluation, type Refuted } from "./replay.ts";

@@ -1,9 +1,8 @@
 import type { Readable } from "node:stream";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
-import { presentIncident } from "./find.ts";
+import { filterOf, presentIncident } from "./find.ts";
 import * as queries from "./queries.ts";
-import { filterOf } from "./filter.ts";
 import type { IncidentQuery } from "./schema.ts";
 
 const pageRows = 1000;

@@ -4,8 +4,11 @@ import { type Ctx, type OrgReader, requireScope } from "../../platform/context.t
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, peakSeverity } from "./outages.ts";
 import * as queries from "./queries.ts";
-import type { Incident } from "./schema.ts";
+import type { Incident, IncidentQuery } from "./schema.ts";
 import { dayMs } from "@statusmesh/shared/time";
+import { readCause } from "../../platform/db/causes.ts";
+import { parseTime } from "../../platform/http/query.ts";
+import type { IncidentFilter } from "./queries.ts";
 
 export const incidentNotFound = (): AppError => new AppError("INCIDENT_NOT_FOUND", "Incident not found.");
 
@@ -59,4 +62,23 @@ export async function searchIncidents(
   const from = new Date(ctx.clock.now() - searchedDays * dayMs);
   const items = await queries.searchIncidents(ctx.sql, ctx.orgId, words, from, limit);
   return { items, total: items[0]?.total ?? 0 };
+}
+
+/** The filter of a query; null where it names a target that cannot exist. */
+export function filterOf(query: Omit<IncidentQuery, "limit" | "offset">): IncidentFilter | null {
+  const { state, target_id: targetId = null, severity = null, cause, acknowledged = null } = query;
+  const range = parseIncidentRange(query);
+  if (targetId !== null && !isId(targetId)) return null;
+  return { state, targetId, severity, acknowledged, cause: cause === undefined ? null : readCause(cause), ...range };
+}
+
+/** The range of a list of incidents; null where a side is open. Throws BAD_TIME_RANGE unless `to` is after `from`. */
+function parseIncidentRange(asked: { from?: string; to?: string }): { from: Date | null; to: Date | null } {
+  const from = asked.from === undefined ? null : parseTime(asked.from, "/query/from");
+  const to = asked.to === undefined ? null : parseTime(asked.to, "/query/to");
+  if (from !== null && to !== null && to <= from)
+    throw new AppError("BAD_TIME_RANGE", "The range must end after its start: to is not after from.", {
+      field: "/query/to",
+    });
+  return { from, to };
 }

@@ -6,7 +6,7 @@ import { readCause } from "../../platform/db/causes.ts";
 import { causeName, causeTitle, namesOf, shareOf, withRegionName } from "../../platform/html/causes.ts";
 import { numbered } from "../../platform/html/format.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
-import { readTimeRange, type TimeRange } from "../../platform/html/time-range.ts";
+import { readTimeRange, type TimeRange } from "../../platform/http/query.ts";
 import { kindLabel } from "../channels/service.ts";
 import type { RegionPolicy } from "./policy.ts";
 import { severities } from "./schema.ts";

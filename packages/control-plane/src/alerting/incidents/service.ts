@@ -1,12 +1,12 @@
-import { isId } from "@statusmesh/shared/ids";
-import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { type ActorCtx, type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { type Cause, causeKey } from "../../platform/db/causes.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
-import { findIncident, presentIncident } from "./find.ts";
+import { filterOf, findIncident, presentIncident } from "./find.ts";
 import * as queries from "./queries.ts";
-import { filterOf } from "./filter.ts";
 import type { Incident, IncidentQuery } from "./schema.ts";
+import { insertPast, type PastIncident, selectFull } from "./past-queries.ts";
 
 export {
   closeSilently,
@@ -43,7 +43,6 @@ export { searchIncidents } from "./find.ts";
 export { callsOf, callsOfCauses } from "./on-call.ts";
 export { reportIncident, reportIncidents } from "./report.ts";
 export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
-export { importIncidents } from "./past.ts";
 export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.ts";
 
 /** The incidents of the organisation: open ones first, then by start, newest first. */
@@ -171,4 +170,19 @@ export async function monitorNames(ctx: Ctx, ids: readonly string[]): Promise<{ 
 export async function monitorsWithIncidents(ctx: Ctx): Promise<{ id: string; name: string }[]> {
   requireScope(ctx, "incidents:read");
   return await queries.selectMonitorsWithIncidents(ctx.sql, ctx.orgId, 500);
+}
+
+/**
+ * Stores incidents from before the first own results of targets: closed, without a notice, no evidence. Call it in a
+ * transaction, with targets of the organisation. Returns the first target that has more than `most`; null for none.
+ */
+export async function importIncidents(
+  tx: ActorCtx,
+  incidents: readonly Omit<PastIncident, "id">[],
+  most: number,
+): Promise<string | null> {
+  if (incidents.length === 0) return null;
+  const rows = incidents.map((one) => ({ ...one, id: newId() }));
+  await insertPast(tx.sql, tx.orgId, rows, { severity: "major", imported: true }, new Date(tx.clock.now()));
+  return await selectFull(tx.sql, [...new Set(rows.map(({ targetId }) => targetId))], most);
 }

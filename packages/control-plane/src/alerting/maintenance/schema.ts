@@ -1,7 +1,15 @@
 import Type, { type Static } from "typebox";
 import { IdText, Line, Lines } from "@statusmesh/shared/text";
-import { ManagedBy, managedByIgnored } from "../../platform/http/managed.ts";
-import { Id, nullable, PageOf, paging, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
+import {
+  Id,
+  ManagedBy,
+  managedByIgnored,
+  nullable,
+  PageOf,
+  paging,
+  Timestamp,
+  WriteSourceSchema,
+} from "../../platform/http/wire.ts";
 
 /** Longest window, days. */
 export const maxDays = 30;

@@ -1,6 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { duration, number } from "../../platform/html/format.ts";
-import { stateWords } from "../../platform/html/states.ts";
+import { duration, number, stateWords } from "../../platform/html/format.ts";
 import { causeTitle, shareOf, withRegionName } from "../../platform/html/causes.ts";
 import { page } from "../../platform/html/pages.ts";
 import { errorInWords } from "@statusmesh/shared/checks";

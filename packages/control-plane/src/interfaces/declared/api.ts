@@ -2,9 +2,8 @@ import type { ErrorCode } from "@statusmesh/shared/errors";
 import { ChannelCreate } from "../../alerting/channels/schema.ts";
 import { MaintenanceCreate } from "../../alerting/maintenance/schema.ts";
 import { checkErrors, TargetCreate } from "../../monitoring/targets/schema.ts";
-import { codesOn } from "../../platform/http/declared-errors.ts";
+import { codesOn, noContent, ok, route, type Route } from "../../platform/http/route.ts";
 import { ComponentCreate, StatusPageCreate } from "../../publishing/status-pages/schema.ts";
-import { noContent, ok, route, type Route } from "../../platform/http/route.ts";
 import {
   ApplyReply,
   ApplyRequest,

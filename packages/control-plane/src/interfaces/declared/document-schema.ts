@@ -4,7 +4,7 @@ import { escalationWords, maxLevels } from "../../access/orgs/schema.ts";
 import { MaintenanceCreate } from "../../alerting/maintenance/schema.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { ComponentCreate, StatusPageCreate } from "../../publishing/status-pages/schema.ts";
-import { durationPattern, unitOf } from "@statusmesh/shared/declared/durations";
+import { durationPattern, unitOf } from "@statusmesh/shared/time";
 import { defaultFields } from "@statusmesh/shared/declared/files";
 
 /*

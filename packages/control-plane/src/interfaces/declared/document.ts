@@ -5,7 +5,7 @@ import { isId, normaliseId } from "@statusmesh/shared/ids";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { suggestion } from "@statusmesh/shared/text";
 import { mapInTurns } from "../../platform/http/turns.ts";
-import { durationIn, unitOf } from "@statusmesh/shared/declared/durations";
+import { durationIn, unitOf } from "@statusmesh/shared/time";
 import { defaultFields, type Section, sections } from "@statusmesh/shared/declared/files";
 
 /*

@@ -6,9 +6,8 @@ import type { Ctx, System } from "../../platform/context.ts";
 import { listAudit } from "../../access/audit/service.ts";
 import { updateTarget } from "../../monitoring/targets/service.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
-import { filesInWords } from "./file-state.ts";
+import { filesInWords, listProjects, planConfig } from "./service.ts";
 import { followFiles } from "./files.ts";
-import { listProjects, planConfig } from "./service.ts";
 
 const world = await openWorld(t);
 const { sql, log, clock } = world;

@@ -1,6 +1,9 @@
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { hash } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import { type Mistake, mistakeLine } from "@statusmesh/shared/declared/position";
 import type { ApiFault } from "@statusmesh/shared/declared/project";
@@ -10,11 +13,10 @@ import { ownerOfOrg } from "../../access/auth/service.ts";
 import { actingAsOwner, type System } from "../../platform/context.ts";
 import { failureOf } from "../../platform/db/failures.ts";
 import { mapsIn, readMaps } from "../../platform/http/json-maps.ts";
-import { fingerprintOf } from "./file-changes.ts";
-import { fileActor, storeFile } from "./file-queries.ts";
+import { fileActor, storeFile } from "./queries.ts";
 import type { FileJob, FilesRead } from "./file-thread.ts";
 import { maxBytes, PlanRequest } from "./schema.ts";
-import { applyUnseen } from "./service.ts";
+import { planAndApply } from "./service.ts";
 
 /*
  * declared.path: every replica follows its own copy of the files and applies them at start and on change. Applies of a
@@ -146,7 +148,7 @@ async function attempt(
     const ctx = actingAsOwner(system, owner, fileActor);
     const { prune, max_delete: most } = system.config.declared;
     const applied = await unlessStale(() =>
-      applyUnseen(ctx, { ...request, prune, max_delete: most < 0 ? null : most }),
+      planAndApply(ctx, { ...request, prune, max_delete: most < 0 ? null : most }),
     );
     if (applied !== null) {
       const { summary, warnings } = applied;
@@ -233,4 +235,30 @@ function openReader(job: FileJob): Reader {
     },
     close: () => void thread?.terminate(),
   };
+}
+
+const maxFolders = 32;
+const maxEntries = 20_000;
+
+/**
+ * Digest of the files at or below a path: it differs once one is changed, replaced, added or removed. Null when there
+ * is nothing at the path. Links are followed: Kubernetes replaces the link `..data` of a mount, and with it every file.
+ * Polled, because neither that nor a network file system reports every change.
+ */
+async function fingerprintOf(path: string): Promise<string | null> {
+  const seen: string[] = [];
+  const visit = async (at: string, depth: number): Promise<void> => {
+    if (seen.length >= maxEntries) return;
+    const found = await stat(at).catch(() => null);
+    if (found === null) return void seen.push(`${at} -`);
+    const { ino, dev, size, mtimeMs, ctimeMs } = found;
+    if (!found.isDirectory()) return void seen.push(`${at} ${dev}:${ino} ${size} ${mtimeMs} ${ctimeMs}`);
+    if (depth >= maxFolders) return;
+    const names = await readdir(at).catch(() => null);
+    if (names === null) return void seen.push(`${at} -`);
+    for (const name of names.sort()) if (!name.startsWith(".")) await visit(join(at, name), depth + 1);
+  };
+  if ((await stat(path).catch(() => null)) === null) return null;
+  await visit(path, 0);
+  return hash("sha256", seen.join("\n"));
 }

@@ -18,7 +18,7 @@ import { type JudgedOne, match, type Matched, type Stored } from "./match.ts";
 import { References } from "./references.ts";
 import { documentRules } from "./rules.ts";
 import type { Change, KindName, Summary } from "./schema.ts";
-import { fileActor } from "./file-queries.ts";
+import { fileActor } from "./queries.ts";
 import type { Kinds, State } from "./state.ts";
 
 export const kindOfSection: Readonly<Record<Section, KindName>> = {

@@ -2,6 +2,7 @@ import type { Db } from "../../platform/db/sql.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import type { Summary } from "./schema.ts";
+import type { Mistake } from "@statusmesh/shared/declared/position";
 
 /** Who applied, as the audit log has it. */
 export interface AppliedBy {
@@ -95,4 +96,38 @@ export async function selectKey(
       union all select id, managed, 'maintenance' from maintenance_windows where org_id = ${orgId}
     ) m where section = ${section} and managed ->> 'project' = ${project} and managed ->> 'key' = ${key}`;
   return row?.id ?? null;
+}
+
+/** Actor of `declared.path`: the action of its writes in the audit log, and who applied. */
+export const fileActor = "declared files";
+
+/** The server's own files as a replica read them last. */
+export interface FileRow {
+  org_id: string | null;
+  path: string;
+  ok: boolean;
+  error: Mistake | null;
+  read_at: Date;
+  applied_at: Date | null;
+}
+
+export async function selectFile(sql: Db): Promise<FileRow | null> {
+  const [row] = await sql<FileRow[]>`select org_id, path, ok, error, read_at, applied_at from declared_files`;
+  return row ?? null;
+}
+
+/** Stores what was read; `applied`: the files have changed something. */
+export async function storeFile(
+  sql: Db,
+  { org_id, path, ok, error, read_at }: Omit<FileRow, "applied_at">,
+  applied: boolean,
+): Promise<void> {
+  const json = error === null ? null : sql.json(error as never);
+  await sql`
+    insert into declared_files as f (org_id, path, ok, error, read_at, applied_at)
+    values (${org_id}, ${path}, ${ok}, ${json}, ${read_at}, ${ok ? read_at : null})
+    on conflict (only_row) do update set org_id = excluded.org_id, path = excluded.path, ok = excluded.ok,
+      error = excluded.error, read_at = excluded.read_at,
+      applied_at = case when f.path = excluded.path and not ${applied} and (f.applied_at is not null or not excluded.ok)
+        then f.applied_at else excluded.applied_at end`;
 }

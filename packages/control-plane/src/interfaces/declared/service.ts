@@ -3,19 +3,27 @@ import { lastWrites, record } from "../../access/audit/service.ts";
 import { keepChannels, manageChannels, storedChannels } from "../../alerting/channels/service.ts";
 import { keepWindows, manageWindows, storedWindows } from "../../alerting/maintenance/service.ts";
 import { keepTargets, manageTargets, storedTargets } from "../../monitoring/targets/service.ts";
-import { type Ctx, inTransaction, requireOwner, requireScope, type Scope } from "../../platform/context.ts";
+import {
+  type Ctx,
+  inTransaction,
+  requireOwner,
+  requireScope,
+  type Scope,
+  type System,
+} from "../../platform/context.ts";
 import type { ManagedChange } from "../../platform/db/managed-queries.ts";
-import { isoOrNull } from "../../platform/http/wire.ts";
+import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { keepPages, managePages, storedPages } from "../../publishing/status-pages/service.ts";
 import { carryOut, lockTouched, pruneRefusal, recordApply } from "./apply.ts";
 import { type Section, sections } from "@statusmesh/shared/declared/files";
 import { type Document, readDocument } from "./document.ts";
 import { applyActions, type ConfigPlan, kindOfSection, makePlan, manyFaults } from "./plan.ts";
-import { fileState } from "./file-state.ts";
 import * as queries from "./queries.ts";
-import type { ApplyReply, ApplyRequest, KindName, ManageRequest, PlanReply, PlanRequest } from "./schema.ts";
+import type { ApplyReply, ApplyRequest, FileState, KindName, ManageRequest, PlanReply, PlanRequest } from "./schema.ts";
 import { type Kinds, readState, type State, stateDigest } from "./state.ts";
 import { digestOf, readToken, stale, tokenOf } from "./token.ts";
+import { mistakeLine } from "@statusmesh/shared/declared/position";
+import { selectFile } from "./queries.ts";
 
 export { exportConfig } from "./export.ts";
 
@@ -58,7 +66,7 @@ export async function applyConfig(ctx: Ctx, request: ApplyRequest): Promise<Appl
  * Plans and applies a document, in one transaction. Null where there is nothing to do. PLAN_STALE where something
  * changed in between.
  */
-export async function applyUnseen(ctx: Ctx, request: PlanRequest): Promise<ApplyReply | null> {
+export async function planAndApply(ctx: Ctx, request: PlanRequest): Promise<ApplyReply | null> {
   const { project, document, prune = false, max_delete: maxDelete = null } = request;
   return await inTransaction(ctx, async (tx) => {
     await queries.lockProject(tx.sql, tx.orgId, project);
@@ -281,4 +289,22 @@ async function countsOf({ sql, orgId }: Ctx): Promise<Map<string, Partial<Record
   for (const { project, section, count } of await queries.countManaged(sql, orgId))
     counts.set(project, { ...counts.get(project), [kindOfSection[section]]: count });
   return counts;
+}
+
+/** The server's own files as the organisation that they configure sees them; null without. */
+async function fileState({ sql, orgId, config }: Ctx): Promise<FileState | null> {
+  const row = config.declared.path === "" ? null : await selectFile(sql);
+  if (row === null || row.org_id !== orgId) return null;
+  const { path, ok, error, applied_at: appliedAt } = row;
+  const none = { file: null, line: null, column: null };
+  return { path, ok, error: error === null ? null : { ...none, ...error }, applied_at: isoOrNull(appliedAt) };
+}
+
+/** State of the server's own files in words, for the operator. Throws an Error with what is wrong in them. */
+export async function filesInWords({ sql, config }: Pick<System, "sql" | "config">): Promise<string> {
+  const { path } = config.declared;
+  const row = await selectFile(sql);
+  if (row === null || row.path !== path) return `${path}: the service has not read it yet`;
+  if (!row.ok) throw new Error(`${path}: ${row.error === null ? "it cannot be applied" : mistakeLine(row.error)}`);
+  return `${path} is applied${row.applied_at === null ? "" : `, last at ${iso(row.applied_at)}`}`;
 }

@@ -1,4 +1,4 @@
-import type { Context } from "koa";
+import type { Context, Middleware } from "koa";
 import Type from "typebox";
 import type { System } from "../../platform/context.ts";
 import { noContent, ok, route, type Route } from "../../platform/http/route.ts";
@@ -13,7 +13,9 @@ import {
   handleSms,
   handleTelegram,
   handleWhatsapp,
+  whatsappChallenge,
 } from "./service.ts";
+import { atRoute } from "../../platform/http/exchange.ts";
 
 const Handled = Type.Object(
   {},
@@ -106,3 +108,21 @@ export const hookRoutes: Route[] = hooks.map(({ path, summary, handle }) =>
     },
   }),
 );
+
+/**
+ * Answers the verification request of Meta with its challenge as plain text
+ * (https://developers.facebook.com/docs/graph-api/webhooks/getting-started). Routes answer JSON, so this is middleware.
+ */
+export function whatsappHandshake(system: System): Middleware {
+  return (http, next) => {
+    if (http.path !== "/hooks/whatsapp" || http.method !== "GET") return next();
+    const asked = http.URL.searchParams;
+    if (system.config.channels.whatsapp.verify_token === "" || !asked.has("hub.mode")) return next();
+    atRoute(http, "/hooks/whatsapp");
+    const challenge = whatsappChallenge(system, asked);
+    http.set("Cache-Control", "no-store");
+    http.type = "text/plain; charset=utf-8";
+    http.body = challenge;
+    return undefined;
+  };
+}

@@ -4,9 +4,8 @@ import type { Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { Semaphore } from "@statusmesh/shared/semaphore";
 import type { System } from "../../platform/context.ts";
-import { addressKey } from "../../platform/http/address.ts";
+import { addressKey, visitorAddress } from "../../platform/http/per-ip.ts";
 import type { Counter } from "../../platform/http/counter.ts";
-import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import { maxBytes, tooLarge } from "./reading.ts";
 

@@ -13,7 +13,7 @@ import {
   RELATED_TASK_META_KEY,
   type RequestId,
 } from "@modelcontextprotocol/sdk/types.js";
-import { version } from "../../platform/version.ts";
+import { version } from "../../platform/program.ts";
 import { RpcRefusal, rpcCodes } from "./refusals.ts";
 import type { Registry } from "./registry.ts";
 import { commentMs } from "./streams.ts";

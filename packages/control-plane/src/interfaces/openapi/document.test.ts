@@ -5,7 +5,7 @@ import { type ErrorCode, errorCodes } from "@statusmesh/shared/errors";
 import { allRoutes } from "../../app.ts";
 import { scopes } from "../../platform/context.ts";
 import { openApiDocument } from "./document.ts";
-import { version } from "../../platform/version.ts";
+import { version } from "../../platform/program.ts";
 import { openAgentPings } from "../../monitoring/pipeline/agent-pings.ts";
 import { openIngest } from "../../monitoring/pipeline/ingest.ts";
 

@@ -1,18 +1,24 @@
 import { takeTurns } from "../../platform/http/turns.ts";
 import type { TSchema } from "typebox";
 import type { ErrorCode } from "@statusmesh/shared/errors";
-import { declaredErrors } from "../../platform/http/declared-errors.ts";
+import { declaredErrors, locates, type Route, setsCookie } from "../../platform/http/route.ts";
 import { ErrorEnvelope } from "../../platform/http/wire.ts";
-import { locates, type Route, setsCookie } from "../../platform/http/route.ts";
 import { errorComponents, errorResponses } from "./errors.ts";
 import { exampleId, exampleOf } from "./examples.ts";
-import type { Json } from "./json.ts";
+import {
+  about,
+  describeBody,
+  describeOperation,
+  describePathParameter,
+  describeReply,
+  type Json,
+  tags,
+} from "./words.ts";
 import { oauthOperations } from "./oauth.ts";
 import { pingOperations } from "./pings.ts";
 import { openSchemas, type Schemas } from "./schemas.ts";
 import { surfaceOperations } from "./surfaces.ts";
-import { about, describeBody, describeOperation, describePathParameter, describeReply, tags } from "./words.ts";
-import { version } from "../../platform/version.ts";
+import { version } from "../../platform/program.ts";
 
 /** An example that the viewer does not prefill: it would send an unwanted filter with the first try. */
 const unfilled = (value: unknown): Json => ({ typical: { summary: "Typical", value, "x-example-show-value": false } });

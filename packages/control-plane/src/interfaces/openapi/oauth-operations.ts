@@ -1,5 +1,5 @@
 import { mcpPath, resourceMetadataPaths } from "../../config/mcp-keys.ts";
-import type { Json } from "./json.ts";
+import type { Json } from "./words.ts";
 
 /* The operations of the OAuth 2.1 authorization server, as data. openapi/oauth.ts makes the document of them. */
 

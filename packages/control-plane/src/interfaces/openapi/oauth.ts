@@ -1,6 +1,6 @@
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { errorResponses } from "./errors.ts";
-import type { Json } from "./json.ts";
+import type { Json } from "./words.ts";
 import { object, type Operation, operations, text } from "./oauth-operations.ts";
 
 /*

@@ -1,4 +1,4 @@
-import type { Json } from "./json.ts";
+import type { Json } from "./words.ts";
 
 /*
  * Pings of heartbeat monitors in the document. They are no declared routes: jobs send them without signing in, and

@@ -1,5 +1,7 @@
-import type { Json } from "./json.ts";
 import type { Route } from "../../platform/http/route.ts";
+
+/** A part of the document. */
+export type Json = Record<string, unknown>;
 
 /* Texts of the document that come from no route. */
 

@@ -5,7 +5,7 @@ import { minute, noon, second } from "../../testing/clock.ts";
 import { startMailbox } from "../../testing/mailbox.ts";
 import { newTarget } from "../../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
-import { version as release } from "../../platform/version.ts";
+import { version as release } from "../../platform/program.ts";
 import { installCommands } from "./pages.ts";
 import {
   agentPulls,

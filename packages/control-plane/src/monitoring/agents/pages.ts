@@ -1,7 +1,7 @@
 import type { System } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
-import type { StateName } from "../../platform/html/states.ts";
-import { version } from "../../platform/version.ts";
+import type { StateName } from "../../platform/html/format.ts";
+import { version } from "../../platform/program.ts";
 import { regionsWithAgents, type RegionWithAgents } from "./service.ts";
 
 type AgentRow = RegionWithAgents["agents"][number];

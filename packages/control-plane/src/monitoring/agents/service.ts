@@ -9,7 +9,7 @@ import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import type { Region } from "../regions/schema.ts";
 import { listRegions, regionExists } from "../regions/service.ts";
-import { version } from "../../platform/version.ts";
+import { version } from "../../platform/program.ts";
 import * as queries from "./queries.ts";
 import type { Agent, AgentCreate, AgentWithToken } from "./schema.ts";
 

@@ -23,9 +23,8 @@ import {
 import { secondMs } from "@statusmesh/shared/time";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
-import { addressKey } from "../../platform/http/address.ts";
+import { addressKey, visitorAddress } from "../../platform/http/per-ip.ts";
 import { atRoute } from "../../platform/http/exchange.ts";
-import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { selectAddressed, writeBody } from "../heartbeats/engine.ts";
 import { openAutoCreate } from "./auto-create.ts";
 import { openLookups } from "./heartbeat-lookups.ts";

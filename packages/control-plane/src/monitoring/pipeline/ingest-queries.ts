@@ -1,6 +1,5 @@
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
-import { copyIn } from "../../platform/db/copy.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, copyIn, type Db } from "../../platform/db/sql.ts";
 import type { EvidenceTarget } from "../../alerting/incidents/engine.ts";
 import { intervalsOf, runs } from "../results/engine.ts";
 import type { AdmittedResult, ScheduledTarget } from "./admission.ts";

@@ -1,4 +1,4 @@
-import { throttledByCap } from "@statusmesh/shared/result";
+import { throttledByCap } from "@statusmesh/shared/checks";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { daysOf } from "../history/service.ts";
 import { type Counts, slackMs } from "./queries.ts";

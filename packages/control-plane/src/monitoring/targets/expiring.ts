@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import { kindOf } from "@statusmesh/shared/checks";
-import { daysLeft } from "@statusmesh/shared/checks/details";
+import { daysLeft } from "@statusmesh/shared/checks/expiry";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";

@@ -1,19 +1,17 @@
-import { checkKinds, isCheckType } from "@statusmesh/shared/checks";
+import { checkKinds, isCheckType, isProbed, kindOf } from "@statusmesh/shared/checks";
 import { normaliseText } from "@statusmesh/shared/text";
 import { dayMs } from "@statusmesh/shared/time";
 import { silentRegions } from "../agents/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { causeKey, readCause } from "../../platform/db/causes.ts";
 import { causeName, causeTitle, namesOf, shareOf, withRegionName } from "../../platform/html/causes.ts";
-import { numbered } from "../../platform/html/format.ts";
+import { numbered, stateWords } from "../../platform/html/format.ts";
 import { type PageCall, wholeNumber } from "../../platform/html/pages.ts";
-import { stateWords } from "../../platform/html/states.ts";
 import { setupSteps } from "./setup.ts";
 import { flapping, regionNamer } from "../../alerting/incidents/service.ts";
 import { activeWindows } from "../../alerting/maintenance/service.ts";
-import { dayHistory, daySliceSecs } from "../results/service.ts";
+import { dayHistory, daySliceSecs, throttledTargets } from "../results/service.ts";
 import { monitorOrders, monitorSorts } from "./list-schema.ts";
-import { shown, throttledOf } from "./rows.ts";
 import {
   listMonitors,
   listTags,
@@ -23,7 +21,16 @@ import {
   prefixesOf,
   tagGroups,
 } from "./service.ts";
-import { overview, shownStates, silenceWords } from "./words.ts";
+import {
+  detail,
+  expiryWords,
+  isWaiting,
+  overview,
+  shownState,
+  shownStates,
+  silenceWords,
+  throttledWords,
+} from "./words.ts";
 
 const pageSize = 50;
 /** Tags that stand as chips in one line, and those behind "More". */
@@ -223,4 +230,33 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
       origin: ctx.config.server.public_url,
     },
   };
+}
+
+const waitingWord = ({ target }: MonitorRow): string =>
+  isProbed(target.check) ? "Pending first check" : "Waiting for the first ping";
+
+/** Words and state of a row, decided here so that templates only place them. */
+export function shown(row: MonitorRow, now: number, throttled: string | null) {
+  const state = shownState(row);
+  const waiting = isWaiting(row);
+  return {
+    state,
+    word: waiting ? waitingWord(row) : throttled === null ? stateWords[state] : "Throttled",
+    throttled,
+    since: state === "down" || state === "error" ? (row.open_incident?.outage_since ?? row.status_since) : null,
+    detail: throttled ?? detail(row, now),
+    expiry: expiryWords(row, now),
+    kind: kindOf(row.target.check).label,
+  };
+}
+
+/** Says for each row why it has no data, where its runs are throttled; null for any other. */
+export async function throttledOf(ctx: Ctx, rows: readonly MonitorRow[]): Promise<(row: MonitorRow) => string | null> {
+  const silent = rows.filter((row) => shownState(row) === "unknown" && row.probed && row.last_result_at !== null);
+  const ids = await throttledTargets(
+    ctx,
+    silent.map((row) => row.target.id),
+  );
+  const words = throttledWords(ctx.config.checker.per_host_max_inflight);
+  return (row) => (ids.has(row.target.id) ? words : null);
 }

@@ -9,7 +9,7 @@ import { bulkIncidentAction, listIncidentLines, listIncidents, openCounts } from
 import { createChannel, updateChannel } from "../../alerting/channels/service.ts";
 import { readBeats } from "../results/service.ts";
 import { serve } from "../../testing/app.ts";
-import { expirationRoutes } from "./expiring-api.ts";
+import { expirationRoutes } from "./api.ts";
 import { listExpirations } from "./expiring.ts";
 import { TargetQuery } from "./list-schema.ts";
 import { TargetCreate } from "./schema.ts";

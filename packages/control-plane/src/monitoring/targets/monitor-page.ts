@@ -2,7 +2,7 @@ import { errorInWords } from "@statusmesh/shared/checks";
 import { hourMs } from "@statusmesh/shared/time";
 import { ms } from "../../platform/html/format.ts";
 import type { Span } from "../../platform/html/charts.ts";
-import { readTimeRange, type TimeRange } from "../../platform/html/time-range.ts";
+import { readTimeRange, type TimeRange } from "../../platform/http/query.ts";
 import type { Outage } from "../../alerting/incidents/service.ts";
 import type { Beat, BeatKind } from "../results/service.ts";
 

@@ -4,7 +4,7 @@ import { silentRegions } from "../agents/service.ts";
 import { getOrg } from "../../access/orgs/service.ts";
 import { channelChoices } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
-import type { StateName } from "../../platform/html/states.ts";
+import type { StateName } from "../../platform/html/format.ts";
 import { page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
 import { targetWindow } from "../../alerting/maintenance/service.ts";
 import { listDeliveries } from "../../alerting/deliveries/service.ts";
@@ -33,12 +33,13 @@ import type { CheckResult } from "../results/schema.ts";
 import { findingOf } from "./finding.ts";
 import { neighboursOf } from "./dependencies.ts";
 import { copyOf, kindForms, startPolicy, targetFields } from "./form.ts";
-import { monitorsPage } from "./list-page.ts";
+import { monitorsPage, shown, throttledOf } from "./list-page.ts";
 import { beatsOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
-import { shown, throttledOf } from "./rows.ts";
 import type { Target } from "./schema.ts";
 import { getMonitor, getTarget, type MonitorRegion, pinnedTargets, targetRegions, targetTag } from "./service.ts";
 import { policyWords, silenceWords, where, why } from "./words.ts";
+import { expirationLevels } from "./expiring-schema.ts";
+import { listExpirations } from "./expiring.ts";
 
 async function monitor({ ctx, params, query }: PageCall<"tenant">) {
   const id = params["id"]!;
@@ -255,4 +256,17 @@ export const targetsPages = [
   }),
   page({ path: "/monitors/{id}/edit", auth: "tenant", writes: true, handle: editMonitor }),
   page({ path: "/monitors/{id}", auth: "tenant", handle: monitor }),
+  page({
+    path: "/expiring",
+    auth: "tenant",
+    async handle({ ctx, query }) {
+      const level = expirationLevels.find((known) => known === query["level"]);
+      const list = await listExpirations(ctx, {
+        ...(level === undefined ? {} : { level }),
+        limit: 50,
+        offset: wholeNumber(query["offset"], 0, 1_000_000),
+      });
+      return { view: "targets/expiring", data: { list, level: level ?? "" } };
+    },
+  }),
 ];

@@ -5,8 +5,7 @@ import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
 import { AlertChannelId, Escalation, escalationWords } from "../../access/orgs/schema.ts";
 import { HeartbeatAddresses } from "../heartbeats/schema.ts";
-import { ManagedBy, managedByIgnored } from "../../platform/http/managed.ts";
-import { Id, nullable, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
+import { Id, ManagedBy, managedByIgnored, nullable, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
 
 /** Longest time between two checks of a target. */
 export const maxIntervalDays = 31;

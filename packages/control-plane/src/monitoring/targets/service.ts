@@ -1,12 +1,12 @@
-import type { CheckSpec } from "@statusmesh/shared/checks";
+import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
-import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { type Ctx, inTransaction, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { readCause } from "../../platform/db/causes.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { disabledRegionIds } from "../regions/service.ts";
-import { filterOf } from "./filter-queries.ts";
+import { filterOf, searchTargets } from "./filter-queries.ts";
 import * as lists from "./list-queries.ts";
 import * as queries from "./queries.ts";
 import { notFound, present } from "./rules.ts";
@@ -14,7 +14,8 @@ import * as tags from "./tag-queries.ts";
 import { openSpec } from "./sealing.ts";
 import { withInabilities } from "./unable.ts";
 import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list-schema.ts";
-import type { Target } from "./schema.ts";
+import type { MonitorState, Target } from "./schema.ts";
+import * as reported from "./reported-queries.ts";
 
 export { createReporting, createRules, createTarget, createTargets } from "./create.ts";
 export { causesOf, measuredMonitors, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
@@ -31,8 +32,6 @@ export {
   openCircuits,
   readMonitor,
 } from "./monitors.ts";
-export { searchMonitors } from "./search.ts";
-export { type ReportedRow, reportedIds, reportedOfTags, reportedTags, reportedTargets } from "./reported.ts";
 export { setTargetRegions, targetRegions } from "./regions.ts";
 export { checkRules, completed as completedCheck } from "./rules.ts";
 export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
@@ -51,6 +50,7 @@ export {
 } from "./declared.ts";
 export { keepDependencies } from "./dependencies.ts";
 export { edited, targetTag, type TargetEdit, updateTarget, updateTargets } from "./update.ts";
+export type { ReportedRow } from "./reported-queries.ts";
 export { unableTargets } from "./unable.ts";
 
 /** The targets of the organisation but `except`, with their status, newest first unless `sort` says otherwise. */
@@ -134,3 +134,45 @@ export async function announceTargetsOf({ sql }: System, orgId: string): Promise
 export async function deleteTargetsOf({ sql, clock }: System, orgId: string): Promise<void> {
   await queries.deleteTargets(sql, orgId, null, new Date(clock.now()));
 }
+
+export interface FoundMonitor {
+  id: string;
+  name: string;
+  state: MonitorState;
+  /** Summary of the check. */
+  detail: string;
+}
+
+/** The monitors with every word of `q` in name, address or tags, and how many; names that begin with it first. */
+export async function searchMonitors(
+  ctx: Ctx,
+  q: string,
+  limit: number,
+): Promise<{ items: FoundMonitor[]; total: number }> {
+  requireScope(ctx, "targets:read");
+  const rows = await searchTargets(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), q, limit);
+  const items = rows.map(({ spec, total: _, ...row }) => ({ ...row, detail: kindOf(spec).summary(spec) }));
+  return { items, total: rows[0]?.total ?? 0 };
+}
+
+/*
+ * Monitors of reports. Without a scope check: reports check theirs, and those that are sent by mail have no caller.
+ */
+
+/** Ids of the monitors of the organisation by name. */
+export const reportedIds = async ({ sql, orgId }: OrgReader, { limit, offset }: { limit: number; offset: number }) =>
+  await reported.selectIdsByName(sql, orgId, limit, offset);
+
+/** The monitors with one of the tags, unsorted. */
+export const reportedOfTags = async ({ sql, orgId, clock }: OrgReader, tags: readonly string[]) =>
+  await reported.selectReportedOfTags(sql, orgId, tags, new Date(clock.now()));
+
+/** The given monitors by name. */
+export const reportedTargets = async ({ sql, orgId, clock }: OrgReader, ids: readonly string[]) =>
+  await reported.selectReported(sql, orgId, ids, new Date(clock.now()));
+
+/** Tags by name, or `only` one, and how many there are. */
+export const reportedTags = async (
+  { sql, orgId }: OrgReader,
+  paging: { limit: number; offset: number; only: string | null },
+) => await reported.selectTagNames(sql, orgId, paging);

@@ -1,5 +1,4 @@
-import { detailsOf, errorInWords, kindOf } from "@statusmesh/shared/checks";
-import { capSetting } from "@statusmesh/shared/run-errors";
+import { capSetting, detailsOf, errorInWords, kindOf } from "@statusmesh/shared/checks";
 import type { SilentRegion } from "../agents/service.ts";
 import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
 import { capital, list, number, plural } from "../../platform/html/format.ts";

@@ -9,7 +9,7 @@ import { restoreEntries } from "../../platform/db/restore.ts";
 import { silentLog } from "../../platform/log.ts";
 import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { StartupError } from "../../config/startup-error.ts";
-import { version } from "../../platform/version.ts";
+import { version } from "../../platform/program.ts";
 import { countSecrets } from "./doctor.ts";
 
 /**

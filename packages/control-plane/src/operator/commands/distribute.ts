@@ -12,7 +12,7 @@ import {
   tablesOnWorkers,
   type Worker,
 } from "../../platform/db/citus.ts";
-import { ownCommand } from "../../platform/own-command.ts";
+import { ownCommand } from "../../platform/program.ts";
 
 /**
  * `statusmesh distribute`: spreads the tables that grow with results over the workers of a Citus cluster, by target.

@@ -14,13 +14,13 @@ import { askWorkers, spreadTables, tablesOnWorkers } from "../../platform/db/cit
 import { pendingMigrations } from "../../platform/db/migrate.ts";
 import { missingPartitions } from "../../platform/db/partitions.ts";
 import { pingRedis } from "../../platform/db/redis.ts";
-import { serverTime, serverVersion } from "../../platform/db/server.ts";
+import { serverTime, serverVersion } from "../../platform/db/sql.ts";
 import { firstOwner } from "../../access/auth/service.ts";
 import { checkMailServer } from "../../platform/email/mail.ts";
 import { checkHeartbeat } from "../heartbeat.ts";
 import { unfit } from "./distribute.ts";
 import { silentLog } from "../../platform/log.ts";
-import { ownCommand, ownCommandHere } from "../../platform/own-command.ts";
+import { ownCommand, ownCommandHere } from "../../platform/program.ts";
 import { requireDefaultPlan } from "../../access/plans/service.ts";
 import { unreadableChannels } from "../../alerting/channels/service.ts";
 import { trustedAuthorities } from "../../platform/outbound/authorities.ts";

@@ -8,7 +8,7 @@ import { silentLog } from "../../platform/log.ts";
 import { resealTokens } from "../../monitoring/heartbeats/service.ts";
 import { resealWaitingRuns } from "../../monitoring/pipeline/engine.ts";
 import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
-import { ownCommand } from "../../platform/own-command.ts";
+import { ownCommand } from "../../platform/program.ts";
 import { resealShares } from "../../publishing/shares/service.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import { resealSubscribers } from "../../publishing/subscribers/service.ts";

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { agentLiveMs, agentProblems } from "../../monitoring/agents/service.ts";
 import { type PackState, packState } from "../../monitoring/results/service.ts";
 import type { System } from "../../platform/context.ts";
-import { ping } from "../../platform/db/server.ts";
+import { ping } from "../../platform/db/sql.ts";
 import type { MetricFactory } from "./factory.ts";
 import * as queries from "./queries.ts";
 

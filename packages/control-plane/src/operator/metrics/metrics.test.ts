@@ -25,8 +25,7 @@ import {
 import { startSink } from "../../testing/sink.ts";
 import { serveWhole, withToken } from "../../testing/whole-app.ts";
 import { allowPrivate, newAgent, newOrg, openWorld } from "../../testing/world.ts";
-import { openMetrics } from "./metrics.ts";
-import { serveMetrics } from "./port.ts";
+import { openMetrics, serveMetrics } from "./metrics.ts";
 
 /** The samples of an exposition: `name{label="value"}` to number. */
 const samplesOf = (text: string): Map<string, number> =>

@@ -1,4 +1,6 @@
 import { collectDefaultMetrics } from "prom-client";
+import { isLoopback, parseBind } from "@statusmesh/shared/net/address";
+import { expositionType, type MetricsPort, openMetricsPort } from "@statusmesh/shared/net/metrics-port";
 import type { System } from "../../platform/context.ts";
 import type { RequestSeen } from "../../platform/http/exchange.ts";
 import type { JobWatch } from "../../platform/jobs/runner.ts";
@@ -6,6 +8,7 @@ import type { AttemptWatch } from "../../alerting/deliveries/engine.ts";
 import type { BatchWatch, IngestLoad } from "../../monitoring/pipeline/engine.ts";
 import { MetricFactory } from "./factory.ts";
 import { instanceGauges } from "./instance.ts";
+import type { Log } from "../../platform/log.ts";
 
 /** Hooks that components of the service call, and the text that Prometheus scrapes. */
 export interface Metrics {
@@ -180,4 +183,19 @@ function declaredMetrics(make: MetricFactory) {
       else gauge.set(ok ? 1 : 0);
     },
   };
+}
+
+/** Serves the metrics at `GET /metrics` of `bind`. Rejects with the error of `listen`. */
+export async function serveMetrics(bind: string, metrics: Metrics, log: Log): Promise<MetricsPort> {
+  const address = parseBind(bind);
+  const port = await openMetricsPort(address, {
+    "/metrics": async () => ({ type: expositionType, text: await metrics.text() }),
+  });
+  log.info({ url: `${port.url}/metrics` }, "metrics can be read");
+  if (!isLoopback(address.host))
+    log.warn(
+      { bind },
+      "server.metrics_bind is not a loopback address and has no authentication: let only your monitoring reach it",
+    );
+  return port;
 }

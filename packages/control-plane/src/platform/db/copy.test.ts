@@ -1,7 +1,7 @@
 import * as net from "node:net";
 import t from "tap";
 import { openTestDatabase } from "../../testing/database.ts";
-import { copyIn } from "./copy.ts";
+import { copyIn } from "./sql.ts";
 
 t.test("rows are copied with their special characters, and their end is sent at once", async (t) => {
   const { pool } = await openTestDatabase(t);

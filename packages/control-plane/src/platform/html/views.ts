@@ -1,7 +1,7 @@
-import { inUnits } from "@statusmesh/shared/time";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { inUnits } from "@statusmesh/shared/time";
 import { Eta } from "eta";
 import { errorInWords } from "@statusmesh/shared/checks";
 import { markdownHtml } from "./markdown.ts";
@@ -11,7 +11,7 @@ import { field } from "./fields.ts";
 import * as format from "./format.ts";
 import { type Icon, icon, isIcon, mark, markInDots } from "./icons.ts";
 import { escapeHtml, html, Markup } from "./markup.ts";
-import { type StateName, stateWords } from "./states.ts";
+import { type StateName, stateWords } from "./format.ts";
 
 /** Folder of the views, relative to the compiled file. */
 export const viewsFolder = fileURLToPath(new URL("../../../views", import.meta.url));

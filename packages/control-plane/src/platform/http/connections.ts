@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { BlockList, Socket } from "node:net";
 import { AppError } from "@statusmesh/shared/errors";
-import { addressKey, canonicalAddress } from "./address.ts";
+import { addressKey, canonicalAddress } from "./per-ip.ts";
 import { isListed } from "@statusmesh/shared/net/address";
 import { answerRaw, parserError, refuse } from "./raw-answer.ts";
 

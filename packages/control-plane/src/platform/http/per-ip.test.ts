@@ -2,7 +2,7 @@ import { request } from "node:http";
 import t, { type Test } from "tap";
 import { serveWhole } from "../../testing/whole-app.ts";
 import { openWorld } from "../../testing/world.ts";
-import { addressKey, canonicalAddress } from "./address.ts";
+import { addressKey, canonicalAddress } from "./per-ip.ts";
 
 type Env = Record<string, string>;
 

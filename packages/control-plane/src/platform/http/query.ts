@@ -4,6 +4,7 @@ import { suggestion } from "@statusmesh/shared/text";
 import { type SchemaNode, validate } from "@statusmesh/shared/validate";
 import type { Context } from "koa";
 import { normaliseId } from "@statusmesh/shared/ids";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 
 /** Parses and validates a query string of integers, booleans and strings. `cap` silently lowers a larger integer. */
 export function validateQuery<S extends TSchema>(schema: S, query: URLSearchParams): Static<S> {
@@ -62,4 +63,29 @@ export function readParams(http: Context): Record<string, string> {
   if (params.some(([, value]) => value.includes("\0") || value.includes("%") || !value.isWellFormed()))
     throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
   return Object.fromEntries(params.map(([name, value]) => [name, normaliseId(value)]));
+}
+
+/** Longest range that a page shows: results are kept no longer. */
+const longestMs = 400 * dayMs;
+
+/** A chosen range of time, Unix ms. */
+export interface TimeRange {
+  from: number;
+  to: number;
+}
+
+/** A time of a query as Unix ms: RFC 3339, or what a form without scripts sends (`2026-11-20T14:02`), read as UTC. */
+function timeOf(text: string | undefined): number | null {
+  if (text === undefined || !/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/.test(text)) return null;
+  const at = Date.parse(/(?:Z|[+-]\d{2}:\d{2})$/.test(text) ? text : `${text}Z`);
+  return Number.isNaN(at) ? null : at;
+}
+
+/** `from` and `to` of a query, at least a minute apart and not after `now`; null for any other. */
+export function readTimeRange(query: Readonly<Record<string, string>>, now: number): TimeRange | null {
+  const from = timeOf(query["from"]);
+  const end = timeOf(query["to"]);
+  if (from === null || end === null) return null;
+  const to = Math.min(end, now);
+  return to - from < minuteMs || to - from > longestMs ? null : { from, to };
 }

@@ -16,7 +16,7 @@ import {
   PublicStatus,
 } from "./schema.ts";
 import * as service from "./service.ts";
-import { requirePageDomain } from "./tls-ask.ts";
+import { requirePageDomain } from "./domains.ts";
 
 const shared = {
   auth: "public",

@@ -16,20 +16,21 @@ import {
   type PublicComponentRow,
 } from "../status-pages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
-import { type Day, daysUntil } from "./days.ts";
-import { type Interval, union } from "../../platform/intervals.ts";
-import * as queries from "./queries.ts";
-import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
 import {
   byDay,
   componentState,
   type CountedTime,
   countedTime,
+  type Day,
   dayCells,
+  daysUntil,
   type History,
   uptimesOf,
   worst,
 } from "./states.ts";
+import { type Interval, union } from "../../platform/intervals.ts";
+import * as queries from "./queries.ts";
+import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
 import { type Texts, textsOf } from "./texts.ts";
 
 export const historyDays = 90;

@@ -12,7 +12,7 @@ import { computeStatus, presentIncident, type ServedStatus } from "./compute.ts"
 import * as queries from "./queries.ts";
 import type { ComponentHistory, PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
 import { textsOf } from "./texts.ts";
-import { dropNames } from "./tls-ask.ts";
+import { dropNames } from "./domains.ts";
 
 /** Bytes of the computed pages of a process, fresh ones and last good ones each. */
 const statusBytes = 67_108_864;

@@ -8,7 +8,7 @@ import { CheckResultPage, IncidentPeriodPage, LatencySeries, rangeQuery } from "
 import { parseRange, readLatency, readPeriods, readResults } from "../../monitoring/results/service.ts";
 import { openShare, type SharedMonitor } from "../shares/service.ts";
 import { publicPeriod, publicResult, sharedStatus } from "./share-view.ts";
-import { SharedStatus } from "./share-schema.ts";
+import { SharedStatus } from "./schema.ts";
 import { readForVisitors } from "./share-reads.ts";
 
 /** A visitor may not make the service read more than this at a time. */

@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { page } from "../../platform/html/pages.ts";
-import { stateWords } from "../../platform/html/states.ts";
+import { stateWords } from "../../platform/html/format.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { blankFrame } from "./pages.ts";
 import { shareRanges, sharedPage } from "./share-view.ts";

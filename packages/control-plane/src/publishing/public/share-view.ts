@@ -13,7 +13,7 @@ import { regionNamer } from "../../alerting/incidents/service.ts";
 import { openShare } from "../shares/service.ts";
 import { type MonitorRow, readMonitor } from "../../monitoring/targets/service.ts";
 import { readForVisitors } from "./share-reads.ts";
-import type { SharedStatus } from "./share-schema.ts";
+import type { SharedStatus } from "./schema.ts";
 import type { CheckResult, IncidentPeriod } from "../../monitoring/results/schema.ts";
 
 const shownPeriods = 10;

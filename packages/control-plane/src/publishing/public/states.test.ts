@@ -5,9 +5,8 @@ import t from "tap";
 import { day, fakeClock, hour, minute, noon } from "../../testing/clock.ts";
 import { LastGoodCache } from "./cache.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
-import { daysUntil } from "./days.ts";
+import { componentState, dayCells, daysUntil, type History, type IncidentSpan, uptimesOf, worst } from "./states.ts";
 import { Coverage, difference, type Interval, intersection, union } from "../../platform/intervals.ts";
-import { componentState, dayCells, type History, type IncidentSpan, uptimesOf, worst } from "./states.ts";
 import { textsOf } from "./texts.ts";
 
 const clock = fakeClock();

@@ -21,7 +21,7 @@ import { day, hour, minute, noon, second } from "../../testing/clock.ts";
 import { addIncident, addMaintenance, addResults } from "../../testing/scene.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { computeStatus } from "../public/compute.ts";
-import { daysUntil } from "../public/days.ts";
+import { daysUntil } from "../public/states.ts";
 import { addComponent } from "../status-pages/components.ts";
 import { createPage, pageToPreview } from "../status-pages/service.ts";
 import { reportRoutes } from "./api.ts";

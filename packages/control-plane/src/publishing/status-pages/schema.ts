@@ -1,7 +1,14 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Line, Lines } from "@statusmesh/shared/text";
-import { ManagedBy, managedByIgnored } from "../../platform/http/managed.ts";
-import { Id, nullable, PageOf, TimeZoneName, Timestamp } from "../../platform/http/wire.ts";
+import {
+  Id,
+  ManagedBy,
+  managedByIgnored,
+  nullable,
+  PageOf,
+  Timestamp,
+  TimeZoneName,
+} from "../../platform/http/wire.ts";
 
 const WebAddress = Type.String({
   maxLength: 500,

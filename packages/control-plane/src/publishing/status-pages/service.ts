@@ -13,8 +13,7 @@ import {
 } from "../../platform/context.ts";
 import { hostUrl, pageUrl, reservedSlugs } from "../../platform/http/page-host.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
-import { managedBy } from "../../platform/http/managed.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { iso, managedBy, type Page } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
 import { takeQuota } from "../../access/plans/service.ts";
 import { domainOf, setDomain } from "./domains.ts";
@@ -36,7 +35,7 @@ export {
 } from "./components.ts";
 export { domainRules } from "./domains.ts";
 export { checkDomain, type PublishedNames, publishedNames, recheckDomains, verifiedDomains } from "./domains.ts";
-export { inGroups } from "./order.ts";
+export { inGroups } from "./components.ts";
 export { logoFile, logoPath, logoUrl, removeLogo, setLogo } from "./logos.ts";
 
 interface Paging {

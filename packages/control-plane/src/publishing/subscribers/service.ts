@@ -14,7 +14,7 @@ import {
 } from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { countEvent } from "../../platform/db/counters.ts";
-import { addressKey } from "../../platform/http/address.ts";
+import { addressKey } from "../../platform/http/per-ip.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";

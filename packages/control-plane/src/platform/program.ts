@@ -1,5 +1,12 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+
+const packageJson = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+  version: string;
+};
+
+/** Version of this release, from its package.json. */
+export const version = packageJson.version;
 
 /** The script behind `npm run statusmesh`; only a clone has it. */
 const cloneScript = fileURLToPath(new URL("../../../../infra/scripts/statusmesh.mjs", import.meta.url));

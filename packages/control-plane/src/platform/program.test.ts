@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import t from "tap";
-import { ownCommand, ownCommandHere } from "./own-command.ts";
+import { ownCommand, ownCommandHere } from "./program.ts";
 
 const clone = fileURLToPath(new URL("../../../..", import.meta.url)).replace(/\/$/, "");
 

@@ -1,6 +1,5 @@
 import Type from "typebox";
 import { dayMs } from "../time.ts";
-import { daysAgo, inDays } from "./kind.ts";
 
 /** Days to the end as a run counted them. */
 export const DaysRemaining = Type.Integer({
@@ -17,6 +16,16 @@ export const Expiry = (description: string) =>
     description,
     examples: ["2027-02-04T12:00:00.000Z"],
   });
+
+/** `in 5 days`, from whole days left (0 and more). */
+export function inDays(left: number): string {
+  return left === 0 ? "in less than a day" : left === 1 ? "in 1 day" : `in ${left} days`;
+}
+
+/** `5 days ago`, from whole days left, rounded down (-1 and less). */
+export function daysAgo(left: number): string {
+  return left === -1 ? "less than a day ago" : left === -2 ? "1 day ago" : `${-left - 1} days ago`;
+}
 
 // Created on first use: it takes 50 ms, and most commands format no date.
 let longDate: Intl.DateTimeFormat | null = null;

@@ -1,14 +1,20 @@
 import { hourMs } from "@statusmesh/shared/time";
 import { purgeAudit } from "../access/audit/service.ts";
-import { purgeAttempts } from "../access/auth/service.ts";
+import { purgeAttempts, sweepSignIn } from "../access/auth/service.ts";
 import { purgeVerifications } from "../alerting/channels/service.ts";
 import type { System } from "../platform/context.ts";
 import { purgeSnapshots } from "../alerting/incidents/service.ts";
 import { purgeDeletedOrgs } from "../access/orgs/service.ts";
 import { purgeRefusals } from "../access/plans/service.ts";
-import { deleteTargetsOf } from "../monitoring/targets/service.ts";
+import { deleteTargetsOf, sweepTombstones } from "../monitoring/targets/service.ts";
 import { purgeShares } from "../publishing/shares/service.ts";
 import { isDoneForDay, markDoneForDay } from "./queries.ts";
+import { sweepOAuth } from "../access/oauth/service.ts";
+import { sweepFlows } from "../access/sign-in/service.ts";
+import { sweepRuns } from "../monitoring/pipeline/engine.ts";
+import { sweepPings } from "../monitoring/heartbeats/service.ts";
+import { deleteEndedCounters } from "../platform/db/counters.ts";
+import { sweepSubscribers } from "../publishing/subscribers/engine.ts";
 
 /** UTC. */
 const startsAtHour = 3;
@@ -35,4 +41,16 @@ export async function nightly(system: System): Promise<boolean> {
   const purged = { orgs, entries, refusals, attempts, shares, verifications, snapshots };
   if (Object.values(purged).some((count) => count > 0)) system.log.info(purged, "purged for the night");
   return true;
+}
+
+/** Removes expired rows of every domain: used links, ended sessions, answered runs, ended counters, tombstones. */
+export async function sweep(system: System): Promise<void> {
+  await sweepSignIn(system);
+  await sweepFlows(system);
+  await sweepOAuth(system);
+  await sweepSubscribers(system);
+  await deleteEndedCounters(system.sql, new Date(system.clock.now()));
+  await sweepRuns(system);
+  await sweepTombstones(system);
+  await sweepPings(system);
 }

@@ -1,8 +1,17 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { durationIn } from "@statusmesh/shared/time";
 import { connects, type ConnectionOptions } from "./connection.ts";
-import { jsonOption } from "./print.ts";
 
-/* Options of commands that read files, apart from what reads them: help needs neither YAML nor schemas. */
+/* Options that several commands have, apart from what uses them: help needs neither YAML nor schemas. */
+
+export const jsonOption = (): Option => new Option("--json", "print JSON");
+
+/** `90s`, `5m`, `4h` as ms; a parser of an option. */
+export function durationMs(text: string): number {
+  const ms = durationIn("ms", text);
+  if (ms === null || ms === 0) throw new InvalidArgumentError("It must be a duration like 90s, 5m or 4h.");
+  return ms;
+}
 
 export interface ProjectOptions {
   json?: boolean;

@@ -1,8 +1,10 @@
+// Not in get.ts: options of commands are checked with it, and they load no HTTP client.
+
 /**
  * Whether a redirect from `from` may lead to a URL: https, or http on this machine for mirrors and tests. An https URL
  * leads to https only, so that neither the public list nor a registry can send the agent to local services.
  */
-export function mayAsk(url: URL, from: URL = url): boolean {
+export function isAllowedUrl(url: URL, from: URL = url): boolean {
   if (url.username !== "" || url.password !== "") return false;
   if (url.protocol === "https:") return true;
   return (
