@@ -332,7 +332,7 @@ t.test("the chart of the control plane", (t) => {
 t.test("a template is checked against the data of its page", async (t) => {
   const folder = join(t.testdir(), "views");
   const views = join(root, "packages/control-plane/views");
-  /** Copies a view and what it includes: to check all of them is no part of this test, and takes three times as long. */
+  /** Copies a view and what it includes: to check all of them is no part of this test, and takes thrice as long. */
   const copy = (view: string): void => {
     const file = join(folder, `${view}.eta`);
     if (existsSync(file)) return;

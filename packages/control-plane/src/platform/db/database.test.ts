@@ -50,7 +50,8 @@ t.test("values are returned in the types that the code relies on", async (t) => 
   const { sql } = await emptyDatabase(t);
   const [row] = await sql`select 5::int8 as small, 9007199254740993::int8 as large, sum(n) as total,
     '2026-11-20T13:00:00.123+02'::timestamptz as at, array[1, 2]::int8[] as list, current_setting('TimeZone') as zone,
-    current_setting('statement_timeout') as timeout, current_setting('jit') as jit from (values (1::int8), (2)) as v (n)`;
+    current_setting('statement_timeout') as timeout, current_setting('jit') as jit
+    from (values (1::int8), (2)) as v (n)`;
   t.strictSame(
     { ...row },
     {
