@@ -21,10 +21,11 @@ const folder = join(base, `pg-${process.pid}`);
 fs.mkdirSync(folder, { recursive: true });
 fs.chmodSync(base, 0o711);
 fs.chmodSync(folder, 0o711);
-// Test data needs no disk flush. Several control planes with full pools share the server.
+// Test data needs no disk flush, and databases of seconds no vacuum: it would start a process for one of them every few
+// seconds. Several control planes with full pools share the server.
 fs.writeFileSync(
   join(folder, "postgres.conf"),
-  "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 200\n",
+  "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nautovacuum = off\nmax_connections = 200\n",
 );
 const server = await startEmbedded({ dataDir: folder, log: silentLog });
 // One session for good: the exclusive lock ends with it.
