@@ -11,6 +11,8 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { json: { type: "boolean", default: false } },
 });
+// The server of the tests has none, and results are added for minutes here.
+process.env["SM_TEST_AUTOVACUUM"] = "on";
 prepare();
 const folder = join(root, "test/dist/bench");
 const found = fs.existsSync(folder)

@@ -17,8 +17,8 @@ import { make } from "./isolation/things.ts";
 
 /*
  * Audit entries of every write. The list of writes is derived from the declarations, so a new route is covered at once.
- * A request that deletes, or that earlier ones made impossible, runs in an organisation of its own, with a session and
- * existing data to change.
+ * A request that earlier ones made impossible runs in an organisation of its own, with a session and existing data to
+ * change.
  */
 
 const silentHub: Hub = {
@@ -239,17 +239,22 @@ t.test("every write leaves exactly one row: actor, action, address, states befor
     return { s, json, answer };
   };
   let shared = await scene();
-  for (const route of writes) {
+  // Things are deleted after the others are done, and what is below them before.
+  const depth = ({ method, path }: Route) => (method === "DELETE" ? path.length : Infinity);
+  for (const route of writes.toSorted((a, b) => (depth(a) === depth(b) ? 0 : depth(b) - depth(a)))) {
     const name = nameOf(route);
-    // An incident is acknowledged once.
-    const isKept =
-      route.method !== "DELETE" && prepared[name] === undefined && !route.path.startsWith("/api/v1/incidents/");
+    // An incident is acknowledged once, but a second request succeeds too.
+    const isKept = prepared[name] === undefined && !route.path.endsWith("/acknowledge");
     let sent = await send(route, isKept ? shared : await scene());
-    if (isKept && sent.answer.status >= 300) sent = await send(route, (shared = await scene()));
+    let rows = await rowsOf(sql, sent.s.olga.userId);
+    // Earlier requests have made it impossible, or have done it already.
+    if (isKept && (sent.answer.status >= 300 || rows.length === 0)) {
+      sent = await send(route, (shared = await scene()));
+      rows = await rowsOf(sql, sent.s.olga.userId);
+    }
     const { s, json, answer } = sent;
     const { status, text, headers } = answer;
     t.ok(status >= 200 && status < 300, `${name} succeeds here: ${status} ${text.slice(0, 300)}`);
-    const rows = await rowsOf(sql, s.olga.userId);
     t.equal(rows.length, 1, `${name}: one row`);
     const [row] = rows;
     t.match(

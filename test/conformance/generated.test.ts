@@ -113,7 +113,7 @@ const operations: Operation[] = Object.entries<Json>(document.paths).flatMap(([p
   })),
 );
 
-const ajv = new Ajv2020({ strict: false, inlineRefs: false });
+const ajv = new Ajv2020({ strict: false, inlineRefs: false, code: { optimize: false } });
 formats.default(ajv);
 ajv.addSchema(document, "document");
 /** By the text of the schema: most replies refer to the same ones. */

@@ -22,8 +22,14 @@ const folder = join(base, `pg-${process.pid}`);
 fs.mkdirSync(folder, { recursive: true });
 fs.chmodSync(base, 0o711);
 fs.chmodSync(folder, 0o711);
-// Test data needs no disk flush. Several control planes with full pools share the server.
-const settings = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 200\n";
+// Test data needs no disk flush, and databases of seconds no vacuum: it would start a process for one of them every few
+// seconds. Benchmarks have it. Several control planes with full pools share the server.
+const settings = `fsync = off
+synchronous_commit = off
+full_page_writes = off
+autovacuum = ${process.env["SM_TEST_AUTOVACUUM"] ?? "off"}
+max_connections = 200
+`;
 fs.writeFileSync(join(folder, "postgres.conf"), settings);
 const server =
   programs === undefined

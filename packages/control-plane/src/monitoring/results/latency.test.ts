@@ -80,7 +80,7 @@ t.test(
           );
         },
       ),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   },
 );

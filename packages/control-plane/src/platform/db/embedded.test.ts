@@ -200,6 +200,9 @@ t.test(
 
 t.test("a data folder whose path is too long for a socket gets one elsewhere", async (t) => {
   const dataDir = join(folder("long"), "x".repeat(90));
+  fs.mkdirSync(folder("long"));
+  fs.renameSync(folder("usual"), dataDir);
+  t.teardown(() => fs.renameSync(dataDir, folder("usual")));
   const server = await startEmbedded({ dataDir, log });
   t.teardown(() => server.stop());
   const { path } = server.address as { path: string };
