@@ -8,7 +8,7 @@ import { insertTargets, openEmbedded } from "../harness/targets.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { postmasterOf, startControlPlane } from "../harness/processes.ts";
 import { batchOf, chunked, runOf, slotIn } from "../harness/results.ts";
-import { cpuSeconds, cpuSecondsOfAll, type Measured, rounded, sleep } from "./measure.ts";
+import { cpuSeconds, cpuSecondsOfAll, endChild, type Measured, rounded, sleep, startChild } from "./measure.ts";
 import { nodeArgs, percentile, withTeardown } from "./scope.ts";
 
 const monitors = 100_000;
@@ -29,6 +29,8 @@ const warmUpRounds = 4;
 const timedRounds = 4;
 /** Rounds of results beside pings. */
 const besideRounds = 8;
+/** Pings go to the control plane and to the bare server in turns of this length. */
+const besideTurnMs = 500;
 /** The late ones become due within this time. */
 const lateMs = 40_000;
 /** Results of a batch. */
@@ -61,7 +63,7 @@ export async function run(): Promise<Measured> {
     await fill(sql, olga.orgId, ids);
 
     const agent = new Agent({ keepAlive: true, maxSockets: inFlight });
-    const ping = (n: number): Promise<number> => pingOnce(agent, controlPlane.url, `/hb/${tokenOf(n % monitors)}`);
+    const ping: Ping = (n) => pingOnce(agent, controlPlane.url, `/hb/${tokenOf(n % monitors)}`);
     const cost = { pings: [] as number[], inserts: [] as number[] };
     let next = 0;
     for (let turn = 0; turn < turns; turn++) {
@@ -89,13 +91,20 @@ export async function run(): Promise<Measured> {
     }
     const [pingCost, insertCost] = [percentile(cost.pings, 0.5), percentile(cost.inserts, 0.5)];
 
-    // Before there are monitors of agents, whose jobs would count.
+    // Before there are monitors of agents, whose jobs would count. First with none that is late.
+    const watchBefore = cpu();
+    await sleep(lateMs / 2);
+    const watch = Math.max(0, (cpu() - watchBefore) / (lateMs / 2000) - idlePerSecond);
     const found = await lateReports(sql, ids.slice(0, late), cpu);
 
     const probed = Array.from({ length: 10_000 }, newId);
     const site = await agentIn(sql, region);
     await insertTargets(sql, { ids: probed, orgId: olga.orgId, region, intervalSecs: 10, confirmations: 2 });
-    const beside = await latencyBeside(controlPlane.url, { token: site.token, ids: probed }, ping);
+    const bareServer = await startChild(new URL("./heartbeats/bare.js", import.meta.url), [folder, ids[0]!]);
+    t.teardown(() => endChild(bareServer.child));
+    const bare: Ping = (n) => pingOnce(agent, `http://127.0.0.1:${bareServer.firstLine}`, `/${n}`);
+    for (let n = 0; n < 1000; n++) await bare(n);
+    const beside = await latencyBeside(controlPlane.url, { token: site.token, ids: probed }, { ping, bare });
 
     agent.destroy();
     await controlPlane.stop();
@@ -122,11 +131,14 @@ export async function run(): Promise<Measured> {
       bare_insert_cpu_us: rounded(insertCost * 1e6, 0),
       p50_ms: rounded(beside.p50, 1),
       p99_ms: rounded(beside.p99, 1),
+      bare_p50_ms: rounded(beside.bareP50, 1),
+      bare_p99_ms: rounded(beside.bareP99, 1),
       results_per_second: rounded(beside.results, 0),
       pings_per_second: rounded(beside.pings, 0),
       detection_ms: rounded(found.latestMs, 0),
       missed: found.count,
       sweep_cores: rounded(sweep, 4),
+      watch_cores: rounded(watch, 4),
       idle_cores: rounded(idlePerSecond, 4),
     };
   });
@@ -182,12 +194,17 @@ function pingOnce(agent: Agent, url: string, path: string): Promise<number> {
   });
 }
 
-/** Latency of pings beside results, both at fixed rates, whatever the replies take. */
+type Ping = (n: number) => Promise<number>;
+
+/**
+ * Latency of pings beside results, both at fixed rates, whatever the replies take: of the control plane, and in turns
+ * of a bare server, which has to wait for the same processors, disk and client.
+ */
 async function latencyBeside(
   url: string,
   { token, ids }: { token: string; ids: readonly string[] },
-  ping: (n: number) => Promise<number>,
-): Promise<{ p50: number; p99: number; results: number; pings: number }> {
+  { ping, bare }: { ping: Ping; bare: Ping },
+): Promise<{ p50: number; p99: number; bareP50: number; bareP99: number; results: number; pings: number }> {
   const pool = new Pool(url, { connections: 2 });
   const post = async (body: string): Promise<void> => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
@@ -218,20 +235,27 @@ async function latencyBeside(
   });
   const pingsPerMs = pingShare * resultsPerMs;
   const besideMs = (besideRounds * ids.length) / resultsPerMs;
-  const pinging: Promise<number>[] = [];
+  const [pinging, pingingBare]: [Promise<number>[], Promise<number>[]] = [[], []];
   for (let sent = 0; performance.now() - began < besideMs; await sleep(5)) {
-    const due = Math.floor((performance.now() - began) * pingsPerMs);
-    for (; sent < due; sent++) pinging.push(ping(50_000 + sent));
+    const at = performance.now() - began;
+    const due = Math.floor(at * pingsPerMs);
+    const isBare = Math.floor(at / besideTurnMs) % 2 === 1;
+    for (; sent < due; sent++)
+      if (isBare) pingingBare.push(bare(sent));
+      else pinging.push(ping(50_000 + sent));
   }
   const latencies = await Promise.all(pinging);
+  const bareLatencies = await Promise.all(pingingBare);
   await Promise.all(posting);
   const tookMs = performance.now() - began;
   await pool.close();
   return {
     p50: percentile(latencies, 0.5),
     p99: percentile(latencies, 0.99),
+    bareP50: percentile(bareLatencies, 0.5),
+    bareP99: percentile(bareLatencies, 0.99),
     results: (besideRounds * ids.length * 1000) / tookMs,
-    pings: (latencies.length * 1000) / besideMs,
+    pings: ((latencies.length + bareLatencies.length) * 1000) / besideMs,
   };
 }
 
