@@ -151,25 +151,30 @@ export async function selectResults(
   const inner = surelyIn(target, range);
   const around = slotsAround(target, range);
   const to = sql`${inner.to}::timestamptz`;
-  const own = { target: sql`own.id`, from: sql`${inner.from}::timestamptz`, to };
-  // Of packed days only those that can be on the page.
+  const own = { target: sql`own.id`, to, isShort: true };
+  const nth = (from: Fragment) => sql`
+    select r.scheduled_at from ${runs(sql, { ...own, from }, [])} r
+    where ${region}::text is null or r.region = ${region} order by r.scheduled_at desc limit 1 offset ${depth}`;
+  // Full within the time of as many runs, unless some are missing: then of packed days only those that can be on it.
+  const usual = new Date(
+    Math.max(inner.from.getTime(), inner.to.getTime() - (depth + 2) * target.longest_interval_secs * 1000),
+  );
   const since = sql`(
-    select greatest(${inner.from}::timestamptz, at) as at from ${startOfMost(sql, own, region, depth)} most offset 0)`;
-  const full = sql`(
-    select r.scheduled_at from ${runs(sql, { ...own, from: sql`since.at` }, [])} r
-    where ${region}::text is null or r.region = ${region} order by r.scheduled_at desc limit 1 offset ${depth})`;
+    select greatest(${inner.from}::timestamptz, most.at) as at
+    from ${startOfMost(sql, { ...own, from: sql`${inner.from}::timestamptz` }, region, depth)} most offset 0)`;
+  const full = sql`coalesce((${nth(sql`${usual}::timestamptz`)}),
+    (select f.scheduled_at from ${since} since cross join lateral (${nth(sql`since.at`)}) f))`;
   const margin = sql`make_interval(secs => ${(delayMs(target) + slackMs) / 1000}::float8)`;
   const first = sql`(select greatest(${around.from}::timestamptz, ${full} - ${margin}) as at offset 0)`;
-  const found = runs(
-    sql,
-    { target: own.target, from: sql`first.at`, to: sql`${around.to}::timestamptz`, isShort: true },
-    ["timestamp", ...resultColumns],
-  );
+  const found = runs(sql, { ...own, from: sql`first.at`, to: sql`${around.to}::timestamptz` }, [
+    "timestamp",
+    ...resultColumns,
+  ]);
   const page = sql<ResultRow[]>`
     select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size,
       r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.recheck, r.skip
     from ${ownTarget(sql, orgId, target)}
-    cross join lateral ${since} since cross join lateral ${first} first cross join lateral ${found} r
+    cross join lateral ${first} first cross join lateral ${found} r
     where ${isIn(sql, range, region)}
     order by r."timestamp" desc, r.scheduled_at desc, r.region
     limit ${limit} offset ${offset}`;

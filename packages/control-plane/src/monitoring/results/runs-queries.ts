@@ -31,7 +31,10 @@ export interface RunRange {
   to: Fragment;
   /** Condition that leaves out packed days, on the columns of results_packed as `packed`. */
   days?: Fragment | undefined;
-  /** True for a small part of a day: only that part of the arrays is expanded, after one look at the slots. */
+  /**
+   * True for a small part of a day: only that part of the arrays is expanded. It is computed where all slots are on the
+   * schedule; otherwise the slots are looked at first.
+   */
   isShort?: boolean | undefined;
 }
 
@@ -86,11 +89,18 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
   const slotOf = (n: Fragment, slot: Fragment) =>
     sql`packed.first_slot + ${positionMs(sql, sql`(${n} - 1) * packed.interval_ms + ${slot}`)}`;
   const inRange = (ms: Fragment) => sql`${ms} >= span.low and ${ms} < span.high`;
+  const isRegular = sql`0 = all (packed.slots)`;
   const part = sql`
     cross join lateral (
-      select min(s.n) as low, max(s.n) as high
+      select least(greatest(1, ceil((span.low - packed.first_slot) / packed.interval_ms) + 1), packed.runs + 1)::bigint
+          as low,
+        least(ceil((span.high - packed.first_slot) / packed.interval_ms), packed.runs)::bigint as high
+      where ${isRegular}
+      union all
+      select min(s.n), max(s.n)
       from (select unnest(packed.slots) as slot, generate_series(1::bigint, packed.runs) as n) s
-      where ${inRange(sql`(${slotOf(sql`s.n`, sql`s.slot`)})`)}
+      where not ${isRegular} and ${inRange(sql`(${slotOf(sql`s.n`, sql`s.slot`)})`)}
+      having count(*) > 0
     ) part`;
   return sql`(
     select ${list(sql, rows)} from results_of(${target}, ${from}, ${to}) result
