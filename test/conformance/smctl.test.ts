@@ -4,7 +4,7 @@ import { join } from "node:path";
 import t from "tap";
 import { parse } from "yaml";
 import { checkDocument } from "@statusmesh/shared/declared/check";
-import { requestBodies } from "smctl/shell/project";
+import { requestBodies } from "smctl/package";
 import { connect, type Json } from "../harness/api.ts";
 import { castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";

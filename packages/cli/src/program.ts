@@ -17,7 +17,7 @@ import * as test from "./commands/test.ts";
 import * as validate from "./commands/validate.ts";
 import * as wait from "./commands/wait.ts";
 import { Failure } from "./shell/output.ts";
-import { version } from "./version.ts";
+import { version } from "./package.ts";
 
 /** Each command declares itself; what it does is loaded when it runs. */
 const commands: readonly {

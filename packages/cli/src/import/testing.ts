@@ -1,6 +1,6 @@
 import { checkDocument } from "@statusmesh/shared/declared/check";
 import { fillVariables } from "@statusmesh/shared/declared/variables";
-import { requestBodies } from "../shell/project.ts";
+import { requestBodies } from "../package.ts";
 import type { Imported } from "./draft.ts";
 
 type Json = Record<string, unknown>;

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiFault } from "@statusmesh/shared/declared/project";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
-import { version } from "../version.ts";
+import { version } from "../package.ts";
 import { Failure, progressLines, Refused, tell, Unreachable } from "./output.ts";
 import { ProxyError } from "./proxy.ts";
 import { type Reply, requestsTo, type Send } from "./requests.ts";

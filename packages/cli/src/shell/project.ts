@@ -1,11 +1,12 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { isProbedType } from "@statusmesh/shared/checks";
-import { type Bodies, checkDocument, checkOf, secretPointers } from "@statusmesh/shared/declared/check";
+import { checkDocument, checkOf, secretPointers } from "@statusmesh/shared/declared/check";
 import { inOrder, readNamedFile, sections } from "@statusmesh/shared/declared/files";
 import { type Mistake, mistakeLine } from "@statusmesh/shared/declared/position";
 import { type ReadProject, readProjectFiles } from "@statusmesh/shared/declared/project";
 import { mask } from "@statusmesh/shared/secrets";
 import { tame } from "@statusmesh/shared/terminal";
+import { requestBodies } from "../package.ts";
 import { counted, Failure, printJson } from "./output.ts";
 import type { ProjectOptions } from "./options.ts";
 
@@ -13,10 +14,6 @@ import type { ProjectOptions } from "./options.ts";
 export interface Project extends ReadProject {
   readonly name: string;
 }
-
-/** The schemas of the API's requests, as they were when this program was built. */
-export const requestBodies = (): Bodies =>
-  JSON.parse(readFileSync(new URL("../../dist/request-bodies.json", import.meta.url), "utf8")) as Bodies;
 
 /** Reads the files. Prints every mistake and throws Failure when there is one. */
 export function readProject(paths: readonly string[], options: ProjectOptions): Project {

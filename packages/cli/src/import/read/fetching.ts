@@ -4,7 +4,7 @@ import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
 import { Failure } from "../../shell/output.ts";
 import { ProxyError } from "../../shell/proxy.ts";
 import { type Reply, requestsTo, type Send } from "../../shell/requests.ts";
-import { version } from "../../version.ts";
+import { version } from "../../package.ts";
 
 export interface FetchOptions {
   /** Address of the API; a path of it is kept. */
