@@ -47,10 +47,12 @@ export function shadowed(
   of: Answered,
   answered: ReadonlyMap<string, ReadonlySet<string>>,
 ): ((path: string) => boolean) | null {
-  if (!of.path.includes("{")) return null;
+  const parameter = of.path.indexOf("{");
+  if (parameter === -1) return null;
+  const literally = of.path.slice(0, parameter);
   const specific: string[] = [];
   for (const [path, methods] of answered)
-    if (!methods.has(of.method) && isMoreSpecific(path, of.path)) specific.push(path);
+    if (path.startsWith(literally) && !methods.has(of.method) && isMoreSpecific(path, of.path)) specific.push(path);
   if (specific.length === 0) return null;
   const literal = new Set(specific);
   const patterns = specific.map(patternOf).filter((pattern) => pattern !== null);
