@@ -21,10 +21,10 @@ const folder = join(base, `pg-${process.pid}`);
 fs.mkdirSync(folder, { recursive: true });
 fs.chmodSync(base, 0o711);
 fs.chmodSync(folder, 0o711);
-// Test data needs no disk flush. Several control planes with full pools share the server.
+// Test data needs no disk flush. Several control planes with full pools share the server. A database lives for seconds.
 fs.writeFileSync(
   join(folder, "postgres.conf"),
-  "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 200\n",
+  "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nautovacuum = off\nmax_connections = 200\n",
 );
 const server = await startEmbedded({ dataDir: folder, log: silentLog });
 // One session for good: the exclusive lock ends with it.
