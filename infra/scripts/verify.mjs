@@ -1,4 +1,4 @@
-// npm run verify: the tests, and beside them all checks, which take the CPU time that waiting tests leave. A failed
+// npm run verify: the tests, and beside them the checks, which take the CPU time that waiting tests leave. A failed
 // check ends it.
 import { execFile } from "node:child_process";
 import { constants, setPriority } from "node:os";

@@ -106,6 +106,9 @@ async function ensureTemplate(joined: Server | Cluster, { fill }: Fixture): Prom
     } finally {
       await sql.end({ timeout: 5 });
     }
+    // The first session of a database writes a file that later ones, also those of copies, start with.
+    const next = openPool(addressOf(joined, draft), { max: 1 });
+    await next`select 1`.finally(() => next.end({ timeout: 5 }));
     // The name appears only once the database is complete, also when a process is killed before.
     for (const node of nodesOf(joined)) {
       await node`select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = ${draft}`;

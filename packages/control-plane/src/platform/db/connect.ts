@@ -89,7 +89,8 @@ export const directOf = (pool: Sql): Sql => directPools.get(pool) ?? pool;
 /**
  * Returns a client with one direct connection and no statement timeout, for work that needs a session but cannot run in
  * a transaction. The caller ends it. It replaces `sql.reserve()`, which in postgres 3.4.9 never resolves when it gets a
- * connection that is being closed (13 of 460 calls with a short idle_timeout; queries and begin are not affected).
+ * connection that is being closed (13 of 460 calls with a short idle_timeout; queries and begin are not affected), nor
+ * on a new connection once the array types are known.
  */
 export function openSession(pool: Sql): Sql {
   return openLikewise(directOf(pool), { statement_timeout: "0" });
