@@ -261,7 +261,7 @@ async function store(
     const { spec, enabled } = evidence.get(targetId)!.target;
     return { targetId, pings, window, downAt: enabled ? heartbeats.downAt(spec, window) : null, agentId, heldUntil };
   });
-  // Nothing may be awaited from here on: an error of one must not leave the others without a reader.
+  // Nothing may be awaited from here on: an error of one must not leave those of the others unhandled.
   const writes = [
     pings.length === 0 ? undefined : heartbeats.insertPings(sql, pings),
     windows.length === 0 ? undefined : heartbeats.writeWindows(sql, windows, new Date(now)),
