@@ -40,8 +40,9 @@ export function openPool(
     connection: {
       application_name: "statusmesh",
       TimeZone: "UTC",
-      // PgBouncer refuses both, and a server connection would keep them for its next client.
-      ...(pooled ? {} : { statement_timeout: statementMs, idle_in_transaction_session_timeout: 30_000 }),
+      // PgBouncer refuses these, and a server connection would keep them for its next client. With the compiler (jit)
+      // the histories of 100 monitors exceeded the time limit on a busy machine.
+      ...(pooled ? {} : { statement_timeout: statementMs, idle_in_transaction_session_timeout: 30_000, jit: false }),
     },
     onnotice: () => {},
     types: {
