@@ -173,9 +173,9 @@ t.test("the page shows each change with its texts escaped, filtered by type, per
   t.match(all, /<dt>tags<\/dt><dd><del>none<\/del> → <ins>a, b<\/ins>/);
   t.match(
     all,
-    /<summary>Changed monitor &lt;b&gt;New&lt;\/b&gt;<\/summary>[^]*<summary>Created monitor Shop<\/summary>/,
+    /<summary>Changed monitor<span class="sr"> &lt;b&gt;New&lt;\/b&gt;<\/span><\/summary>[^]*<summary>Created monitor<span class="sr"> Shop<\/span><\/summary>/,
   );
-  t.match(all, /<summary>Changed organisation Acme Ltd<\/summary>/);
+  t.match(all, /<summary>Changed organisation<span class="sr"> Acme Ltd<\/span><\/summary>/);
   t.notMatch(all, /secret-token/);
   const actions = (text: string) => [...text.matchAll(/<code>([A-Z]+ [^<]+)<\/code>/g)].map(([, action]) => action);
   t.strictSame(actions(all), ["PATCH /api/v1/orgs/{id}", "PATCH /api/v1/targets/{id}", "POST /api/v1/targets"]);
