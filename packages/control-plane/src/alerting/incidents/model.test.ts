@@ -239,7 +239,7 @@ t.test(
         const real = { target, replicas, ingests: replicas.map(() => openIngest(async () => {})), sent: [] };
         await fc.asyncModelRun(() => ({ model: new ReferenceModel(), real }), commands);
       }),
-      { numRuns: 20, interruptAfterTimeLimit: 12_000, markInterruptAsFailure: false, endOnFailure: true },
+      { numRuns: 40, interruptAfterTimeLimit: 12_000, markInterruptAsFailure: false, endOnFailure: true },
     );
     t.ok(histories > 0, `${histories} histories`);
   },

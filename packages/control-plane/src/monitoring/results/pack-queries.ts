@@ -149,8 +149,8 @@ const inDay = (sql: Db, day: Day, targetIds: readonly string[]) => sql`
 const idsOf = (targets: readonly { id: string }[]) => targets.map(({ id }) => id);
 
 /**
- * Settings of the transaction for {@link insertPacked}: groups by hash keep the order of their rows, which a second sort
- * would lose. The cost of the disabled one would start the compiler (jit).
+ * Settings of the transaction for {@link insertPacked}: groups by hash keep the order of their rows, which a second
+ * sort would lose. The cost of the disabled one would start the compiler (jit).
  */
 export async function allowPacking(sql: Db, workMem: string): Promise<void> {
   await sql`

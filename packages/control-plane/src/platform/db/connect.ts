@@ -40,8 +40,8 @@ export function openPool(
     connection: {
       application_name: "statusmesh",
       TimeZone: "UTC",
-      // PgBouncer refuses these, and a server connection would keep them for its next client. Where PostgreSQL has LLVM,
-      // compiling a statement (jit) takes longer than running it.
+      // PgBouncer refuses these, and a server connection would keep them for its next client. Where PostgreSQL has
+      // LLVM, compiling a statement (jit) takes longer than running it.
       ...(pooled ? {} : { jit: "off", statement_timeout: statementMs, idle_in_transaction_session_timeout: 30_000 }),
     },
     onnotice: () => {},
