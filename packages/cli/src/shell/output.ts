@@ -46,9 +46,12 @@ export const printJson = (value: unknown): void => print(`${JSON.stringify(value
 
 export const print = (text: string): void => void process.stdout.write(text);
 
-/** A value as YAML, long texts on one line. The library is loaded on first use: help needs none. */
+/**
+ * A value as YAML, long texts on one line. The library is loaded on first use: help needs none. In a bundle a CommonJS
+ * module that is imported late has no names but `default`.
+ */
 export const yamlOf = async (value: unknown): Promise<string> =>
-  (await import("yaml")).stringify(value, { lineWidth: 0 });
+  (await import("yaml")).default.stringify(value, { lineWidth: 0 });
 
 /** A line for people on standard error, where it is not in the way of output. */
 export const tell = (text: string): void => void process.stderr.write(`${text}\n`);
