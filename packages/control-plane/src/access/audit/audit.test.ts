@@ -1,6 +1,6 @@
 import t from "tap";
 import { differences, recordRequest } from "./service.ts";
-import { nightly } from "../../operator/nightly.ts";
+import { nightly } from "../../operator/cleanup.ts";
 import { day } from "../../testing/clock.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
