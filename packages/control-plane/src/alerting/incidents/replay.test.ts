@@ -367,7 +367,8 @@ t.test("property: batching and duplicates change neither incidents nor notices",
         );
         const batched = play(cut(repeated, cuts), policy(rules));
         return (
-          same(batched.state, single.state) &&
+          // The states differ where a region appears late: fewer regions keep fewer runs beside the checkpoint.
+          same(current(policy(rules), batched.state), current(policy(rules), single.state)) &&
           same(visible(batched.incidents), visible(single.incidents)) &&
           said(batched.notices) === said(single.notices)
         );
