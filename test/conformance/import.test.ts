@@ -132,7 +132,7 @@ t.test("history sends what was before the monitors were here, and says what it l
     writeFileSync(join(folder, "history.json"), JSON.stringify({ version: 1, project: "kuma", items }));
     return smctl(["history", "history.json", ...args]);
   };
-  const stored = /^2 days and 1 outage of 1 monitor stored\. 3 left stdout: /;
+  const stored = /^2 days and 1 outage of 1 monitor stored\. 3 left out: /;
   t.match(await send([past]), { code: 0, stdout: "", stderr: stored });
   t.match(await send([past]), { code: 0, stderr: stored }, "the same again replaces it");
   const gone = await send([{ ...past, monitor: "gone" }], "--json");
