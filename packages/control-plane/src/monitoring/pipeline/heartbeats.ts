@@ -46,45 +46,38 @@ export interface ReceivedPing {
 /** What became of a ping. `number`: of its row, null without one. `duplicate`: an agent delivered it before. */
 export type PingOutcome = { targetId: string; number: number | null } | "unknown" | "post_only" | "duplicate";
 
-/** Pings of one transaction, and transactions at a time: a ping need not wait for the one that has just begun. */
+/** Pings of one transaction. */
 const batchPings = 500;
-const maxRunning = 2;
 
 /**
- * Opens the queue of pings of this process. Those that arrive while transactions run are the next one together, so that
- * a thousand a second need few transactions. The promise of a ping resolves once it is stored.
+ * Opens the queue of pings of this process. Those that arrive while a transaction runs are the next one together, so
+ * that a thousand a second need few transactions. The promise of a ping resolves once it is stored.
  */
 export function openPings(system: System, prepareDays: PrepareDays): (ping: ReceivedPing) => Promise<PingOutcome> {
   let waiting: Waiting[] = [];
-  let running = 0;
-  /** Addresses in running transactions. Their next pings wait: those of a job are stored in order. */
-  const busy = new Set<string>();
-  const takeBatch = (): Waiting[] => {
-    const batch: Waiting[] = [];
-    const rest: Waiting[] = [];
-    for (const one of waiting) (batch.length < batchPings && !busy.has(one.ping.hash) ? batch : rest).push(one);
-    for (const { ping } of batch) busy.add(ping.hash);
-    waiting = rest;
-    return batch;
-  };
+  let running = false;
   const run = async () => {
-    running++;
-    for (let batch = takeBatch(); batch.length > 0; batch = takeBatch()) {
-      const pings = batch.map(({ ping }) => ping);
+    running = true;
+    while (waiting.length > 0) {
+      const batch = waiting.slice(0, batchPings);
+      waiting = waiting.slice(batch.length);
       try {
-        const outcomes = await storePings(system, prepareDays, pings);
+        const outcomes = await storePings(
+          system,
+          prepareDays,
+          batch.map(({ ping }) => ping),
+        );
         for (const [n, { resolve }] of batch.entries()) resolve(outcomes[n]!);
       } catch (error) {
         for (const { reject } of batch) reject(error);
       }
-      for (const { hash } of pings) busy.delete(hash);
     }
-    running--;
+    running = false;
   };
   return (ping) =>
     new Promise((resolve, reject) => {
       waiting.push({ ping, resolve, reject });
-      if (running < maxRunning) void run();
+      if (!running) void run();
     });
 }
 
