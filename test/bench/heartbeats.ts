@@ -24,8 +24,11 @@ const turns = 6;
  */
 const resultShare = 0.4;
 const pingShare = 0.1;
-/** Rounds of results at once: the first give new monitors their state and compile the code, the rest are timed. */
-const warmUpRounds = 4;
+/**
+ * Rounds of results at once: the first compile the code and give new monitors as many runs as their state keeps, until
+ * then each run is evaluated with all before it; the rest are timed.
+ */
+const warmUpRounds = 12;
 const timedRounds = 4;
 /** Rounds of results beside pings. */
 const besideRounds = 8;
@@ -102,11 +105,15 @@ export async function run(): Promise<Measured> {
     await insertTargets(sql, { ids: probed, orgId: olga.orgId, region, intervalSecs: 10, confirmations: 2 });
     const bareServer = await startChild(new URL("./heartbeats/bare.js", import.meta.url), [folder, ids[0]!]);
     t.teardown(() => endChild(bareServer.child));
-    const bare: Ping = (n) => pingOnce(agent, `http://127.0.0.1:${bareServer.firstLine}`, `/${n}`);
+    // As many connections as pings that wait: jobs do not wait for each other.
+    const jobs = new Agent({ keepAlive: true });
+    const pingOfJob: Ping = (n) => pingOnce(jobs, controlPlane.url, `/hb/${tokenOf(n % monitors)}`);
+    const bare: Ping = (n) => pingOnce(jobs, `http://127.0.0.1:${bareServer.firstLine}`, `/${n}`);
     for (let n = 0; n < 1000; n++) await bare(n);
-    const beside = await latencyBeside(controlPlane.url, { token: site.token, ids: probed }, { ping, bare });
+    const beside = await latencyBeside(controlPlane.url, { token: site.token, ids: probed }, { ping: pingOfJob, bare });
 
     agent.destroy();
+    jobs.destroy();
     await controlPlane.stop();
 
     const share = insertCost / pingCost;

@@ -1,8 +1,10 @@
 import { newId } from "@statusmesh/shared/ids";
 import { circuitOpen } from "@statusmesh/shared/checks";
 import type { Cause, CheckStatus } from "@statusmesh/shared/result";
+import { isoOf } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
+import { forEachInTurns } from "../../platform/turns.ts";
 import { evaluate, type Evaluation, type Refuted } from "./replay.ts";
 import {
   lockStates,
@@ -116,10 +118,10 @@ export async function changeEvidence<T extends EvidenceTarget, R>(
     const [states, targets] = await Promise.all([lockStates(tx.sql, ids), select(tx.sql, ids)]);
     const locked = new Map(states.map((stored) => [stored.target_id, stored]));
     const evidence = new Map<string, LockedEvidence<T>>();
-    for (const target of targets) {
+    await forEachInTurns(targets, (target) => {
       const stored = locked.get(target.id);
       if (stored !== undefined) evidence.set(target.id, new LockedEvidence(target, stored));
-    }
+    });
     const { changes, result, writes } = await decide(evidence, tx);
     await Promise.all([
       writes,
@@ -144,11 +146,11 @@ async function writeChanges(
   const newer: NewerRun[] = [];
   const updates: StateUpdate[] = [];
   const evaluated: EvaluatedTarget[] = [];
-  for (const [{ target, policy, stored }, change] of changes) {
+  await forEachInTurns(changes, ([{ target, policy, stored }, change]) => {
     if ("newest" in change) {
       const { newest, lastResultAt } = change;
       newer.push({ targetId: target.id, until: iso(newest + policy.livenessMs), lastResultAt: iso(lastResultAt) });
-      continue;
+      return;
     }
     const { evaluation, latest, closedBy, actor, manual, lastResultAt } = change;
     const after: TargetState = { evaluation: evaluation.state, latest };
@@ -167,7 +169,7 @@ async function writeChanges(
     if (hasOnlyNewerRun(stored, update)) newer.push(update);
     else updates.push(update);
     const { inserted, updated, retracted, notices } = evaluation;
-    if (inserted.length + updated.length + retracted.length + notices.length === 0) continue;
+    if (inserted.length + updated.length + retracted.length + notices.length === 0) return;
     evaluated.push({
       orgId: target.org_id,
       targetId: target.id,
@@ -179,7 +181,7 @@ async function writeChanges(
       manual,
       evaluation,
     });
-  }
+  });
   await Promise.all([
     newer.length > 0 ? writeNewerRuns(tx.sql, newer) : undefined,
     updates.length > 0 ? writeStates(tx.sql, updates) : undefined,
@@ -283,4 +285,4 @@ function latestOf({ slot, status, error, cause }: RunEvidence, known: Latest | u
 
 const shortened = (error: string | null): string | null => error?.slice(0, 200) ?? null;
 
-const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+const iso = (ms: number | null): string | null => (ms === null ? null : isoOf(ms));

@@ -4,7 +4,7 @@ import type { Faults } from "@statusmesh/shared/faults";
 import { isId, normaliseId } from "@statusmesh/shared/ids";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { suggestion } from "@statusmesh/shared/text";
-import { mapInTurns } from "../../platform/http/turns.ts";
+import { mapInTurns } from "../../platform/turns.ts";
 import { durationIn, unitOf } from "@statusmesh/shared/time";
 import { defaultFields, type Section, sections } from "@statusmesh/shared/declared/files";
 

@@ -1,4 +1,4 @@
-import { takeTurns } from "../../platform/http/turns.ts";
+import { takeTurns } from "../../platform/turns.ts";
 import type { TSchema } from "typebox";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { declaredErrors, locates, type Route, setsCookie } from "../../platform/http/route.ts";

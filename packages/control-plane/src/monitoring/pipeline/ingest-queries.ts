@@ -1,4 +1,5 @@
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
+import { isoOf } from "@statusmesh/shared/time";
 import { arrayOf, copyIn, type Db } from "../../platform/db/sql.ts";
 import type { EvidenceTarget } from "../../alerting/incidents/engine.ts";
 import { intervalsOf, runs } from "../results/engine.ts";
@@ -51,17 +52,16 @@ export async function insertResults(
 ): Promise<AdmittedResult[]> {
   if (batch.length === 0) return [];
   const column = (of: (result: AdmittedResult) => string | number | boolean | null): string => arrayOf(batch.map(of));
-  const iso = (ms: number) => new Date(ms).toISOString();
   // Whole microseconds, which packed results store.
   const us = (ms: number | null) => (ms === null ? null : Math.round(ms * 1000) / 1000);
   const detailsOf = (r: AdmittedResult) => (r.details == null ? null : JSON.stringify(r.details));
   const columns = sql`target_id, scheduled_at, "timestamp", status, skip, recheck, error, http_status, response_size,
     dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, cause`;
   if (!sealed && !mayExist) {
-    const rows = batch.map((r) => [
+    await copyIn(sql, sql`copy results (${columns}, region, details) from stdin`, batch, (r) => [
       r.target_id,
-      iso(r.scheduled_at),
-      iso(r.timestamp),
+      isoOf(r.scheduled_at),
+      isoOf(r.timestamp),
       r.status,
       r.skip,
       r.recheck === true,
@@ -77,11 +77,10 @@ export async function insertResults(
       region,
       detailsOf(r),
     ]);
-    await copyIn(sql, sql`copy results (${columns}, region, details) from stdin`, rows);
     return [...batch];
   }
   // The keys are returned only when there were duplicates, which are rare.
-  const times = (of: (result: AdmittedResult) => number) => sql`${column((r) => iso(of(r)))}::timestamptz[]`;
+  const times = (of: (result: AdmittedResult) => number) => sql`${column((r) => isoOf(of(r)))}::timestamptz[]`;
   const ms = (of: (result: AdmittedResult) => number | null) => sql`${column((r) => us(of(r)))}::real[]`;
   const slot = { target: sql`u.target_id`, from: sql`u.scheduled_at`, to: sql`u.scheduled_at + interval '1 ms'` };
   const stored = sql`select from ${runs(sql, slot, [])} r where r.region = ${region}`;

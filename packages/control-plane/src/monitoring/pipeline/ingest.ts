@@ -1,7 +1,7 @@
 import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, isoOf } from "@statusmesh/shared/time";
 import { Semaphore } from "@statusmesh/shared/semaphore";
 import { type AgentCtx, inTransaction } from "../../platform/context.ts";
 import {
@@ -15,6 +15,7 @@ import {
   needsRecheck,
 } from "../../alerting/incidents/engine.ts";
 import type { Db } from "../../platform/db/sql.ts";
+import { forEachInTurns } from "../../platform/turns.ts";
 import {
   countForOrgs,
   keepCertificates,
@@ -80,7 +81,7 @@ export function openIngest(
 /** The UTC days of the slots: `2026-11-20`. */
 const daysOf = (results: readonly AgentResult[]): string[] =>
   [...new Set(results.map((result) => Math.floor(result.scheduled_at / dayMs)))].map((day) =>
-    new Date(day * dayMs).toISOString().slice(0, 10),
+    isoOf(day * dayMs).slice(0, 10),
   );
 
 type BatchReply = Omit<Required<ResultsReply>, "dropped_future">;
@@ -154,7 +155,7 @@ async function ingestResults(
       })),
       ...(await insertResults(sql, ctx.region, [...late], { mayExist: true, sealed: true })),
     ];
-    const changes = addToEvidence(ctx, evidence, stored);
+    const changes = await addToEvidence(ctx, evidence, stored);
     const reply = {
       stored: stored.length,
       duplicates: mine.length - stored.length,
@@ -251,11 +252,11 @@ function mayHaveDuplicates(
 }
 
 /** Adds results to the evidence of their targets. Those of a paused target or a disabled region are history only. */
-function addToEvidence(
+async function addToEvidence(
   ctx: AgentCtx,
   evidence: ReadonlyMap<string, LockedEvidence<ProbedTarget>>,
   stored: readonly AdmittedResult[],
-): Map<string, EvidenceChange> {
+): Promise<Map<string, EvidenceChange>> {
   const now = ctx.clock.now();
   const byTarget = new Map<string, AgentResult[]>();
   for (const result of stored) {
@@ -264,7 +265,7 @@ function addToEvidence(
     else results.push(result);
   }
   const changes = new Map<string, EvidenceChange>();
-  for (const [id, results] of byTarget) {
+  await forEachInTurns([...byTarget], ([id, results]) => {
     const locked = evidence.get(id)!;
     const runs = locked.target.enabled
       ? results
@@ -277,6 +278,6 @@ function addToEvidence(
       // The agent reports the time of a run; a time in the future would remain the last check.
       lastResultAt: Math.min(now, Math.max(...results.map((result) => result.timestamp))),
     });
-  }
+  });
   return changes;
 }

@@ -1,5 +1,6 @@
 import { finished } from "node:stream/promises";
 import type { Fragment, PendingQuery, Row, Sql, TransactionSql } from "postgres";
+import { forEachInTurns } from "../turns.ts";
 import type { Connection } from "./beats.ts";
 
 /** Where a query runs: the pool, or the one connection of an open transaction. */
@@ -50,19 +51,24 @@ export async function deleteInBatches(step: (limit: number) => Promise<number>, 
 /** A value of COPY in text format; times as ISO strings. */
 export type CopyValue = string | number | boolean | null;
 
-/** Writes rows with the statement `copy … from stdin`: PostgreSQL logs the rows of a page in one record. */
-export async function copyIn(
+/**
+ * Writes a row for each item with the statement `copy … from stdin`: PostgreSQL logs the rows of a page in one record.
+ */
+export async function copyIn<T>(
   sql: Db,
   statement: PendingQuery<Row[]>,
-  rows: readonly (readonly CopyValue[])[],
+  items: readonly T[],
+  rowOf: (item: T) => readonly CopyValue[],
 ): Promise<void> {
+  const lines: string[] = [];
+  await forEachInTurns(items, (item) => void lines.push(`${rowOf(item).map(fieldOf).join("\t")}\n`));
   const stream = await statement.writable();
   // The client would send a CopyFail when the stream closes, also after its end.
   Object.assign(stream, { _destroy: (error: Error | null, done: (error: Error | null) => void) => done(error) });
   // Without it TCP keeps the end of the data back until the server has acknowledged the data: 40 ms.
   (sql as unknown as { connection?: Connection }).connection?.peek().socket?.setNoDelay();
   const written = finished(stream);
-  stream.end(rows.map((row) => `${row.map(fieldOf).join("\t")}\n`).join(""));
+  stream.end(lines.join(""));
   await written;
 }
 

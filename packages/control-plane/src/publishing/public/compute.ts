@@ -1,6 +1,6 @@
 import { dayMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
-import { mapInTurns } from "../../platform/http/turns.ts";
+import { mapInTurns } from "../../platform/turns.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, outageState } from "../../alerting/incidents/service.ts";
 import { expectedOf, shownPct } from "../../monitoring/heartbeats/service.ts";

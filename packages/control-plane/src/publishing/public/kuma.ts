@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { mapInTurns } from "../../platform/http/turns.ts";
+import { mapInTurns } from "../../platform/turns.ts";
 import type { Visit } from "../../platform/context.ts";
 import type { ServedStatus } from "./compute.ts";
 import { componentsOf, oncePerStatus, servedStatus } from "./service.ts";

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, Visit } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
-import { mapInTurns } from "../../platform/http/turns.ts";
+import { mapInTurns } from "../../platform/turns.ts";
 import { pageToPreview } from "../status-pages/service.ts";
 import { recentDays, type ServedStatus } from "./compute.ts";
 import type { PublicIncident, PublicStatus } from "./schema.ts";

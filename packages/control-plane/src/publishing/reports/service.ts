@@ -17,7 +17,7 @@ import {
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
 import type { Page } from "../../platform/http/wire.ts";
-import { mapInTurns, portionsOf } from "../../platform/http/turns.ts";
+import { mapInTurns, portionsOf } from "../../platform/turns.ts";
 import { type Interval, union } from "../../platform/intervals.ts";
 import { reportedPages } from "../status-pages/service.ts";
 import { type Figures, figuresOf, type Past, shown, sumOf } from "./figures.ts";
