@@ -4,6 +4,7 @@ import type axe from "axe-core";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import type { Test } from "tap";
 import { findChromium } from "./requires.ts";
+import { defaultDeadlineMs } from "./wait.ts";
 
 const flags = [
   "--headless",
@@ -34,7 +35,7 @@ export async function openPage(t: Test, context: BrowserContext): Promise<Page> 
 
 /** Exceptions, refused styles, scripts or forms, and missing files of the page fail the test. */
 export function watchPage(t: Test, page: Page): void {
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(defaultDeadlineMs);
   page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
   page.on("console", (message) => {
     // A browser reports every 4xx and lost connection; tests that provoke one look at what the page shows.

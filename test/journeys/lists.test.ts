@@ -12,8 +12,6 @@ import { waitFor } from "../harness/wait.ts";
  * together, imported and cloned.
  */
 
-t.setTimeout(600_000);
-
 const token = `sm_live_${"outages".repeat(6)}`;
 
 /** Rows of the list that are monitors, by name. */
