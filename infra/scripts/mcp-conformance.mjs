@@ -1,5 +1,5 @@
 // Runs the official MCP conformance suite and the MCP inspector against a control plane. They need Node 22, which npm
-// installs beside them. A failed, skipped or empty scenario ends the script with 1.
+// installs beside them; --install does only that. A failed, skipped or empty scenario ends the script with 1.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
@@ -28,6 +28,7 @@ const scenarios = [
 const timeoutMs = 180_000;
 
 const tools = install();
+if (process.argv.includes("--install")) process.exit();
 const work = fs.mkdtempSync(join(tmpdir(), "mcp-conformance-"));
 fs.chmodSync(work, 0o711);
 const undo = [() => fs.rmSync(work, { recursive: true, force: true })];
