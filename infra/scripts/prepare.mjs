@@ -49,7 +49,9 @@ export function prepare({ tests = true, bundled = true } = {}) {
     ...packages.map((dir) => `${dir}/package.json`),
   ];
   const installed = digest(files.map((file) => fs.readFileSync(join(root, file))));
-  once("install", installed, fs.existsSync(join(root, "node_modules")), "installing dependencies", install);
+  once("install", installed, fs.existsSync(join(root, "node_modules")), "installing dependencies", () =>
+    installPackages(root),
+  );
 
   const withoutTests = packages.filter((dir) => dir !== "test");
   const projects = tests ? packages : withoutTests;
@@ -86,7 +88,8 @@ function stamp(name, input) {
   fs.writeFileSync(join(stamps, name), input);
 }
 
-function install() {
+/** Installs what the lock file of a folder names. Ends the process after a failure. */
+export function installPackages(folder, options = []) {
   const env = { ...process.env, CI: "true" };
   try {
     fs.accessSync(homedir(), fs.constants.W_OK);
@@ -98,13 +101,13 @@ function install() {
     });
     fs.mkdirSync(env.HOME, { recursive: true });
   }
-  run("npx", ["--yes", manifest.packageManager, "install", "--frozen-lockfile"], env);
+  run("npx", ["--yes", manifest.packageManager, "install", "--frozen-lockfile", ...options], env, folder);
 }
 
 /** Runs a program, and shows its output only when it fails. */
-function run(program, args, env = process.env) {
+function run(program, args, env = process.env, cwd = root) {
   const { status, error, stdout, stderr } = spawnSync(program, args, {
-    cwd: root,
+    cwd,
     env,
     encoding: "utf8",
     maxBuffer: 64 << 20,
