@@ -141,7 +141,7 @@ async function bundleTests(files) {
   const path = relative(join(root, bundleFolder), fileURLToPath(new URL("test-root.mjs", import.meta.url)));
   const programs = harnessPrograms.map((name) => [name, `test/dist/harness/${name}.js`]);
   const entries = Object.fromEntries([...files.map((file) => [nameOf(file), file]), ...programs]);
-  await bundle(entries, bundleFolder, { keptMs: 3_600_000, instead: { tap: path } });
+  await bundle(entries, bundleFolder, { keptMs: 3_600_000, sourcemap: false, instead: { tap: path } });
   return (file) => join(root, bundleFolder, `${nameOf(file)}.js`);
 }
 
