@@ -419,6 +419,11 @@ t.test("many monitors", async (t) => {
     await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
     await page.mouse.down();
     await page.mouse.move(box.x + box.width * 0.5, box.y + 60, { steps: 4 });
+    const [fresh] = await Promise.all([
+      page.waitForResponse((response) => response.url().includes("fragment=1")),
+      page.evaluate("void dispatchEvent(new Event('online'))"),
+    ]);
+    await fresh.finished();
     await page.mouse.move(box.x + box.width * 0.75, box.y + 60, { steps: 4 });
     await page.mouse.up();
     await page.waitForURL((address) => Date.parse(address.searchParams.get("from") ?? "") > begin);
