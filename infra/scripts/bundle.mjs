@@ -5,6 +5,9 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
+// esbuild reads it when it starts: with the default a fifth of its time collects garbage.
+process.env["GOGC"] ??= "400";
+
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
 /** CommonJS modules in a bundle call require for what Node has built in. */

@@ -6,7 +6,7 @@
 import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
-import { compiler, prepare, root } from "./prepare.mjs";
+import { compilation, prepare, root } from "./prepare.mjs";
 
 /** The argument is another folder of templates, for tests. */
 const folder = resolve(root, process.argv[2] ?? "packages/control-plane/views");
@@ -112,7 +112,9 @@ function check() {
     paths: { "#src/*": ["../../packages/control-plane/dist/*.d.ts"], "#views/*": ["./*.d.ts"] },
   };
   fs.writeFileSync(join(out, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["**/*.ts"] }));
-  const { status, stdout, stderr } = spawnSync(process.execPath, [compiler, "-p", out, "--pretty", "false"], {
+  const [program, args, env] = compilation(["-p", out, "--pretty", "false"]);
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    env,
     cwd: root,
     encoding: "utf8",
     maxBuffer: 64 << 20,

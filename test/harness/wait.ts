@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** Long, because a loaded machine is slow, and a wait that succeeds ends with its condition. */
-const defaultDeadlineMs = 120_000;
+export const defaultDeadlineMs = 120_000;
 
 /** Thrown by a condition that can never become true, to end the wait. */
 export class Hopeless extends Error {}

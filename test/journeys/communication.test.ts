@@ -7,8 +7,6 @@ import { requires } from "../harness/requires.ts";
 
 /* Planned and unplanned interruptions as an operator announces them, in a browser in another zone than the server's. */
 
-t.setTimeout(240_000);
-
 const token = `sm_live_${"announce".repeat(6)}`;
 
 t.test("communication", async (t) => {

@@ -10,8 +10,6 @@ import { waitFor } from "../harness/wait.ts";
 
 /* An MCP client on the web, as a person connects it in a browser. */
 
-t.setTimeout(240_000);
-
 /**
  * A web app of another origin that connects by a popup. Its callbacks redirect on: to a third origin, to a scheme, and
  * `/late` to the third origin when it is asked again.

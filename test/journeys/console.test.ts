@@ -227,7 +227,7 @@ t.test("the console", async (t) => {
       headers: { "Content-Type": "text/html", "Set-Cookie": "sid=hidden", "X-Debug": "<i>hush</i>" },
       body: "<script>document.title = 'hostile'</script>\nkey hush is refused",
     });
-    await page.locator("[data-announce]", { hasText: "Checkout is down" }).waitFor({ timeout: 60_000 });
+    await page.locator("[data-announce]", { hasText: "Checkout is down" }).waitFor();
     t.match(await page.title(), /^\(1\) Monitors/);
     t.match(await page.locator("#live-region").textContent(), "Checkout is down", "screen readers announce it");
     t.match(
@@ -236,7 +236,7 @@ t.test("the console", async (t) => {
     );
     const badge = page.locator(".rail [data-badge]");
     const favicon = page.locator("link[rel=icon]");
-    await badge.filter({ hasText: "1" }).waitFor({ timeout: 60_000 });
+    await badge.filter({ hasText: "1" }).waitFor();
     t.match(await favicon.getAttribute("href"), "favicon-down.svg");
 
     await context.setOffline(true);
@@ -313,7 +313,7 @@ t.test("the console", async (t) => {
     await page.goto(`/monitors/${id}`);
     await headline(page, "Down").waitFor();
     shop.behave({ status: 200 });
-    await headline(page, "Up").waitFor({ timeout: 60_000 });
+    await headline(page, "Up").waitFor();
     t.match(await page.title(), /^Up: Checkout/, "a page that stays open keeps its title true");
     t.ok(await badge.isHidden(), "and the badge");
     t.notMatch(await favicon.getAttribute("href"), "down", "and the favicon");

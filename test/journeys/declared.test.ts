@@ -12,8 +12,6 @@ import { waitFor } from "../harness/wait.ts";
 
 /* Objects that the server's own file declares, in the console: marked, warned of, detached; the state of the file. */
 
-t.setTimeout(600_000);
-
 const token = `sm_live_${"declared".repeat(6)}`;
 const document = {
   version: 1,

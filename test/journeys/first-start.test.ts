@@ -4,9 +4,13 @@ import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { giveAccess } from "@statusmesh/control-plane/operator/commands/bootstrap-owner";
+import { silentLog } from "@statusmesh/control-plane/platform/log";
+import { serve } from "@statusmesh/control-plane/serve";
 import t, { type Test } from "tap";
 import { connect } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
+import { commandHere } from "../harness/in-process.ts";
 import {
   freePort,
   isAlive,
@@ -21,6 +25,14 @@ import { waitFor } from "../harness/wait.ts";
 /* The first start of StatusMesh, and the messages of failed starts. */
 
 const program = createRequire(import.meta.url).resolve("@statusmesh/control-plane/main");
+const clock = { now: () => Date.now() };
+
+/** A start in the test's own process that is refused: its exit code, and its message without the program's name. */
+const startHere = (folder: string, env: Record<string, string>) =>
+  commandHere(folder, { SM_SERVER__BIND: "127.0.0.1:0", ...env }, async (config) => {
+    await (await serve(config, clock, silentLog)).stop();
+    return 0;
+  });
 
 t.test("an empty folder becomes a running service, and stays one over a second start", async (t) => {
   const folder = tempFolder(t, "first");
@@ -84,9 +96,12 @@ t.test("an empty folder becomes a running service, and stays one over a second s
   t.ok((await count()) >= results, "and the results are there");
 
   t.test("a second service on the same port or the same folder is refused, and disturbs nothing", async (t) => {
-    const samePort = await spawnControlPlane(t, { folder: tempFolder(t, "port"), port });
-    await refused(t, samePort, new RegExp(`Something already listens on 127\\.0\\.0\\.1:${port}`), 75);
-    t.strictSame(fs.readdirSync(samePort.folder), [], "and has written nothing");
+    const other = tempFolder(t, "port");
+    t.match(await startHere(other, { SM_SERVER__BIND: `127.0.0.1:${port}` }), {
+      code: 75,
+      complaints: new RegExp(`Something already listens on 127\\.0\\.0\\.1:${port}`),
+    });
+    t.strictSame(fs.readdirSync(other), [], "and has written nothing");
     const sameFolder = await spawnControlPlane(t, { folder, port: await freePort() });
     await refused(t, sameFolder, /already uses the data folder/, 75);
     t.equal((await owner.get("/api/v1/me")).status, 200);
@@ -128,6 +143,12 @@ t.test("a signal during the start stops everything", async (t) => {
   t.equal(postmasterOf(started.folder), null, "the database has stopped");
 });
 
+const accessHere = (folder: string) =>
+  commandHere(folder, {}, async (config, say) => {
+    await giveAccess(config, clock, { email: null, tokenDays: null }, say);
+    return 0;
+  });
+
 /** One line, beginning with the program's name, and an exit code: 78 (sysexits.h, EX_CONFIG) or 75 (EX_TEMPFAIL). */
 async function refused(
   t: Test,
@@ -157,11 +178,12 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
     '[bootstrap]\ntoken = "sm_live_0123456789012345678901234567890123456789"\n',
   );
 
+  // Two by the program, the others by what it calls: each start takes half a second of CPU time.
   const cases: {
     title: string;
     folder?: string;
     env?: Record<string, string>;
-    args?: string[];
+    run?: "program" | "bootstrap-owner";
     message: RegExp;
     exitCode?: number;
     left?: string[];
@@ -181,6 +203,7 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
     {
       title: "no database at the URL",
       env: { SM_DATABASE__URL: `postgres://u:s3cret@127.0.0.1:${closedPort}/sm` },
+      run: "program",
       message: /^statusmesh: The database sm at 127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)/,
       exitCode: 75,
     },
@@ -192,10 +215,16 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
     },
     {
       title: "a way back in where there is no database",
-      args: ["bootstrap-owner"],
+      run: "bootstrap-owner",
       message: /There is no database in \/.*data, the data folder that this command looks at, and it creates none\./,
     },
-    { title: "an unknown key in the file", folder: noToml, message: /server\.bnid/, left: ["statusmesh.toml"] },
+    {
+      title: "an unknown key in the file",
+      folder: noToml,
+      run: "program",
+      message: /server\.bnid/,
+      left: ["statusmesh.toml"],
+    },
     { title: "a secret in the file", folder: secretToml, message: /bootstrap\.token/, left: ["statusmesh.toml"] },
     {
       title: "an address of another machine",
@@ -203,13 +232,21 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
       message: /Cannot listen on 192\.0\.2\.1:8080/,
     },
   ];
-  // One after the other: each takes a good part of a core while it starts.
-  for (const { title, message, exitCode, left = [], ...options } of cases) {
+  for (const { title, message, exitCode = 78, left = [], env = {}, folder = tempFolder(t, "no"), run } of cases) {
     await t.test(title, async (t) => {
-      const started = await spawnControlPlane(t, { ...options, folder: options.folder ?? tempFolder(t, "no") });
-      await refused(t, started, message, exitCode);
-      t.notMatch(started.complaints(), /s3cret|0123456789/, "no secret in it");
-      t.strictSame(fs.readdirSync(started.folder), left, "nothing was written");
+      let complaints: string;
+      if (run === "program") {
+        const started = await spawnControlPlane(t, { env, folder });
+        await refused(t, started, message, exitCode);
+        complaints = started.complaints();
+      } else {
+        const ended = await (run === undefined ? startHere(folder, env) : accessHere(folder));
+        t.match(ended, { code: exitCode, complaints: message });
+        ({ complaints } = ended);
+        t.notMatch(complaints, "\n", "in one line");
+      }
+      t.notMatch(complaints, /s3cret|0123456789/, "no secret in it");
+      t.strictSame(fs.readdirSync(folder), left, "nothing was written");
     });
   }
 });

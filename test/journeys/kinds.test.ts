@@ -4,7 +4,7 @@ import { generate } from "selfsigned";
 import t, { type Test } from "tap";
 import { nameServer } from "sm-agent/probes/testing-dns";
 import { connect, type Json } from "../harness/api.ts";
-import { openBrowser } from "../harness/browser.ts";
+import { openBrowser, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 import { startSink } from "../harness/sink.ts";
@@ -148,9 +148,7 @@ t.test("a name, over the agent's wire", async (t) => {
 t.test("in the console", async (t) => {
   if (!(await requires(t, "chromium"))) return;
   const browser = await openBrowser(t);
-  const page = await (await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 } })).newPage();
-  page.setDefaultTimeout(20_000);
-  page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
+  const page = await openPage(t, await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 } }));
   await page.goto(signInLink!);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.waitForURL(`${url}/`);

@@ -12,8 +12,6 @@ import { waitFor } from "../harness/wait.ts";
  * together, imported and cloned.
  */
 
-t.setTimeout(600_000);
-
 const token = `sm_live_${"outages".repeat(6)}`;
 
 /** Rows of the list that are monitors, by name. */
@@ -421,6 +419,11 @@ t.test("many monitors", async (t) => {
     await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
     await page.mouse.down();
     await page.mouse.move(box.x + box.width * 0.5, box.y + 60, { steps: 4 });
+    const [fresh] = await Promise.all([
+      page.waitForResponse((response) => response.url().includes("fragment=1")),
+      page.evaluate("void dispatchEvent(new Event('online'))"),
+    ]);
+    await fresh.finished();
     await page.mouse.move(box.x + box.width * 0.75, box.y + 60, { steps: 4 });
     await page.mouse.up();
     await page.waitForURL((address) => Date.parse(address.searchParams.get("from") ?? "") > begin);

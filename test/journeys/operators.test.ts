@@ -10,8 +10,6 @@ import { waitFor } from "../harness/wait.ts";
 
 /* Setup, regions and agents, and search, as the operator of a new installation meets them in a browser. */
 
-t.setTimeout(240_000);
-
 const program = createRequire(import.meta.url).resolve("@statusmesh/control-plane/main");
 const token = `sm_live_${"setting".repeat(6)}`;
 const operatorSecret = "operator-secret-of-the-setup";

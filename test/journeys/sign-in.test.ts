@@ -1,6 +1,6 @@
 import { Events, OAuth2Server } from "oauth2-mock-server";
 import t from "tap";
-import { findings, openBrowser } from "../harness/browser.ts";
+import { findings, openBrowser, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 
@@ -36,9 +36,7 @@ t.test("from the sign-in page to the console with Google", async (t) => {
     viewport: { width: 1280, height: 800 },
     colorScheme: "light",
   });
-  const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
-  page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
+  const page = await openPage(t, context);
 
   await page.goto("/settings");
   t.match(page.url(), /\/sign-in\?next=%2Fsettings$/);
@@ -67,7 +65,6 @@ t.test("from the sign-in page to the console with Google", async (t) => {
   const bare = await (await browser.newContext({ baseURL: url, javaScriptEnabled: false })).newPage();
   await bare.goto("/sign-in");
   await bare.getByRole("link", { name: "Continue with Google" }).click();
-  await bare.waitForURL(`${url}/**`);
+  await bare.waitForURL(({ origin, pathname }) => origin === url && !pathname.startsWith("/sign-in"));
   t.ok(await bare.getByRole("heading", { level: 1 }).isVisible(), "and without JavaScript");
-  t.notMatch(bare.url(), /sign-in/);
 });

@@ -1,27 +1,27 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, statSync, writeFileSync, chmodSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import t from "tap";
 import { connect, type Json } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { freePort, startControlPlane } from "../harness/processes.ts";
 import { startHttpTarget } from "../harness/servers.ts";
+import { smctlHere, smctlProgram } from "../harness/smctl.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /* smctl against a control plane with its agent, as a person or a pipeline uses it. */
 
-const program = createRequire(import.meta.url).resolve("smctl/cli");
 const token = `sm_live_${randomBytes(32).toString("hex")}`;
 const folder = tempFolder(t, "smctl");
 const plane = await startControlPlane(t, { env: { SM_BOOTSTRAP__TOKEN: token } });
 const api = connect(t, plane.url, token);
 const site = await startHttpTarget(t);
 
+const settings = { HOME: folder, SM_URL: plane.url, SM_TOKEN: token };
+
 interface Ended {
   code: number | null;
-  signal: NodeJS.Signals | null;
   out: string;
   err: string;
 }
@@ -39,9 +39,9 @@ interface Options {
 
 /** Starts smctl in `folder` with the server and the token in its environment. */
 function start(args: readonly string[], { env = {}, input = "" }: Options = {}): Running {
-  const child = spawn(process.execPath, [program, ...args], {
+  const child = spawn(process.execPath, [smctlProgram, ...args], {
     cwd: folder,
-    env: { PATH: process.env["PATH"], HOME: folder, SM_URL: plane.url, SM_TOKEN: token, ...env },
+    env: { PATH: process.env["PATH"], ...settings, ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });
   t.teardown(() => child.kill("SIGKILL"));
@@ -50,13 +50,16 @@ function start(args: readonly string[], { env = {}, input = "" }: Options = {}):
   let err = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
   child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
-  const ended = new Promise<Ended>((settle) =>
-    child.once("close", (code, signal) => settle({ code, signal, out, err })),
-  );
+  const ended = new Promise<Ended>((settle) => child.once("close", (code) => settle({ code, out, err })));
   return { child, ended, err: () => err };
 }
 
-const smctl = (args: readonly string[], options: Options = {}): Promise<Ended> => start(args, options).ended;
+/** In the test's own process, except for what reads standard input and what hands its output to another command. */
+async function smctl(args: readonly string[], options: Options = {}): Promise<Ended> {
+  if (options.input !== undefined || args.includes("--")) return await start(args, options).ended;
+  const { code, stdout, stderr } = await smctlHere(args, { cwd: folder, env: { ...settings, ...options.env } });
+  return { code, out: stdout, err: stderr };
+}
 const jsonOf = ({ out }: Ended): Json => JSON.parse(out);
 
 /** A monitor of the site; resolves to its id. */

@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import t, { type Test } from "tap";
-import { findings, openBrowser } from "../harness/browser.ts";
+import { findings, openBrowser, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 import { waitFor } from "../harness/wait.ts";
@@ -15,14 +15,11 @@ t.test("people of an organisation", async (t) => {
   if (!(await requires(t, "chromium"))) return;
   const { url, signInLink, log } = await startControlPlane(t, { env: { SM_SCHEDULER__BUILTIN_AGENT: "false" } });
   const browser = await openBrowser(t);
-  const open = async (t: Test): Promise<Page> => {
-    const page = await (
-      await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 }, colorScheme: "light" })
-    ).newPage();
-    page.setDefaultTimeout(20_000);
-    page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
-    return page;
-  };
+  const open = async (t: Test): Promise<Page> =>
+    await openPage(
+      t,
+      await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 }, colorScheme: "light" }),
+    );
   /** The newest link of this kind that was mailed to an address. */
   const linkTo = async (address: string, kind: string): Promise<string> =>
     await waitFor(`a link for ${address}`, () => {

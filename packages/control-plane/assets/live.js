@@ -13,9 +13,9 @@ let failures = 0;
 let running = null;
 let askedAt = 0;
 
-/** True while replacing the region would disturb a reader: an open dialog, a focused field, selected text. */
+/** True while replacing the region would disturb a reader: an open dialog, a drag, a focused field, selected text. */
 function busy() {
-  if (document.querySelector("dialog[open]")) return true;
+  if (document.querySelector("dialog[open], .zoom")) return true;
   const active = document.activeElement;
   if (region.contains(active) && active.matches("input, select, textarea")) return true;
   const selection = getSelection();

@@ -78,6 +78,8 @@ export function ranges() {
     event.preventDefault();
     const at = timeAt(chart, event.clientX);
     drag = { chart, from: at, to: at, startX: event.clientX, x: event.clientX };
+    // From now on the live part of the page stays as it is.
+    shade(drag);
   });
   document.addEventListener("pointermove", (event) => {
     if (!drag) return;

@@ -3,6 +3,13 @@ import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { runs } from "./runs-queries.ts";
 import { changeColumns, changesOfRuns, latencyColumns, latencyOfRuns } from "./engine.ts";
 
+/** Whether any result is stored that no rollup has counted yet; before the first rollup. */
+export async function hasResults(sql: Db): Promise<boolean> {
+  const [row] = await sql<{ has: boolean }[]>`
+    select exists (select from results) or exists (select from results_late) as has`;
+  return row!.has;
+}
+
 /** Writes where the rollup begins, unless it has begun. */
 export async function startProgress(sql: Db, hour: Date): Promise<void> {
   await sql`

@@ -90,6 +90,13 @@ t.test("the first rollup begins with the oldest day that can hold a result", asy
   clock.at = oldest!.getTime() + 2 * hour + 3 * minute;
   await rollUp(system);
   t.equal(await progress(), oldest!.getTime() + 2 * hour);
+  const id = await newTarget(ctx);
+  await ingest(id, [{ at: oldest!.getTime() }]);
+  await rollUp(system);
+  t.equal((await hours(id)).length, 1, "a result that came after it marks its hour");
+  await sql`truncate results_hourly, rollup_dirty, rollup_progress`;
+  await rollUp(system);
+  t.equal((await hours(id)).length, 1, "one that came before it is counted");
 });
 
 t.test("late results repair the hours that were counted without them", async (t) => {

@@ -42,10 +42,16 @@ async function rollNextHour(system: System): Promise<boolean> {
   });
 }
 
-/** The first rollup begins with the oldest day that can hold a result. */
+/**
+ * The first rollup begins with the oldest day that can hold a result; without a result, with the hour that is not due
+ * yet. Results of earlier hours that come later mark them.
+ */
 async function begin(system: System): Promise<Date | null> {
-  const oldest = await oldestAcceptable(system.sql);
-  await queries.startProgress(system.sql, new Date(hourOf((oldest ?? new Date(system.clock.now())).getTime())));
+  const now = system.clock.now();
+  const oldest = (await oldestAcceptable(system.sql))?.getTime() ?? now;
+  const open = hourOf(now - settleMs);
+  const first = (await queries.hasResults(system.sql)) ? oldest : Math.max(oldest, open);
+  await queries.startProgress(system.sql, new Date(hourOf(first)));
   return await queries.lockProgress(system.sql);
 }
 

@@ -22,14 +22,12 @@ const patternOf = (declared: string): RegExp | null =>
 function isMoreSpecific(left: string, right: string): boolean {
   const parameter = right.indexOf("{");
   if (parameter === -1 || !left.startsWith(right.slice(0, parameter))) return false;
-  const others = right.split("/");
-  const pairs = left.split("/").map((own, at): [string, string | undefined] => [own, others[at]]);
-  const overlap = pairs.every(
-    ([own, other]) => other !== undefined && (own === other || isParameter(own) || isParameter(other)),
-  );
-  if (!overlap || pairs.length !== others.length) return false;
-  const [own, other] = pairs.find(([a, b]) => a !== b && isParameter(a) !== isParameter(b!)) ?? ["{", ""];
-  return !isParameter(own) && isParameter(other!);
+  const [owns, others] = [left.split("/"), right.split("/")];
+  if (owns.length !== others.length) return false;
+  const pairs = owns.map((own, at): [string, string] => [own, others[at]!]);
+  if (!pairs.every(([own, other]) => own === other || isParameter(own) || isParameter(other))) return false;
+  const [own, other] = pairs.find(([a, b]) => a !== b && isParameter(a) !== isParameter(b)) ?? ["{", ""];
+  return !isParameter(own) && isParameter(other);
 }
 
 /** The declared paths with the methods that they answer. */

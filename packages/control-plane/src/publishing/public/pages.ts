@@ -132,7 +132,10 @@ export const blankFrame = {
   pageName: "Status",
   about: null,
   branding: null,
-  words: wordsOf({ language: "en", timezone: "UTC" }),
+  // Not at the start: formats of dates take 30 ms to make.
+  get words() {
+    return wordsOf({ language: "en", timezone: "UTC" });
+  },
 };
 
 /** Path of the page on the requested host, and of its public JSON. */

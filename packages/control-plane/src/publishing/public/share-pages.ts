@@ -19,7 +19,7 @@ export const shareViewPages = [
           view: "shares/show",
           fragment: "shares/show-live",
           headers: secretAddress,
-          data: { ...data, token, range, ranges: shareRanges, word: stateWords[data.status.state], ...frame },
+          data: { ...data, token, range, ranges: shareRanges, word: stateWords[data.status.state], ...frame() },
         };
       } catch (error) {
         if (!(error instanceof AppError)) throw error;
@@ -29,7 +29,7 @@ export const shareViewPages = [
           status: error.status,
           headers: secretAddress,
           data: {
-            ...frame,
+            ...frame(),
             heading: missing ? "Link not found" : "Status not available",
             sentence: missing
               ? "This link has expired or was revoked. Ask for a new one."
@@ -41,4 +41,4 @@ export const shareViewPages = [
   }),
 ];
 
-const frame = { ...blankFrame, pageName: "Shared monitor" };
+const frame = () => ({ ...blankFrame, pageName: "Shared monitor" });

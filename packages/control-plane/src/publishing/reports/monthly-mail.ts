@@ -6,7 +6,8 @@ import { gapsOf } from "./words.ts";
 /** Rows of a report about the organisation that a mail lists. */
 const shownRows = 20;
 
-const monthName = new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" });
+// Created on first use: it takes up to 50 ms at the start of the program.
+let monthName: Intl.DateTimeFormat | null = null;
 
 /** What a mail is about: the sums of a status page or tag, or the rows of the monitors. */
 export interface ReportedMonth {
@@ -23,6 +24,7 @@ export interface ReportedMonth {
 
 /** The mail of a month: subject, text and HTML. */
 export function monthlyMail({ about, rows, month, timezone, url }: ReportedMonth) {
+  monthName ??= new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" });
   const span = monthName.format(new Date(month));
   const { kind, name } = about;
   const title = { page: `the status page ${name}`, tag: `the tag ${name}`, organisation: name }[kind];
