@@ -21,7 +21,7 @@ export const tool = (name) => join(root, "node_modules/.bin", name);
 /** TypeScript 7 compiles in a quarter of the time of 5.9, which tap and the linters still import. */
 const compiler = join(root, "node_modules/typescript7/lib/tsc.js");
 
-/** A checker does again what another has done, and each collection reads all types: by default it takes 52 s, not 24. */
+/** A checker repeats what another has done, and each collection reads all types: by default it takes 52 s, not 24. */
 const checkers = Math.max(1, Math.floor(availableParallelism() / 2));
 
 /** Program, arguments and environment that run the compiler. */

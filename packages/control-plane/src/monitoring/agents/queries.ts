@@ -184,8 +184,8 @@ export async function selectSilentRegions(sql: Db, orgId: string | null, since: 
       max(a.impaired_since) filter (where a.last_seen_at > ${since}) as impaired_since,
       count(a.id) > 0 as has_agents
     from regions r left join agents a on a.region_id = r.id
-    -- Not exists: PostgreSQL would join all targets before it looks for one of each region. The offset has it begin with
-    -- those of the region: of one without targets it read all others (100,000: 320 ms).
+    -- Not exists: PostgreSQL would join all targets before it looks for one of each region. The offset makes it begin
+    -- with those of the region: of one without targets it read all others (100,000: 320 ms).
     where r.enabled and r.id <> ${heartbeatRegion} and (
       select true from (select target_id from target_regions where region_id = r.id offset 0) tr
       join targets t on t.id = tr.target_id and t.enabled
