@@ -94,6 +94,9 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   replaced: (was: string | null, is: string | null) => html`<del>${was}</del> → <ins>${is}</ins>`,
   /** The error of a result or an incident as people read it. Null stays null. */
   error: (error: string | null) => (error === null ? null : errorInWords(error)),
+  /** `Connection refused.`, or nothing. */
+  errorSentence: (error: string | null) =>
+    error === null ? "" : `${format.capital(errorInWords(error).replace(/\.$/, ""))}.`,
   time: (at: Date | string | number | null, style: TimeStyle = "ago") => timeTag(at, style, now),
   /** `3 s ago` as plain text, for titles. */
   ago: (at: Date | string | number) => format.ago(new Date(at).getTime(), now),
