@@ -40,7 +40,8 @@ const lateMs = 40_000;
 const batchSize = 1000;
 const region = "bench";
 
-const limits = { share: 0.25, p99Ms: 50, detectionMs: 2000, sweepCores: 0.05 };
+/** A ping may take three times what a bare server takes beside the same load, where that is more than `p99Ms`. */
+const limits = { share: 0.25, p99Ms: 50, timesBare: 3, detectionMs: 2000, sweepCores: 0.05 };
 
 /**
  * Pings of heartbeat monitors at a real control plane with 100,000 of them. `value`: pings per CPU second of control
@@ -128,7 +129,7 @@ export async function run(): Promise<Measured> {
       ratio: rounded(
         Math.max(
           limits.share / share,
-          beside.p99 / limits.p99Ms,
+          beside.p99 / Math.max(limits.p99Ms, limits.timesBare * beside.bareP99),
           found.latestMs / limits.detectionMs,
           sweep / limits.sweepCores,
         ),
