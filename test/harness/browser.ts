@@ -82,8 +82,8 @@ const judge = `async () => {
 }`;
 
 /**
- * Findings of axe-core on the page as it is now, one line each. Contrast, more than half of its time, is judged once for
- * each look of a text.
+ * Findings of axe-core on the page as it is now, one line each. Contrast, more than half of its time, is judged once
+ * for each look of a text.
  */
 export async function findings(page: Page): Promise<string[]> {
   if (!(await page.evaluate("'axe' in window"))) await page.evaluate(axeSource);
