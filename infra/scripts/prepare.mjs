@@ -37,10 +37,10 @@ const bundles = ["agent/dist/bundle/cli.js", "cli/dist/bundle/cli.js", "control-
 );
 
 /**
- * Updates dependencies and compiled output, with `tests` also of the tests, with `bundled` also of the bundles. Ends
- * the process after a failure.
+ * Updates dependencies, with `compiled` the compiled output, with `tests` also of the tests, with `bundled` also of the
+ * bundles. Ends the process after a failure.
  */
-export function prepare({ tests = true, bundled = true } = {}) {
+export function prepare({ compiled = true, tests = true, bundled = true } = {}) {
   const files = [
     "package.json",
     "pnpm-workspace.yaml",
@@ -52,6 +52,7 @@ export function prepare({ tests = true, bundled = true } = {}) {
   once("install", installed, fs.existsSync(join(root, "node_modules")), "installing dependencies", () =>
     installPackages(root),
   );
+  if (!compiled) return;
 
   const withoutTests = packages.filter((dir) => dir !== "test");
   const projects = tests ? packages : withoutTests;
@@ -150,4 +151,5 @@ function digest(parts) {
   return hash.digest("hex");
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) prepare({ bundled: process.argv.includes("--bundle") });
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  prepare({ compiled: !process.argv.includes("--install"), bundled: process.argv.includes("--bundle") });
