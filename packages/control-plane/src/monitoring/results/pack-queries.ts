@@ -1,7 +1,7 @@
 import type { Fragment } from "postgres";
 import { lockKeys } from "../../platform/db/locks.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import { jitterOf, packedTo, positionMs, runColumns, runs } from "./runs-queries.ts";
+import { flagsOf, jitterOf, packedTo, positionMs, runColumns, runs } from "./runs-queries.ts";
 
 /** A UTC day, `2026-11-20`. */
 type Day = string;
@@ -324,9 +324,7 @@ function insertPacked(
         select r.target_id, r.region, r.error, r.cause, r.details::text as details, r.http_status, r.response_size,
           (date_part('epoch', r.scheduled_at) * 1000)::bigint as slot,
           (date_part('epoch', r."timestamp") * 1000)::bigint as at,
-          (case when r.status = 'up' then 0 when r.status = 'down' then 1 when r.status = 'degraded' then 2
-            when r.status = 'error' then 3 end
-            + case when r.skip then 4 else 0 end + case when r.recheck then 8 else 0 end)::smallint as flags,
+          ${flagsOf(sql, sql`r`)} as flags,
           ${us(sql, sql`r.dns_ms`)} as dns_us, ${us(sql, sql`r.connect_ms`)} as connect_us,
           ${us(sql, sql`r.tls_ms`)} as tls_us, ${us(sql, sql`r.ttfb_ms`)} as ttfb_us,
           ${us(sql, sql`r.total_ms`)} as total_us

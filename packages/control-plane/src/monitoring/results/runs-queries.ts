@@ -89,17 +89,13 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
   const slotOf = (n: Fragment, slot: Fragment) =>
     sql`packed.first_slot + ${positionMs(sql, sql`(${n} - 1) * packed.interval_ms + ${slot}`)}`;
   const inRange = (ms: Fragment) => sql`${ms} >= span.low and ${ms} < span.high`;
-  const isRegular = sql`0 = all (packed.slots)`;
   const part = sql`
     cross join lateral (
-      select least(greatest(1, ceil((span.low - packed.first_slot) / packed.interval_ms) + 1), packed.runs + 1)::bigint
-          as low,
-        least(ceil((span.high - packed.first_slot) / packed.interval_ms), packed.runs)::bigint as high
-      where ${isRegular}
+      select ${regularPart(sql)} where ${isRegular(sql)}
       union all
       select min(s.n), max(s.n)
       from (select unnest(packed.slots) as slot, generate_series(1::bigint, packed.runs) as n) s
-      where not ${isRegular} and ${inRange(sql`(${slotOf(sql`s.n`, sql`s.slot`)})`)}
+      where not ${isRegular(sql)} and ${inRange(sql`(${slotOf(sql`s.n`, sql`s.slot`)})`)}
       having count(*) > 0
     ) part`;
   return sql`(
@@ -109,8 +105,7 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
     select ${list(sql, rows)} from results_late_of(${target}, ${from}, ${to}) result
     union all
     select ${list(sql, values)}
-    from results_packed_of(${target}, ((${from}) at time zone 'UTC')::date, ((${to}) at time zone 'UTC')::date) packed
-    cross join lateral (select ${msUpFrom(sql, from)} as low, ${msUpFrom(sql, to)} as high offset 0) span
+    from ${packedDays(sql, { target, from, to })}
     ${isShort ? part : sql``}
     cross join lateral (
       select ${list(
@@ -124,6 +119,113 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
     cross join lateral (select to_timestamp(at.ms / 1000.0::float8) as scheduled_at) slot
     where packed.day < ${packedTo(sql)} and ${days ?? sql`true`} and ${inRange(sql`at.ms`)})`;
 };
+
+/**
+ * A row of {@link runArrays} in a raw query: region, numbers of the packed day (null: rows), then arrays for
+ * NumberArray: slots, times, flags, dns, connect, tls, ttfb, rest. An array is null when it was not asked for, or is null
+ * in all runs. Of a packed day they are as in results_packed; `slots` is null when all are on the schedule, `flags`
+ * when all are 0, and the numbers are first_slot, interval_ms, jitter_seed, jitter_pct, the position of the first run
+ * from 0, and the number of runs. Of rows they have what the rows have, and `rest` is the total. Read by visitRuns.
+ */
+export type RunArrays = readonly (Buffer | null)[];
+
+/** The array of {@link RunArrays} with the values of a column. */
+const arrayOfColumn = {
+  timestamp: "delays",
+  status: "flags",
+  skip: "flags",
+  recheck: "flags",
+  dns_ms: "dns",
+  connect_ms: "connect",
+  tls_ms: "tls",
+  ttfb_ms: "ttfb",
+  total_ms: "rest",
+} as const;
+/** Columns that {@link runArrays} can have. */
+export type ArrayColumn = keyof typeof arrayOfColumn;
+const arrayNames = [...new Set(Object.values(arrayOfColumn))];
+
+/**
+ * Runs as in {@link runs}, for raw queries whose many runs are computed with in this process: a row per region, and per
+ * packed day. Of days with irregular slots there are also runs out of the range. PostgreSQL writes an array in 50 µs
+ * for a check per minute; to expand it took 180, and to sort what it holds more than that.
+ */
+export const runArrays = (
+  sql: Db,
+  { target, from, to }: RunRange,
+  region: string | null,
+  columns: readonly ArrayColumn[],
+) => {
+  const each = (names: readonly string[], value: (name: (typeof arrayNames)[number]) => Fragment) =>
+    list(
+      sql,
+      arrayNames.map((name) => (names.includes(name) ? sql`array_send(${value(name)})` : sql`null::bytea`)),
+    );
+  const ofRows = {
+    delays: sql`result."timestamp"`,
+    flags: flagsOf(sql, sql`result`),
+    dns: sql`result.dns_ms`,
+    connect: sql`result.connect_ms`,
+    tls: sql`result.tls_ms`,
+    ttfb: sql`result.ttfb_ms`,
+    rest: sql`result.total_ms`,
+  };
+  const isOfRegion = (name: Fragment) => (region === null ? sql`true` : sql`${name} = ${region}`);
+  const rows = list(sql, [sql`r.region`, sql`r.scheduled_at`, ...columns.map((name) => sql`r.${sql(name)}`)]);
+  const part = (array: Fragment) =>
+    sql`case when part.high - part.low + 1 = packed.runs then ${array} else ${array}[part.low:part.high] end`;
+  return sql`(
+    select result.region, null::bytea as day, array_send(array_agg(result.scheduled_at)) as slots,
+      ${each(
+        columns.map((name) => arrayOfColumn[name]),
+        (name) => sql`array_agg(${ofRows[name]})`,
+      )}
+    from (
+      select ${rows} from results_of(${target}, ${from}, ${to}) r
+      where r.scheduled_at >= ${startOf(sql, packedTo(sql))}
+      union all
+      select ${rows} from results_late_of(${target}, ${from}, ${to}) r
+    ) result
+    where ${isOfRegion(sql`result.region`)}
+    group by result.region
+    union all
+    select packed.region, array_send(array[packed.first_slot, packed.interval_ms, packed.jitter_seed,
+        packed.jitter_pct, part.low - 1, part.high - part.low + 1]::bigint[]),
+      case when not day.regular then array_send(packed.slots) end,
+      ${each(
+        columns.flatMap((name) => packedColumns[name].arrays),
+        (name) =>
+          name === "flags"
+            ? sql`case when packed.up < packed.runs then ${part(sql`packed.flags`)} end`
+            : part(sql`packed.${sql(name)}`),
+      )}
+    from ${packedDays(sql, { target, from, to })}
+    cross join lateral (select ${isRegular(sql)} as regular offset 0) day
+    cross join lateral (
+      select ${regularPart(sql)} where day.regular
+      union all
+      select 1, packed.runs where not day.regular
+    ) part
+    where packed.day < ${packedTo(sql)} and part.low <= part.high and ${isOfRegion(sql`packed.region`)})`;
+};
+
+/** Status of a row, plus 4 if skipped, plus 8 for a recheck, as in results_packed. */
+export const flagsOf = (sql: Db, row: Fragment) => sql`
+  (case when ${row}.status = 'up' then 0 when ${row}.status = 'down' then 1 when ${row}.status = 'degraded' then 2
+    when ${row}.status = 'error' then 3 end
+    + case when ${row}.skip then 4 else 0 end + case when ${row}.recheck then 8 else 0 end)::smallint`;
+
+/** Packed days of the range, with its ends as `span` in Unix ms. */
+const packedDays = (sql: Db, { target, from, to }: RunRange) => sql`
+  results_packed_of(${target}, ((${from}) at time zone 'UTC')::date, ((${to}) at time zone 'UTC')::date) packed
+  cross join lateral (select ${msUpFrom(sql, from)} as low, ${msUpFrom(sql, to)} as high offset 0) span`;
+
+/** Whether all slots of a packed day are on its schedule. */
+const isRegular = (sql: Db) => sql`0 = all (packed.slots)`;
+/** First and last position in the range, of a regular day; the last is less when there is none. */
+const regularPart = (sql: Db) => sql`
+  least(greatest(1, ceil((span.low - packed.first_slot) / packed.interval_ms) + 1), packed.runs + 1)::bigint as low,
+  least(ceil((span.high - packed.first_slot) / packed.interval_ms), packed.runs)::bigint as high`;
 
 /** A time as Unix ms, rounded up: slots are whole ones. Integers compare faster than times. */
 const msUpFrom = (sql: Db, at: Fragment) => sql`ceil(round(date_part('epoch', ${at}) * 1000000) / 1000)`;

@@ -7,6 +7,7 @@ import t from "tap";
 import { until } from "../../testing/clock.ts";
 import { openTestDatabase, type Teardown } from "../../testing/database.ts";
 import { openPool } from "./connect.ts";
+import { numbersIn } from "./number-arrays.ts";
 
 /* Changes of infra/patches to the database client. Each test fails with the published client. */
 
@@ -65,6 +66,41 @@ t.test("a query goes to the connection used last", async (t) => {
   const later = new Set<number>();
   for (let n = 0; n < 5; n++) later.add(await backend());
   t.equal(later.size, 1, "the others are free to time out");
+});
+
+t.test("a raw query has binary values", async (t) => {
+  const { sql } = await openTestDatabase(t);
+  const [row] = await sql`
+    select array_send(${[1, -2]}::integer[] || null::integer), null::text, 7::smallint, 'text'`.raw();
+  t.strictSame(row, [
+    Buffer.from("00000001000000010000001700000003000000010000000400000001" + "00000004fffffffe" + "ffffffff", "hex"),
+    null,
+    Buffer.from([0, 7]),
+    Buffer.from("text"),
+  ]);
+  t.strictSame(
+    numbersIn(row![0]!).map((value) => (Number.isNaN(value) ? null : value)),
+    [1, -2, null],
+  );
+  const each: unknown[] = [];
+  const [others] = await Promise.all([
+    sql`select 2::int2 as value`,
+    sql`
+      select array_send(array[[1.5, -0.25], [3, 4]]::float4[]) union all
+      select array_send(array['2026-11-20T12:00:00.001Z'::timestamptz]) union all
+      select array_send(array[-9007199254740991, 9007199254740991]) union all
+      select array_send('{}'::smallint[])`
+      .raw()
+      .forEach(([bytes]) => each.push(numbersIn(bytes!))),
+  ]);
+  t.strictSame([...others], [{ value: 2 }], "others have text, as before");
+  const numbers = [
+    [1.5, -0.25, 3, 4],
+    [Date.UTC(2026, 10, 20, 12, 0, 0, 1)],
+    [-9007199254740991, 9007199254740991],
+    [],
+  ];
+  t.strictSame(each, numbers);
 });
 
 t.test("a finished query is garbage for the next minor collection", async (t) => {
