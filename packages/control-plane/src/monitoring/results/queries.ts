@@ -350,7 +350,7 @@ export const markedHours = (sql: Db, target: ResultTarget, hours: Range | null) 
 
 /** Whether hour `n` of a row, from 0, is in the range and valid by the marks in one of the rows; the rest always is. */
 export function validHours(rows: readonly HourArrays[], hours: Range | null): (row: HourArrays, n: number) => boolean {
-  const marks = new Set(rows.flatMap(([, marked = null]) => numbersIn(marked)));
+  const marks = new Set(rows.flatMap(([, marked = null]) => [...numbersIn(marked)]));
   const starts = new Map(rows.map((row) => [row, numbersIn(row[0] ?? null)[0]]));
   const [from, to] = [hours?.from.getTime() ?? 0, hours?.to.getTime() ?? 0];
   return (row, n) => {

@@ -1,5 +1,5 @@
 import { jitterOfSeed } from "@statusmesh/shared/schedule";
-import { NumberArray, numbersIn } from "../../platform/db/number-arrays.ts";
+import { numbersIn } from "../../platform/db/number-arrays.ts";
 import type { RunArrays } from "./runs-queries.ts";
 
 /** A run of {@link visitRuns}. Times are in ms, as in the database in single precision; NaN for null. */
@@ -23,51 +23,42 @@ export const runStatus = { up: 0, down: 1, degraded: 2, error: 3 } as const;
 
 /** Calls `visit` for each run, with one object that changes. The caller leaves out slots that are not in the range. */
 export function visitRuns([, day = null, ...arrays]: RunArrays, visit: (run: VisitedRun) => void): void {
-  const [first, interval, seed, pct, start, length] = numbersIn(day) as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
   const isPacked = day !== null;
-  const [slots, times, flags, dns, connect, tls, ttfb, rest] = arrays.map((bytes) =>
-    bytes === null ? null : new NumberArray(bytes),
-  );
+  const [first, interval, seed, pct, start, length] = numbersIn(day) as Iterable<number> as DayNumbers;
+  const [slots, times, flags, dns, connect, tls, ttfb, rest] = arrays.map((bytes) => bytes && numbersIn(bytes));
   const ms = (value: number) => (isPacked ? Math.fround(value / 1000) : value);
   const run = { slot: 0, time: 0, status: 0, counts: true, dns: 0, connect: 0, tls: 0, ttfb: 0, total: 0 };
   const runs = isPacked ? length : slots!.length;
   for (let n = 0; n < runs; n++) {
-    const slot = slots?.next() ?? 0;
-    const flag = flags?.next() ?? 0;
+    const flag = flags ? flags[n]! : 0;
     run.status = flag & 3;
     run.counts = flag < 4;
-    const d = next(dns);
-    const c = next(connect);
-    const t = next(tls);
-    const f = next(ttfb);
-    const r = next(rest);
+    const d = dns ? dns[n]! : NaN;
+    const c = connect ? connect[n]! : NaN;
+    const t = tls ? tls[n]! : NaN;
+    const f = ttfb ? ttfb[n]! : NaN;
+    const r = rest ? rest[n]! : NaN;
     run.dns = ms(d);
     run.connect = ms(c);
     run.tls = ms(t);
     run.ttfb = ms(f);
     if (isPacked) {
       // Positions are stored in 32 bits.
-      run.slot = first + (((start + n) * interval + slot) >>> 0);
-      run.time = run.slot + (times?.next() ?? 0);
-      if (times !== null && flag < 8) run.time += jitterOfSeed(seed, run.slot, interval, pct);
+      run.slot = first + (((start + n) * interval + (slots ? slots[n]! : 0)) >>> 0);
+      run.time = run.slot + (times ? times[n]! : 0);
+      if (times && flag < 8) run.time += jitterOfSeed(seed, run.slot, interval, pct);
       run.total = ms(r + (d || 0) + (c || 0) + (t || 0) + (f || 0));
     } else {
-      run.slot = slot;
-      run.time = times?.next() ?? slot;
+      run.slot = slots![n]!;
+      run.time = times ? times[n]! : run.slot;
       run.total = r;
     }
     visit(run);
   }
 }
 
-const next = (array: NumberArray | null | undefined): number => array?.next() ?? NaN;
+/** Numbers of a packed day: see {@link RunArrays}. */
+type DayNumbers = [first: number, interval: number, seed: number, pct: number, start: number, length: number];
 
 /**
  * Percentile as percentile_cont of SQL: between two values by the share of their distance. It reorders the values. A

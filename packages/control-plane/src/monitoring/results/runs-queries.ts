@@ -122,7 +122,7 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
 
 /**
  * A row of {@link runArrays} in a raw query: region, numbers of the packed day (null: rows), then arrays for
- * NumberArray: slots, times, flags, dns, connect, tls, ttfb, rest. An array is null when it was not asked for, or is null
+ * numbersIn: slots, times, flags, dns, connect, tls, ttfb, rest. An array is null when it was not asked for, or is null
  * in all runs. Of a packed day they are as in results_packed; `slots` is null when all are on the schedule, `flags`
  * when all are 0, and the numbers are first_slot, interval_ms, jitter_seed, jitter_pct, the position of the first run
  * from 0, and the number of runs. Of rows they have what the rows have, and `rest` is the total. Read by visitRuns.

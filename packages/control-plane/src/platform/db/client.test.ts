@@ -73,15 +73,12 @@ t.test("a raw query has binary values", async (t) => {
   const [row] = await sql`
     select array_send(${[1, -2]}::integer[] || null::integer), null::text, 7::smallint, 'text'`.raw();
   t.strictSame(row, [
-    Buffer.from("00000001000000010000001700000003000000010000000400000001" + "00000004fffffffe" + "ffffffff", "hex"),
+    Buffer.from("0000000100000001000000170000000300000001000000040000000100000004fffffffeffffffff", "hex"),
     null,
     Buffer.from([0, 7]),
     Buffer.from("text"),
   ]);
-  t.strictSame(
-    numbersIn(row![0]!).map((value) => (Number.isNaN(value) ? null : value)),
-    [1, -2, null],
-  );
+  t.strictSame([...numbersIn(row![0]!)], [1, -2, NaN]);
   const each: unknown[] = [];
   const [others] = await Promise.all([
     sql`select 2::int2 as value`,
@@ -91,7 +88,7 @@ t.test("a raw query has binary values", async (t) => {
       select array_send(array[-9007199254740991, 9007199254740991]) union all
       select array_send('{}'::smallint[])`
       .raw()
-      .forEach(([bytes]) => each.push(numbersIn(bytes!))),
+      .forEach(([bytes]) => each.push([...numbersIn(bytes!)])),
   ]);
   t.strictSame([...others], [{ value: 2 }], "others have text, as before");
   const numbers = [

@@ -9,51 +9,32 @@ const types = { int8: 20, int2: 21, int4: 23, float4: 700, timestamptz: 1184 } a
 /** Unix ms of 2000-01-01, from which PostgreSQL counts. */
 const epochMs = Date.UTC(2000, 0, 1);
 
-/** Reads an array of numbers or times, the elements of several dimensions one after the other. */
-export class NumberArray {
-  readonly length: number;
-  readonly #bytes: DataView;
-  readonly #type: number;
-  #at: number;
-
-  constructor(bytes: Buffer) {
-    this.#bytes = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const dimensions = this.#bytes.getInt32(0);
-    this.#type = this.#bytes.getInt32(8);
-    this.#at = 12 + 8 * dimensions;
-    let length = dimensions === 0 ? 0 : 1;
-    for (let n = 0; n < dimensions; n++) length *= this.#bytes.getInt32(12 + 8 * n);
-    this.length = length;
-  }
-
-  /** The next number, or the next time as Unix ms; NaN for null. */
-  next(): number {
-    const at = this.#at + 4;
-    const size = this.#bytes.getInt32(this.#at);
-    this.#at = at + Math.max(0, size);
-    if (size < 0) return NaN;
-    switch (this.#type) {
-      case types.int4:
-        return this.#bytes.getInt32(at);
-      case types.int2:
-        return this.#bytes.getInt16(at);
-      case types.float4:
-        return this.#bytes.getFloat32(at);
-      case types.int8:
-        return int8At(this.#bytes, at);
-      case types.timestamptz:
-        return int8At(this.#bytes, at) / 1000 + epochMs;
-      default:
-        throw new Error(`an array of the type ${this.#type}`);
+/** Numbers of an array, times as Unix ms, null as NaN; of several dimensions one after the other. None for null. */
+export function numbersIn(bytes: Buffer | null): Float64Array {
+  if (bytes === null) return new Float64Array(0);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const [dimensions, type] = [view.getInt32(0), view.getInt32(8)];
+  let count = dimensions === 0 ? 0 : 1;
+  for (let n = 0; n < dimensions; n++) count *= view.getInt32(12 + 8 * n);
+  const numbers = new Float64Array(count);
+  // One loop for all types: a number that a function returns is allocated.
+  for (let n = 0, at = 12 + 8 * dimensions; n < count; n++) {
+    const size = view.getInt32(at);
+    at += 4;
+    if (size < 0) {
+      numbers[n] = NaN;
+      continue;
     }
+    if (type === types.int4) numbers[n] = view.getInt32(at);
+    else if (type === types.int2) numbers[n] = view.getInt16(at);
+    else if (type === types.float4) numbers[n] = view.getFloat32(at);
+    else {
+      const value = view.getInt32(at) * 0x1_0000_0000 + view.getUint32(at + 4);
+      if (type === types.int8) numbers[n] = value;
+      else if (type === types.timestamptz) numbers[n] = value / 1000 + epochMs;
+      else throw new Error(`an array of the type ${type}`);
+    }
+    at += size;
   }
-}
-
-const int8At = (bytes: DataView, at: number): number => bytes.getInt32(at) * 0x1_0000_0000 + bytes.getUint32(at + 4);
-
-/** All numbers of an array; none for null. */
-export function numbersIn(bytes: Buffer | null): number[] {
-  if (bytes === null) return [];
-  const array = new NumberArray(bytes);
-  return Array.from({ length: array.length }, () => array.next());
+  return numbers;
 }
