@@ -25,7 +25,7 @@ export const runStatus = { up: 0, down: 1, degraded: 2, error: 3 } as const;
 export function visitRuns([, day = null, ...arrays]: RunArrays, visit: (run: VisitedRun) => void): void {
   const isPacked = day !== null;
   const [first, interval, seed, pct, start, length] = numbersIn(day) as Iterable<number> as DayNumbers;
-  const [slots, times, flags, dns, connect, tls, ttfb, rest] = arrays.map((bytes) => bytes && numbersIn(bytes));
+  const [slots, times, flags, dns, connect, tls, rest, total] = arrays.map((bytes) => bytes && numbersIn(bytes));
   const ms = (value: number) => (isPacked ? Math.fround(value / 1000) : value);
   const run = { slot: 0, time: 0, status: 0, counts: true, dns: 0, connect: 0, tls: 0, ttfb: 0, total: 0 };
   const runs = isPacked ? length : slots!.length;
@@ -36,22 +36,22 @@ export function visitRuns([, day = null, ...arrays]: RunArrays, visit: (run: Vis
     const d = dns ? dns[n]! : NaN;
     const c = connect ? connect[n]! : NaN;
     const t = tls ? tls[n]! : NaN;
-    const f = ttfb ? ttfb[n]! : NaN;
     const r = rest ? rest[n]! : NaN;
+    const all = total ? total[n]! : NaN;
     run.dns = ms(d);
     run.connect = ms(c);
     run.tls = ms(t);
-    run.ttfb = ms(f);
+    run.total = ms(all);
     if (isPacked) {
       // Positions are stored in 32 bits.
       run.slot = first + (((start + n) * interval + (slots ? slots[n]! : 0)) >>> 0);
       run.time = run.slot + (times ? times[n]! : 0);
       if (times && flag < 8) run.time += jitterOfSeed(seed, run.slot, interval, pct);
-      run.total = ms(r + (d || 0) + (c || 0) + (t || 0) + (f || 0));
+      run.ttfb = ms(Number.isNaN(all) ? r : all - (d || 0) - (c || 0) - (t || 0) - r);
     } else {
       run.slot = slots![n]!;
       run.time = times ? times[n]! : run.slot;
-      run.total = r;
+      run.ttfb = r;
     }
     visit(run);
   }

@@ -69,10 +69,10 @@ export const positionMs = (sql: Db, position: Fragment) => sql`((${position}) & 
  * which took twice as long. For one day of a target in psql:
  *
  *     select p.region, flag,
- *       to_timestamp((p.first_slot + ((n - 1) * p.interval_ms + slot & 4294967295)) / 1000.0) as scheduled_at,
- *       rest + coalesce(dns, 0) + coalesce(connect, 0) + coalesce(tls, 0) + coalesce(ttfb, 0) as total_us
- *     from results_packed p, unnest(slots, flags, dns, connect, tls, ttfb, rest)
- *       with ordinality u (slot, flag, dns, connect, tls, ttfb, rest, n)
+ *       to_timestamp((p.first_slot + ((n - 1) * p.interval_ms + slot & 4294967295)) / 1000.0) as scheduled_at, total as total_us,
+ *       coalesce(total - coalesce(dns, 0) - coalesce(connect, 0) - coalesce(tls, 0) - rest, rest) as ttfb_us
+ *     from results_packed p, unnest(slots, flags, dns, connect, tls, rest, total)
+ *       with ordinality u (slot, flag, dns, connect, tls, rest, total, n)
  *     where p.target_id = '…' and p.day = '2026-11-20';
  */
 export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, columns: readonly RunColumn[]) => {
@@ -121,11 +121,11 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
 };
 
 /**
- * A row of {@link runArrays} in a raw query: region, numbers of the packed day (null: rows), then arrays for
- * numbersIn: slots, times, flags, dns, connect, tls, ttfb, rest. An array is null when it was not asked for, or is null
- * in all runs. Of a packed day they are as in results_packed; `slots` is null when all are on the schedule, `flags`
- * when all are 0, and the numbers are first_slot, interval_ms, jitter_seed, jitter_pct, the position of the first run
- * from 0, and the number of runs. Of rows they have what the rows have, and `rest` is the total. Read by visitRuns.
+ * A row of {@link runArrays} in a raw query: region, numbers of the packed day (null: rows), then arrays for numbersIn:
+ * slots, times, flags, dns, connect, tls, rest, total. An array is null when it was not asked for, or is null in all
+ * runs. Of a packed day they are as in results_packed; `slots` is null when all are on the schedule, `flags` when all
+ * are 0, and the numbers are first_slot, interval_ms, jitter_seed, jitter_pct, the position of the first run from 0, and
+ * the number of runs. Of rows they have what the rows have, and `rest` is ttfb. Read by visitRuns.
  */
 export type RunArrays = readonly (Buffer | null)[];
 
@@ -138,8 +138,8 @@ const arrayOfColumn = {
   dns_ms: "dns",
   connect_ms: "connect",
   tls_ms: "tls",
-  ttfb_ms: "ttfb",
-  total_ms: "rest",
+  ttfb_ms: "rest",
+  total_ms: "total",
 } as const;
 /** Columns that {@link runArrays} can have. */
 export type ArrayColumn = keyof typeof arrayOfColumn;
@@ -167,8 +167,8 @@ export const runArrays = (
     dns: sql`result.dns_ms`,
     connect: sql`result.connect_ms`,
     tls: sql`result.tls_ms`,
-    ttfb: sql`result.ttfb_ms`,
-    rest: sql`result.total_ms`,
+    rest: sql`result.ttfb_ms`,
+    total: sql`result.total_ms`,
   };
   const isOfRegion = (name: Fragment) => (region === null ? sql`true` : sql`${name} = ${region}`);
   const rows = list(sql, [sql`r.region`, sql`r.scheduled_at`, ...columns.map((name) => sql`r.${sql(name)}`)]);
@@ -290,16 +290,16 @@ const packedColumns: Record<RunColumn, PackedColumn> = {
   dns_ms: phase("dns"),
   connect_ms: phase("connect"),
   tls_ms: phase("tls"),
-  ttfb_ms: phase("ttfb"),
-  total_ms: {
-    arrays: ["rest", "dns", "connect", "tls", "ttfb"],
+  ttfb_ms: {
+    arrays: ["dns", "connect", "tls", "rest", "total"],
     value: (sql) =>
       msOf(
         sql,
-        sql`(item.rest + coalesce(item.dns, 0) + coalesce(item.connect, 0) + coalesce(item.tls, 0)
-          + coalesce(item.ttfb, 0))`,
+        sql`coalesce(item.total - coalesce(item.dns, 0) - coalesce(item.connect, 0) - coalesce(item.tls, 0)
+          - item.rest, item.rest)`,
       ),
   },
+  total_ms: phase("total"),
 };
 
 /** Fragments separated by commas; of at least one. */
