@@ -9,7 +9,7 @@ import type { Sources } from "./hours.ts";
 import { hourCountRows, type HourRange, packedHours } from "./hours-queries.ts";
 import { intervalsOf } from "./issued-slot-queries.ts";
 import type { Range } from "./range.ts";
-import { type RunColumn, type RunRange, runs, startOfMost } from "./runs-queries.ts";
+import { type RunColumn, type RunRange, countRuns, runs, startOfMost } from "./runs-queries.ts";
 
 /** A target for result queries: longest distance of its slots, and its rolled-up hours. */
 export interface ResultTarget {
@@ -67,25 +67,15 @@ export const rowsOf = (
   region: string | null,
   columns: readonly RunColumn[],
   days?: Fragment,
-) => inTime(sql, orgId, target, { ...slotsAround(target, range), days }, range, region, columns);
+) => sql`
+    from ${runsOf(sql, orgId, target, { ...slotsAround(target, range), days }, ["timestamp", ...columns])} r
+    where ${isIn(sql, range, region)}`;
 
 /** Slots whose runs may be in the range; the inverse of {@link surelyIn}. */
 export const slotsAround = (target: ResultTarget, range: Range): Range => ({
   from: new Date(range.from.getTime() - delayMs(target)),
   to: new Date(range.to.getTime() + slackMs),
 });
-
-/** Runs of the given slots whose time is in the range. */
-const inTime = (
-  sql: Db,
-  orgId: string,
-  target: ResultTarget,
-  slots: Range & Omit<RunRange, "target" | "from" | "to">,
-  range: Range,
-  region: string | null,
-  columns: readonly RunColumn[],
-) => sql`
-    from ${runsOf(sql, orgId, target, slots, ["timestamp", ...columns])} r where ${isIn(sql, range, region)}`;
 
 /** Condition for runs `r` by their time. */
 const isIn = (sql: Db, { from, to }: Range, region: string | null) => sql`
@@ -114,10 +104,6 @@ export const surelyIn = (target: ResultTarget, range: Range): Range => ({
   from: new Date(range.from.getTime() + slackMs),
   to: new Date(range.to.getTime() - delayMs(target)),
 });
-
-/** Runs of the target whose slot is certainly in the range. */
-const slotsOf = (sql: Db, orgId: string, target: ResultTarget, inner: Range, region: string | null) => sql`
-  from ${runsOf(sql, orgId, target, inner, [])} r where (${region}::text is null or r.region = ${region})`;
 
 const resultColumns = [
   "status",
@@ -223,14 +209,16 @@ export async function countResults(
   const counts = parts
     .filter(({ slots }) => slots.from < slots.to)
     .map(({ slots, isInner }) => {
-      const rows = isInner
-        ? slotsOf(sql, orgId, target, slots, region)
-        : inTime(sql, orgId, target, { ...slots, isShort: true }, range, region, []);
-      return sql`(select count(*) ${rows})`;
+      const [from, to] = [sql`${slots.from}::timestamptz`, sql`${slots.to}::timestamptz`];
+      return isInner
+        ? countRuns(sql, { target: sql`own.id`, from, to }, region)
+        : sql`(select count(*) from ${runs(sql, { target: sql`own.id`, from, to, isShort: true }, ["timestamp"])} r
+            where ${isIn(sql, range, region)})`;
     });
   const [row] = await sql<{ count: number }[]>`
-    select (${counts.reduce((sum, count) => sql`${sum} + ${count}`, sql`0`)})::int as count`;
-  return row!.count;
+    select (${counts.reduce((sum, count) => sql`${sum} + ${count}`, sql`0`)})::int as count
+    from ${ownTarget(sql, orgId, target)}`;
+  return row?.count ?? 0;
 }
 
 /** Runs by status. */

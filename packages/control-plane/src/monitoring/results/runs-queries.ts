@@ -86,16 +86,13 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
     sql`packed.target_id, packed.region, slot.scheduled_at`,
     ...columns.map((name) => sql`${packedColumns[name].value(sql)} as ${sql(name)}`),
   ];
-  const slotOf = (n: Fragment, slot: Fragment) =>
-    sql`packed.first_slot + ${positionMs(sql, sql`(${n} - 1) * packed.interval_ms + ${slot}`)}`;
-  const inRange = (ms: Fragment) => sql`${ms} >= span.low and ${ms} < span.high`;
   const part = sql`
     cross join lateral (
       select ${regularPart(sql)} where ${isRegular(sql)}
       union all
       select min(s.n), max(s.n)
       from (select unnest(packed.slots) as slot, generate_series(1::bigint, packed.runs) as n) s
-      where not ${isRegular(sql)} and ${inRange(sql`(${slotOf(sql`s.n`, sql`s.slot`)})`)}
+      where not ${isRegular(sql)} and ${isInSpan(sql, slotAt(sql, sql`s.n`, sql`s.slot`))}
       having count(*) > 0
     ) part`;
   return sql`(
@@ -115,9 +112,9 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
         ),
       )}, ${isShort ? sql`generate_series(part.low, part.high)` : sql`generate_series(1::bigint, packed.runs)`} as n
     ) item
-    cross join lateral (select ${slotOf(sql`item.n`, sql`item.slots`)} as ms) at
+    cross join lateral (select ${slotAt(sql, sql`item.n`, sql`item.slots`)} as ms) at
     cross join lateral (select to_timestamp(at.ms / 1000.0::float8) as scheduled_at) slot
-    where packed.day < ${packedTo(sql)} and ${days ?? sql`true`} and ${inRange(sql`at.ms`)})`;
+    where packed.day < ${packedTo(sql)} and ${days ?? sql`true`} and ${isInSpan(sql, sql`at.ms`)})`;
 };
 
 /**
@@ -208,6 +205,25 @@ export const runArrays = (
     ) part
     where packed.day < ${packedTo(sql)} and part.low <= part.high and ${isOfRegion(sql`packed.region`)})`;
 };
+
+/** Number of {@link runs} by slot, as an expression. Of a packed day with regular slots no array is expanded. */
+export const countRuns = (sql: Db, { target, from, to }: RunRange, region: string | null) => {
+  const isOfRegion = (name: Fragment) => (region === null ? sql`true` : sql`${name} = ${region}`);
+  return sql`(
+    (select count(*) from results_of(${target}, ${from}, ${to}) result
+    where result.scheduled_at >= ${startOf(sql, packedTo(sql))} and ${isOfRegion(sql`result.region`)})
+    + (select count(*) from results_late_of(${target}, ${from}, ${to}) late where ${isOfRegion(sql`late.region`)})
+    + (select coalesce(sum(case when ${isRegular(sql)} then greatest(0, part.high - part.low + 1) else (
+        select count(*) from unnest(packed.slots) with ordinality u (slot, n)
+        where ${isInSpan(sql, slotAt(sql, sql`u.n`, sql`u.slot`))}) end), 0)
+      from ${packedDays(sql, { target, from, to })} cross join lateral (select ${regularPart(sql)}) part
+      where packed.day < ${packedTo(sql)} and ${isOfRegion(sql`packed.region`)}))`;
+};
+
+/** Unix ms of run `n` of a packed day. */
+const slotAt = (sql: Db, n: Fragment, slot: Fragment) =>
+  sql`(packed.first_slot + ${positionMs(sql, sql`(${n} - 1) * packed.interval_ms + ${slot}`)})`;
+const isInSpan = (sql: Db, ms: Fragment) => sql`${ms} >= span.low and ${ms} < span.high`;
 
 /** Status of a row, plus 4 if skipped, plus 8 for a recheck, as in results_packed. */
 export const flagsOf = (sql: Db, row: Fragment) => sql`
