@@ -1113,7 +1113,7 @@ create table results_packed (
   dns integer[],
   connect integer[],
   tls integer[],
-  ttfb integer[],
+  total integer[],
   rest integer[],
   texts text[],
   errors integer[],

@@ -549,11 +549,11 @@ create table results_packed (
   -- Null, here and below, when it is null in all runs.
   http_statuses smallint[],
   sizes         integer[],
-  -- Microseconds. `rest` is the total less the phases.
+  -- Microseconds. `rest` is the total less all phases, from which follows ttfb; of runs without a total it is ttfb.
   dns           integer[],
   connect       integer[],
   tls           integer[],
-  ttfb          integer[],
+  total         integer[],
   rest          integer[],
   -- Texts of the day; errors, causes and details are positions in it.
   texts         text[],

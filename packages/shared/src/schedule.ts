@@ -43,7 +43,12 @@ export const jitterStep = 0x9e37_79b1;
  * results leave the jitter out and the database computes it again (monitoring/results/pack-queries.ts).
  */
 export function jitterMs(targetId: string, slotMs: number, intervalMs: number, jitterPct: number): number {
-  const share = (hash32(targetId) + Math.imul(Math.floor(slotMs / intervalMs), jitterStep)) >>> 0;
+  return jitterOfSeed(hash32(targetId), slotMs, intervalMs, jitterPct);
+}
+
+/** {@link jitterMs} of the target with the hash. */
+export function jitterOfSeed(seed: number, slotMs: number, intervalMs: number, jitterPct: number): number {
+  const share = (seed + Math.imul(Math.floor(slotMs / intervalMs), jitterStep)) >>> 0;
   return Math.floor((share / 0x1_0000_0000) * intervalMs * (jitterPct / 100));
 }
 

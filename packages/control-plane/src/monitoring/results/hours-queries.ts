@@ -30,9 +30,17 @@ const days = (sql: Db, { target, from, to }: HourRange) => sql`
 /** Selects hours `at` of packed days. */
 const inRange = (sql: Db, { from, to }: HourRange) => sql`at.hour >= ${from} and at.hour < ${to}`;
 
+/** {@link hourCounts} of hours that are not packed. */
+export const hourCountRows = (sql: Db, range: HourRange) => sql`(
+  select h.target_id, h.hour, h.region, h.up, h.down, h.degraded, h.error
+  from results_hourly_of(${hours(sql, range)}) h)`;
+
+/** Packed days with hours in the range, for statements whose many hours are computed with in this process. */
+export const packedHours = (sql: Db, range: HourRange) => sql`hours_packed_of(${days(sql, range)})`;
+
 /** Runs by status as a subquery: target_id, hour, region, up, down, degraded, error. */
 export const hourCounts = (sql: Db, range: HourRange) => sql`(
-  select h.target_id, h.hour, h.region, h.up, h.down, h.degraded, h.error from results_hourly_of(${hours(sql, range)}) h
+  select h.* from ${hourCountRows(sql, range)} h
   union all
   select p.target_id, at.hour, p.region, u.up, coalesce(u.down, 0), coalesce(u.degraded, 0), coalesce(u.error, 0)
   from hours_packed_of(${days(sql, range)}) p cross join lateral unnest(p.up, p.down, p.degraded, p.error)

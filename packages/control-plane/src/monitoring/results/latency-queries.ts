@@ -1,10 +1,12 @@
 import type { Fragment } from "postgres";
 import type { Db } from "../../platform/db/sql.ts";
+import { mapInTurns } from "../../platform/turns.ts";
 import type { Sources } from "./hours.ts";
 import { hourCounts, hourLatencies } from "./hours-queries.ts";
-import { ownTarget, type ResultTarget, rowsOf, runsOf, summed, unsummed } from "./queries.ts";
+import { ownTarget, type ResultTarget, runsOf, slotsAround, summed, unsummed } from "./queries.ts";
 import type { Range } from "./range.ts";
-import { runs } from "./runs-queries.ts";
+import { percentileOf, runStatus, type VisitedRun, visitRuns } from "./run-arrays.ts";
+import { runArrays, runs } from "./runs-queries.ts";
 import { lastBucket, least, logGrowth } from "./sketch.ts";
 
 /** One slice of latency. Percentiles and means in ms; a mean is null when no run had the phase. */
@@ -36,18 +38,73 @@ export async function selectLatency(
   bucketSecs: number,
   byRegion: boolean,
 ): Promise<LatencyRow[]> {
-  return await sql<LatencyRow[]>`
-    select case when ${byRegion} then r.region else '' end as region,
-      floor(date_part('epoch', r."timestamp") / ${bucketSecs}::int) * ${bucketSecs}::int as t,
-      percentile_cont(array[0.5, 0.95, 0.99]) within group (order by r.total_ms) as percentiles,
-      avg(r.total_ms) as avg, avg(r.dns_ms) as dns, avg(r.connect_ms) as connect, avg(r.tls_ms) as tls,
-        avg(r.ttfb_ms) as ttfb,
-      count(*)::int as samples
-    ${rowsOf(sql, orgId, target, range, region, latencyOf)}
-      and not r.skip and not r.recheck and r.status in ('up', 'degraded') and r.total_ms is not null
-    group by 1, 2
-    order by 1, 2`;
+  const { from, to } = slotsAround(target, range);
+  const slots = { target: sql`own.id`, from: sql`${from}::timestamptz`, to: sql`${to}::timestamptz` };
+  const slices = new Map<string, Samples>();
+  const query = sql`
+    select r.* from ${ownTarget(sql, orgId, target)}
+    cross join lateral ${runArrays(sql, slots, region, ["timestamp", ...latencyOf])} r`;
+  await query.values().forEach(([runsRegion, ...arrays]) => {
+    const name = byRegion ? String(runsRegion) : "";
+    visitRuns(arrays, (run) => {
+      const { slot, time, status, counts, total } = run;
+      // Out of the range of slots: see runArrays.
+      if (slot < from.getTime() || slot >= to.getTime() || time < range.from.getTime() || time >= range.to.getTime())
+        return;
+      if (!counts || Number.isNaN(total) || (status !== runStatus.up && status !== runStatus.degraded)) return;
+      const t = Math.floor(time / 1000 / bucketSecs) * bucketSecs;
+      const key = `${t} ${name}`;
+      let samples = slices.get(key);
+      if (samples === undefined) slices.set(key, (samples = new Samples(name, t)));
+      samples.add(run);
+    });
+  });
+  return await mapInTurns([...slices.values()], (samples) => samples.row());
 }
+
+/** Runs of one slice. */
+class Samples {
+  readonly #region: string;
+  readonly #t: number;
+  readonly #totals: number[] = [];
+  #sum = 0;
+  readonly #sums = { dns: 0, connect: 0, tls: 0, ttfb: 0 };
+  readonly #counts = { dns: 0, connect: 0, tls: 0, ttfb: 0 };
+
+  constructor(region: string, t: number) {
+    this.#region = region;
+    this.#t = t;
+  }
+
+  add(run: VisitedRun): void {
+    this.#totals.push(run.total);
+    this.#sum += run.total;
+    for (const phase of phases) {
+      if (Number.isNaN(run[phase])) continue;
+      this.#sums[phase] += run[phase];
+      this.#counts[phase]++;
+    }
+  }
+
+  row(): LatencyRow {
+    const totals = this.#totals;
+    const mean = (phase: Phase) => (this.#counts[phase] === 0 ? null : this.#sums[phase] / this.#counts[phase]);
+    return {
+      region: this.#region,
+      t: this.#t,
+      percentiles: [percentileOf(totals, 0.5), percentileOf(totals, 0.95), percentileOf(totals, 0.99)],
+      avg: this.#sum / totals.length,
+      dns: mean("dns"),
+      connect: mean("connect"),
+      tls: mean("tls"),
+      ttfb: mean("ttfb"),
+      samples: totals.length,
+    };
+  }
+}
+
+const phases = ["dns", "connect", "tls", "ttfb"] as const;
+type Phase = (typeof phases)[number];
 
 /** Latency of the hours of one slice. */
 export interface LatencySliceRow {

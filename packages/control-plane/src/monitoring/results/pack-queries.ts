@@ -1,7 +1,7 @@
 import type { Fragment } from "postgres";
 import { lockKeys } from "../../platform/db/locks.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import { jitterOf, packedTo, positionMs, runColumns, runs } from "./runs-queries.ts";
+import { flagsOf, jitterOf, packedTo, positionMs, runColumns, runs } from "./runs-queries.ts";
 
 /** A UTC day, `2026-11-20`. */
 type Day = string;
@@ -226,7 +226,7 @@ export async function packLate(sql: Db, day: Day, target: SeededTarget, jitterPc
     on conflict (target_id, day, region) do update set (${packedColumns(sql)}) = (${sql`
       excluded.runs, excluded.up, excluded.down, excluded.degraded, excluded.error, excluded.first_slot,
       excluded.interval_ms, excluded.jitter_seed, excluded.jitter_pct, excluded.slots, excluded.delays, excluded.flags,
-      excluded.http_statuses, excluded.sizes, excluded.dns, excluded.connect, excluded.tls, excluded.ttfb,
+      excluded.http_statuses, excluded.sizes, excluded.dns, excluded.connect, excluded.tls, excluded.total,
       excluded.rest, excluded.texts, excluded.errors, excluded.causes, excluded.details`})`;
   await sql`
     delete from results_late
@@ -273,7 +273,7 @@ export async function dropLateBefore(sql: Db, day: Day): Promise<void> {
 /** Columns of results_packed without the key, in table order. */
 const packedColumns = (sql: Db) => sql`
   runs, up, down, degraded, error, first_slot, interval_ms, jitter_seed, jitter_pct, slots, delays, flags,
-  http_statuses, sizes, dns, connect, tls, ttfb, rest, texts, errors, causes, details`;
+  http_statuses, sizes, dns, connect, tls, total, rest, texts, errors, causes, details`;
 
 /**
  * Inserts results `r` of the targets, what follows `from` in a query, as arrays. All are sorted by the slot alone, an
@@ -296,8 +296,8 @@ function insertPacked(
     recheck: sql`p.flags[n] & 8 <> 0`,
   });
   const unlessNull = (value: Fragment) => sql`case when count(${value}) > 0 then array_agg(${value}) end`;
-  const rest = sql`g.total_us - coalesce(g.dns_us, 0) - coalesce(g.connect_us, 0) - coalesce(g.tls_us, 0)
-    - coalesce(g.ttfb_us, 0)`;
+  const rest = sql`coalesce(g.total_us - coalesce(g.dns_us, 0) - coalesce(g.connect_us, 0) - coalesce(g.tls_us, 0)
+    - g.ttfb_us, g.ttfb_us)`;
   /** Runs with a status that are neither skipped nor rechecks. */
   const counted = (status: number) => sql`count(*) filter (where g.flags = ${status}::smallint)`;
   const present = (text: Fragment) => sql`array_agg(${text}) filter (where ${text} is not null)`;
@@ -308,7 +308,7 @@ function insertPacked(
     insert into results_packed (target_id, day, region, ${packedColumns(sql)})
     select p.target_id, ${day}::date, p.region, p.runs, p.up, p.down, p.degraded, p.error, p.first_slot, k.interval_ms,
       k.jitter_seed, ${jitterPct}::smallint, a.slots, a.delays, p.flags, p.http_statuses, p.sizes, p.dns, p.connect,
-      p.tls, p.ttfb, p.rest, d.texts,
+      p.tls, p.total, p.rest, d.texts,
       ${positions("errors")}, ${positions("causes")}, ${positions("details")}
     from (
       select g.target_id, g.region, count(*) as runs, ${counted(0)} as up, ${counted(1)} as down,
@@ -316,7 +316,7 @@ function insertPacked(
         array_agg((g.at - g.slot)::int) as delays, array_agg(g.flags) as flags,
         ${unlessNull(sql`g.http_status`)} as http_statuses, ${unlessNull(sql`g.response_size`)} as sizes,
         ${unlessNull(sql`g.dns_us`)} as dns, ${unlessNull(sql`g.connect_us`)} as connect,
-        ${unlessNull(sql`g.tls_us`)} as tls, ${unlessNull(sql`g.ttfb_us`)} as ttfb,
+        ${unlessNull(sql`g.tls_us`)} as tls, ${unlessNull(sql`g.total_us`)} as total,
         ${unlessNull(sql`(${rest})`)} as rest, array_agg(g.error) as errors, array_agg(g.cause) as causes,
         array_agg(g.details) as details,
         ${present(sql`g.error`)} || ${present(sql`g.cause`)} || ${present(sql`g.details`)} as texts
@@ -324,9 +324,7 @@ function insertPacked(
         select r.target_id, r.region, r.error, r.cause, r.details::text as details, r.http_status, r.response_size,
           (date_part('epoch', r.scheduled_at) * 1000)::bigint as slot,
           (date_part('epoch', r."timestamp") * 1000)::bigint as at,
-          (case when r.status = 'up' then 0 when r.status = 'down' then 1 when r.status = 'degraded' then 2
-            when r.status = 'error' then 3 end
-            + case when r.skip then 4 else 0 end + case when r.recheck then 8 else 0 end)::smallint as flags,
+          ${flagsOf(sql, sql`r`)} as flags,
           ${us(sql, sql`r.dns_ms`)} as dns_us, ${us(sql, sql`r.connect_ms`)} as connect_us,
           ${us(sql, sql`r.tls_ms`)} as tls_us, ${us(sql, sql`r.ttfb_ms`)} as ttfb_us,
           ${us(sql, sql`r.total_ms`)} as total_us

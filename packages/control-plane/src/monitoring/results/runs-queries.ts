@@ -69,10 +69,10 @@ export const positionMs = (sql: Db, position: Fragment) => sql`((${position}) & 
  * which took twice as long. For one day of a target in psql:
  *
  *     select p.region, flag,
- *       to_timestamp((p.first_slot + ((n - 1) * p.interval_ms + slot & 4294967295)) / 1000.0) as scheduled_at,
- *       rest + coalesce(dns, 0) + coalesce(connect, 0) + coalesce(tls, 0) + coalesce(ttfb, 0) as total_us
- *     from results_packed p, unnest(slots, flags, dns, connect, tls, ttfb, rest)
- *       with ordinality u (slot, flag, dns, connect, tls, ttfb, rest, n)
+ *       to_timestamp((p.first_slot + ((n - 1) * p.interval_ms + slot & 4294967295)) / 1000.0) as scheduled_at, total as total_us,
+ *       coalesce(total - coalesce(dns, 0) - coalesce(connect, 0) - coalesce(tls, 0) - rest, rest) as ttfb_us
+ *     from results_packed p, unnest(slots, flags, dns, connect, tls, rest, total)
+ *       with ordinality u (slot, flag, dns, connect, tls, rest, total, n)
  *     where p.target_id = '…' and p.day = '2026-11-20';
  */
 export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, columns: readonly RunColumn[]) => {
@@ -86,20 +86,13 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
     sql`packed.target_id, packed.region, slot.scheduled_at`,
     ...columns.map((name) => sql`${packedColumns[name].value(sql)} as ${sql(name)}`),
   ];
-  const slotOf = (n: Fragment, slot: Fragment) =>
-    sql`packed.first_slot + ${positionMs(sql, sql`(${n} - 1) * packed.interval_ms + ${slot}`)}`;
-  const inRange = (ms: Fragment) => sql`${ms} >= span.low and ${ms} < span.high`;
-  const isRegular = sql`0 = all (packed.slots)`;
   const part = sql`
     cross join lateral (
-      select least(greatest(1, ceil((span.low - packed.first_slot) / packed.interval_ms) + 1), packed.runs + 1)::bigint
-          as low,
-        least(ceil((span.high - packed.first_slot) / packed.interval_ms), packed.runs)::bigint as high
-      where ${isRegular}
+      select ${regularPart(sql)} where ${isRegular(sql)}
       union all
       select min(s.n), max(s.n)
       from (select unnest(packed.slots) as slot, generate_series(1::bigint, packed.runs) as n) s
-      where not ${isRegular} and ${inRange(sql`(${slotOf(sql`s.n`, sql`s.slot`)})`)}
+      where not ${isRegular(sql)} and ${isInSpan(sql, slotAt(sql, sql`s.n`, sql`s.slot`))}
       having count(*) > 0
     ) part`;
   return sql`(
@@ -109,8 +102,7 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
     select ${list(sql, rows)} from results_late_of(${target}, ${from}, ${to}) result
     union all
     select ${list(sql, values)}
-    from results_packed_of(${target}, ((${from}) at time zone 'UTC')::date, ((${to}) at time zone 'UTC')::date) packed
-    cross join lateral (select ${msUpFrom(sql, from)} as low, ${msUpFrom(sql, to)} as high offset 0) span
+    from ${packedDays(sql, { target, from, to })}
     ${isShort ? part : sql``}
     cross join lateral (
       select ${list(
@@ -120,10 +112,136 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
         ),
       )}, ${isShort ? sql`generate_series(part.low, part.high)` : sql`generate_series(1::bigint, packed.runs)`} as n
     ) item
-    cross join lateral (select ${slotOf(sql`item.n`, sql`item.slots`)} as ms) at
+    cross join lateral (select ${slotAt(sql, sql`item.n`, sql`item.slots`)} as ms) at
     cross join lateral (select to_timestamp(at.ms / 1000.0::float8) as scheduled_at) slot
-    where packed.day < ${packedTo(sql)} and ${days ?? sql`true`} and ${inRange(sql`at.ms`)})`;
+    where packed.day < ${packedTo(sql)} and ${days ?? sql`true`} and ${isInSpan(sql, sql`at.ms`)})`;
 };
+
+/**
+ * The values of a row of {@link runArrays} after the region: numbers of the packed day (null: rows), then slots, times,
+ * flags, dns, connect, tls, rest, total. An array is null when it was not asked for, or is null in all runs. Of a
+ * packed day they are as in results_packed; `slots` is null when all are on the schedule, `flags` when all are 0, and
+ * the numbers are first_slot, interval_ms, jitter_seed, jitter_pct, the position of the first run from 0, and the
+ * number of runs. Of rows they have what the rows have, and `rest` is ttfb. Read by visitRuns.
+ */
+export type RunArrays = readonly (Buffer | null)[];
+
+/** The array of {@link RunArrays} with the values of a column. */
+const arrayOfColumn = {
+  timestamp: "delays",
+  status: "flags",
+  skip: "flags",
+  recheck: "flags",
+  dns_ms: "dns",
+  connect_ms: "connect",
+  tls_ms: "tls",
+  ttfb_ms: "rest",
+  total_ms: "total",
+} as const;
+/** Columns that {@link runArrays} can have. */
+export type ArrayColumn = keyof typeof arrayOfColumn;
+const arrayNames = [...new Set(Object.values(arrayOfColumn))];
+
+/**
+ * Runs as in {@link runs}, for statements whose many runs are computed with in this process: a row per region, and per
+ * packed day. Of days with irregular slots there are also runs out of the range. PostgreSQL writes an array in 135 µs
+ * for a check per minute; to expand it took 180, and to sort what it holds more than that.
+ */
+export const runArrays = (
+  sql: Db,
+  { target, from, to }: RunRange,
+  region: string | null,
+  columns: readonly ArrayColumn[],
+) => {
+  const each = (names: readonly string[], value: (name: (typeof arrayNames)[number]) => Fragment) =>
+    list(
+      sql,
+      arrayNames.map((name) => (names.includes(name) ? sql`array_send(${value(name)})` : sql`null::bytea`)),
+    );
+  const ofRows = {
+    delays: sql`result."timestamp"`,
+    flags: flagsOf(sql, sql`result`),
+    dns: sql`result.dns_ms`,
+    connect: sql`result.connect_ms`,
+    tls: sql`result.tls_ms`,
+    rest: sql`result.ttfb_ms`,
+    total: sql`result.total_ms`,
+  };
+  const isOfRegion = (name: Fragment) => (region === null ? sql`true` : sql`${name} = ${region}`);
+  const rows = list(sql, [sql`r.region`, sql`r.scheduled_at`, ...columns.map((name) => sql`r.${sql(name)}`)]);
+  const part = (array: Fragment) =>
+    sql`case when part.high - part.low + 1 = packed.runs then ${array} else ${array}[part.low:part.high] end`;
+  return sql`(
+    select result.region, null::bytea as day, array_send(array_agg(result.scheduled_at)) as slots,
+      ${each(
+        columns.map((name) => arrayOfColumn[name]),
+        (name) => sql`array_agg(${ofRows[name]})`,
+      )}
+    from (
+      select ${rows} from results_of(${target}, ${from}, ${to}) r
+      where r.scheduled_at >= ${startOf(sql, packedTo(sql))}
+      union all
+      select ${rows} from results_late_of(${target}, ${from}, ${to}) r
+    ) result
+    where ${isOfRegion(sql`result.region`)}
+    group by result.region
+    union all
+    select packed.region, array_send(array[packed.first_slot, packed.interval_ms, packed.jitter_seed,
+        packed.jitter_pct, part.low - 1, part.high - part.low + 1]::bigint[]),
+      case when not day.regular then array_send(packed.slots) end,
+      ${each(
+        columns.flatMap((name) => packedColumns[name].arrays),
+        (name) =>
+          name === "flags"
+            ? sql`case when packed.up < packed.runs then ${part(sql`packed.flags`)} end`
+            : part(sql`packed.${sql(name)}`),
+      )}
+    from ${packedDays(sql, { target, from, to })}
+    cross join lateral (select ${isRegular(sql)} as regular offset 0) day
+    cross join lateral (
+      select ${regularPart(sql)} where day.regular
+      union all
+      select 1, packed.runs where not day.regular
+    ) part
+    where packed.day < ${packedTo(sql)} and part.low <= part.high and ${isOfRegion(sql`packed.region`)})`;
+};
+
+/** Number of {@link runs} by slot, as an expression. Of a packed day with regular slots no array is expanded. */
+export const countRuns = (sql: Db, { target, from, to }: RunRange, region: string | null) => {
+  const isOfRegion = (name: Fragment) => (region === null ? sql`true` : sql`${name} = ${region}`);
+  return sql`(
+    (select count(*) from results_of(${target}, ${from}, ${to}) result
+    where result.scheduled_at >= ${startOf(sql, packedTo(sql))} and ${isOfRegion(sql`result.region`)})
+    + (select count(*) from results_late_of(${target}, ${from}, ${to}) late where ${isOfRegion(sql`late.region`)})
+    + (select coalesce(sum(case when ${isRegular(sql)} then greatest(0, part.high - part.low + 1) else (
+        select count(*) from unnest(packed.slots) with ordinality u (slot, n)
+        where ${isInSpan(sql, slotAt(sql, sql`u.n`, sql`u.slot`))}) end), 0)
+      from ${packedDays(sql, { target, from, to })} cross join lateral (select ${regularPart(sql)}) part
+      where packed.day < ${packedTo(sql)} and ${isOfRegion(sql`packed.region`)}))`;
+};
+
+/** Unix ms of run `n` of a packed day. */
+const slotAt = (sql: Db, n: Fragment, slot: Fragment) =>
+  sql`(packed.first_slot + ${positionMs(sql, sql`(${n} - 1) * packed.interval_ms + ${slot}`)})`;
+const isInSpan = (sql: Db, ms: Fragment) => sql`${ms} >= span.low and ${ms} < span.high`;
+
+/** Status of a row, plus 4 if skipped, plus 8 for a recheck, as in results_packed. */
+export const flagsOf = (sql: Db, row: Fragment) => sql`
+  (case when ${row}.status = 'up' then 0 when ${row}.status = 'down' then 1 when ${row}.status = 'degraded' then 2
+    when ${row}.status = 'error' then 3 end
+    + case when ${row}.skip then 4 else 0 end + case when ${row}.recheck then 8 else 0 end)::smallint`;
+
+/** Packed days of the range, with its ends as `span` in Unix ms. */
+const packedDays = (sql: Db, { target, from, to }: RunRange) => sql`
+  results_packed_of(${target}, ((${from}) at time zone 'UTC')::date, ((${to}) at time zone 'UTC')::date) packed
+  cross join lateral (select ${msUpFrom(sql, from)} as low, ${msUpFrom(sql, to)} as high offset 0) span`;
+
+/** Whether all slots of a packed day are on its schedule. */
+const isRegular = (sql: Db) => sql`0 = all (packed.slots)`;
+/** First and last position in the range, of a regular day; the last is less when there is none. */
+const regularPart = (sql: Db) => sql`
+  least(greatest(1, ceil((span.low - packed.first_slot) / packed.interval_ms) + 1), packed.runs + 1)::bigint as low,
+  least(ceil((span.high - packed.first_slot) / packed.interval_ms), packed.runs)::bigint as high`;
 
 /** A time as Unix ms, rounded up: slots are whole ones. Integers compare faster than times. */
 const msUpFrom = (sql: Db, at: Fragment) => sql`ceil(round(date_part('epoch', ${at}) * 1000000) / 1000)`;
@@ -188,16 +306,16 @@ const packedColumns: Record<RunColumn, PackedColumn> = {
   dns_ms: phase("dns"),
   connect_ms: phase("connect"),
   tls_ms: phase("tls"),
-  ttfb_ms: phase("ttfb"),
-  total_ms: {
-    arrays: ["rest", "dns", "connect", "tls", "ttfb"],
+  ttfb_ms: {
+    arrays: ["dns", "connect", "tls", "rest", "total"],
     value: (sql) =>
       msOf(
         sql,
-        sql`(item.rest + coalesce(item.dns, 0) + coalesce(item.connect, 0) + coalesce(item.tls, 0)
-          + coalesce(item.ttfb, 0))`,
+        sql`coalesce(item.total - coalesce(item.dns, 0) - coalesce(item.connect, 0) - coalesce(item.tls, 0)
+          - item.rest, item.rest)`,
       ),
   },
+  total_ms: phase("total"),
 };
 
 /** Fragments separated by commas; of at least one. */
