@@ -99,8 +99,8 @@ export async function run(): Promise<Measured> {
 }
 
 /**
- * Times of reads of the packed day in ms, median and least. `page` is a multiple of a read of 50 rows of the same day by
- * the key, `strips` of a sum over all rows.
+ * Times of reads of the packed day in ms, median and least. `page` is a multiple of a read of 50 rows of the same day
+ * by the key, `strips` of a sum over all rows.
  */
 async function readDay(sql: Sql, reader: OrgReader, ids: readonly string[], first: number) {
   const range = { from: new Date(first), to: new Date(first + dayMs) };

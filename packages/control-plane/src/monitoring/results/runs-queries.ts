@@ -68,8 +68,8 @@ export const positionMs = (sql: Db, position: Fragment) => sql`((${position}) & 
  * results reads them here. Functions after `select` expand arrays: after `from` each would store its elements first,
  * which took twice as long. For one day of a target in psql:
  *
- *     select p.region, flag,
- *       to_timestamp((p.first_slot + ((n - 1) * p.interval_ms + slot & 4294967295)) / 1000.0) as scheduled_at, total as total_us,
+ *     select p.region, flag, total as total_us,
+ *       to_timestamp((p.first_slot + ((n - 1) * p.interval_ms + slot & 4294967295)) / 1000.0) as scheduled_at,
  *       coalesce(total - coalesce(dns, 0) - coalesce(connect, 0) - coalesce(tls, 0) - rest, rest) as ttfb_us
  *     from results_packed p, unnest(slots, flags, dns, connect, tls, rest, total)
  *       with ordinality u (slot, flag, dns, connect, tls, rest, total, n)

@@ -143,7 +143,9 @@ export async function ensureCluster(folder: Folder, { initdb, major }: Binaries)
 /** Removes folders of killed initdb runs. Only for the process that holds the data folder. */
 export function removeLeftovers(dataDir: string): void {
   for (const name of fs.readdirSync(dataDir)) {
-    if (name.startsWith("postgres.new-")) fs.rmSync(join(dataDir, name), { recursive: true, force: true });
+    // Another process, which is about to be refused, may still write to its own.
+    if (name.startsWith("postgres.new-"))
+      fs.rmSync(join(dataDir, name), { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }
 }
 

@@ -1,6 +1,6 @@
 /*
- * Arrays of numbers as the binary protocol has them: `array_send(…)`, whose bytes come as hexadecimal digits. PostgreSQL
- * takes as long for the text of an array, which would have to be parsed here.
+ * Arrays of numbers as the binary protocol has them: `array_send(…)`, whose bytes come as hexadecimal digits.
+ * PostgreSQL takes as long for the text of an array, which would have to be parsed here.
  */
 
 /** Types of elements by their OID in pg_type, which never changes. */
