@@ -60,7 +60,7 @@ export const runsOf = (
  * Runs of the target whose time is in the range. Results are found by slot, so the slot is bounded too, by the rule of
  * ingest (`scheduleViolation` in schedule.ts).
  */
-export const rowsOf = (
+const rowsOf = (
   sql: Db,
   orgId: string,
   target: ResultTarget,
@@ -327,21 +327,21 @@ export async function countStatusesByHour(
 export type HourArrays = readonly (Buffer | null)[];
 
 /** Start of a UTC day, as Unix ms. */
-export const dayOf = (sql: Db, day: Fragment) => sql`array_send(array[${day}::timestamp at time zone 'UTC'])`;
+const dayOf = (sql: Db, day: Fragment) => sql`array_send(array[${day}::timestamp at time zone 'UTC'])`;
 
 /** The ends of a range of hours. */
-export const rangeOf = (sql: Db, hours: Range | null) => ({
+const rangeOf = (sql: Db, hours: Range | null) => ({
   from: sql`${hours?.from ?? null}::timestamptz`,
   to: sql`${hours?.to ?? null}::timestamptz`,
 });
 
 /** Hours of the target marked by late results, as an array; null for none. */
-export const markedHours = (sql: Db, target: ResultTarget, hours: Range | null) => sql`(
+const markedHours = (sql: Db, target: ResultTarget, hours: Range | null) => sql`(
   select array_send(array_agg(d.hour)) from rollup_dirty d
   where d.target_id = ${target.id} and d.hour >= ${hours?.from ?? null} and d.hour < ${hours?.to ?? null})`;
 
 /** Whether hour `n` of a row, from 0, is in the range and valid by the marks in one of the rows; the rest always is. */
-export function validHours(rows: readonly HourArrays[], hours: Range | null): (row: HourArrays, n: number) => boolean {
+function validHours(rows: readonly HourArrays[], hours: Range | null): (row: HourArrays, n: number) => boolean {
   const marks = new Set(rows.flatMap(([, marked = null]) => [...numbersIn(marked)]));
   const starts = new Map(rows.map((row) => [row, numbersIn(row[0] ?? null)[0]]));
   const [from, to] = [hours?.from.getTime() ?? 0, hours?.to.getTime() ?? 0];
