@@ -281,8 +281,11 @@ t.test("no pattern, path or body holds the agent", async (t) => {
   const timed = async (change: Partial<HttpCheck>, body: string, what: string, expected: object) => {
     const began = performance.now();
     const before = mainThreadMs();
-    const found = await ask({ timeout: 8000, ...change }, { body });
+    let found = await ask({ timeout: 8000, ...change }, { body });
     seconds.push((performance.now() - began) / 1000);
+    // On a loaded machine, which is no answer about the response.
+    for (let n = 0; n < 5 && /had no time to judge/.test(found.error ?? ""); n++)
+      found = await ask({ timeout: 8000, ...change }, { body });
     busy.push(mainThreadMs() - before);
     t.match(found, { skip: false, ...expected }, what);
   };
@@ -305,7 +308,7 @@ t.test("no pattern, path or body holds the agent", async (t) => {
     error: /selects too much$/,
   });
   await timed(
-    { timeout: 300, ...json("$[?@[?count($..*) > 1]]", "eq", 1) },
+    { timeout: 1500, ...json("$[?@[?count($..*) > 1]]", "eq", 1) },
     `[${Array(40).fill(tiny).join()}]`,
     "the deadline of the check",
     { status: "error", error: /the path selects too much$/ },

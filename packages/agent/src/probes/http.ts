@@ -258,7 +258,7 @@ async function judgeResponse(
       signal,
       onPhase: (phase) => {
         const error = phase === "json" ? "the path selects too much" : "the patterns take too long on this body";
-        trace.verdict = { status: "error", error };
+        trace.verdict = phase === "starved" ? busy : { status: "error", error };
       },
     },
   );

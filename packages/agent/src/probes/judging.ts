@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 import type { HttpExpectations, Received, Unmet } from "./http-expectations.ts";
@@ -12,23 +13,28 @@ export interface Job {
   received: Received;
 }
 
-/** What a thread sends: the verdict, or that it has come to the slow part. */
-export type Report = { unmet: Unmet | null } | { phase: "json" };
+/**
+ * What a thread sends: first its folder in /proc, null where there is none; of each job that it has come to the slow
+ * part, and the verdict.
+ */
+export type Report = { folder: string | null } | { phase: "json" } | { unmet: Unmet | null };
 
 /** Threads at a time. */
 const maxThreads = 2;
 /** Waiting jobs; each keeps a body of up to a MiB. */
 const maxWaiting = 200;
-/** Time of one job, ms: a tenant cannot hold a thread for the whole of a long timeout. */
+/** Processor time of one job, ms: a tenant cannot hold a thread for the whole of a long timeout. */
 const jobMs = 2_000;
+/** Time of one job on a machine that gives its thread little of a processor, ms. */
+const longestMs = 4 * jobMs;
 const idleMs = 30_000;
 
 export interface JudgingHooks {
   /** The organisation: threads are shared fairly between them. */
   owner: string;
   signal: CancelSignal;
-  /** Called when the job runs, and when it comes to its JSON expectations. */
-  onPhase(phase: "text" | "json"): void;
+  /** Called when the job runs, when it comes to its JSON expectations, and when its thread got no processor time. */
+  onPhase(phase: "text" | "json" | "starved"): void;
 }
 
 interface Waiting extends JudgingHooks {
@@ -43,8 +49,9 @@ let count = 0;
 let threads = 0;
 
 /**
- * Judges a response in a thread. `overdue`: it took too long. `busy`: there was no thread for it, which is no evidence
- * about the target. Never rejects; after an abort of the signal the outcome is of no interest.
+ * Judges a response in a thread. `overdue`: it took too long. `busy`: there was no thread or too little processor time
+ * for it, which is no evidence about the target. Never rejects; after an abort of the signal the outcome is of no
+ * interest, and the last phase tells what the job was at.
  */
 export function judgeInThread(job: Job, hooks: JudgingHooks): Promise<Unmet | null | "overdue" | "busy"> {
   return new Promise((settle) => {
@@ -92,6 +99,18 @@ function awake(): Worker | null {
 
 /** The job of each thread that has one. */
 const running = new Map<Worker, { report(message: Report): void; fail(): void }>();
+/** Processor time of each thread that has started, ms. */
+const processorMs = new WeakMap<Worker, () => number>();
+
+/** Reads the time that a thread has run, from its folder in /proc; without one it is taken to run all the time. */
+const processorClock = (folder: string | null) => (): number => {
+  try {
+    if (folder !== null) return Number(readFileSync(`/proc/${folder}/schedstat`, "utf8").split(" ")[0]) / 1_000_000;
+  } catch {
+    // It has ended.
+  }
+  return performance.now();
+};
 
 function start(): Worker {
   threads++;
@@ -101,7 +120,10 @@ function start(): Worker {
     execArgv: [],
     env: {},
   });
-  thread.on("message", (message: Report) => running.get(thread)?.report(message));
+  thread.on("message", (message: Report) => {
+    if ("folder" in message) processorMs.set(thread, processorClock(message.folder));
+    else running.get(thread)?.report(message);
+  });
   // Out of memory, or a defect.
   thread.on("error", () => running.get(thread)?.fail());
   return thread;
@@ -109,8 +131,10 @@ function start(): Worker {
 
 function run({ job, signal, onPhase, settle }: Waiting, thread: Worker): void {
   thread.ref();
+  const clock = () => processorMs.get(thread)?.() ?? 0;
+  const [began, before] = [performance.now(), clock()];
   const end = (outcome: Parameters<typeof settle>[0], keep: boolean): void => {
-    clearTimeout(overdue);
+    clearTimeout(timer);
     signal.removeEventListener("abort", fail);
     running.delete(thread);
     settle(outcome);
@@ -121,12 +145,24 @@ function run({ job, signal, onPhase, settle }: Waiting, thread: Worker): void {
     }
     next();
   };
-  const fail = (): void => end("overdue", false);
-  const overdue = setTimeout(fail, jobMs);
+  const fail = (): void => {
+    const isStarved = clock() - before < (performance.now() - began) / 2;
+    if (isStarved) onPhase("starved");
+    end(isStarved ? "busy" : "overdue", false);
+  };
+  const look = (): void => {
+    const leftMs = jobMs - (clock() - before);
+    if (leftMs <= 0 || performance.now() - began >= longestMs) fail();
+    else timer = setTimeout(look, leftMs);
+  };
+  let timer = setTimeout(look, jobMs);
   signal.addEventListener("abort", fail, { once: true });
   running.set(thread, {
-    report: (message) => ("phase" in message ? onPhase(message.phase) : end(message.unmet, true)),
-    fail,
+    report: (message) => {
+      if ("phase" in message) onPhase(message.phase);
+      else if ("unmet" in message) end(message.unmet, true);
+    },
+    fail: () => end("overdue", false),
   });
   onPhase("text");
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window

@@ -139,7 +139,11 @@ if (process.send !== undefined && process.argv[2] === "checks") {
   t.test("an endless response costs a check less than 32 MB", async (t) => {
     for (const [what, serve, contains, status, error] of cases) {
       const { port } = await tcpServer(t, serve);
-      const measured = await ask(child, { url: `http://127.0.0.1:${port}/`, contains });
+      const order = { url: `http://127.0.0.1:${port}/`, contains };
+      let measured = await ask(child, order);
+      // On a loaded machine, which is no answer about the response.
+      for (let n = 0; n < 5 && /^the agent was suspended/.test(measured.error ?? ""); n++)
+        measured = await ask(child, order);
       t.match(measured, { status, error }, what);
       t.ok(measured.rss < limit, `${what}: ${(measured.rss / mib).toFixed(1)} MiB resident`);
       t.ok(measured.external < limit / 2, `${what}: ${(measured.external / mib).toFixed(1)} MiB of buffers`);

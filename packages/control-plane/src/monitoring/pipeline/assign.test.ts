@@ -490,13 +490,14 @@ t.test("among several agents each check has one that can run it, also as they ch
   const { ctx, system } = mesh;
   const [old, able] = [await newAgent(system), await newAgent(system)];
   const targets = await Promise.all(
-    Array.from({ length: 12 }, (_, at) => newMonitor(ctx, at % 2 === 0 ? {} : { check: validate(Check, socket) })),
+    Array.from({ length: 40 }, (_, at) => newMonitor(ctx, at % 2 === 0 ? {} : { check: validate(Check, socket) })),
   );
   const sockets = targets.filter((_, at) => at % 2 === 1).sort();
   await askWith(mesh, old, olderKinds);
   const [ofAble, ofOld] = [await ask(mesh, able), await askWith(mesh, old, olderKinds)];
   t.strictSame([...ids(ofAble), ...ids(ofOld)].sort(), targets.toSorted(), "each has one");
   t.ok(sockets.every((id) => ids(ofAble).includes(id)));
+  // Half of 20, by their random ids: none in one of a million runs.
   t.ok(ids(ofOld).length > 0, "the others are shared");
 
   await updateTarget(ctx, sockets[0]!, { interval: 30 });
@@ -508,7 +509,10 @@ t.test("among several agents each check has one that can run it, also as they ch
   const held = await hold(mesh, able, (await glance(mesh, able, edited.cursor)).cursor);
   await askWith(mesh, old, allAbilities);
   const after = await held.reply;
-  t.ok(after.full && ids(after).length < 11, "one that learns a kind takes its share, and held pulls hear of it");
+  t.ok(
+    after.full && ids(after).length < ids(ofAble).length - 1,
+    "one that learns a kind takes its share, and held pulls hear of it",
+  );
 });
 
 t.test("a check that names a command follows the file of the agents, and an edit of the name", async (t) => {
