@@ -176,7 +176,7 @@ export async function selectSpans(
       where org_id = ${orgId} and window_id = any(${arrayOf(windowIds)}::uuid[]) and not cancelled
         and ends_at > ${from} and starts_at < ${to}
       group by window_id`,
-    windowsAtOnce,
+    { size: windowsAtOnce },
   );
 }
 

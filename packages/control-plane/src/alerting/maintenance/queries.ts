@@ -137,7 +137,7 @@ export async function selectWindows(
       where w.org_id = ${orgId} and ${inState(sql, state, now)}
       order by coalesce(o.starts_at, w.starts_at) ${order === "newest" ? sql`desc` : sql`asc`}, w.id
       limit ${limit} offset ${offset}`,
-    windowsAtOnce,
+    { size: windowsAtOnce },
   );
 }
 

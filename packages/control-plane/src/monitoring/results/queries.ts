@@ -18,6 +18,7 @@ export interface ResultTarget {
   kind: CheckType;
   /** Over the current and earlier intervals, because their results are read as well. */
   longest_interval_secs: number;
+  shortest_interval_secs: number;
   /** Results before this time are counted by the hour; null before the first rollup. */
   counted_to: Date | null;
   /** Whether days of it were imported. */
@@ -27,9 +28,13 @@ export interface ResultTarget {
 /** The target; null when the organisation has none with that id. */
 export async function targetExists(sql: Db, orgId: string, targetId: string): Promise<ResultTarget | null> {
   const [row] = await sql<ResultTarget[]>`
-    select t.id, t.kind, (select max(secs) from unnest(${intervalsOf(sql)}) as i (secs)) as longest_interval_secs,
-      p.next_hour as counted_to, exists (select from imported_days d where d.target_id = t.id) as imported
-    from targets t left join rollup_progress p on true where t.org_id = ${orgId} and t.id = ${targetId}`;
+    select t.id, t.kind, i.longest_interval_secs, i.shortest_interval_secs, p.next_hour as counted_to,
+      exists (select from imported_days d where d.target_id = t.id) as imported
+    from targets t left join rollup_progress p on true cross join lateral (
+      select max(secs) as longest_interval_secs, min(secs) as shortest_interval_secs
+      from unnest(${intervalsOf(sql)}) as i (secs)
+    ) i
+    where t.org_id = ${orgId} and t.id = ${targetId}`;
   return row ?? null;
 }
 
@@ -124,7 +129,7 @@ const resultColumns = [
 /**
  * One page of results, newest first. They are ordered by the time of the run and found by slot: once the page is full,
  * no slot that is earlier by more than the maximum delay can be on it. Ten results of a month took 350 ms when all
- * 86,000 were sorted. `offset 0` keeps the bounds from being computed for each result.
+ * 86,000 were sorted.
  */
 export async function selectResults(
   sql: Db,
@@ -138,35 +143,40 @@ export async function selectResults(
   const depth = offset + limit - 1;
   const inner = surelyIn(target, range);
   const around = slotsAround(target, range);
-  const to = sql`${inner.to}::timestamptz`;
-  const own = { target: sql`own.id`, to, isShort: true };
-  const nth = (from: Fragment) => sql`
-    select r.scheduled_at from ${runs(sql, { ...own, from }, [])} r
-    where ${region}::text is null or r.region = ${region} order by r.scheduled_at desc limit 1 offset ${depth}`;
-  // Full within the time of as many runs, unless some are missing: then of packed days only those that can be on it.
-  const usual = new Date(
-    Math.max(inner.from.getTime(), inner.to.getTime() - (depth + 2) * target.longest_interval_secs * 1000),
-  );
-  const since = sql`(
-    select greatest(${inner.from}::timestamptz, most.at) as at
-    from ${startOfMost(sql, { ...own, from: sql`${inner.from}::timestamptz` }, region, depth)} most offset 0)`;
-  const full = sql`coalesce((${nth(sql`${usual}::timestamptz`)}),
-    (select f.scheduled_at from ${since} since cross join lateral (${nth(sql`since.at`)}) f))`;
-  const margin = sql`make_interval(secs => ${(delayMs(target) + slackMs) / 1000}::float8)`;
-  const first = sql`(select greatest(${around.from}::timestamptz, ${full} - ${margin}) as at offset 0)`;
-  const found = runs(sql, { ...own, from: sql`first.at`, to: sql`${around.to}::timestamptz` }, [
-    "timestamp",
-    ...resultColumns,
-  ]);
-  const page = sql<ResultRow[]>`
-    select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size,
-      r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.recheck, r.skip
-    from ${ownTarget(sql, orgId, target)}
-    cross join lateral ${first} first cross join lateral ${found} r
-    where ${isIn(sql, range, region)}
-    order by r."timestamp" desc, r.scheduled_at desc, r.region
-    limit ${limit} offset ${offset}`;
-  return await inPortions(page);
+  const marginMs = delayMs(target) + slackMs;
+  // Full within the time of as many runs, unless some are missing: a plan of a third of the nodes.
+  const usual = new Date(inner.to.getTime() - (depth + 2) * target.shortest_interval_secs * 1000);
+  const pageFrom = async (first: Fragment) => {
+    const found = { target: sql`own.id`, from: sql`first.at`, to: sql`${around.to}::timestamptz`, isShort: true };
+    const page = sql<(ResultRow & { full: boolean })[]>`
+      select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size,
+        r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.recheck, r.skip,
+        count(*) filter (where r.scheduled_at >= ${usual} and r.scheduled_at < ${inner.to}) over () > ${depth} as full
+      from ${ownTarget(sql, orgId, target)}
+      cross join lateral (${first}) first cross join lateral ${runs(sql, found, ["timestamp", ...resultColumns])} r
+      where ${isIn(sql, range, region)}
+      order by r."timestamp" desc, r.scheduled_at desc, r.region
+      limit ${limit} offset ${offset}`;
+    return await inPortions(page, { most: limit });
+  };
+  const isAll = usual <= inner.from;
+  const from = isAll ? around.from : new Date(usual.getTime() - marginMs);
+  const rows = await pageFrom(sql`select ${from}::timestamptz as at`);
+  if (isAll || rows[0]?.full === true) return rows;
+  // Of packed days only those that can be on the page. `offset 0` keeps the bounds from being computed for each result.
+  const all = { target: sql`own.id`, from: sql`${inner.from}::timestamptz`, to: sql`${inner.to}::timestamptz` };
+  const margin = sql`make_interval(secs => ${marginMs / 1000}::float8)`;
+  return await pageFrom(sql`
+    select greatest(${around.from}::timestamptz, nth.scheduled_at - ${margin}) as at
+    from (
+      select greatest(${inner.from}::timestamptz, most.at) as at
+      from ${startOfMost(sql, all, region, depth)} most offset 0
+    ) since
+    left join lateral (
+      select r.scheduled_at from ${runs(sql, { ...all, from: sql`since.at`, isShort: true }, [])} r
+      where ${region}::text is null or r.region = ${region} order by r.scheduled_at desc limit 1 offset ${depth}
+    ) nth on true
+    offset 0`);
 }
 
 /** Failing and degraded runs in the range, newest first; not those that count in no figure. */

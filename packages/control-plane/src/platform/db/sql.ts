@@ -29,8 +29,15 @@ export const freePlaces = (sql: Db, { all }: { all(): readonly { key: string; fr
 /** Rows that are parsed in one turn of the event loop: 10,000 results took 75 ms. */
 const portion = 1000;
 
-/** The rows of a query with a long result, fetched in portions; smaller ones where a row has kilobytes. */
-export async function inPortions<T extends Row>(query: PendingQuery<T[]>, size = portion): Promise<T[]> {
+/**
+ * The rows of a query with a long result, fetched in portions of `size`; smaller ones where a row has kilobytes. One
+ * with at most `most` rows, which fit into a portion, is not: that saves a round trip.
+ */
+export async function inPortions<T extends Row>(
+  query: PendingQuery<T[]>,
+  { size = portion, most = Infinity }: { size?: number; most?: number } = {},
+): Promise<T[]> {
+  if (most <= size) return await query;
   const rows: T[] = [];
   await query.cursor(size, (part) => void rows.push(...(part as T[])));
   return rows;

@@ -185,7 +185,7 @@ export async function selectReportedPages(
         where c.org_id = p.org_id and c.page_id = p.id) as target_ids
       from status_pages p where p.org_id = ${orgId} ${only === null ? sql`` : sql`and p.id = ${only}`}
       order by natural_key(p.name), p.id limit ${limit} offset ${offset}`,
-    pagesAtOnce,
+    { size: pagesAtOnce },
   );
   return rows.map((row) => ({ ...row, target_ids: row.target_ids?.split(" ") ?? [] }));
 }
