@@ -221,6 +221,9 @@ t.test("the console", async (t) => {
     await page.setViewportSize({ width: 390, height: 844 });
     const top = (await page.locator(".panel.table").boundingBox())!.y;
     t.ok(top <= 200, `the list of a phone begins at ${top} px`);
+    await page.locator("td.col-strip").click({ force: true });
+    await page.waitForURL(`**/monitors/${id}`);
+    await page.goto("/monitors");
     await page.setViewportSize({ width: 1280, height: 800 });
     shop.behave({
       status: 500,

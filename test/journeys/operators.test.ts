@@ -207,6 +207,7 @@ t.test("the first hour", async (t) => {
   await t.test("an invitation link without a mail server, and a CSV of the checks", async (t) => {
     await page.goto("/settings/members");
     await page.getByLabel("Email address").fill("nina@example.org");
+    await page.getByRole("radio", { name: "Viewer" }).check();
     await page.getByRole("button", { name: "Create invitation link" }).click();
     const link = page.locator("#invitation-link");
     await link.waitFor();
@@ -215,7 +216,7 @@ t.test("the first hour", async (t) => {
     const visitor = await fetch((await link.textContent())!);
     t.equal(visitor.status, 200);
     await page.getByRole("link", { name: "Done" }).click();
-    await page.getByRole("button", { name: "Revoke nina@example.org" }).waitFor();
+    await page.getByRole("row", { name: "nina@example.org Viewer" }).waitFor();
 
     const { items } = (await api.get("/api/v1/targets")).body;
     await page.goto(`/monitors/${items[0].id}`);

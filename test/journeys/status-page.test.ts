@@ -179,11 +179,19 @@ t.test("a status page", async (t) => {
 
   await t.test("a second page has its own address, and its past incidents a page", async (t) => {
     const { id, slug } = (await api.post("/api/v1/status-pages", { slug: "second", name: "Second" })).body;
-    await api.post(`/api/v1/status-pages/${id}/components`, { target_id: ids[24], public_name: "Mail" });
+    const long = "A component with the name of a whole department ".repeat(3).trim();
+    for (const [n, name] of [long, long.replaceAll(" ", "_"), "Mail"].entries())
+      await api.post(`/api/v1/status-pages/${id}/components`, { target_id: ids[24 - n], public_name: name });
     for (let n = 0; n < 40; n++)
       await addIncident(ids[24]!, then - n * 3_600_000, then - n * 3_600_000 + 60_000, `No ${n}`);
     const one = await open({ width: 390, colorScheme: "dark" });
     await one.goto(`/status/${slug}`);
+    const boxes = one.locator(".components .row:has(.state) > *");
+    for (const n of [0, 2]) {
+      const [name, state] = [await boxes.nth(n).boundingBox(), await boxes.nth(n + 1).boundingBox()];
+      t.ok(name!.width > 300 && state!.y >= name!.y + name!.height, "a long name has the whole line");
+    }
+    t.ok((await boxes.nth(5).boundingBox())!.x > 200, "the state of a short name stands beside it");
     t.match(await one.locator("#past ~ .more").innerText(), "10 older incidents");
     await one.getByRole("link", { name: "All incidents" }).click();
     await one.waitForURL(`**/status/${slug}/incidents`);
