@@ -1,7 +1,7 @@
 import { AuditEntry, AuditPage, AuditQuery } from "../audit/schema.ts";
 import { Session } from "../auth/schema.ts";
 import { callerOf, sessionCookie, signedInAs } from "../auth/service.ts";
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import { asOwner } from "./access.ts";
 import * as schema from "./schema.ts";
@@ -41,10 +41,7 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     body: schema.OrgCreate,
     replies: { 201: schema.Org },
     errors: ["INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED", "FORBIDDEN"],
-    handle: async ({ ctx, body }) => {
-      const made = await orgs.createOrg(ctx, body);
-      return created(`/api/v1/orgs/${made.id}`, made);
-    },
+    handle: async ({ ctx, body }) => createdIn("/api/v1/orgs/", await orgs.createOrg(ctx, body)),
   }),
   route({
     method: "GET",
@@ -86,10 +83,7 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     params: IdParam,
     replies: { 204: null },
     errors: absent,
-    handle: async ({ ctx, params }) => {
-      await orgs.deleteOrg(ctx, params.id, effects);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => orgs.deleteOrg(ctx, params.id, effects),
   }),
   route({
     method: "POST",
@@ -202,10 +196,7 @@ const memberRoutes: Route[] = [
     params: schema.MemberParams,
     replies: { 204: null },
     errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER"],
-    handle: async ({ ctx, params }) => {
-      await orgs.removeMember(ctx, params.id, params.user_id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => orgs.removeMember(ctx, params.id, params.user_id),
   }),
 ];
 
@@ -238,10 +229,8 @@ const invitationRoutes: Route[] = [
     body: schema.InvitationCreate,
     replies: { 201: schema.NewInvitation },
     errors: [...absent, "ALREADY_MEMBER", "ALREADY_INVITED", "INVITATIONS_LIMIT", "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, params, body }) => {
-      const made = await orgs.createInvitation(ctx, params.id, body);
-      return created(`/api/v1/orgs/${params.id}/invitations#${made.id}`, made);
-    },
+    handle: async ({ ctx, params, body }) =>
+      createdIn(`/api/v1/orgs/${params.id}/invitations#`, await orgs.createInvitation(ctx, params.id, body)),
   }),
   route({
     method: "DELETE",
@@ -255,10 +244,7 @@ const invitationRoutes: Route[] = [
     params: schema.InvitationParams,
     replies: { 204: null },
     errors: [...absent, "INVITATION_NOT_FOUND"],
-    handle: async ({ ctx, params }) => {
-      await orgs.revokeInvitation(ctx, params.id, params.invitation_id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => orgs.revokeInvitation(ctx, params.id, params.invitation_id),
   }),
   route({
     method: "POST",

@@ -1,6 +1,6 @@
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import Type from "typebox";
-import { created, noContent, ok, type Reply, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, noContent, ok, type Reply, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import {
   CodeCreate,
@@ -43,10 +43,7 @@ export const channelLinkRoutes: Route[] = [
     bodyOptional: true,
     replies: { 201: TelegramCode },
     errors: ["TELEGRAM_LINK_NOT_FOUND", "TELEGRAM_LINK_LIMIT", "CHANNEL_NAME_INVALID"],
-    async handle({ ctx, body }) {
-      const issued = await createTelegramCode(ctx, body);
-      return created(`${path}/telegram-link/${issued.id}`, issued);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}/telegram-link/`, await createTelegramCode(ctx, body)),
   }),
   route({
     method: "GET",
@@ -73,10 +70,7 @@ export const channelLinkRoutes: Route[] = [
     bodyOptional: true,
     replies: { 201: WhatsappCode },
     errors: ["WHATSAPP_LINK_NOT_FOUND", "WHATSAPP_LINK_LIMIT", "CHANNEL_NAME_INVALID"],
-    async handle({ ctx, body }) {
-      const issued = await createWhatsappCode(ctx, body);
-      return created(`${path}/whatsapp-link/${issued.id}`, issued);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}/whatsapp-link/`, await createWhatsappCode(ctx, body)),
   }),
   route({
     method: "GET",
@@ -102,10 +96,7 @@ export const channelLinkRoutes: Route[] = [
     bodyOptional: true,
     replies: { 201: NewDelegationLink },
     errors: ["DELEGATE_LINK_LIMIT", "DELEGATE_KIND_INVALID", "CHANNEL_NAME_INVALID"],
-    async handle({ ctx, body }) {
-      const issued = await createDelegation(ctx, body);
-      return created(`${path}/delegate#${issued.id}`, issued);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}/delegate#`, await createDelegation(ctx, body)),
   }),
   route({
     method: "GET",
@@ -128,10 +119,7 @@ export const channelLinkRoutes: Route[] = [
     params: IdParam,
     replies: { 204: null },
     errors: ["DELEGATE_LINK_NOT_FOUND"],
-    async handle({ ctx, params }) {
-      await revokeDelegation(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => revokeDelegation(ctx, params.id),
   }),
   route({
     method: "POST",
@@ -157,7 +145,6 @@ export const channelLinkRoutes: Route[] = [
     async handle({ ctx, params, body, http }) {
       const by = { ip: visitorAddress(http, ctx.config), userAgent: http.get("user-agent") || null };
       await connectDelegated(ctx, params.code, body, by);
-      return noContent();
     },
   }),
 ];

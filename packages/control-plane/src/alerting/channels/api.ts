@@ -1,5 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import { isChannelType, kindOf } from "./kinds/index.ts";
 import {
@@ -56,10 +56,7 @@ export const channelRoutes: Route[] = [
     onInvalidBody: refuseManaged,
     replies: { 201: Channel },
     errors: ["CHANNEL_NAME_TAKEN", "CHANNEL_QUOTA_EXCEEDED", "CHANNEL_VERIFICATION_LIMIT", ...configErrors],
-    async handle({ ctx, body }) {
-      const channel = await createChannel(ctx, body);
-      return created(`${path}/${channel.id}`, channel);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}/`, await createChannel(ctx, body)),
   }),
   route({
     method: "GET",
@@ -134,10 +131,7 @@ export const channelRoutes: Route[] = [
     params: IdParam,
     replies: { 204: null },
     errors: ["CHANNEL_NOT_FOUND"],
-    async handle({ ctx, params }) {
-      await deleteChannel(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => deleteChannel(ctx, params.id),
   }),
   route({
     method: "POST",

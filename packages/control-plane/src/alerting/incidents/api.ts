@@ -2,7 +2,7 @@ import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { IdParam, paging, slicePage } from "../../platform/http/wire.ts";
 import { csvReply } from "../../platform/http/csv.ts";
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IncidentEvent, IncidentEventPage } from "./event-schema.ts";
 import {
   IncidentCreate,
@@ -90,7 +90,7 @@ export const incidentRoutes: Route[] = [
         throw new AppError("INVALID_BODY", "Send either target_id or target_ids.", { field: "/target_id" });
       if (several !== undefined) return ok({ items: await service.reportIncidents(ctx, several, body) });
       const made = await service.reportIncident(ctx, { ...body, target_id: one! });
-      return created(`/api/v1/incidents/${made.id}`, made);
+      return createdIn("/api/v1/incidents/", made);
     },
   }),
   route({
@@ -179,10 +179,8 @@ export const incidentRoutes: Route[] = [
     body: NewUpdate,
     replies: { 201: IncidentUpdate },
     errors: ["INCIDENT_NOT_FOUND", "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, params, body }) => {
-      const update = await service.postUpdate(ctx, params.id, body);
-      return created(`/api/v1/incidents/${params.id}/updates#${update.id}`, update);
-    },
+    handle: async ({ ctx, params, body }) =>
+      createdIn(`/api/v1/incidents/${params.id}/updates#`, await service.postUpdate(ctx, params.id, body)),
   }),
   route({
     ...one,
@@ -196,10 +194,8 @@ export const incidentRoutes: Route[] = [
     body: NewNote,
     replies: { 201: IncidentEvent },
     errors: ["INCIDENT_NOT_FOUND", "EMPTY_MESSAGE", "MESSAGE_TOO_LONG", "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, params, body }) => {
-      const note = await service.postNote(ctx, params.id, body);
-      return created(`/api/v1/incidents/${params.id}/events#${note.id}`, note);
-    },
+    handle: async ({ ctx, params, body }) =>
+      createdIn(`/api/v1/incidents/${params.id}/events#`, await service.postNote(ctx, params.id, body)),
   }),
   route({
     ...one,
@@ -217,9 +213,8 @@ export const incidentRoutes: Route[] = [
     scope: "incidents:write",
     summary: "Undo the acknowledgement: reminders resume",
     replies: { 204: null },
-    handle: async ({ ctx, params }) => {
+    async handle({ ctx, params }) {
       await service.unacknowledgeIncident(ctx, params.id);
-      return noContent();
     },
   }),
   route({

@@ -194,9 +194,6 @@ export const subscriberRoutes: Route[] = [
     params: SubscriberParams,
     replies: { 204: null },
     errors: ["STATUS_PAGE_NOT_FOUND", "SUBSCRIBER_NOT_FOUND"],
-    handle: async ({ ctx, params }) => {
-      await service.removeSubscriber(ctx, params.id, params.subscriber_id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => service.removeSubscriber(ctx, params.id, params.subscriber_id),
   }),
 ];
