@@ -28,15 +28,15 @@ import { confirmAddress, unsubscribe } from "../channels/service.ts";
 
 const path = "/api/v1/notification-channels";
 const tag = "Notification channels";
+const read = { auth: "tenant", scope: "channels:read", tag } as const;
+const write = { auth: "tenant", scope: "channels:write", tag } as const;
 
 /** Codes that create channels. The literal paths must precede the paths with the id of a channel. */
 export const channelLinkRoutes: Route[] = [
   route({
+    ...write,
     method: "POST",
     path: `${path}/telegram-link`,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Issue a code that connects a Telegram chat",
     description: "Absent (404) where the installation has no bot. At most 20 codes are pending, each for 15 minutes.",
     body: CodeCreate,
@@ -46,11 +46,9 @@ export const channelLinkRoutes: Route[] = [
     handle: async ({ ctx, body }) => createdIn(`${path}/telegram-link/`, await createTelegramCode(ctx, body)),
   }),
   route({
+    ...read,
     method: "GET",
     path: `${path}/telegram-link/{id}`,
-    auth: "tenant",
-    scope: "channels:read",
-    tag,
     summary: "Read the state of a Telegram code",
     params: IdParam,
     replies: { 200: CodeState },
@@ -58,11 +56,9 @@ export const channelLinkRoutes: Route[] = [
     handle: async ({ ctx, params }) => ok(await codeState(ctx, "telegram", params.id)),
   }),
   route({
+    ...write,
     method: "POST",
     path: `${path}/whatsapp-link`,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Issue a code that connects a phone with WhatsApp",
     description:
       "Absent (404) where the installation has no number. At most 20 codes are pending, each for 15 minutes.",
@@ -73,11 +69,9 @@ export const channelLinkRoutes: Route[] = [
     handle: async ({ ctx, body }) => createdIn(`${path}/whatsapp-link/`, await createWhatsappCode(ctx, body)),
   }),
   route({
+    ...read,
     method: "GET",
     path: `${path}/whatsapp-link/{id}`,
-    auth: "tenant",
-    scope: "channels:read",
-    tag,
     summary: "Read the state of a WhatsApp code",
     params: IdParam,
     replies: { 200: CodeState },
@@ -85,11 +79,9 @@ export const channelLinkRoutes: Route[] = [
     handle: async ({ ctx, params }) => ok(await codeState(ctx, "whatsapp", params.id)),
   }),
   route({
+    ...write,
     method: "POST",
     path: `${path}/delegate`,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Issue a link with which a person without an account creates one channel",
     description: "Valid for 7 days, for one channel. At most 50 links are pending.",
     body: DelegateCreate,
@@ -99,22 +91,18 @@ export const channelLinkRoutes: Route[] = [
     handle: async ({ ctx, body }) => createdIn(`${path}/delegate#`, await createDelegation(ctx, body)),
   }),
   route({
+    ...read,
     method: "GET",
     path: `${path}/delegate`,
-    auth: "tenant",
-    scope: "channels:read",
-    tag,
     summary: "List the delegation links",
     query: DelegationQuery,
     replies: { 200: DelegationPage },
     handle: async ({ ctx, query }) => ok(await listDelegations(ctx, query)),
   }),
   route({
+    ...write,
     method: "DELETE",
     path: `${path}/delegate/{id}`,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Revoke a pending delegation link",
     params: IdParam,
     replies: { 204: null },

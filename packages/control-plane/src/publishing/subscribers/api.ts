@@ -23,6 +23,8 @@ import {
 import * as service from "./service.ts";
 
 const tag = "Subscribers";
+const read = { auth: "tenant", scope: "status_page:read", role: "owner", tag } as const;
+const write = { auth: "tenant", scope: "status_page:write", role: "owner", tag } as const;
 const maxBytes = 65_536;
 const base = "/api/v1/status-pages/{id}/subscribers";
 const badBodies = [
@@ -132,12 +134,9 @@ export const subscriberRoutes: Route[] = [
     },
   }),
   route({
+    ...read,
     method: "GET",
     path: base,
-    auth: "tenant",
-    scope: "status_page:read",
-    role: "owner",
-    tag,
     summary: "List the subscribers of a status page",
     description: "Newest first. Addresses are masked.",
     params: IdParam,
@@ -148,12 +147,9 @@ export const subscriberRoutes: Route[] = [
     handle: async ({ ctx, params, query }) => ok(await service.listSubscribers(ctx, params.id, query)),
   }),
   route({
+    ...read,
     method: "GET",
     path: `${base}/export`,
-    auth: "tenant",
-    scope: "status_page:read",
-    role: "owner",
-    tag,
     summary: "Export the confirmed subscribers of a status page",
     description: "CSV (RFC 4180) with full addresses, by kind and address. Sent while it is read.",
     params: IdParam,
@@ -164,13 +160,10 @@ export const subscriberRoutes: Route[] = [
     handle: async ({ ctx, params }) => csvReply("subscribers.csv", await service.exportSubscribers(ctx, params.id)),
   }),
   route({
+    ...write,
     method: "POST",
     path: `${base}/import`,
-    auth: "tenant",
-    scope: "status_page:write",
-    role: "owner",
     category: "bulk_ops",
-    tag,
     summary: "Import subscribers",
     description:
       "Subscribers of another product who have confirmed there. No confirmation is sent; the first message to each " +
@@ -184,12 +177,9 @@ export const subscriberRoutes: Route[] = [
     handle: async ({ ctx, params, body }) => ok(await service.importSubscribers(ctx, params.id, body)),
   }),
   route({
+    ...write,
     method: "DELETE",
     path: `${base}/{subscriber_id}`,
-    auth: "tenant",
-    scope: "status_page:write",
-    role: "owner",
-    tag,
     summary: "Remove a subscriber",
     params: SubscriberParams,
     replies: { 204: null },
