@@ -1,5 +1,5 @@
 import type { WriteSource } from "../../platform/context.ts";
-import { deleteInBatches, type Db } from "../../platform/db/sql.ts";
+import { type Db, deleteInBatches, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 
 export interface AuditRow {
   id: string;
@@ -75,16 +75,6 @@ export interface AuditFilter {
   resourceType: string | null;
 }
 
-const matching = (sql: Db, orgId: string, { userId, resourceId, resourceType }: AuditFilter) => sql`
-  org_id = ${orgId}
-  ${userId === null ? sql`` : sql`and user_id::text = ${userId}`}
-  ${
-    resourceId === null
-      ? sql``
-      : sql`and (resource_id = ${resourceId} or (resource_id is null and after -> 'ids' ? ${resourceId}))`
-  }
-  ${resourceType === null ? sql`` : sql`and split_part(action, '/', 4) = ${resourceType}`}`;
-
 /** Ids and names of a bulk request in a list; complete rows would be half a megabyte each. */
 const shownInList = 100;
 const firstOf = (sql: Db, column: "before" | "after") => sql`
@@ -98,14 +88,23 @@ const firstOf = (sql: Db, column: "before" | "after") => sql`
 export async function selectEntries(
   sql: Db,
   orgId: string,
-  filter: AuditFilter,
-  limit: number,
-  offset: number,
-): Promise<AuditRow[]> {
-  return await sql<AuditRow[]>`
+  { userId, resourceId, resourceType }: AuditFilter,
+  { limit, offset }: Paging,
+): Promise<Listed<AuditRow>> {
+  const from = sql`
+    from audit_log where org_id = ${orgId}
+    ${userId === null ? sql`` : sql`and user_id::text = ${userId}`}
+    ${
+      resourceId === null
+        ? sql``
+        : sql`and (resource_id = ${resourceId} or (resource_id is null and after -> 'ids' ? ${resourceId}))`
+    }
+    ${resourceType === null ? sql`` : sql`and split_part(action, '/', 4) = ${resourceType}`}`;
+  const part = sql<AuditRow[]>`
     select id, at, user_id, user_email, actor_type, actor_id, action, resource_id, ${firstOf(sql, "before")},
       ${firstOf(sql, "after")}, write_source, ip, user_agent, trace_id
-    from audit_log where ${matching(sql, orgId, filter)} order by id desc limit ${limit} offset ${offset}`;
+    ${from} order by id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** One complete row. */
@@ -115,12 +114,6 @@ export async function selectEntry(sql: Db, orgId: string, id: string): Promise<A
       user_agent, trace_id
     from audit_log where org_id = ${orgId} and id = ${id}`;
   return row ?? null;
-}
-
-export async function countEntries(sql: Db, orgId: string, filter: AuditFilter): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from audit_log where ${matching(sql, orgId, filter)}`;
-  return row!.count;
 }
 
 /** The last recorded name of each resource that has one. */

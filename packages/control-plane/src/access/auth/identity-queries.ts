@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 
 /** Id of the user that an identity belongs to; records the use. */
 export async function useIdentity(sql: Db, provider: string, subject: string, now: Date): Promise<string | null> {
@@ -55,23 +55,23 @@ export interface IdentityRow {
   last_used_at: Date;
 }
 
-export async function selectIdentities(sql: Db, userId: string, limit: number, offset: number): Promise<IdentityRow[]> {
-  return await sql<IdentityRow[]>`
-    select id, provider, email, created_at, last_used_at from user_identities
-    where user_id = ${userId} order by id limit ${limit} offset ${offset}`;
-}
-
-/** Number of the user's identities, of the named providers only unless null. */
-export async function countIdentities(
+export async function selectIdentities(
   sql: Db,
   userId: string,
-  providers: readonly string[] | null = null,
-): Promise<number> {
-  const only = providers === null ? null : [...providers];
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from user_identities
-    where user_id = ${userId} and (${only}::text[] is null or provider = any(${only}::text[]))`;
-  return row!.count;
+  { limit, offset }: Paging,
+): Promise<Listed<IdentityRow>> {
+  const from = sql`from user_identities where user_id = ${userId}`;
+  const part = sql<IdentityRow[]>`
+    select id, provider, email, created_at, last_used_at ${from} order by id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
+}
+
+/** Number of the user's identities of these providers. */
+export async function countIdentities(sql: Db, userId: string, providers: readonly string[]): Promise<number> {
+  return await countOf(
+    sql,
+    sql`from user_identities where user_id = ${userId} and provider = any(${[...providers]}::text[])`,
+  );
 }
 
 export async function deleteIdentity(sql: Db, userId: string, id: string): Promise<IdentityRow | null> {

@@ -117,8 +117,8 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
         "The database has users but no owner. Create one with: " +
           `${ownCommand("bootstrap-owner --email you@example.org")}`,
       );
-    const signedIn = await sessionQueries.countSessions(tx.sql, owner.user_id, null, now, idleSince(now));
-    return { email: owner.email, created, signInPath: signedIn > 0 ? null : await makeSignInLink(tx, owner.user_id) };
+    const { total } = await sessionQueries.selectSessions(tx.sql, owner.user_id, null, now, { limit: 0, offset: 0 });
+    return { email: owner.email, created, signInPath: total > 0 ? null : await makeSignInLink(tx, owner.user_id) };
   });
 }
 

@@ -1,5 +1,5 @@
 import type { Role } from "../../platform/context.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 
 /** User, organisation and role of a good credential. */
@@ -139,27 +139,15 @@ export async function selectSessions(
   userId: string,
   orgId: string | null,
   now: Date,
-  idleSince: Date,
-  limit: number,
-  offset: number,
-): Promise<SessionRow[]> {
-  return await sql<SessionRow[]>`
-    select id, user_agent, ip, created_at, last_used_at, expires_at from sessions
-    where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince}
+  { limit, offset }: Paging,
+): Promise<Listed<SessionRow>> {
+  const from = sql`
+    from sessions
+    where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince(now)}`;
+  const part = sql<SessionRow[]>`
+    select id, user_agent, ip, created_at, last_used_at, expires_at ${from}
     order by last_used_at desc limit ${limit} offset ${offset}`;
-}
-
-export async function countSessions(
-  sql: Db,
-  userId: string,
-  orgId: string | null,
-  now: Date,
-  idleSince: Date,
-): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from sessions
-    where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince}`;
-  return row!.count;
+  return await listed(sql, from, part);
 }
 
 /** Ends the session with this secret; returns its absolute expiry. */

@@ -1,5 +1,5 @@
 import type { Scope } from "../../platform/context.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { CredentialRow, LiveCredentialRow } from "./session-queries.ts";
 
 export type TokenCredentialRow = CredentialRow & { scopes: string[] };
@@ -32,11 +32,10 @@ export async function selectToken(
 
 /** Number of live tokens of a user; expired ones and access tokens of connected apps do not count. */
 export async function countLiveTokens(sql: Db, userId: string, now: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from api_tokens
-    where user_id = ${userId} and connection_id is null and revoked_at is null
+  const from = sql`
+    from api_tokens where user_id = ${userId} and connection_id is null and revoked_at is null
       and (expires_at is null or expires_at > ${now})`;
-  return row!.count;
+  return await countOf(sql, from);
 }
 
 /** Organisation and expiry of a token: the limits of the tokens that it creates. */
@@ -75,18 +74,13 @@ export async function selectTokens(
   sql: Db,
   userId: string,
   orgId: string | null,
-  limit: number,
-  offset: number,
-): Promise<ApiTokenRow[]> {
-  return await sql<ApiTokenRow[]>`
-    select id, name, org_id, scopes, audience, created_at, expires_at, last_used_at from api_tokens
-    where ${ownTokens(sql, userId, orgId)} order by id desc limit ${limit} offset ${offset}`;
-}
-
-export async function countTokens(sql: Db, userId: string, orgId: string | null): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from api_tokens where ${ownTokens(sql, userId, orgId)}`;
-  return row!.count;
+  { limit, offset }: Paging,
+): Promise<Listed<ApiTokenRow>> {
+  const from = sql`from api_tokens where ${ownTokens(sql, userId, orgId)}`;
+  const part = sql<ApiTokenRow[]>`
+    select id, name, org_id, scopes, audience, created_at, expires_at, last_used_at
+    ${from} order by id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** Revokes a token with all tokens below it. Returns the token and the number of the others. */

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 
 export interface ClientRow {
   id: string;
@@ -221,30 +221,23 @@ export interface ConnectedAppRow {
   expires_at: Date;
 }
 
-const live = (sql: Db, userId: string, orgId: string, now: Date) =>
-  sql`c.user_id = ${userId} and c.org_id = ${orgId} and c.revoked_at is null and c.expires_at > ${now}`;
-
 /** The user's live connections in the organisation, newest first. */
 export async function selectConnections(
   sql: Db,
   userId: string,
   orgId: string,
   now: Date,
-  limit: number,
-  offset: number,
-): Promise<ConnectedAppRow[]> {
-  return await sql<ConnectedAppRow[]>`
+  { limit, offset }: Paging,
+): Promise<Listed<ConnectedAppRow>> {
+  const from = sql`
+    from oauth_connections c join oauth_clients k on k.id = c.client_id
+    where c.user_id = ${userId} and c.org_id = ${orgId} and c.revoked_at is null and c.expires_at > ${now}`;
+  const part = sql<ConnectedAppRow[]>`
     select c.id, k.name as client_name, c.redirect_host, c.scopes, c.created_at, c.expires_at,
       greatest(c.last_used_at, (select max(t.last_used_at) from api_tokens t where t.connection_id = c.id))
         as last_used_at
-    from oauth_connections c join oauth_clients k on k.id = c.client_id
-    where ${live(sql, userId, orgId, now)} order by c.id desc limit ${limit} offset ${offset}`;
-}
-
-export async function countConnections(sql: Db, userId: string, orgId: string, now: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from oauth_connections c where ${live(sql, userId, orgId, now)}`;
-  return row!.count;
+    ${from} order by c.id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** Organisations that the user may connect, oldest membership first. */

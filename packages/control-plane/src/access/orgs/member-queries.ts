@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { Role } from "./schema.ts";
 
 /** False when the user is already a member. */
@@ -24,16 +24,15 @@ export interface MemberRow {
 const memberColumns = (sql: Db) => sql`u.id as user_id, u.email, u.name, m.role, m.created_at as joined_at`;
 
 /** Oldest member first. */
-export async function selectMembers(sql: Db, orgId: string, limit: number, offset: number): Promise<MemberRow[]> {
-  return await sql<MemberRow[]>`
-    select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId}
-    order by m.created_at, u.id limit ${limit} offset ${offset}`;
+export async function selectMembers(sql: Db, orgId: string, { limit, offset }: Paging): Promise<Listed<MemberRow>> {
+  const from = sql`from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId}`;
+  const part = sql<MemberRow[]>`
+    select ${memberColumns(sql)} ${from} order by m.created_at, u.id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
-export async function countMembers(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from memberships where org_id = ${orgId}`;
-  return row!.count;
-}
+export const countMembers = async (sql: Db, orgId: string): Promise<number> =>
+  await countOf(sql, sql`from memberships where org_id = ${orgId}`);
 
 export async function selectMember(sql: Db, orgId: string, userId: string): Promise<MemberRow | null> {
   const [row] = await sql<MemberRow[]>`
@@ -51,12 +50,8 @@ export async function isMember(sql: Db, orgId: string, email: string): Promise<b
   );
 }
 
-export async function countOwners(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<
-    { count: number }[]
-  >`select count(*)::int as count from memberships where org_id = ${orgId} and role = 'owner'`;
-  return row!.count;
-}
+export const countOwners = async (sql: Db, orgId: string): Promise<number> =>
+  await countOf(sql, sql`from memberships where org_id = ${orgId} and role = 'owner'`);
 
 export async function updateRole(sql: Db, orgId: string, userId: string, role: Role): Promise<void> {
   await sql`update memberships set role = ${role} where org_id = ${orgId} and user_id = ${userId}`;
@@ -104,25 +99,24 @@ export async function insertInvitation(
       ${row.expires_at})`;
 }
 
+const pendingOf = (sql: Db, orgId: string, now: Date) =>
+  sql`from invitations i where i.org_id = ${orgId} and ${pending(sql, now)}`;
+
 /** Newest first. */
 export async function selectInvitations(
   sql: Db,
   orgId: string,
   now: Date,
-  limit: number,
-  offset: number,
-): Promise<InvitationRow[]> {
-  return await sql<InvitationRow[]>`
-    select ${invitationColumns(sql)} from invitations i where i.org_id = ${orgId} and ${pending(sql, now)}
-    order by i.id desc limit ${limit} offset ${offset}`;
+  { limit, offset }: Paging,
+): Promise<Listed<InvitationRow>> {
+  const from = pendingOf(sql, orgId, now);
+  const part = sql<InvitationRow[]>`
+    select ${invitationColumns(sql)} ${from} order by i.id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
-export async function countInvitations(sql: Db, orgId: string, now: Date): Promise<number> {
-  const [row] = await sql<
-    { count: number }[]
-  >`select count(*)::int as count from invitations i where i.org_id = ${orgId} and ${pending(sql, now)}`;
-  return row!.count;
-}
+export const countInvitations = async (sql: Db, orgId: string, now: Date): Promise<number> =>
+  await countOf(sql, pendingOf(sql, orgId, now));
 
 export async function isInvited(sql: Db, orgId: string, email: string, now: Date): Promise<boolean> {
   return (

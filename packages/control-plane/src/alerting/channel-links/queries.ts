@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 
 export type Purpose = "telegram" | "whatsapp" | "delegation";
 
@@ -54,16 +54,11 @@ export async function hasCode(sql: Db, orgId: string, id: string, codeHash: Buff
 }
 
 /** Delegation links, newest first. */
-export async function selectDelegations(sql: Db, orgId: string, limit: number, offset: number): Promise<LinkRow[]> {
-  return await sql<LinkRow[]>`
-    select ${columns(sql)} from channel_links l where l.org_id = ${orgId} and l.purpose = 'delegation'
-    order by l.created_at desc, l.id desc limit ${limit} offset ${offset}`;
-}
-
-export async function countDelegations(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from channel_links where org_id = ${orgId} and purpose = 'delegation'`;
-  return row!.count;
+export async function selectDelegations(sql: Db, orgId: string, { limit, offset }: Paging): Promise<Listed<LinkRow>> {
+  const from = sql`from channel_links l where l.org_id = ${orgId} and l.purpose = 'delegation'`;
+  const part = sql<LinkRow[]>`
+    select ${columns(sql)} ${from} order by l.created_at desc, l.id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** Revokes a pending delegation link; undefined for any other. */

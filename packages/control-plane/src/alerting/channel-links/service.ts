@@ -7,6 +7,7 @@ import { connectChannel, delegableKinds, sendVerificationMail } from "../channel
 import type { Config } from "../../config/config.ts";
 import { asSystem, type Ctx, inTransaction, requireScope, type System, type Trail } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { CodeCreate, DelegateCreate, DelegationLink } from "./schema.ts";
@@ -132,15 +133,9 @@ export async function createDelegation(ctx: Ctx, input: DelegateCreate = {}) {
 }
 
 /** Delegation links, newest first. */
-export async function listDelegations(
-  ctx: Ctx,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<Page<DelegationLink>> {
+export async function listDelegations(ctx: Ctx, { limit, offset }: Paging): Promise<Page<DelegationLink>> {
   requireScope(ctx, "channels:read");
-  const [rows, total] = await Promise.all([
-    queries.selectDelegations(ctx.sql, ctx.orgId, limit, offset),
-    queries.countDelegations(ctx.sql, ctx.orgId),
-  ]);
+  const { rows, total } = await queries.selectDelegations(ctx.sql, ctx.orgId, { limit, offset });
   return { items: rows.map((row) => present(row, ctx.clock.now())), total, limit, offset };
 }
 

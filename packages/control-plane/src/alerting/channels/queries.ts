@@ -1,6 +1,6 @@
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { countOf, type Db } from "../../platform/db/sql.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
 import type { ActiveHours } from "./schema.ts";
 
@@ -100,10 +100,8 @@ export async function searchChannels(
     order by not starts_with(lower(c.name), ${words[0] ?? ""}), c.id limit ${limit}`;
 }
 
-export async function countChannels(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::integer as count from channels where org_id = ${orgId}`;
-  return row!.count;
-}
+export const countChannels = async (sql: Db, orgId: string): Promise<number> =>
+  await countOf(sql, sql`from channels where org_id = ${orgId}`);
 
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
 export async function updateChannel(

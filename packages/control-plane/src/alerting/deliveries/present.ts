@@ -1,19 +1,12 @@
 import type { Ctx } from "../../platform/context.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import type { Delivery } from "../incidents/schema.ts";
 import * as queries from "./log-queries.ts";
 
 /** The notification log of an incident that is known to be the organisation's, oldest first, with every attempt. */
-export async function deliveriesOf(
-  ctx: Ctx,
-  incidentId: string,
-  limit: number,
-  offset: number,
-): Promise<Page<Delivery>> {
-  const [rows, total] = await Promise.all([
-    queries.selectDeliveries(ctx.sql, ctx.orgId, incidentId, limit, offset),
-    queries.countDeliveries(ctx.sql, ctx.orgId, incidentId),
-  ]);
+export async function deliveriesOf(ctx: Ctx, incidentId: string, { limit, offset }: Paging): Promise<Page<Delivery>> {
+  const { rows, total } = await queries.selectDeliveries(ctx.sql, ctx.orgId, incidentId, { limit, offset });
   return { items: rows.map(presentDelivery), total, limit, offset };
 }
 

@@ -30,7 +30,8 @@ export async function incidentsOnPages(
 export async function incidentReport(ctx: Ctx, id: string): Promise<{ incident: IncidentRow; updates: UpdateRow[] }> {
   requireScope(ctx, "incidents:read");
   const incident = await findIncident(ctx, id);
-  return { incident, updates: await selectUpdates(ctx.sql, ctx.orgId, id, maxUpdates, 0) };
+  const { rows } = await selectUpdates(ctx.sql, ctx.orgId, id, { limit: maxUpdates, offset: 0 });
+  return { incident, updates: rows };
 }
 
 /** Incidents of a monitor that overlap a range, newest first. For its history, so that `targets:read` is enough. */

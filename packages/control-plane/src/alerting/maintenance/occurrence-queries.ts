@@ -1,5 +1,5 @@
 import { newId } from "@statusmesh/shared/ids";
-import { arrayOf, manyIds, type Db, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, inPortions, type Listed, listed, manyIds, type Paging } from "../../platform/db/sql.ts";
 import type { WindowRow } from "./queries.ts";
 import { maxDays } from "./schema.ts";
 
@@ -46,24 +46,18 @@ export async function deleteUpcoming(sql: Db, orgId: string, windowId: string, a
     where org_id = ${orgId} and window_id = ${windowId} and starts_at > ${at} and not cancelled`;
 }
 
-/** Occurrences of a window that end after `from`, by start. */
+/** Occurrences of a window that end after a time, by start. */
 export async function selectOccurrences(
   sql: Db,
   orgId: string,
   windowId: string,
-  { from, limit, offset }: { from: Date; limit: number; offset: number },
-): Promise<OccurrenceRow[]> {
-  return await sql<OccurrenceRow[]>`
-    select id, starts_at, ends_at, cancelled from maintenance_occurrences
-    where org_id = ${orgId} and window_id = ${windowId} and ends_at > ${from}
-    order by starts_at limit ${limit} offset ${offset}`;
-}
-
-export async function countOccurrences(sql: Db, orgId: string, windowId: string, from: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::integer as count from maintenance_occurrences
-    where org_id = ${orgId} and window_id = ${windowId} and ends_at > ${from}`;
-  return row!.count;
+  { after, limit, offset }: Paging & { after: Date },
+): Promise<Listed<OccurrenceRow>> {
+  const from = sql`
+    from maintenance_occurrences where org_id = ${orgId} and window_id = ${windowId} and ends_at > ${after}`;
+  const part = sql<OccurrenceRow[]>`
+    select id, starts_at, ends_at, cancelled ${from} order by starts_at limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 export async function selectOccurrence(

@@ -107,10 +107,8 @@ export async function listOccurrences(
   requireScope(ctx, "maintenance:read");
   const now = new Date(ctx.clock.now());
   if (!isId(windowId) || (await selectWindow(ctx.sql, ctx.orgId, windowId, now)) === null) throw notFound();
-  const [rows, total] = await Promise.all([
-    queries.selectOccurrences(ctx.sql, ctx.orgId, windowId, { from: now, limit, offset }),
-    queries.countOccurrences(ctx.sql, ctx.orgId, windowId, now),
-  ]);
+  const page = { after: now, limit, offset };
+  const { rows, total } = await queries.selectOccurrences(ctx.sql, ctx.orgId, windowId, page);
   return { items: rows.map((row) => present(row, now)), total, limit, offset };
 }
 

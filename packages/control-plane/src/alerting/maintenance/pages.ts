@@ -1,4 +1,5 @@
 import { dayMs } from "@statusmesh/shared/time";
+import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import type { Maintenance } from "./schema.ts";
@@ -76,10 +77,7 @@ async function calendarOf(ctx: Ctx, month: string | undefined) {
 }
 
 /** Tags of the monitors, which a window can name in place of monitors. */
-type TagList = (
-  ctx: Ctx,
-  page: { limit: number; offset: number },
-) => Promise<{ items: { name: string; count: number }[] }>;
+type TagList = (ctx: Ctx, page: Paging) => Promise<{ items: { name: string; count: number }[] }>;
 
 /** Data of the form: of a window, or of a new one. */
 async function formOf(ctx: Ctx, listTags: TagList, window: Maintenance | null, chosen: { id: string; name: string }[]) {

@@ -15,10 +15,7 @@ export async function listTemplates(
   { kind, limit, offset }: UpdateTemplateQuery,
 ): Promise<Page<UpdateTemplate>> {
   requireScope(ctx, "incidents:read");
-  const [rows, total] = await Promise.all([
-    queries.selectTemplates(ctx.sql, ctx.orgId, kind ?? null, { limit, offset }),
-    queries.countTemplates(ctx.sql, ctx.orgId, kind ?? null),
-  ]);
+  const { rows, total } = await queries.selectTemplates(ctx.sql, ctx.orgId, kind ?? null, { limit, offset });
   return { items: rows.map(present), total, limit, offset };
 }
 
@@ -48,7 +45,7 @@ export async function createTemplate(ctx: Ctx, input: UpdateTemplateCreate): Pro
   };
   return await inTransaction(ctx, async (tx) => {
     await takeQuota(tx, "max_update_templates", async () => ({
-      current: await queries.countTemplates(tx.sql, ctx.orgId, null),
+      current: await queries.countTemplates(tx.sql, ctx.orgId),
       adding: 1,
     }));
     if (!(await queries.insertTemplate(tx.sql, row))) throw nameTaken(row.name);

@@ -36,6 +36,30 @@ export async function inPortions<T extends Row>(query: PendingQuery<T[]>, size =
   return rows;
 }
 
+/** Part of a list: `limit` rows behind the first `offset`. */
+export interface Paging {
+  limit: number;
+  offset: number;
+}
+
+/** Number of the rows of `from`: the tables and conditions of a select. */
+export async function countOf(sql: Db, from: Fragment): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count ${from}`;
+  return row!.count;
+}
+
+/** Part of a list, and the number of all its rows. */
+export interface Listed<T> {
+  rows: T[];
+  total: number;
+}
+
+/** Reads `part` of the rows of `from`, and counts all of them at the same time. */
+export async function listed<T>(sql: Db, from: Fragment, part: PromiseLike<T[]>): Promise<Listed<T>> {
+  const [rows, total] = await Promise.all([part, countOf(sql, from)]);
+  return { rows, total };
+}
+
 /** Keeps locks short and each statement below its time limit. */
 const batch = 5_000;
 

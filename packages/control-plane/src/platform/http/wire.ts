@@ -2,6 +2,7 @@ import Type, { type Static, type TSchema } from "typebox";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText } from "@statusmesh/shared/text";
 import type { Managed } from "../db/managed-queries.ts";
+import type { Paging } from "../db/sql.ts";
 
 /** An id, RFC 9562 version 7. */
 export const Id = IdText({
@@ -60,15 +61,13 @@ const pageTitle = (item: TSchema): { title?: string } => {
   return title === undefined ? {} : { title: `${title}Page` };
 };
 
-export interface Page<T> {
+export interface Page<T> extends Paging {
   items: T[];
   total: number;
-  limit: number;
-  offset: number;
 }
 
 /** A page of a list that is read as a whole. */
-export const slicePage = <T>(all: readonly T[], { limit, offset }: { limit: number; offset: number }): Page<T> => ({
+export const slicePage = <T>(all: readonly T[], { limit, offset }: Paging): Page<T> => ({
   items: all.slice(offset, offset + limit),
   total: all.length,
   limit,

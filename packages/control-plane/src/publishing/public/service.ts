@@ -4,6 +4,7 @@ import { messageOf } from "@statusmesh/shared/thrown";
 import type { System, Visit } from "../../platform/context.ts";
 import { failureOf } from "../../platform/db/failures.ts";
 import { stringified } from "../../platform/http/reply.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { type Page, slicePage } from "../../platform/http/wire.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { pagesChannel, type PageRow, servedPage } from "../status-pages/service.ts";
@@ -152,10 +153,7 @@ export async function componentHistory(system: Visit, id: string, days: number):
 }
 
 /** Open incidents and those of the last 30 days, open ones first, newest first. */
-export async function listPublicIncidents(
-  system: Visit,
-  page: { limit: number; offset: number },
-): Promise<Page<PublicIncident>> {
+export async function listPublicIncidents(system: Visit, page: Paging): Promise<Page<PublicIncident>> {
   const { status } = await servedStatus(system);
   return slicePage([...status.active_incidents, ...status.recent_incidents], page);
 }

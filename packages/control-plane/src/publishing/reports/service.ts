@@ -16,6 +16,7 @@ import {
 } from "../../monitoring/targets/service.ts";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { mapInTurns, portionsOf } from "../../platform/turns.ts";
 import { type Interval, union } from "../../platform/intervals.ts";
@@ -92,16 +93,11 @@ function requireScopes(ctx: Ctx, grouping: Grouping): void {
   if (grouping === "page") requireScope(ctx, "status_page:read");
 }
 
-interface Paging {
-  limit: number;
-  offset: number;
-  /** A tag, or the id of a status page: no other row. */
-  only: string | null;
-}
 /** The rows of a page of the report, in parts, and how many there are in all. */
 type Reader = (
   reader: OrgReader,
-  paging: Paging,
+  /** `only`: a tag, or the id of a status page, and no other row. */
+  paging: Paging & { only: string | null },
 ) => Promise<{ rows(range: Interval): AsyncGenerator<UptimeRow[], void>; total: number }>;
 
 const readersOf: Record<Grouping, Reader> = {

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 
 export interface ShareRow {
   id: string;
@@ -34,18 +34,12 @@ export async function selectShares(
   sql: Db,
   orgId: string,
   targetId: string,
-  limit: number,
-  offset: number,
-): Promise<ShareRow[]> {
-  return await sql<ShareRow[]>`
-    select ${columns(sql)} from shares s where s.org_id = ${orgId} and s.target_id = ${targetId}
-    order by s.created_at, s.id limit ${limit} offset ${offset}`;
-}
-
-export async function countShares(sql: Db, orgId: string, targetId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::integer as count from shares where org_id = ${orgId} and target_id = ${targetId}`;
-  return row!.count;
+  { limit, offset }: Paging,
+): Promise<Listed<ShareRow>> {
+  const from = sql`from shares s where s.org_id = ${orgId} and s.target_id = ${targetId}`;
+  const part = sql<ShareRow[]>`
+    select ${columns(sql)} ${from} order by s.created_at, s.id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** Live shares, except `id`: those of the target, and the number of other targets that have any. */

@@ -58,10 +58,7 @@ export async function listShares(ctx: Ctx, targetId: string, { limit, offset }: 
   // The token opens the monitor to anyone, so reading it takes the scope that creates one.
   requireScope(ctx, "targets:write");
   await getTarget(ctx, targetId);
-  const [rows, total] = await Promise.all([
-    queries.selectShares(ctx.sql, ctx.orgId, targetId, limit, offset),
-    queries.countShares(ctx.sql, ctx.orgId, targetId),
-  ]);
+  const { rows, total } = await queries.selectShares(ctx.sql, ctx.orgId, targetId, { limit, offset });
   return { items: rows.map((row) => present(ctx, row)), total, limit, offset };
 }
 

@@ -1,5 +1,5 @@
 import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
-import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, inPortions } from "../../platform/db/sql.ts";
 import type { ManualState } from "./schema.ts";
 
 /* Components of status pages. */
@@ -34,12 +34,8 @@ export async function selectComponents(
     limit ${limit} offset ${offset}`;
 }
 
-export async function countComponents(sql: Db, orgId: string, pageId: string): Promise<number> {
-  const [row] = await sql<
-    { count: number }[]
-  >`select count(*)::int as count from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
-  return row!.count;
-}
+export const countComponents = async (sql: Db, orgId: string, pageId: string): Promise<number> =>
+  await countOf(sql, sql`from status_page_components where org_id = ${orgId} and page_id = ${pageId}`);
 
 export async function selectComponent(
   sql: Db,

@@ -3,6 +3,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { differences, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope } from "../../platform/context.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { takeQuota } from "../../access/plans/service.ts";
 import { changingPage, findPage } from "./find.ts";
@@ -11,11 +12,7 @@ import { beginStates, changeState } from "./state-queries.ts";
 import type { Component, ComponentBulk, ComponentCreate, ComponentPatch } from "./schema.ts";
 
 /** The components of a page, in page order. */
-export async function listComponents(
-  ctx: Ctx,
-  pageId: string,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<Page<Component>> {
+export async function listComponents(ctx: Ctx, pageId: string, { limit, offset }: Paging): Promise<Page<Component>> {
   requireScope(ctx, "status_page:read");
   await findPage(ctx, pageId);
   const [rows, total] = await Promise.all([

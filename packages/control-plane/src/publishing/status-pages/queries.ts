@@ -1,5 +1,5 @@
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { type Db, inPortions } from "../../platform/db/sql.ts";
+import { countOf, type Db, inPortions, type Paging } from "../../platform/db/sql.ts";
 import type { Branding } from "./schema.ts";
 
 export interface StatusPageRow {
@@ -124,10 +124,8 @@ export async function searchPages(
     order by not starts_with(lower(p.name), ${words[0] ?? ""}), p.created_at, p.id limit ${limit}`;
 }
 
-export async function countPages(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from status_pages where org_id = ${orgId}`;
-  return row!.count;
-}
+export const countPages = async (sql: Db, orgId: string): Promise<number> =>
+  await countOf(sql, sql`from status_pages where org_id = ${orgId}`);
 
 /** The page at /status: the oldest enabled one of the oldest live organisation. */
 export async function selectServedPage(sql: Db): Promise<StatusPageRow | null> {
@@ -176,7 +174,7 @@ const pagesAtOnce = 50;
 export async function selectReportedPages(
   sql: Db,
   orgId: string,
-  { limit, offset, only }: { limit: number; offset: number; only: string | null },
+  { limit, offset, only }: Paging & { only: string | null },
 ): Promise<ReportedPageRow[]> {
   // A page may have 1,000 components: the parser of arrays would look at every character of their ids.
   const rows = await inPortions(

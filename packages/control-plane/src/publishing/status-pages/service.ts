@@ -13,6 +13,7 @@ import {
 } from "../../platform/context.ts";
 import { hostUrl, pageUrl, reservedSlugs } from "../../platform/http/page-host.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, managedBy, type Page } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
 import { takeQuota } from "../../access/plans/service.ts";
@@ -37,11 +38,6 @@ export { domainRules } from "./domains.ts";
 export { checkDomain, type PublishedNames, publishedNames, recheckDomains, verifiedDomains } from "./domains.ts";
 export { inGroups } from "./components.ts";
 export { logoFile, logoPath, logoUrl, removeLogo, setLogo } from "./logos.ts";
-
-interface Paging {
-  limit: number;
-  offset: number;
-}
 
 const defaultBranding: Branding = {
   display_name: null,
