@@ -1,4 +1,5 @@
 import Type from "typebox";
+import { Text } from "../../platform/http/wire.ts";
 import { AppError } from "@statusmesh/shared/errors";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { noContent, route, type Route } from "../../platform/http/route.ts";
@@ -17,10 +18,7 @@ export const acknowledgeRoutes: Route[] = [
       "Needs no credential: the token of `acknowledge_url` is one, for one incident and one channel, until the " +
       "incident is over. The timeline names the channel. GET shows a page with a button and changes nothing.",
     params: Type.Object({
-      token: Type.String({
-        description: "Token of the link",
-        examples: ["AZMfLnwafTCbXi9qTI0ekkrQ3o0m9cQ1Yl7uT2bX5wA"],
-      }),
+      token: Text("Token of the link", "AZMfLnwafTCbXi9qTI0ekkrQ3o0m9cQ1Yl7uT2bX5wA"),
     }),
     replies: { 204: null, 303: null },
     errors: ["ACKNOWLEDGE_LINK_INVALID", "ACKNOWLEDGE_LINK_EXPIRED"],

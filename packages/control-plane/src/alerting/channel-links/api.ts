@@ -1,7 +1,7 @@
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import Type from "typebox";
 import { createdIn, noContent, ok, type Reply, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
+import { IdParam, Text } from "../../platform/http/wire.ts";
 import {
   CodeCreate,
   CodeState,
@@ -116,7 +116,7 @@ export const channelLinkRoutes: Route[] = [
     tag,
     summary: "Create the channel of a delegation link",
     description: "Needs no credential: the code is one, and creates one channel in the organisation that issued it.",
-    params: Type.Object({ code: Type.String({ description: "Code of the link", examples: ["J3v"] }) }),
+    params: Type.Object({ code: Text("Code of the link", "J3v") }),
     body: ConnectBody,
     replies: { 204: null },
     errors: [
@@ -138,7 +138,7 @@ export const channelLinkRoutes: Route[] = [
 ];
 
 const CodeParam = Type.Object({
-  code: Type.String({ description: "Code of the link", examples: ["V2hhdCBhIGNvZGUgbG9va3MgbGlrZSwgNDMgY2hhcnM"] }),
+  code: Text("Code of the link", "V2hhdCBhIGNvZGUgbG9va3MgbGlrZSwgNDMgY2hhcnM"),
 });
 
 /** Links in mails. A GET shows a page with a button and changes nothing, because scanners of mails open links. */
@@ -164,7 +164,7 @@ export const mailLinkRoutes: Route[] = [
     summary: "Stop the mails of an email channel",
     description: "The one-click unsubscription of RFC 8058. The channel is disabled; its owners see why.",
     params: Type.Object({
-      id: Type.String({ description: "Id of the channel", examples: ["0190a000-0000-7000-8000-000000000001"] }),
+      id: Text("Id of the channel", "0190a000-0000-7000-8000-000000000001"),
       ...CodeParam.properties,
     }),
     replies: { 204: null, 303: null },

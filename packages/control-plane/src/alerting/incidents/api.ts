@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
-import { IdParam, paging, slicePage } from "../../platform/http/wire.ts";
+import { IdParam, paging, slicePage, Text } from "../../platform/http/wire.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IncidentEvent, IncidentEventPage } from "./event-schema.ts";
@@ -52,7 +52,7 @@ export const incidentRoutes: Route[] = [
     summary: "Incidents as CSV",
     description: "The rows of the list in its order, at most 100,000. Sent while it is read.",
     query: IncidentCsvQuery,
-    replies: { 200: Type.String({ description: "CSV (RFC 4180) with a header line" }) },
+    replies: { 200: Text("CSV (RFC 4180) with a header line") },
     errors: ["BAD_TIME_RANGE"],
     mediaType: "text/csv",
     handle: async ({ ctx, query }) => csvReply("incidents.csv", await service.incidentsCsv(ctx, query)),

@@ -25,6 +25,17 @@ export const TimeZoneName = Type.String({
   examples: ["Europe/Berlin"],
 });
 
+/** The schema with words of its own. */
+export const described = <S extends TSchema>(schema: S, description: string, ...examples: unknown[]) =>
+  Type.Unsafe<Static<S>>({ ...schema, description, ...(examples.length === 0 ? {} : { examples }) });
+
+/** A text of a reply. */
+export const Text = (description: string, ...examples: unknown[]) => described(Type.String(), description, ...examples);
+
+/** A whole number of a reply. */
+export const Integer = (description: string, ...examples: unknown[]) =>
+  described(Type.Integer(), description, ...examples);
+
 /** The schema or null; description and examples move to the union. */
 export const nullable = <S extends TSchema>(schema: S) => {
   const { title, description, examples, ...rest } = schema as S & {

@@ -1,5 +1,4 @@
 import type { Context } from "koa";
-import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { validate } from "@statusmesh/shared/validate";
 import { readForm, readJson } from "../../platform/http/body.ts";
@@ -7,7 +6,7 @@ import type { Visit } from "../../platform/context.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { noContent, ok, type Reply, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
+import { IdParam, Text } from "../../platform/http/wire.ts";
 import { zoneName } from "../../platform/zoned.ts";
 import {
   Accepted,
@@ -153,7 +152,7 @@ export const subscriberRoutes: Route[] = [
     summary: "Export the confirmed subscribers of a status page",
     description: "CSV (RFC 4180) with full addresses, by kind and address. Sent while it is read.",
     params: IdParam,
-    replies: { 200: Type.String({ description: "CSV", examples: ["kind,address,created_at,confirmed_at"] }) },
+    replies: { 200: Text("CSV", "kind,address,created_at,confirmed_at") },
     errors: ["STATUS_PAGE_NOT_FOUND"],
     mediaType: "text/csv",
     cache: "no-store",
