@@ -1,5 +1,5 @@
 import type { Scope } from "../../platform/context.ts";
-import { countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { CredentialRow, LiveCredentialRow } from "./session-queries.ts";
 
 export type TokenCredentialRow = CredentialRow & { scopes: string[] };
@@ -45,9 +45,8 @@ export interface TokenReach {
 }
 
 export async function selectTokenReach(sql: Db, userId: string, id: string): Promise<TokenReach | null> {
-  const [row] = await sql<TokenReach[]>`
-    select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id} and revoked_at is null`;
-  return row ?? null;
+  return await firstOf(sql<TokenReach[]>`
+    select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id} and revoked_at is null`);
 }
 
 export interface ApiTokenRow {
@@ -107,11 +106,10 @@ export async function selectLiveToken(
   hash: Buffer,
   now: Date,
 ): Promise<(LiveCredentialRow & { scopes: string[] }) | null> {
-  const [row] = await sql<(LiveCredentialRow & { scopes: string[] })[]>`
+  return await firstOf(sql<(LiveCredentialRow & { scopes: string[] })[]>`
     select id, user_id, org_id, scopes from api_tokens
     where token_hash = ${hash} and audience is null and revoked_at is null
-      and (expires_at is null or expires_at > ${now})`;
-  return row ?? null;
+      and (expires_at is null or expires_at > ${now})`);
 }
 
 /** Records a use, unless one was recorded in the last `intervalMs`. */

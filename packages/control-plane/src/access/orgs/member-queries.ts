@@ -1,4 +1,4 @@
-import { countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { Role } from "./schema.ts";
 
 /** False when the user is already a member. */
@@ -35,10 +35,9 @@ export const countMembers = async (sql: Db, orgId: string): Promise<number> =>
   await countOf(sql, sql`from memberships where org_id = ${orgId}`);
 
 export async function selectMember(sql: Db, orgId: string, userId: string): Promise<MemberRow | null> {
-  const [row] = await sql<MemberRow[]>`
+  return await firstOf(sql<MemberRow[]>`
     select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id
-    where m.org_id = ${orgId} and m.user_id = ${userId}`;
-  return row ?? null;
+    where m.org_id = ${orgId} and m.user_id = ${userId}`);
 }
 
 export async function isMember(sql: Db, orgId: string, email: string): Promise<boolean> {
@@ -126,10 +125,9 @@ export async function isInvited(sql: Db, orgId: string, email: string, now: Date
 }
 
 export async function revokeInvitation(sql: Db, orgId: string, id: string, now: Date): Promise<InvitationRow | null> {
-  const [row] = await sql<InvitationRow[]>`
+  return await firstOf(sql<InvitationRow[]>`
     update invitations i set revoked_at = ${now} where i.org_id = ${orgId} and i.id = ${id} and ${pending(sql, now)}
-    returning ${invitationColumns(sql)}`;
-  return row ?? null;
+    returning ${invitationColumns(sql)}`);
 }
 
 /** A pending invitation to a live organisation. */
@@ -138,19 +136,17 @@ export async function selectInvitation(
   hash: Buffer,
   now: Date,
 ): Promise<(InvitationRow & { org_name: string }) | null> {
-  const [row] = await sql<(InvitationRow & { org_name: string })[]>`
+  return await firstOf(sql<(InvitationRow & { org_name: string })[]>`
     select ${invitationColumns(sql)}, o.name as org_name from invitations i
-    join orgs o on o.id = i.org_id and o.deleted_at is null where i.code_hash = ${hash} and ${pending(sql, now)}`;
-  return row ?? null;
+    join orgs o on o.id = i.org_id and o.deleted_at is null where i.code_hash = ${hash} and ${pending(sql, now)}`);
 }
 
 /** The newest pending invitation of one of these addresses to a live organisation; earlier addresses win. */
 export async function selectInvitationTo(sql: Db, emails: readonly string[], now: Date): Promise<InvitationRow | null> {
-  const [row] = await sql<InvitationRow[]>`
+  return await firstOf(sql<InvitationRow[]>`
     select ${invitationColumns(sql)} from invitations i join orgs o on o.id = i.org_id and o.deleted_at is null
     where i.email = any(${[...emails]}::text[]) and ${pending(sql, now)}
-    order by array_position(${[...emails]}::text[], i.email), i.id desc limit 1`;
-  return row ?? null;
+    order by array_position(${[...emails]}::text[], i.email), i.id desc limit 1`);
 }
 
 /** Consumes an invitation. Exactly one of two callers with one code gets true. */

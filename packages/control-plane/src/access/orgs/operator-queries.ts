@@ -1,4 +1,4 @@
-import { type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import type { Limits, PlanOverrides } from "../plans/schema.ts";
 
 export interface OperatorOrgRow {
@@ -30,9 +30,8 @@ export async function selectOrgs(sql: Db, text: string, { limit, offset }: Pagin
 
 /** One organisation, by its id or its slug. */
 export async function selectOrg(sql: Db, org: string): Promise<OperatorOrgRow | null> {
-  const [row] = await sql<OperatorOrgRow[]>`
-    select ${columns(sql)} from orgs o where ${org} in (o.id::text, o.slug)`;
-  return row ?? null;
+  return await firstOf(sql<OperatorOrgRow[]>`
+    select ${columns(sql)} from orgs o where ${org} in (o.id::text, o.slug)`);
 }
 
 export interface OrgPlanRow {
@@ -42,9 +41,8 @@ export interface OrgPlanRow {
 
 /** The plan of an organisation, locked. */
 export async function lockOrgPlan(sql: Db, orgId: string): Promise<OrgPlanRow | null> {
-  const [row] = await sql<OrgPlanRow[]>`
-    select plan_id, plan_overrides from orgs where id = ${orgId} for no key update`;
-  return row ?? null;
+  return await firstOf(sql<OrgPlanRow[]>`
+    select plan_id, plan_overrides from orgs where id = ${orgId} for no key update`);
 }
 
 export async function updateOrgPlan(sql: Db, orgId: string, row: OrgPlanRow, now: Date): Promise<void> {

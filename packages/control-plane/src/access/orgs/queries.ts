@@ -1,5 +1,5 @@
 import { allowTime } from "../../platform/db/connect.ts";
-import { arrayOf, countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import { perQuota, type Quota } from "../plans/schema.ts";
 import type { Escalation, Role } from "./schema.ts";
 
@@ -69,8 +69,7 @@ export async function selectOrg(sql: Db, orgId: string): Promise<OrgRow> {
 
 /** {@link selectOrg} with a lock against other changes of the organisation or its members. */
 export async function lockOrg(sql: Db, orgId: string): Promise<OrgRow | null> {
-  const [row] = await sql<OrgRow[]>`select ${orgColumns(sql)} from orgs o where o.id = ${orgId} for no key update`;
-  return row ?? null;
+  return await firstOf(sql<OrgRow[]>`select ${orgColumns(sql)} from orgs o where o.id = ${orgId} for no key update`);
 }
 
 /** The oldest organisation that is not deleted; null for none. */

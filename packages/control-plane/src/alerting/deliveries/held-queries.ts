@@ -1,4 +1,4 @@
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import type { ActiveHours } from "../channels/schema.ts";
 import { deliveriesChannel, type HeldBy } from "./outbox-queries.ts";
 
@@ -74,9 +74,8 @@ export async function keepChannel(
   sql: Db,
   id: string,
 ): Promise<{ kind: string; active_hours: ActiveHours | null } | null> {
-  const [row] = await sql<{ kind: string; active_hours: ActiveHours | null }[]>`
-    select kind, active_hours from channels where id = ${id} for no key update skip locked`;
-  return row ?? null;
+  return await firstOf(sql<{ kind: string; active_hours: ActiveHours | null }[]>`
+    select kind, active_hours from channels where id = ${id} for no key update skip locked`);
 }
 
 /** Has what waits for the hours of a channel wait until `next`. */

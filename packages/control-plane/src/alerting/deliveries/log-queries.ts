@@ -1,4 +1,4 @@
-import { type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import { deliveriesChannel, type HeldBy } from "./outbox-queries.ts";
 import type { Reason } from "../incidents/schema.ts";
 
@@ -44,10 +44,9 @@ export async function selectDelivery(
   incidentId: string,
   id: string,
 ): Promise<DeliveryRow | null> {
-  const [row] = await sql<DeliveryRow[]>`
+  return await firstOf(sql<DeliveryRow[]>`
     select ${columns(sql)} from deliveries d
-    where d.org_id = ${orgId} and d.incident_id = ${incidentId} and d.id = ${id}`;
-  return row ?? null;
+    where d.org_id = ${orgId} and d.incident_id = ${incidentId} and d.id = ${id}`);
 }
 
 /** Locks a delivery of an incident until the transaction ends. False for an absent or foreign id. */

@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import { arrayOf, countOf, type Db, inPortions, type Paging } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
 import type { Actor } from "./event-schema.ts";
 import type { OutageTimes } from "./outages.ts";
@@ -167,10 +167,9 @@ export const countIncidentsSince = async (sql: Db, orgId: string, since: Date): 
   await countOf(sql, sql`from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`);
 
 export async function selectIncident(sql: Db, orgId: string, id: string): Promise<IncidentRow | null> {
-  const [row] = await sql<IncidentRow[]>`
+  return await firstOf(sql<IncidentRow[]>`
     select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
-    where i.org_id = ${orgId} and i.id = ${id} and not i.retracted`;
-  return row ?? null;
+    where i.org_id = ${orgId} and i.id = ${id} and not i.retracted`);
 }
 
 /** The evidence of one target as stored. */
@@ -181,8 +180,7 @@ export interface StateRow {
 
 /** The state of one target, unlocked, for reading; null for a target that does not exist. */
 export async function selectState(sql: Db, targetId: string): Promise<StateRow | null> {
-  const [row] = await sql<StateRow[]>`select state, status_until from target_states where target_id = ${targetId}`;
-  return row ?? null;
+  return await firstOf(sql<StateRow[]>`select state, status_until from target_states where target_id = ${targetId}`);
 }
 
 /** Names of the regions by id. */

@@ -1,5 +1,14 @@
 import { newId } from "@statusmesh/shared/ids";
-import { arrayOf, type Db, inPortions, type Listed, listed, manyIds, type Paging } from "../../platform/db/sql.ts";
+import {
+  arrayOf,
+  type Db,
+  firstOf,
+  inPortions,
+  type Listed,
+  listed,
+  manyIds,
+  type Paging,
+} from "../../platform/db/sql.ts";
 import type { WindowRow } from "./queries.ts";
 import { maxDays } from "./schema.ts";
 
@@ -66,10 +75,9 @@ export async function selectOccurrence(
   windowId: string,
   id: string,
 ): Promise<OccurrenceRow | null> {
-  const [row] = await sql<OccurrenceRow[]>`
+  return await firstOf(sql<OccurrenceRow[]>`
     select id, starts_at, ends_at, cancelled from maintenance_occurrences
-    where org_id = ${orgId} and window_id = ${windowId} and id = ${id}`;
-  return row ?? null;
+    where org_id = ${orgId} and window_id = ${windowId} and id = ${id}`);
 }
 
 export async function updateOccurrence(sql: Db, orgId: string, row: OccurrenceRow): Promise<void> {
@@ -224,15 +232,14 @@ export async function selectTargetWindow(
   targetId: string,
   { now, until }: { now: Date; until: Date },
 ): Promise<TargetWindowRow | null> {
-  const [row] = await sql<TargetWindowRow[]>`
+  return await firstOf(sql<TargetWindowRow[]>`
     select w.id, w.title, o.starts_at, o.ends_at
     from maintenance_window_targets wt
     join maintenance_occurrences o on o.window_id = wt.window_id
     join maintenance_windows w on w.id = o.window_id
     where o.org_id = ${orgId} and wt.target_id = ${targetId}
       and o.ends_at > ${now} and o.starts_at < ${until} and not o.cancelled
-    order by o.starts_at, o.ends_at desc limit 1`;
-  return row ?? null;
+    order by o.starts_at, o.ends_at desc limit 1`);
 }
 
 /** Names of the first 10 monitors of each window. */

@@ -1,6 +1,6 @@
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { countOf, type Db, inPortions, type Paging } from "../../platform/db/sql.ts";
+import { countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
 import { maxDays, type WindowState } from "./schema.ts";
 
 export interface WindowRow {
@@ -92,16 +92,14 @@ export async function deleteWindow(sql: Db, orgId: string, id: string): Promise<
 }
 
 export async function selectWindow(sql: Db, orgId: string, id: string, now: Date): Promise<WindowView | null> {
-  const [row] = await sql<WindowView[]>`
+  return await firstOf(sql<WindowView[]>`
     select ${columns(sql)}, ${occurrenceColumns(sql)} from maintenance_windows w ${nearest(sql, now)}
-    where w.org_id = ${orgId} and w.id = ${id}`;
-  return row ?? null;
+    where w.org_id = ${orgId} and w.id = ${id}`);
 }
 
 export async function lockWindow(sql: Db, orgId: string, id: string): Promise<WindowRow | null> {
-  const [row] = await sql<WindowRow[]>`
-    select ${columns(sql)} from maintenance_windows w where w.org_id = ${orgId} and w.id = ${id} for no key update`;
-  return row ?? null;
+  return await firstOf(sql<WindowRow[]>`
+    select ${columns(sql)} from maintenance_windows w where w.org_id = ${orgId} and w.id = ${id} for no key update`);
 }
 
 /** Condition on `w` and its nearest occurrence `o`. */

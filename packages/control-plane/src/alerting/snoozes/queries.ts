@@ -1,5 +1,5 @@
 import { lockSpaces } from "../../platform/db/locks.ts";
-import { arrayOf, countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { Snooze } from "./schema.ts";
 
 export type SnoozeRow = Omit<Snooze, "created_at" | "until" | "created_by"> & {
@@ -41,9 +41,8 @@ export const countSnoozes = async (sql: Db, orgId: string, at: Date): Promise<nu
   await countOf(sql, lasting(sql, orgId, at));
 
 export async function deleteSnooze(sql: Db, orgId: string, id: string): Promise<SnoozeRow | null> {
-  const [row] = await sql<SnoozeRow[]>`
-    delete from snoozes where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`;
-  return row ?? null;
+  return await firstOf(sql<SnoozeRow[]>`
+    delete from snoozes where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`);
 }
 
 /** The names of the monitors of the organisation among `ids`. */

@@ -36,6 +36,12 @@ export async function inPortions<T extends Row>(query: PendingQuery<T[]>, size =
   return rows;
 }
 
+/** The first row of a query; null without one. */
+export async function firstOf<T extends Row>(query: PendingQuery<T[]>): Promise<T | null> {
+  const [row] = await query;
+  return row ?? null;
+}
+
 /** Part of a list: `limit` rows behind the first `offset`. */
 export interface Paging {
   limit: number;

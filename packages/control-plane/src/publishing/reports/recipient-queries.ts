@@ -1,4 +1,4 @@
-import { arrayOf, countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 
 export interface RecipientRow {
   id: string;
@@ -45,17 +45,15 @@ export async function insertRecipient(
   sql: Db,
   row: Pick<RecipientRow, "id" | "org_id" | "channel_id" | "page_id" | "tag" | "created_at">,
 ): Promise<RecipientRow | null> {
-  const [inserted] = await sql<RecipientRow[]>`
+  return await firstOf(sql<RecipientRow[]>`
     insert into report_recipients (id, org_id, channel_id, page_id, tag, created_at)
     values (${row.id}, ${row.org_id}, ${row.channel_id}, ${row.page_id}, ${row.tag}, ${row.created_at})
-    on conflict do nothing returning ${columns(sql)}`;
-  return inserted ?? null;
+    on conflict do nothing returning ${columns(sql)}`);
 }
 
 export async function deleteRecipient(sql: Db, orgId: string, id: string): Promise<RecipientRow | null> {
-  const [row] = await sql<RecipientRow[]>`
-    delete from report_recipients where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`;
-  return row ?? null;
+  return await firstOf(sql<RecipientRow[]>`
+    delete from report_recipients where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`);
 }
 
 /** Time zones of organisations with recipients. */

@@ -1,4 +1,4 @@
-import { type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 
 export interface ShareRow {
   id: string;
@@ -57,10 +57,9 @@ export async function countLive(
 
 /** Removes a share and returns it; null for none. */
 export async function deleteShare(sql: Db, orgId: string, targetId: string, id: string): Promise<ShareRow | null> {
-  const [row] = await sql<ShareRow[]>`
+  return await firstOf(sql<ShareRow[]>`
     delete from shares s where s.org_id = ${orgId} and s.target_id = ${targetId} and s.id = ${id}
-    returning ${columns(sql)}`;
-  return row ?? null;
+    returning ${columns(sql)}`);
 }
 
 /** Target and options of a share link. */
@@ -73,11 +72,10 @@ export interface LiveShareRow {
 
 /** The live share of a token, unless its organisation is deleted. */
 export async function selectLiveShare(sql: Db, tokenHash: Buffer, now: Date): Promise<LiveShareRow | null> {
-  const [row] = await sql<LiveShareRow[]>`
+  return await firstOf(sql<LiveShareRow[]>`
     select s.id, s.org_id, s.target_id, s.last_viewed_at
     from shares s join orgs o on o.id = s.org_id and o.deleted_at is null
-    where s.token_hash = ${tokenHash} and (s.expires_at is null or s.expires_at > ${now})`;
-  return row ?? null;
+    where s.token_hash = ${tokenHash} and (s.expires_at is null or s.expires_at > ${now})`);
 }
 
 /** Records a view, unless another request recorded one after `since`. */

@@ -1,5 +1,5 @@
 import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
-import { arrayOf, countOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, firstOf, inPortions } from "../../platform/db/sql.ts";
 import type { ManualState } from "./schema.ts";
 
 /* Components of status pages. */
@@ -43,10 +43,9 @@ export async function selectComponent(
   pageId: string,
   id: string,
 ): Promise<ComponentRow | null> {
-  const [row] = await sql<ComponentRow[]>`
+  return await firstOf(sql<ComponentRow[]>`
     select ${componentColumns(sql)} from status_page_components c left join targets t on t.id = c.target_id
-    where c.org_id = ${orgId} and c.page_id = ${pageId} and c.id = ${id}`;
-  return row ?? null;
+    where c.org_id = ${orgId} and c.page_id = ${pageId} and c.id = ${id}`);
 }
 
 /** The number of other public components of the organisation, and whether this one is on another page than `pageId`. */

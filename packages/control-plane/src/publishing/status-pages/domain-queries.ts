@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, firstOf } from "../../platform/db/sql.ts";
 
 export interface DomainRow {
   page_id: string;
@@ -15,9 +15,8 @@ const columns = (sql: Db) => sql`
 
 /** The domain of a page of the organisation; null for none. */
 export async function selectDomain(sql: Db, orgId: string, pageId: string): Promise<DomainRow | null> {
-  const [row] = await sql<DomainRow[]>`
-    select ${columns(sql)} from status_page_domains d where d.org_id = ${orgId} and d.page_id = ${pageId}`;
-  return row ?? null;
+  return await firstOf(sql<DomainRow[]>`
+    select ${columns(sql)} from status_page_domains d where d.org_id = ${orgId} and d.page_id = ${pageId}`);
 }
 
 /** Gives a page another domain, which is not verified. */

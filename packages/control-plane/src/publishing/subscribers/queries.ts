@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import type { Kind } from "./schema.ts";
 
 export interface SubscriberRow {
@@ -124,8 +124,7 @@ export async function isFull(sql: Db, pageId: string, most: number): Promise<boo
 }
 
 export async function selectByToken(sql: Db, token: string): Promise<SubscriberRow | null> {
-  const [row] = await sql<SubscriberRow[]>`select ${columns(sql)} from subscribers s where s.token = ${token}`;
-  return row ?? null;
+  return await firstOf(sql<SubscriberRow[]>`select ${columns(sql)} from subscribers s where s.token = ${token}`);
 }
 
 export async function updateSubscription(
@@ -198,10 +197,9 @@ export async function deleteSubscriber(
   pageId: string,
   id: string,
 ): Promise<SubscriberRow | null> {
-  const [row] = await sql<SubscriberRow[]>`
+  return await firstOf(sql<SubscriberRow[]>`
     delete from subscribers s where s.org_id = ${orgId} and s.page_id = ${pageId} and s.id = ${id}
-    returning ${columns(sql)}`;
-  return row ?? null;
+    returning ${columns(sql)}`);
 }
 
 /** Components of the page, in the order of the page. */
