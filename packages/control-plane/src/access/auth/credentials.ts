@@ -1,4 +1,5 @@
 import { minuteMs } from "@statusmesh/shared/time";
+import { getOrMake } from "../../platform/caches.ts";
 import { grantedBy, type Role, scopes, scopesOf, type System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
 import { type SharedReads, sharedReads } from "../../platform/db/shared-reads.ts";
@@ -45,11 +46,8 @@ const recordIntervalMs = minuteMs;
  */
 const lookups = new WeakMap<object, SharedReads<Found>>();
 
-function lookUp(system: System, key: string, read: () => Promise<Found>): Promise<Found> {
-  let shared = lookups.get(system.sql);
-  if (shared === undefined) lookups.set(system.sql, (shared = sharedReads()));
-  return shared(key, read);
-}
+const lookUp = (system: System, key: string, read: () => Promise<Found>): Promise<Found> =>
+  getOrMake(lookups, system.sql, () => sharedReads<Found>())(key, read);
 
 const isDue = (recorded: Date | null, now: Date): boolean =>
   recorded === null || now.getTime() - recorded.getTime() > recordIntervalMs;

@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { getOrMake } from "../../platform/caches.ts";
 import type { Ctx, Visit } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
 import { mapInTurns } from "../../platform/turns.ts";
@@ -37,8 +38,7 @@ export const publicPages = [
     auth: "public",
     handle: ({ ctx }) =>
       show(ctx, async (served) => {
-        let history = histories.get(served);
-        if (history === undefined) histories.set(served, (history = historyData(served)));
+        const history = getOrMake(histories, served, () => historyData(served));
         return {
           view: "public/history",
           data: { ...frameOf(served, ctx), ...history },
@@ -149,11 +149,8 @@ const byBase = new WeakMap<object, Map<string, object>>();
 /** What renderings of a page are kept for: they differ by the path of the page, which their links begin with. */
 function sharedAt(content: object, visit: Visit): object {
   if (visit.pagePath === undefined) return content;
-  let bases = byBase.get(content);
-  if (bases === undefined) byBase.set(content, (bases = new Map<string, object>()));
-  let shared = bases.get(visit.pagePath);
-  if (shared === undefined) bases.set(visit.pagePath, (shared = {}));
-  return shared;
+  const bases = getOrMake(byBase, content, () => new Map<string, object>());
+  return getOrMake(bases, visit.pagePath, () => ({}));
 }
 
 /** Layout data of every page: an allow-list of the branding. */

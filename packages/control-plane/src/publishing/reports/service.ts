@@ -14,6 +14,7 @@ import {
   reportedTargets,
   targetCount,
 } from "../../monitoring/targets/service.ts";
+import { getOrMake } from "../../platform/caches.ts";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
 import type { Paging } from "../../platform/db/sql.ts";
@@ -148,7 +149,7 @@ function addUp(
 ): void {
   const added = new Map<string, Figures[]>();
   for (const { target, figures } of part)
-    for (const name of groupsOf(target)) if (groups.has(name)) push(added, name, figures);
+    for (const name of groupsOf(target)) if (groups.has(name)) getOrMake(added, name, () => []).push(figures);
   for (const [name, figures] of added) groups.set(name, sumOf([groups.get(name)!, ...figures]));
 }
 
@@ -195,7 +196,8 @@ async function pastOf(
   const totals = await incidentTotals(reader, orgId, ids, times);
   const down = new Map<string, Interval[]>();
   for (const { target_id, starts_at, ends_at, state } of outages)
-    if (state !== "degraded") push(down, target_id, { start: starts_at.getTime(), end: ends_at?.getTime() ?? now });
+    if (state !== "degraded")
+      getOrMake(down, target_id, () => []).push({ start: starts_at.getTime(), end: ends_at?.getTime() ?? now });
   return (id) => {
     const days = imported.get(id);
     const { incidents, resolved, outage_ms: outageMs }: Omit<IncidentTotals, "target_id"> = totals.get(id) ?? none;
@@ -225,10 +227,4 @@ async function importedTime(reader: OrgReader, ids: readonly string[], { from, t
     });
   }
   return found;
-}
-
-function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
-  const own = lists.get(key);
-  if (own === undefined) lists.set(key, [value]);
-  else own.push(value);
 }
