@@ -24,8 +24,7 @@ export {
   unlinkIdentity,
 } from "./identities.ts";
 export { requestMagicLink, requireMethod } from "./magic-link.ts";
-export { returnCookie } from "./cookies.ts";
-export { endedSessionCookie, sessionCookie, sessionCookieName } from "./cookies.ts";
+export { endedSessionCookie, returnCookie, sessionCookie, sessionCookieName, signInCookie } from "./cookies.ts";
 export {
   asSignedIn,
   endAccess,

@@ -52,9 +52,13 @@ export async function selectLiveSession(
     where secret_hash = ${hash} and expires_at > ${now} and last_used_at > ${idleSince}`);
 }
 
-/** Records a use, unless one was recorded in the last `intervalMs`. */
-export async function touchSession(sql: Db, id: string, now: Date, intervalMs: number): Promise<void> {
-  const before = new Date(now.getTime() - intervalMs);
+/** A use is recorded at most once a minute: a busy caller costs no write per request. */
+export const recordedBefore = (now: Date): Date => new Date(now.getTime() - minuteMs);
+
+/** Records a use, unless one was recorded within a minute. */
+export async function touchSession(sql: Db, { id, last_used_at }: CredentialRow, now: Date): Promise<void> {
+  const before = recordedBefore(now);
+  if (last_used_at !== null && last_used_at >= before) return;
   await sql`update sessions set last_used_at = ${now} where id = ${id} and last_used_at < ${before}`;
 }
 

@@ -1,6 +1,6 @@
 import type { Scope } from "../../platform/context.ts";
 import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
-import type { CredentialRow, LiveCredentialRow } from "./session-queries.ts";
+import { type CredentialRow, type LiveCredentialRow, recordedBefore } from "./session-queries.ts";
 
 export type TokenCredentialRow = CredentialRow & { scopes: string[] };
 
@@ -112,9 +112,14 @@ export async function selectLiveToken(
       and (expires_at is null or expires_at > ${now})`);
 }
 
-/** Records a use, unless one was recorded in the last `intervalMs`. */
-export async function touchToken(sql: Db, id: string, now: Date, intervalMs: number): Promise<void> {
-  const before = new Date(now.getTime() - intervalMs);
+/** Records a use, unless one was recorded within a minute. */
+export async function touchToken(
+  sql: Db,
+  { id, last_used_at = null }: { id: string; last_used_at?: Date | null },
+  now: Date,
+): Promise<void> {
+  const before = recordedBefore(now);
+  if (last_used_at !== null && last_used_at >= before) return;
   await sql`
     update api_tokens set last_used_at = ${now}
     where id = ${id} and (last_used_at is null or last_used_at < ${before})`;

@@ -243,11 +243,8 @@ const invalid = () =>
 
 const auditable = ({ email, role }: queries.InvitationRow) => ({ email, role });
 
-const present = (row: queries.InvitationRow): Invitation => ({
-  id: row.id,
-  email: row.email,
-  role: row.role,
-  invited_by: row.invited_by,
-  created_at: iso(row.created_at),
-  expires_at: iso(row.expires_at),
+const present = ({ org_id: _, created_at, expires_at, ...row }: queries.InvitationRow): Invitation => ({
+  ...row,
+  created_at: iso(created_at),
+  expires_at: iso(expires_at),
 });

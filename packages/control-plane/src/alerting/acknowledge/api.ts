@@ -2,7 +2,7 @@ import Type from "typebox";
 import { Text } from "../../platform/http/wire.ts";
 import { AppError } from "@statusmesh/shared/errors";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
-import { noContent, route, type Route } from "../../platform/http/route.ts";
+import { isBrowser, noContent, route, type Route, seeOther } from "../../platform/http/route.ts";
 import { acknowledgeByLink } from "./service.ts";
 
 const path = "/a/{token}";
@@ -23,7 +23,6 @@ export const acknowledgeRoutes: Route[] = [
     replies: { 204: null, 303: null },
     errors: ["ACKNOWLEDGE_LINK_INVALID", "ACKNOWLEDGE_LINK_EXPIRED"],
     async handle({ ctx, params, http }) {
-      const forBrowser = http.get("accept").includes("text/html");
       try {
         await acknowledgeByLink(ctx, params.token, {
           action: `POST ${path}`,
@@ -32,9 +31,10 @@ export const acknowledgeRoutes: Route[] = [
         });
       } catch (error) {
         // The page says the same in words.
-        if (!forBrowser || !(error instanceof AppError) || !error.code.startsWith("ACKNOWLEDGE_LINK_")) throw error;
+        if (!isBrowser(http) || !(error instanceof AppError) || !error.code.startsWith("ACKNOWLEDGE_LINK_"))
+          throw error;
       }
-      return forBrowser ? { status: 303, headers: { Location: http.path } } : noContent();
+      return isBrowser(http) ? seeOther(http.path) : noContent();
     },
   }),
 ];

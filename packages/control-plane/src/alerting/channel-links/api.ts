@@ -1,6 +1,15 @@
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import Type from "typebox";
-import { createdIn, noContent, ok, type Reply, route, type Route } from "../../platform/http/route.ts";
+import {
+  createdIn,
+  isBrowser,
+  noContent,
+  ok,
+  type Reply,
+  route,
+  type Route,
+  seeOther,
+} from "../../platform/http/route.ts";
 import { IdParam, Text } from "../../platform/http/wire.ts";
 import {
   CodeCreate,
@@ -176,15 +185,11 @@ export const mailLinkRoutes: Route[] = [
 
 /** Runs a change. A form gets the page again with the outcome; programs get 204. */
 async function forBrowsers(http: Context, change: () => Promise<void>): Promise<Reply> {
-  if (!http.get("accept").includes("text/html")) {
-    await change();
-    return noContent();
-  }
   try {
     await change();
   } catch (error) {
-    if (!(error instanceof AppError) || error.code !== "CHANNEL_LINK_INVALID") throw error;
-    return { status: 303, headers: { Location: http.path } };
+    if (!isBrowser(http) || !(error instanceof AppError) || error.code !== "CHANNEL_LINK_INVALID") throw error;
+    return seeOther(http.path);
   }
-  return { status: 303, headers: { Location: `${http.path}?done=1` } };
+  return isBrowser(http) ? seeOther(`${http.path}?done=1`) : noContent();
 }

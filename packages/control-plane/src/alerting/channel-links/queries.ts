@@ -70,19 +70,19 @@ export async function revokeDelegation(sql: Db, orgId: string, id: string, now: 
   return row;
 }
 
-/** The pending link of a code whose organisation is not deleted. The code alone decides the organisation. */
-export async function selectPending(sql: Db, codeHash: Buffer, now: Date): Promise<LinkRow | undefined> {
+/**
+ * The pending link of a code whose organisation is not deleted. The code alone decides the organisation. With `lock`
+ * the second of two concurrent requests with one code finds it used.
+ */
+export async function selectPending(
+  sql: Db,
+  codeHash: Buffer,
+  now: Date,
+  { lock = false } = {},
+): Promise<LinkRow | undefined> {
   const [row] = await sql<LinkRow[]>`
     select ${columns(sql)} from channel_links l join orgs o on o.id = l.org_id and o.deleted_at is null
-    where l.code_hash = ${codeHash} and ${pending(sql, now)}`;
-  return row;
-}
-
-/** {@link selectPending} with a row lock: of two concurrent requests with one code, the second finds it used. */
-export async function lockPending(sql: Db, codeHash: Buffer, now: Date): Promise<LinkRow | undefined> {
-  const [row] = await sql<LinkRow[]>`
-    select ${columns(sql)} from channel_links l join orgs o on o.id = l.org_id and o.deleted_at is null
-    where l.code_hash = ${codeHash} and ${pending(sql, now)} for update of l`;
+    where l.code_hash = ${codeHash} and ${pending(sql, now)} ${lock ? sql`for update of l` : sql``}`;
   return row;
 }
 

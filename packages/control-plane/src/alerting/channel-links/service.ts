@@ -191,7 +191,7 @@ function allows(config: Config, { purpose, channel_kind: only }: queries.LinkRow
 export async function useCode(system: System, code: string, { config, name, action, by }: Use): Promise<string | null> {
   const done = await inTransaction(system, async (tx) => {
     const now = new Date(tx.clock.now());
-    const row = await queries.lockPending(tx.sql, hashToken(code), now);
+    const row = await queries.selectPending(tx.sql, hashToken(code), now, { lock: true });
     if (row === undefined || !allows(tx.config, row, config.type)) return null;
     const actor = asSystem(tx, row.org_id, action, { userId: row.created_by, ...by });
     const connected = await connectChannel(actor, { name: row.name ?? name, config });

@@ -144,26 +144,16 @@ export async function keepChannels(sql: Db, orgId: string, ids: readonly string[
   return rows.map(({ id }) => id);
 }
 
-/** Configs of channels of all organisations by id, with row locks. */
-export async function lockConfigs(
-  sql: Db,
-  after: string | null,
-  limit: number,
-): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
-  return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
-    select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id
-    limit ${limit} for no key update`;
-}
-
-/** {@link lockConfigs} without locks. */
+/** Configs of channels of all organisations by id; `lock` holds the rows until the end of the transaction. */
 export async function selectConfigs(
   sql: Db,
   after: string | null,
   limit: number,
+  { lock = false } = {},
 ): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
   return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
     select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id
-    limit ${limit}`;
+    limit ${limit} ${lock ? sql`for no key update` : sql``}`;
 }
 
 /** Writes only the config. */
@@ -193,20 +183,22 @@ export async function setVerified(sql: Db, orgId: string, id: string, at: Date):
 /** Fields of a managed config or of an email config that an event of a vendor names. */
 export type Place = { kind: string; field: "chat_id" | "phone" | "to"; value: string };
 
-/** Locks the channels of all organisations at a place, in the order of ids. */
-export async function lockChannelsAt(sql: Db, { kind, field, value }: Place): Promise<ChannelRow[]> {
-  // A literal path, so that the index of the field is used.
+/** Condition on a channel. A literal path, so that the index of the field is used. */
+const isAt = (sql: Db, { kind, field, value }: Place) => {
   const path = { chat_id: sql`config ->> 'chat_id'`, phone: sql`config ->> 'phone'`, to: sql`config ->> 'to'` }[field];
+  return sql`kind = ${kind} and ${path} = ${value}`;
+};
+
+/** Locks the channels of all organisations at a place, in the order of ids. */
+export async function lockChannelsAt(sql: Db, place: Place): Promise<ChannelRow[]> {
   return await sql<ChannelRow[]>`
-    select ${columns(sql)} from channels where kind = ${kind} and ${path} = ${value} order by id for update`;
+    select ${columns(sql)} from channels where ${isAt(sql, place)} order by id for update`;
 }
 
 /** The enabled channels of all organisations at a place, at most 100. */
-export async function selectEnabledAt(sql: Db, { kind, field, value }: Place): Promise<ChannelRow[]> {
-  const path = { chat_id: sql`config ->> 'chat_id'`, phone: sql`config ->> 'phone'`, to: sql`config ->> 'to'` }[field];
+export async function selectEnabledAt(sql: Db, place: Place): Promise<ChannelRow[]> {
   return await sql<ChannelRow[]>`
-    select ${columns(sql)} from channels
-    where kind = ${kind} and ${path} = ${value} and enabled order by id limit 100`;
+    select ${columns(sql)} from channels where ${isAt(sql, place)} and enabled order by id limit 100`;
 }
 
 /** Disables a channel with a reason; `verified` false also takes back the confirmation. */

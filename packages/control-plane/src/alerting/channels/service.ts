@@ -30,9 +30,15 @@ import { channelOutbound, mailHeaders, mailThrough, opened, send } from "./sendi
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
 import { addressToConfirm, beginVerification, sendVerificationMail, type VerificationMail } from "./verification.ts";
 
-export { channelForms, kindLabel } from "./config-rules.ts";
+export {
+  channelForms,
+  checkConfig,
+  checkWebhookUrl,
+  isPermanentStatus,
+  kindLabel,
+  webhookSignature,
+} from "./config-rules.ts";
 export { completed as completedConfig, delegableKinds, kindOf as channelKindOf } from "./kinds/index.ts";
-export { checkConfig } from "./config-rules.ts";
 export { keepChannels, manageChannels, openedConfig, type StoredChannel, storedChannels } from "./declared.ts";
 export { checkedHours, isWithin, nextBegin } from "./hours.ts";
 export { acknowledgeAction } from "./kinds/slack.ts";
@@ -40,7 +46,6 @@ export { readInbound } from "./kinds/sms/index.ts";
 export type { InboundRequest } from "./kinds/sms/provider.ts";
 export { maxNameLength, plain } from "./message.ts";
 export { DeliveryError } from "./kinds/kind.ts";
-export { checkWebhookUrl, isPermanentStatus, webhookSignature } from "./config-rules.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
 export { channelOutbound, digestingKinds, kindTakesDigests, receiverOf, sendThrough, tellVendor } from "./sending.ts";
 export {

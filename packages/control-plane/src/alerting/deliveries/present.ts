@@ -11,19 +11,11 @@ export async function deliveriesOf(ctx: Ctx, incidentId: string, { limit, offset
 }
 
 /** A delivery as the API shows it. */
-export function presentDelivery(row: queries.DeliveryRow): Delivery {
-  return {
-    id: row.id,
-    channel_id: row.channel_id,
-    channel_name: row.channel_name,
-    channel_type: row.channel_kind,
-    reason: row.reason,
-    state: row.state,
-    held_by: row.held_by,
-    attempts: row.attempts.map((attempt) => ({ ...attempt, at: new Date(attempt.at).toISOString() })),
-    next_attempt_at: isoOrNull(row.next_attempt_at),
-    created_at: iso(row.created_at),
-    delivered_at: isoOrNull(row.delivered_at),
-    digest_id: row.digest_id,
-  };
-}
+export const presentDelivery = ({ channel_kind, ...row }: queries.DeliveryRow): Delivery => ({
+  ...row,
+  channel_type: channel_kind,
+  attempts: row.attempts.map((attempt) => ({ ...attempt, at: new Date(attempt.at).toISOString() })),
+  next_attempt_at: isoOrNull(row.next_attempt_at),
+  created_at: iso(row.created_at),
+  delivered_at: isoOrNull(row.delivered_at),
+});

@@ -196,6 +196,10 @@ export const createdIn = (place: string, made: { id: string }): Reply => created
 /** A reply of a route with a `mediaType` of its own. */
 export const text = (body: string): Reply => ({ status: 200, body });
 export const noContent = (): Reply => ({ status: 204 });
+/** Has a browser that has sent a form show the page at `location`. */
+export const seeOther = (location: string): Reply => ({ status: 303, headers: { Location: location } });
+/** True for a browser that has sent a form, and not for a program. */
+export const isBrowser = (http: Context): boolean => http.get("accept").includes("text/html");
 
 /**
  * Every code that a route may answer: declared codes, codes of its body and query schemas, and those of its auth and

@@ -242,15 +242,9 @@ async function find(ctx: Ctx, pageId: string, id: string): Promise<componentQuer
 /** A monitor may be on several pages. */
 const auditable = (pageId: string, row: componentQueries.ComponentRow) => ({ page_id: pageId, ...presentRow(row) });
 
-const presentRow = (row: componentQueries.ComponentRow): Component => ({
-  id: row.id,
-  target_id: row.target_id,
-  monitor_name: row.monitor_name,
-  public_name: row.public_name,
-  public_description: row.public_description,
-  public_group: row.public_group,
-  sort_order: row.sort_order,
-  ...(row.state === null ? {} : { manual: true as const, state: row.state }),
+const presentRow = ({ state, ...row }: componentQueries.ComponentRow): Component => ({
+  ...row,
+  ...(state === null ? {} : { manual: true as const, state }),
 });
 
 /**

@@ -135,18 +135,14 @@ export async function selectServedPage(sql: Db): Promise<StatusPageRow | null> {
     order by p.created_at, p.id limit 1`);
 }
 
-/** The published page with the slug. */
-export async function selectPublishedPage(sql: Db, slug: string): Promise<StatusPageRow | null> {
+/** The published page with the id or the slug. */
+export async function selectPublishedPage(
+  sql: Db,
+  page: { id: string } | { slug: string },
+): Promise<StatusPageRow | null> {
   return await firstOf(sql<StatusPageRow[]>`
     select ${columns(sql)} from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null
-    where p.slug = ${slug} and p.enabled`);
-}
-
-/** The published page with the id. */
-export async function selectPublishedById(sql: Db, id: string): Promise<StatusPageRow | null> {
-  return await firstOf(sql<StatusPageRow[]>`
-    select ${columns(sql)} from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null
-    where p.id = ${id} and p.enabled`);
+    where ${"id" in page ? sql`p.id = ${page.id}` : sql`p.slug = ${page.slug}`} and p.enabled`);
 }
 
 /** The slugs among these that pages of other organisations have. */

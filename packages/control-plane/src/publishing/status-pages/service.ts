@@ -27,6 +27,7 @@ import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPageP
 export {
   addComponent,
   addComponents,
+  inGroups,
   listComponents,
   removeComponent,
   reorderComponents,
@@ -34,9 +35,14 @@ export {
   updateComponent,
   writtenComponent,
 } from "./components.ts";
-export { domainRules } from "./domains.ts";
-export { checkDomain, type PublishedNames, publishedNames, recheckDomains, verifiedDomains } from "./domains.ts";
-export { inGroups } from "./components.ts";
+export {
+  checkDomain,
+  domainRules,
+  type PublishedNames,
+  publishedNames,
+  recheckDomains,
+  verifiedDomains,
+} from "./domains.ts";
 export { logoFile, logoPath, logoUrl, removeLogo, setLogo } from "./logos.ts";
 
 const defaultBranding: Branding = {
@@ -222,12 +228,14 @@ export { notifyPages, pagesChannel } from "./queries.ts";
 
 /** The published page of the requested host or path, else of /status; null for none. Public, without scopes. */
 export async function servedPage(system: Visit): Promise<PageRow | null> {
-  if (system.pageId !== undefined) return complete(await queries.selectPublishedById(system.sql, system.pageId));
-  if (system.pageSlug === null) return null;
-  const byPath = system.pagePath !== undefined || system.pageSlug === undefined;
-  if (byPath && !system.config.tenancy.path_based_public_routes) return null;
-  if (system.pageSlug !== undefined) return complete(await queries.selectPublishedPage(system.sql, system.pageSlug));
-  return complete(await queries.selectServedPage(system.sql));
+  const { sql, config, pageId: id, pageSlug: slug, pagePath } = system;
+  if (id !== undefined) return complete(await queries.selectPublishedPage(sql, { id }));
+  if (slug === null) return null;
+  const byPath = pagePath !== undefined || slug === undefined;
+  if (byPath && !config.tenancy.path_based_public_routes) return null;
+  return complete(
+    slug === undefined ? await queries.selectServedPage(sql) : await queries.selectPublishedPage(sql, { slug }),
+  );
 }
 
 /** A page of the organisation, published or not. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */

@@ -5,7 +5,7 @@ import { readForm, readJson } from "../../platform/http/body.ts";
 import type { Visit } from "../../platform/context.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
-import { noContent, ok, type Reply, route, type Route } from "../../platform/http/route.ts";
+import { isBrowser, noContent, ok, route, type Route, seeOther } from "../../platform/http/route.ts";
 import { IdParam, Text } from "../../platform/http/wire.ts";
 import { zoneName } from "../../platform/zoned.ts";
 import {
@@ -59,9 +59,7 @@ async function bodyOf(http: Context): Promise<Record<string, unknown>> {
   };
 }
 
-const isBrowser = (http: Context): boolean => http.get("accept").includes("text/html");
 const baseOf = ({ pagePath }: Visit): string => pagePath ?? "/status";
-const seeOther = (to: string): Reply => ({ status: 303, headers: { Location: to } });
 
 export const subscriberRoutes: Route[] = [
   route({
