@@ -1,4 +1,4 @@
-import { type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 
 export type Purpose = "telegram" | "whatsapp" | "delegation";
 
@@ -40,10 +40,9 @@ export async function deleteOldCodes(sql: Db, orgId: string, before: Date): Prom
     delete from channel_links where org_id = ${orgId} and purpose <> 'delegation' and expires_at < ${before}`;
 }
 
-export async function selectLink(sql: Db, orgId: string, purpose: Purpose, id: string): Promise<LinkRow | undefined> {
-  const [row] = await sql<LinkRow[]>`
-    select ${columns(sql)} from channel_links l where l.org_id = ${orgId} and l.purpose = ${purpose} and l.id = ${id}`;
-  return row;
+export async function selectLink(sql: Db, orgId: string, purpose: Purpose, id: string): Promise<LinkRow | null> {
+  return await firstOf(sql<LinkRow[]>`
+    select ${columns(sql)} from channel_links l where l.org_id = ${orgId} and l.purpose = ${purpose} and l.id = ${id}`);
 }
 
 /** True for the code of a link. */
@@ -61,13 +60,12 @@ export async function selectDelegations(sql: Db, orgId: string, { limit, offset 
   return await listed(sql, from, part);
 }
 
-/** Revokes a pending delegation link; undefined for any other. */
-export async function revokeDelegation(sql: Db, orgId: string, id: string, now: Date): Promise<LinkRow | undefined> {
-  const [row] = await sql<LinkRow[]>`
+/** Revokes a pending delegation link; null for any other. */
+export async function revokeDelegation(sql: Db, orgId: string, id: string, now: Date): Promise<LinkRow | null> {
+  return await firstOf(sql<LinkRow[]>`
     update channel_links l set revoked_at = ${now}
     where l.org_id = ${orgId} and l.id = ${id} and l.purpose = 'delegation' and ${pending(sql, now)}
-    returning ${columns(sql)}`;
-  return row;
+    returning ${columns(sql)}`);
 }
 
 /**
@@ -79,11 +77,10 @@ export async function selectPending(
   codeHash: Buffer,
   now: Date,
   { lock = false } = {},
-): Promise<LinkRow | undefined> {
-  const [row] = await sql<LinkRow[]>`
+): Promise<LinkRow | null> {
+  return await firstOf(sql<LinkRow[]>`
     select ${columns(sql)} from channel_links l join orgs o on o.id = l.org_id and o.deleted_at is null
-    where l.code_hash = ${codeHash} and ${pending(sql, now)} ${lock ? sql`for update of l` : sql``}`;
-  return row;
+    where l.code_hash = ${codeHash} and ${pending(sql, now)} ${lock ? sql`for update of l` : sql``}`);
 }
 
 export async function consumeLink(sql: Db, orgId: string, id: string, channelId: string, now: Date): Promise<void> {

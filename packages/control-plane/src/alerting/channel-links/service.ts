@@ -110,8 +110,8 @@ function stateOf(row: queries.LinkRow, now: number): "pending" | "consumed" | "e
 export async function codeState(ctx: Ctx, purpose: "telegram" | "whatsapp", id: string) {
   requireScope(ctx, "channels:read");
   requireOn(ctx, purpose);
-  const row = isId(id) ? await queries.selectLink(ctx.sql, ctx.orgId, purpose, id) : undefined;
-  if (row === undefined) throw new AppError(purposes[purpose].absent, "Code not found.");
+  const row = isId(id) ? await queries.selectLink(ctx.sql, ctx.orgId, purpose, id) : null;
+  if (row === null) throw new AppError(purposes[purpose].absent, "Code not found.");
   return { id: row.id, state: stateOf(row, ctx.clock.now()), channel_id: row.channel_id, ...dates(row) };
 }
 
@@ -144,8 +144,8 @@ export async function revokeDelegation(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "channels:write");
   await inTransaction(ctx, async (tx) => {
     const now = new Date(tx.clock.now());
-    const row = isId(id) ? await queries.revokeDelegation(tx.sql, tx.orgId, id, now) : undefined;
-    if (row === undefined) throw new AppError("DELEGATE_LINK_NOT_FOUND", "Delegation link not found.");
+    const row = isId(id) ? await queries.revokeDelegation(tx.sql, tx.orgId, id, now) : null;
+    if (row === null) throw new AppError("DELEGATE_LINK_NOT_FOUND", "Delegation link not found.");
     await record(tx, { resourceId: id, before: { name: row.name, kind: row.channel_kind } });
   });
 }
@@ -192,7 +192,7 @@ export async function useCode(system: System, code: string, { config, name, acti
   const done = await inTransaction(system, async (tx) => {
     const now = new Date(tx.clock.now());
     const row = await queries.selectPending(tx.sql, hashToken(code), now, { lock: true });
-    if (row === undefined || !allows(tx.config, row, config.type)) return null;
+    if (row === null || !allows(tx.config, row, config.type)) return null;
     const actor = asSystem(tx, row.org_id, action, { userId: row.created_by, ...by });
     const connected = await connectChannel(actor, { name: row.name ?? name, config });
     await queries.consumeLink(tx.sql, row.org_id, row.id, connected.channel.id, now);

@@ -1,6 +1,6 @@
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { countOf, type Db } from "../../platform/db/sql.ts";
+import { countOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
 import type { ActiveHours } from "./schema.ts";
 
@@ -63,17 +63,15 @@ export async function insertChannel(
   return inserted!;
 }
 
-export async function selectChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | undefined> {
-  const [row] = await sql<ChannelRow[]>`select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id}`;
-  return row;
+export async function selectChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | null> {
+  return await firstOf(sql<ChannelRow[]>`
+    select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id}`);
 }
 
 /** {@link selectChannel} with a row lock. */
-export async function lockChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | undefined> {
-  const [row] = await sql<
-    ChannelRow[]
-  >`select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id} for update`;
-  return row;
+export async function lockChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | null> {
+  return await firstOf(sql<ChannelRow[]>`
+    select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id} for update`);
 }
 
 /** Oldest first. */

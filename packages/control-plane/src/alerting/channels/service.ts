@@ -209,7 +209,7 @@ export async function channelChoices(ctx: Ctx): Promise<ChannelChoice[]> {
  */
 export async function mailChannel(system: System, orgId: string, id: string, mail: Omit<Mail, "to">): Promise<void> {
   const row = await queries.selectChannel(system.sql, orgId, id);
-  if (row === undefined) throw new DeliveryError("the channel was deleted", { permanent: true });
+  if (row === null) throw new DeliveryError("the channel was deleted", { permanent: true });
   await mailThrough(system, row, mail);
 }
 
@@ -240,8 +240,8 @@ export async function updateChannel(
   requireScope(ctx, "channels:write");
   const patch = { ...rest, config: sent === undefined ? undefined : completed(sent) };
   const { channel, mail } = await inTransaction(ctx, async (tx) => {
-    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
-    if (row === undefined) throw notFound();
+    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : null;
+    if (row === null) throw notFound();
     if (patch.config !== undefined) {
       if (!dropsSecrets) refuseDroppedSecrets(row, sent!);
       refuseKeptSecrets(tx, row, patch.config);
@@ -285,8 +285,8 @@ export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
   await inTransaction(ctx, async (tx) => {
     // Targets before channels, as edits of targets lock them.
     if (isId(id)) await queries.leaveLadders(tx.sql, tx.orgId, id);
-    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
-    if (row === undefined) throw notFound();
+    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : null;
+    if (row === null) throw notFound();
     await queries.deleteChannel(tx.sql, tx.orgId, id);
     await record(tx, { resourceId: id, before: present(tx, row) });
   });
@@ -378,8 +378,8 @@ function testMessage(ctx: Ctx): ChannelMessage {
 }
 
 async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
-  const row = isId(id) ? await queries.selectChannel(ctx.sql, ctx.orgId, id) : undefined;
-  if (row === undefined) throw notFound();
+  const row = isId(id) ? await queries.selectChannel(ctx.sql, ctx.orgId, id) : null;
+  if (row === null) throw notFound();
   return row;
 }
 

@@ -1,13 +1,13 @@
+import { newId } from "@statusmesh/shared/ids";
 import { countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
-import type { Actor, EventKind } from "./event-schema.ts";
+import { type Actor, engineActor, type EventKind } from "./event-schema.ts";
 
-/** An event to append. */
+/** An event to append; without an actor it is the engine's. */
 export interface NewEvent {
-  id: string;
   orgId: string;
   incidentId: string;
   kind: EventKind;
-  actor: Actor;
+  actor?: Actor | undefined;
   detail: object;
 }
 
@@ -16,8 +16,8 @@ export interface NewEvent {
  * same incident; the caller holds a lock that keeps other events of the incident away.
  */
 export async function insertEvents(sql: Db, events: readonly NewEvent[], now: Date): Promise<void> {
-  const rows = events.map(({ id, orgId, incidentId, kind, actor, detail }) => ({
-    id,
+  const rows = events.map(({ orgId, incidentId, kind, actor = engineActor, detail }) => ({
+    id: newId(),
     org_id: orgId,
     incident_id: incidentId,
     kind,

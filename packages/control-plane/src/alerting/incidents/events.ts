@@ -1,4 +1,4 @@
-import { isId, newId } from "@statusmesh/shared/ids";
+import { isId } from "@statusmesh/shared/ids";
 import { incidentNotFound } from "./find.ts";
 import { type ActorCtx, type Ctx, requireScope } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
@@ -30,14 +30,7 @@ export async function appendEvents(
 ): Promise<void> {
   if (incidentIds.length === 0) return;
   const by = actor ?? (await actorOf(ctx));
-  const events = incidentIds.map((incidentId) => ({
-    id: newId(),
-    orgId: ctx.orgId,
-    incidentId,
-    kind,
-    actor: by,
-    detail,
-  }));
+  const events = incidentIds.map((incidentId) => ({ orgId: ctx.orgId, incidentId, kind, actor: by, detail }));
   await insertEvents(ctx.sql, events, new Date(ctx.clock.now()));
 }
 

@@ -1,6 +1,7 @@
 import { dayMs } from "@statusmesh/shared/time";
 import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
+import { zoneNames } from "../../platform/zoned.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import type { Maintenance } from "./schema.ts";
 import * as service from "./service.ts";
@@ -91,7 +92,7 @@ async function formOf(ctx: Ctx, listTags: TagList, window: Maintenance | null, c
     repeat: ruleParts(window?.recurrence?.rule ?? null),
     rule: window?.recurrence?.rule ?? "",
     zone: window?.recurrence?.time_zone ?? "",
-    zones: ["UTC", ...Intl.supportedValuesOf("timeZone")],
+    zones: zoneNames,
   };
 }
 

@@ -3,6 +3,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../../access/audit/service.ts";
 import { takeQuota } from "../../access/plans/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { unlessTaken } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { UpdateTemplate, UpdateTemplateCreate, UpdateTemplatePatch, UpdateTemplateQuery } from "./schema.ts";
@@ -60,13 +61,7 @@ export async function changeTemplate(ctx: Ctx, id: string, patch: UpdateTemplate
   return await inTransaction(ctx, async (tx) => {
     const before = await find(tx, id, true);
     const after = { ...before, ...patch, updated_at: new Date(ctx.clock.now()) };
-    try {
-      await queries.updateTemplate(tx.sql, after);
-    } catch (cause) {
-      // 23505, unique_violation: the name is the only unique column that changes here.
-      if ((cause as { code?: unknown }).code === "23505") throw nameTaken(after.name, cause);
-      throw cause;
-    }
+    await unlessTaken(queries.updateTemplate(tx.sql, after), (cause) => nameTaken(after.name, cause));
     await record(tx, { resourceId: id, ...differences({ before: auditable(before), after: auditable(after) }) });
     return present(after);
   });

@@ -42,6 +42,15 @@ export async function firstOf<T extends Row>(query: PendingQuery<T[]>): Promise<
   return row ?? null;
 }
 
+/** Waits for a write. Where another row has the value of a unique column (SQLSTATE 23505), throws `taken` instead. */
+export async function unlessTaken(write: Promise<void>, taken: (cause: unknown) => Error): Promise<void> {
+  try {
+    await write;
+  } catch (cause) {
+    throw (cause as { code?: unknown }).code === "23505" ? taken(cause) : cause;
+  }
+}
+
 /** Part of a list: `limit` rows behind the first `offset`. */
 export interface Paging {
   limit: number;

@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { dayMs } from "@statusmesh/shared/time";
 import { getOrMake } from "../../platform/caches.ts";
 import type { Ctx, Visit } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
@@ -174,8 +175,6 @@ export const frameOf = ({ status, branding, logo, logoDark, subscribe }: ServedS
 });
 
 const isFine = (state: ComponentState): boolean => state === "operational" || state === "no_data";
-
-const dayMs = 86_400_000;
 
 /**
  * Incidents by day, newest first: open ones today, ended ones on the day that they began. Today and yesterday are

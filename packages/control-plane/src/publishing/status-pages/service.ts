@@ -13,7 +13,7 @@ import {
 } from "../../platform/context.ts";
 import { hostUrl, pageUrl, reservedSlugs } from "../../platform/http/page-host.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
-import type { Paging } from "../../platform/db/sql.ts";
+import { type Paging, unlessTaken } from "../../platform/db/sql.ts";
 import { iso, managedBy, type Page } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
 import { takeQuota } from "../../access/plans/service.ts";
@@ -159,13 +159,7 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
       await setDomain(own, id, patch.custom_domain);
       after.custom_domain = (await queries.selectPage(own.sql, ctx.orgId, id))!.custom_domain;
     }
-    try {
-      await queries.updatePage(own.sql, after);
-    } catch (cause) {
-      // 23505, unique_violation: the slug is the only unique column that changes here.
-      if ((cause as { code?: unknown }).code === "23505") throw slugTaken(after.slug, cause);
-      throw cause;
-    }
+    await unlessTaken(queries.updatePage(own.sql, after), (cause) => slugTaken(after.slug, cause));
     await record(own, { resourceId: id, ...differences({ before: auditable(before), after: auditable(after) }) });
     return await presentOne(own, after);
   });
