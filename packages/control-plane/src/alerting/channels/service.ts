@@ -16,7 +16,7 @@ import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import type { Mail } from "../../platform/email/mail.ts";
 import type { Outbound } from "../../platform/outbound/client.ts";
 import type { Page } from "../../platform/http/wire.ts";
-import { takeQuota } from "../../access/plans/service.ts";
+import { takeOne } from "../../access/plans/service.ts";
 import { checkConfig, refuseDeniedUrls } from "./config-rules.ts";
 import { checkedHours } from "./hours.ts";
 import { type ChannelConfig, completed, isChannelType, kindOf } from "./kinds/index.ts";
@@ -113,10 +113,7 @@ async function insertNew(
     created_at: at,
     updated_at: at,
   };
-  await takeQuota(tx, "max_notification_channels", async () => ({
-    current: await queries.countChannels(tx.sql, tx.orgId),
-    adding: 1,
-  }));
+  await takeOne(tx, "max_notification_channels", () => queries.countChannels(tx.sql, tx.orgId));
   const mail = await beginVerification(tx, row, config);
   const channel = present(tx, await nameTaken(() => queries.insertChannel(tx.sql, row)));
   await record(tx, { resourceId: id, after: channel });

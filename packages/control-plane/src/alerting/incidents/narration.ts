@@ -3,7 +3,7 @@ import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
-import { takeQuota } from "../../access/plans/service.ts";
+import { takeOne } from "../../access/plans/service.ts";
 import { countNotes } from "./event-queries.ts";
 import type { IncidentEvent } from "./event-schema.ts";
 import { actorOf, appendEvents, newestEvent } from "./events.ts";
@@ -64,10 +64,7 @@ export async function postUpdate(
   return await inTransaction(ctx, async (tx) => {
     await lockEvidence(tx, [(await findIncident(tx, incidentId)).target_id]);
     const { monitor_name } = await findIncident(tx, incidentId);
-    await takeQuota(tx, "max_updates_per_incident", async () => ({
-      current: await queries.countUpdates(tx.sql, ctx.orgId, incidentId),
-      adding: 1,
-    }));
+    await takeOne(tx, "max_updates_per_incident", () => queries.countUpdates(tx.sql, ctx.orgId, incidentId));
     const after = await writeUpdate(tx, incidentId, update, notify);
     await record(tx, { resourceId: after.id, after: { ...after, monitor_name } });
     return after;
@@ -83,10 +80,7 @@ export async function postNote(ctx: Ctx, incidentId: string, { message }: NewNot
   return await inTransaction(ctx, async (tx) => {
     const { target_id, monitor_name } = await findIncident(tx, incidentId);
     await lockEvidence(tx, [target_id]);
-    await takeQuota(tx, "max_updates_per_incident", async () => ({
-      current: await countNotes(tx.sql, ctx.orgId, incidentId),
-      adding: 1,
-    }));
+    await takeOne(tx, "max_updates_per_incident", () => countNotes(tx.sql, ctx.orgId, incidentId));
     await appendEvents(tx, [incidentId], "noted", { message });
     const after = await newestEvent(tx, incidentId);
     await record(tx, { resourceId: after.id, after: { incident_id: incidentId, monitor_name, message } });

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../../access/audit/service.ts";
-import { takeQuota } from "../../access/plans/service.ts";
+import { takeOne } from "../../access/plans/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { unlessTaken } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
@@ -45,10 +45,7 @@ export async function createTemplate(ctx: Ctx, input: UpdateTemplateCreate): Pro
     updated_at: now,
   };
   return await inTransaction(ctx, async (tx) => {
-    await takeQuota(tx, "max_update_templates", async () => ({
-      current: await queries.countTemplates(tx.sql, ctx.orgId),
-      adding: 1,
-    }));
+    await takeOne(tx, "max_update_templates", () => queries.countTemplates(tx.sql, ctx.orgId));
     if (!(await queries.insertTemplate(tx.sql, row))) throw nameTaken(row.name);
     await record(tx, { resourceId: row.id, after: auditable(row) });
     return present(row);

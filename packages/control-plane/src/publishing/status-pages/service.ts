@@ -16,7 +16,7 @@ import { type ManagedChange, writeManaged } from "../../platform/db/managed-quer
 import { type Paging, unlessTaken } from "../../platform/db/sql.ts";
 import { iso, managedBy, type Page } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
-import { takeQuota } from "../../access/plans/service.ts";
+import { takeOne } from "../../access/plans/service.ts";
 import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";
 import { logoUrl } from "./logos.ts";
@@ -125,10 +125,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
     managed: null,
   };
   return await inTransaction(ctx, async (tx) => {
-    await takeQuota(tx, "max_status_pages", async () => ({
-      current: await queries.countPages(tx.sql, ctx.orgId),
-      adding: 1,
-    }));
+    await takeOne(tx, "max_status_pages", () => queries.countPages(tx.sql, ctx.orgId));
     if (!(await queries.insertPage(tx.sql, row))) throw slugTaken(row.slug);
     await queries.notifyPages(tx.sql, row.id);
     await record(tx, { resourceId: row.id, after: auditable(row) });
