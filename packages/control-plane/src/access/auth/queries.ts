@@ -1,5 +1,5 @@
 import type { Role } from "../../platform/context.ts";
-import { type Db, firstOf } from "../../platform/db/sql.ts";
+import { anyOf, type Db, firstOf } from "../../platform/db/sql.ts";
 
 /** Locks the user, so that concurrent creations count each other. */
 export async function lockUser(sql: Db, userId: string): Promise<void> {
@@ -22,10 +22,10 @@ export async function selectHome(sql: Db, userId: string): Promise<HomeRow | nul
 
 /** True when the user owns the organisation and it is deleted. */
 export async function ownsDeleted(sql: Db, userId: string, orgId: string): Promise<boolean> {
-  const rows = await sql`
-    select 1 from memberships m join orgs o on o.id = m.org_id and o.deleted_at is not null
+  const own = sql`
+    from memberships m join orgs o on o.id = m.org_id and o.deleted_at is not null
     where m.user_id = ${userId} and m.org_id = ${orgId} and m.role = 'owner'`;
-  return rows.length === 1;
+  return await anyOf(sql, own);
 }
 
 export async function selectEmail(sql: Db, userId: string): Promise<string | null> {
@@ -62,10 +62,8 @@ export async function selectFirstOwner(
     order by o.created_at, o.id, m.created_at, m.user_id limit 1`);
 }
 
-export async function hasVerifiedEmail(sql: Db, userId: string): Promise<boolean> {
-  const rows = await sql`select 1 from users where id = ${userId} and email_verified_at is not null`;
-  return rows.length === 1;
-}
+export const hasVerifiedEmail = async (sql: Db, userId: string): Promise<boolean> =>
+  await anyOf(sql, sql`from users where id = ${userId} and email_verified_at is not null`);
 
 export interface MeRow {
   user_id: string;
@@ -99,10 +97,7 @@ export async function insertOwner(
     values (${row.orgId}, ${row.userId}, 'owner', ${row.now})`;
 }
 
-export async function anyUser(sql: Db): Promise<boolean> {
-  const [row] = await sql<{ any: boolean }[]>`select exists (select 1 from users) as any`;
-  return row!.any;
-}
+export const anyUser = async (sql: Db): Promise<boolean> => await anyOf(sql, sql`from users`);
 
 export interface OwnerRow {
   user_id: string;

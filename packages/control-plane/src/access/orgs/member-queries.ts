@@ -1,4 +1,4 @@
-import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { anyOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { Role } from "./schema.ts";
 
 /** False when the user is already a member. */
@@ -41,11 +41,9 @@ export async function selectMember(sql: Db, orgId: string, userId: string): Prom
 }
 
 export async function isMember(sql: Db, orgId: string, email: string): Promise<boolean> {
-  return (
-    (
-      await sql`
-        select 1 from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and u.email = ${email}`
-    ).length === 1
+  return await anyOf(
+    sql,
+    sql`from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and u.email = ${email}`,
   );
 }
 
@@ -57,10 +55,8 @@ export async function updateRole(sql: Db, orgId: string, userId: string, role: R
 }
 
 /** True for a member who came by groups of an identity provider. */
-export async function cameByGroups(sql: Db, orgId: string, userId: string): Promise<boolean> {
-  const rows = await sql`select 1 from memberships where org_id = ${orgId} and user_id = ${userId} and by_groups`;
-  return rows.length === 1;
-}
+export const cameByGroups = async (sql: Db, orgId: string, userId: string): Promise<boolean> =>
+  await anyOf(sql, sql`from memberships where org_id = ${orgId} and user_id = ${userId} and by_groups`);
 
 /** Marks a member as one who came by groups. */
 export async function markByGroups(sql: Db, orgId: string, userId: string): Promise<void> {
@@ -117,12 +113,8 @@ export async function selectInvitations(
 export const countInvitations = async (sql: Db, orgId: string, now: Date): Promise<number> =>
   await countOf(sql, pendingOf(sql, orgId, now));
 
-export async function isInvited(sql: Db, orgId: string, email: string, now: Date): Promise<boolean> {
-  return (
-    (await sql`select 1 from invitations i where i.org_id = ${orgId} and i.email = ${email} and ${pending(sql, now)}`)
-      .length > 0
-  );
-}
+export const isInvited = async (sql: Db, orgId: string, email: string, now: Date): Promise<boolean> =>
+  await anyOf(sql, sql`from invitations i where i.org_id = ${orgId} and i.email = ${email} and ${pending(sql, now)}`);
 
 export async function revokeInvitation(sql: Db, orgId: string, id: string, now: Date): Promise<InvitationRow | null> {
   return await firstOf(sql<InvitationRow[]>`

@@ -1,4 +1,4 @@
-import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { anyOf, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 
 export type Purpose = "telegram" | "whatsapp" | "delegation";
 
@@ -46,11 +46,8 @@ export async function selectLink(sql: Db, orgId: string, purpose: Purpose, id: s
 }
 
 /** True for the code of a link. */
-export async function hasCode(sql: Db, orgId: string, id: string, codeHash: Buffer): Promise<boolean> {
-  const rows = await sql`
-    select 1 from channel_links where org_id = ${orgId} and id = ${id} and code_hash = ${codeHash}`;
-  return rows.length === 1;
-}
+export const hasCode = async (sql: Db, orgId: string, id: string, codeHash: Buffer): Promise<boolean> =>
+  await anyOf(sql, sql`from channel_links where org_id = ${orgId} and id = ${id} and code_hash = ${codeHash}`);
 
 /** Delegation links, newest first. */
 export async function selectDelegations(sql: Db, orgId: string, { limit, offset }: Paging): Promise<Listed<LinkRow>> {

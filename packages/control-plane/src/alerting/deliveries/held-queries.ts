@@ -1,12 +1,9 @@
-import { arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import type { ActiveHours } from "../channels/schema.ts";
 import { deliveriesChannel, type HeldBy } from "./outbox-queries.ts";
 
-export async function isHeldDue(sql: Db, at: Date): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from deliveries where state = 'held' and next_attempt_at <= ${at}) as found`;
-  return row?.found === true;
-}
+export const isHeldDue = async (sql: Db, at: Date): Promise<boolean> =>
+  await anyOf(sql, sql`from deliveries where state = 'held' and next_attempt_at <= ${at}`);
 
 /** A held delivery with what decides about it. */
 export interface HeldRow {

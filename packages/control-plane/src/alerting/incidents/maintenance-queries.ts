@@ -1,4 +1,4 @@
-import { type Db, firstOf } from "../../platform/db/sql.ts";
+import { anyOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import { isHeld, isParentUnclear, openParent } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
 import type { Severity } from "./schema.ts";
@@ -66,12 +66,12 @@ const isMarked = (sql: Db) =>
  * every second: each part has an index.
  */
 export async function isMaintenanceActive(sql: Db, at: Date): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from incidents i where ${isMarked(sql)})
+  const found = sql`
+    where exists (select from incidents i where ${isMarked(sql)})
       or exists (select from incidents where hold_stage is not null)
       or exists (select from maintenance_occurrences
-                 where not cancelled and starts_at <= ${at} and ends_at > ${at}) as found`;
-  return row?.found === true;
+                 where not cancelled and starts_at <= ${at} and ends_at > ${at})`;
+  return await anyOf(sql, found);
 }
 
 /** An open incident whose target is under maintenance now. */

@@ -51,6 +51,12 @@ export async function unlessTaken(write: Promise<void>, taken: (cause: unknown) 
   }
 }
 
+/** True when `from`, the tables and conditions of a select, has a row. */
+export async function anyOf(sql: Db, from: Fragment): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`select exists (select ${from}) as found`;
+  return row!.found;
+}
+
 /** Part of a list: `limit` rows behind the first `offset`. */
 export interface Paging {
   limit: number;

@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import { arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import type { Kind } from "./schema.ts";
 
 export interface SubscriberRow {
@@ -118,10 +118,8 @@ export async function insertImported(
 }
 
 /** True when the page has at least `most` subscribers, confirmed or not. */
-export async function isFull(sql: Db, pageId: string, most: number): Promise<boolean> {
-  const rows = await sql`select 1 from subscribers where page_id = ${pageId} offset ${most - 1} limit 1`;
-  return rows.length > 0;
-}
+export const isFull = async (sql: Db, pageId: string, most: number): Promise<boolean> =>
+  await anyOf(sql, sql`from subscribers where page_id = ${pageId} offset ${most - 1}`);
 
 export async function selectByToken(sql: Db, token: string): Promise<SubscriberRow | null> {
   return await firstOf(sql<SubscriberRow[]>`select ${columns(sql)} from subscribers s where s.token = ${token}`);
