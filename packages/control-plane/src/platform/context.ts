@@ -209,6 +209,21 @@ export async function inTransaction<C extends System, T>(system: C, work: (syste
   return result;
 }
 
+/**
+ * Calls `step` in a transaction each, until it takes less than a batch. Returns the sum of what the steps have `done`.
+ */
+export async function inBatches(
+  system: System,
+  batch: number,
+  step: (tx: System) => Promise<{ taken: number; done: number }>,
+): Promise<number> {
+  for (let total = 0; ;) {
+    const { taken, done } = await inTransaction(system, step);
+    total += done;
+    if (taken < batch) return total;
+  }
+}
+
 /** Runs `work` once the open transaction has committed, never after a rollback; at once without a transaction. */
 export async function afterCommit(system: System, work: (system: System) => Promise<unknown>): Promise<void> {
   if ("begin" in system.sql) await work(system);

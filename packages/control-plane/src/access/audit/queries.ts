@@ -1,5 +1,5 @@
 import type { WriteSource } from "../../platform/context.ts";
-import { deleteInBatches, type Db } from "../../platform/db/sql.ts";
+import { type Db, deleteInBatches, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 
 export interface AuditRow {
   id: string;
@@ -75,19 +75,9 @@ export interface AuditFilter {
   resourceType: string | null;
 }
 
-const matching = (sql: Db, orgId: string, { userId, resourceId, resourceType }: AuditFilter) => sql`
-  org_id = ${orgId}
-  ${userId === null ? sql`` : sql`and user_id::text = ${userId}`}
-  ${
-    resourceId === null
-      ? sql``
-      : sql`and (resource_id = ${resourceId} or (resource_id is null and after -> 'ids' ? ${resourceId}))`
-  }
-  ${resourceType === null ? sql`` : sql`and split_part(action, '/', 4) = ${resourceType}`}`;
-
 /** Ids and names of a bulk request in a list; complete rows would be half a megabyte each. */
 const shownInList = 100;
-const firstOf = (sql: Db, column: "before" | "after") => sql`
+const shortened = (sql: Db, column: "before" | "after") => sql`
   case when resource_id is null and jsonb_typeof(${sql(column)}) = 'object' then (
     select coalesce(jsonb_object_agg(key, case when jsonb_typeof(value) = 'array'
       then jsonb_path_query_array(value, ${`$[0 to ${shownInList - 1}]`}) else value end), '{}')
@@ -98,29 +88,31 @@ const firstOf = (sql: Db, column: "before" | "after") => sql`
 export async function selectEntries(
   sql: Db,
   orgId: string,
-  filter: AuditFilter,
-  limit: number,
-  offset: number,
-): Promise<AuditRow[]> {
-  return await sql<AuditRow[]>`
-    select id, at, user_id, user_email, actor_type, actor_id, action, resource_id, ${firstOf(sql, "before")},
-      ${firstOf(sql, "after")}, write_source, ip, user_agent, trace_id
-    from audit_log where ${matching(sql, orgId, filter)} order by id desc limit ${limit} offset ${offset}`;
+  { userId, resourceId, resourceType }: AuditFilter,
+  { limit, offset }: Paging,
+): Promise<Listed<AuditRow>> {
+  const from = sql`
+    from audit_log where org_id = ${orgId}
+    ${userId === null ? sql`` : sql`and user_id::text = ${userId}`}
+    ${
+      resourceId === null
+        ? sql``
+        : sql`and (resource_id = ${resourceId} or (resource_id is null and after -> 'ids' ? ${resourceId}))`
+    }
+    ${resourceType === null ? sql`` : sql`and split_part(action, '/', 4) = ${resourceType}`}`;
+  const part = sql<AuditRow[]>`
+    select id, at, user_id, user_email, actor_type, actor_id, action, resource_id, ${shortened(sql, "before")},
+      ${shortened(sql, "after")}, write_source, ip, user_agent, trace_id
+    ${from} order by id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** One complete row. */
 export async function selectEntry(sql: Db, orgId: string, id: string): Promise<AuditRow | null> {
-  const [row] = await sql<AuditRow[]>`
+  return await firstOf(sql<AuditRow[]>`
     select id, at, user_id, user_email, actor_type, actor_id, action, resource_id, before, after, write_source, ip,
       user_agent, trace_id
-    from audit_log where org_id = ${orgId} and id = ${id}`;
-  return row ?? null;
-}
-
-export async function countEntries(sql: Db, orgId: string, filter: AuditFilter): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from audit_log where ${matching(sql, orgId, filter)}`;
-  return row!.count;
+    from audit_log where org_id = ${orgId} and id = ${id}`);
 }
 
 /** The last recorded name of each resource that has one. */

@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { IdText } from "@statusmesh/shared/text";
-import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
 
 const Change = Type.Unknown({
   description:
@@ -12,36 +12,26 @@ export const AuditEntry = Type.Object(
   {
     id: Id,
     at: Timestamp,
-    user_id: nullable(Type.Unsafe<string>({ ...Id, description: "Acting user; null for StatusMesh itself" })),
-    user_email: nullable(Type.String({ description: "As it was then", examples: ["olga@example.org"] })),
+    user_id: nullable(described(Id, "Acting user; null for StatusMesh itself")),
+    user_email: nullable(Text("As it was then", "olga@example.org")),
     actor_type: Type.Enum(["session", "token", "mcp", "channel", "system"], {
       description:
         "Credential of the request; mcp: the token of an MCP client; channel: a link or button in a notification",
       examples: ["token"],
     }),
-    actor_id: nullable(
-      Type.String({
-        description: "The session, API token or channel",
-        examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
-      }),
-    ),
-    action: Type.String({
-      description:
-        "Method and path as this document has them: DELETE /api/v1/targets/{id}; of an MCP call those of the " +
+    actor_id: nullable(Text("The session, API token or channel", "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90")),
+    action: Text(
+      "Method and path as this document has them: DELETE /api/v1/targets/{id}; of an MCP call those of the " +
         "equivalent route",
-      examples: ["DELETE /api/v1/targets/{id}"],
-    }),
-    resource_id: nullable(
-      Type.String({ description: "Affected resource", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+      "DELETE /api/v1/targets/{id}",
     ),
+    resource_id: nullable(Text("Affected resource", "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90")),
     before: Change,
     after: Change,
     write_source: Type.Enum(["ui", "api", "terraform"], { description: "Which kind of client", examples: ["api"] }),
-    ip: nullable(Type.String({ description: "Where the request came from", examples: ["192.0.2.17"] })),
-    user_agent: nullable(Type.String({ description: "User-Agent of the client", examples: ["curl/8.14.1"] })),
-    trace_id: nullable(
-      Type.String({ description: "Finds the request in the log", examples: ["4bf92f3577b34da6a3ce929d0e0e4736"] }),
-    ),
+    ip: nullable(Text("Where the request came from", "192.0.2.17")),
+    user_agent: nullable(Text("User-Agent of the client", "curl/8.14.1")),
+    trace_id: nullable(Text("Finds the request in the log", "4bf92f3577b34da6a3ce929d0e0e4736")),
   },
   { additionalProperties: false, title: "AuditEntry", description: "One write: actor, action, time" },
 );

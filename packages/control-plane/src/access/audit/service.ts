@@ -97,10 +97,7 @@ export async function listAudit(ctx: Ctx, query: AuditQuery): Promise<Page<Audit
     resourceId: query.resource_id ?? null,
     resourceType: query.resource_type ?? null,
   };
-  const [rows, total] = await Promise.all([
-    queries.selectEntries(ctx.sql, ctx.orgId, filter, limit, offset),
-    queries.countEntries(ctx.sql, ctx.orgId, filter),
-  ]);
+  const { rows, total } = await queries.selectEntries(ctx.sql, ctx.orgId, filter, query);
   return { items: rows.map(present), total, limit, offset };
 }
 
@@ -121,22 +118,7 @@ export async function getEntry(ctx: Ctx, id: string): Promise<AuditEntry> {
   return present(row);
 }
 
-const present = (row: queries.AuditRow): AuditEntry => ({
-  id: row.id,
-  at: iso(row.at),
-  user_id: row.user_id,
-  user_email: row.user_email,
-  actor_type: row.actor_type,
-  actor_id: row.actor_id,
-  action: row.action,
-  resource_id: row.resource_id,
-  before: row.before,
-  after: row.after,
-  write_source: row.write_source,
-  ip: row.ip,
-  user_agent: row.user_agent,
-  trace_id: row.trace_id,
-});
+const present = (row: queries.AuditRow): AuditEntry => ({ ...row, at: iso(row.at) });
 
 /** Deletes rows older than `retention.audit_days`. Returns their number. */
 export async function purgeAudit(system: System): Promise<number> {

@@ -1,4 +1,4 @@
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import {
   ApiTokenCreate,
@@ -93,7 +93,6 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, params, http }) => {
       await endSession(ctx, params.id);
       if (params.id === "current") http.set("Set-Cookie", endedSessionCookie(ctx.config));
-      return noContent();
     },
   }),
   route({
@@ -119,10 +118,7 @@ export const authRoutes: Route[] = [
     params: IdParam,
     replies: { 204: null },
     errors: ["NOT_FOUND", "FORBIDDEN", "LAST_SIGN_IN_METHOD"],
-    handle: async ({ ctx, params }) => {
-      await unlinkIdentity(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => unlinkIdentity(ctx, params.id),
   }),
   route({
     method: "GET",
@@ -146,10 +142,7 @@ export const authRoutes: Route[] = [
     body: ApiTokenCreate,
     replies: { 201: NewApiToken },
     errors: ["API_TOKENS_LIMIT", "INVALID_EXPIRY", "FORBIDDEN", "MCP_TOKEN_READ_ONLY", "EMAIL_NOT_VERIFIED"],
-    handle: async ({ ctx, body }) => {
-      const token = await createToken(ctx, body);
-      return created(`/api/v1/api-tokens#${token.id}`, token);
-    },
+    handle: async ({ ctx, body }) => createdIn("/api/v1/api-tokens#", await createToken(ctx, body)),
   }),
   route({
     method: "DELETE",
@@ -162,9 +155,6 @@ export const authRoutes: Route[] = [
     params: IdParam,
     replies: { 204: null },
     errors: ["API_TOKEN_NOT_FOUND"],
-    handle: async ({ ctx, params }) => {
-      await revokeToken(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => revokeToken(ctx, params.id),
   }),
 ];

@@ -27,6 +27,10 @@ export function endedSessionCookie(config: Config): string {
 
 const attributesOf = (config: Config): string => `Path=/; HttpOnly; SameSite=Lax${isSecure(config) ? "; Secure" : ""}`;
 
+/** The Set-Cookie header of a cookie that only the pages of a sign-in get. SameSite=Lax: also from a provider. */
+export const signInCookie = (config: Config, name: string, value: string, secs: number): string =>
+  `${name}=${value}; Path=/sign-in; HttpOnly; SameSite=Lax; Max-Age=${secs}${isSecure(config) ? "; Secure" : ""}`;
+
 const lifetimeSecs = 900;
 /** Browsers drop a cookie over 4,096 bytes (RFC 6265, section 6.1). */
 const maxLength = 3500;
@@ -39,9 +43,7 @@ const nameOf = ({ auth }: Config): string => `${auth.session.cookie_name}_return
  */
 export function returnCookie(config: Config, path: string): string | null {
   const value = encodeURIComponent(path);
-  if (value.length > maxLength) return null;
-  const secure = config.server.public_url.startsWith("https:") ? "; Secure" : "";
-  return `${nameOf(config)}=${value}; Path=/sign-in; HttpOnly; SameSite=Lax; Max-Age=${lifetimeSecs}${secure}`;
+  return value.length > maxLength ? null : signInCookie(config, nameOf(config), value, lifetimeSecs);
 }
 
 /** The remembered path of this browser, unchecked. */

@@ -1,4 +1,4 @@
-import { minuteMs } from "@statusmesh/shared/time";
+import { getOrMake } from "../../platform/caches.ts";
 import { grantedBy, type Role, scopes, scopesOf, type System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
 import { type SharedReads, sharedReads } from "../../platform/db/shared-reads.ts";
@@ -36,8 +36,6 @@ export interface CredentialRequest {
 export type Found = Credential | { readonly refused: "unknown" | "org_required" | "org_not_found" | "org_deleted" };
 
 export const allScopes: ReadonlySet<string> = new Set(scopes);
-/** A use is recorded at most this often: a busy caller costs no write per request. */
-const recordIntervalMs = minuteMs;
 
 /**
  * Lookups in flight per database pool (single-flight). Nothing is cached: each request looks its credential up, so that
@@ -45,14 +43,8 @@ const recordIntervalMs = minuteMs;
  */
 const lookups = new WeakMap<object, SharedReads<Found>>();
 
-function lookUp(system: System, key: string, read: () => Promise<Found>): Promise<Found> {
-  let shared = lookups.get(system.sql);
-  if (shared === undefined) lookups.set(system.sql, (shared = sharedReads()));
-  return shared(key, read);
-}
-
-const isDue = (recorded: Date | null, now: Date): boolean =>
-  recorded === null || now.getTime() - recorded.getTime() > recordIntervalMs;
+const lookUp = (system: System, key: string, read: () => Promise<Found>): Promise<Found> =>
+  getOrMake(lookups, system.sql, () => sharedReads<Found>())(key, read);
 
 /** The live API token in the organisation of the request. Records its use. */
 export function findToken(system: System, token: string, request: CredentialRequest): Promise<Found> {
@@ -62,7 +54,7 @@ export function findToken(system: System, token: string, request: CredentialRequ
     const hash = hashToken(token);
     const row = await tokenQueries.selectToken(system.sql, hash, now, org, deletedToo);
     if (row === null) return await unresolvedToken(system, hash, now, request);
-    if (isDue(row.last_used_at, now)) await tokenQueries.touchToken(system.sql, row.id, now, recordIntervalMs);
+    await tokenQueries.touchToken(system.sql, row, now);
     return {
       id: row.id,
       userId: row.user_id,
@@ -88,7 +80,7 @@ async function unresolvedToken(
   const home = await queries.selectHome(system.sql, row.user_id);
   if (home === null) return { refused: "unknown" };
   if (!anyOrg) return { refused: "org_required" };
-  await tokenQueries.touchToken(system.sql, row.id, now, recordIntervalMs);
+  await tokenQueries.touchToken(system.sql, row, now);
   return {
     id: row.id,
     userId: row.user_id,
@@ -107,7 +99,7 @@ export function findSession(system: System, cookie: string, request: CredentialR
     const hash = hashToken(cookie);
     const row = await sessionQueries.selectSession(system.sql, hash, now, idleSince(now), org, deletedToo);
     if (row === null) return await unresolvedSession(system, hash, now, org);
-    if (isDue(row.last_used_at, now)) await sessionQueries.touchSession(system.sql, row.id, now, recordIntervalMs);
+    await sessionQueries.touchSession(system.sql, row, now);
     return {
       id: row.id,
       userId: row.user_id,

@@ -2,6 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import * as identities from "./identity-queries.ts";
 import { lockUser, selectHome, upsertVerifiedUser } from "./queries.ts";
@@ -83,21 +84,16 @@ export async function linkTo(
 /** The linked identities of the caller's user. */
 export async function listIdentities(
   ctx: Ctx,
-  input: { limit: number; offset: number } = { limit: 50, offset: 0 },
+  { limit, offset }: Paging = { limit: 50, offset: 0 },
 ): Promise<Page<Identity>> {
   requireScope(ctx, "org:read");
-  const [rows, total] = await Promise.all([
-    identities.selectIdentities(ctx.sql, ctx.userId, input.limit, input.offset),
-    identities.countIdentities(ctx.sql, ctx.userId),
-  ]);
+  const { rows, total } = await identities.selectIdentities(ctx.sql, ctx.userId, { limit, offset });
   const items = rows.map((row) => ({
-    id: row.id,
-    provider: row.provider,
-    email: row.email,
+    ...row,
     created_at: iso(row.created_at),
     last_used_at: iso(row.last_used_at),
   }));
-  return { items, total, ...input };
+  return { items, total, limit, offset };
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 
 /** Id of the user that an identity belongs to; records the use. */
 export async function useIdentity(sql: Db, provider: string, subject: string, now: Date): Promise<string | null> {
@@ -14,10 +14,9 @@ export async function selectLinked(
   provider: string,
   subject: string,
 ): Promise<{ id: string; email: string } | null> {
-  const [row] = await sql<{ id: string; email: string }[]>`
+  return await firstOf(sql<{ id: string; email: string }[]>`
     select u.id, u.email from user_identities i join users u on u.id = i.user_id
-    where i.provider = ${provider} and i.subject = ${subject}`;
-  return row ?? null;
+    where i.provider = ${provider} and i.subject = ${subject}`);
 }
 
 /** Links an identity to a user. The caller has checked that its previous user has no organisation any more. */
@@ -38,13 +37,12 @@ export async function selectUserOf(
   emails: readonly string[],
   { member }: { member: boolean },
 ): Promise<{ id: string; email: string } | null> {
-  const [row] = await sql<{ id: string; email: string }[]>`
+  return await firstOf(sql<{ id: string; email: string }[]>`
     select u.id, u.email from users u
     where u.email = any(${[...emails]}::text[]) and (not ${member}::boolean or exists (
       select 1 from memberships m join orgs o on o.id = m.org_id and (o.deleted_at is null or m.role = 'owner')
       where m.user_id = u.id))
-    order by array_position(${[...emails]}::text[], u.email) limit 1`;
-  return row ?? null;
+    order by array_position(${[...emails]}::text[], u.email) limit 1`);
 }
 
 export interface IdentityRow {
@@ -55,28 +53,27 @@ export interface IdentityRow {
   last_used_at: Date;
 }
 
-export async function selectIdentities(sql: Db, userId: string, limit: number, offset: number): Promise<IdentityRow[]> {
-  return await sql<IdentityRow[]>`
-    select id, provider, email, created_at, last_used_at from user_identities
-    where user_id = ${userId} order by id limit ${limit} offset ${offset}`;
-}
-
-/** Number of the user's identities, of the named providers only unless null. */
-export async function countIdentities(
+export async function selectIdentities(
   sql: Db,
   userId: string,
-  providers: readonly string[] | null = null,
-): Promise<number> {
-  const only = providers === null ? null : [...providers];
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from user_identities
-    where user_id = ${userId} and (${only}::text[] is null or provider = any(${only}::text[]))`;
-  return row!.count;
+  { limit, offset }: Paging,
+): Promise<Listed<IdentityRow>> {
+  const from = sql`from user_identities where user_id = ${userId}`;
+  const part = sql<IdentityRow[]>`
+    select id, provider, email, created_at, last_used_at ${from} order by id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
+}
+
+/** Number of the user's identities of these providers. */
+export async function countIdentities(sql: Db, userId: string, providers: readonly string[]): Promise<number> {
+  return await countOf(
+    sql,
+    sql`from user_identities where user_id = ${userId} and provider = any(${[...providers]}::text[])`,
+  );
 }
 
 export async function deleteIdentity(sql: Db, userId: string, id: string): Promise<IdentityRow | null> {
-  const [row] = await sql<IdentityRow[]>`
+  return await firstOf(sql<IdentityRow[]>`
     delete from user_identities where user_id = ${userId} and id = ${id}
-    returning id, provider, email, created_at, last_used_at`;
-  return row ?? null;
+    returning id, provider, email, created_at, last_used_at`);
 }

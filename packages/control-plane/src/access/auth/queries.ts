@@ -1,5 +1,5 @@
 import type { Role } from "../../platform/context.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { anyOf, type Db, firstOf } from "../../platform/db/sql.ts";
 
 /** Locks the user, so that concurrent creations count each other. */
 export async function lockUser(sql: Db, userId: string): Promise<void> {
@@ -14,19 +14,18 @@ interface HomeRow {
 
 /** The user's oldest membership; deleted organisations that they own and may restore come last. */
 export async function selectHome(sql: Db, userId: string): Promise<HomeRow | null> {
-  const [row] = await sql<HomeRow[]>`
+  return await firstOf(sql<HomeRow[]>`
     select m.org_id, m.role, o.deleted_at is not null as deleted
     from memberships m join orgs o on o.id = m.org_id and (o.deleted_at is null or m.role = 'owner')
-    where m.user_id = ${userId} order by (o.deleted_at is not null), m.created_at limit 1`;
-  return row ?? null;
+    where m.user_id = ${userId} order by (o.deleted_at is not null), m.created_at limit 1`);
 }
 
 /** True when the user owns the organisation and it is deleted. */
 export async function ownsDeleted(sql: Db, userId: string, orgId: string): Promise<boolean> {
-  const rows = await sql`
-    select 1 from memberships m join orgs o on o.id = m.org_id and o.deleted_at is not null
+  const own = sql`
+    from memberships m join orgs o on o.id = m.org_id and o.deleted_at is not null
     where m.user_id = ${userId} and m.org_id = ${orgId} and m.role = 'owner'`;
-  return rows.length === 1;
+  return await anyOf(sql, own);
 }
 
 export async function selectEmail(sql: Db, userId: string): Promise<string | null> {
@@ -57,17 +56,14 @@ export async function selectFirstOwner(
   sql: Db,
   slug: string | null = null,
 ): Promise<{ user_id: string; org_id: string } | null> {
-  const [row] = await sql<{ user_id: string; org_id: string }[]>`
+  return await firstOf(sql<{ user_id: string; org_id: string }[]>`
     select m.user_id, m.org_id from orgs o join memberships m on m.org_id = o.id and m.role = 'owner'
     where o.deleted_at is null and (${slug}::text is null or o.slug = ${slug})
-    order by o.created_at, o.id, m.created_at, m.user_id limit 1`;
-  return row ?? null;
+    order by o.created_at, o.id, m.created_at, m.user_id limit 1`);
 }
 
-export async function hasVerifiedEmail(sql: Db, userId: string): Promise<boolean> {
-  const rows = await sql`select 1 from users where id = ${userId} and email_verified_at is not null`;
-  return rows.length === 1;
-}
+export const hasVerifiedEmail = async (sql: Db, userId: string): Promise<boolean> =>
+  await anyOf(sql, sql`from users where id = ${userId} and email_verified_at is not null`);
 
 export interface MeRow {
   user_id: string;
@@ -80,10 +76,9 @@ export interface MeRow {
 }
 
 export async function selectMe(sql: Db, userId: string, orgId: string): Promise<MeRow | null> {
-  const [row] = await sql<MeRow[]>`
+  return await firstOf(sql<MeRow[]>`
     select u.id as user_id, u.email, u.name, o.id as org_id, o.name as org_name, o.slug as org_slug, o.plan_id
-    from users u, orgs o where u.id = ${userId} and o.id = ${orgId}`;
-  return row ?? null;
+    from users u, orgs o where u.id = ${userId} and o.id = ${orgId}`);
 }
 
 /** Inserts a user with an organisation that they own. */
@@ -102,10 +97,7 @@ export async function insertOwner(
     values (${row.orgId}, ${row.userId}, 'owner', ${row.now})`;
 }
 
-export async function anyUser(sql: Db): Promise<boolean> {
-  const [row] = await sql<{ any: boolean }[]>`select exists (select 1 from users) as any`;
-  return row!.any;
-}
+export const anyUser = async (sql: Db): Promise<boolean> => await anyOf(sql, sql`from users`);
 
 export interface OwnerRow {
   user_id: string;
@@ -115,11 +107,10 @@ export interface OwnerRow {
 
 /** The first owner with this email; of any email for null. */
 export async function selectOwner(sql: Db, email: string | null): Promise<OwnerRow | null> {
-  const [row] = await sql<OwnerRow[]>`
+  return await firstOf(sql<OwnerRow[]>`
     select u.id as user_id, m.org_id, u.email
     from users u join memberships m on m.user_id = u.id and m.role = 'owner'
-    where ${email}::text is null or u.email = ${email} order by m.created_at limit 1`;
-  return row ?? null;
+    where ${email}::text is null or u.email = ${email} order by m.created_at limit 1`);
 }
 
 /** Serialises the first start of several processes; released at the end of the transaction. */

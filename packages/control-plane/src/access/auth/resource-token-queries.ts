@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, firstOf } from "../../platform/db/sql.ts";
 import type { TokenCredentialRow } from "./token-queries.ts";
 
 type ResourceTokenRow = TokenCredentialRow & {
@@ -31,7 +31,7 @@ export async function selectResourceToken(
   audience: string,
   sessionId: string | null,
 ): Promise<ResourceTokenRow | null> {
-  const [row] = await sql<ResourceTokenRow[]>`
+  return await firstOf(sql<ResourceTokenRow[]>`
     select t.id, t.name, t.user_id, m.org_id, m.role, t.scopes, t.last_used_at, t.audience, t.expires_at,
       t.connection_id, c.client_id, s.id as session_id, s.can_confirm, s.expires_at as session_expires_at
     from api_tokens t
@@ -40,8 +40,7 @@ export async function selectResourceToken(
     left join oauth_connections c on c.id = t.connection_id
     left join mcp_sessions s on s.id = ${sessionId} and s.user_id = t.user_id and s.org_id = t.org_id
       and s.client = coalesce(c.client_id, t.id)::text and s.expires_at > ${now}
-    where t.token_hash = ${hash} and ${isLive(sql, now, audience)}`;
-  return row ?? null;
+    where t.token_hash = ${hash} and ${isLive(sql, now, audience)}`);
 }
 
 /** Those of the tokens that {@link selectResourceToken} finds. */
@@ -82,10 +81,9 @@ export interface AccessTokenRow {
 
 /** The access token with this hash, with its connection and client. */
 export async function selectAccessToken(sql: Db, hash: Buffer): Promise<AccessTokenRow | null> {
-  const [row] = await sql<AccessTokenRow[]>`
+  return await firstOf(sql<AccessTokenRow[]>`
     select t.id, t.connection_id, c.client_id
-    from api_tokens t join oauth_connections c on c.id = t.connection_id where t.token_hash = ${hash}`;
-  return row ?? null;
+    from api_tokens t join oauth_connections c on c.id = t.connection_id where t.token_hash = ${hash}`);
 }
 
 /** Revokes one access token; false when it was revoked before. */

@@ -1,12 +1,9 @@
 import { newId } from "@statusmesh/shared/ids";
-import { minuteMs } from "@statusmesh/shared/time";
 import { grantedBy, type Role, scopesOf, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import * as queries from "./resource-token-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 
-/** A use is recorded at most this often. */
-const recordIntervalMs = minuteMs;
 /** Live access tokens of one connection: a client that renews while requests are in flight has two. */
 const maxLiveTokens = 3;
 
@@ -43,8 +40,7 @@ export async function findResourceToken(
   const now = new Date(system.clock.now());
   const row = await queries.selectResourceToken(system.sql, hashToken(token), now, audience, sessionId);
   if (row === null) return null;
-  if (row.last_used_at === null || now.getTime() - row.last_used_at.getTime() > recordIntervalMs)
-    await tokenQueries.touchToken(system.sql, row.id, now, recordIntervalMs);
+  await tokenQueries.touchToken(system.sql, row, now);
   return {
     tokenId: row.id,
     name: row.name,

@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import { type Scope, scopes } from "../../platform/context.ts";
-import { Id, nullable, PageOf, Timestamp, paging } from "../../platform/http/wire.ts";
+import { described, Id, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
 
 /** `limit` and `offset` of a list. */
 export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
@@ -30,10 +30,8 @@ export const SessionCreate = Type.Object(
 export const Session = Type.Object(
   {
     id: Id,
-    user_agent: nullable(
-      Type.String({ description: "Browser that signed in", examples: ["Mozilla/5.0 (X11; Linux x86_64; rv:145.0)"] }),
-    ),
-    ip: nullable(Type.String({ description: "Address that signed in", examples: ["192.0.2.17"] })),
+    user_agent: nullable(Text("Browser that signed in", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0)")),
+    ip: nullable(Text("Address that signed in", "192.0.2.17")),
     current: Type.Boolean({ description: "True for the session of this request" }),
     created_at: Timestamp,
     last_used_at: Timestamp,
@@ -47,8 +45,8 @@ export const SessionPage = PageOf(Session);
 export const Identity = Type.Object(
   {
     id: Id,
-    provider: Type.String({ description: "github, google or oidc" }),
-    email: Type.String({ description: "The address by which it was linked" }),
+    provider: Text("github, google or oidc"),
+    email: Text("The address by which it was linked"),
     created_at: Timestamp,
     last_used_at: Timestamp,
   },
@@ -62,8 +60,8 @@ export const Me = Type.Object(
     user: Type.Object(
       {
         id: Id,
-        email: Type.String({ description: "Address of mails to the user", examples: ["olga@example.org"] }),
-        name: nullable(Type.String({ description: "Null when not set", examples: ["Olga"] })),
+        email: Text("Address of mails to the user", "olga@example.org"),
+        name: nullable(Text("Null when not set", "Olga")),
       },
       { description: "The caller" },
     ),
@@ -71,9 +69,9 @@ export const Me = Type.Object(
       Type.Object(
         {
           id: Id,
-          name: Type.String({ description: "Display name", examples: ["Acme"] }),
-          slug: Type.String({ description: "Value of the header X-Sm-Org", examples: ["acme"] }),
-          plan: Type.String({ description: "Id of its plan", examples: ["selfhost"] }),
+          name: Text("Display name", "Acme"),
+          slug: Text("Value of the header X-Sm-Org", "acme"),
+          plan: Text("Id of its plan", "selfhost"),
         },
         { description: "The organisation that this request acts in; null for an unbound token that names none" },
       ),
@@ -103,11 +101,7 @@ const tokenFields = {
   }),
   scopes: scopeList,
   expires_at: nullable(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "The token is refused from then on; null: never",
-      examples: ["2027-11-20T00:00:00.000Z"],
-    }),
+    described(Timestamp, "The token is refused from then on; null: never", "2027-11-20T00:00:00.000Z"),
   ),
 };
 
@@ -146,9 +140,7 @@ const stored = {
   org_id: nullable(Type.String({ format: "uuid", description: "Null: not bound to one organisation" })),
   audience: nullable(Type.Enum(["mcp"], { description: "mcp: only for the MCP server; null: for this API" })),
   created_at: Timestamp,
-  last_used_at: nullable(
-    Type.String({ format: "date-time", description: "Last use, to the minute; null: never used" }),
-  ),
+  last_used_at: nullable(described(Timestamp, "Last use, to the minute; null: never used")),
 };
 
 export const ApiToken = Type.Object(stored, {
@@ -162,10 +154,7 @@ export const ApiTokenPage = PageOf(ApiToken);
 export const NewApiToken = Type.Object(
   {
     ...stored,
-    token: Type.String({
-      description: "Shown only in this reply",
-      examples: ["sm_live_Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gA"],
-    }),
+    token: Text("Shown only in this reply", "sm_live_Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gA"),
   },
   {
     additionalProperties: false,

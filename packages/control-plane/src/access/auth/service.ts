@@ -24,8 +24,7 @@ export {
   unlinkIdentity,
 } from "./identities.ts";
 export { requestMagicLink, requireMethod } from "./magic-link.ts";
-export { returnCookie } from "./cookies.ts";
-export { endedSessionCookie, sessionCookie, sessionCookieName } from "./cookies.ts";
+export { endedSessionCookie, returnCookie, sessionCookie, sessionCookieName, signInCookie } from "./cookies.ts";
 export {
   asSignedIn,
   endAccess,
@@ -117,8 +116,8 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
         "The database has users but no owner. Create one with: " +
           `${ownCommand("bootstrap-owner --email you@example.org")}`,
       );
-    const signedIn = await sessionQueries.countSessions(tx.sql, owner.user_id, null, now, idleSince(now));
-    return { email: owner.email, created, signInPath: signedIn > 0 ? null : await makeSignInLink(tx, owner.user_id) };
+    const { total } = await sessionQueries.selectSessions(tx.sql, owner.user_id, null, now, { limit: 0, offset: 0 });
+    return { email: owner.email, created, signInPath: total > 0 ? null : await makeSignInLink(tx, owner.user_id) };
   });
 }
 

@@ -1,5 +1,5 @@
 import type { Role } from "../../platform/context.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 
 /** User, organisation and role of a good credential. */
@@ -31,14 +31,13 @@ export async function selectSession(
   org: string | null,
   deletedToo: boolean,
 ): Promise<(CredentialRow & { session_org_id: string }) | null> {
-  const [row] = await sql<(CredentialRow & { session_org_id: string })[]>`
+  return await firstOf(sql<(CredentialRow & { session_org_id: string })[]>`
     select s.id, s.user_id, m.org_id, m.role, s.last_used_at, s.org_id as session_org_id
     from sessions s
     join memberships m on m.user_id = s.user_id
     join orgs o on o.id = m.org_id and (o.deleted_at is null or (${deletedToo} and m.role = 'owner'))
     where s.secret_hash = ${hash} and s.expires_at > ${now} and s.last_used_at > ${idleSince}
-      and case when ${org}::text is null then m.org_id = s.org_id else ${org} in (o.slug, o.id::text) end`;
-  return row ?? null;
+      and case when ${org}::text is null then m.org_id = s.org_id else ${org} in (o.slug, o.id::text) end`);
 }
 
 /** The live session with this hash, whatever organisation the request names. */
@@ -48,15 +47,18 @@ export async function selectLiveSession(
   now: Date,
   idleSince: Date,
 ): Promise<LiveCredentialRow | null> {
-  const [row] = await sql<LiveCredentialRow[]>`
+  return await firstOf(sql<LiveCredentialRow[]>`
     select id, user_id, org_id from sessions
-    where secret_hash = ${hash} and expires_at > ${now} and last_used_at > ${idleSince}`;
-  return row ?? null;
+    where secret_hash = ${hash} and expires_at > ${now} and last_used_at > ${idleSince}`);
 }
 
-/** Records a use, unless one was recorded in the last `intervalMs`. */
-export async function touchSession(sql: Db, id: string, now: Date, intervalMs: number): Promise<void> {
-  const before = new Date(now.getTime() - intervalMs);
+/** A use is recorded at most once a minute: a busy caller costs no write per request. */
+export const recordedBefore = (now: Date): Date => new Date(now.getTime() - minuteMs);
+
+/** Records a use, unless one was recorded within a minute. */
+export async function touchSession(sql: Db, { id, last_used_at }: CredentialRow, now: Date): Promise<void> {
+  const before = recordedBefore(now);
+  if (last_used_at !== null && last_used_at >= before) return;
   await sql`update sessions set last_used_at = ${now} where id = ${id} and last_used_at < ${before}`;
 }
 
@@ -69,15 +71,14 @@ export async function consumeSignInLink(
   hash: Buffer,
   now: Date,
 ): Promise<{ user_id: string; org_id: string } | null> {
-  const [row] = await sql<{ user_id: string; org_id: string }[]>`
+  return await firstOf(sql<{ user_id: string; org_id: string }[]>`
     with used as (
       update sign_in_links set consumed_at = ${now}
       where code_hash = ${hash} and consumed_at is null and expires_at > ${now} returning user_id)
     select used.user_id, m.org_id from used
     join memberships m on m.user_id = used.user_id
     join orgs o on o.id = m.org_id and (o.deleted_at is null or m.role = 'owner')
-    order by (o.deleted_at is not null), m.created_at limit 1`;
-  return row ?? null;
+    order by (o.deleted_at is not null), m.created_at limit 1`);
 }
 
 interface SignInLinkRow {
@@ -88,10 +89,9 @@ interface SignInLinkRow {
 
 /** Method and user of a link, also of a consumed or expired one, for the log of attempts. */
 export async function selectSignInLink(sql: Db, hash: Buffer): Promise<SignInLinkRow | null> {
-  const [row] = await sql<SignInLinkRow[]>`
+  return await firstOf(sql<SignInLinkRow[]>`
     select l.method, l.user_id, u.email from sign_in_links l join users u on u.id = l.user_id
-    where l.code_hash = ${hash}`;
-  return row ?? null;
+    where l.code_hash = ${hash}`);
 }
 
 export async function insertSignInLink(
@@ -139,27 +139,15 @@ export async function selectSessions(
   userId: string,
   orgId: string | null,
   now: Date,
-  idleSince: Date,
-  limit: number,
-  offset: number,
-): Promise<SessionRow[]> {
-  return await sql<SessionRow[]>`
-    select id, user_agent, ip, created_at, last_used_at, expires_at from sessions
-    where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince}
+  { limit, offset }: Paging,
+): Promise<Listed<SessionRow>> {
+  const from = sql`
+    from sessions
+    where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince(now)}`;
+  const part = sql<SessionRow[]>`
+    select id, user_agent, ip, created_at, last_used_at, expires_at ${from}
     order by last_used_at desc limit ${limit} offset ${offset}`;
-}
-
-export async function countSessions(
-  sql: Db,
-  userId: string,
-  orgId: string | null,
-  now: Date,
-  idleSince: Date,
-): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from sessions
-    where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince}`;
-  return row!.count;
+  return await listed(sql, from, part);
 }
 
 /** Ends the session with this secret; returns its absolute expiry. */
@@ -183,10 +171,9 @@ export async function deleteSession(
   orgId: string | null,
   id: string,
 ): Promise<SessionRow | null> {
-  const [row] = await sql<SessionRow[]>`
+  return await firstOf(sql<SessionRow[]>`
     delete from sessions where ${ownSessions(sql, userId, orgId)} and id = ${id}
-    returning id, user_agent, ip, created_at, last_used_at, expires_at`;
-  return row ?? null;
+    returning id, user_agent, ip, created_at, last_used_at, expires_at`);
 }
 
 /**

@@ -3,6 +3,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
 import { type ActorCtx, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { ownCommand } from "../../platform/program.ts";
 import { type Attempt, type Caller, withAttemptRecorded } from "./attempts.ts";
@@ -10,7 +11,7 @@ import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 import type { Session } from "./schema.ts";
-import { absoluteMs, idleSince, signInLinkMs } from "./session-queries.ts";
+import { absoluteMs, signInLinkMs } from "./session-queries.ts";
 import { reachOf } from "./tokens.ts";
 
 export interface OpenedSession {
@@ -112,25 +113,20 @@ export function asSignedIn(tx: System, orgId: string, opened: OpenedSession, cal
 /** Live sessions of the caller's user, most recently used first. A bound token sees those of its organisation only. */
 export async function listSessions(
   ctx: Ctx,
-  input: { limit: number; offset: number } = { limit: 50, offset: 0 },
+  { limit, offset }: Paging = { limit: 50, offset: 0 },
 ): Promise<Page<Session>> {
   requireScope(ctx, "org:read");
   const now = new Date(ctx.clock.now());
   const orgId = (await reachOf(ctx))?.org_id ?? null;
-  const [rows, total] = await Promise.all([
-    sessionQueries.selectSessions(ctx.sql, ctx.userId, orgId, now, idleSince(now), input.limit, input.offset),
-    sessionQueries.countSessions(ctx.sql, ctx.userId, orgId, now, idleSince(now)),
-  ]);
+  const { rows, total } = await sessionQueries.selectSessions(ctx.sql, ctx.userId, orgId, now, { limit, offset });
   const items = rows.map((row) => ({
-    id: row.id,
-    user_agent: row.user_agent,
-    ip: row.ip,
+    ...row,
     current: ctx.actor.type === "session" && ctx.actor.id === row.id,
     created_at: iso(row.created_at),
     last_used_at: iso(row.last_used_at),
     expires_at: iso(row.expires_at),
   }));
-  return { items, total, limit: input.limit, offset: input.offset };
+  return { items, total, limit, offset };
 }
 
 /** Ends a session of the caller's user; `current` is the caller's. It fails from its next request on every replica. */

@@ -1,6 +1,6 @@
 import type { Scope } from "../../platform/context.ts";
-import type { Db } from "../../platform/db/sql.ts";
-import type { CredentialRow, LiveCredentialRow } from "./session-queries.ts";
+import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { type CredentialRow, type LiveCredentialRow, recordedBefore } from "./session-queries.ts";
 
 export type TokenCredentialRow = CredentialRow & { scopes: string[] };
 
@@ -32,11 +32,10 @@ export async function selectToken(
 
 /** Number of live tokens of a user; expired ones and access tokens of connected apps do not count. */
 export async function countLiveTokens(sql: Db, userId: string, now: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from api_tokens
-    where user_id = ${userId} and connection_id is null and revoked_at is null
+  const from = sql`
+    from api_tokens where user_id = ${userId} and connection_id is null and revoked_at is null
       and (expires_at is null or expires_at > ${now})`;
-  return row!.count;
+  return await countOf(sql, from);
 }
 
 /** Organisation and expiry of a token: the limits of the tokens that it creates. */
@@ -46,9 +45,8 @@ export interface TokenReach {
 }
 
 export async function selectTokenReach(sql: Db, userId: string, id: string): Promise<TokenReach | null> {
-  const [row] = await sql<TokenReach[]>`
-    select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id} and revoked_at is null`;
-  return row ?? null;
+  return await firstOf(sql<TokenReach[]>`
+    select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id} and revoked_at is null`);
 }
 
 export interface ApiTokenRow {
@@ -75,18 +73,13 @@ export async function selectTokens(
   sql: Db,
   userId: string,
   orgId: string | null,
-  limit: number,
-  offset: number,
-): Promise<ApiTokenRow[]> {
-  return await sql<ApiTokenRow[]>`
-    select id, name, org_id, scopes, audience, created_at, expires_at, last_used_at from api_tokens
-    where ${ownTokens(sql, userId, orgId)} order by id desc limit ${limit} offset ${offset}`;
-}
-
-export async function countTokens(sql: Db, userId: string, orgId: string | null): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from api_tokens where ${ownTokens(sql, userId, orgId)}`;
-  return row!.count;
+  { limit, offset }: Paging,
+): Promise<Listed<ApiTokenRow>> {
+  const from = sql`from api_tokens where ${ownTokens(sql, userId, orgId)}`;
+  const part = sql<ApiTokenRow[]>`
+    select id, name, org_id, scopes, audience, created_at, expires_at, last_used_at
+    ${from} order by id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** Revokes a token with all tokens below it. Returns the token and the number of the others. */
@@ -113,16 +106,20 @@ export async function selectLiveToken(
   hash: Buffer,
   now: Date,
 ): Promise<(LiveCredentialRow & { scopes: string[] }) | null> {
-  const [row] = await sql<(LiveCredentialRow & { scopes: string[] })[]>`
+  return await firstOf(sql<(LiveCredentialRow & { scopes: string[] })[]>`
     select id, user_id, org_id, scopes from api_tokens
     where token_hash = ${hash} and audience is null and revoked_at is null
-      and (expires_at is null or expires_at > ${now})`;
-  return row ?? null;
+      and (expires_at is null or expires_at > ${now})`);
 }
 
-/** Records a use, unless one was recorded in the last `intervalMs`. */
-export async function touchToken(sql: Db, id: string, now: Date, intervalMs: number): Promise<void> {
-  const before = new Date(now.getTime() - intervalMs);
+/** Records a use, unless one was recorded within a minute. */
+export async function touchToken(
+  sql: Db,
+  { id, last_used_at = null }: { id: string; last_used_at?: Date | null },
+  now: Date,
+): Promise<void> {
+  const before = recordedBefore(now);
+  if (last_used_at !== null && last_used_at >= before) return;
   await sql`
     update api_tokens set last_used_at = ${now}
     where id = ${id} and (last_used_at is null or last_used_at < ${before})`;

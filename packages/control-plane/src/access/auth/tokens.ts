@@ -4,6 +4,7 @@ import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, isReadScope, requireScope } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import * as tokenQueries from "./token-queries.ts";
@@ -66,16 +67,10 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
 }
 
 /** The caller's tokens that were not revoked, newest first. A bound token sees those of its organisation only. */
-export async function listTokens(
-  ctx: Ctx,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<Page<ApiToken>> {
+export async function listTokens(ctx: Ctx, { limit, offset }: Paging): Promise<Page<ApiToken>> {
   requireScope(ctx, "org:read");
   const orgId = (await reachOf(ctx))?.org_id ?? null;
-  const [rows, total] = await Promise.all([
-    tokenQueries.selectTokens(ctx.sql, ctx.userId, orgId, limit, offset),
-    tokenQueries.countTokens(ctx.sql, ctx.userId, orgId),
-  ]);
+  const { rows, total } = await tokenQueries.selectTokens(ctx.sql, ctx.userId, orgId, { limit, offset });
   return { items: rows.map(present), total, limit, offset };
 }
 

@@ -1,5 +1,5 @@
 import { ListQuery } from "../auth/schema.ts";
-import { noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import { ConnectedAppPage } from "./schema.ts";
 import { disconnectApp, listConnectedApps } from "./service.ts";
@@ -29,9 +29,6 @@ export const oauthRoutes: Route[] = [
     params: IdParam,
     replies: { 204: null },
     errors: ["CONNECTED_APP_NOT_FOUND"],
-    handle: async ({ ctx, params }) => {
-      await disconnectApp(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => disconnectApp(ctx, params.id),
   }),
 ];

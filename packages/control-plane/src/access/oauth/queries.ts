@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 
 export interface ClientRow {
   id: string;
@@ -34,9 +34,8 @@ export async function insertClient(
 }
 
 export async function selectClient(sql: Db, id: string, now: Date): Promise<ClientRow | null> {
-  const [row] = await sql<ClientRow[]>`
-    select id, name, redirect_uris from oauth_clients where id = ${id} and expires_at > ${now}`;
-  return row ?? null;
+  return await firstOf(sql<ClientRow[]>`
+    select id, name, redirect_uris from oauth_clients where id = ${id} and expires_at > ${now}`);
 }
 
 /** Keeps the client at least until `until`; false when there is none. */
@@ -75,10 +74,9 @@ export async function insertCode(sql: Db, row: CodeRow & { hash: Buffer; now: Da
 
 /** A code, also a used or expired one. */
 export async function selectCode(sql: Db, hash: Buffer): Promise<CodeRow | null> {
-  const [row] = await sql<CodeRow[]>`
+  return await firstOf(sql<CodeRow[]>`
     select client_id, user_id, org_id, connection_id, redirect_uri, challenge, scopes, audience, lifetime_days
-    from oauth_codes where code_hash = ${hash}`;
-  return row ?? null;
+    from oauth_codes where code_hash = ${hash}`);
 }
 
 /**
@@ -134,20 +132,18 @@ export async function selectSurplus(sql: Db, newest: ConnectionRow, keep: number
 
 /** The live connection, locked and marked as used; null when it has ended. */
 export async function useConnection(sql: Db, id: string, now: Date): Promise<ConnectionRow | null> {
-  const [row] = await sql<ConnectionRow[]>`
+  return await firstOf(sql<ConnectionRow[]>`
     update oauth_connections set last_used_at = ${now}
     where id = ${id} and revoked_at is null and expires_at > ${now}
-    returning id, client_id, user_id, org_id, redirect_host, scopes, audience, expires_at`;
-  return row ?? null;
+    returning id, client_id, user_id, org_id, redirect_host, scopes, audience, expires_at`);
 }
 
 /** Ends a live connection. Of concurrent callers exactly one gets it. */
 export async function revokeConnection(sql: Db, id: string, now: Date): Promise<EndedRow | null> {
-  const [row] = await sql<EndedRow[]>`
+  return await firstOf(sql<EndedRow[]>`
     update oauth_connections c set revoked_at = ${now} from oauth_clients k
     where c.id = ${id} and k.id = c.client_id and c.revoked_at is null
-    returning c.id, c.user_id, c.org_id, c.scopes, c.redirect_host, k.name`;
-  return row ?? null;
+    returning c.id, c.user_id, c.org_id, c.scopes, c.redirect_host, k.name`);
 }
 
 export interface EndedRow {
@@ -195,10 +191,9 @@ export async function selectRefreshToken(
   sql: Db,
   hash: Buffer,
 ): Promise<{ connection_id: string; client_id: string } | null> {
-  const [row] = await sql<{ connection_id: string; client_id: string }[]>`
+  return await firstOf(sql<{ connection_id: string; client_id: string }[]>`
     select r.connection_id, c.client_id
-    from oauth_refresh_tokens r join oauth_connections c on c.id = r.connection_id where r.token_hash = ${hash}`;
-  return row ?? null;
+    from oauth_refresh_tokens r join oauth_connections c on c.id = r.connection_id where r.token_hash = ${hash}`);
 }
 
 /** Uses a refresh token up; see {@link useCode}. */
@@ -221,30 +216,23 @@ export interface ConnectedAppRow {
   expires_at: Date;
 }
 
-const live = (sql: Db, userId: string, orgId: string, now: Date) =>
-  sql`c.user_id = ${userId} and c.org_id = ${orgId} and c.revoked_at is null and c.expires_at > ${now}`;
-
 /** The user's live connections in the organisation, newest first. */
 export async function selectConnections(
   sql: Db,
   userId: string,
   orgId: string,
   now: Date,
-  limit: number,
-  offset: number,
-): Promise<ConnectedAppRow[]> {
-  return await sql<ConnectedAppRow[]>`
+  { limit, offset }: Paging,
+): Promise<Listed<ConnectedAppRow>> {
+  const from = sql`
+    from oauth_connections c join oauth_clients k on k.id = c.client_id
+    where c.user_id = ${userId} and c.org_id = ${orgId} and c.revoked_at is null and c.expires_at > ${now}`;
+  const part = sql<ConnectedAppRow[]>`
     select c.id, k.name as client_name, c.redirect_host, c.scopes, c.created_at, c.expires_at,
       greatest(c.last_used_at, (select max(t.last_used_at) from api_tokens t where t.connection_id = c.id))
         as last_used_at
-    from oauth_connections c join oauth_clients k on k.id = c.client_id
-    where ${live(sql, userId, orgId, now)} order by c.id desc limit ${limit} offset ${offset}`;
-}
-
-export async function countConnections(sql: Db, userId: string, orgId: string, now: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from oauth_connections c where ${live(sql, userId, orgId, now)}`;
-  return row!.count;
+    ${from} order by c.id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** Organisations that the user may connect, oldest membership first. */

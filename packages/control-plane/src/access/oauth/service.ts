@@ -5,6 +5,7 @@ import { record } from "../audit/service.ts";
 import { accessTokenOf, purgeAccessTokens, revokeAccessToken, revokeAccessTokens } from "../auth/service.ts";
 import { asSystem, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { ConnectedApp } from "./schema.ts";
@@ -12,16 +13,10 @@ import type { ConnectedApp } from "./schema.ts";
 export { offeredScopes } from "./scopes.ts";
 
 /** The caller's live connections in the organisation, newest first. */
-export async function listConnectedApps(
-  ctx: Ctx,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<Page<ConnectedApp>> {
+export async function listConnectedApps(ctx: Ctx, { limit, offset }: Paging): Promise<Page<ConnectedApp>> {
   requireScope(ctx, "org:read");
   const now = new Date(ctx.clock.now());
-  const [rows, total] = await Promise.all([
-    queries.selectConnections(ctx.sql, ctx.userId, ctx.orgId, now, limit, offset),
-    queries.countConnections(ctx.sql, ctx.userId, ctx.orgId, now),
-  ]);
+  const { rows, total } = await queries.selectConnections(ctx.sql, ctx.userId, ctx.orgId, now, { limit, offset });
   const items = rows.map((row) => ({
     ...row,
     created_at: iso(row.created_at),

@@ -1,13 +1,15 @@
 import { AuditEntry, AuditPage, AuditQuery } from "../audit/schema.ts";
 import { Session } from "../auth/schema.ts";
 import { callerOf, sessionCookie, signedInAs } from "../auth/service.ts";
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import { asOwner } from "./access.ts";
 import * as schema from "./schema.ts";
 import * as orgs from "./service.ts";
 
 const tag = "Organisations";
+const read = { auth: "tenant", scope: "org:read", tag } as const;
+const write = { auth: "tenant", scope: "org:write", tag } as const;
 const absent = ["ORG_NOT_FOUND"] as const;
 /** For the owners of the organisation that the path names. */
 const ownerOnly = {
@@ -21,37 +23,28 @@ const ownerOfDeletedToo = {
 
 const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/orgs",
-    auth: "tenant",
-    scope: "org:read",
-    tag,
     summary: "List the caller's organisations",
     query: schema.ListQuery,
     replies: { 200: schema.OrgPage },
     handle: async ({ ctx, query }) => ok(await orgs.listOrgs(ctx, query)),
   }),
   route({
+    ...write,
     method: "POST",
     path: "/api/v1/orgs",
-    auth: "tenant",
-    scope: "org:write",
-    tag,
     summary: "Create an organisation, owned by the caller",
     body: schema.OrgCreate,
     replies: { 201: schema.Org },
     errors: ["INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED", "FORBIDDEN"],
-    handle: async ({ ctx, body }) => {
-      const made = await orgs.createOrg(ctx, body);
-      return created(`/api/v1/orgs/${made.id}`, made);
-    },
+    handle: async ({ ctx, body }) => createdIn("/api/v1/orgs/", await orgs.createOrg(ctx, body)),
   }),
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/orgs/{id}",
-    auth: "tenant",
-    scope: "org:read",
-    tag,
     summary: "One organisation",
     params: IdParam,
     replies: { 200: schema.Org },
@@ -59,12 +52,10 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     handle: async ({ ctx, params }) => ok(await orgs.getOrg(ctx, params.id)),
   }),
   route({
+    ...write,
     method: "PATCH",
     path: "/api/v1/orgs/{id}",
-    auth: "tenant",
-    scope: "org:write",
     ...ownerOnly,
-    tag,
     summary: "Change name, slug, time zone or default escalation ladder of an organisation",
     params: IdParam,
     body: schema.OrgPatch,
@@ -73,12 +64,10 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     handle: async ({ ctx, params, body }) => ok(await orgs.updateOrg(ctx, params.id, body, effects)),
   }),
   route({
+    ...write,
     method: "DELETE",
     path: "/api/v1/orgs/{id}",
-    auth: "tenant",
-    scope: "org:write",
     ...ownerOnly,
-    tag,
     summary: "Delete an organisation",
     description:
       "Members and tokens are refused and checks stop at once. Owners can restore it for " +
@@ -86,18 +75,13 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     params: IdParam,
     replies: { 204: null },
     errors: absent,
-    handle: async ({ ctx, params }) => {
-      await orgs.deleteOrg(ctx, params.id, effects);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => orgs.deleteOrg(ctx, params.id, effects),
   }),
   route({
+    ...write,
     method: "POST",
     path: "/api/v1/orgs/{id}/restore",
-    auth: "tenant",
-    scope: "org:write",
     ...ownerOfDeletedToo,
-    tag,
     summary: "Restore a deleted organisation",
     params: IdParam,
     replies: { 200: schema.Org },
@@ -116,11 +100,9 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     handle: async ({ ctx, params }) => ok(await orgs.switchOrg(ctx, params.id)),
   }),
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/orgs/{id}/usage",
-    auth: "tenant",
-    scope: "org:read",
-    tag,
     summary: "Plan limits and current usage",
     params: IdParam,
     replies: { 200: schema.Usage },
@@ -128,12 +110,10 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     handle: async ({ ctx, params }) => ok(await orgs.usage(ctx, params.id)),
   }),
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/orgs/{id}/audit",
-    auth: "tenant",
-    scope: "org:read",
     ...ownerOnly,
-    tag,
     summary: "Audit log, newest first",
     description: "One entry for each write, kept for retention.audit_days (730).",
     params: IdParam,
@@ -144,12 +124,10 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     handle: async ({ ctx, params, query }) => ok(await orgs.listAudit(ctx, params.id, query)),
   }),
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/orgs/{id}/audit/{entry_id}",
-    auth: "tenant",
-    scope: "org:read",
     ...ownerOnly,
-    tag,
     summary: "One entry of the audit log",
     description: "With every id of a bulk request, of which the list shows the first hundred.",
     params: schema.AuditEntryParams,
@@ -162,11 +140,9 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
 
 const memberRoutes: Route[] = [
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/orgs/{id}/members",
-    auth: "tenant",
-    scope: "org:read",
-    tag,
     summary: "List the members",
     params: IdParam,
     query: schema.ListQuery,
@@ -175,13 +151,11 @@ const memberRoutes: Route[] = [
     handle: async ({ ctx, params, query }) => ok(await orgs.listMembers(ctx, params.id, query)),
   }),
   route({
+    ...write,
     method: "PATCH",
     path: "/api/v1/orgs/{id}/members/{user_id}",
-    auth: "tenant",
-    scope: "org:write",
     everyScope: true,
     ...ownerOnly,
-    tag,
     summary: "Change the role of a member",
     params: schema.MemberParams,
     body: schema.MemberPatch,
@@ -190,33 +164,26 @@ const memberRoutes: Route[] = [
     handle: async ({ ctx, params, body }) => ok(await orgs.updateMember(ctx, params.id, params.user_id, body.role)),
   }),
   route({
+    ...write,
     method: "DELETE",
     path: "/api/v1/orgs/{id}/members/{user_id}",
-    auth: "tenant",
-    scope: "org:write",
     everyScope: true,
     role: "owner_or_self",
-    tag,
     summary: "Remove a member, or leave",
     description: "Owners remove any member; every member may leave. The last owner cannot leave.",
     params: schema.MemberParams,
     replies: { 204: null },
     errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER"],
-    handle: async ({ ctx, params }) => {
-      await orgs.removeMember(ctx, params.id, params.user_id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => orgs.removeMember(ctx, params.id, params.user_id),
   }),
 ];
 
 const invitationRoutes: Route[] = [
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/orgs/{id}/invitations",
-    auth: "tenant",
-    scope: "org:read",
     ...ownerOnly,
-    tag,
     summary: "List the pending invitations",
     params: IdParam,
     query: schema.ListQuery,
@@ -225,40 +192,31 @@ const invitationRoutes: Route[] = [
     handle: async ({ ctx, params, query }) => ok(await orgs.listInvitations(ctx, params.id, query)),
   }),
   route({
+    ...write,
     method: "POST",
     path: "/api/v1/orgs/{id}/invitations",
-    auth: "tenant",
-    scope: "org:write",
     everyScope: true,
     ...ownerOnly,
-    tag,
     summary: "Invite a person by email",
     description: "The link is sent to that address only and is valid for one week (168 h).",
     params: IdParam,
     body: schema.InvitationCreate,
     replies: { 201: schema.NewInvitation },
     errors: [...absent, "ALREADY_MEMBER", "ALREADY_INVITED", "INVITATIONS_LIMIT", "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, params, body }) => {
-      const made = await orgs.createInvitation(ctx, params.id, body);
-      return created(`/api/v1/orgs/${params.id}/invitations#${made.id}`, made);
-    },
+    handle: async ({ ctx, params, body }) =>
+      createdIn(`/api/v1/orgs/${params.id}/invitations#`, await orgs.createInvitation(ctx, params.id, body)),
   }),
   route({
+    ...write,
     method: "DELETE",
     path: "/api/v1/orgs/{id}/invitations/{invitation_id}",
-    auth: "tenant",
-    scope: "org:write",
     everyScope: true,
     ...ownerOnly,
-    tag,
     summary: "Revoke a pending invitation",
     params: schema.InvitationParams,
     replies: { 204: null },
     errors: [...absent, "INVITATION_NOT_FOUND"],
-    handle: async ({ ctx, params }) => {
-      await orgs.revokeInvitation(ctx, params.id, params.invitation_id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => orgs.revokeInvitation(ctx, params.id, params.invitation_id),
   }),
   route({
     method: "POST",

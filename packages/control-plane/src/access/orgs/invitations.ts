@@ -18,6 +18,7 @@ import { type Cap, countEvent } from "../../platform/db/counters.ts";
 import { sendMail } from "../../platform/email/mail.ts";
 import { nameInSubject } from "../../platform/email/layout.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { PlanRefusal, planOf, takeQuota } from "../plans/service.ts";
 import { asOwner } from "./access.ts";
@@ -78,18 +79,11 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
 }
 
 /** The pending invitations, newest first. For owners. */
-export async function listInvitations(
-  ctx: Ctx,
-  orgId: string,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<Page<Invitation>> {
+export async function listInvitations(ctx: Ctx, orgId: string, { limit, offset }: Paging): Promise<Page<Invitation>> {
   requireScope(ctx, "org:read");
   const own = await asOwner(ctx, orgId);
   const now = new Date(ctx.clock.now());
-  const [rows, total] = await Promise.all([
-    queries.selectInvitations(own.sql, orgId, now, limit, offset),
-    queries.countInvitations(own.sql, orgId, now),
-  ]);
+  const { rows, total } = await queries.selectInvitations(own.sql, orgId, now, { limit, offset });
   return { items: rows.map(present), total, limit, offset };
 }
 
@@ -249,11 +243,8 @@ const invalid = () =>
 
 const auditable = ({ email, role }: queries.InvitationRow) => ({ email, role });
 
-const present = (row: queries.InvitationRow): Invitation => ({
-  id: row.id,
-  email: row.email,
-  role: row.role,
-  invited_by: row.invited_by,
-  created_at: iso(row.created_at),
-  expires_at: iso(row.expires_at),
+const present = ({ org_id: _, created_at, expires_at, ...row }: queries.InvitationRow): Invitation => ({
+  ...row,
+  created_at: iso(created_at),
+  expires_at: iso(expires_at),
 });

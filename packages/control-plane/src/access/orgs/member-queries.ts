@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { anyOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { Role } from "./schema.ts";
 
 /** False when the user is already a member. */
@@ -24,49 +24,39 @@ export interface MemberRow {
 const memberColumns = (sql: Db) => sql`u.id as user_id, u.email, u.name, m.role, m.created_at as joined_at`;
 
 /** Oldest member first. */
-export async function selectMembers(sql: Db, orgId: string, limit: number, offset: number): Promise<MemberRow[]> {
-  return await sql<MemberRow[]>`
-    select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId}
-    order by m.created_at, u.id limit ${limit} offset ${offset}`;
+export async function selectMembers(sql: Db, orgId: string, { limit, offset }: Paging): Promise<Listed<MemberRow>> {
+  const from = sql`from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId}`;
+  const part = sql<MemberRow[]>`
+    select ${memberColumns(sql)} ${from} order by m.created_at, u.id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
-export async function countMembers(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from memberships where org_id = ${orgId}`;
-  return row!.count;
-}
+export const countMembers = async (sql: Db, orgId: string): Promise<number> =>
+  await countOf(sql, sql`from memberships where org_id = ${orgId}`);
 
 export async function selectMember(sql: Db, orgId: string, userId: string): Promise<MemberRow | null> {
-  const [row] = await sql<MemberRow[]>`
+  return await firstOf(sql<MemberRow[]>`
     select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id
-    where m.org_id = ${orgId} and m.user_id = ${userId}`;
-  return row ?? null;
+    where m.org_id = ${orgId} and m.user_id = ${userId}`);
 }
 
 export async function isMember(sql: Db, orgId: string, email: string): Promise<boolean> {
-  return (
-    (
-      await sql`
-        select 1 from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and u.email = ${email}`
-    ).length === 1
+  return await anyOf(
+    sql,
+    sql`from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and u.email = ${email}`,
   );
 }
 
-export async function countOwners(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<
-    { count: number }[]
-  >`select count(*)::int as count from memberships where org_id = ${orgId} and role = 'owner'`;
-  return row!.count;
-}
+export const countOwners = async (sql: Db, orgId: string): Promise<number> =>
+  await countOf(sql, sql`from memberships where org_id = ${orgId} and role = 'owner'`);
 
 export async function updateRole(sql: Db, orgId: string, userId: string, role: Role): Promise<void> {
   await sql`update memberships set role = ${role} where org_id = ${orgId} and user_id = ${userId}`;
 }
 
 /** True for a member who came by groups of an identity provider. */
-export async function cameByGroups(sql: Db, orgId: string, userId: string): Promise<boolean> {
-  const rows = await sql`select 1 from memberships where org_id = ${orgId} and user_id = ${userId} and by_groups`;
-  return rows.length === 1;
-}
+export const cameByGroups = async (sql: Db, orgId: string, userId: string): Promise<boolean> =>
+  await anyOf(sql, sql`from memberships where org_id = ${orgId} and user_id = ${userId} and by_groups`);
 
 /** Marks a member as one who came by groups. */
 export async function markByGroups(sql: Db, orgId: string, userId: string): Promise<void> {
@@ -104,38 +94,32 @@ export async function insertInvitation(
       ${row.expires_at})`;
 }
 
+const pendingOf = (sql: Db, orgId: string, now: Date) =>
+  sql`from invitations i where i.org_id = ${orgId} and ${pending(sql, now)}`;
+
 /** Newest first. */
 export async function selectInvitations(
   sql: Db,
   orgId: string,
   now: Date,
-  limit: number,
-  offset: number,
-): Promise<InvitationRow[]> {
-  return await sql<InvitationRow[]>`
-    select ${invitationColumns(sql)} from invitations i where i.org_id = ${orgId} and ${pending(sql, now)}
-    order by i.id desc limit ${limit} offset ${offset}`;
+  { limit, offset }: Paging,
+): Promise<Listed<InvitationRow>> {
+  const from = pendingOf(sql, orgId, now);
+  const part = sql<InvitationRow[]>`
+    select ${invitationColumns(sql)} ${from} order by i.id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
-export async function countInvitations(sql: Db, orgId: string, now: Date): Promise<number> {
-  const [row] = await sql<
-    { count: number }[]
-  >`select count(*)::int as count from invitations i where i.org_id = ${orgId} and ${pending(sql, now)}`;
-  return row!.count;
-}
+export const countInvitations = async (sql: Db, orgId: string, now: Date): Promise<number> =>
+  await countOf(sql, pendingOf(sql, orgId, now));
 
-export async function isInvited(sql: Db, orgId: string, email: string, now: Date): Promise<boolean> {
-  return (
-    (await sql`select 1 from invitations i where i.org_id = ${orgId} and i.email = ${email} and ${pending(sql, now)}`)
-      .length > 0
-  );
-}
+export const isInvited = async (sql: Db, orgId: string, email: string, now: Date): Promise<boolean> =>
+  await anyOf(sql, sql`from invitations i where i.org_id = ${orgId} and i.email = ${email} and ${pending(sql, now)}`);
 
 export async function revokeInvitation(sql: Db, orgId: string, id: string, now: Date): Promise<InvitationRow | null> {
-  const [row] = await sql<InvitationRow[]>`
+  return await firstOf(sql<InvitationRow[]>`
     update invitations i set revoked_at = ${now} where i.org_id = ${orgId} and i.id = ${id} and ${pending(sql, now)}
-    returning ${invitationColumns(sql)}`;
-  return row ?? null;
+    returning ${invitationColumns(sql)}`);
 }
 
 /** A pending invitation to a live organisation. */
@@ -144,19 +128,17 @@ export async function selectInvitation(
   hash: Buffer,
   now: Date,
 ): Promise<(InvitationRow & { org_name: string }) | null> {
-  const [row] = await sql<(InvitationRow & { org_name: string })[]>`
+  return await firstOf(sql<(InvitationRow & { org_name: string })[]>`
     select ${invitationColumns(sql)}, o.name as org_name from invitations i
-    join orgs o on o.id = i.org_id and o.deleted_at is null where i.code_hash = ${hash} and ${pending(sql, now)}`;
-  return row ?? null;
+    join orgs o on o.id = i.org_id and o.deleted_at is null where i.code_hash = ${hash} and ${pending(sql, now)}`);
 }
 
 /** The newest pending invitation of one of these addresses to a live organisation; earlier addresses win. */
 export async function selectInvitationTo(sql: Db, emails: readonly string[], now: Date): Promise<InvitationRow | null> {
-  const [row] = await sql<InvitationRow[]>`
+  return await firstOf(sql<InvitationRow[]>`
     select ${invitationColumns(sql)} from invitations i join orgs o on o.id = i.org_id and o.deleted_at is null
     where i.email = any(${[...emails]}::text[]) and ${pending(sql, now)}
-    order by array_position(${[...emails]}::text[], i.email), i.id desc limit 1`;
-  return row ?? null;
+    order by array_position(${[...emails]}::text[], i.email), i.id desc limit 1`);
 }
 
 /** Consumes an invitation. Exactly one of two callers with one code gets true. */

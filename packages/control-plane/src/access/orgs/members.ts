@@ -4,6 +4,7 @@ import { differences, record } from "../audit/service.ts";
 import { endAccess } from "../auth/service.ts";
 import { endConnectionsOf } from "../oauth/service.ts";
 import { type Ctx, inTransaction, requireEveryScope, requireOwner, requireScope } from "../../platform/context.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import { asOwner, inOrg } from "./access.ts";
 import * as queries from "./member-queries.ts";
@@ -11,17 +12,10 @@ import { lockOrg } from "./queries.ts";
 import type { Member, Role } from "./schema.ts";
 
 /** The members of the organisation, oldest first. */
-export async function listMembers(
-  ctx: Ctx,
-  orgId: string,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<Page<Member>> {
+export async function listMembers(ctx: Ctx, orgId: string, { limit, offset }: Paging): Promise<Page<Member>> {
   requireScope(ctx, "org:read");
   const own = await inOrg(ctx, orgId);
-  const [rows, total] = await Promise.all([
-    queries.selectMembers(own.sql, orgId, limit, offset),
-    queries.countMembers(own.sql, orgId),
-  ]);
+  const { rows, total } = await queries.selectMembers(own.sql, orgId, { limit, offset });
   return { items: rows.map(present), total, limit, offset };
 }
 
@@ -74,10 +68,4 @@ async function notTheLast(own: Ctx): Promise<void> {
 
 const auditable = ({ email, role }: queries.MemberRow) => ({ email, role });
 
-const present = (row: queries.MemberRow): Member => ({
-  user_id: row.user_id,
-  email: row.email,
-  name: row.name,
-  role: row.role,
-  joined_at: iso(row.joined_at),
-});
+const present = (row: queries.MemberRow): Member => ({ ...row, joined_at: iso(row.joined_at) });

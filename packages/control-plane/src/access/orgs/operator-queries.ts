@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import type { Limits, PlanOverrides } from "../plans/schema.ts";
 
 export interface OperatorOrgRow {
@@ -19,30 +19,19 @@ const columns = (sql: Db) => sql`
     where m.org_id = o.id and m.role = 'owner' order by m.created_at, u.id limit 10) as owners,
   o.created_at, o.deleted_at`;
 
-/** The text within the name or the slug; wildcards of LIKE are taken literally. */
-const matching = (sql: Db, text: string) => sql`
-  (strpos(lower(o.name), lower(${text})) > 0 or strpos(o.slug, lower(${text})) > 0)`;
-
-/** Organisations of the installation, oldest first. */
-export async function selectOrgs(
-  sql: Db,
-  { text, limit, offset }: { text: string; limit: number; offset: number },
-): Promise<OperatorOrgRow[]> {
-  return await sql<OperatorOrgRow[]>`
-    select ${columns(sql)} from orgs o where ${matching(sql, text)} order by o.created_at, o.id
-    limit ${limit} offset ${offset}`;
-}
-
-export async function countOrgs(sql: Db, text: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from orgs o where ${matching(sql, text)}`;
-  return row!.count;
+/** Organisations with the text in the name or the slug, oldest first. Wildcards of LIKE are taken literally. */
+export async function selectOrgs(sql: Db, text: string, { limit, offset }: Paging): Promise<Listed<OperatorOrgRow>> {
+  const from = sql`
+    from orgs o where (strpos(lower(o.name), lower(${text})) > 0 or strpos(o.slug, lower(${text})) > 0)`;
+  const part = sql<OperatorOrgRow[]>`
+    select ${columns(sql)} ${from} order by o.created_at, o.id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** One organisation, by its id or its slug. */
 export async function selectOrg(sql: Db, org: string): Promise<OperatorOrgRow | null> {
-  const [row] = await sql<OperatorOrgRow[]>`
-    select ${columns(sql)} from orgs o where ${org} in (o.id::text, o.slug)`;
-  return row ?? null;
+  return await firstOf(sql<OperatorOrgRow[]>`
+    select ${columns(sql)} from orgs o where ${org} in (o.id::text, o.slug)`);
 }
 
 export interface OrgPlanRow {
@@ -52,9 +41,8 @@ export interface OrgPlanRow {
 
 /** The plan of an organisation, locked. */
 export async function lockOrgPlan(sql: Db, orgId: string): Promise<OrgPlanRow | null> {
-  const [row] = await sql<OrgPlanRow[]>`
-    select plan_id, plan_overrides from orgs where id = ${orgId} for no key update`;
-  return row ?? null;
+  return await firstOf(sql<OrgPlanRow[]>`
+    select plan_id, plan_overrides from orgs where id = ${orgId} for no key update`);
 }
 
 export async function updateOrgPlan(sql: Db, orgId: string, row: OrgPlanRow, now: Date): Promise<void> {

@@ -14,10 +14,7 @@ export async function listAllOrgs(
   { sql, clock }: Pick<System, "sql" | "clock">,
   { q: text = "", limit, offset }: OperatorOrgQuery,
 ): Promise<Page<OperatorOrg>> {
-  const [rows, total] = await Promise.all([
-    queries.selectOrgs(sql, { text, limit, offset }),
-    queries.countOrgs(sql, text),
-  ]);
+  const { rows, total } = await queries.selectOrgs(sql, text, { limit, offset });
   const ids = rows.map(({ id }) => id);
   const counts = await countUsage(sql, ids, new Date(clock.now()));
   return { items: rows.map((row) => present(row, counts.get(row.id)!)), total, limit, offset };

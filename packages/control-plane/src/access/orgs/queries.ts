@@ -1,7 +1,12 @@
 import { allowTime } from "../../platform/db/connect.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import { perQuota, type Quota } from "../plans/schema.ts";
 import type { Escalation, Role } from "./schema.ts";
+
+/** Condition on a membership `m`: its organisation is one of the token, if there is one. */
+const reaches = (sql: Db, tokenId: string | null) => sql`
+  (${tokenId}::uuid is null
+    or exists (select 1 from api_tokens t where t.id = ${tokenId} and (t.org_id is null or t.org_id = m.org_id)))`;
 
 /**
  * Role of a user in an organisation; null for non-members, and through a token that is bound to another organisation.
@@ -17,9 +22,7 @@ export async function selectRole(
   const [row] = await sql<{ role: Role }[]>`
     select m.role from memberships m join orgs o on o.id = m.org_id
     where m.user_id = ${userId} and m.org_id = ${orgId}
-      and (o.deleted_at is null or (${deletedToo} and m.role = 'owner'))
-      and (${tokenId}::uuid is null
-        or exists (select 1 from api_tokens t where t.id = ${tokenId} and (t.org_id is null or t.org_id = m.org_id)))`;
+      and (o.deleted_at is null or (${deletedToo} and m.role = 'owner')) and ${reaches(sql, tokenId)}`;
   return row?.role ?? null;
 }
 
@@ -44,28 +47,19 @@ const orgColumns = (sql: Db) => sql`
   o.id, o.slug, o.name, o.plan_id, o.created_at, o.deleted_at, o.setup_dismissed_at, o.escalation,
   o.timezone`;
 
-const orgsOf = (sql: Db, userId: string, tokenId: string | null) => sql`
-  from memberships m join orgs o on o.id = m.org_id
-  where m.user_id = ${userId} and (o.deleted_at is null or m.role = 'owner')
-    and (${tokenId}::uuid is null
-      or exists (select 1 from api_tokens t where t.id = ${tokenId} and (t.org_id is null or t.org_id = m.org_id)))`;
-
 /** The user's organisations, oldest first; deleted ones for their owners. */
 export async function selectOrgs(
   sql: Db,
   userId: string,
   tokenId: string | null,
-  limit: number,
-  offset: number,
-): Promise<(OrgRow & { role: Role })[]> {
-  return await sql<(OrgRow & { role: Role })[]>`
-    select ${orgColumns(sql)}, m.role ${orgsOf(sql, userId, tokenId)} order by o.created_at, o.id
-    limit ${limit} offset ${offset}`;
-}
-
-export async function countOrgs(sql: Db, userId: string, tokenId: string | null): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count ${orgsOf(sql, userId, tokenId)}`;
-  return row!.count;
+  { limit, offset }: Paging,
+): Promise<Listed<OrgRow & { role: Role }>> {
+  const from = sql`
+    from memberships m join orgs o on o.id = m.org_id
+    where m.user_id = ${userId} and (o.deleted_at is null or m.role = 'owner') and ${reaches(sql, tokenId)}`;
+  const part = sql<(OrgRow & { role: Role })[]>`
+    select ${orgColumns(sql)}, m.role ${from} order by o.created_at, o.id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 export async function selectOrg(sql: Db, orgId: string): Promise<OrgRow> {
@@ -75,8 +69,7 @@ export async function selectOrg(sql: Db, orgId: string): Promise<OrgRow> {
 
 /** {@link selectOrg} with a lock against other changes of the organisation or its members. */
 export async function lockOrg(sql: Db, orgId: string): Promise<OrgRow | null> {
-  const [row] = await sql<OrgRow[]>`select ${orgColumns(sql)} from orgs o where o.id = ${orgId} for no key update`;
-  return row ?? null;
+  return await firstOf(sql<OrgRow[]>`select ${orgColumns(sql)} from orgs o where o.id = ${orgId} for no key update`);
 }
 
 /** The oldest organisation that is not deleted; null for none. */
@@ -110,10 +103,10 @@ export async function lockUser(sql: Db, userId: string): Promise<void> {
 }
 
 export async function countOwnedOrgs(sql: Db, userId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from memberships m join orgs o on o.id = m.org_id and o.deleted_at is null
+  const from = sql`
+    from memberships m join orgs o on o.id = m.org_id and o.deleted_at is null
     where m.user_id = ${userId} and m.role = 'owner'`;
-  return row!.count;
+  return await countOf(sql, from);
 }
 
 export async function selectPurgeable(sql: Db, deletedBefore: Date): Promise<string[]> {

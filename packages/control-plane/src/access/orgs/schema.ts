@@ -2,8 +2,18 @@ import Type, { type Static } from "typebox";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
 import { Email } from "../auth/schema.ts";
-import { Id, nullable, PageOf, TimeZoneName, Timestamp, paging } from "../../platform/http/wire.ts";
-import { perQuota, PlanLimits, PlanOverrides, type Limits } from "../plans/schema.ts";
+import {
+  described,
+  Id,
+  Integer,
+  nullable,
+  PageOf,
+  paging,
+  Text,
+  Timestamp,
+  TimeZoneName,
+} from "../../platform/http/wire.ts";
+import { perQuota, PlanLimits, PlanOverrides } from "../plans/schema.ts";
 
 /** `limit` and `offset` of a list. */
 export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
@@ -59,16 +69,16 @@ export const Escalation = Type.Array(
 );
 export type Escalation = Static<typeof Escalation>;
 
-const orgEscalation = Type.Unsafe<Escalation>({
-  ...Escalation,
-  description: `${escalationWords}. The default of targets without a ladder of their own`,
-  examples: [[]],
-});
+const orgEscalation = described(
+  Escalation,
+  `${escalationWords}. The default of targets without a ladder of their own`,
+  [],
+);
 
-const orgTimezone = Type.Unsafe<string>({
-  ...TimeZoneName,
-  description: "Name of the IANA time zone in which days of reports begin, and of times in notifications",
-});
+const orgTimezone = described(
+  TimeZoneName,
+  "Name of the IANA time zone in which days of reports begin, and of times in notifications",
+);
 
 const orgFields = {
   name: Line({ maxLength: 80, emptyCode: "EMPTY_NAME", description: "1 to 80 characters", examples: ["Acme"] }),
@@ -105,10 +115,10 @@ export const OrgPatch = Type.Object(
 export type OrgPatch = Static<typeof OrgPatch>;
 
 const orgShown = {
-  name: Type.String({ description: "Display name", examples: ["Acme"] }),
-  slug: Type.String({ description: "Value of the header X-Sm-Org", examples: ["acme"] }),
-  plan: Type.String({ description: "Id of its plan", examples: ["selfhost"] }),
-  deleted_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null unless deleted", examples: [null] })),
+  name: Text("Display name", "Acme"),
+  slug: Text("Value of the header X-Sm-Org", "acme"),
+  plan: Text("Id of its plan", "selfhost"),
+  deleted_at: nullable(described(Timestamp, "Null unless deleted", null)),
 };
 
 export const Org = Type.Object(
@@ -117,20 +127,14 @@ export const Org = Type.Object(
     name: orgShown.name,
     slug: orgShown.slug,
     plan: orgShown.plan,
-    role: Type.Unsafe<Role>({ ...Role, description: "Role of the caller" }),
+    role: described(Role, "Role of the caller"),
     setup_dismissed: Type.Boolean({ description: setupDismissed, examples: [false] }),
     escalation: orgEscalation,
     timezone: orgTimezone,
     current: Type.Boolean({ description: "True for the organisation of this request" }),
     created_at: Timestamp,
     deleted_at: orgShown.deleted_at,
-    purged_at: nullable(
-      Type.String({
-        format: "date-time",
-        description: "Until then a deleted organisation can be restored",
-        examples: [null],
-      }),
-    ),
+    purged_at: nullable(described(Timestamp, "Until then a deleted organisation can be restored", null)),
   },
   { additionalProperties: false, title: "Org", description: "An organisation as the caller sees it" },
 );
@@ -139,15 +143,15 @@ export const OrgPage = PageOf(Org);
 
 const Use = Type.Object(
   {
-    current: Type.Integer({ description: "Current number", examples: [12] }),
-    limit: nullable(Type.Integer({ description: "Null is unlimited", examples: [20] })),
+    current: Integer("Current number", 12),
+    limit: nullable(Integer("Null is unlimited", 20)),
   },
   { description: "Current number and limit" },
 );
 export const Usage = Type.Object(
   {
-    plan: Type.String({ description: "Id of the plan", examples: ["free"] }),
-    min_check_interval_secs: Type.Integer({ description: "The smallest interval of a target", examples: [60] }),
+    plan: Text("Id of the plan", "free"),
+    min_check_interval_secs: Integer("The smallest interval of a target", 60),
     quotas: Type.Object(perQuota(Use), { additionalProperties: false, description: "By the name of the quota" }),
     refused_30d: Type.Record(Type.String(), Type.Integer(), {
       description:
@@ -169,8 +173,8 @@ export const MemberParams = Type.Object({ id: Type.String(), user_id: Type.Strin
 export const Member = Type.Object(
   {
     user_id: Id,
-    email: Type.String({ description: "Address of mails to the user", examples: ["olga@example.org"] }),
-    name: nullable(Type.String({ description: "Null when not set", examples: ["Olga"] })),
+    email: Text("Address of mails to the user", "olga@example.org"),
+    name: nullable(Text("Null when not set", "Olga")),
     role: Role,
     joined_at: Timestamp,
   },
@@ -194,9 +198,9 @@ export type InvitationCreate = Static<typeof InvitationCreate>;
 
 const invitation = {
   id: Id,
-  email: Type.String({ description: "Invited address", examples: ["milan@example.org"] }),
+  email: Text("Invited address", "milan@example.org"),
   role: Role,
-  invited_by: nullable(Type.String({ description: "Email address", examples: ["olga@example.org"] })),
+  invited_by: nullable(Text("Email address", "olga@example.org")),
   created_at: Timestamp,
   expires_at: Timestamp,
 };
@@ -215,10 +219,10 @@ export const NewInvitation = Type.Object(
       description: "logged: no mail server is configured, see url. failed: revoke it and invite again",
     }),
     url: nullable(
-      Type.String({
-        description: "The link to pass on where no mail server is configured; null where it was mailed",
-        examples: ["https://status.example.org/invitations/q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
-      }),
+      Text(
+        "The link to pass on where no mail server is configured; null where it was mailed",
+        "https://status.example.org/invitations/q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL",
+      ),
     ),
   },
   { additionalProperties: false, title: "NewInvitation", description: "The invitation and the outcome of its mail" },
@@ -257,12 +261,12 @@ export const OperatorOrg = Type.Object(
     slug: orgShown.slug,
     plan: orgShown.plan,
     overrides: PlanOverrides,
-    limits: Type.Unsafe<Limits>({ ...PlanLimits, description: "The limits in force: those of the plan, overridden" }),
+    limits: described(PlanLimits, "The limits in force: those of the plan, overridden"),
     owners: Type.Array(Type.String(), {
       description: "Email addresses of its owners, at most 10, oldest first",
       examples: [["olga@example.org"]],
     }),
-    usage: Type.Object(perQuota(Type.Integer({ description: "Current number", examples: [12] })), {
+    usage: Type.Object(perQuota(Integer("Current number", 12)), {
       additionalProperties: false,
       description: "What it has, by the name of the quota",
     }),

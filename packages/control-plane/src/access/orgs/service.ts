@@ -6,6 +6,7 @@ import { differences, getEntry, listAudit as listEntries, record, recordedNames 
 import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
 import { moveSession, slugOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { type Paging, unlessTaken } from "../../platform/db/sql.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
 import { PlanRefusal, refusalsOf } from "../plans/service.ts";
@@ -27,21 +28,12 @@ export { asOwner };
 export { followGroups } from "./groups.ts";
 export { listMembers, removeMember, updateMember } from "./members.ts";
 
-interface Paging {
-  limit: number;
-  offset: number;
-}
-
 const graceMs = (system: System): number => system.config.tenancy.deletion_grace_period_days * dayMs;
 
 /** The caller's organisations, oldest first. Owners also see those that they can restore. */
 export async function listOrgs(ctx: Ctx, { limit, offset }: Paging): Promise<Page<Org>> {
   requireScope(ctx, "org:read");
-  const token = tokenOf(ctx);
-  const [rows, total] = await Promise.all([
-    queries.selectOrgs(ctx.sql, ctx.userId, token, limit, offset),
-    queries.countOrgs(ctx.sql, ctx.userId, token),
-  ]);
+  const { rows, total } = await queries.selectOrgs(ctx.sql, ctx.userId, tokenOf(ctx), { limit, offset });
   return { items: rows.map((row) => present(ctx, row, row.role)), total, limit, offset };
 }
 
@@ -258,13 +250,8 @@ async function change(
     // Deleted or purged while this request waited for the lock.
     if (before === null || (!deletedToo && before.deleted_at !== null)) throw notFound();
     const after = await work(own, before);
-    try {
-      await queries.updateOrg(tx.sql, after, new Date(tx.clock.now()));
-    } catch (cause) {
-      // 23505, unique_violation: the slug is the only unique column that changes here.
-      if ((cause as { code?: unknown }).code === "23505") throw slugTaken(after.slug, cause);
-      throw cause;
-    }
+    const written = queries.updateOrg(tx.sql, after, new Date(tx.clock.now()));
+    await unlessTaken(written, (cause) => slugTaken(after.slug, cause));
     await then(own);
     const sides = { before: auditable(before), after: auditable(after) };
     // A deletion and a restore record the whole organisation.

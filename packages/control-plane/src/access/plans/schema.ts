@@ -1,6 +1,6 @@
 import Type, { type Static, type TProperties } from "typebox";
 import type { SchemaNode } from "@statusmesh/shared/validate";
-import { nullable, PageOf } from "../../platform/http/wire.ts";
+import { nullable, PageOf, Text } from "../../platform/http/wire.ts";
 
 const unlimited = "; null is unlimited";
 const quota = (what: string, example: number) =>
@@ -81,8 +81,8 @@ const Limits = Type.Object(limits, { additionalProperties: false, description: "
 
 export const Plan = Type.Object(
   {
-    id: Type.String({ description: "Stable name", examples: ["free"] }),
-    name: Type.String({ description: "As people read it", examples: ["Free"] }),
+    id: Text("Stable name", "free"),
+    name: Text("As people read it", "Free"),
     limits: Limits,
   },
   { additionalProperties: false, title: "Plan", description: "Quotas and rate budgets" },

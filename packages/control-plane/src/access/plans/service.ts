@@ -92,6 +92,13 @@ export async function takeQuota(tx: Pick<Ctx, "sql" | "orgId">, quota: Quota, us
   return plan;
 }
 
+/** {@link takeQuota} for one resource more than `count` returns. */
+export const takeOne = async (
+  tx: Pick<Ctx, "sql" | "orgId">,
+  quota: Quota,
+  count: () => Promise<number>,
+): Promise<Plan> => await takeQuota(tx, quota, async () => ({ current: await count(), adding: 1 }));
+
 /** Throws what {@link takeQuota} throws, for a plan that is read already; takes nothing. */
 export function quotaRule(orgId: string, plan: Plan, quota: Quota, { current, adding }: Use): void {
   const limit = plan[quota];

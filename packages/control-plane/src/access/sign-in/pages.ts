@@ -1,5 +1,5 @@
 import type { Context } from "koa";
-import { callerOf, sessionCookie } from "../auth/service.ts";
+import { callerOf, sessionCookie, signInCookie } from "../auth/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
 import { localPath, page, type Redirect } from "../../platform/html/pages.ts";
@@ -83,13 +83,8 @@ async function shown(ctx: System, provider: Provider, next: string, work: () => 
 const cookieName = ({ auth }: Config): string => `${auth.session.cookie_name}_flow`;
 const flowOf = (config: Config, http: Context): string | null => http.cookies.get(cookieName(config)) ?? null;
 
-/** SameSite=Lax: sent when the provider redirects the browser back, and only to the callback paths. */
-function flowCookie(config: Config, value: string, secs = flowSecs): string {
-  return (
-    `${cookieName(config)}=${value}; Path=/sign-in; HttpOnly; SameSite=Lax; ` +
-    `Max-Age=${secs}${config.server.public_url.startsWith("https:") ? "; Secure" : ""}`
-  );
-}
+const flowCookie = (config: Config, value: string, secs = flowSecs): string =>
+  signInCookie(config, cookieName(config), value, secs);
 const endOfFlow = (config: Config): string => flowCookie(config, "", 0);
 
 interface SignInState {

@@ -1,7 +1,8 @@
 import Type from "typebox";
+import { Text } from "../../platform/http/wire.ts";
 import { AppError } from "@statusmesh/shared/errors";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
-import { noContent, route, type Route } from "../../platform/http/route.ts";
+import { isBrowser, noContent, route, type Route, seeOther } from "../../platform/http/route.ts";
 import { acknowledgeByLink } from "./service.ts";
 
 const path = "/a/{token}";
@@ -17,15 +18,11 @@ export const acknowledgeRoutes: Route[] = [
       "Needs no credential: the token of `acknowledge_url` is one, for one incident and one channel, until the " +
       "incident is over. The timeline names the channel. GET shows a page with a button and changes nothing.",
     params: Type.Object({
-      token: Type.String({
-        description: "Token of the link",
-        examples: ["AZMfLnwafTCbXi9qTI0ekkrQ3o0m9cQ1Yl7uT2bX5wA"],
-      }),
+      token: Text("Token of the link", "AZMfLnwafTCbXi9qTI0ekkrQ3o0m9cQ1Yl7uT2bX5wA"),
     }),
     replies: { 204: null, 303: null },
     errors: ["ACKNOWLEDGE_LINK_INVALID", "ACKNOWLEDGE_LINK_EXPIRED"],
     async handle({ ctx, params, http }) {
-      const forBrowser = http.get("accept").includes("text/html");
       try {
         await acknowledgeByLink(ctx, params.token, {
           action: `POST ${path}`,
@@ -34,9 +31,10 @@ export const acknowledgeRoutes: Route[] = [
         });
       } catch (error) {
         // The page says the same in words.
-        if (!forBrowser || !(error instanceof AppError) || !error.code.startsWith("ACKNOWLEDGE_LINK_")) throw error;
+        if (!isBrowser(http) || !(error instanceof AppError) || !error.code.startsWith("ACKNOWLEDGE_LINK_"))
+          throw error;
       }
-      return forBrowser ? { status: 303, headers: { Location: http.path } } : noContent();
+      return isBrowser(http) ? seeOther(http.path) : noContent();
     },
   }),
 ];

@@ -1,7 +1,16 @@
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import Type from "typebox";
-import { created, noContent, ok, type Reply, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
+import {
+  createdIn,
+  isBrowser,
+  noContent,
+  ok,
+  type Reply,
+  route,
+  type Route,
+  seeOther,
+} from "../../platform/http/route.ts";
+import { IdParam, Text } from "../../platform/http/wire.ts";
 import {
   CodeCreate,
   CodeState,
@@ -28,32 +37,27 @@ import { confirmAddress, unsubscribe } from "../channels/service.ts";
 
 const path = "/api/v1/notification-channels";
 const tag = "Notification channels";
+const read = { auth: "tenant", scope: "channels:read", tag } as const;
+const write = { auth: "tenant", scope: "channels:write", tag } as const;
 
 /** Codes that create channels. The literal paths must precede the paths with the id of a channel. */
 export const channelLinkRoutes: Route[] = [
   route({
+    ...write,
     method: "POST",
     path: `${path}/telegram-link`,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Issue a code that connects a Telegram chat",
     description: "Absent (404) where the installation has no bot. At most 20 codes are pending, each for 15 minutes.",
     body: CodeCreate,
     bodyOptional: true,
     replies: { 201: TelegramCode },
     errors: ["TELEGRAM_LINK_NOT_FOUND", "TELEGRAM_LINK_LIMIT", "CHANNEL_NAME_INVALID"],
-    async handle({ ctx, body }) {
-      const issued = await createTelegramCode(ctx, body);
-      return created(`${path}/telegram-link/${issued.id}`, issued);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}/telegram-link/`, await createTelegramCode(ctx, body)),
   }),
   route({
+    ...read,
     method: "GET",
     path: `${path}/telegram-link/{id}`,
-    auth: "tenant",
-    scope: "channels:read",
-    tag,
     summary: "Read the state of a Telegram code",
     params: IdParam,
     replies: { 200: CodeState },
@@ -61,11 +65,9 @@ export const channelLinkRoutes: Route[] = [
     handle: async ({ ctx, params }) => ok(await codeState(ctx, "telegram", params.id)),
   }),
   route({
+    ...write,
     method: "POST",
     path: `${path}/whatsapp-link`,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Issue a code that connects a phone with WhatsApp",
     description:
       "Absent (404) where the installation has no number. At most 20 codes are pending, each for 15 minutes.",
@@ -73,17 +75,12 @@ export const channelLinkRoutes: Route[] = [
     bodyOptional: true,
     replies: { 201: WhatsappCode },
     errors: ["WHATSAPP_LINK_NOT_FOUND", "WHATSAPP_LINK_LIMIT", "CHANNEL_NAME_INVALID"],
-    async handle({ ctx, body }) {
-      const issued = await createWhatsappCode(ctx, body);
-      return created(`${path}/whatsapp-link/${issued.id}`, issued);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}/whatsapp-link/`, await createWhatsappCode(ctx, body)),
   }),
   route({
+    ...read,
     method: "GET",
     path: `${path}/whatsapp-link/{id}`,
-    auth: "tenant",
-    scope: "channels:read",
-    tag,
     summary: "Read the state of a WhatsApp code",
     params: IdParam,
     replies: { 200: CodeState },
@@ -91,47 +88,35 @@ export const channelLinkRoutes: Route[] = [
     handle: async ({ ctx, params }) => ok(await codeState(ctx, "whatsapp", params.id)),
   }),
   route({
+    ...write,
     method: "POST",
     path: `${path}/delegate`,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Issue a link with which a person without an account creates one channel",
     description: "Valid for 7 days, for one channel. At most 50 links are pending.",
     body: DelegateCreate,
     bodyOptional: true,
     replies: { 201: NewDelegationLink },
     errors: ["DELEGATE_LINK_LIMIT", "DELEGATE_KIND_INVALID", "CHANNEL_NAME_INVALID"],
-    async handle({ ctx, body }) {
-      const issued = await createDelegation(ctx, body);
-      return created(`${path}/delegate#${issued.id}`, issued);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}/delegate#`, await createDelegation(ctx, body)),
   }),
   route({
+    ...read,
     method: "GET",
     path: `${path}/delegate`,
-    auth: "tenant",
-    scope: "channels:read",
-    tag,
     summary: "List the delegation links",
     query: DelegationQuery,
     replies: { 200: DelegationPage },
     handle: async ({ ctx, query }) => ok(await listDelegations(ctx, query)),
   }),
   route({
+    ...write,
     method: "DELETE",
     path: `${path}/delegate/{id}`,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Revoke a pending delegation link",
     params: IdParam,
     replies: { 204: null },
     errors: ["DELEGATE_LINK_NOT_FOUND"],
-    async handle({ ctx, params }) {
-      await revokeDelegation(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => revokeDelegation(ctx, params.id),
   }),
   route({
     method: "POST",
@@ -140,7 +125,7 @@ export const channelLinkRoutes: Route[] = [
     tag,
     summary: "Create the channel of a delegation link",
     description: "Needs no credential: the code is one, and creates one channel in the organisation that issued it.",
-    params: Type.Object({ code: Type.String({ description: "Code of the link", examples: ["J3v"] }) }),
+    params: Type.Object({ code: Text("Code of the link", "J3v") }),
     body: ConnectBody,
     replies: { 204: null },
     errors: [
@@ -157,13 +142,12 @@ export const channelLinkRoutes: Route[] = [
     async handle({ ctx, params, body, http }) {
       const by = { ip: visitorAddress(http, ctx.config), userAgent: http.get("user-agent") || null };
       await connectDelegated(ctx, params.code, body, by);
-      return noContent();
     },
   }),
 ];
 
 const CodeParam = Type.Object({
-  code: Type.String({ description: "Code of the link", examples: ["V2hhdCBhIGNvZGUgbG9va3MgbGlrZSwgNDMgY2hhcnM"] }),
+  code: Text("Code of the link", "V2hhdCBhIGNvZGUgbG9va3MgbGlrZSwgNDMgY2hhcnM"),
 });
 
 /** Links in mails. A GET shows a page with a button and changes nothing, because scanners of mails open links. */
@@ -189,7 +173,7 @@ export const mailLinkRoutes: Route[] = [
     summary: "Stop the mails of an email channel",
     description: "The one-click unsubscription of RFC 8058. The channel is disabled; its owners see why.",
     params: Type.Object({
-      id: Type.String({ description: "Id of the channel", examples: ["0190a000-0000-7000-8000-000000000001"] }),
+      id: Text("Id of the channel", "0190a000-0000-7000-8000-000000000001"),
       ...CodeParam.properties,
     }),
     replies: { 204: null, 303: null },
@@ -201,15 +185,11 @@ export const mailLinkRoutes: Route[] = [
 
 /** Runs a change. A form gets the page again with the outcome; programs get 204. */
 async function forBrowsers(http: Context, change: () => Promise<void>): Promise<Reply> {
-  if (!http.get("accept").includes("text/html")) {
-    await change();
-    return noContent();
-  }
   try {
     await change();
   } catch (error) {
-    if (!(error instanceof AppError) || error.code !== "CHANNEL_LINK_INVALID") throw error;
-    return { status: 303, headers: { Location: http.path } };
+    if (!isBrowser(http) || !(error instanceof AppError) || error.code !== "CHANNEL_LINK_INVALID") throw error;
+    return seeOther(http.path);
   }
-  return { status: 303, headers: { Location: `${http.path}?done=1` } };
+  return isBrowser(http) ? seeOther(`${http.path}?done=1`) : noContent();
 }

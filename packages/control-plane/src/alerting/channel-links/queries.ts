@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { anyOf, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 
 export type Purpose = "telegram" | "whatsapp" | "delegation";
 
@@ -40,55 +40,44 @@ export async function deleteOldCodes(sql: Db, orgId: string, before: Date): Prom
     delete from channel_links where org_id = ${orgId} and purpose <> 'delegation' and expires_at < ${before}`;
 }
 
-export async function selectLink(sql: Db, orgId: string, purpose: Purpose, id: string): Promise<LinkRow | undefined> {
-  const [row] = await sql<LinkRow[]>`
-    select ${columns(sql)} from channel_links l where l.org_id = ${orgId} and l.purpose = ${purpose} and l.id = ${id}`;
-  return row;
+export async function selectLink(sql: Db, orgId: string, purpose: Purpose, id: string): Promise<LinkRow | null> {
+  return await firstOf(sql<LinkRow[]>`
+    select ${columns(sql)} from channel_links l where l.org_id = ${orgId} and l.purpose = ${purpose} and l.id = ${id}`);
 }
 
 /** True for the code of a link. */
-export async function hasCode(sql: Db, orgId: string, id: string, codeHash: Buffer): Promise<boolean> {
-  const rows = await sql`
-    select 1 from channel_links where org_id = ${orgId} and id = ${id} and code_hash = ${codeHash}`;
-  return rows.length === 1;
-}
+export const hasCode = async (sql: Db, orgId: string, id: string, codeHash: Buffer): Promise<boolean> =>
+  await anyOf(sql, sql`from channel_links where org_id = ${orgId} and id = ${id} and code_hash = ${codeHash}`);
 
 /** Delegation links, newest first. */
-export async function selectDelegations(sql: Db, orgId: string, limit: number, offset: number): Promise<LinkRow[]> {
-  return await sql<LinkRow[]>`
-    select ${columns(sql)} from channel_links l where l.org_id = ${orgId} and l.purpose = 'delegation'
-    order by l.created_at desc, l.id desc limit ${limit} offset ${offset}`;
+export async function selectDelegations(sql: Db, orgId: string, { limit, offset }: Paging): Promise<Listed<LinkRow>> {
+  const from = sql`from channel_links l where l.org_id = ${orgId} and l.purpose = 'delegation'`;
+  const part = sql<LinkRow[]>`
+    select ${columns(sql)} ${from} order by l.created_at desc, l.id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
-export async function countDelegations(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from channel_links where org_id = ${orgId} and purpose = 'delegation'`;
-  return row!.count;
-}
-
-/** Revokes a pending delegation link; undefined for any other. */
-export async function revokeDelegation(sql: Db, orgId: string, id: string, now: Date): Promise<LinkRow | undefined> {
-  const [row] = await sql<LinkRow[]>`
+/** Revokes a pending delegation link; null for any other. */
+export async function revokeDelegation(sql: Db, orgId: string, id: string, now: Date): Promise<LinkRow | null> {
+  return await firstOf(sql<LinkRow[]>`
     update channel_links l set revoked_at = ${now}
     where l.org_id = ${orgId} and l.id = ${id} and l.purpose = 'delegation' and ${pending(sql, now)}
-    returning ${columns(sql)}`;
-  return row;
+    returning ${columns(sql)}`);
 }
 
-/** The pending link of a code whose organisation is not deleted. The code alone decides the organisation. */
-export async function selectPending(sql: Db, codeHash: Buffer, now: Date): Promise<LinkRow | undefined> {
-  const [row] = await sql<LinkRow[]>`
+/**
+ * The pending link of a code whose organisation is not deleted. The code alone decides the organisation. With `lock`
+ * the second of two concurrent requests with one code finds it used.
+ */
+export async function selectPending(
+  sql: Db,
+  codeHash: Buffer,
+  now: Date,
+  { lock = false } = {},
+): Promise<LinkRow | null> {
+  return await firstOf(sql<LinkRow[]>`
     select ${columns(sql)} from channel_links l join orgs o on o.id = l.org_id and o.deleted_at is null
-    where l.code_hash = ${codeHash} and ${pending(sql, now)}`;
-  return row;
-}
-
-/** {@link selectPending} with a row lock: of two concurrent requests with one code, the second finds it used. */
-export async function lockPending(sql: Db, codeHash: Buffer, now: Date): Promise<LinkRow | undefined> {
-  const [row] = await sql<LinkRow[]>`
-    select ${columns(sql)} from channel_links l join orgs o on o.id = l.org_id and o.deleted_at is null
-    where l.code_hash = ${codeHash} and ${pending(sql, now)} for update of l`;
-  return row;
+    where l.code_hash = ${codeHash} and ${pending(sql, now)} ${lock ? sql`for update of l` : sql``}`);
 }
 
 export async function consumeLink(sql: Db, orgId: string, id: string, channelId: string, now: Date): Promise<void> {

@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import { ConfigInput } from "../channels/schema.ts";
-import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
 
 const name = Line({
   maxLength: 100,
@@ -15,8 +15,7 @@ const state = Type.Enum(["pending", "consumed", "expired"], {
   examples: ["pending"],
 });
 const dates = { created_at: Timestamp, expires_at: Timestamp };
-const code = Type.String({ description: "The code; shown this once", examples: ["J3v…"] });
-const link = (where: string, example: string) => Type.String({ description: where, examples: [example] });
+const code = Text("The code; shown this once", "J3v…");
 
 export const CodeCreate = Type.Object(
   { name: Type.Optional(name) },
@@ -28,8 +27,8 @@ export const TelegramCode = Type.Object(
   {
     id: Id,
     code,
-    deep_link: link("Opens a private chat with the bot", "https://t.me/statusmesh_bot?start=J3v"),
-    group_deep_link: link("Adds the bot to a group", "https://t.me/statusmesh_bot?startgroup=J3v"),
+    deep_link: Text("Opens a private chat with the bot", "https://t.me/statusmesh_bot?start=J3v"),
+    group_deep_link: Text("Adds the bot to a group", "https://t.me/statusmesh_bot?startgroup=J3v"),
     ...dates,
   },
   { ...strict, title: "TelegramLinkCode", description: "A code that connects one Telegram chat within 15 minutes" },
@@ -39,7 +38,7 @@ export const WhatsappCode = Type.Object(
   {
     id: Id,
     code,
-    deep_link: link(
+    deep_link: Text(
       "Opens a chat with the number, with the code as the message",
       "https://wa.me/4915112345678?text=J3v",
     ),
@@ -48,7 +47,7 @@ export const WhatsappCode = Type.Object(
   { ...strict, title: "WhatsappLinkCode", description: "A code that connects one phone within 15 minutes" },
 );
 
-const channelId = nullable(Type.Unsafe<string>({ ...Id, description: "The channel that was created; null before" }));
+const channelId = nullable(described(Id, "The channel that was created; null before"));
 
 export const CodeState = Type.Object(
   { id: Id, state, channel_id: channelId, ...dates },
@@ -78,10 +77,8 @@ export type DelegateCreate = Static<typeof DelegateCreate>;
 
 const delegation = {
   id: Id,
-  name: nullable(
-    Type.String({ description: "Name of the channel to be; null: the visitor chooses", examples: [null] }),
-  ),
-  kind: nullable(Type.String({ description: "The only kind that may be connected; null: any", examples: ["slack"] })),
+  name: nullable(Text("Name of the channel to be; null: the visitor chooses", null)),
+  kind: nullable(Text("The only kind that may be connected; null: any", "slack")),
   state,
   channel_id: channelId,
   ...dates,
@@ -95,7 +92,7 @@ export type DelegationLink = Static<typeof DelegationLink>;
 export const NewDelegationLink = Type.Object(
   {
     ...delegation,
-    url: Type.String({ description: "The link; shown this once", examples: ["https://status.example.org/c/J3v"] }),
+    url: Text("The link; shown this once", "https://status.example.org/c/J3v"),
   },
   { ...strict, title: "NewDelegationLink", description: "A delegation link and its address" },
 );

@@ -7,6 +7,7 @@ import { connectChannel, delegableKinds, sendVerificationMail } from "../channel
 import type { Config } from "../../config/config.ts";
 import { asSystem, type Ctx, inTransaction, requireScope, type System, type Trail } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { CodeCreate, DelegateCreate, DelegationLink } from "./schema.ts";
@@ -109,8 +110,8 @@ function stateOf(row: queries.LinkRow, now: number): "pending" | "consumed" | "e
 export async function codeState(ctx: Ctx, purpose: "telegram" | "whatsapp", id: string) {
   requireScope(ctx, "channels:read");
   requireOn(ctx, purpose);
-  const row = isId(id) ? await queries.selectLink(ctx.sql, ctx.orgId, purpose, id) : undefined;
-  if (row === undefined) throw new AppError(purposes[purpose].absent, "Code not found.");
+  const row = isId(id) ? await queries.selectLink(ctx.sql, ctx.orgId, purpose, id) : null;
+  if (row === null) throw new AppError(purposes[purpose].absent, "Code not found.");
   return { id: row.id, state: stateOf(row, ctx.clock.now()), channel_id: row.channel_id, ...dates(row) };
 }
 
@@ -132,15 +133,9 @@ export async function createDelegation(ctx: Ctx, input: DelegateCreate = {}) {
 }
 
 /** Delegation links, newest first. */
-export async function listDelegations(
-  ctx: Ctx,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<Page<DelegationLink>> {
+export async function listDelegations(ctx: Ctx, { limit, offset }: Paging): Promise<Page<DelegationLink>> {
   requireScope(ctx, "channels:read");
-  const [rows, total] = await Promise.all([
-    queries.selectDelegations(ctx.sql, ctx.orgId, limit, offset),
-    queries.countDelegations(ctx.sql, ctx.orgId),
-  ]);
+  const { rows, total } = await queries.selectDelegations(ctx.sql, ctx.orgId, { limit, offset });
   return { items: rows.map((row) => present(row, ctx.clock.now())), total, limit, offset };
 }
 
@@ -149,8 +144,8 @@ export async function revokeDelegation(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "channels:write");
   await inTransaction(ctx, async (tx) => {
     const now = new Date(tx.clock.now());
-    const row = isId(id) ? await queries.revokeDelegation(tx.sql, tx.orgId, id, now) : undefined;
-    if (row === undefined) throw new AppError("DELEGATE_LINK_NOT_FOUND", "Delegation link not found.");
+    const row = isId(id) ? await queries.revokeDelegation(tx.sql, tx.orgId, id, now) : null;
+    if (row === null) throw new AppError("DELEGATE_LINK_NOT_FOUND", "Delegation link not found.");
     await record(tx, { resourceId: id, before: { name: row.name, kind: row.channel_kind } });
   });
 }
@@ -196,8 +191,8 @@ function allows(config: Config, { purpose, channel_kind: only }: queries.LinkRow
 export async function useCode(system: System, code: string, { config, name, action, by }: Use): Promise<string | null> {
   const done = await inTransaction(system, async (tx) => {
     const now = new Date(tx.clock.now());
-    const row = await queries.lockPending(tx.sql, hashToken(code), now);
-    if (row === undefined || !allows(tx.config, row, config.type)) return null;
+    const row = await queries.selectPending(tx.sql, hashToken(code), now, { lock: true });
+    if (row === null || !allows(tx.config, row, config.type)) return null;
     const actor = asSystem(tx, row.org_id, action, { userId: row.created_by, ...by });
     const connected = await connectChannel(actor, { name: row.name ?? name, config });
     await queries.consumeLink(tx.sql, row.org_id, row.id, connected.channel.id, now);

@@ -1,5 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import { isChannelType, kindOf } from "./kinds/index.ts";
 import {
@@ -24,7 +24,8 @@ import {
 } from "./service.ts";
 
 const path = "/api/v1/notification-channels";
-const tag = "Notification channels";
+const read = { auth: "tenant", scope: "channels:read", tag: "Notification channels" } as const;
+const write = { auth: "tenant", scope: "channels:write", tag: "Notification channels" } as const;
 const configErrors = [
   "CHANNEL_KIND_MANAGED",
   "INVALID_CHANNEL_CONFIG",
@@ -46,39 +47,30 @@ function refuseManaged(body: unknown): void {
 
 export const channelRoutes: Route[] = [
   route({
+    ...write,
     method: "POST",
     path,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Create a channel",
     body: ChannelCreate,
     onInvalidBody: refuseManaged,
     replies: { 201: Channel },
     errors: ["CHANNEL_NAME_TAKEN", "CHANNEL_QUOTA_EXCEEDED", "CHANNEL_VERIFICATION_LIMIT", ...configErrors],
-    async handle({ ctx, body }) {
-      const channel = await createChannel(ctx, body);
-      return created(`${path}/${channel.id}`, channel);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}/`, await createChannel(ctx, body)),
   }),
   route({
+    ...read,
     method: "GET",
     path,
-    auth: "tenant",
-    scope: "channels:read",
-    tag,
     summary: "List the channels",
     query: ChannelListQuery,
     replies: { 200: ChannelPage },
     handle: async ({ ctx, query }) => ok(await listChannels(ctx, query)),
   }),
   route({
+    ...write,
     method: "POST",
     path: `${path}/test`,
-    auth: "tenant",
-    scope: "channels:write",
     category: "test_now",
-    tag,
     summary: "Send a test message by a config that is not stored",
     description: "Nothing is stored. The message is marked as a test.",
     body: ChannelTest,
@@ -91,11 +83,9 @@ export const channelRoutes: Route[] = [
     },
   }),
   route({
+    ...read,
     method: "GET",
     path: `${path}/{id}`,
-    auth: "tenant",
-    scope: "channels:read",
-    tag,
     summary: "Read a channel",
     params: IdParam,
     replies: { 200: Channel },
@@ -103,11 +93,9 @@ export const channelRoutes: Route[] = [
     handle: async ({ ctx, params }) => ok(await getChannel(ctx, params.id)),
   }),
   route({
+    ...write,
     method: "PATCH",
     path: `${path}/{id}`,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Change a channel",
     description:
       "A config replaces the stored one whole; left out, it stays with its secrets. Enabling clears disabled_reason.",
@@ -125,27 +113,20 @@ export const channelRoutes: Route[] = [
     handle: async ({ ctx, params, body }) => ok(await updateChannel(ctx, params.id, body)),
   }),
   route({
+    ...write,
     method: "DELETE",
     path: `${path}/{id}`,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Delete a channel and its bindings",
     params: IdParam,
     replies: { 204: null },
     errors: ["CHANNEL_NOT_FOUND"],
-    async handle({ ctx, params }) {
-      await deleteChannel(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => deleteChannel(ctx, params.id),
   }),
   route({
+    ...write,
     method: "POST",
     path: `${path}/{id}/test`,
-    auth: "tenant",
-    scope: "channels:write",
     category: "test_now",
-    tag,
     summary: "Send a test message through a stored channel",
     description: "Works on a disabled channel too.",
     params: IdParam,
@@ -157,11 +138,9 @@ export const channelRoutes: Route[] = [
     },
   }),
   route({
+    ...write,
     method: "POST",
     path: `${path}/{id}/resend-verification`,
-    auth: "tenant",
-    scope: "channels:write",
-    tag,
     summary: "Send the verification mail of an email channel again",
     description: "At most 5 times a day for a channel, and 20 times a day for an organisation.",
     params: IdParam,

@@ -1,10 +1,10 @@
 import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { zoneNames } from "../../platform/zoned.ts";
 import { isChannelType, kindOf } from "./kinds/index.ts";
 import { channelForms, getChannel, listChannels } from "./service.ts";
 
 const pageSize = 50;
 const kinds = channelForms();
-const zones = ["UTC", ...Intl.supportedValuesOf("timeZone")];
 
 export const channelsPages = [
   page({
@@ -33,7 +33,7 @@ export const channelsPages = [
         /** The first channel is the default: a monitor without one is silent. */
         first: (await listChannels(ctx, { limit: 1, offset: 0 })).total === 0,
         channel: null,
-        zones,
+        zones: zoneNames,
         kinds,
         type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type,
       },
@@ -47,7 +47,7 @@ export const channelsPages = [
       const channel = await getChannel(ctx, params["id"]!);
       return {
         view: "channels/form",
-        data: { first: false, channel, zones, kinds, type: channel.config.type },
+        data: { first: false, channel, zones: zoneNames, kinds, type: channel.config.type },
       };
     },
   }),

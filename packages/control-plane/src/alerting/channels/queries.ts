@@ -1,6 +1,6 @@
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { countOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
 import type { ActiveHours } from "./schema.ts";
 
@@ -63,17 +63,15 @@ export async function insertChannel(
   return inserted!;
 }
 
-export async function selectChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | undefined> {
-  const [row] = await sql<ChannelRow[]>`select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id}`;
-  return row;
+export async function selectChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | null> {
+  return await firstOf(sql<ChannelRow[]>`
+    select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id}`);
 }
 
 /** {@link selectChannel} with a row lock. */
-export async function lockChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | undefined> {
-  const [row] = await sql<
-    ChannelRow[]
-  >`select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id} for update`;
-  return row;
+export async function lockChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | null> {
+  return await firstOf(sql<ChannelRow[]>`
+    select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id} for update`);
 }
 
 /** Oldest first. */
@@ -100,10 +98,8 @@ export async function searchChannels(
     order by not starts_with(lower(c.name), ${words[0] ?? ""}), c.id limit ${limit}`;
 }
 
-export async function countChannels(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::integer as count from channels where org_id = ${orgId}`;
-  return row!.count;
-}
+export const countChannels = async (sql: Db, orgId: string): Promise<number> =>
+  await countOf(sql, sql`from channels where org_id = ${orgId}`);
 
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
 export async function updateChannel(
@@ -146,26 +142,16 @@ export async function keepChannels(sql: Db, orgId: string, ids: readonly string[
   return rows.map(({ id }) => id);
 }
 
-/** Configs of channels of all organisations by id, with row locks. */
-export async function lockConfigs(
-  sql: Db,
-  after: string | null,
-  limit: number,
-): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
-  return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
-    select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id
-    limit ${limit} for no key update`;
-}
-
-/** {@link lockConfigs} without locks. */
+/** Configs of channels of all organisations by id; `lock` holds the rows until the end of the transaction. */
 export async function selectConfigs(
   sql: Db,
   after: string | null,
   limit: number,
+  { lock = false } = {},
 ): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
   return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
     select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id
-    limit ${limit}`;
+    limit ${limit} ${lock ? sql`for no key update` : sql``}`;
 }
 
 /** Writes only the config. */
@@ -195,20 +181,22 @@ export async function setVerified(sql: Db, orgId: string, id: string, at: Date):
 /** Fields of a managed config or of an email config that an event of a vendor names. */
 export type Place = { kind: string; field: "chat_id" | "phone" | "to"; value: string };
 
-/** Locks the channels of all organisations at a place, in the order of ids. */
-export async function lockChannelsAt(sql: Db, { kind, field, value }: Place): Promise<ChannelRow[]> {
-  // A literal path, so that the index of the field is used.
+/** Condition on a channel. A literal path, so that the index of the field is used. */
+const isAt = (sql: Db, { kind, field, value }: Place) => {
   const path = { chat_id: sql`config ->> 'chat_id'`, phone: sql`config ->> 'phone'`, to: sql`config ->> 'to'` }[field];
+  return sql`kind = ${kind} and ${path} = ${value}`;
+};
+
+/** Locks the channels of all organisations at a place, in the order of ids. */
+export async function lockChannelsAt(sql: Db, place: Place): Promise<ChannelRow[]> {
   return await sql<ChannelRow[]>`
-    select ${columns(sql)} from channels where kind = ${kind} and ${path} = ${value} order by id for update`;
+    select ${columns(sql)} from channels where ${isAt(sql, place)} order by id for update`;
 }
 
 /** The enabled channels of all organisations at a place, at most 100. */
-export async function selectEnabledAt(sql: Db, { kind, field, value }: Place): Promise<ChannelRow[]> {
-  const path = { chat_id: sql`config ->> 'chat_id'`, phone: sql`config ->> 'phone'`, to: sql`config ->> 'to'` }[field];
+export async function selectEnabledAt(sql: Db, place: Place): Promise<ChannelRow[]> {
   return await sql<ChannelRow[]>`
-    select ${columns(sql)} from channels
-    where kind = ${kind} and ${path} = ${value} and enabled order by id limit 100`;
+    select ${columns(sql)} from channels where ${isAt(sql, place)} and enabled order by id limit 100`;
 }
 
 /** Disables a channel with a reason; `verified` false also takes back the confirmation. */

@@ -1,12 +1,15 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import {
+  described,
   Id,
+  Integer,
   ManagedBy,
   managedByIgnored,
   nullable,
   PageOf,
   paging,
+  Text,
   Timestamp,
   WriteSourceSchema,
 } from "../../platform/http/wire.ts";
@@ -97,10 +100,11 @@ const fields = {
     examples: ["On call"],
   }),
   enabled: Type.Boolean({ description: "A disabled channel receives nothing" }),
-  is_default: Type.Boolean({
-    description: "Whether a target that is created without `alerts` notifies the channel",
-    examples: [false],
-  }),
+  is_default: described(
+    Type.Boolean(),
+    "Whether a target that is created without `alerts` notifies the channel",
+    false,
+  ),
   active_hours: nullable(ActiveHours),
 };
 
@@ -167,9 +171,7 @@ export const Channel = Type.Object(
     id: Id,
     ...fields,
     config: Config,
-    disabled_reason: nullable(
-      Type.String({ description: "Why StatusMesh has disabled the channel; null when it has not", examples: [null] }),
-    ),
+    disabled_reason: nullable(Text("Why StatusMesh has disabled the channel; null when it has not", null)),
     last_delivery: nullable(
       Type.Object(
         {
@@ -178,32 +180,24 @@ export const Channel = Type.Object(
             description: "State of the delivery after the attempt; pending: another attempt follows",
             examples: ["delivered"],
           }),
-          error: nullable(Type.String({ description: "Why the attempt failed; null when accepted", examples: [null] })),
+          error: nullable(Text("Why the attempt failed; null when accepted", null)),
         },
         { additionalProperties: false, title: "LastDelivery", description: "The last attempt; null before the first" },
       ),
     ),
     failing_since: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description:
-          "Time of the first failed attempt since the last accepted delivery or test; null while they succeed",
-        examples: [null],
-      }),
+      described(
+        Timestamp,
+        "Time of the first failed attempt since the last accepted delivery or test; null while they succeed",
+        null,
+      ),
     ),
-    targets_count: Type.Integer({ description: "Number of targets that notify the channel", examples: [12] }),
+    targets_count: Integer("Number of targets that notify the channel", 12),
     tested_at: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: "When the receiver last accepted a test message of this config; null: never",
-        examples: [null],
-      }),
+      described(Timestamp, "When the receiver last accepted a test message of this config; null: never", null),
     ),
     verified: nullable(
-      Type.Boolean({
-        description: "Whether the receiver has confirmed; null for kinds that need no confirmation",
-        examples: [true],
-      }),
+      described(Type.Boolean(), "Whether the receiver has confirmed; null for kinds that need no confirmation", true),
     ),
     managed_by: ManagedBy,
     write_source: WriteSourceSchema,
@@ -215,7 +209,7 @@ export const Channel = Type.Object(
 export type Channel = Static<typeof Channel>;
 
 export const ChannelApplied = Type.Object(
-  { added: Type.Integer({ description: "Targets that notify the channel from now on", examples: [12] }) },
+  { added: Integer("Targets that notify the channel from now on", 12) },
   { additionalProperties: false, title: "ChannelApplied", description: "How many targets were changed" },
 );
 

@@ -61,7 +61,7 @@ export async function resealChannels(system: System, after: string | null, limit
     resealRows<Sealed, ChannelConfig>({
       sealer,
       limit,
-      rows: await queries.lockConfigs(sql, after, limit),
+      rows: await queries.selectConfigs(sql, after, limit, { lock: true }),
       map({ id, org_id, config }, change) {
         if (!isChannelType(config.type)) throw new Error("this version of StatusMesh does not support its kind");
         return kindOf(config).mapSecrets(config, (sealed, pointer) =>

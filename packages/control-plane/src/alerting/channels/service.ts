@@ -16,7 +16,7 @@ import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import type { Mail } from "../../platform/email/mail.ts";
 import type { Outbound } from "../../platform/outbound/client.ts";
 import type { Page } from "../../platform/http/wire.ts";
-import { takeQuota } from "../../access/plans/service.ts";
+import { takeOne } from "../../access/plans/service.ts";
 import { checkConfig, refuseDeniedUrls } from "./config-rules.ts";
 import { checkedHours } from "./hours.ts";
 import { type ChannelConfig, completed, isChannelType, kindOf } from "./kinds/index.ts";
@@ -30,9 +30,15 @@ import { channelOutbound, mailHeaders, mailThrough, opened, send } from "./sendi
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
 import { addressToConfirm, beginVerification, sendVerificationMail, type VerificationMail } from "./verification.ts";
 
-export { channelForms, kindLabel } from "./config-rules.ts";
+export {
+  channelForms,
+  checkConfig,
+  checkWebhookUrl,
+  isPermanentStatus,
+  kindLabel,
+  webhookSignature,
+} from "./config-rules.ts";
 export { completed as completedConfig, delegableKinds, kindOf as channelKindOf } from "./kinds/index.ts";
-export { checkConfig } from "./config-rules.ts";
 export { keepChannels, manageChannels, openedConfig, type StoredChannel, storedChannels } from "./declared.ts";
 export { checkedHours, isWithin, nextBegin } from "./hours.ts";
 export { acknowledgeAction } from "./kinds/slack.ts";
@@ -40,7 +46,6 @@ export { readInbound } from "./kinds/sms/index.ts";
 export type { InboundRequest } from "./kinds/sms/provider.ts";
 export { maxNameLength, plain } from "./message.ts";
 export { DeliveryError } from "./kinds/kind.ts";
-export { checkWebhookUrl, isPermanentStatus, webhookSignature } from "./config-rules.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
 export { channelOutbound, digestingKinds, kindTakesDigests, receiverOf, sendThrough, tellVendor } from "./sending.ts";
 export {
@@ -108,10 +113,7 @@ async function insertNew(
     created_at: at,
     updated_at: at,
   };
-  await takeQuota(tx, "max_notification_channels", async () => ({
-    current: await queries.countChannels(tx.sql, tx.orgId),
-    adding: 1,
-  }));
+  await takeOne(tx, "max_notification_channels", () => queries.countChannels(tx.sql, tx.orgId));
   const mail = await beginVerification(tx, row, config);
   const channel = present(tx, await nameTaken(() => queries.insertChannel(tx.sql, row)));
   await record(tx, { resourceId: id, after: channel });
@@ -204,7 +206,7 @@ export async function channelChoices(ctx: Ctx): Promise<ChannelChoice[]> {
  */
 export async function mailChannel(system: System, orgId: string, id: string, mail: Omit<Mail, "to">): Promise<void> {
   const row = await queries.selectChannel(system.sql, orgId, id);
-  if (row === undefined) throw new DeliveryError("the channel was deleted", { permanent: true });
+  if (row === null) throw new DeliveryError("the channel was deleted", { permanent: true });
   await mailThrough(system, row, mail);
 }
 
@@ -235,8 +237,8 @@ export async function updateChannel(
   requireScope(ctx, "channels:write");
   const patch = { ...rest, config: sent === undefined ? undefined : completed(sent) };
   const { channel, mail } = await inTransaction(ctx, async (tx) => {
-    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
-    if (row === undefined) throw notFound();
+    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : null;
+    if (row === null) throw notFound();
     if (patch.config !== undefined) {
       if (!dropsSecrets) refuseDroppedSecrets(row, sent!);
       refuseKeptSecrets(tx, row, patch.config);
@@ -280,8 +282,8 @@ export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
   await inTransaction(ctx, async (tx) => {
     // Targets before channels, as edits of targets lock them.
     if (isId(id)) await queries.leaveLadders(tx.sql, tx.orgId, id);
-    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
-    if (row === undefined) throw notFound();
+    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : null;
+    if (row === null) throw notFound();
     await queries.deleteChannel(tx.sql, tx.orgId, id);
     await record(tx, { resourceId: id, before: present(tx, row) });
   });
@@ -373,8 +375,8 @@ function testMessage(ctx: Ctx): ChannelMessage {
 }
 
 async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
-  const row = isId(id) ? await queries.selectChannel(ctx.sql, ctx.orgId, id) : undefined;
-  if (row === undefined) throw notFound();
+  const row = isId(id) ? await queries.selectChannel(ctx.sql, ctx.orgId, id) : null;
+  if (row === null) throw notFound();
   return row;
 }
 

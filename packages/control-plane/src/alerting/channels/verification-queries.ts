@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, firstOf } from "../../platform/db/sql.ts";
 
 export interface VerificationRow {
   id: string;
@@ -50,14 +50,13 @@ export interface PendingVerification {
 }
 
 /** A link that can be confirmed: known, unused, not expired, and its channel still has the address. */
-export async function selectPending(sql: Db, codeHash: Buffer, now: Date): Promise<PendingVerification | undefined> {
-  const [row] = await sql<PendingVerification[]>`
+export async function selectPending(sql: Db, codeHash: Buffer, now: Date): Promise<PendingVerification | null> {
+  return await firstOf(sql<PendingVerification[]>`
     select v.id, v.channel_id, v.address, v.org_id, o.name as org_name
     from channel_verifications v
     join orgs o on o.id = v.org_id and o.deleted_at is null
     join channels c on c.id = v.channel_id and c.org_id = v.org_id and c.config ->> 'to' = v.address
-    where v.code_hash = ${codeHash} and v.confirmed_at is null and v.expires_at > ${now}`;
-  return row;
+    where v.code_hash = ${codeHash} and v.confirmed_at is null and v.expires_at > ${now}`);
 }
 
 /** Uses up a link. Exactly one of two callers gets true. */
@@ -72,15 +71,14 @@ export async function confirmVerification(sql: Db, id: string, now: Date): Promi
 export async function selectConfirmed(
   sql: Db,
   channelId: string,
-): Promise<{ org_id: string; address: string; code_hash: Buffer } | undefined> {
-  const [row] = await sql<{ org_id: string; address: string; code_hash: Buffer }[]>`
+): Promise<{ org_id: string; address: string; code_hash: Buffer } | null> {
+  return await firstOf(sql<{ org_id: string; address: string; code_hash: Buffer }[]>`
     select v.org_id, v.address, v.code_hash
     from channel_verifications v
     join channels c on c.id = v.channel_id and c.org_id = v.org_id
     where v.channel_id = ${channelId} and v.confirmed_at is not null and c.verified_at is not null
       and c.config ->> 'to' = v.address
-    order by v.confirmed_at desc limit 1`;
-  return row;
+    order by v.confirmed_at desc limit 1`);
 }
 
 /**

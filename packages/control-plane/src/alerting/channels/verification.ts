@@ -111,8 +111,8 @@ export async function sendVerificationMail(
 export async function resendVerification(ctx: Ctx, id: string): Promise<{ mail: Mailed }> {
   requireScope(ctx, "channels:write");
   const mail = await inTransaction(ctx, async (tx) => {
-    const row = isId(id) ? await channels.lockChannel(tx.sql, tx.orgId, id) : undefined;
-    if (row === undefined) throw new AppError("CHANNEL_NOT_FOUND", "Channel not found.");
+    const row = isId(id) ? await channels.lockChannel(tx.sql, tx.orgId, id) : null;
+    if (row === null) throw new AppError("CHANNEL_NOT_FOUND", "Channel not found.");
     const address = addressToConfirm(row.config);
     if (address === null)
       throw new AppError("CHANNEL_NOT_VERIFIABLE", "Only email channels are verified. This channel needs none.");
@@ -131,7 +131,7 @@ export async function pendingVerification(
   code: string,
 ): Promise<{ address: string; org: string } | null> {
   const found = await queries.selectPending(system.sql, hashToken(code), new Date(system.clock.now()));
-  return found === undefined ? null : { address: found.address, org: found.org_name };
+  return found === null ? null : { address: found.address, org: found.org_name };
 }
 
 /** Confirms the address of a link. Throws CHANNEL_LINK_INVALID. */
@@ -141,7 +141,7 @@ export async function confirmAddress(system: System, code: string, ip: string): 
     const found = await queries.selectPending(tx.sql, hashToken(code), now);
     // The channel first, as everywhere: its config decides whether the link still holds.
     const row = found && (await channels.lockChannel(tx.sql, found.org_id, found.channel_id));
-    const holds = row !== undefined && addressToConfirm(row.config) === found?.address;
+    const holds = row !== null && addressToConfirm(row.config) === found?.address;
     if (!holds || !(await queries.confirmVerification(tx.sql, found!.id, now)))
       throw new AppError(
         "CHANNEL_LINK_INVALID",
@@ -163,7 +163,7 @@ export async function confirmedMailHeaders(
   address: string,
 ): Promise<Record<string, string> | null> {
   const confirmed = await queries.selectConfirmed(sql, channelId);
-  if (confirmed === undefined || confirmed.address !== address) return null;
+  if (confirmed === null || confirmed.address !== address) return null;
   const url = `${config.server.public_url}/unsubscribe/${channelId}/${proofOf(confirmed.code_hash, channelId)}`;
   return {
     "List-Unsubscribe": `<${url}>`,
@@ -184,8 +184,8 @@ const proofOf = (codeHash: Buffer, channelId: string): string =>
 
 /** The address that a link of a mail unsubscribes; null for an invalid link. */
 export async function subscribedAddress(system: System, channelId: string, proof: string): Promise<string | null> {
-  const confirmed = isId(channelId) ? await queries.selectConfirmed(system.sql, channelId) : undefined;
-  if (confirmed === undefined || !sameSecret(proofOf(confirmed.code_hash, channelId), proof)) return null;
+  const confirmed = isId(channelId) ? await queries.selectConfirmed(system.sql, channelId) : null;
+  if (confirmed === null || !sameSecret(proofOf(confirmed.code_hash, channelId), proof)) return null;
   return confirmed.address;
 }
 
@@ -194,9 +194,9 @@ export async function subscribedAddress(system: System, channelId: string, proof
  */
 export async function unsubscribe(system: System, channelId: string, proof: string, ip: string): Promise<void> {
   await inTransaction(system, async (tx) => {
-    const confirmed = isId(channelId) ? await queries.selectConfirmed(tx.sql, channelId) : undefined;
+    const confirmed = isId(channelId) ? await queries.selectConfirmed(tx.sql, channelId) : null;
     const row = confirmed && (await channels.lockChannel(tx.sql, confirmed.org_id, channelId));
-    if (row === undefined || (await subscribedAddress(tx, channelId, proof)) === null)
+    if (row === null || (await subscribedAddress(tx, channelId, proof)) === null)
       throw new AppError("CHANNEL_LINK_INVALID", "This link is not valid, or the address is unsubscribed already.");
     const after = await channels.disableChannel(tx.sql, row, {
       reason: "the recipient unsubscribed",

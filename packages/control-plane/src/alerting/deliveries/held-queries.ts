@@ -1,12 +1,9 @@
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import type { ActiveHours } from "../channels/schema.ts";
 import { deliveriesChannel, type HeldBy } from "./outbox-queries.ts";
 
-export async function isHeldDue(sql: Db, at: Date): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from deliveries where state = 'held' and next_attempt_at <= ${at}) as found`;
-  return row?.found === true;
-}
+export const isHeldDue = async (sql: Db, at: Date): Promise<boolean> =>
+  await anyOf(sql, sql`from deliveries where state = 'held' and next_attempt_at <= ${at}`);
 
 /** A held delivery with what decides about it. */
 export interface HeldRow {
@@ -74,9 +71,8 @@ export async function keepChannel(
   sql: Db,
   id: string,
 ): Promise<{ kind: string; active_hours: ActiveHours | null } | null> {
-  const [row] = await sql<{ kind: string; active_hours: ActiveHours | null }[]>`
-    select kind, active_hours from channels where id = ${id} for no key update skip locked`;
-  return row ?? null;
+  return await firstOf(sql<{ kind: string; active_hours: ActiveHours | null }[]>`
+    select kind, active_hours from channels where id = ${id} for no key update skip locked`);
 }
 
 /** Has what waits for the hours of a channel wait until `next`. */

@@ -1,4 +1,4 @@
-import { inTransaction, type System } from "../../platform/context.ts";
+import { inBatches, inTransaction, type System } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { isWithin, kindTakesDigests, nextBegin } from "../channels/service.ts";
 import * as queries from "./held-queries.ts";
@@ -47,20 +47,15 @@ async function releaseByHours(system: System): Promise<number> {
 }
 
 async function releaseAfterFailures(system: System, countFailures: CountFailures): Promise<number> {
-  let sent = 0;
-  for (;;) {
-    const { taken, released } = await inTransaction(system, async (tx) => {
-      const now = tx.clock.now();
-      const rows = await queries.lockHeld(tx.sql, new Date(now), batch);
-      const counting = rows.filter(({ after_failures: after }) => after !== null);
-      const counts = counting.length === 0 ? new Map() : await countFailures(tx.sql, counting.map(spanOf));
-      const looked = rows.map((row) => ({ id: row.id, ...look(row, counts.get(row.target_id) ?? null, now) }));
-      if (looked.length > 0) await queries.writeLooks(tx.sql, looked);
-      return { taken: rows.length, released: looked.filter(({ state }) => state === "pending").length };
-    });
-    sent += released;
-    if (taken < batch) return sent;
-  }
+  return await inBatches(system, batch, async (tx) => {
+    const now = tx.clock.now();
+    const rows = await queries.lockHeld(tx.sql, new Date(now), batch);
+    const counting = rows.filter(({ after_failures: after }) => after !== null);
+    const counts = counting.length === 0 ? new Map() : await countFailures(tx.sql, counting.map(spanOf));
+    const looked = rows.map((row) => ({ id: row.id, ...look(row, counts.get(row.target_id) ?? null, now) }));
+    if (looked.length > 0) await queries.writeLooks(tx.sql, looked);
+    return { taken: rows.length, done: looked.filter(({ state }) => state === "pending").length };
+  });
 }
 
 const spanOf = ({ target_id, started_at }: queries.HeldRow) => ({ targetId: target_id, since: started_at });

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import { deliveriesChannel, type HeldBy } from "./outbox-queries.ts";
 import type { Reason } from "../incidents/schema.ts";
 
@@ -24,17 +24,17 @@ const columns = (sql: Db) => sql`
                              order by a.number)
             from delivery_attempts a where a.delivery_id = d.id), '[]') as attempts`;
 
+/** Oldest first. */
 export async function selectDeliveries(
   sql: Db,
   orgId: string,
   incidentId: string,
-  limit: number,
-  offset: number,
-): Promise<DeliveryRow[]> {
-  return await sql<DeliveryRow[]>`
-    select ${columns(sql)}
-    from deliveries d where d.org_id = ${orgId} and d.incident_id = ${incidentId}
-    order by d.created_at, d.id limit ${limit} offset ${offset}`;
+  { limit, offset }: Paging,
+): Promise<Listed<DeliveryRow>> {
+  const from = sql`from deliveries d where d.org_id = ${orgId} and d.incident_id = ${incidentId}`;
+  const part = sql<DeliveryRow[]>`
+    select ${columns(sql)} ${from} order by d.created_at, d.id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** One delivery of an incident; null for an absent or foreign id. */
@@ -44,10 +44,9 @@ export async function selectDelivery(
   incidentId: string,
   id: string,
 ): Promise<DeliveryRow | null> {
-  const [row] = await sql<DeliveryRow[]>`
+  return await firstOf(sql<DeliveryRow[]>`
     select ${columns(sql)} from deliveries d
-    where d.org_id = ${orgId} and d.incident_id = ${incidentId} and d.id = ${id}`;
-  return row ?? null;
+    where d.org_id = ${orgId} and d.incident_id = ${incidentId} and d.id = ${id}`);
 }
 
 /** Locks a delivery of an incident until the transaction ends. False for an absent or foreign id. */
@@ -80,12 +79,6 @@ export async function reviveDelivery(
     )
     select pg_notify(${deliveriesChannel}, '') from revived`;
   return rows.length > 0;
-}
-
-export async function countDeliveries(sql: Db, orgId: string, incidentId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from deliveries where org_id = ${orgId} and incident_id = ${incidentId}`;
-  return row!.count;
 }
 
 /**

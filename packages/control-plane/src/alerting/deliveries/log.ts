@@ -2,6 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { differences, named, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import * as queries from "./log-queries.ts";
 import { deliveriesOf, presentDelivery } from "./present.ts";
@@ -9,14 +10,10 @@ import { appendEvents, findIncident, lockEvidence } from "../incidents/engine.ts
 import type { Delivery } from "../incidents/schema.ts";
 
 /** The notification log of an incident, oldest first, with every attempt. Throws INCIDENT_NOT_FOUND. */
-export async function listDeliveries(
-  ctx: Ctx,
-  incidentId: string,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<Page<Delivery>> {
+export async function listDeliveries(ctx: Ctx, incidentId: string, paging: Paging): Promise<Page<Delivery>> {
   requireScope(ctx, "incidents:read");
   await findIncident(ctx, incidentId);
-  return await deliveriesOf(ctx, incidentId, limit, offset);
+  return await deliveriesOf(ctx, incidentId, paging);
 }
 
 /**

@@ -1,8 +1,8 @@
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
-import { IdParam, paging, slicePage } from "../../platform/http/wire.ts";
+import { IdParam, paging, slicePage, Text } from "../../platform/http/wire.ts";
 import { csvReply } from "../../platform/http/csv.ts";
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IncidentEvent, IncidentEventPage } from "./event-schema.ts";
 import {
   IncidentCreate,
@@ -28,16 +28,16 @@ import {
 import { listDeliveries, retryDelivery } from "../deliveries/service.ts";
 import * as service from "./service.ts";
 
-const one = { auth: "tenant", tag: "Incidents", params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
+const read = { auth: "tenant", scope: "incidents:read", tag: "Incidents" } as const;
+const write = { auth: "tenant", scope: "incidents:write", tag: "Incidents" } as const;
+const one = { params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
 const page = Type.Object(paging(100, 1000), { additionalProperties: false });
 
 export const incidentRoutes: Route[] = [
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/incidents",
-    auth: "tenant",
-    scope: "incidents:read",
-    tag: "Incidents",
     summary: "List incidents, open ones first",
     description: "Open incidents first, then by start, newest first.",
     query: IncidentQuery,
@@ -46,25 +46,21 @@ export const incidentRoutes: Route[] = [
     handle: async ({ ctx, query }) => ok(await service.listIncidents(ctx, query)),
   }),
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/incidents.csv",
-    auth: "tenant",
-    scope: "incidents:read",
-    tag: "Incidents",
     summary: "Incidents as CSV",
     description: "The rows of the list in its order, at most 100,000. Sent while it is read.",
     query: IncidentCsvQuery,
-    replies: { 200: Type.String({ description: "CSV (RFC 4180) with a header line" }) },
+    replies: { 200: Text("CSV (RFC 4180) with a header line") },
     errors: ["BAD_TIME_RANGE"],
     mediaType: "text/csv",
     handle: async ({ ctx, query }) => csvReply("incidents.csv", await service.incidentsCsv(ctx, query)),
   }),
   route({
+    ...write,
     method: "POST",
     path: "/api/v1/incidents",
-    auth: "tenant",
-    scope: "incidents:write",
-    tag: "Incidents",
     summary: "Report an incident",
     description:
       "Opens an incident of a target with its first public update and notifies its channels. Check results do not " +
@@ -90,17 +86,15 @@ export const incidentRoutes: Route[] = [
         throw new AppError("INVALID_BODY", "Send either target_id or target_ids.", { field: "/target_id" });
       if (several !== undefined) return ok({ items: await service.reportIncidents(ctx, several, body) });
       const made = await service.reportIncident(ctx, { ...body, target_id: one! });
-      return created(`/api/v1/incidents/${made.id}`, made);
+      return createdIn("/api/v1/incidents/", made);
     },
   }),
   route({
+    ...write,
     method: "POST",
     path: "/api/v1/incidents/bulk-action",
-    auth: "tenant",
-    scope: "incidents:write",
     category: "bulk_ops",
     idempotent: true,
-    tag: "Incidents",
     summary: "Acknowledge many incidents",
     description:
       "A failure of one incident does not affect the others: each id is in one of the two lists, in the " +
@@ -111,19 +105,19 @@ export const incidentRoutes: Route[] = [
     handle: async ({ ctx, body }) => ok(await service.bulkIncidentAction(ctx, body)),
   }),
   route({
+    ...read,
     ...one,
     method: "GET",
     path: "/api/v1/incidents/{id}",
-    scope: "incidents:read",
     summary: "Get one incident",
     replies: { 200: Incident },
     handle: async ({ ctx, params }) => ok(await service.getIncident(ctx, params.id)),
   }),
   route({
+    ...write,
     ...one,
     method: "PATCH",
     path: "/api/v1/incidents/{id}",
-    scope: "incidents:write",
     summary: "Change public title, public description or severity",
     description:
       "A field that is left out stays, null clears it. A severity pins it; null brings the severity by " +
@@ -133,20 +127,20 @@ export const incidentRoutes: Route[] = [
     handle: async ({ ctx, params, body }) => ok(await service.narrateIncident(ctx, params.id, body)),
   }),
   route({
+    ...read,
     ...one,
     method: "GET",
     path: "/api/v1/incidents/{id}/events",
-    scope: "incidents:read",
     summary: "Timeline of the incident, oldest first",
     query: page,
     replies: { 200: IncidentEventPage },
     handle: async ({ ctx, params, query }) => ok(await service.listEvents(ctx, params.id, query)),
   }),
   route({
+    ...read,
     ...one,
     method: "GET",
     path: "/api/v1/incidents/{id}/snapshots",
-    scope: "incidents:read",
     summary: "Responses of failed HTTP runs in each region",
     description:
       "Of the first failed run, of the first of each of the newest ten outages, and of the latest one. Status " +
@@ -158,20 +152,20 @@ export const incidentRoutes: Route[] = [
     handle: async ({ ctx, params, query }) => ok(slicePage(await service.listSnapshots(ctx, params.id), query)),
   }),
   route({
+    ...read,
     ...one,
     method: "GET",
     path: "/api/v1/incidents/{id}/updates",
-    scope: "incidents:read",
     summary: "List public updates, newest first",
     query: page,
     replies: { 200: IncidentUpdatePage },
     handle: async ({ ctx, params, query }) => ok(await service.listUpdates(ctx, params.id, query)),
   }),
   route({
+    ...write,
     ...one,
     method: "POST",
     path: "/api/v1/incidents/{id}/updates",
-    scope: "incidents:write",
     summary: "Post a public update",
     description:
       "Appears on the status pages of the monitor, also after the end. Phase `resolved` is advisory: check " +
@@ -179,16 +173,14 @@ export const incidentRoutes: Route[] = [
     body: NewUpdate,
     replies: { 201: IncidentUpdate },
     errors: ["INCIDENT_NOT_FOUND", "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, params, body }) => {
-      const update = await service.postUpdate(ctx, params.id, body);
-      return created(`/api/v1/incidents/${params.id}/updates#${update.id}`, update);
-    },
+    handle: async ({ ctx, params, body }) =>
+      createdIn(`/api/v1/incidents/${params.id}/updates#`, await service.postUpdate(ctx, params.id, body)),
   }),
   route({
+    ...write,
     ...one,
     method: "POST",
     path: "/api/v1/incidents/{id}/notes",
-    scope: "incidents:write",
     summary: "Write an internal note",
     description:
       "Joins the timeline as an event of kind `noted`. No status page, mail or share link shows it. An incident has " +
@@ -196,57 +188,54 @@ export const incidentRoutes: Route[] = [
     body: NewNote,
     replies: { 201: IncidentEvent },
     errors: ["INCIDENT_NOT_FOUND", "EMPTY_MESSAGE", "MESSAGE_TOO_LONG", "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, params, body }) => {
-      const note = await service.postNote(ctx, params.id, body);
-      return created(`/api/v1/incidents/${params.id}/events#${note.id}`, note);
-    },
+    handle: async ({ ctx, params, body }) =>
+      createdIn(`/api/v1/incidents/${params.id}/events#`, await service.postNote(ctx, params.id, body)),
   }),
   route({
+    ...write,
     ...one,
     method: "POST",
     path: "/api/v1/incidents/{id}/acknowledge",
-    scope: "incidents:write",
     summary: "Acknowledge an incident: reminders stop",
     replies: { 200: Incident },
     handle: async ({ ctx, params }) => ok(await service.acknowledgeIncident(ctx, params.id)),
   }),
   route({
+    ...write,
     ...one,
     method: "DELETE",
     path: "/api/v1/incidents/{id}/acknowledgement",
-    scope: "incidents:write",
     summary: "Undo the acknowledgement: reminders resume",
     replies: { 204: null },
-    handle: async ({ ctx, params }) => {
+    async handle({ ctx, params }) {
       await service.unacknowledgeIncident(ctx, params.id);
-      return noContent();
     },
   }),
   route({
+    ...write,
     ...one,
     method: "POST",
     path: "/api/v1/incidents/{id}/resolve",
-    scope: "incidents:write",
     summary: "Close an incident",
     description: "Notifies its channels. Failing runs may open it again.",
     replies: { 200: Incident },
     handle: async ({ ctx, params }) => ok(await service.resolveIncident(ctx, params.id)),
   }),
   route({
+    ...read,
     ...one,
     method: "GET",
     path: "/api/v1/incidents/{id}/notifications",
-    scope: "incidents:read",
     summary: "Notification log of the incident",
     query: page,
     replies: { 200: DeliveryPage },
     handle: async ({ ctx, params, query }) => ok(await listDeliveries(ctx, params.id, query)),
   }),
   route({
+    ...write,
     ...one,
     method: "POST",
     path: "/api/v1/incidents/{id}/notifications/{delivery_id}/retry",
-    scope: "incidents:write",
     summary: "Send a failed notification again",
     description: "The delivery becomes pending and is attempted at once. Only one in state `dead` can be sent again.",
     params: Type.Object({ id: Type.String(), delivery_id: Type.String() }),
@@ -255,10 +244,10 @@ export const incidentRoutes: Route[] = [
     handle: async ({ ctx, params }) => ok(await retryDelivery(ctx, params.id, params.delivery_id)),
   }),
   route({
+    ...read,
     ...one,
     method: "GET",
     path: "/api/v1/incidents/{id}/explain",
-    scope: "incidents:read",
     summary: "Why the incident is open: votes, confirmations, policy and notices",
     replies: { 200: Explanation },
     handle: async ({ ctx, params }) => ok(await service.explainIncident(ctx, params.id)),

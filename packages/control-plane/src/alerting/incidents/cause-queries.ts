@@ -1,5 +1,5 @@
 import type { CauseKind } from "../../platform/db/causes.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import type { Db, Paging } from "../../platform/db/sql.ts";
 import { causeMembers, type IncidentFilter } from "./queries.ts";
 
 /** Open incidents of monitors that share a cause. */
@@ -36,7 +36,7 @@ export async function selectIncidentCauses(
   sql: Db,
   orgId: string,
   filter: IncidentFilter,
-  page: { limit: number; offset: number },
+  page: Paging,
 ): Promise<IncidentCauseRow[]> {
   return await sql<IncidentCauseRow[]>`
     ${causeMembers(sql, orgId, filter)}

@@ -1,9 +1,7 @@
-import { newId } from "@statusmesh/shared/ids";
 import { inTransaction, type System } from "../../platform/context.ts";
 import type { OutboxNotice } from "../deliveries/engine.ts";
 import * as queries from "./dependency-queries.ts";
 import { insertEvents } from "./event-queries.ts";
-import { engineActor } from "./event-schema.ts";
 
 /*
  * Openings of a monitor whose dependency is down. The gate gives such an opening a stage (incidents.hold_stage):
@@ -57,11 +55,9 @@ export async function tellHeld(sql: Sql, incidentIds: readonly string[], now: Da
   if (incidentIds.length === 0) return;
   const held = await queries.selectHolders(sql, incidentIds);
   const events = held.map(({ id, org_id: orgId, ...detail }) => ({
-    id: newId(),
     orgId,
     incidentId: id,
     kind: "child_held" as const,
-    actor: engineActor,
     detail,
   }));
   await insertEvents(sql, events, now);

@@ -1,13 +1,10 @@
 import type { Fragment } from "postgres";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
 import { openParent, parentCheckMs } from "./hold-queries.ts";
 
 /** True when a dependency holds an opening. */
-export async function isAnyHeld(sql: Db): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from incidents where hold_stage is not null) as found`;
-  return row?.found === true;
-}
+export const isAnyHeld = async (sql: Db): Promise<boolean> =>
+  await anyOf(sql, sql`from incidents where hold_stage is not null`);
 
 /** Forgets held openings of incidents that ended without a notice. */
 export async function clearOver(sql: Db): Promise<void> {

@@ -1,13 +1,13 @@
-import type { Db } from "../../platform/db/sql.ts";
-import type { Actor, EventKind } from "./event-schema.ts";
+import { newId } from "@statusmesh/shared/ids";
+import { countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { type Actor, engineActor, type EventKind } from "./event-schema.ts";
 
-/** An event to append. */
+/** An event to append; without an actor it is the engine's. */
 export interface NewEvent {
-  id: string;
   orgId: string;
   incidentId: string;
   kind: EventKind;
-  actor: Actor;
+  actor?: Actor | undefined;
   detail: object;
 }
 
@@ -16,8 +16,8 @@ export interface NewEvent {
  * same incident; the caller holds a lock that keeps other events of the incident away.
  */
 export async function insertEvents(sql: Db, events: readonly NewEvent[], now: Date): Promise<void> {
-  const rows = events.map(({ id, orgId, incidentId, kind, actor, detail }) => ({
-    id,
+  const rows = events.map(({ orgId, incidentId, kind, actor = engineActor, detail }) => ({
+    id: newId(),
     org_id: orgId,
     incident_id: incidentId,
     kind,
@@ -53,20 +53,20 @@ export async function selectEvents(
   sql: Db,
   orgId: string,
   incidentId: string,
-  limit: number,
-  offset: number,
-): Promise<EventRow[]> {
-  return await sql<EventRow[]>`
-    select id, at, kind, actor_type, actor_id, actor_name, detail from incident_events
-    where org_id = ${orgId} and incident_id = ${incidentId} order by at, id limit ${limit} offset ${offset}`;
+  { limit, offset }: Paging,
+): Promise<Listed<EventRow>> {
+  const from = sql`from incident_events where org_id = ${orgId} and incident_id = ${incidentId}`;
+  const part = sql<EventRow[]>`
+    select id, at, kind, actor_type, actor_id, actor_name, detail ${from}
+    order by at, id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
-/** Events of an incident, of one kind where it is given. */
-export async function countEvents(sql: Db, orgId: string, incidentId: string, kind?: EventKind): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from incident_events where org_id = ${orgId} and incident_id = ${incidentId}
-      ${kind === undefined ? sql`` : sql`and kind = ${kind}`}`;
-  return row!.count;
+export async function countNotes(sql: Db, orgId: string, incidentId: string): Promise<number> {
+  return await countOf(
+    sql,
+    sql`from incident_events where org_id = ${orgId} and incident_id = ${incidentId} and kind = 'noted'`,
+  );
 }
 
 export async function selectNewestEvent(sql: Db, orgId: string, incidentId: string): Promise<EventRow> {

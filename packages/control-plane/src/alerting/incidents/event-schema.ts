@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { Id, nullable, PageOf, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, nullable, PageOf, Text, Timestamp } from "../../platform/http/wire.ts";
 
 const actorTypes = ["engine", "user", "token", "mcp", "channel"] as const;
 
@@ -12,15 +12,8 @@ export const Actor = Type.Object(
         "the link, button or answer of a notification",
       examples: ["user"],
     }),
-    id: nullable(
-      Type.Unsafe<string>({ ...Id, description: "Id of the user, API token or channel; null for the engine" }),
-    ),
-    name: nullable(
-      Type.String({
-        description: "Name of the user, API token or channel at that time; null for the engine",
-        examples: ["Olga"],
-      }),
-    ),
+    id: nullable(described(Id, "Id of the user, API token or channel; null for the engine")),
+    name: nullable(Text("Name of the user, API token or channel at that time; null for the engine", "Olga")),
   },
   { additionalProperties: false, title: "IncidentActor", description: "Cause of the event" },
 );

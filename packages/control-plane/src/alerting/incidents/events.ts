@@ -1,15 +1,9 @@
-import { isId, newId } from "@statusmesh/shared/ids";
+import { isId } from "@statusmesh/shared/ids";
 import { incidentNotFound } from "./find.ts";
 import { type ActorCtx, type Ctx, requireScope } from "../../platform/context.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
-import {
-  type EventRow,
-  countEvents,
-  insertEvents,
-  selectActorName,
-  selectEvents,
-  selectNewestEvent,
-} from "./event-queries.ts";
+import { type EventRow, insertEvents, selectActorName, selectEvents, selectNewestEvent } from "./event-queries.ts";
 import { type Actor, engineActor, type EventKind, type IncidentEvent } from "./event-schema.ts";
 import { selectIncident } from "./queries.ts";
 
@@ -36,14 +30,7 @@ export async function appendEvents(
 ): Promise<void> {
   if (incidentIds.length === 0) return;
   const by = actor ?? (await actorOf(ctx));
-  const events = incidentIds.map((incidentId) => ({
-    id: newId(),
-    orgId: ctx.orgId,
-    incidentId,
-    kind,
-    actor: by,
-    detail,
-  }));
+  const events = incidentIds.map((incidentId) => ({ orgId: ctx.orgId, incidentId, kind, actor: by, detail }));
   await insertEvents(ctx.sql, events, new Date(ctx.clock.now()));
 }
 
@@ -63,13 +50,10 @@ export const newestEvent = async (ctx: Ctx, incidentId: string): Promise<Inciden
 export async function listEvents(
   ctx: Ctx,
   incidentId: string,
-  { limit, offset }: { limit: number; offset: number },
+  { limit, offset }: Paging,
 ): Promise<Page<IncidentEvent>> {
   requireScope(ctx, "incidents:read");
   if (!isId(incidentId) || (await selectIncident(ctx.sql, ctx.orgId, incidentId)) === null) throw incidentNotFound();
-  const [rows, total] = await Promise.all([
-    selectEvents(ctx.sql, ctx.orgId, incidentId, limit, offset),
-    countEvents(ctx.sql, ctx.orgId, incidentId),
-  ]);
+  const { rows, total } = await selectEvents(ctx.sql, ctx.orgId, incidentId, { limit, offset });
   return { items: rows.map(present), total, limit, offset };
 }

@@ -2,7 +2,8 @@ import { errorInWords } from "@statusmesh/shared/checks";
 import type { IncidentRow } from "./queries.ts";
 import type { Delivery, Explanation } from "./schema.ts";
 
-const reasonWords: Readonly<Record<Delivery["reason"], string>> = {
+/** What a notice is about. */
+export const reasonWords: Readonly<Record<Delivery["reason"], string>> = {
   opened: "opening",
   reminder: "reminder",
   unacknowledged: "escalation level",

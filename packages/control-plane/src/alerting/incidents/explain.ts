@@ -27,7 +27,7 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
     queries.selectDisabledRegions(ctx.sql),
     selectActiveWindow(ctx.sql, ctx.orgId, incident.target_id, new Date(now)),
     selectHolds(ctx.sql, ctx.orgId, incidentId, new Date(now)),
-    deliveriesOf(ctx, incidentId, explainedDeliveries, 0),
+    deliveriesOf(ctx, incidentId, { limit: explainedDeliveries, offset: 0 }),
   ]);
   if (target === undefined || state === null) throw incidentNotFound();
   const facts = {

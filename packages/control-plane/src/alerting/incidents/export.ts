@@ -39,23 +39,7 @@ export async function incidentsCsv(ctx: Ctx, query: Omit<IncidentQuery, "limit" 
       const rows = await queries.selectIncidentsOf(ctx.sql, ctx.orgId, ids.slice(at, at + pageRows));
       yield rows
         .map(presentIncident)
-        .map((one) => [
-          one.id,
-          one.target_id,
-          one.monitor_name,
-          one.state,
-          one.severity,
-          one.peak_severity,
-          one.started_at,
-          one.ended_at,
-          one.duration_secs,
-          one.acknowledged_at,
-          one.closed_by,
-          one.reopened_count,
-          one.error_sample,
-          one.regions_down.join(" "),
-          one.public_title,
-        ]);
+        .map((one) => head.map((name) => (name === "regions_down" ? one.regions_down.join(" ") : one[name])));
     }
   }
   return await streamedCsv(head, pages());

@@ -1,7 +1,7 @@
 import type { Escalation } from "../../access/orgs/schema.ts";
 import type { ActiveHours } from "../channels/schema.ts";
 import { isWithin } from "../channels/service.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
 import { isHeld } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
 
@@ -51,11 +51,8 @@ export interface DueRange {
 const isIn = (sql: Db, { after, until }: DueRange) => sql`
   escalation_due_at > ${after} and escalation_due_at <= ${until}`;
 
-export async function isEscalationDue(sql: Db, range: DueRange): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from incidents where ${isIn(sql, range)}) as found`;
-  return row?.found === true;
-}
+export const isEscalationDue = async (sql: Db, range: DueRange): Promise<boolean> =>
+  await anyOf(sql, sql`from incidents where ${isIn(sql, range)}`);
 
 /** An incident with a level that is due. */
 export interface DueEscalation extends NoticeSubject {

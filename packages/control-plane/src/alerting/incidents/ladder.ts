@@ -1,10 +1,10 @@
+import { minuteMs } from "@statusmesh/shared/time";
 import type { Escalation } from "../../access/orgs/schema.ts";
-import { inTransaction, type System } from "../../platform/context.ts";
+import { inBatches, type System } from "../../platform/context.ts";
 import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
 import * as queries from "./ladder-queries.ts";
 import { noticeOf } from "./notices.ts";
 
-const minuteMs = 60_000;
 /** Few enough that one transaction is short. */
 const batch = 200;
 
@@ -92,42 +92,37 @@ const dueIn = (after: number, now: number): queries.DueRange => ({ after: new Da
  * one of them.
  */
 export async function sendEscalations(system: System, after = 0): Promise<number> {
-  let sent = 0;
-  for (;;) {
-    const { taken, notified } = await inTransaction(system, async (tx) => {
-      const now = tx.clock.now();
-      const due = await queries.lockDueEscalations(tx.sql, dueIn(after, now), batch);
-      if (due.length === 0) return { taken: 0, notified: 0 };
-      const named = due.flatMap(({ ladder }) => ladder.flatMap((level) => level.channel_ids));
-      const channels = await queries.selectReachable(tx.sql, [...new Set(named)], now);
-      const climbed = due.map((incident) => {
-        const { ladder, passed, from } = incident;
-        return { ...climb(ladder, { passed, from: from.getTime() }, now, channels), incident };
-      });
-      await queries.writeClimbs(
-        tx.sql,
-        climbed.map(({ incident, passed, dueAt, notices }) => ({
-          id: incident.id,
-          passed,
-          dueAt,
-          sent: notices.length,
-        })),
-      );
-      const notices = climbed.flatMap(({ incident, notices: levels }) =>
-        levels.map(({ level, channelIds }, at): OutboxNotice => ({
-          orgId: incident.org_id,
-          seq: incident.sent + at,
-          channelIds,
-          notice: {
-            ...noticeOf(incident, incident.monitor_name, "unacknowledged", tx.config.server.public_url),
-            level,
-          },
-        })),
-      );
-      await writeDeliveries(tx.sql, now, notices);
-      return { taken: due.length, notified: notices.length };
+  return await inBatches(system, batch, async (tx) => {
+    const now = tx.clock.now();
+    const due = await queries.lockDueEscalations(tx.sql, dueIn(after, now), batch);
+    if (due.length === 0) return { taken: 0, done: 0 };
+    const named = due.flatMap(({ ladder }) => ladder.flatMap((level) => level.channel_ids));
+    const channels = await queries.selectReachable(tx.sql, [...new Set(named)], now);
+    const climbed = due.map((incident) => {
+      const { ladder, passed, from } = incident;
+      return { ...climb(ladder, { passed, from: from.getTime() }, now, channels), incident };
     });
-    sent += notified;
-    if (taken < batch) return sent;
-  }
+    await queries.writeClimbs(
+      tx.sql,
+      climbed.map(({ incident, passed, dueAt, notices }) => ({
+        id: incident.id,
+        passed,
+        dueAt,
+        sent: notices.length,
+      })),
+    );
+    const notices = climbed.flatMap(({ incident, notices: levels }) =>
+      levels.map(({ level, channelIds }, at): OutboxNotice => ({
+        orgId: incident.org_id,
+        seq: incident.sent + at,
+        channelIds,
+        notice: {
+          ...noticeOf(incident, incident.monitor_name, "unacknowledged", tx.config.server.public_url),
+          level,
+        },
+      })),
+    );
+    await writeDeliveries(tx.sql, now, notices);
+    return { taken: due.length, done: notices.length };
+  });
 }

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { Narration, NewUpdate } from "./narration-schema.ts";
 import type { Actor } from "./event-schema.ts";
 
@@ -93,22 +93,22 @@ export async function insertUpdate(sql: Db, orgId: string, row: UpdateRow, notif
   await sql`insert into incident_updates ${sql({ ...row, org_id: orgId, notify_subscribers: notify } as never)}`;
 }
 
+const updatesOf = (sql: Db, orgId: string, incidentId: string) =>
+  sql`from incident_updates where org_id = ${orgId} and incident_id = ${incidentId}`;
+
 /** Newest first. */
 export async function selectUpdates(
   sql: Db,
   orgId: string,
   incidentId: string,
-  limit: number,
-  offset: number,
-): Promise<UpdateRow[]> {
-  return await sql<UpdateRow[]>`
-    select id, incident_id, phase, message, author_type, author_id, author_name, created_at from incident_updates
-    where org_id = ${orgId} and incident_id = ${incidentId}
+  { limit, offset }: Paging,
+): Promise<Listed<UpdateRow>> {
+  const from = updatesOf(sql, orgId, incidentId);
+  const part = sql<UpdateRow[]>`
+    select id, incident_id, phase, message, author_type, author_id, author_name, created_at ${from}
     order by created_at desc, id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
-export async function countUpdates(sql: Db, orgId: string, incidentId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from incident_updates where org_id = ${orgId} and incident_id = ${incidentId}`;
-  return row!.count;
-}
+export const countUpdates = async (sql: Db, orgId: string, incidentId: string): Promise<number> =>
+  await countOf(sql, updatesOf(sql, orgId, incidentId));

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { anyOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import { isHeld, isParentUnclear, openParent } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
 import type { Severity } from "./schema.ts";
@@ -66,12 +66,12 @@ const isMarked = (sql: Db) =>
  * every second: each part has an index.
  */
 export async function isMaintenanceActive(sql: Db, at: Date): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from incidents i where ${isMarked(sql)})
+  const found = sql`
+    where exists (select from incidents i where ${isMarked(sql)})
       or exists (select from incidents where hold_stage is not null)
       or exists (select from maintenance_occurrences
-                 where not cancelled and starts_at <= ${at} and ends_at > ${at}) as found`;
-  return row?.found === true;
+                 where not cancelled and starts_at <= ${at} and ends_at > ${at})`;
+  return await anyOf(sql, found);
 }
 
 /** An open incident whose target is under maintenance now. */
@@ -163,12 +163,11 @@ export async function selectActiveWindow(
   targetId: string,
   at: Date,
 ): Promise<{ id: string; title: string; ends_at: Date } | null> {
-  const [row] = await sql<{ id: string; title: string; ends_at: Date }[]>`
+  return await firstOf(sql<{ id: string; title: string; ends_at: Date }[]>`
     select w.id, w.title, o.ends_at from maintenance_windows w
     join maintenance_occurrences o on o.window_id = w.id
     join maintenance_window_targets wt on wt.window_id = w.id
     where w.org_id = ${orgId} and wt.target_id = ${targetId}
       and o.starts_at <= ${at} and o.ends_at > ${at} and not o.cancelled
-    order by o.ends_at desc limit 1`;
-  return row ?? null;
+    order by o.ends_at desc limit 1`);
 }

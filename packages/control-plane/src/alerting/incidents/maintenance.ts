@@ -1,7 +1,6 @@
-import { newId } from "@statusmesh/shared/ids";
-import { inTransaction, type System } from "../../platform/context.ts";
+import { inBatches, type System } from "../../platform/context.ts";
 import { insertEvents, type NewEvent } from "./event-queries.ts";
-import { engineActor, type EventKind } from "./event-schema.ts";
+import type { EventKind } from "./event-schema.ts";
 import {
   type HeldNotice,
   type HeldReason,
@@ -125,41 +124,34 @@ export const isMaintenanceDue = async ({ sql, clock }: System): Promise<boolean>
  */
 export async function followMaintenance(system: System): Promise<number> {
   await followDependencies(system);
-  let sent = 0;
-  for (;;) {
-    const { taken, released } = await inTransaction(system, async (tx) => {
-      const now = new Date(tx.clock.now());
-      const entered = await takeEntered(tx.sql, now, batch);
-      const left = await takeLeft(tx.sql, now, batch);
-      const events = [
-        ...entered.map(({ id, org_id, window_id, title, ends_at }) =>
-          eventOf("maintenance_started", { id, org_id }, { window_id, title, ends_at: ends_at.toISOString() }),
-        ),
-        ...left
-          .filter((one) => one.left_maintenance && one.ended_at === null)
-          .map((one) => eventOf("maintenance_ended", one, {})),
-      ];
-      if (events.length > 0) await insertEvents(tx.sql, events, now);
-      await tellHeld(
-        tx.sql,
-        left.filter((one) => one.entered_parent).map(({ id }) => id),
-        now,
-      );
-      const notices = left.flatMap((one) => heldNotice(one, tx.config.server.public_url));
-      const released = await sendNotices(tx.sql, notices, now);
-      return { taken: Math.max(entered.length, left.length), released };
-    });
-    sent += released;
-    if (taken < batch) return sent;
-  }
+  return await inBatches(system, batch, async (tx) => {
+    const now = new Date(tx.clock.now());
+    const entered = await takeEntered(tx.sql, now, batch);
+    const left = await takeLeft(tx.sql, now, batch);
+    const events = [
+      ...entered.map(({ id, org_id, window_id, title, ends_at }) =>
+        eventOf("maintenance_started", { id, org_id }, { window_id, title, ends_at: ends_at.toISOString() }),
+      ),
+      ...left
+        .filter((one) => one.left_maintenance && one.ended_at === null)
+        .map((one) => eventOf("maintenance_ended", one, {})),
+    ];
+    if (events.length > 0) await insertEvents(tx.sql, events, now);
+    await tellHeld(
+      tx.sql,
+      left.filter((one) => one.entered_parent).map(({ id }) => id),
+      now,
+    );
+    const notices = left.flatMap((one) => heldNotice(one, tx.config.server.public_url));
+    const released = await sendNotices(tx.sql, notices, now);
+    return { taken: Math.max(entered.length, left.length), done: released };
+  });
 }
 
 const eventOf = (kind: EventKind, incident: { id: string; org_id: string }, detail: object): NewEvent => ({
-  id: newId(),
   orgId: incident.org_id,
   incidentId: incident.id,
   kind,
-  actor: engineActor,
   detail,
 });
 

@@ -1,8 +1,8 @@
 import Type, { type Static } from "typebox";
-import { IdText, Lines, Line } from "@statusmesh/shared/text";
-import { Id, nullable, PageOf, Timestamp } from "../../platform/http/wire.ts";
+import { IdText, Lines } from "@statusmesh/shared/text";
+import { described, Id, nullable, PageOf, Text, Timestamp } from "../../platform/http/wire.ts";
 import { Actor } from "./event-schema.ts";
-import { phases, severities } from "./schema.ts";
+import { MessageLines, phases, severities, TitleLine } from "./schema.ts";
 
 const Phase = Type.Enum([...phases], {
   description: "Progress of the work on the incident. resolved is advisory: check results close an incident",
@@ -14,13 +14,10 @@ export const Narration = Type.Object(
   {
     public_title: Type.Optional(
       nullable(
-        Line({
-          maxLength: 200,
-          emptyCode: "EMPTY_TITLE",
-          longCode: "TITLE_TOO_LONG",
-          description: "Title on status pages, at most 200 characters; null: derived from the component",
-          examples: ["Checkout unavailable"],
-        }),
+        TitleLine(
+          "Title on status pages, at most 200 characters; null: derived from the component",
+          "Checkout unavailable",
+        ),
       ),
     ),
     public_description: Type.Optional(
@@ -53,13 +50,10 @@ export type Narration = Static<typeof Narration>;
 export const NewUpdate = Type.Object(
   {
     phase: Phase,
-    message: Lines({
-      maxLength: 2000,
-      emptyCode: "EMPTY_MESSAGE",
-      longCode: "MESSAGE_TOO_LONG",
-      description: "Text for visitors of status pages, at most 2000 characters",
-      examples: ["We have found the cause and are rolling back."],
-    }),
+    message: MessageLines(
+      "Text for visitors of status pages, at most 2000 characters",
+      "We have found the cause and are rolling back.",
+    ),
   },
   { additionalProperties: false, title: "NewIncidentUpdate", description: "A public update of an incident" },
 );
@@ -67,13 +61,10 @@ export type NewUpdate = Static<typeof NewUpdate>;
 
 export const NewNote = Type.Object(
   {
-    message: Lines({
-      maxLength: 2000,
-      emptyCode: "EMPTY_MESSAGE",
-      longCode: "MESSAGE_TOO_LONG",
-      description: "Text for members of the organisation, at most 2000 characters",
-      examples: ["Failover to db-2 is running."],
-    }),
+    message: MessageLines(
+      "Text for members of the organisation, at most 2000 characters",
+      "Failover to db-2 is running.",
+    ),
   },
   { additionalProperties: false, title: "NewIncidentNote", description: "An internal note of an incident" },
 );
@@ -81,8 +72,7 @@ export type NewNote = Static<typeof NewNote>;
 
 /** Targets of one report. */
 const mostTargets = 1000;
-const time = (description: string, example: string) =>
-  Type.Optional(Type.Unsafe<string>({ ...Timestamp, description, examples: [example] }));
+const time = (description: string, example: string) => Type.Optional(described(Timestamp, description, example));
 const TargetId = IdText({
   errorCode: "INVALID_ID",
   format: "uuid",
@@ -112,20 +102,11 @@ export const IncidentCreate = Type.Object(
       description: "Severity; check results do not change it",
       examples: ["major"],
     }),
-    public_title: Line({
-      maxLength: 200,
-      emptyCode: "EMPTY_TITLE",
-      longCode: "TITLE_TOO_LONG",
-      description: "Title on status pages and in notifications, at most 200 characters",
-      examples: ["Payments are declined"],
-    }),
-    message: Lines({
-      maxLength: 2000,
-      emptyCode: "EMPTY_MESSAGE",
-      longCode: "MESSAGE_TOO_LONG",
-      description: "First public update, at most 2000 characters",
-      examples: ["We are looking into declined payments."],
-    }),
+    public_title: TitleLine(
+      "Title on status pages and in notifications, at most 200 characters",
+      "Payments are declined",
+    ),
+    message: MessageLines("First public update, at most 2000 characters", "We are looking into declined payments."),
   },
   { additionalProperties: false, title: "IncidentCreate", description: "An incident that a person reports" },
 );
@@ -136,7 +117,7 @@ export const IncidentUpdate = Type.Object(
     id: Id,
     incident_id: Id,
     phase: Phase,
-    message: Type.String({ description: "Plain text", examples: ["We have found the cause and are rolling back."] }),
+    message: Text("Plain text", "We have found the cause and are rolling back."),
     author: Actor,
     created_at: Timestamp,
   },

@@ -1,9 +1,10 @@
 import { newId } from "@statusmesh/shared/ids";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
-import { takeQuota } from "../../access/plans/service.ts";
-import { countEvents } from "./event-queries.ts";
+import { takeOne } from "../../access/plans/service.ts";
+import { countNotes } from "./event-queries.ts";
 import type { IncidentEvent } from "./event-schema.ts";
 import { actorOf, appendEvents, newestEvent } from "./events.ts";
 import { lockEvidence } from "./evidence.ts";
@@ -63,10 +64,7 @@ export async function postUpdate(
   return await inTransaction(ctx, async (tx) => {
     await lockEvidence(tx, [(await findIncident(tx, incidentId)).target_id]);
     const { monitor_name } = await findIncident(tx, incidentId);
-    await takeQuota(tx, "max_updates_per_incident", async () => ({
-      current: await queries.countUpdates(tx.sql, ctx.orgId, incidentId),
-      adding: 1,
-    }));
+    await takeOne(tx, "max_updates_per_incident", () => queries.countUpdates(tx.sql, ctx.orgId, incidentId));
     const after = await writeUpdate(tx, incidentId, update, notify);
     await record(tx, { resourceId: after.id, after: { ...after, monitor_name } });
     return after;
@@ -82,10 +80,7 @@ export async function postNote(ctx: Ctx, incidentId: string, { message }: NewNot
   return await inTransaction(ctx, async (tx) => {
     const { target_id, monitor_name } = await findIncident(tx, incidentId);
     await lockEvidence(tx, [target_id]);
-    await takeQuota(tx, "max_updates_per_incident", async () => ({
-      current: await countEvents(tx.sql, ctx.orgId, incidentId, "noted"),
-      adding: 1,
-    }));
+    await takeOne(tx, "max_updates_per_incident", () => countNotes(tx.sql, ctx.orgId, incidentId));
     await appendEvents(tx, [incidentId], "noted", { message });
     const after = await newestEvent(tx, incidentId);
     await record(tx, { resourceId: after.id, after: { incident_id: incidentId, monitor_name, message } });
@@ -125,13 +120,10 @@ export async function writeUpdate(
 export async function listUpdates(
   ctx: Ctx,
   incidentId: string,
-  { limit, offset }: { limit: number; offset: number },
+  { limit, offset }: Paging,
 ): Promise<Page<IncidentUpdate>> {
   requireScope(ctx, "incidents:read");
   await findIncident(ctx, incidentId);
-  const [rows, total] = await Promise.all([
-    queries.selectUpdates(ctx.sql, ctx.orgId, incidentId, limit, offset),
-    queries.countUpdates(ctx.sql, ctx.orgId, incidentId),
-  ]);
+  const { rows, total } = await queries.selectUpdates(ctx.sql, ctx.orgId, incidentId, { limit, offset });
   return { items: rows.map(present), total, limit, offset };
 }

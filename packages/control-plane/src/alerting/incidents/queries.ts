@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import { type Db, arrayOf, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
 import type { Actor } from "./event-schema.ts";
 import type { OutageTimes } from "./outages.ts";
@@ -101,7 +101,7 @@ export async function selectIncidents(
   sql: Db,
   orgId: string,
   filter: IncidentFilter,
-  { grouped = false, limit, offset }: { grouped?: boolean; limit: number; offset: number },
+  { grouped = false, limit, offset }: Paging & { grouped?: boolean },
 ): Promise<IncidentRow[]> {
   if (limit === 0) return [];
   const alone = grouped
@@ -135,11 +135,8 @@ export async function selectIncidentsOf(sql: Db, orgId: string, ids: readonly st
     where i.org_id = ${orgId} order by u.n`;
 }
 
-export async function countIncidents(sql: Db, orgId: string, filter: IncidentFilter): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from incidents i where ${matching(sql, orgId, filter)}`;
-  return row!.count;
-}
+export const countIncidents = async (sql: Db, orgId: string, filter: IncidentFilter): Promise<number> =>
+  await countOf(sql, sql`from incidents i where ${matching(sql, orgId, filter)}`);
 
 /** Open incidents and their causes; an incident that shares none is a cause of its own. */
 export interface OpenCounts {
@@ -166,17 +163,13 @@ export async function countOpen(sql: Db, orgId: string): Promise<OpenCounts> {
 }
 
 /** Number of incidents that began at `since` or later. */
-export async function countIncidentsSince(sql: Db, orgId: string, since: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`;
-  return row!.count;
-}
+export const countIncidentsSince = async (sql: Db, orgId: string, since: Date): Promise<number> =>
+  await countOf(sql, sql`from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`);
 
 export async function selectIncident(sql: Db, orgId: string, id: string): Promise<IncidentRow | null> {
-  const [row] = await sql<IncidentRow[]>`
+  return await firstOf(sql<IncidentRow[]>`
     select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
-    where i.org_id = ${orgId} and i.id = ${id} and not i.retracted`;
-  return row ?? null;
+    where i.org_id = ${orgId} and i.id = ${id} and not i.retracted`);
 }
 
 /** The evidence of one target as stored. */
@@ -187,8 +180,7 @@ export interface StateRow {
 
 /** The state of one target, unlocked, for reading; null for a target that does not exist. */
 export async function selectState(sql: Db, targetId: string): Promise<StateRow | null> {
-  const [row] = await sql<StateRow[]>`select state, status_until from target_states where target_id = ${targetId}`;
-  return row ?? null;
+  return await firstOf(sql<StateRow[]>`select state, status_until from target_states where target_id = ${targetId}`);
 }
 
 /** Names of the regions by id. */

@@ -1,8 +1,7 @@
 import type { Db } from "../../platform/db/sql.ts";
-import { newId } from "@statusmesh/shared/ids";
 import type { Evaluation } from "./replay.ts";
 import { insertEvents, type NewEvent } from "./event-queries.ts";
-import { type Actor, engineActor, type EventKind } from "./event-schema.ts";
+import type { Actor, EventKind } from "./event-schema.ts";
 import { passGate, sendNotices } from "./maintenance.ts";
 import type { OutboxNotice } from "../deliveries/engine.ts";
 import { noticeOf, type NoticeSubject } from "./notices.ts";
@@ -140,10 +139,9 @@ function transitionsOf(target: EvaluatedTarget, before: IncidentBefore | null, i
 }
 
 const eventOf = (target: EvaluatedTarget, incidentId: string, kind: EventKind, detail: object): NewEvent => ({
-  id: newId(),
   orgId: target.orgId,
   incidentId,
   kind,
-  actor: target.actor ?? engineActor,
+  actor: target.actor,
   detail,
 });

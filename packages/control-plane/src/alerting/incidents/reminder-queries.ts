@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { anyOf, type Db } from "../../platform/db/sql.ts";
 import type { NoticeSubject } from "./notices.ts";
 import { isHeld } from "./hold-queries.ts";
 
@@ -12,11 +12,8 @@ export interface DueIncident extends NoticeSubject {
 }
 
 /** True when an incident may be due for its next reminder. */
-export async function isReminderDue(sql: Db, now: number): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from incidents where reminder_due_at <= ${new Date(now)}) as found`;
-  return row?.found === true;
-}
+export const isReminderDue = async (sql: Db, now: number): Promise<boolean> =>
+  await anyOf(sql, sql`from incidents where reminder_due_at <= ${new Date(now)}`);
 
 /**
  * Moves each due incident to its next reminder; the caller that changed the row sends it. Keeps the rhythm, unless a

@@ -1,4 +1,4 @@
-import { inTransaction, type System } from "../../platform/context.ts";
+import { inBatches, type System } from "../../platform/context.ts";
 import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
 import { withDependents } from "./dependencies.ts";
 import { noticeOf } from "./notices.ts";
@@ -16,22 +16,17 @@ export const areRemindersDue = async ({ sql, clock }: System): Promise<boolean> 
  * policy. Returns the number of reminders. May run on any number of replicas at once.
  */
 export async function sendReminders(system: System): Promise<number> {
-  let sent = 0;
-  for (;;) {
-    const due = await inTransaction(system, async (tx) => {
-      const now = tx.clock.now();
-      const incidents = await takeDueReminders(tx.sql, now, batch);
-      const notices = incidents
-        .filter(({ reminder_due_at }) => reminder_due_at !== null)
-        .map((incident): OutboxNotice => ({
-          orgId: incident.org_id,
-          seq: incident.reminders_sent - 1,
-          notice: noticeOf(incident, incident.monitor_name, "reminder", tx.config.server.public_url),
-        }));
-      await writeDeliveries(tx.sql, now, await withDependents(tx.sql, notices));
-      return { taken: incidents.length, sent: notices.length };
-    });
-    sent += due.sent;
-    if (due.taken < batch) return sent;
-  }
+  return await inBatches(system, batch, async (tx) => {
+    const now = tx.clock.now();
+    const incidents = await takeDueReminders(tx.sql, now, batch);
+    const notices = incidents
+      .filter(({ reminder_due_at }) => reminder_due_at !== null)
+      .map((incident): OutboxNotice => ({
+        orgId: incident.org_id,
+        seq: incident.reminders_sent - 1,
+        notice: noticeOf(incident, incident.monitor_name, "reminder", tx.config.server.public_url),
+      }));
+    await writeDeliveries(tx.sql, now, await withDependents(tx.sql, notices));
+    return { taken: incidents.length, done: notices.length };
+  });
 }

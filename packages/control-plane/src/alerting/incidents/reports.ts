@@ -5,7 +5,7 @@ import { findIncident } from "./find.ts";
 import { acknowledgeIncident } from "./lifecycle.ts";
 import { selectUpdates, type UpdateRow } from "./lifecycle-queries.ts";
 import { postUpdate } from "./narration.ts";
-import type { IncidentUpdate, NewUpdate } from "./narration-schema.ts";
+import type { NewUpdate } from "./narration-schema.ts";
 import type { IncidentRow } from "./queries.ts";
 import * as queries from "./report-queries.ts";
 import type { Incident } from "./schema.ts";
@@ -30,7 +30,8 @@ export async function incidentsOnPages(
 export async function incidentReport(ctx: Ctx, id: string): Promise<{ incident: IncidentRow; updates: UpdateRow[] }> {
   requireScope(ctx, "incidents:read");
   const incident = await findIncident(ctx, id);
-  return { incident, updates: await selectUpdates(ctx.sql, ctx.orgId, id, maxUpdates, 0) };
+  const { rows } = await selectUpdates(ctx.sql, ctx.orgId, id, { limit: maxUpdates, offset: 0 });
+  return { incident, updates: rows };
 }
 
 /** Incidents of a monitor that overlap a range, newest first. For its history, so that `targets:read` is enough. */
@@ -78,11 +79,12 @@ export async function acknowledgeWithUpdate(
   ctx: Ctx,
   id: string,
   { notify, ...update }: NewUpdate & { notify: boolean },
-): Promise<{ incident: Incident; update: IncidentUpdate }> {
+): Promise<Incident> {
   return await inTransaction(ctx, async (tx) => {
     const incident = await acknowledgeIncident(tx, id);
     // The audit log names the second change by its own route.
     const trail = tx.trail === undefined ? {} : { trail: { ...tx.trail, action: updateAction } };
-    return { incident, update: await postUpdate({ ...tx, ...trail }, id, update, { notify }) };
+    await postUpdate({ ...tx, ...trail }, id, update, { notify });
+    return incident;
   });
 }

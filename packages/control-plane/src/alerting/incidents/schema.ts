@@ -1,11 +1,25 @@
 import Type, { type Static } from "typebox";
 import { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
-import { IdText, SearchText } from "@statusmesh/shared/text";
+import { IdText, Line, Lines, SearchText } from "@statusmesh/shared/text";
 import { causePattern } from "../../platform/db/causes.ts";
-import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, Integer, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
 import { Actor } from "./event-schema.ts";
 
 export { Actor } from "./event-schema.ts";
+
+/** A title on status pages. */
+export const TitleLine = (description: string, example: string) =>
+  Line({ maxLength: 200, emptyCode: "EMPTY_TITLE", longCode: "TITLE_TOO_LONG", description, examples: [example] });
+
+/** A text of an update, or of a note. */
+export const MessageLines = (description: string, example: string) =>
+  Lines({
+    maxLength: 2000,
+    emptyCode: "EMPTY_MESSAGE",
+    longCode: "MESSAGE_TOO_LONG",
+    description,
+    examples: [example],
+  });
 
 /** Phases of the work on an incident. */
 export const phases = ["investigating", "identified", "monitoring", "resolved", "postmortem"] as const;
@@ -61,41 +75,37 @@ export const Incident = Type.Object(
   {
     id: Id,
     target_id: Id,
-    monitor_name: Type.String({ description: "Name of the target", examples: ["Shop"] }),
+    monitor_name: Text("Name of the target", "Shop"),
     state: Type.Enum(["open", "closed"], { description: "Open while the outage lasts", examples: ["closed"] }),
     severity: Severity,
-    severity_pinned: Type.Boolean({
-      description: "True when a person has set the severity: check results no longer change it",
-      examples: [false],
-    }),
+    severity_pinned: described(
+      Type.Boolean(),
+      "True when a person has set the severity: check results no longer change it",
+      false,
+    ),
     peak_severity: Type.Enum([...severities], {
       description: "Highest severity so far; the same as severity once closed, and where it is pinned",
       examples: ["major"],
     }),
     started_at: Timestamp,
-    ended_at: nullable(
-      Type.Unsafe<string>({ ...Timestamp, description: "Null while open", examples: ["2026-11-20T09:41:30.000Z"] }),
-    ),
+    ended_at: nullable(described(Timestamp, "Null while open", "2026-11-20T09:41:30.000Z")),
     duration_secs: nullable(
-      Type.Integer({
-        description: "Seconds of outage, without the time between an end and a reopening; null while open",
-        examples: [690],
-      }),
+      Integer("Seconds of outage, without the time between an end and a reopening; null while open", 690),
     ),
     outage_since: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: "Start of the current outage: later than started_at once it has reopened; null when closed",
-        examples: [null],
-      }),
+      described(
+        Timestamp,
+        "Start of the current outage: later than started_at once it has reopened; null when closed",
+        null,
+      ),
     ),
-    past_outage_secs: Type.Integer({ description: "Seconds of its outages that are over", examples: [690] }),
+    past_outage_secs: Integer("Seconds of its outages that are over", 690),
     acknowledged_at: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: "Time of the acknowledgement, which stops reminders; null without one",
-        examples: ["2026-11-20T09:32:10.000Z"],
-      }),
+      described(
+        Timestamp,
+        "Time of the acknowledgement, which stops reminders; null without one",
+        "2026-11-20T09:32:10.000Z",
+      ),
     ),
     acknowledged_by: nullable(Actor),
     opened_by: Type.Enum(["engine", "person"], {
@@ -107,19 +117,12 @@ export const Incident = Type.Object(
         description: "engine: passing runs; person: resolved manually; pause: the target was paused. Null while open",
       }),
     ),
-    reopened_count: Type.Integer({ description: "Number of times that it reopened soon after its end", examples: [0] }),
-    error_sample: nullable(Type.String({ description: "Error of a failing run", examples: ["connection refused"] })),
+    reopened_count: Integer("Number of times that it reopened soon after its end", 0),
+    error_sample: nullable(Text("Error of a failing run", "connection refused")),
     regions_down: Type.Array(Type.String({ examples: ["frankfurt"] }), { description: "Regions that see it failing" }),
     regions_up: Type.Array(Type.String({ examples: ["virginia"] }), { description: "Regions that see it passing" }),
-    public_title: nullable(
-      Type.String({
-        description: "Public title; null: derived from the component",
-        examples: ["Checkout unavailable"],
-      }),
-    ),
-    public_description: nullable(
-      Type.String({ description: "Public description", examples: ["We are looking into failing payments."] }),
-    ),
+    public_title: nullable(Text("Public title; null: derived from the component", "Checkout unavailable")),
+    public_description: nullable(Text("Public description", "We are looking into failing payments.")),
     created_at: Timestamp,
     updated_at: Timestamp,
     imported: Type.Optional(
@@ -146,18 +149,16 @@ export const IncidentList = Type.Object(
 const Attempt = Type.Object({
   at: Timestamp,
   ok: Type.Boolean({ description: "Whether the receiver accepted it" }),
-  status: nullable(
-    Type.Integer({ description: "Status code of the receiver; null when it did not answer", examples: [200] }),
-  ),
-  error: nullable(Type.String({ description: "Error of the attempt", examples: [null] })),
+  status: nullable(Integer("Status code of the receiver; null when it did not answer", 200)),
+  error: nullable(Text("Error of the attempt", null)),
 });
 
 export const Delivery = Type.Object(
   {
     id: Id,
-    channel_id: nullable(Type.Unsafe<string>({ ...Id, description: "Null when the channel is gone" })),
-    channel_name: Type.String({ description: "As it was then", examples: ["On call"] }),
-    channel_type: Type.String({ description: "Kind of the channel", examples: ["webhook"] }),
+    channel_id: nullable(described(Id, "Null when the channel is gone")),
+    channel_name: Text("As it was then", "On call"),
+    channel_type: Text("Kind of the channel", "webhook"),
     reason: Type.Enum([...reasons], { description: "Reason of the notification" }),
     state: Type.Enum(["pending", "held", "delivered", "dead", "dropped"], {
       description:
@@ -172,23 +173,11 @@ export const Delivery = Type.Object(
       }),
     ),
     attempts: Type.Array(Attempt, { description: "Oldest first" }),
-    next_attempt_at: nullable(
-      Type.Unsafe<string>({ ...Timestamp, description: "Null when there is none", examples: [null] }),
-    ),
+    next_attempt_at: nullable(described(Timestamp, "Null when there is none", null)),
     created_at: Timestamp,
-    delivered_at: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: "When the receiver accepted it",
-        examples: ["2026-11-20T09:30:00.400Z"],
-      }),
-    ),
+    delivered_at: nullable(described(Timestamp, "When the receiver accepted it", "2026-11-20T09:30:00.400Z")),
     digest_id: nullable(
-      Type.Unsafe<string>({
-        ...Id,
-        description: "The same in all deliveries of one digest message; null for a message of its own",
-        examples: [null],
-      }),
+      described(Id, "The same in all deliveries of one digest message; null for a message of its own", null),
     ),
   },
   { additionalProperties: false, title: "Delivery", description: "One notice for one channel" },
@@ -198,21 +187,22 @@ export type Delivery = Static<typeof Delivery>;
 export const DeliveryPage = PageOf(Delivery);
 
 const RegionVote = Type.Object({
-  region: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
+  region: Text("Id of the region", "frankfurt"),
   vote: Type.Enum(["failing", "passing", "none"], { description: "Confirmed by alert_confirmations runs in a row" }),
-  enabled: Type.Boolean({
-    description: "False: the operator has disabled the region, and nothing is probed from it",
-    examples: [true],
-  }),
+  enabled: described(
+    Type.Boolean(),
+    "False: the operator has disabled the region, and nothing is probed from it",
+    true,
+  ),
   live: Type.Boolean({ description: "False when the region has not reported lately" }),
-  consecutive: Type.Integer({ description: "Runs in a row of one kind", examples: [4] }),
+  consecutive: Integer("Runs in a row of one kind", 4),
   consecutive_kind: Type.Enum(["passing", "failing"], { description: "Which kind", examples: ["failing"] }),
-  consecutive_since: Type.Unsafe<string>({ ...Timestamp, description: "Scheduled time of the first of them" }),
+  consecutive_since: described(Timestamp, "Scheduled time of the first of them"),
   last_slot: Timestamp,
   last_status: nullable(
     Type.Enum(["up", "down", "degraded", "error"], { description: "Status of the last run", examples: ["down"] }),
   ),
-  last_error: nullable(Type.String({ description: "Error of the last run", examples: ["connection refused"] })),
+  last_error: nullable(Text("Error of the last run", "connection refused")),
 });
 
 export const Explanation = Type.Object(
@@ -220,20 +210,20 @@ export const Explanation = Type.Object(
     incident_id: Id,
     opened_at: Timestamp,
     region_policy: Type.Unknown({ description: "As the target has it", examples: ["majority"] }),
-    alert_confirmations: Type.Integer({ description: "As the target has it", examples: [2] }),
-    regions_live: Type.Integer({ description: "Regions that have reported lately", examples: [3] }),
-    regions_failing: Type.Integer({ description: "Live regions that vote failing", examples: [2] }),
-    regions_failing_silent: Type.Integer({
-      description: "Regions that voted failing and have fallen silent: they open no incident and keep an open one open",
-      examples: [0],
-    }),
-    regions_needed: Type.Integer({ description: "Number of live regions that must fail", examples: [2] }),
+    alert_confirmations: Integer("As the target has it", 2),
+    regions_live: Integer("Regions that have reported lately", 3),
+    regions_failing: Integer("Live regions that vote failing", 2),
+    regions_failing_silent: Integer(
+      "Regions that voted failing and have fallen silent: they open no incident and keep an open one open",
+      0,
+    ),
+    regions_needed: Integer("Number of live regions that must fail", 2),
     regions: Type.Array(RegionVote, { description: "Every region of the target" }),
     maintenance: nullable(
       Type.Object(
         {
           id: Id,
-          title: Type.String({ description: "Title of the window", examples: ["Database upgrade"] }),
+          title: Text("Title of the window", "Database upgrade"),
           ends_at: Timestamp,
         },
         { description: "Active maintenance window of the target: notifications are held until it ends" },
@@ -248,13 +238,9 @@ export const Explanation = Type.Object(
               "check that decides is awaited. These two hold openings only",
             examples: ["snooze"],
           }),
-          id: Type.Unsafe<string>({ ...Id, description: "Id of the window, the snooze, or the incident that holds" }),
-          reason: nullable(
-            Type.String({
-              description: "Title of the window, reason of the snooze, name of the monitor, or what is awaited",
-            }),
-          ),
-          until: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null where nobody knows" })),
+          id: described(Id, "Id of the window, the snooze, or the incident that holds"),
+          reason: nullable(Text("Title of the window, reason of the snooze, name of the monitor, or what is awaited")),
+          until: nullable(described(Timestamp, "Null where nobody knows")),
         },
         { additionalProperties: false },
       ),
@@ -264,7 +250,7 @@ export const Explanation = Type.Object(
       description:
         "The first 100 notifications, oldest first; the complete list: GET /api/v1/incidents/{id}/notifications",
     }),
-    deliveries_total: Type.Integer({ description: "Number of all notices", examples: [1] }),
+    deliveries_total: Integer("Number of all notices", 1),
     in_words: Type.Array(Type.String({ examples: ["2 of 3 live regions fail; the policy (majority) needs 2."] }), {
       description: "The same as sentences: opening, votes, quorum, maintenance, deliveries. Times are UTC",
     }),
@@ -287,19 +273,9 @@ export const IncidentQuery = Type.Object(
       Type.Enum([...severities], { description: "Incidents of this severity only", examples: ["major"] }),
     ),
     from: Type.Optional(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: "Incidents that were not over before this time",
-        examples: ["2026-11-19T09:30:00.000Z"],
-      }),
+      described(Timestamp, "Incidents that were not over before this time", "2026-11-19T09:30:00.000Z"),
     ),
-    to: Type.Optional(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: "Incidents that began before this time",
-        examples: ["2026-11-20T09:30:00.000Z"],
-      }),
-    ),
+    to: Type.Optional(described(Timestamp, "Incidents that began before this time", "2026-11-20T09:30:00.000Z")),
     cause: Type.Optional(
       SearchText({
         pattern: causePattern,
@@ -346,9 +322,9 @@ export const BulkIncidentOutcome = Type.Object(
     failed: Type.Array(
       Type.Object(
         {
-          id: Type.String({ description: "As it was sent", examples: ["01931f2e-7c1a-7d30-9b5e-000000000000"] }),
-          code: Type.String({ description: "Error code", examples: ["INCIDENT_NOT_FOUND"] }),
-          message: Type.String({ description: "Error of the attempt", examples: ["Incident not found."] }),
+          id: Text("As it was sent", "01931f2e-7c1a-7d30-9b5e-000000000000"),
+          code: Text("Error code", "INCIDENT_NOT_FOUND"),
+          message: Text("Error of the attempt", "Incident not found."),
         },
         { additionalProperties: false },
       ),
@@ -365,8 +341,8 @@ export type BulkIncidentOutcome = Static<typeof BulkIncidentOutcome>;
 
 const IncidentSnapshot = Type.Object(
   {
-    region: Type.String({ description: "Region of the run", examples: ["frankfurt"] }),
-    scheduled_at: Type.Unsafe<string>({ ...Timestamp, description: "Slot of the run, RFC 3339, UTC" }),
+    region: Text("Region of the run", "frankfurt"),
+    scheduled_at: described(Timestamp, "Slot of the run, RFC 3339, UTC"),
     ...FailureSnapshot.properties,
   },
   { additionalProperties: false, title: "FailureSnapshot", description: "Response of a failed HTTP run" },

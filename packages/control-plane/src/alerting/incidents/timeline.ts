@@ -1,4 +1,5 @@
 import type { IncidentEvent } from "./event-schema.ts";
+import { reasonWords } from "./explain-words.ts";
 import type { Delivery } from "./schema.ts";
 import { kindLabel } from "../channels/service.ts";
 import { list } from "../../platform/html/format.ts";
@@ -77,14 +78,6 @@ const words: Readonly<Record<IncidentEvent["kind"], (detail: Detail) => Words>> 
   maintenance_ended: () => ({ tone: "maintenance", title: "Maintenance ended", text: null }),
 };
 
-const reasons: Readonly<Record<Delivery["reason"], string>> = {
-  opened: "opening",
-  reminder: "reminder",
-  unacknowledged: "escalation level",
-  escalated: "escalation",
-  reopened: "reopening",
-  resolved: "recovery",
-};
 const states = {
   delivered: "delivered",
   dead: "failed",
@@ -121,7 +114,7 @@ export function timelineOf(
       isMarkdown: false,
       by: null,
       from: null,
-      ...plain(`Notification of the ${reasons[reason]}`, sent.join(" · ")),
+      ...plain(`Notification of the ${reasonWords[reason]}`, sent.join(" · ")),
     });
   // Stable: of the same time, the notification follows its event.
   return entries.sort((a, b) => Date.parse(a.at) - Date.parse(b.at)).reverse();

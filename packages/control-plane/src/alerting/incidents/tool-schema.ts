@@ -1,12 +1,11 @@
 import Type from "typebox";
 import { IdText } from "@statusmesh/shared/text";
 import { absent, ConsoleUrl, customerText } from "../../platform/http/tool-texts.ts";
-import { Timestamp } from "../../platform/http/wire.ts";
+import { described, Integer, Text, Timestamp } from "../../platform/http/wire.ts";
 import { NewUpdate } from "./narration-schema.ts";
-import { severities } from "./schema.ts";
+import { phases, severities } from "./schema.ts";
 
 const closed = { additionalProperties: false } as const;
-const phases = ["investigating", "identified", "monitoring", "resolved", "postmortem"] as const;
 
 const IncidentId = IdText({ maxLength: 100, description: "Id of an incident" });
 const Phase = Type.Enum([...phases], { type: "string", description: "Progress that operators have posted" });
@@ -15,16 +14,13 @@ const Severity = Type.Enum([...severities], {
   type: "string",
   description: "Of what fails now; minor: degraded, not down",
 });
-const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
-
-const count = (description: string) => Type.Integer({ description });
 
 const row = {
   incident_id: Type.String(),
   monitor_id: Type.String(),
   monitor_name: customerText("name of the monitor"),
   severity: Severity,
-  started_at: time("First failing check"),
+  started_at: described(Timestamp, "First failing check"),
   latest_phase: LatestPhase,
 };
 
@@ -38,8 +34,8 @@ export const ListInput = Type.Object(
 export const ListOutput = Type.Object(
   {
     incidents: Type.Array(Type.Object(row, closed), { description: "Open incidents, newest first" }),
-    left_out: Type.Integer({ description: "Rows that did not fit; next_cursor begins with them" }),
-    next_cursor: absent(Type.String({ description: "For the next page" })),
+    left_out: Integer("Rows that did not fit; next_cursor begins with them"),
+    next_cursor: absent(Text("For the next page")),
     console_url: ConsoleUrl,
   },
   closed,
@@ -50,21 +46,25 @@ export const GetOutput = Type.Object(
   {
     ...row,
     state: Type.Enum(["open", "closed"], { type: "string", description: "Open while the outage lasts" }),
-    opened_at: time("When enough regions agreed on the failure"),
-    acknowledged_at: absent(time("Acknowledgement, which stops reminders")),
-    resolved_at: absent(time("End")),
+    opened_at: described(Timestamp, "When enough regions agreed on the failure"),
+    acknowledged_at: absent(described(Timestamp, "Acknowledgement, which stops reminders")),
+    resolved_at: absent(described(Timestamp, "End")),
     peak_severity: Severity,
-    outage_since: absent(time("Start of the current outage")),
-    past_outage_secs: count("Seconds of outages that are over"),
+    outage_since: absent(described(Timestamp, "Start of the current outage")),
+    past_outage_secs: Integer("Seconds of outages that are over"),
     error_sample: absent(customerText("error of a failing check")),
     updates: Type.Array(
       Type.Object(
-        { at: time("Time of the update"), phase: Phase, message: customerText("public text of the update") },
+        {
+          at: described(Timestamp, "Time of the update"),
+          phase: Phase,
+          message: customerText("public text of the update"),
+        },
         closed,
       ),
       { description: "Updates of operators on the status pages, oldest first" },
     ),
-    left_out: Type.Integer({ description: "Older updates that did not fit" }),
+    left_out: Integer("Older updates that did not fit"),
     console_url: ConsoleUrl,
   },
   closed,
@@ -86,15 +86,15 @@ export const ExplainOutput = Type.Object(
     monitor_name: customerText("name of the monitor"),
     state: Type.Enum(["open", "closed"], { type: "string" }),
     severity: Severity,
-    started_at: time("First failing check"),
-    resolved_at: absent(time("End")),
+    started_at: described(Timestamp, "First failing check"),
+    resolved_at: absent(described(Timestamp, "End")),
     error: absent(customerText("error of a failing check")),
     cause: absent(customerText("what it has in common with other failing monitors; list_monitors takes it as cause")),
-    monitors_with_cause: absent(Type.Integer({ description: "Failing monitors with this cause" })),
+    monitors_with_cause: absent(Integer("Failing monitors with this cause")),
     explanation: Type.Array(customerText("a sentence"), {
       description: "Votes of the regions, quorum, maintenance and notifications, in words",
     }),
-    left_out: Type.Integer({ description: "Sentences that did not fit" }),
+    left_out: Integer("Sentences that did not fit"),
     console_url: ConsoleUrl,
   },
   closed,
@@ -109,13 +109,13 @@ export const MetricsInput = Type.Object(
 export const MetricsOutput = Type.Object(
   {
     window_days: Type.Integer(),
-    total: count("Incidents that began in the window"),
-    mtta_secs: absent(Type.Integer({ description: "Mean time to acknowledge" })),
-    mttr_secs: absent(Type.Integer({ description: "Mean time of outage of resolved ones" })),
+    total: Integer("Incidents that began in the window"),
+    mtta_secs: absent(Integer("Mean time to acknowledge")),
+    mttr_secs: absent(Integer("Mean time of outage of resolved ones")),
     by_severity: Type.Object({ minor: Type.Integer(), major: Type.Integer(), critical: Type.Integer() }, closed),
     by_state: Type.Object({ open: Type.Integer(), closed: Type.Integer() }, closed),
-    auto_resolved: count("Closed by passing checks"),
-    human_resolved: count("Closed by a person"),
+    auto_resolved: Integer("Closed by passing checks"),
+    human_resolved: Integer("Closed by a person"),
     noisiest: Type.Array(
       Type.Object(
         {
@@ -154,7 +154,7 @@ export const AcknowledgeOutput = Type.Object(
       type: "string",
       description: "closed: the incident had ended, so that only the update was posted",
     }),
-    acknowledged_at: absent(time("Acknowledgement")),
+    acknowledged_at: absent(described(Timestamp, "Acknowledgement")),
     phase: Phase,
     notified: Type.Boolean({ description: "Subscribers get the update" }),
   },

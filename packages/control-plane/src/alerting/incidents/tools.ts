@@ -211,7 +211,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
       action: "POST /api/v1/incidents/{id}/acknowledge",
     },
     async handle({ ctx, args: { id, message, phase, notify } }) {
-      const { incident } = await acknowledgeWithUpdate(ctx, id, { message, phase, notify });
+      const incident = await acknowledgeWithUpdate(ctx, id, { message, phase, notify });
       return {
         incident_id: incident.id,
         state: incident.state,

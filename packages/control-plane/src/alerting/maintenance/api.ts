@@ -1,4 +1,4 @@
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import {
   Maintenance,
@@ -39,10 +39,7 @@ export const maintenanceRoutes: Route[] = [
     body: MaintenanceCreate,
     replies: { 201: Maintenance },
     errors: [...rules, "QUOTA_EXCEEDED"],
-    async handle({ ctx, body }) {
-      const made = await createWindow(ctx, body);
-      return created(`${path}/${made.id}`, made);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}/`, await createWindow(ctx, body)),
   }),
   route({
     ...read,
@@ -87,10 +84,7 @@ export const maintenanceRoutes: Route[] = [
     params: IdParam,
     replies: { 204: null },
     errors: ["MAINTENANCE_NOT_FOUND"],
-    async handle({ ctx, params }) {
-      await deleteWindow(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => deleteWindow(ctx, params.id),
   }),
   route({
     ...read,

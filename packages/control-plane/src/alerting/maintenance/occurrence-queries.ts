@@ -1,5 +1,14 @@
 import { newId } from "@statusmesh/shared/ids";
-import { arrayOf, manyIds, type Db, inPortions } from "../../platform/db/sql.ts";
+import {
+  arrayOf,
+  type Db,
+  firstOf,
+  inPortions,
+  type Listed,
+  listed,
+  manyIds,
+  type Paging,
+} from "../../platform/db/sql.ts";
 import type { WindowRow } from "./queries.ts";
 import { maxDays } from "./schema.ts";
 
@@ -46,24 +55,18 @@ export async function deleteUpcoming(sql: Db, orgId: string, windowId: string, a
     where org_id = ${orgId} and window_id = ${windowId} and starts_at > ${at} and not cancelled`;
 }
 
-/** Occurrences of a window that end after `from`, by start. */
+/** Occurrences of a window that end after a time, by start. */
 export async function selectOccurrences(
   sql: Db,
   orgId: string,
   windowId: string,
-  { from, limit, offset }: { from: Date; limit: number; offset: number },
-): Promise<OccurrenceRow[]> {
-  return await sql<OccurrenceRow[]>`
-    select id, starts_at, ends_at, cancelled from maintenance_occurrences
-    where org_id = ${orgId} and window_id = ${windowId} and ends_at > ${from}
-    order by starts_at limit ${limit} offset ${offset}`;
-}
-
-export async function countOccurrences(sql: Db, orgId: string, windowId: string, from: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::integer as count from maintenance_occurrences
-    where org_id = ${orgId} and window_id = ${windowId} and ends_at > ${from}`;
-  return row!.count;
+  { after, limit, offset }: Paging & { after: Date },
+): Promise<Listed<OccurrenceRow>> {
+  const from = sql`
+    from maintenance_occurrences where org_id = ${orgId} and window_id = ${windowId} and ends_at > ${after}`;
+  const part = sql<OccurrenceRow[]>`
+    select id, starts_at, ends_at, cancelled ${from} order by starts_at limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 export async function selectOccurrence(
@@ -72,10 +75,9 @@ export async function selectOccurrence(
   windowId: string,
   id: string,
 ): Promise<OccurrenceRow | null> {
-  const [row] = await sql<OccurrenceRow[]>`
+  return await firstOf(sql<OccurrenceRow[]>`
     select id, starts_at, ends_at, cancelled from maintenance_occurrences
-    where org_id = ${orgId} and window_id = ${windowId} and id = ${id}`;
-  return row ?? null;
+    where org_id = ${orgId} and window_id = ${windowId} and id = ${id}`);
 }
 
 export async function updateOccurrence(sql: Db, orgId: string, row: OccurrenceRow): Promise<void> {
@@ -230,15 +232,14 @@ export async function selectTargetWindow(
   targetId: string,
   { now, until }: { now: Date; until: Date },
 ): Promise<TargetWindowRow | null> {
-  const [row] = await sql<TargetWindowRow[]>`
+  return await firstOf(sql<TargetWindowRow[]>`
     select w.id, w.title, o.starts_at, o.ends_at
     from maintenance_window_targets wt
     join maintenance_occurrences o on o.window_id = wt.window_id
     join maintenance_windows w on w.id = o.window_id
     where o.org_id = ${orgId} and wt.target_id = ${targetId}
       and o.ends_at > ${now} and o.starts_at < ${until} and not o.cancelled
-    order by o.starts_at, o.ends_at desc limit 1`;
-  return row ?? null;
+    order by o.starts_at, o.ends_at desc limit 1`);
 }
 
 /** Names of the first 10 monitors of each window. */

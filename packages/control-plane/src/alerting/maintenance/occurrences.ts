@@ -2,7 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
-import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { type Ctx, inBatches, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./occurrence-queries.ts";
 import { lockWindow, selectWindow, type WindowRow } from "./queries.ts";
@@ -80,22 +80,17 @@ const spansOf = (found: readonly number[], length: number) =>
  * replicas may run it at once.
  */
 export async function generateOccurrences(system: System): Promise<number> {
-  let extended = 0;
-  for (;;) {
-    const taken = await inTransaction(system, async (tx) => {
-      const now = tx.clock.now();
-      const rows = await queries.lockShortWindows(tx.sql, new Date(now), new Date(now + shortMs), batch);
-      for (const row of rows) {
-        const length = row.ends_at.getTime() - row.starts_at.getTime();
-        const { found, until } = ahead(seriesOf(row)!, row.generated_until!.getTime(), now);
-        await queries.addOccurrences(tx.sql, row, spansOf(found, length));
-        await queries.updateGenerated(tx.sql, row.org_id, row.id, new Date(until));
-      }
-      return rows.length;
-    });
-    extended += taken;
-    if (taken < batch) return extended;
-  }
+  return await inBatches(system, batch, async (tx) => {
+    const now = tx.clock.now();
+    const rows = await queries.lockShortWindows(tx.sql, new Date(now), new Date(now + shortMs), batch);
+    for (const row of rows) {
+      const length = row.ends_at.getTime() - row.starts_at.getTime();
+      const { found, until } = ahead(seriesOf(row)!, row.generated_until!.getTime(), now);
+      await queries.addOccurrences(tx.sql, row, spansOf(found, length));
+      await queries.updateGenerated(tx.sql, row.org_id, row.id, new Date(until));
+    }
+    return { taken: rows.length, done: rows.length };
+  });
 }
 
 /** Current and future occurrences of a window, by start; of a recurring window, the next two months. */
@@ -107,10 +102,8 @@ export async function listOccurrences(
   requireScope(ctx, "maintenance:read");
   const now = new Date(ctx.clock.now());
   if (!isId(windowId) || (await selectWindow(ctx.sql, ctx.orgId, windowId, now)) === null) throw notFound();
-  const [rows, total] = await Promise.all([
-    queries.selectOccurrences(ctx.sql, ctx.orgId, windowId, { from: now, limit, offset }),
-    queries.countOccurrences(ctx.sql, ctx.orgId, windowId, now),
-  ]);
+  const page = { after: now, limit, offset };
+  const { rows, total } = await queries.selectOccurrences(ctx.sql, ctx.orgId, windowId, page);
   return { items: rows.map((row) => present(row, now)), total, limit, offset };
 }
 

@@ -1,5 +1,7 @@
 import { dayMs } from "@statusmesh/shared/time";
+import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
+import { zoneNames } from "../../platform/zoned.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
 import type { Maintenance } from "./schema.ts";
 import * as service from "./service.ts";
@@ -76,10 +78,7 @@ async function calendarOf(ctx: Ctx, month: string | undefined) {
 }
 
 /** Tags of the monitors, which a window can name in place of monitors. */
-type TagList = (
-  ctx: Ctx,
-  page: { limit: number; offset: number },
-) => Promise<{ items: { name: string; count: number }[] }>;
+type TagList = (ctx: Ctx, page: Paging) => Promise<{ items: { name: string; count: number }[] }>;
 
 /** Data of the form: of a window, or of a new one. */
 async function formOf(ctx: Ctx, listTags: TagList, window: Maintenance | null, chosen: { id: string; name: string }[]) {
@@ -93,7 +92,7 @@ async function formOf(ctx: Ctx, listTags: TagList, window: Maintenance | null, c
     repeat: ruleParts(window?.recurrence?.rule ?? null),
     rule: window?.recurrence?.rule ?? "",
     zone: window?.recurrence?.time_zone ?? "",
-    zones: ["UTC", ...Intl.supportedValuesOf("timeZone")],
+    zones: zoneNames,
   };
 }
 

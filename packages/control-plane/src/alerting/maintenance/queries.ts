@@ -1,6 +1,6 @@
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { type Db, inPortions } from "../../platform/db/sql.ts";
+import { countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
 import { maxDays, type WindowState } from "./schema.ts";
 
 export interface WindowRow {
@@ -92,16 +92,14 @@ export async function deleteWindow(sql: Db, orgId: string, id: string): Promise<
 }
 
 export async function selectWindow(sql: Db, orgId: string, id: string, now: Date): Promise<WindowView | null> {
-  const [row] = await sql<WindowView[]>`
+  return await firstOf(sql<WindowView[]>`
     select ${columns(sql)}, ${occurrenceColumns(sql)} from maintenance_windows w ${nearest(sql, now)}
-    where w.org_id = ${orgId} and w.id = ${id}`;
-  return row ?? null;
+    where w.org_id = ${orgId} and w.id = ${id}`);
 }
 
 export async function lockWindow(sql: Db, orgId: string, id: string): Promise<WindowRow | null> {
-  const [row] = await sql<WindowRow[]>`
-    select ${columns(sql)} from maintenance_windows w where w.org_id = ${orgId} and w.id = ${id} for no key update`;
-  return row ?? null;
+  return await firstOf(sql<WindowRow[]>`
+    select ${columns(sql)} from maintenance_windows w where w.org_id = ${orgId} and w.id = ${id} for no key update`);
 }
 
 /** Condition on `w` and its nearest occurrence `o`. */
@@ -123,13 +121,7 @@ export type WindowOrder = "newest" | "soonest";
 export async function selectWindows(
   sql: Db,
   orgId: string,
-  {
-    state,
-    now,
-    order,
-    limit,
-    offset,
-  }: { state: WindowState | "all"; now: Date; order: WindowOrder; limit: number; offset: number },
+  { state, now, order, limit, offset }: Paging & { state: WindowState | "all"; now: Date; order: WindowOrder },
 ): Promise<WindowView[]> {
   return await inPortions(
     sql<WindowView[]>`
@@ -142,19 +134,14 @@ export async function selectWindows(
 }
 
 export async function countWindows(sql: Db, orgId: string, state: WindowState | "all", now: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::integer as count from maintenance_windows w ${nearest(sql, now)}
-    where w.org_id = ${orgId} and ${inState(sql, state, now)}`;
-  return row!.count;
+  const from = sql`
+    from maintenance_windows w ${nearest(sql, now)} where w.org_id = ${orgId} and ${inState(sql, state, now)}`;
+  return await countOf(sql, from);
 }
 
 /** Windows that have not ended. */
-export async function countUnfinished(sql: Db, orgId: string, now: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::integer as count from maintenance_windows
-    where org_id = ${orgId} and (over_at is null or over_at > ${now})`;
-  return row!.count;
-}
+export const countUnfinished = async (sql: Db, orgId: string, now: Date): Promise<number> =>
+  await countOf(sql, sql`from maintenance_windows where org_id = ${orgId} and (over_at is null or over_at > ${now})`);
 
 /** The given ids that are targets of the organisation; locked against deletion until the transaction ends. */
 export async function keepTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Set<string>> {

@@ -1,6 +1,7 @@
 import Type, { type Static } from "typebox";
 import { IdText, Line, Lines } from "@statusmesh/shared/text";
 import {
+  described,
   Id,
   ManagedBy,
   managedByIgnored,
@@ -10,22 +11,14 @@ import {
   Timestamp,
   WriteSourceSchema,
 } from "../../platform/http/wire.ts";
+import { TitleLine } from "../incidents/schema.ts";
 
 /** Longest window, days. */
 export const maxDays = 30;
 const maxComponents = 1000;
 
-const time = (description: string, example: string) =>
-  Type.Unsafe<string>({ ...Timestamp, description, examples: [example] });
-
 const fields = {
-  title: Line({
-    maxLength: 200,
-    emptyCode: "EMPTY_TITLE",
-    longCode: "TITLE_TOO_LONG",
-    description: "Title on status pages, at most 200 characters",
-    examples: ["Database upgrade"],
-  }),
+  title: TitleLine("Title on status pages, at most 200 characters", "Database upgrade"),
   description: nullable(
     Lines({
       maxLength: 5000,
@@ -35,8 +28,8 @@ const fields = {
       examples: ["The shop is read-only."],
     }),
   ),
-  starts_at: time("Start", "2026-11-28T22:00:00.000Z"),
-  ends_at: time(`End: after the start, at most ${maxDays} days later`, "2026-11-29T02:00:00.000Z"),
+  starts_at: described(Timestamp, "Start", "2026-11-28T22:00:00.000Z"),
+  ends_at: described(Timestamp, `End: after the start, at most ${maxDays} days later`, "2026-11-29T02:00:00.000Z"),
   component_ids: Type.Array(
     IdText({
       format: "uuid",
@@ -113,8 +106,8 @@ export type WindowState = (typeof windowStates)[number];
 
 const occurrenceFields = {
   id: Id,
-  starts_at: time("Start", "2026-11-28T22:00:00.000Z"),
-  ends_at: time("End", "2026-11-29T02:00:00.000Z"),
+  starts_at: described(Timestamp, "Start", "2026-11-28T22:00:00.000Z"),
+  ends_at: described(Timestamp, "End", "2026-11-29T02:00:00.000Z"),
 };
 
 const Nearest = Type.Object(occurrenceFields, {
@@ -127,8 +120,8 @@ export const Maintenance = Type.Object(
   {
     id: Id,
     ...fields,
-    starts_at: time("Start of the first occurrence", "2026-11-28T22:00:00.000Z"),
-    ends_at: time("End of the first occurrence", "2026-11-29T02:00:00.000Z"),
+    starts_at: described(Timestamp, "Start of the first occurrence", "2026-11-28T22:00:00.000Z"),
+    ends_at: described(Timestamp, "End of the first occurrence", "2026-11-29T02:00:00.000Z"),
     recurrence: nullable(Recurrence),
     occurrence: nullable(Nearest),
     state: Type.Enum([...windowStates], { description: "State at the time of the reply", examples: ["upcoming"] }),
@@ -164,7 +157,7 @@ export type OccurrenceListQuery = Static<typeof OccurrenceListQuery>;
 
 export const OccurrencePatch = Type.Object(
   {
-    ends_at: Type.Optional(time("New end of this occurrence; now ends it", "2026-11-29T03:00:00.000Z")),
+    ends_at: Type.Optional(described(Timestamp, "New end of this occurrence; now ends it", "2026-11-29T03:00:00.000Z")),
     cancelled: Type.Optional(
       Type.Boolean({ description: "True skips an upcoming occurrence, false restores it", examples: [true] }),
     ),

@@ -4,7 +4,7 @@ import { differences, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
 import { iso, managedBy, type Page } from "../../platform/http/wire.ts";
-import { takeQuota } from "../../access/plans/service.ts";
+import { takeOne } from "../../access/plans/service.ts";
 import { type PageWindowRow, selectMonitorNames, selectWindowsOf } from "./occurrence-queries.ts";
 import { planOccurrences, writeOccurrences } from "./occurrences.ts";
 import * as queries from "./queries.ts";
@@ -28,10 +28,7 @@ export async function createWindow(ctx: Ctx, input: MaintenanceCreate, id = newI
   return await inTransaction(ctx, async (tx) => {
     await checkTargets(tx, row.target_ids);
     if (row.over_at === null || row.over_at > now)
-      await takeQuota(tx, "max_maintenance_windows", async () => ({
-        current: await queries.countUnfinished(tx.sql, ctx.orgId, now),
-        adding: 1,
-      }));
+      await takeOne(tx, "max_maintenance_windows", () => queries.countUnfinished(tx.sql, ctx.orgId, now));
     await queries.insertWindow(tx.sql, row);
     await writeOccurrences(tx, row, true, now);
     const made = await readWindow(tx, row.id, now);

@@ -1,4 +1,4 @@
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import { Snooze, SnoozeCreate, SnoozePage, SnoozeQuery } from "./schema.ts";
 import * as service from "./service.ts";
@@ -28,10 +28,7 @@ export const snoozeRoutes: Route[] = [
     body: SnoozeCreate,
     replies: { 201: Snooze },
     errors: ["INVALID_SNOOZE"],
-    async handle({ ctx, body }) {
-      const snooze = await service.createSnooze(ctx, body);
-      return created(`${path}#${snooze.id}`, snooze);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}#`, await service.createSnooze(ctx, body)),
   }),
   route({
     ...write,
@@ -41,9 +38,6 @@ export const snoozeRoutes: Route[] = [
     params: IdParam,
     replies: { 204: null },
     errors: ["SNOOZE_NOT_FOUND"],
-    async handle({ ctx, params }) {
-      await service.endSnooze(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => service.endSnooze(ctx, params.id),
   }),
 ];

@@ -1,4 +1,5 @@
 import { timezoneOf } from "../../access/orgs/service.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
 import * as service from "./service.ts";
@@ -6,10 +7,7 @@ import * as service from "./service.ts";
 /** Tags that the form offers. */
 const maxTags = 100;
 
-type TagList = (
-  ctx: Ctx,
-  page: { limit: number; offset: number },
-) => Promise<{ items: { name: string; count: number }[] }>;
+type TagList = (ctx: Ctx, page: Paging) => Promise<{ items: { name: string; count: number }[] }>;
 
 export const snoozePages = (listTags: TagList) => [
   page({

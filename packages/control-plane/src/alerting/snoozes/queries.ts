@@ -1,5 +1,5 @@
 import { lockSpaces } from "../../platform/db/locks.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { Snooze } from "./schema.ts";
 
 export type SnoozeRow = Omit<Snooze, "created_at" | "until" | "created_by"> & {
@@ -18,16 +18,18 @@ export async function insertSnooze(sql: Db, row: SnoozeRow): Promise<void> {
       ${row.created_at})`;
 }
 
+const lasting = (sql: Db, orgId: string, at: Date) => sql`from snoozes where org_id = ${orgId} and until > ${at}`;
+
 /** Snoozes that last at `at`, the next to end first. */
 export async function selectSnoozes(
   sql: Db,
   orgId: string,
   at: Date,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<SnoozeRow[]> {
-  return await sql<SnoozeRow[]>`
-    select ${columns(sql)} from snoozes where org_id = ${orgId} and until > ${at}
-    order by until, id limit ${limit} offset ${offset}`;
+  { limit, offset }: Paging,
+): Promise<Listed<SnoozeRow>> {
+  const from = lasting(sql, orgId, at);
+  const part = sql<SnoozeRow[]>`select ${columns(sql)} ${from} order by until, id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** Waits until no other transaction adds a snooze to the organisation. */
@@ -35,16 +37,12 @@ export async function lockSnoozes(sql: Db, orgId: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(${lockSpaces.snoozes}, hashtext(${orgId}))`;
 }
 
-export async function countSnoozes(sql: Db, orgId: string, at: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::integer as count from snoozes where org_id = ${orgId} and until > ${at}`;
-  return row!.count;
-}
+export const countSnoozes = async (sql: Db, orgId: string, at: Date): Promise<number> =>
+  await countOf(sql, lasting(sql, orgId, at));
 
 export async function deleteSnooze(sql: Db, orgId: string, id: string): Promise<SnoozeRow | null> {
-  const [row] = await sql<SnoozeRow[]>`
-    delete from snoozes where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`;
-  return row ?? null;
+  return await firstOf(sql<SnoozeRow[]>`
+    delete from snoozes where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`);
 }
 
 /** The names of the monitors of the organisation among `ids`. */

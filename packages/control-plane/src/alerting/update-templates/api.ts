@@ -1,4 +1,4 @@
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import {
   UpdateTemplate,
@@ -33,10 +33,7 @@ export const updateTemplateRoutes: Route[] = [
     body: UpdateTemplateCreate,
     replies: { 201: UpdateTemplate },
     errors: ["UPDATE_TEMPLATE_NAME_TAKEN", "QUOTA_EXCEEDED"],
-    async handle({ ctx, body }) {
-      const template = await service.createTemplate(ctx, body);
-      return created(`${path}/${template.id}`, template);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}/`, await service.createTemplate(ctx, body)),
   }),
   route({
     ...read,
@@ -67,9 +64,6 @@ export const updateTemplateRoutes: Route[] = [
     params: IdParam,
     replies: { 204: null },
     errors: ["UPDATE_TEMPLATE_NOT_FOUND"],
-    async handle({ ctx, params }) {
-      await service.removeTemplate(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => service.removeTemplate(ctx, params.id),
   }),
 ];

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { UpdateTemplate } from "./schema.ts";
 
 export type TemplateRow = Omit<UpdateTemplate, "created_at" | "updated_at"> & {
@@ -28,10 +28,9 @@ export async function updateTemplate(sql: Db, row: TemplateRow): Promise<void> {
 }
 
 export async function selectTemplate(sql: Db, orgId: string, id: string, lock = false): Promise<TemplateRow | null> {
-  const [row] = await sql<TemplateRow[]>`
+  return await firstOf(sql<TemplateRow[]>`
     select ${columns(sql)} from update_templates where org_id = ${orgId} and id = ${id}
-    ${lock ? sql`for update` : sql``}`;
-  return row ?? null;
+    ${lock ? sql`for update` : sql``}`);
 }
 
 /** Templates by name; of all kinds where `kind` is null. */
@@ -39,23 +38,18 @@ export async function selectTemplates(
   sql: Db,
   orgId: string,
   kind: string | null,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<TemplateRow[]> {
-  return await sql<TemplateRow[]>`
-    select ${columns(sql)} from update_templates
-    where org_id = ${orgId} and (${kind}::text is null or kind = ${kind})
-    order by kind, natural_key(name), name limit ${limit} offset ${offset}`;
+  { limit, offset }: Paging,
+): Promise<Listed<TemplateRow>> {
+  const from = sql`from update_templates where org_id = ${orgId} and (${kind}::text is null or kind = ${kind})`;
+  const part = sql<TemplateRow[]>`
+    select ${columns(sql)} ${from} order by kind, natural_key(name), name limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
-export async function countTemplates(sql: Db, orgId: string, kind: string | null): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::integer as count from update_templates
-    where org_id = ${orgId} and (${kind}::text is null or kind = ${kind})`;
-  return row!.count;
-}
+export const countTemplates = async (sql: Db, orgId: string): Promise<number> =>
+  await countOf(sql, sql`from update_templates where org_id = ${orgId}`);
 
 export async function deleteTemplate(sql: Db, orgId: string, id: string): Promise<TemplateRow | null> {
-  const [row] = await sql<TemplateRow[]>`
-    delete from update_templates where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`;
-  return row ?? null;
+  return await firstOf(sql<TemplateRow[]>`
+    delete from update_templates where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`);
 }

@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
-import { Line, Lines } from "@statusmesh/shared/text";
+import { Line } from "@statusmesh/shared/text";
 import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
-import { phases } from "../incidents/schema.ts";
+import { MessageLines, phases, TitleLine } from "../incidents/schema.ts";
 
 const fields = {
   kind: Type.Enum(["incident", "maintenance"], { description: "What the text is for", examples: ["incident"] }),
@@ -15,21 +15,15 @@ const fields = {
     Type.Enum([...phases], { description: "Phase of the update; null: none, as for maintenance", examples: [null] }),
   ),
   title: nullable(
-    Line({
-      maxLength: 200,
-      emptyCode: "EMPTY_TITLE",
-      longCode: "TITLE_TOO_LONG",
-      description: "Title of a reported incident or of the maintenance, up to 200 characters; null: none",
-      examples: ["Payments are declined"],
-    }),
+    TitleLine(
+      "Title of a reported incident or of the maintenance, up to 200 characters; null: none",
+      "Payments are declined",
+    ),
   ),
-  body: Lines({
-    maxLength: 2000,
-    emptyCode: "EMPTY_MESSAGE",
-    longCode: "MESSAGE_TOO_LONG",
-    description: "Message of the update or description of the maintenance, Markdown, up to 2000 characters",
-    examples: ["Our payments provider has an outage. Orders are kept and charged later."],
-  }),
+  body: MessageLines(
+    "Message of the update or description of the maintenance, Markdown, up to 2000 characters",
+    "Our payments provider has an outage. Orders are kept and charged later.",
+  ),
 };
 
 export const UpdateTemplateCreate = Type.Object(

@@ -1,8 +1,9 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../../access/audit/service.ts";
-import { takeQuota } from "../../access/plans/service.ts";
+import { takeOne } from "../../access/plans/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { unlessTaken } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { UpdateTemplate, UpdateTemplateCreate, UpdateTemplatePatch, UpdateTemplateQuery } from "./schema.ts";
@@ -15,10 +16,7 @@ export async function listTemplates(
   { kind, limit, offset }: UpdateTemplateQuery,
 ): Promise<Page<UpdateTemplate>> {
   requireScope(ctx, "incidents:read");
-  const [rows, total] = await Promise.all([
-    queries.selectTemplates(ctx.sql, ctx.orgId, kind ?? null, { limit, offset }),
-    queries.countTemplates(ctx.sql, ctx.orgId, kind ?? null),
-  ]);
+  const { rows, total } = await queries.selectTemplates(ctx.sql, ctx.orgId, kind ?? null, { limit, offset });
   return { items: rows.map(present), total, limit, offset };
 }
 
@@ -47,10 +45,7 @@ export async function createTemplate(ctx: Ctx, input: UpdateTemplateCreate): Pro
     updated_at: now,
   };
   return await inTransaction(ctx, async (tx) => {
-    await takeQuota(tx, "max_update_templates", async () => ({
-      current: await queries.countTemplates(tx.sql, ctx.orgId, null),
-      adding: 1,
-    }));
+    await takeOne(tx, "max_update_templates", () => queries.countTemplates(tx.sql, ctx.orgId));
     if (!(await queries.insertTemplate(tx.sql, row))) throw nameTaken(row.name);
     await record(tx, { resourceId: row.id, after: auditable(row) });
     return present(row);
@@ -63,13 +58,7 @@ export async function changeTemplate(ctx: Ctx, id: string, patch: UpdateTemplate
   return await inTransaction(ctx, async (tx) => {
     const before = await find(tx, id, true);
     const after = { ...before, ...patch, updated_at: new Date(ctx.clock.now()) };
-    try {
-      await queries.updateTemplate(tx.sql, after);
-    } catch (cause) {
-      // 23505, unique_violation: the name is the only unique column that changes here.
-      if ((cause as { code?: unknown }).code === "23505") throw nameTaken(after.name, cause);
-      throw cause;
-    }
+    await unlessTaken(queries.updateTemplate(tx.sql, after), (cause) => nameTaken(after.name, cause));
     await record(tx, { resourceId: id, ...differences({ before: auditable(before), after: auditable(after) }) });
     return present(after);
   });

@@ -2,7 +2,7 @@ import type { ErrorCode } from "@statusmesh/shared/errors";
 import { ChannelCreate } from "../../alerting/channels/schema.ts";
 import { MaintenanceCreate } from "../../alerting/maintenance/schema.ts";
 import { checkErrors, TargetCreate } from "../../monitoring/targets/schema.ts";
-import { codesOn, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { codesOn, ok, route, type Route } from "../../platform/http/route.ts";
 import { ComponentCreate, StatusPageCreate } from "../../publishing/status-pages/schema.ts";
 import {
   ApplyReply,
@@ -124,10 +124,7 @@ export const declaredRoutes: Route[] = [
       body: ManageRequest,
       replies: { 204: null },
       errors: ["MANAGED_ELSEWHERE", "NOT_FOUND", "OWNER_REQUIRED"],
-      async handle({ ctx, body }) {
-        await (verb === "adopt" ? adoptObject : detachObject)(ctx, body);
-        return noContent();
-      },
+      handle: async ({ ctx, body }) => (verb === "adopt" ? adoptObject : detachObject)(ctx, body),
     }),
   ),
 ];

@@ -1,5 +1,5 @@
 import { WhoAmIReply } from "@statusmesh/shared/agent-protocol";
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken, DeleteQuery, ListQuery } from "./schema.ts";
 import { createAgent, deleteAgent, getAgent, listAgents, renameAgent, whoAmI } from "./service.ts";
@@ -42,10 +42,7 @@ export const agentRoutes: Route[] = [
     body: AgentCreate,
     replies: { 201: AgentWithToken },
     errors: ["REGION_NOT_FOUND"],
-    handle: async ({ ctx, body }) => {
-      const agent = await createAgent(ctx, body);
-      return created(`/operator/agents/${agent.id}`, agent);
-    },
+    handle: async ({ ctx, body }) => createdIn("/operator/agents/", await createAgent(ctx, body)),
   }),
   route({
     ...one,
@@ -70,9 +67,6 @@ export const agentRoutes: Route[] = [
     query: DeleteQuery,
     replies: { 204: null },
     errors: [...one.errors, "RESOURCE_IN_USE"],
-    handle: async ({ ctx, params, query }) => {
-      await deleteAgent(ctx, params.id, query);
-      return noContent();
-    },
+    handle: async ({ ctx, params, query }) => deleteAgent(ctx, params.id, query),
   }),
 ];

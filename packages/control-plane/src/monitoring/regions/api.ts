@@ -1,4 +1,4 @@
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { created, ok, route, type Route } from "../../platform/http/route.ts";
 import { ListQuery, ProbeRegionPage, Region, RegionCreate, RegionPage, RegionParam, RegionPatch } from "./schema.ts";
 import { createRegion, deleteRegion, getRegion, listProbeRegions, listRegions, updateRegion } from "./service.ts";
 
@@ -60,9 +60,6 @@ export const regionRoutes: Route[] = [
     summary: "Delete a region that nothing uses",
     replies: { 204: null },
     errors: ["REGION_NOT_FOUND", "RESOURCE_IN_USE"],
-    handle: async ({ ctx, params }) => {
-      await deleteRegion(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => deleteRegion(ctx, params.id),
   }),
 ];

@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import { TagPage, TagQuery, TargetPage, TargetQuery } from "./list-schema.ts";
 import { addRuleFaults } from "./rules.ts";
@@ -66,10 +66,7 @@ export const targetRoutes: Route[] = [
     onInvalidBody: addRuleFaults,
     replies: { 201: Target },
     errors: [...targetErrors, "QUOTA_EXCEEDED", "REGION_INVALID"],
-    handle: async ({ ctx, body }) => {
-      const target = await createTarget(ctx, body);
-      return created(`/api/v1/targets/${target.id}`, target);
-    },
+    handle: async ({ ctx, body }) => createdIn("/api/v1/targets/", await createTarget(ctx, body)),
   }),
   route({
     method: "GET",
@@ -131,10 +128,7 @@ export const targetRoutes: Route[] = [
     params: IdParam,
     replies: { 204: null },
     errors: ["TARGET_NOT_FOUND"],
-    handle: async ({ ctx, params }) => {
-      await deleteTarget(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => deleteTarget(ctx, params.id),
   }),
   route({
     ...regions,
@@ -161,19 +155,13 @@ export const targetRoutes: Route[] = [
     method: "PUT",
     summary: "Pin a target to the top of your list",
     description: "For the console. A pin is of one user: others do not see it.",
-    handle: async ({ ctx, params }) => {
-      await pinTarget(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => pinTarget(ctx, params.id),
   }),
   route({
     ...pin,
     method: "DELETE",
     summary: "Take a target off the top of your list",
-    handle: async ({ ctx, params }) => {
-      await unpinTarget(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => unpinTarget(ctx, params.id),
   }),
   route({
     auth: "tenant",

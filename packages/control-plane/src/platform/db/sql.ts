@@ -43,6 +43,51 @@ export async function inPortions<T extends Row>(
   return rows;
 }
 
+/** The first row of a query; null without one. */
+export async function firstOf<T extends Row>(query: PendingQuery<T[]>): Promise<T | null> {
+  const [row] = await query;
+  return row ?? null;
+}
+
+/** Waits for a write. Where another row has the value of a unique column (SQLSTATE 23505), throws `taken` instead. */
+export async function unlessTaken(write: Promise<void>, taken: (cause: unknown) => Error): Promise<void> {
+  try {
+    await write;
+  } catch (cause) {
+    throw (cause as { code?: unknown }).code === "23505" ? taken(cause) : cause;
+  }
+}
+
+/** True when `from`, the tables and conditions of a select, has a row. */
+export async function anyOf(sql: Db, from: Fragment): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`select exists (select ${from}) as found`;
+  return row!.found;
+}
+
+/** Part of a list: `limit` rows behind the first `offset`. */
+export interface Paging {
+  limit: number;
+  offset: number;
+}
+
+/** Number of the rows of `from`: the tables and conditions of a select. */
+export async function countOf(sql: Db, from: Fragment): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count ${from}`;
+  return row!.count;
+}
+
+/** Part of a list, and the number of all its rows. */
+export interface Listed<T> {
+  rows: T[];
+  total: number;
+}
+
+/** Reads `part` of the rows of `from`, and counts all of them at the same time. */
+export async function listed<T>(sql: Db, from: Fragment, part: PromiseLike<T[]>): Promise<Listed<T>> {
+  const [rows, total] = await Promise.all([part, countOf(sql, from)]);
+  return { rows, total };
+}
+
 /** Keeps locks short and each statement below its time limit. */
 const batch = 5_000;
 

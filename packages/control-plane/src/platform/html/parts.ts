@@ -1,8 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { LatencyPoint, Span } from "./charts.ts";
 import { page } from "./pages.ts";
-
-const minuteMs = 60_000;
+import { minuteMs } from "@statusmesh/shared/time";
 
 /** A day of latencies with a gap, a spike and two outages, ending at `now`. */
 function latencies(now: number): { points: LatencyPoint[]; spans: Span[] } {

@@ -126,7 +126,8 @@ export interface RouteDeclaration<
   /** `format=csv` of the query is answered with a CSV in place of JSON: a stream with its own Content-Type. */
   csv?: boolean;
   cache?: string;
-  handle(call: Call<D, P, Q, B>): Promise<Reply>;
+  /** A handler without a value answers 204. */
+  handle(call: Call<D, P, Q, B>): Promise<Reply | void>;
 }
 
 export const json = "application/json";
@@ -167,7 +168,7 @@ export function route<D extends keyof AuthContexts, P extends TObject, Q extends
     csv: declared.csv ?? false,
     cache: declared.cache ?? (declared.auth === "tenant" ? "private, max-age=10" : null),
     // Erases the types of the declaration; the router passes values that its schemas have validated.
-    handle: declared.handle as Route["handle"],
+    handle: async (call) => (await declared.handle(call as unknown as Call<D, P, Q, B>)) ?? noContent(),
   };
 }
 
@@ -190,9 +191,15 @@ export const created = (location: string, body: unknown): Reply => ({
   body,
   headers: { Location: location },
 });
+/** {@link created} with the id of the new resource behind `place`: `list/` or `list#`. */
+export const createdIn = (place: string, made: { id: string }): Reply => created(`${place}${made.id}`, made);
 /** A reply of a route with a `mediaType` of its own. */
 export const text = (body: string): Reply => ({ status: 200, body });
 export const noContent = (): Reply => ({ status: 204 });
+/** Has a browser that has sent a form show the page at `location`. */
+export const seeOther = (location: string): Reply => ({ status: 303, headers: { Location: location } });
+/** True for a browser that has sent a form, and not for a program. */
+export const isBrowser = (http: Context): boolean => http.get("accept").includes("text/html");
 
 /**
  * Every code that a route may answer: declared codes, codes of its body and query schemas, and those of its auth and

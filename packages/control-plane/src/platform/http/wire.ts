@@ -2,6 +2,7 @@ import Type, { type Static, type TSchema } from "typebox";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText } from "@statusmesh/shared/text";
 import type { Managed } from "../db/managed-queries.ts";
+import type { Paging } from "../db/sql.ts";
 
 /** An id, RFC 9562 version 7. */
 export const Id = IdText({
@@ -23,6 +24,17 @@ export const TimeZoneName = Type.String({
   description: "Name of an IANA time zone",
   examples: ["Europe/Berlin"],
 });
+
+/** The schema with words of its own. */
+export const described = <S extends TSchema>(schema: S, description: string, ...examples: unknown[]) =>
+  Type.Unsafe<Static<S>>({ ...schema, description, ...(examples.length === 0 ? {} : { examples }) });
+
+/** A text of a reply. */
+export const Text = (description: string, ...examples: unknown[]) => described(Type.String(), description, ...examples);
+
+/** A whole number of a reply. */
+export const Integer = (description: string, ...examples: unknown[]) =>
+  described(Type.Integer(), description, ...examples);
 
 /** The schema or null; description and examples move to the union. */
 export const nullable = <S extends TSchema>(schema: S) => {
@@ -60,15 +72,13 @@ const pageTitle = (item: TSchema): { title?: string } => {
   return title === undefined ? {} : { title: `${title}Page` };
 };
 
-export interface Page<T> {
+export interface Page<T> extends Paging {
   items: T[];
   total: number;
-  limit: number;
-  offset: number;
 }
 
 /** A page of a list that is read as a whole. */
-export const slicePage = <T>(all: readonly T[], { limit, offset }: { limit: number; offset: number }): Page<T> => ({
+export const slicePage = <T>(all: readonly T[], { limit, offset }: Paging): Page<T> => ({
   items: all.slice(offset, offset + limit),
   total: all.length,
   limit,

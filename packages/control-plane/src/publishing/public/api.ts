@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { ok, route, type Route, text } from "../../platform/http/route.ts";
-import { Id, IdParam, paging } from "../../platform/http/wire.ts";
+import { described, Id, IdParam, paging, Text } from "../../platform/http/wire.ts";
 import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
 import type { Visit } from "../../platform/context.ts";
 import { BadgeQuery, componentBadge, pageBadge } from "./badges.ts";
@@ -80,7 +80,7 @@ export const publicRoutes: Route[] = [
     summary: "Incidents as RSS 2.0",
     description: "Those of GET /api/public/v1/incidents. The description of an item is its latest update.",
     mediaType: "application/rss+xml",
-    replies: { 200: Type.String({ description: "RSS 2.0", examples: ['<rss version="2.0">…</rss>'] }) },
+    replies: { 200: Text("RSS 2.0", '<rss version="2.0">…</rss>') },
     errors: unavailable,
     handle: async ({ ctx }) => text(incidentsFeed(await service.servedStatus(ctx), await pageAddress(ctx))),
   }),
@@ -90,7 +90,7 @@ export const publicRoutes: Route[] = [
     summary: "The status page for language models",
     description: "Markdown in the form of llmstxt.org: the state, open incidents, and where the data is.",
     mediaType: "text/markdown",
-    replies: { 200: Type.String({ description: "Markdown", examples: ["# Acme"] }) },
+    replies: { 200: Text("Markdown", "# Acme") },
     errors: [...unavailable, "RATE_LIMITED"],
     handle: async ({ ctx }) => text(llmsText(await service.publicStatus(ctx), await pageAddress(ctx))),
   }),
@@ -111,12 +111,10 @@ export const publicRoutes: Route[] = [
     summary: "Badge of the page or of a component",
     mediaType: "image/svg+xml",
     query: Type.Object({
-      component: Type.Optional(
-        Type.Unsafe<string>({ ...Id, description: "Id of a component; the whole page when left out" }),
-      ),
+      component: Type.Optional(described(Id, "Id of a component; the whole page when left out")),
       style: Type.Enum(["flat"], { default: "flat", description: "Look of the badge" }),
     }),
-    replies: { 200: Type.String({ description: "SVG", examples: ["<svg>…</svg>"] }) },
+    replies: { 200: Text("SVG", "<svg>…</svg>") },
     errors: [...unavailable, "COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, query: { component } }) =>
       text(
@@ -132,7 +130,7 @@ export const publicRoutes: Route[] = [
     mediaType: "image/svg+xml",
     params: IdParam,
     query: BadgeQuery,
-    replies: { 200: Type.String({ description: "SVG; grey and n/a without data", examples: ["<svg>…</svg>"] }) },
+    replies: { 200: Text("SVG; grey and n/a without data", "<svg>…</svg>") },
     errors: [...unavailable, "COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, params, query }) => text(await componentBadge(ctx, params.id, query)),
   }),

@@ -1,6 +1,7 @@
 import Type, { type Static } from "typebox";
 import { dayMs } from "@statusmesh/shared/time";
 import { detailsOf, isCheckType } from "@statusmesh/shared/checks";
+import { getOrMake } from "../../platform/caches.ts";
 import type { Visit } from "../../platform/context.ts";
 import { importedDays } from "../../monitoring/history/service.ts";
 import { readLatency } from "../../monitoring/results/service.ts";
@@ -87,13 +88,10 @@ async function valueOf(
 const latencies = new WeakMap<ServedStatus, Map<string, Promise<number | null>>>();
 
 async function latencyOf(visit: Visit, served: ServedStatus, id: string, days: number): Promise<number | null> {
-  let known = latencies.get(served);
-  if (known === undefined) latencies.set(served, (known = new Map()));
+  const known = getOrMake(latencies, served, () => new Map<string, Promise<number | null>>());
   const key = `${id} ${days}`;
-  const found = known.get(key) ?? meanLatency(visit, served, id, days);
-  known.set(key, found);
   try {
-    return await found;
+    return await getOrMake(known, key, async () => meanLatency(visit, served, id, days));
   } catch (error) {
     // The next reader tries again.
     known.delete(key);

@@ -1,4 +1,5 @@
 import { dayMs } from "@statusmesh/shared/time";
+import { getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/turns.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
@@ -216,12 +217,7 @@ function historiesOf(read: {
     spans: windows.map((window) => ({ start: window.starts_at.getTime(), end: window.ends_at.getTime() })),
   }));
   const seriesOf = new Map<string, number[]>();
-  for (const [at, { ids }] of series.entries())
-    for (const id of ids) {
-      const own = seriesOf.get(id);
-      if (own === undefined) seriesOf.set(id, [at]);
-      else own.push(at);
-    }
+  for (const [at, { ids }] of series.entries()) for (const id of ids) getOrMake(seriesOf, id, () => []).push(at);
   const merged = new Map<string, History["maintenance"]>();
   const maintenanceOf = (id: string): History["maintenance"] => {
     const own = seriesOf.get(id) ?? [];
@@ -279,9 +275,10 @@ function sharedTimes(days: readonly Day[]): (history: History) => { windows: Int
   const [from, to] = [days[0]!.start, days.at(-1)!.end];
   return (history) => {
     const { maintenance, probed } = history;
-    let own = known.get(maintenance);
-    if (own === undefined) known.set(maintenance, (own = { windows: byDay(days, maintenance), byProbed: new Map() }));
-    const { windows, byProbed } = own;
+    const { windows, byProbed } = getOrMake(known, maintenance, () => ({
+      windows: byDay(days, maintenance),
+      byProbed: new Map(),
+    }));
     const key = probed.map(({ start, end }) => `${Math.max(start, from)} ${Math.min(end, to)}`).join();
     let counted = byProbed.get(key);
     if (counted === undefined) {
@@ -328,11 +325,7 @@ async function probedTime(system: System, orgId: string, rows: readonly PublicCo
 /** Items by key, in the order of their first item. */
 function grouping<K, T>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>();
-  for (const item of items) {
-    const own = groups.get(keyOf(item));
-    if (own === undefined) groups.set(keyOf(item), [item]);
-    else own.push(item);
-  }
+  for (const item of items) getOrMake(groups, keyOf(item), () => []).push(item);
   return groups;
 }
 
@@ -349,8 +342,7 @@ function presentWindows(
   const lists = new Map<readonly string[], PublicMaintenance["components"]>();
   return (window) => {
     const { id, title, description, target_ids: ids } = window;
-    let components = lists.get(ids);
-    if (components === undefined) lists.set(ids, (components = ids.map((one) => ({ id: one, name: names.get(one)! }))));
+    const components = getOrMake(lists, ids, () => ids.map((one) => ({ id: one, name: names.get(one)! })));
     return { id, title, description, ...timesOf(window), components };
   };
 }

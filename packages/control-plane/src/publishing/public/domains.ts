@@ -1,5 +1,6 @@
 import { domainToASCII } from "node:url";
 import { AppError } from "@statusmesh/shared/errors";
+import { getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { pageOfName } from "../../platform/http/page-host.ts";
@@ -40,11 +41,8 @@ export function customDomains(system: System, hub: Hub): (host: string) => Promi
 /** One cache per database pool. */
 const caches = new WeakMap<object, LastGoodCache<PublishedNames>>();
 
-function namesOf(system: System): LastGoodCache<PublishedNames> {
-  const cache = caches.get(system.sql) ?? newCache<PublishedNames>(system);
-  caches.set(system.sql, cache);
-  return cache;
-}
+const namesOf = (system: System): LastGoodCache<PublishedNames> =>
+  getOrMake(caches, system.sql, () => newCache<PublishedNames>(system));
 
 /** Drops the names after a change of a page. */
 export const dropNames = (system: System): void => namesOf(system).drop();

@@ -1,4 +1,5 @@
 import Type from "typebox";
+import { Integer, Text } from "../../platform/http/wire.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { mapInTurns } from "../../platform/turns.ts";
 import type { Visit } from "../../platform/context.ts";
@@ -22,14 +23,13 @@ const statuses: Record<ComponentState, number> = {
 };
 
 const exact = { additionalProperties: false } as const;
-const text = (description: string, example: string) => Type.String({ description, examples: [example] });
 
 const KumaPage = Type.Object(
   {
     config: Type.Object(
       {
-        slug: text("Slug of the page", "acme"),
-        title: text("Heading of the page", "Acme"),
+        slug: Text("Slug of the page", "acme"),
+        title: Text("Heading of the page", "Acme"),
         description: Type.Union([Type.String(), Type.Null()], { description: "About the page", examples: [null] }),
         published: Type.Literal(true, { description: "Others are not found" }),
       },
@@ -39,11 +39,11 @@ const KumaPage = Type.Object(
       [
         Type.Object(
           {
-            id: text("Id", "01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"),
-            title: text("Title", "Checkout unavailable"),
-            content: text("Newest update; empty without one", "We have found the cause."),
-            style: text("Kuma's word for its colour", "danger"),
-            createdDate: text("Start, UTC", "2026-11-20 09:30:00"),
+            id: Text("Id", "01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"),
+            title: Text("Title", "Checkout unavailable"),
+            content: Text("Newest update; empty without one", "We have found the cause."),
+            style: Text("Kuma's word for its colour", "danger"),
+            createdDate: Text("Start, UTC", "2026-11-20 09:30:00"),
             pin: Type.Literal(true, { description: "Kuma's word for open" }),
           },
           exact,
@@ -55,14 +55,14 @@ const KumaPage = Type.Object(
     publicGroupList: Type.Array(
       Type.Object(
         {
-          id: Type.Integer({ description: "Position", examples: [1] }),
-          name: text("Name; empty for components without a group", "Shop"),
-          weight: Type.Integer({ description: "Position", examples: [1] }),
+          id: Integer("Position", 1),
+          name: Text("Name; empty for components without a group", "Shop"),
+          weight: Integer("Position", 1),
           monitorList: Type.Array(
             Type.Object(
               {
-                id: Type.Integer({ description: "Number of the monitor", examples: [7] }),
-                name: text("Name of the component", "Checkout"),
+                id: Integer("Number of the monitor", 7),
+                name: Text("Name of the component", "Checkout"),
               },
               exact,
             ),
@@ -76,8 +76,8 @@ const KumaPage = Type.Object(
     maintenanceList: Type.Array(
       Type.Object(
         {
-          id: Type.String({ description: "Id of the window", examples: ["1"] }),
-          title: text("Title", "Database upgrade"),
+          id: Text("Id of the window", "1"),
+          title: Text("Title", "Database upgrade"),
         },
         exact,
       ),
@@ -94,8 +94,8 @@ const KumaHeartbeats = Type.Object(
       Type.Array(
         Type.Object(
           {
-            status: Type.Integer({ description: "0 down, 1 up, 2 pending, 3 maintenance", examples: [1] }),
-            time: text("UTC", "2026-11-20 00:00:00.000"),
+            status: Integer("0 down, 1 up, 2 pending, 3 maintenance", 1),
+            time: Text("UTC", "2026-11-20 00:00:00.000"),
             msg: Type.Literal("", { description: "Always empty" }),
             ping: Type.Null({ description: "Not published" }),
           },

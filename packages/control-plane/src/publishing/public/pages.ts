@@ -1,4 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { dayMs } from "@statusmesh/shared/time";
+import { getOrMake } from "../../platform/caches.ts";
 import type { Ctx, Visit } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
 import { mapInTurns } from "../../platform/turns.ts";
@@ -37,8 +39,7 @@ export const publicPages = [
     auth: "public",
     handle: ({ ctx }) =>
       show(ctx, async (served) => {
-        let history = histories.get(served);
-        if (history === undefined) histories.set(served, (history = historyData(served)));
+        const history = getOrMake(histories, served, () => historyData(served));
         return {
           view: "public/history",
           data: { ...frameOf(served, ctx), ...history },
@@ -149,11 +150,8 @@ const byBase = new WeakMap<object, Map<string, object>>();
 /** What renderings of a page are kept for: they differ by the path of the page, which their links begin with. */
 function sharedAt(content: object, visit: Visit): object {
   if (visit.pagePath === undefined) return content;
-  let bases = byBase.get(content);
-  if (bases === undefined) byBase.set(content, (bases = new Map<string, object>()));
-  let shared = bases.get(visit.pagePath);
-  if (shared === undefined) bases.set(visit.pagePath, (shared = {}));
-  return shared;
+  const bases = getOrMake(byBase, content, () => new Map<string, object>());
+  return getOrMake(bases, visit.pagePath, () => ({}));
 }
 
 /** Layout data of every page: an allow-list of the branding. */
@@ -177,8 +175,6 @@ export const frameOf = ({ status, branding, logo, logoDark, subscribe }: ServedS
 });
 
 const isFine = (state: ComponentState): boolean => state === "operational" || state === "no_data";
-
-const dayMs = 86_400_000;
 
 /**
  * Incidents by day, newest first: open ones today, ended ones on the day that they began. Today and yesterday are

@@ -1,4 +1,4 @@
-import { inPortions, type Db } from "../../platform/db/sql.ts";
+import { type Db, firstOf, inPortions } from "../../platform/db/sql.ts";
 import type { Impact, Severity } from "../../alerting/incidents/schema.ts";
 
 /** A stretch of an outage of a component, or of the maintenance of one without a monitor. */
@@ -131,9 +131,8 @@ export async function selectPublicIncident(
   pageId: string,
   id: string,
 ): Promise<PublicIncidentRow | null> {
-  const [row] = await sql<PublicIncidentRow[]>`
+  return await firstOf(sql<PublicIncidentRow[]>`
     ${ofMonitors(sql, orgId, pageId, mostUpdates)} and i.id = ${id}
     union all
-    ${ofManual(sql, orgId, pageId, sql`and s.outage_id = ${id}`)}`;
-  return row ?? null;
+    ${ofManual(sql, orgId, pageId, sql`and s.outage_id = ${id}`)}`);
 }

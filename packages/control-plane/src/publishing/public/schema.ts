@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { checkStatuses } from "@statusmesh/shared/result";
 import { severities } from "../../alerting/incidents/schema.ts";
-import { Id, nullable, PageOf, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, Integer, nullable, PageOf, Text, Timestamp } from "../../platform/http/wire.ts";
 import { componentStates } from "./states.ts";
 
 /*
@@ -17,12 +17,9 @@ const exact = { additionalProperties: false };
 
 const DayCell = Type.Object(
   {
-    date: Type.String({ description: "Day in the page's time zone", examples: ["2026-11-20"] }),
+    date: Text("Day in the page's time zone", "2026-11-20"),
     state: ComponentStateSchema,
-    downtime_secs: Type.Integer({
-      description: "Seconds of outage that was more than degraded, outside maintenance windows",
-      examples: [0],
-    }),
+    downtime_secs: Integer("Seconds of outage that was more than degraded, outside maintenance windows", 0),
     imported: Type.Optional(
       Type.Literal(true, { description: "Another product has checked it on this day. Absent for other days" }),
     ),
@@ -33,16 +30,16 @@ const DayCell = Type.Object(
 export const PublicComponent = Type.Object(
   {
     id: Id,
-    name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }),
-    description: nullable(Type.String({ description: "A line below the name", examples: ["Cart and payment"] })),
+    name: Text("As visitors read it", "Checkout"),
+    description: nullable(Text("A line below the name", "Cart and payment")),
     status: ComponentStateSchema,
     uptime_pct: nullable(
-      Type.Number({
-        description:
-          "Share of the checked time of the days shown without a confirmed outage, in percent; degraded time counts " +
+      described(
+        Type.Number(),
+        "Share of the checked time of the days shown without a confirmed outage, in percent; degraded time counts " +
           "as up, maintenance windows are left out; null without checks",
-        examples: [99.98],
-      }),
+        99.98,
+      ),
     ),
     history: Type.Array(DayCell, { description: "90 days, oldest first" }),
   },
@@ -55,7 +52,7 @@ const PublicUpdate = Type.Object(
     phase: Type.Enum(["investigating", "identified", "monitoring", "resolved", "postmortem"], {
       description: "Progress of the work",
     }),
-    message: Type.String({ description: "Message of the operators", examples: ["We have found the cause."] }),
+    message: Text("Message of the operators", "We have found the cause."),
     created_at: Timestamp,
   },
   exact,
@@ -64,10 +61,7 @@ const PublicUpdate = Type.Object(
 export const PublicIncident = Type.Object(
   {
     id: Id,
-    title: Type.String({
-      description: "Title set by the operators, or the component and its state",
-      examples: ["Checkout unavailable"],
-    }),
+    title: Text("Title set by the operators, or the component and its state", "Checkout unavailable"),
     description: nullable(Type.String()),
     state: Type.Enum(["open", "closed"], { description: "Open while the outage lasts" }),
     status: Type.Enum(["degraded", "partial_outage", "major_outage"], {
@@ -76,19 +70,15 @@ export const PublicIncident = Type.Object(
     peak_status: Type.Enum(["degraded", "partial_outage", "major_outage"], { description: "Its worst state" }),
     severity: Type.Enum([...severities], { description: "Severity", examples: ["major"] }),
     component: Type.Object(
-      { id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) },
+      { id: Id, name: Text("As visitors read it", "Checkout") },
       { ...exact, description: "The affected component" },
     ),
     started_at: Timestamp,
     ended_at: nullable(Timestamp),
-    duration_secs: nullable(
-      Type.Integer({ description: "Seconds of outage, without healthy time before a reopening; null while it lasts" }),
-    ),
-    outage_since: nullable(
-      Type.Unsafe<string>({ ...Timestamp, description: "Start of the current outage; null once it has ended" }),
-    ),
-    past_outage_secs: Type.Integer({ description: "Seconds of its outages that are over" }),
-    updates_total: Type.Integer({ description: "How many updates the incident has", examples: [1] }),
+    duration_secs: nullable(Integer("Seconds of outage, without healthy time before a reopening; null while it lasts")),
+    outage_since: nullable(described(Timestamp, "Start of the current outage; null once it has ended")),
+    past_outage_secs: Integer("Seconds of its outages that are over"),
+    updates_total: Integer("How many updates the incident has", 1),
     updates: Type.Array(PublicUpdate, {
       description: "Newest first: all of them where the incident is read by itself, the newest 20 in lists",
     }),
@@ -108,14 +98,13 @@ const MaintenanceTimes = Type.Object({ starts_at: Timestamp, ends_at: Timestamp 
 const PublicMaintenance = Type.Object(
   {
     id: Id,
-    title: Type.String({ description: "Title of the planned work", examples: ["Database upgrade"] }),
-    description: nullable(Type.String({ description: "More about it", examples: ["The shop is read-only."] })),
+    title: Text("Title of the planned work", "Database upgrade"),
+    description: nullable(Text("More about it", "The shop is read-only.")),
     starts_at: Timestamp,
     ends_at: Timestamp,
-    components: Type.Array(
-      Type.Object({ id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) }, exact),
-      { description: "Affected components" },
-    ),
+    components: Type.Array(Type.Object({ id: Id, name: Text("As visitors read it", "Checkout") }, exact), {
+      description: "Affected components",
+    }),
     later: Type.Array(MaintenanceTimes, {
       description: "Further times of a recurring window within the next 7 days, oldest first; empty while it is open",
     }),
@@ -138,37 +127,24 @@ export const PublicStatus = Type.Object(
     overall: Type.Object(
       {
         state: ComponentStateSchema,
-        label: Type.String({
-          description: "The banner, in the language of the page",
-          examples: ["All Systems Operational"],
-        }),
+        label: Text("The banner, in the language of the page", "All Systems Operational"),
       },
       { ...exact, description: "The worst of all components" },
     ),
     generated_at: Timestamp,
     page: Type.Object(
       {
-        name: Type.String({ description: "Heading of the page", examples: ["Acme"] }),
-        about: nullable(Type.String({ description: "Markdown", examples: ["How **Acme** is doing."] })),
-        logo_url: nullable(Type.String({ description: "Address of the logo; null without one", examples: [null] })),
-        logo_dark_url: nullable(
-          Type.String({
-            description: "Address of the logo for dark mode; null shows the logo there too",
-            examples: [null],
-          }),
-        ),
+        name: Text("Heading of the page", "Acme"),
+        about: nullable(Text("Markdown", "How **Acme** is doing.")),
+        logo_url: nullable(Text("Address of the logo; null without one", null)),
+        logo_dark_url: nullable(Text("Address of the logo for dark mode; null shows the logo there too", null)),
       },
       { ...exact, description: "Publisher of the page" },
     ),
     groups: Type.Array(
       Type.Object(
         {
-          name: nullable(
-            Type.String({
-              description: "Null for the components without a group, which come last",
-              examples: ["Shop"],
-            }),
-          ),
+          name: nullable(Text("Null for the components without a group, which come last", "Shop")),
           components: Type.Array(PublicComponent, { description: "In their order" }),
         },
         exact,
@@ -187,15 +163,10 @@ export type PublicStatus = Static<typeof PublicStatus>;
 export const ComponentHistory = Type.Object(
   {
     id: Id,
-    name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }),
+    name: Text("As visitors read it", "Checkout"),
     status: ComponentStateSchema,
-    days: Type.Integer({ description: "How many days the history has", examples: [90] }),
-    uptime_pct: nullable(
-      Type.Number({
-        description: "As on the page, for these days; null without checks",
-        examples: [99.98],
-      }),
-    ),
+    days: Integer("How many days the history has", 90),
+    uptime_pct: nullable(described(Type.Number(), "As on the page, for these days; null without checks", 99.98)),
     history: Type.Array(DayCell, { description: "Oldest first" }),
   },
   { ...exact, title: "ComponentHistory", description: "State of a component by day" },
@@ -203,32 +174,32 @@ export const ComponentHistory = Type.Object(
 export type ComponentHistory = Static<typeof ComponentHistory>;
 
 export const PageDomain = Type.Object(
-  { domain: Type.String({ description: "The domain of the request", examples: ["status.acme.example"] }) },
+  { domain: Text("The domain of the request", "status.acme.example") },
   { ...exact, title: "PageDomain", description: "A domain with a published status page" },
 );
 
-const when = (description: string) => nullable(Type.String({ format: "date-time", description }));
+const when = (description: string) => nullable(described(Timestamp, description));
 
 /** A shared monitor as it is now. */
 export const SharedStatus = Type.Object(
   {
-    name: Type.String({ description: "Name of the monitor", examples: ["Checkout API"] }),
-    type: Type.String({ description: "Kind of the check", examples: ["http"] }),
+    name: Text("Name of the monitor", "Checkout API"),
+    type: Text("Kind of the check", "http"),
     state: Type.Enum(["up", "down", "degraded", "error", "unknown", "paused"], {
       description: "State of the monitor",
       examples: ["up"],
     }),
     since: when("Start of this state; null without one"),
     last_checked_at: when("Time of the last result; null without one"),
-    interval: Type.Integer({ description: "Check interval, seconds", examples: [60] }),
-    reason: nullable(Type.String({ description: "Why it is not up, without names of hosts", examples: [null] })),
+    interval: Integer("Check interval, seconds", 60),
+    reason: nullable(Text("Why it is not up, without names of hosts", null)),
     uptime_24h_pct: nullable(Type.Number({ description: "Uptime of 24 hours; null without results", examples: [100] })),
     uptime_30d_pct: nullable(
       Type.Number({ description: "Uptime of 30 days; null without results", examples: [99.98] }),
     ),
     regions: Type.Array(
       Type.Object({
-        region: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
+        region: Text("Id of the region", "frankfurt"),
         status: nullable(Type.Enum([...checkStatuses], { description: "Status of its last run; null without one" })),
         last_checked_at: nullable(Timestamp),
       }),

@@ -1,9 +1,11 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { messageOf } from "@statusmesh/shared/thrown";
+import { getOrMake } from "../../platform/caches.ts";
 import type { System, Visit } from "../../platform/context.ts";
 import { failureOf } from "../../platform/db/failures.ts";
 import { stringified } from "../../platform/http/reply.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { type Page, slicePage } from "../../platform/http/wire.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { pagesChannel, type PageRow, servedPage } from "../status-pages/service.ts";
@@ -29,35 +31,32 @@ interface Caches {
 /** One pair of caches per database pool. */
 const caches = new WeakMap<object, Caches>();
 
-function cachesOf(system: System): Caches {
-  let found = caches.get(system.sql);
-  if (found === undefined) {
-    const shared = {
-      freshMs: 10_000,
-      lastGoodMs: system.config.public_status.last_good_ttl_secs * 1000,
-      clock: system.clock,
-      isOutage: (error: unknown) => failureOf(error) === "away",
-    };
-    found = {
-      addresses: new LastGoodCache<{ page: PageRow | null }>({
-        ...shared,
-        patienceMs: 2000,
-        maxBytes: addressBytes,
-        bytesOf: ({ page }) => (page === null ? 0 : 2 * JSON.stringify(page).length),
-        onFallback: () => undefined,
-      }),
-      statuses: new LastGoodCache<ServedStatus>({
-        ...shared,
-        patienceMs: 5000,
-        maxBytes: statusBytes,
-        bytesOf: ({ bytes }) => bytes,
-        onFallback: (error) =>
-          system.log.warn({ reason: messageOf(error) }, "the status page is served from its last good copy"),
-      }),
-    };
-    caches.set(system.sql, found);
-  }
-  return found;
+const cachesOf = (system: System): Caches => getOrMake(caches, system.sql, () => openCaches(system));
+
+function openCaches({ config, clock, log }: System): Caches {
+  const shared = {
+    freshMs: 10_000,
+    lastGoodMs: config.public_status.last_good_ttl_secs * 1000,
+    clock,
+    isOutage: (error: unknown) => failureOf(error) === "away",
+  };
+  return {
+    addresses: new LastGoodCache<{ page: PageRow | null }>({
+      ...shared,
+      patienceMs: 2000,
+      maxBytes: addressBytes,
+      bytesOf: ({ page }) => (page === null ? 0 : 2 * JSON.stringify(page).length),
+      onFallback: () => undefined,
+    }),
+    statuses: new LastGoodCache<ServedStatus>({
+      ...shared,
+      patienceMs: 5000,
+      maxBytes: statusBytes,
+      bytesOf: ({ bytes }) => bytes,
+      onFallback: (error) =>
+        log.warn({ reason: messageOf(error) }, "the status page is served from its last good copy"),
+    }),
+  };
 }
 
 /** Drops what is known about the addresses of a page, of the pages of an organisation, and about free ones. */
@@ -108,11 +107,7 @@ export const keyOf = ({ pageId, pageSlug, pagePath }: Visit): string => {
  */
 export function oncePerStatus(make: (served: ServedStatus) => Promise<Buffer>) {
   const made = new WeakMap<PublicStatus, Promise<Buffer>>();
-  return async (served: ServedStatus): Promise<Buffer> => {
-    let text = made.get(served.status);
-    if (text === undefined) made.set(served.status, (text = make(served)));
-    return await text;
-  };
+  return async (served: ServedStatus): Promise<Buffer> => await getOrMake(made, served.status, () => make(served));
 }
 
 /** The data of /status as JSON. */
@@ -152,10 +147,7 @@ export async function componentHistory(system: Visit, id: string, days: number):
 }
 
 /** Open incidents and those of the last 30 days, open ones first, newest first. */
-export async function listPublicIncidents(
-  system: Visit,
-  page: { limit: number; offset: number },
-): Promise<Page<PublicIncident>> {
+export async function listPublicIncidents(system: Visit, page: Paging): Promise<Page<PublicIncident>> {
   const { status } = await servedStatus(system);
   return slicePage([...status.active_incidents, ...status.recent_incidents], page);
 }

@@ -2,7 +2,7 @@ import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { dayMs } from "@statusmesh/shared/time";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { paging } from "../../platform/http/wire.ts";
+import { paging, Text } from "../../platform/http/wire.ts";
 import type { OrgReader, System } from "../../platform/context.ts";
 import { CheckResultPage, IncidentPeriodPage, LatencySeries, rangeQuery } from "../../monitoring/results/schema.ts";
 import { parseRange, readLatency, readPeriods, readResults } from "../../monitoring/results/service.ts";
@@ -20,7 +20,7 @@ const shared = {
   tag: "Share links",
   // Nothing on the way may keep a copy: a revoked link ends with its next request.
   cache: "no-store",
-  params: Type.Object({ token: Type.String({ description: "Token of the link" }) }),
+  params: Type.Object({ token: Text("Token of the link") }),
 } as const;
 
 /** The data of a shared monitor, for anyone with the link. */

@@ -1,4 +1,5 @@
 import { Semaphore } from "@statusmesh/shared/semaphore";
+import { getOrMake } from "../../platform/caches.ts";
 import { inTransaction, type OrgReader, type System } from "../../platform/context.ts";
 import { allowTime } from "../../platform/db/connect.ts";
 import type { SharedMonitor } from "../shares/service.ts";
@@ -60,23 +61,20 @@ export async function readForVisitors<T extends object>(
   )) as T;
 }
 
-function readsOf({ sql, clock }: System): VisitorReads {
-  let reads = readsOfPool.get(sql);
-  if (reads === undefined) {
-    const options = { freshMs, lastGoodMs: 0, patienceMs: 0, maxBytes: cacheBytes, clock };
-    reads = {
-      replies: new LastGoodCache<object>({
-        ...options,
-        bytesOf: (value) => 3 * JSON.stringify(value).length,
-        onFallback: () => undefined,
-      }),
-      ranges: limitsOf(allAtOnce.ranges),
-      pages: limitsOf(allAtOnce.pages),
-    };
-    readsOfPool.set(sql, reads);
-  }
-  return reads;
-}
+const readsOf = ({ sql, clock }: System): VisitorReads =>
+  getOrMake(readsOfPool, sql, () => ({
+    replies: new LastGoodCache<object>({
+      freshMs,
+      lastGoodMs: 0,
+      patienceMs: 0,
+      maxBytes: cacheBytes,
+      clock,
+      bytesOf: (value) => 3 * JSON.stringify(value).length,
+      onFallback: () => undefined,
+    }),
+    ranges: limitsOf(allAtOnce.ranges),
+    pages: limitsOf(allAtOnce.pages),
+  }));
 
 /** One of `most` places is left for other organisations. */
 const limitsOf = (most: number): VisitorLimits => ({

@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { getOrMake } from "../../platform/caches.ts";
 import { absolute, duration, outageSecs, percent } from "../../platform/html/format.ts";
 import { html, type Markup } from "../../platform/html/markup.ts";
 import { state } from "../../platform/html/views.ts";
@@ -123,9 +124,7 @@ export class PageWords {
    * imported day.
    */
   strip(component: PublicComponent): Markup {
-    let strip = this.#strips.get(component);
-    if (strip === undefined) this.#strips.set(component, (strip = this.#drawn(component)));
-    return strip;
+    return getOrMake(this.#strips, component, () => this.#drawn(component));
   }
 
   #drawn(component: PublicComponent): Markup {
@@ -174,12 +173,8 @@ export class PageWords {
 const pages = new LRUCache<string, PageWords>({ max: 100 });
 
 /** The words of a language in a time zone. Formats of dates are expensive to make, so they are kept. */
-export function wordsOf({ language, timezone }: { language: Language; timezone: string }): PageWords {
-  const key = `${language} ${timezone}`;
-  let words = pages.get(key);
-  if (words === undefined) pages.set(key, (words = new PageWords(language, timezone)));
-  return words;
-}
+export const wordsOf = ({ language, timezone }: { language: Language; timezone: string }): PageWords =>
+  getOrMake<string, PageWords>(pages, `${language} ${timezone}`, () => new PageWords(language, timezone));
 
 const isAffected = (state: ComponentState): boolean => !["operational", "no_data", "maintenance"].includes(state);
 

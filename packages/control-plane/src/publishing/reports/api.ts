@@ -1,5 +1,5 @@
 import { csvReply } from "../../platform/http/csv.ts";
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import { Recipient, RecipientCreate, RecipientPage, RecipientQuery } from "./recipient-schema.ts";
 import * as recipients from "./recipients.ts";
@@ -53,10 +53,7 @@ export const reportRoutes: Route[] = [
     body: RecipientCreate,
     replies: { 201: Recipient },
     errors: ["INVALID_REPORT_RECIPIENT"],
-    async handle({ ctx, body }) {
-      const recipient = await recipients.addRecipient(ctx, body);
-      return created(`${path}#${recipient.id}`, recipient);
-    },
+    handle: async ({ ctx, body }) => createdIn(`${path}#`, await recipients.addRecipient(ctx, body)),
   }),
   route({
     ...write,
@@ -66,9 +63,6 @@ export const reportRoutes: Route[] = [
     params: IdParam,
     replies: { 204: null },
     errors: ["REPORT_RECIPIENT_NOT_FOUND"],
-    async handle({ ctx, params }) {
-      await recipients.removeRecipient(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => recipients.removeRecipient(ctx, params.id),
   }),
 ];

@@ -2,6 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { dayMs } from "@statusmesh/shared/time";
 import { listChannels } from "../../alerting/channels/service.ts";
 import { timezoneOf } from "../../access/orgs/service.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import * as format from "../../platform/html/format.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
@@ -20,10 +21,7 @@ const mostRows = 1000;
 /** Channels, status pages and tags that the form offers. */
 const maxChoices = { limit: 1000, offset: 0 };
 
-type TagList = (
-  ctx: Ctx,
-  page: { limit: number; offset: number },
-) => Promise<{ items: { name: string; count: number }[] }>;
+type TagList = (ctx: Ctx, page: Paging) => Promise<{ items: { name: string; count: number }[] }>;
 
 export const reportPages = (listTags: TagList) => [
   page({

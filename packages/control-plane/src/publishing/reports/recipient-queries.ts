@@ -1,4 +1,4 @@
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 
 export interface RecipientRow {
   id: string;
@@ -21,18 +21,16 @@ const columns = (sql: Db) => sql`
 export async function selectRecipients(
   sql: Db,
   orgId: string,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<RecipientRow[]> {
-  return await sql<RecipientRow[]>`
-    select ${columns(sql)} from report_recipients where org_id = ${orgId}
-    order by created_at, id limit ${limit} offset ${offset}`;
+  { limit, offset }: Paging,
+): Promise<Listed<RecipientRow>> {
+  const from = sql`from report_recipients where org_id = ${orgId}`;
+  const part = sql<RecipientRow[]>`
+    select ${columns(sql)} ${from} order by created_at, id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
-export async function countRecipients(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::integer as count from report_recipients where org_id = ${orgId}`;
-  return row!.count;
-}
+export const countRecipients = async (sql: Db, orgId: string): Promise<number> =>
+  await countOf(sql, sql`from report_recipients where org_id = ${orgId}`);
 
 /** First half of the two-part advisory lock under which recipients of an organisation are counted and added. */
 const lockSpace = 7_345;
@@ -47,17 +45,15 @@ export async function insertRecipient(
   sql: Db,
   row: Pick<RecipientRow, "id" | "org_id" | "channel_id" | "page_id" | "tag" | "created_at">,
 ): Promise<RecipientRow | null> {
-  const [inserted] = await sql<RecipientRow[]>`
+  return await firstOf(sql<RecipientRow[]>`
     insert into report_recipients (id, org_id, channel_id, page_id, tag, created_at)
     values (${row.id}, ${row.org_id}, ${row.channel_id}, ${row.page_id}, ${row.tag}, ${row.created_at})
-    on conflict do nothing returning ${columns(sql)}`;
-  return inserted ?? null;
+    on conflict do nothing returning ${columns(sql)}`);
 }
 
 export async function deleteRecipient(sql: Db, orgId: string, id: string): Promise<RecipientRow | null> {
-  const [row] = await sql<RecipientRow[]>`
-    delete from report_recipients where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`;
-  return row ?? null;
+  return await firstOf(sql<RecipientRow[]>`
+    delete from report_recipients where org_id = ${orgId} and id = ${id} returning ${columns(sql)}`);
 }
 
 /** Time zones of organisations with recipients. */

@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
-import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
 
 const errorCode = "INVALID_REPORT_RECIPIENT";
 const id = (description: string) => IdText({ pattern: idPatternInAnyCase, format: "uuid", errorCode, description });
@@ -29,19 +29,19 @@ export type RecipientCreate = Static<typeof RecipientCreate>;
 export const Recipient = Type.Object(
   {
     id: Id,
-    channel_id: Type.Unsafe<string>({ ...Id, description: "The mail channel" }),
-    page_id: nullable(Type.Unsafe<string>({ ...Id, description: "The status page; null: none" })),
-    tag: nullable(Type.String({ description: "The tag; null: none", examples: [null] })),
+    channel_id: described(Id, "The mail channel"),
+    page_id: nullable(described(Id, "The status page; null: none")),
+    tag: nullable(Text("The tag; null: none", null)),
     last_mail: nullable(
       Type.Object(
         {
-          month: Type.String({ description: "Month of the report", examples: ["2026-10"] }),
+          month: Text("Month of the report", "2026-10"),
           state: Type.Enum(["pending", "sent", "failed"], {
             description: "pending: retrying; sent: the mail server accepted it; failed: no more attempts",
             examples: ["sent"],
           }),
           at: Timestamp,
-          error: nullable(Type.String({ description: "Why the last attempt failed", examples: [null] })),
+          error: nullable(Text("Why the last attempt failed", null)),
         },
         { additionalProperties: false, title: "ReportMail", description: "The last mail; null before the first" },
       ),

@@ -17,10 +17,7 @@ const invalid = (message: string, field: string) => new AppError("INVALID_REPORT
 /** The channels that get a report monthly, oldest first. */
 export async function listRecipients(ctx: Ctx, { limit, offset }: RecipientQuery): Promise<Page<Recipient>> {
   requireScope(ctx, "channels:read");
-  const [rows, total] = await Promise.all([
-    queries.selectRecipients(ctx.sql, ctx.orgId, { limit, offset }),
-    queries.countRecipients(ctx.sql, ctx.orgId),
-  ]);
+  const { rows, total } = await queries.selectRecipients(ctx.sql, ctx.orgId, { limit, offset });
   return { items: rows.map(present), total, limit, offset };
 }
 

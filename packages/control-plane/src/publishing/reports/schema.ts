@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, Integer, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
 
 export const groupings = ["target", "tag", "page"] as const;
 export type Grouping = (typeof groupings)[number];
@@ -42,30 +42,28 @@ export const UptimeQuery = Type.Object(
 );
 export type UptimeQuery = Static<typeof UptimeQuery>;
 
-const secs = (description: string, example: number) => Type.Integer({ description, examples: [example] });
-
 export const UptimeRow = Type.Object(
   {
-    id: nullable(Type.Unsafe<string>({ ...Id, description: "Id of the target or status page; null for a tag" })),
-    name: Type.String({ description: "Name of the target, tag or status page", examples: ["Shop"] }),
+    id: nullable(described(Id, "Id of the target or status page; null for a tag")),
+    name: Text("Name of the target, tag or status page", "Shop"),
     uptime_pct: nullable(
-      Type.Number({
-        description:
-          "Share of the checked time outside of maintenance without a confirmed outage, as on status pages; four " +
+      described(
+        Type.Number(),
+        "Share of the checked time outside of maintenance without a confirmed outage, as on status pages; four " +
           "decimals, rounded down. Null where nothing was measured",
-        examples: [99.9771],
-      }),
+        99.9771,
+      ),
     ),
-    checks: Type.Integer({ description: "Runs, imported ones included", examples: [28_794] }),
-    downtime_secs: nullable(secs("Confirmed outages outside of maintenance. Null where nothing was measured", 600)),
-    incidents: Type.Integer({ description: "Incidents that began in the range", examples: [2] }),
-    mttr_secs: nullable(secs("Mean time of outage of those that ended; null while none has", 300)),
-    maintenance_secs: secs("Time in maintenance windows", 7200),
+    checks: Integer("Runs, imported ones included", 28_794),
+    downtime_secs: nullable(Integer("Confirmed outages outside of maintenance. Null where nothing was measured", 600)),
+    incidents: Integer("Incidents that began in the range", 2),
+    mttr_secs: nullable(Integer("Mean time of outage of those that ended; null while none has", 300)),
+    maintenance_secs: Integer("Time in maintenance windows", 7200),
     gaps: Type.Array(
       Type.Object(
         {
-          from: Type.Unsafe<string>({ ...Timestamp, description: "Start, included" }),
-          to: Type.Unsafe<string>({ ...Timestamp, description: "End, not included" }),
+          from: described(Timestamp, "Start, included"),
+          to: described(Timestamp, "End, not included"),
         },
         { additionalProperties: false },
       ),

@@ -14,8 +14,10 @@ import {
   reportedTargets,
   targetCount,
 } from "../../monitoring/targets/service.ts";
+import { getOrMake } from "../../platform/caches.ts";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { mapInTurns, portionsOf } from "../../platform/turns.ts";
 import { type Interval, union } from "../../platform/intervals.ts";
@@ -92,16 +94,11 @@ function requireScopes(ctx: Ctx, grouping: Grouping): void {
   if (grouping === "page") requireScope(ctx, "status_page:read");
 }
 
-interface Paging {
-  limit: number;
-  offset: number;
-  /** A tag, or the id of a status page: no other row. */
-  only: string | null;
-}
 /** The rows of a page of the report, in parts, and how many there are in all. */
 type Reader = (
   reader: OrgReader,
-  paging: Paging,
+  /** `only`: a tag, or the id of a status page, and no other row. */
+  paging: Paging & { only: string | null },
 ) => Promise<{ rows(range: Interval): AsyncGenerator<UptimeRow[], void>; total: number }>;
 
 const readersOf: Record<Grouping, Reader> = {
@@ -152,7 +149,7 @@ function addUp(
 ): void {
   const added = new Map<string, Figures[]>();
   for (const { target, figures } of part)
-    for (const name of groupsOf(target)) if (groups.has(name)) push(added, name, figures);
+    for (const name of groupsOf(target)) if (groups.has(name)) getOrMake(added, name, () => []).push(figures);
   for (const [name, figures] of added) groups.set(name, sumOf([groups.get(name)!, ...figures]));
 }
 
@@ -199,7 +196,8 @@ async function pastOf(
   const totals = await incidentTotals(reader, orgId, ids, times);
   const down = new Map<string, Interval[]>();
   for (const { target_id, starts_at, ends_at, state } of outages)
-    if (state !== "degraded") push(down, target_id, { start: starts_at.getTime(), end: ends_at?.getTime() ?? now });
+    if (state !== "degraded")
+      getOrMake(down, target_id, () => []).push({ start: starts_at.getTime(), end: ends_at?.getTime() ?? now });
   return (id) => {
     const days = imported.get(id);
     const { incidents, resolved, outage_ms: outageMs }: Omit<IncidentTotals, "target_id"> = totals.get(id) ?? none;
@@ -229,10 +227,4 @@ async function importedTime(reader: OrgReader, ids: readonly string[], { from, t
     });
   }
   return found;
-}
-
-function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
-  const own = lists.get(key);
-  if (own === undefined) lists.set(key, [value]);
-  else own.push(value);
 }

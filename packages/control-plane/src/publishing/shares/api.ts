@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
 import { Share, ShareCreate, ShareListQuery, SharePage } from "./schema.ts";
 import { createShare, listShares, revokeShare } from "./service.ts";
@@ -18,10 +18,8 @@ export const shareRoutes: Route[] = [
     body: ShareCreate,
     replies: { 201: Share },
     errors: ["TARGET_NOT_FOUND", "SHARE_LABEL_INVALID", "INVALID_EXPIRY", "QUOTA_EXCEEDED"],
-    async handle({ ctx, params, body }) {
-      const share = await createShare(ctx, params.id, body);
-      return created(`${path.replace("{id}", params.id)}#${share.id}`, share);
-    },
+    handle: async ({ ctx, params, body }) =>
+      createdIn(`${path.replace("{id}", params.id)}#`, await createShare(ctx, params.id, body)),
   }),
   route({
     ...shared,
@@ -44,9 +42,6 @@ export const shareRoutes: Route[] = [
     params: Type.Object({ id: Type.String(), share_id: Type.String() }),
     replies: { 204: null },
     errors: ["TARGET_NOT_FOUND", "SHARE_NOT_FOUND"],
-    async handle({ ctx, params }) {
-      await revokeShare(ctx, params.id, params.share_id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => revokeShare(ctx, params.id, params.share_id),
   }),
 ];

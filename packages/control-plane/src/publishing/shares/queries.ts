@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 
 export interface ShareRow {
   id: string;
@@ -34,18 +34,12 @@ export async function selectShares(
   sql: Db,
   orgId: string,
   targetId: string,
-  limit: number,
-  offset: number,
-): Promise<ShareRow[]> {
-  return await sql<ShareRow[]>`
-    select ${columns(sql)} from shares s where s.org_id = ${orgId} and s.target_id = ${targetId}
-    order by s.created_at, s.id limit ${limit} offset ${offset}`;
-}
-
-export async function countShares(sql: Db, orgId: string, targetId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::integer as count from shares where org_id = ${orgId} and target_id = ${targetId}`;
-  return row!.count;
+  { limit, offset }: Paging,
+): Promise<Listed<ShareRow>> {
+  const from = sql`from shares s where s.org_id = ${orgId} and s.target_id = ${targetId}`;
+  const part = sql<ShareRow[]>`
+    select ${columns(sql)} ${from} order by s.created_at, s.id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /** Live shares, except `id`: those of the target, and the number of other targets that have any. */
@@ -63,10 +57,9 @@ export async function countLive(
 
 /** Removes a share and returns it; null for none. */
 export async function deleteShare(sql: Db, orgId: string, targetId: string, id: string): Promise<ShareRow | null> {
-  const [row] = await sql<ShareRow[]>`
+  return await firstOf(sql<ShareRow[]>`
     delete from shares s where s.org_id = ${orgId} and s.target_id = ${targetId} and s.id = ${id}
-    returning ${columns(sql)}`;
-  return row ?? null;
+    returning ${columns(sql)}`);
 }
 
 /** Target and options of a share link. */
@@ -79,11 +72,10 @@ export interface LiveShareRow {
 
 /** The live share of a token, unless its organisation is deleted. */
 export async function selectLiveShare(sql: Db, tokenHash: Buffer, now: Date): Promise<LiveShareRow | null> {
-  const [row] = await sql<LiveShareRow[]>`
+  return await firstOf(sql<LiveShareRow[]>`
     select s.id, s.org_id, s.target_id, s.last_viewed_at
     from shares s join orgs o on o.id = s.org_id and o.deleted_at is null
-    where s.token_hash = ${tokenHash} and (s.expires_at is null or s.expires_at > ${now})`;
-  return row ?? null;
+    where s.token_hash = ${tokenHash} and (s.expires_at is null or s.expires_at > ${now})`);
 }
 
 /** Records a view, unless another request recorded one after `since`. */

@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
-import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
 
 const fields = {
   label: nullable(
@@ -11,9 +11,7 @@ const fields = {
       examples: ["For Acme"],
     }),
   ),
-  expires_at: nullable(
-    Type.Unsafe<string>({ ...Timestamp, description: "The link ends then; null: never", examples: [null] }),
-  ),
+  expires_at: nullable(described(Timestamp, "The link ends then; null: never", null)),
 };
 
 export const ShareCreate = Type.Object(
@@ -28,20 +26,20 @@ export const Share = Type.Object(
     target_id: Id,
     ...fields,
     token: nullable(
-      Type.String({
-        description: "Secret part of the link; null when it is sealed under a key that is not configured",
-        examples: ["Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gAKp3vX9dQ2mZ"],
-      }),
+      Text(
+        "Secret part of the link; null when it is sealed under a key that is not configured",
+        "Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gAKp3vX9dQ2mZ",
+      ),
     ),
     url: nullable(
-      Type.String({
-        description: "The link; null without the token",
-        examples: ["https://status.example.org/m/Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gAKp3vX9dQ2mZ"],
-      }),
+      Text(
+        "The link; null without the token",
+        "https://status.example.org/m/Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gAKp3vX9dQ2mZ",
+      ),
     ),
     created_at: Timestamp,
     created_by: nullable(Type.String({ format: "uuid", description: "Id of the user; null when the user is gone" })),
-    last_viewed_at: nullable(Type.String({ format: "date-time", description: "To the minute; null when never" })),
+    last_viewed_at: nullable(described(Timestamp, "To the minute; null when never")),
   },
   {
     additionalProperties: false,

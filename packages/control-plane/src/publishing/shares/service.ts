@@ -7,7 +7,7 @@ import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts"
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
-import { takeQuota } from "../../access/plans/service.ts";
+import { takeOne, takeQuota } from "../../access/plans/service.ts";
 import { getTarget } from "../../monitoring/targets/service.ts";
 import * as queries from "./queries.ts";
 import type { Share, ShareCreate, ShareListQuery } from "./schema.ts";
@@ -39,10 +39,7 @@ export async function createShare(ctx: Ctx, targetId: string, input: ShareCreate
     if (!isId(targetId) || !(await queries.insertShare(tx.sql, row, hashToken(token))))
       throw new AppError("TARGET_NOT_FOUND", "Monitor not found.");
     // After the insert, so that an absent monitor is reported first.
-    await takeQuota(tx, "max_share_links_per_monitor", async () => ({
-      current: (await queries.countLive(tx.sql, row)).ofTarget,
-      adding: 1,
-    }));
+    await takeOne(tx, "max_share_links_per_monitor", async () => (await queries.countLive(tx.sql, row)).ofTarget);
     await takeQuota(tx, "max_shared_monitors", async () => {
       const { ofTarget, otherTargets } = await queries.countLive(tx.sql, row);
       return { current: otherTargets + (ofTarget > 0 ? 1 : 0), adding: ofTarget > 0 ? 0 : 1 };
@@ -58,10 +55,7 @@ export async function listShares(ctx: Ctx, targetId: string, { limit, offset }: 
   // The token opens the monitor to anyone, so reading it takes the scope that creates one.
   requireScope(ctx, "targets:write");
   await getTarget(ctx, targetId);
-  const [rows, total] = await Promise.all([
-    queries.selectShares(ctx.sql, ctx.orgId, targetId, limit, offset),
-    queries.countShares(ctx.sql, ctx.orgId, targetId),
-  ]);
+  const { rows, total } = await queries.selectShares(ctx.sql, ctx.orgId, targetId, { limit, offset });
   return { items: rows.map((row) => present(ctx, row)), total, limit, offset };
 }
 

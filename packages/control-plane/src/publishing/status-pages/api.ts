@@ -1,6 +1,6 @@
 import Type from "typebox";
 import type { Ctx } from "../../platform/context.ts";
-import { created, noContent, ok, route, type Route } from "../../platform/http/route.ts";
+import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam, paging } from "../../platform/http/wire.ts";
 import {
   Component,
@@ -57,10 +57,7 @@ const logoRoutes = logos.flatMap(({ name, theme, what }) => {
       params: IdParam,
       replies: { 204: null },
       errors: ["STATUS_PAGE_NOT_FOUND"],
-      handle: async ({ ctx, params }) => {
-        await service.removeLogo(ctx, params.id, theme);
-        return noContent();
-      },
+      handle: async ({ ctx, params }) => service.removeLogo(ctx, params.id, theme),
     }),
   ];
 });
@@ -84,10 +81,7 @@ export const statusPageRoutes: Route[] = [
     body: StatusPageCreate,
     replies: { 201: StatusPage },
     errors: ["INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, body }) => {
-      const page = await service.createPage(ctx, body);
-      return created(`/api/v1/status-pages/${page.id}`, page);
-    },
+    handle: async ({ ctx, body }) => createdIn("/api/v1/status-pages/", await service.createPage(ctx, body)),
   }),
   route({
     ...read,
@@ -125,10 +119,7 @@ export const statusPageRoutes: Route[] = [
     params: IdParam,
     replies: { 204: null },
     errors: ["STATUS_PAGE_NOT_FOUND"],
-    handle: async ({ ctx, params }) => {
-      await service.deletePage(ctx, params.id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => service.deletePage(ctx, params.id),
   }),
   route({
     ...write,
@@ -166,10 +157,8 @@ export const statusPageRoutes: Route[] = [
     body: ComponentCreate,
     replies: { 201: Component },
     errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "COMPONENT_ALREADY_ON_PAGE", "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, params, body }) => {
-      const component = await service.addComponent(ctx, params.id, body);
-      return created(`/api/v1/status-pages/${params.id}/components#${component.id}`, component);
-    },
+    handle: async ({ ctx, params, body }) =>
+      createdIn(`/api/v1/status-pages/${params.id}/components#`, await service.addComponent(ctx, params.id, body)),
   }),
   route({
     ...write,
@@ -217,9 +206,6 @@ export const statusPageRoutes: Route[] = [
     params: ComponentParam,
     replies: { 204: null },
     errors: ["STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
-    handle: async ({ ctx, params }) => {
-      await service.removeComponent(ctx, params.id, params.target_id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => service.removeComponent(ctx, params.id, params.target_id),
   }),
 ];

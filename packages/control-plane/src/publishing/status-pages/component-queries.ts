@@ -1,5 +1,5 @@
 import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
-import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, firstOf, inPortions } from "../../platform/db/sql.ts";
 import type { ManualState } from "./schema.ts";
 
 /* Components of status pages. */
@@ -34,12 +34,8 @@ export async function selectComponents(
     limit ${limit} offset ${offset}`;
 }
 
-export async function countComponents(sql: Db, orgId: string, pageId: string): Promise<number> {
-  const [row] = await sql<
-    { count: number }[]
-  >`select count(*)::int as count from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
-  return row!.count;
-}
+export const countComponents = async (sql: Db, orgId: string, pageId: string): Promise<number> =>
+  await countOf(sql, sql`from status_page_components where org_id = ${orgId} and page_id = ${pageId}`);
 
 export async function selectComponent(
   sql: Db,
@@ -47,10 +43,9 @@ export async function selectComponent(
   pageId: string,
   id: string,
 ): Promise<ComponentRow | null> {
-  const [row] = await sql<ComponentRow[]>`
+  return await firstOf(sql<ComponentRow[]>`
     select ${componentColumns(sql)} from status_page_components c left join targets t on t.id = c.target_id
-    where c.org_id = ${orgId} and c.page_id = ${pageId} and c.id = ${id}`;
-  return row ?? null;
+    where c.org_id = ${orgId} and c.page_id = ${pageId} and c.id = ${id}`);
 }
 
 /** The number of other public components of the organisation, and whether this one is on another page than `pageId`. */

@@ -3,19 +3,16 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { differences, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope } from "../../platform/context.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import type { Page } from "../../platform/http/wire.ts";
-import { takeQuota } from "../../access/plans/service.ts";
+import { takeOne, takeQuota } from "../../access/plans/service.ts";
 import { changingPage, findPage } from "./find.ts";
 import * as componentQueries from "./component-queries.ts";
 import { beginStates, changeState } from "./state-queries.ts";
 import type { Component, ComponentBulk, ComponentCreate, ComponentPatch } from "./schema.ts";
 
 /** The components of a page, in page order. */
-export async function listComponents(
-  ctx: Ctx,
-  pageId: string,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<Page<Component>> {
+export async function listComponents(ctx: Ctx, pageId: string, { limit, offset }: Paging): Promise<Page<Component>> {
   requireScope(ctx, "status_page:read");
   await findPage(ctx, pageId);
   const [rows, total] = await Promise.all([
@@ -48,10 +45,11 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
         throw new AppError("TARGET_NOT_FOUND", "Monitor not found.", { field: "/target_id" });
     }
     // After the insert, so that an absent monitor is reported first.
-    await takeQuota(own, "max_components_per_page", async () => ({
-      current: (await componentQueries.countComponents(own.sql, ctx.orgId, pageId)) - 1,
-      adding: 1,
-    }));
+    await takeOne(
+      own,
+      "max_components_per_page",
+      async () => (await componentQueries.countComponents(own.sql, ctx.orgId, pageId)) - 1,
+    );
     await takeQuota(own, "max_public_components", async () => {
       const { others, elsewhere } = await componentQueries.countOtherPublic(own.sql, ctx.orgId, pageId, id);
       return elsewhere ? { current: others + 1, adding: 0 } : { current: others, adding: 1 };
@@ -117,8 +115,7 @@ export async function addComponents(ctx: Ctx, pageId: string, input: ComponentBu
     await takeQuota(own, "max_public_components", () => componentQueries.countPublic(own.sql, ctx.orgId, ids));
     await componentQueries.insertComponents(own.sql, ctx.orgId, pageId, ids, input.public_group ?? null);
     await record(own, { resourceId: pageId, after: { target_ids: ids, public_group: input.public_group ?? null } });
-    const rows = await allComponents(own, pageId);
-    return { items: rows.map(presentRow), total: rows.length, limit: rows.length, offset: 0 };
+    return await wholeList(own, pageId);
   });
 }
 
@@ -185,15 +182,12 @@ export async function reorderComponents(ctx: Ctx, pageId: string, ids: readonly 
       throw new AppError(
         "INVALID_COMPONENT_ID",
         `The page has ${present.size} components, and the list names ${ids.length} of them: name every one.`,
-        {
-          field: "/target_ids",
-        },
+        { field: "/target_ids" },
       );
     }
     await componentQueries.orderComponents(own.sql, ctx.orgId, pageId, ids);
     await record(own, { resourceId: pageId, before: { target_ids: before }, after: { target_ids: ids } });
-    const rows = await allComponents(own, pageId);
-    return { items: rows.map(presentRow), total: rows.length, limit: rows.length, offset: 0 };
+    return await wholeList(own, pageId);
   });
 }
 
@@ -234,6 +228,12 @@ export async function replaceComponents(
 const allComponents = (ctx: Ctx, pageId: string) =>
   componentQueries.selectComponents(ctx.sql, ctx.orgId, pageId, 1_000_000, 0);
 
+/** Every component of a page, as a list that has no further part. */
+async function wholeList(ctx: Ctx, pageId: string): Promise<Page<Component>> {
+  const rows = await allComponents(ctx, pageId);
+  return { items: rows.map(presentRow), total: rows.length, limit: rows.length, offset: 0 };
+}
+
 const componentNotFound = () => new AppError("COMPONENT_NOT_FOUND", "This component is not on the page.");
 
 async function find(ctx: Ctx, pageId: string, id: string): Promise<componentQueries.ComponentRow> {
@@ -245,15 +245,9 @@ async function find(ctx: Ctx, pageId: string, id: string): Promise<componentQuer
 /** A monitor may be on several pages. */
 const auditable = (pageId: string, row: componentQueries.ComponentRow) => ({ page_id: pageId, ...presentRow(row) });
 
-const presentRow = (row: componentQueries.ComponentRow): Component => ({
-  id: row.id,
-  target_id: row.target_id,
-  monitor_name: row.monitor_name,
-  public_name: row.public_name,
-  public_description: row.public_description,
-  public_group: row.public_group,
-  sort_order: row.sort_order,
-  ...(row.state === null ? {} : { manual: true as const, state: row.state }),
+const presentRow = ({ state, ...row }: componentQueries.ComponentRow): Component => ({
+  ...row,
+  ...(state === null ? {} : { manual: true as const, state }),
 });
 
 /**

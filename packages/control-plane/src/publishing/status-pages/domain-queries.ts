@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { anyOf, type Db, firstOf } from "../../platform/db/sql.ts";
 
 export interface DomainRow {
   page_id: string;
@@ -15,9 +15,8 @@ const columns = (sql: Db) => sql`
 
 /** The domain of a page of the organisation; null for none. */
 export async function selectDomain(sql: Db, orgId: string, pageId: string): Promise<DomainRow | null> {
-  const [row] = await sql<DomainRow[]>`
-    select ${columns(sql)} from status_page_domains d where d.org_id = ${orgId} and d.page_id = ${pageId}`;
-  return row ?? null;
+  return await firstOf(sql<DomainRow[]>`
+    select ${columns(sql)} from status_page_domains d where d.org_id = ${orgId} and d.page_id = ${pageId}`);
 }
 
 /** Gives a page another domain, which is not verified. */
@@ -35,10 +34,10 @@ export async function deleteDomain(sql: Db, orgId: string, pageId: string): Prom
 
 /** True when another page has proved the domain. */
 export async function isTaken(sql: Db, domain: string, pageId: string): Promise<boolean> {
-  const rows = await sql`
-    select 1 from status_page_domains d join orgs o on o.id = d.org_id and o.deleted_at is null
+  const proved = sql`
+    from status_page_domains d join orgs o on o.id = d.org_id and o.deleted_at is null
     where d.domain = ${domain} and d.verified_at is not null and d.page_id <> ${pageId}`;
-  return rows.length > 0;
+  return await anyOf(sql, proved);
 }
 
 /** Stores a look at the record, unless the domain has changed since. A domain that another page proved stays there. */

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, firstOf } from "../../platform/db/sql.ts";
 import type { LogoImage } from "./logo-image.ts";
 
 /** The theme of the page that shows a logo. */
@@ -33,9 +33,8 @@ export interface LogoFileRow {
 
 /** The logo with that hash, of any page of an organisation that is not deleted. */
 export async function selectLogoFile(sql: Db, hash: string): Promise<LogoFileRow | null> {
-  const [row] = await sql<LogoFileRow[]>`
+  return await firstOf(sql<LogoFileRow[]>`
     select l.media_type, l.bytes from status_page_logos l
     join orgs o on o.id = l.org_id and o.deleted_at is null
-    where l.hash = ${hash} limit 1`;
-  return row ?? null;
+    where l.hash = ${hash} limit 1`);
 }

@@ -1,5 +1,5 @@
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { type Db, inPortions } from "../../platform/db/sql.ts";
+import { countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
 import type { Branding } from "./schema.ts";
 
 export interface StatusPageRow {
@@ -59,10 +59,9 @@ export async function deletePage(sql: Db, orgId: string, id: string): Promise<vo
 }
 
 export async function selectPage(sql: Db, orgId: string, id: string): Promise<StatusPageRow | null> {
-  const [row] = await sql<
-    StatusPageRow[]
-  >`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id}`;
-  return row ?? null;
+  return await firstOf(
+    sql<StatusPageRow[]>`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id}`,
+  );
 }
 
 /**
@@ -124,35 +123,26 @@ export async function searchPages(
     order by not starts_with(lower(p.name), ${words[0] ?? ""}), p.created_at, p.id limit ${limit}`;
 }
 
-export async function countPages(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from status_pages where org_id = ${orgId}`;
-  return row!.count;
-}
+export const countPages = async (sql: Db, orgId: string): Promise<number> =>
+  await countOf(sql, sql`from status_pages where org_id = ${orgId}`);
 
 /** The page at /status: the oldest enabled one of the oldest live organisation. */
 export async function selectServedPage(sql: Db): Promise<StatusPageRow | null> {
-  const [row] = await sql<StatusPageRow[]>`
+  return await firstOf(sql<StatusPageRow[]>`
     select ${columns(sql)} from status_pages p
     where p.org_id = (select o.id from orgs o where o.deleted_at is null order by o.created_at, o.id limit 1)
       and p.enabled
-    order by p.created_at, p.id limit 1`;
-  return row ?? null;
+    order by p.created_at, p.id limit 1`);
 }
 
-/** The published page with the slug. */
-export async function selectPublishedPage(sql: Db, slug: string): Promise<StatusPageRow | null> {
-  const [row] = await sql<StatusPageRow[]>`
+/** The published page with the id or the slug. */
+export async function selectPublishedPage(
+  sql: Db,
+  page: { id: string } | { slug: string },
+): Promise<StatusPageRow | null> {
+  return await firstOf(sql<StatusPageRow[]>`
     select ${columns(sql)} from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null
-    where p.slug = ${slug} and p.enabled`;
-  return row ?? null;
-}
-
-/** The published page with the id. */
-export async function selectPublishedById(sql: Db, id: string): Promise<StatusPageRow | null> {
-  const [row] = await sql<StatusPageRow[]>`
-    select ${columns(sql)} from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null
-    where p.id = ${id} and p.enabled`;
-  return row ?? null;
+    where ${"id" in page ? sql`p.id = ${page.id}` : sql`p.slug = ${page.slug}`} and p.enabled`);
 }
 
 /** The slugs among these that pages of other organisations have. */
@@ -176,7 +166,7 @@ const pagesAtOnce = 50;
 export async function selectReportedPages(
   sql: Db,
   orgId: string,
-  { limit, offset, only }: { limit: number; offset: number; only: string | null },
+  { limit, offset, only }: Paging & { only: string | null },
 ): Promise<ReportedPageRow[]> {
   // A page may have 1,000 components: the parser of arrays would look at every character of their ids.
   const rows = await inPortions(

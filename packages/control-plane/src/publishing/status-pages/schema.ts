@@ -1,11 +1,14 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Line, Lines } from "@statusmesh/shared/text";
 import {
+  described,
   Id,
+  Integer,
   ManagedBy,
   managedByIgnored,
   nullable,
   PageOf,
+  Text,
   Timestamp,
   TimeZoneName,
 } from "../../platform/http/wire.ts";
@@ -45,10 +48,7 @@ const brandingFields = {
   show_powered_by: Type.Boolean({ description: 'Shows "Powered by StatusMesh" at the end of the page' }),
   website_url: nullable(WebAddress),
   hide_from_search: Type.Boolean({ description: "Asks search engines not to list the page", examples: [false] }),
-  timezone: Type.Unsafe<string>({
-    ...TimeZoneName,
-    description: "IANA time zone in which a day of the history begins",
-  }),
+  timezone: described(TimeZoneName, "IANA time zone in which a day of the history begins"),
   language: Type.Enum(["en", "de"], { description: "Language of the page's own texts", examples: ["en"] }),
 };
 
@@ -143,20 +143,13 @@ const CustomDomain = Type.Object(
     record: Type.Object(
       {
         type: Type.Enum(["TXT"], { description: "Type of the record" }),
-        name: Type.String({ description: "Name of the record", examples: ["_statusmesh.status.acme.dev"] }),
-        value: Type.String({ description: "Value of the record", examples: ["statusmesh-verify=Kp3vX9dQ2mZ7rT1s"] }),
+        name: Text("Name of the record", "_statusmesh.status.acme.dev"),
+        value: Text("Value of the record", "statusmesh-verify=Kp3vX9dQ2mZ7rT1s"),
       },
       { additionalProperties: false, description: "The DNS record that proves the domain" },
     ),
-    checked_at: nullable(
-      Type.String({ format: "date-time", description: "Time of the last check of the record; null before it" }),
-    ),
-    error: nullable(
-      Type.String({
-        description: "Error of that check; null: none",
-        examples: ["There is no TXT record at _statusmesh.status.acme.dev."],
-      }),
-    ),
+    checked_at: nullable(described(Timestamp, "Time of the last check of the record; null before it")),
+    error: nullable(Text("Error of that check; null: none", "There is no TXT record at _statusmesh.status.acme.dev.")),
   },
   { additionalProperties: false, title: "CustomDomain", description: "How a custom domain is proved" },
 );
@@ -168,19 +161,11 @@ export const StatusPage = Type.Object(
     ...pageFields,
     branding: Branding,
     status_url: nullable(
-      Type.String({
-        description: "Where visitors find the page; null while no address serves it",
-        examples: ["https://status.example.org/status"],
-      }),
+      Text("Where visitors find the page; null while no address serves it", "https://status.example.org/status"),
     ),
-    logo_url: nullable(Type.String({ description: "Address of the logo; null without one", examples: [null] })),
-    logo_dark_url: nullable(
-      Type.String({
-        description: "Address of the logo for dark mode; null shows the logo there too",
-        examples: [null],
-      }),
-    ),
-    custom_domain: nullable(Type.String({ description: "Host name of the page; null for none", examples: [null] })),
+    logo_url: nullable(Text("Address of the logo; null without one", null)),
+    logo_dark_url: nullable(Text("Address of the logo for dark mode; null shows the logo there too", null)),
+    custom_domain: nullable(Text("Host name of the page; null for none", null)),
     custom_domain_proof: nullable(CustomDomain),
     managed_by: ManagedBy,
     created_at: Timestamp,
@@ -241,9 +226,7 @@ const manual = Type.Literal(true, { description: "A component without a monitor"
 
 export const ComponentCreate = Type.Object(
   {
-    target_id: Type.Optional(
-      Type.Unsafe<string>({ ...Id, description: "The monitor; left out for a component without one" }),
-    ),
+    target_id: Type.Optional(described(Id, "The monitor; left out for a component without one")),
     manual: Type.Optional(manual),
     state: withDefault(state, "operational"),
     public_name: withDefault(bindingFields.public_name, null),
@@ -304,11 +287,11 @@ export const ComponentOrder = Type.Object(
 
 export const Component = Type.Object(
   {
-    id: Type.Unsafe<string>({ ...Id, description: "That of its monitor; its own without one" }),
-    target_id: nullable(Type.Unsafe<string>({ ...Id, description: "The monitor; null without one" })),
-    monitor_name: nullable(Type.String({ description: "Name of the target; null without one", examples: ["Shop"] })),
+    id: described(Id, "That of its monitor; its own without one"),
+    target_id: nullable(described(Id, "The monitor; null without one")),
+    monitor_name: nullable(Text("Name of the target; null without one", "Shop")),
     ...bindingFields,
-    sort_order: Type.Integer({ description: "Place on the page, ascending", examples: [0] }),
+    sort_order: Integer("Place on the page, ascending", 0),
     manual: Type.Optional(manual),
     state: Type.Optional(state),
   },

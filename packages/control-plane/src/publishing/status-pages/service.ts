@@ -13,9 +13,10 @@ import {
 } from "../../platform/context.ts";
 import { hostUrl, pageUrl, reservedSlugs } from "../../platform/http/page-host.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
+import { type Paging, unlessTaken } from "../../platform/db/sql.ts";
 import { iso, managedBy, type Page } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
-import { takeQuota } from "../../access/plans/service.ts";
+import { takeOne } from "../../access/plans/service.ts";
 import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";
 import { logoUrl } from "./logos.ts";
@@ -26,6 +27,7 @@ import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPageP
 export {
   addComponent,
   addComponents,
+  inGroups,
   listComponents,
   removeComponent,
   reorderComponents,
@@ -33,15 +35,15 @@ export {
   updateComponent,
   writtenComponent,
 } from "./components.ts";
-export { domainRules } from "./domains.ts";
-export { checkDomain, type PublishedNames, publishedNames, recheckDomains, verifiedDomains } from "./domains.ts";
-export { inGroups } from "./components.ts";
+export {
+  checkDomain,
+  domainRules,
+  type PublishedNames,
+  publishedNames,
+  recheckDomains,
+  verifiedDomains,
+} from "./domains.ts";
 export { logoFile, logoPath, logoUrl, removeLogo, setLogo } from "./logos.ts";
-
-interface Paging {
-  limit: number;
-  offset: number;
-}
 
 const defaultBranding: Branding = {
   display_name: null,
@@ -123,10 +125,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
     managed: null,
   };
   return await inTransaction(ctx, async (tx) => {
-    await takeQuota(tx, "max_status_pages", async () => ({
-      current: await queries.countPages(tx.sql, ctx.orgId),
-      adding: 1,
-    }));
+    await takeOne(tx, "max_status_pages", () => queries.countPages(tx.sql, ctx.orgId));
     if (!(await queries.insertPage(tx.sql, row))) throw slugTaken(row.slug);
     await queries.notifyPages(tx.sql, row.id);
     await record(tx, { resourceId: row.id, after: auditable(row) });
@@ -157,13 +156,7 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
       await setDomain(own, id, patch.custom_domain);
       after.custom_domain = (await queries.selectPage(own.sql, ctx.orgId, id))!.custom_domain;
     }
-    try {
-      await queries.updatePage(own.sql, after);
-    } catch (cause) {
-      // 23505, unique_violation: the slug is the only unique column that changes here.
-      if ((cause as { code?: unknown }).code === "23505") throw slugTaken(after.slug, cause);
-      throw cause;
-    }
+    await unlessTaken(queries.updatePage(own.sql, after), (cause) => slugTaken(after.slug, cause));
     await record(own, { resourceId: id, ...differences({ before: auditable(before), after: auditable(after) }) });
     return await presentOne(own, after);
   });
@@ -226,12 +219,14 @@ export { notifyPages, pagesChannel } from "./queries.ts";
 
 /** The published page of the requested host or path, else of /status; null for none. Public, without scopes. */
 export async function servedPage(system: Visit): Promise<PageRow | null> {
-  if (system.pageId !== undefined) return complete(await queries.selectPublishedById(system.sql, system.pageId));
-  if (system.pageSlug === null) return null;
-  const byPath = system.pagePath !== undefined || system.pageSlug === undefined;
-  if (byPath && !system.config.tenancy.path_based_public_routes) return null;
-  if (system.pageSlug !== undefined) return complete(await queries.selectPublishedPage(system.sql, system.pageSlug));
-  return complete(await queries.selectServedPage(system.sql));
+  const { sql, config, pageId: id, pageSlug: slug, pagePath } = system;
+  if (id !== undefined) return complete(await queries.selectPublishedPage(sql, { id }));
+  if (slug === null) return null;
+  const byPath = pagePath !== undefined || slug === undefined;
+  if (byPath && !config.tenancy.path_based_public_routes) return null;
+  return complete(
+    slug === undefined ? await queries.selectServedPage(sql) : await queries.selectPublishedPage(sql, { slug }),
+  );
 }
 
 /** A page of the organisation, published or not. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */

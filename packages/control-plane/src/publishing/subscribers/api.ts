@@ -1,13 +1,12 @@
 import type { Context } from "koa";
-import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { validate } from "@statusmesh/shared/validate";
 import { readForm, readJson } from "../../platform/http/body.ts";
 import type { Visit } from "../../platform/context.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
-import { noContent, ok, type Reply, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
+import { isBrowser, noContent, ok, route, type Route, seeOther } from "../../platform/http/route.ts";
+import { IdParam, Text } from "../../platform/http/wire.ts";
 import { zoneName } from "../../platform/zoned.ts";
 import {
   Accepted,
@@ -23,6 +22,8 @@ import {
 import * as service from "./service.ts";
 
 const tag = "Subscribers";
+const read = { auth: "tenant", scope: "status_page:read", role: "owner", tag } as const;
+const write = { auth: "tenant", scope: "status_page:write", role: "owner", tag } as const;
 const maxBytes = 65_536;
 const base = "/api/v1/status-pages/{id}/subscribers";
 const badBodies = [
@@ -58,9 +59,7 @@ async function bodyOf(http: Context): Promise<Record<string, unknown>> {
   };
 }
 
-const isBrowser = (http: Context): boolean => http.get("accept").includes("text/html");
 const baseOf = ({ pagePath }: Visit): string => pagePath ?? "/status";
-const seeOther = (to: string): Reply => ({ status: 303, headers: { Location: to } });
 
 export const subscriberRoutes: Route[] = [
   route({
@@ -132,12 +131,9 @@ export const subscriberRoutes: Route[] = [
     },
   }),
   route({
+    ...read,
     method: "GET",
     path: base,
-    auth: "tenant",
-    scope: "status_page:read",
-    role: "owner",
-    tag,
     summary: "List the subscribers of a status page",
     description: "Newest first. Addresses are masked.",
     params: IdParam,
@@ -148,29 +144,23 @@ export const subscriberRoutes: Route[] = [
     handle: async ({ ctx, params, query }) => ok(await service.listSubscribers(ctx, params.id, query)),
   }),
   route({
+    ...read,
     method: "GET",
     path: `${base}/export`,
-    auth: "tenant",
-    scope: "status_page:read",
-    role: "owner",
-    tag,
     summary: "Export the confirmed subscribers of a status page",
     description: "CSV (RFC 4180) with full addresses, by kind and address. Sent while it is read.",
     params: IdParam,
-    replies: { 200: Type.String({ description: "CSV", examples: ["kind,address,created_at,confirmed_at"] }) },
+    replies: { 200: Text("CSV", "kind,address,created_at,confirmed_at") },
     errors: ["STATUS_PAGE_NOT_FOUND"],
     mediaType: "text/csv",
     cache: "no-store",
     handle: async ({ ctx, params }) => csvReply("subscribers.csv", await service.exportSubscribers(ctx, params.id)),
   }),
   route({
+    ...write,
     method: "POST",
     path: `${base}/import`,
-    auth: "tenant",
-    scope: "status_page:write",
-    role: "owner",
     category: "bulk_ops",
-    tag,
     summary: "Import subscribers",
     description:
       "Subscribers of another product who have confirmed there. No confirmation is sent; the first message to each " +
@@ -184,19 +174,13 @@ export const subscriberRoutes: Route[] = [
     handle: async ({ ctx, params, body }) => ok(await service.importSubscribers(ctx, params.id, body)),
   }),
   route({
+    ...write,
     method: "DELETE",
     path: `${base}/{subscriber_id}`,
-    auth: "tenant",
-    scope: "status_page:write",
-    role: "owner",
-    tag,
     summary: "Remove a subscriber",
     params: SubscriberParams,
     replies: { 204: null },
     errors: ["STATUS_PAGE_NOT_FOUND", "SUBSCRIBER_NOT_FOUND"],
-    handle: async ({ ctx, params }) => {
-      await service.removeSubscriber(ctx, params.id, params.subscriber_id);
-      return noContent();
-    },
+    handle: async ({ ctx, params }) => service.removeSubscriber(ctx, params.id, params.subscriber_id),
   }),
 ];

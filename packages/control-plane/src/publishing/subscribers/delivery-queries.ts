@@ -1,4 +1,4 @@
-import { freePlaces, type Db } from "../../platform/db/sql.ts";
+import { anyOf, type Db, freePlaces } from "../../platform/db/sql.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
 import type { Content, Source } from "./content.ts";
 import type { SubscriberRow } from "./queries.ts";
@@ -165,24 +165,24 @@ export async function selectMaintenanceNews(sql: Db, since: Date, now: Date, lim
  * maintenance.
  */
 export async function mayHaveNews(sql: Db, since: Date, now: Date): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from subscribers where state = 'active') and (
+  const found = sql`
+    where exists (select from subscribers where state = 'active') and (
       exists (select from incident_events where at > ${since})
       or exists (select from component_states where started_at > ${since})
       or exists (select from maintenance_windows where created_at > ${since})
       or exists (select from maintenance_occurrences
                  where not cancelled and starts_at > ${since} and starts_at <= ${now})
       or exists (select from maintenance_occurrences
-                 where not cancelled and ends_at > ${since} and ends_at <= ${now})) as found`;
-  return row?.found === true;
+                 where not cancelled and ends_at > ${since} and ends_at <= ${now}))`;
+  return await anyOf(sql, found);
 }
 
 /** True when a confirmation or a message is due. */
 export async function isAnyDue(sql: Db, now: Date): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from subscribers where confirm_due_at <= ${now} and state = 'pending')
-      or exists (select from subscriber_deliveries where due_at <= ${now}) as found`;
-  return row?.found === true;
+  const due = sql`
+    where exists (select from subscribers where confirm_due_at <= ${now} and state = 'pending')
+      or exists (select from subscriber_deliveries where due_at <= ${now})`;
+  return await anyOf(sql, due);
 }
 
 /**

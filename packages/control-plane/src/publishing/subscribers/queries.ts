@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import type { Kind } from "./schema.ts";
 
 export interface SubscriberRow {
@@ -118,14 +118,11 @@ export async function insertImported(
 }
 
 /** True when the page has at least `most` subscribers, confirmed or not. */
-export async function isFull(sql: Db, pageId: string, most: number): Promise<boolean> {
-  const rows = await sql`select 1 from subscribers where page_id = ${pageId} offset ${most - 1} limit 1`;
-  return rows.length > 0;
-}
+export const isFull = async (sql: Db, pageId: string, most: number): Promise<boolean> =>
+  await anyOf(sql, sql`from subscribers where page_id = ${pageId} offset ${most - 1}`);
 
 export async function selectByToken(sql: Db, token: string): Promise<SubscriberRow | null> {
-  const [row] = await sql<SubscriberRow[]>`select ${columns(sql)} from subscribers s where s.token = ${token}`;
-  return row ?? null;
+  return await firstOf(sql<SubscriberRow[]>`select ${columns(sql)} from subscribers s where s.token = ${token}`);
 }
 
 export async function updateSubscription(
@@ -198,10 +195,9 @@ export async function deleteSubscriber(
   pageId: string,
   id: string,
 ): Promise<SubscriberRow | null> {
-  const [row] = await sql<SubscriberRow[]>`
+  return await firstOf(sql<SubscriberRow[]>`
     delete from subscribers s where s.org_id = ${orgId} and s.page_id = ${pageId} and s.id = ${id}
-    returning ${columns(sql)}`;
-  return row ?? null;
+    returning ${columns(sql)}`);
 }
 
 /** Components of the page, in the order of the page. */
@@ -229,16 +225,17 @@ export interface SecretRow {
 }
 
 /** Secrets after `after`, by id; `lock` holds the rows until the end of the transaction. */
-const secretsAfter = (sql: Db, after: string | null, limit: number, lock: boolean) => sql<SecretRow[]>`
-  select id, org_id, secret from subscribers
-  where secret is not null and (${after}::uuid is null or id > ${after}::uuid)
-  order by id limit ${limit} ${lock ? sql`for no key update` : sql``}`;
-
-export const selectSecrets = async (sql: Db, after: string | null, limit: number): Promise<SecretRow[]> =>
-  await secretsAfter(sql, after, limit, false);
-
-export const lockSecrets = async (sql: Db, after: string | null, limit: number): Promise<SecretRow[]> =>
-  await secretsAfter(sql, after, limit, true);
+export async function selectSecrets(
+  sql: Db,
+  after: string | null,
+  limit: number,
+  { lock = false } = {},
+): Promise<SecretRow[]> {
+  return await sql<SecretRow[]>`
+    select id, org_id, secret from subscribers
+    where secret is not null and (${after}::uuid is null or id > ${after}::uuid)
+    order by id limit ${limit} ${lock ? sql`for no key update` : sql``}`;
+}
 
 export async function storeSecret(sql: Db, id: string, secret: string): Promise<void> {
   await sql`update subscribers set secret = ${secret} where id = ${id}`;

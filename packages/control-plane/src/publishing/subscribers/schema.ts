@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { IdText, Line } from "@statusmesh/shared/text";
-import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import { Id, Integer, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
 
 export const kinds = ["email", "webhook"] as const;
 export type Kind = (typeof kinds)[number];
@@ -76,12 +76,12 @@ export type SubscriberImport = Static<typeof SubscriberImport>;
 
 export const SubscribersImported = Type.Object(
   {
-    imported: Type.Integer({ description: "Subscribers that were added", examples: [2] }),
+    imported: Integer("Subscribers that were added", 2),
     skipped: Type.Array(
       Type.Object(
         {
-          index: Type.Integer({ description: "Place in items", examples: [1] }),
-          reason: Type.String({ description: "Why it was not added", examples: ["has unsubscribed from this page"] }),
+          index: Integer("Place in items", 1),
+          reason: Text("Why it was not added", "has unsubscribed from this page"),
         },
         { additionalProperties: false },
       ),
@@ -94,10 +94,7 @@ export type SubscribersImported = Static<typeof SubscribersImported>;
 
 export const Accepted = Type.Object(
   {
-    message: Type.String({
-      description: "What happens next",
-      examples: ["If the address is not subscribed yet, a confirmation link is sent to it."],
-    }),
+    message: Text("What happens next", "If the address is not subscribed yet, a confirmation link is sent to it."),
   },
   { additionalProperties: false, title: "SubscriptionAccepted", description: "The same for known and new addresses" },
 );
@@ -112,10 +109,7 @@ export const SubscriptionChange = Type.Object(
 export type SubscriptionChange = Static<typeof SubscriptionChange>;
 
 export const TokenParam = Type.Object({
-  token: Type.String({
-    description: "Token of the link",
-    examples: ["V2hhdCBhIHRva2VuIGxvb2tzIGxpa2UsIDQzIGNoYXJzYQ"],
-  }),
+  token: Text("Token of the link", "V2hhdCBhIHRva2VuIGxvb2tzIGxpa2UsIDQzIGNoYXJzYQ"),
 });
 
 export const SubscriberParams = Type.Object({ id: Id, subscriber_id: Id });
@@ -124,7 +118,7 @@ export const Subscriber = Type.Object(
   {
     id: Id,
     kind: Type.Enum([...kinds], { description: "Transport", examples: ["email"] }),
-    address: Type.String({ description: "Masked address", examples: ["a…@example.org"] }),
+    address: Text("Masked address", "a…@example.org"),
     state: Type.Enum(["pending", "active"], { description: "pending: not confirmed", examples: ["active"] }),
     component_ids: nullable(
       Type.Array(Type.String({ format: "uuid" }), { description: "Components; null: all", examples: [[]] }),

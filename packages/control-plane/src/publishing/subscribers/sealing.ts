@@ -29,7 +29,7 @@ export async function resealSubscribers(system: System, after: string | null, li
     resealRows<queries.SecretRow, string>({
       sealer,
       limit,
-      rows: await queries.lockSecrets(sql, after, limit),
+      rows: await queries.selectSecrets(sql, after, limit, { lock: true }),
       map: (row, change) => change(row.secret, placeOf(row)),
       store: async (id, secret) => await queries.storeSecret(sql, id, secret),
     }),

@@ -53,12 +53,7 @@ export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: st
   if ((input.email === undefined) === (input.webhook_url === undefined))
     throw invalid("Send either email or webhook_url.", "/email");
   if (input.webhook_url !== undefined) checkWebhookUrl(visit, input.webhook_url, "/webhook_url");
-  const known = new Set((await queries.selectComponentsOf(visit.sql, page.id)).map(({ id }) => id));
-  const wrong = (input.component_ids ?? []).findIndex((id) => !known.has(id));
-  if (wrong >= 0)
-    throw new AppError("INVALID_COMPONENT_ID", "This is not a component of the page.", {
-      field: `/component_ids/${wrong}`,
-    });
+  refuseUnknown(input.component_ids, page.components);
   const zone = input.time_zone === undefined ? null : zoneName(input.time_zone);
   if (input.time_zone !== undefined && zone === null)
     throw new AppError("INVALID_TIME_ZONE", "This is no IANA time zone. Use a name like Europe/Berlin or UTC.", {
@@ -93,6 +88,16 @@ export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: st
   );
 }
 
+/** Throws INVALID_COMPONENT_ID unless every component that is asked for is on the page. */
+function refuseUnknown(asked: readonly string[] | null | undefined, components: readonly { id: string }[]): void {
+  const known = new Set(components.map(({ id }) => id));
+  const wrong = (asked ?? []).findIndex((id) => !known.has(id));
+  if (wrong >= 0)
+    throw new AppError("INVALID_COMPONENT_ID", "This is not a component of the page.", {
+      field: `/component_ids/${wrong}`,
+    });
+}
+
 /** The served page and its components, for the form. Throws like {@link subscribe}. */
 export async function subscribablePage(visit: Visit) {
   const page = await servedPage(visit);
@@ -119,12 +124,7 @@ export async function changeSubscription(system: System, token: string, change: 
   const found = await subscriptionOf(system, token);
   if (found === null)
     throw new AppError("SUBSCRIPTION_NOT_FOUND", "This link is not valid, or the subscription ended.");
-  const known = new Set(found.components.map(({ id }) => id));
-  const wrong = (change.component_ids ?? []).findIndex((id) => !known.has(id));
-  if (wrong >= 0)
-    throw new AppError("INVALID_COMPONENT_ID", "This is not a component of the page.", {
-      field: `/component_ids/${wrong}`,
-    });
+  refuseUnknown(change.component_ids, found.components);
   await queries.updateSubscription(system.sql, token, {
     confirmAt: change.confirm === true ? new Date(system.clock.now()) : null,
     componentIds: change.component_ids,

@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { fitted, headLines, linkLines, messageText, toneIcon } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { channelKind, invalid, vendorUrl } from "./kind.ts";
+import { channelKind, invalid, vendorUrl, WebhookUrl } from "./kind.ts";
 
 /** https://docs.discord.com/developers/resources/webhook#execute-webhook. UTF-16 units, which are never fewer than characters. */
 const maxContentLength = 2000;
@@ -15,18 +15,11 @@ const wanted =
 const DiscordConfig = Type.Object(
   {
     type: Type.Literal("discord"),
-    webhook_url: Type.String({
-      minLength: 1,
-      maxLength: 2048,
+    webhook_url: WebhookUrl({
       description: "Webhook of a Discord channel; reads as ***",
       examples: ["https://discord.com/api/webhooks/1234567890/XXXX"],
-      secret: true,
-      form: {
-        label: "Webhook URL",
-        control: "url",
-        placeholder: "https://discord.com/api/webhooks/…",
-        hint: "In Discord: Edit channel, Integrations, Webhooks. Stored encrypted.",
-      },
+      placeholder: "https://discord.com/api/webhooks/…",
+      hint: "In Discord: Edit channel, Integrations, Webhooks. Stored encrypted.",
     }),
   },
   { additionalProperties: false, title: "DiscordConfig", description: "Posts to a Discord channel" },

@@ -1,13 +1,12 @@
 import Type from "typebox";
 import { alertMail } from "../../../platform/email/layout.ts";
 import { messageText } from "../message.ts";
-import { channelKind, invalid } from "./kind.ts";
+import { channelKind, invalid, ConfigText } from "./kind.ts";
 
 const EmailConfig = Type.Object(
   {
     type: Type.Literal("email"),
-    to: Type.String({
-      minLength: 1,
+    to: ConfigText({
       maxLength: 254,
       description: "One address, stored in lower case; it gets a mail with a link to confirm",
       examples: ["oncall@example.org"],

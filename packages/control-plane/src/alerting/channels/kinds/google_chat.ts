@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { fitted, headLines, linkLines, messageText, toneIcon } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { channelKind, invalid, vendorUrl } from "./kind.ts";
+import { channelKind, invalid, vendorUrl, WebhookUrl } from "./kind.ts";
 
 /**
  * UTF-16 units, which are never fewer than characters; a message has at most 32,000 bytes
@@ -15,18 +15,11 @@ const wanted =
 const GoogleChatConfig = Type.Object(
   {
     type: Type.Literal("google_chat"),
-    webhook_url: Type.String({
-      minLength: 1,
-      maxLength: 2048,
+    webhook_url: WebhookUrl({
       description: "Webhook of a Google Chat space; reads as ***",
       examples: ["https://chat.googleapis.com/v1/spaces/AAAA/messages?key=XXXX&token=YYYY"],
-      secret: true,
-      form: {
-        label: "Webhook URL",
-        control: "url",
-        placeholder: "https://chat.googleapis.com/v1/spaces/…",
-        hint: "In Google Chat: Apps & integrations, Webhooks. Stored encrypted.",
-      },
+      placeholder: "https://chat.googleapis.com/v1/spaces/…",
+      hint: "In Google Chat: Apps & integrations, Webhooks. Stored encrypted.",
     }),
   },
   { additionalProperties: false, title: "GoogleChatConfig", description: "Posts to a Google Chat space" },

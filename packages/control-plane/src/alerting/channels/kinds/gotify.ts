@@ -2,7 +2,7 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { factsAndAcknowledge, fitted, messageText } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { below, channelKind, holds, isToken, ownServer } from "./kind.ts";
+import { below, channelKind, holds, isToken, ownServer, ConfigText, SecretText } from "./kind.ts";
 
 /** Ours: Gotify has no documented limit, and a phone shows far less. */
 const maxMessageLength = 4096;
@@ -12,19 +12,16 @@ const priorities = { urgent: 8, usual: 5, recovered: 2 };
 const GotifyConfig = Type.Object(
   {
     type: Type.Literal("gotify"),
-    url: Type.String({
-      minLength: 1,
+    url: ConfigText({
       maxLength: 2048,
       description: "Address of the Gotify server, with its base path where it has one",
       examples: ["https://gotify.example.org"],
       form: { label: "Server URL", control: "url", hint: "The address at which you open Gotify in a browser." },
     }),
-    token: Type.String({
-      minLength: 1,
+    token: SecretText({
       maxLength: 200,
       description: "Token of an application; reads as ***",
       examples: ["AXcpjnKsZdOvTYi"],
-      secret: true,
       form: { label: "Application token", hint: "In Gotify: Apps, Create application. Stored encrypted." },
     }),
   },

@@ -1,4 +1,4 @@
-import type { Static, TSchema } from "typebox";
+import Type, { type Static, type TSchema, type TSchemaOptions } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import type { SecretsDestination } from "@statusmesh/shared/secrets";
 import { urlProblem } from "@statusmesh/shared/url";
@@ -14,6 +14,25 @@ declare module "typebox" {
     shows?: number;
   }
 }
+
+type TextOptions = TSchemaOptions & { maxLength: number };
+
+/** A text of a config that is not empty. */
+export const ConfigText = (options: TextOptions) => Type.String({ minLength: 1, ...options });
+
+/** {@link ConfigText} that is sealed at rest and reads as ***. */
+export const SecretText = (options: TextOptions) => ConfigText({ ...options, secret: true });
+
+/** The URL of a webhook of a vendor, which holds a secret. `hint`: where people find it. */
+export const WebhookUrl = (options: { description: string; examples: string[]; placeholder: string; hint: string }) => {
+  const { description, examples, ...form } = options;
+  return SecretText({
+    maxLength: 2048,
+    description,
+    examples,
+    form: { label: "Webhook URL", control: "url", ...form },
+  });
+};
 
 /** One notification for one channel. */
 export interface ChannelMessage {

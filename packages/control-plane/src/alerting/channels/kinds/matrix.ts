@@ -2,7 +2,7 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { fitted, messageText, textLines, toneIcon } from "../message.ts";
 import { deliver, jsonObject, jsonRequest } from "./deliver.ts";
-import { below, channelKind, holds, isToken, ownServer } from "./kind.ts";
+import { below, channelKind, holds, isToken, ownServer, ConfigText, SecretText } from "./kind.ts";
 
 /** Ours: an event has 65,536 bytes with everything that servers add (https://spec.matrix.org/latest/client-server-api/#size-limits). */
 const maxBodyBytes = 16_384;
@@ -10,19 +10,16 @@ const maxBodyBytes = 16_384;
 const MatrixConfig = Type.Object(
   {
     type: Type.Literal("matrix"),
-    homeserver: Type.String({
-      minLength: 1,
+    homeserver: ConfigText({
       maxLength: 2048,
       description: "Address of the homeserver's client API",
       examples: ["https://matrix.example.org"],
       form: { label: "Homeserver", control: "url", hint: "The address at which clients sign in." },
     }),
-    access_token: Type.String({
-      minLength: 1,
+    access_token: SecretText({
       maxLength: 2048,
       description: "Access token of an account that is in the room; reads as ***",
       examples: ["syt_c3RhdHVz_XXXX"],
-      secret: true,
       form: {
         label: "Access token",
         hint: "Of a dedicated account that has joined the room. Stored encrypted.",

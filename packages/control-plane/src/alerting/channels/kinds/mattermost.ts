@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { fitted, headLines, linkLines, messageText, toneIcon } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { channelKind, invalid, ownServer } from "./kind.ts";
+import { channelKind, invalid, ownServer, WebhookUrl } from "./kind.ts";
 
 /** https://developers.mattermost.com/integrate/webhooks/incoming/#tips-and-best-practices. */
 const maxTextLength = 16_383;
@@ -9,18 +9,11 @@ const maxTextLength = 16_383;
 const MattermostConfig = Type.Object(
   {
     type: Type.Literal("mattermost"),
-    webhook_url: Type.String({
-      minLength: 1,
-      maxLength: 2048,
+    webhook_url: WebhookUrl({
       description: "Incoming webhook of a Mattermost server; reads as ***",
       examples: ["https://mattermost.example.org/hooks/xxx-generatedkey-xxx"],
-      secret: true,
-      form: {
-        label: "Webhook URL",
-        control: "url",
-        placeholder: "https://mattermost.example.org/hooks/…",
-        hint: "In Mattermost: Integrations, Incoming Webhooks, Add. Stored encrypted.",
-      },
+      placeholder: "https://mattermost.example.org/hooks/…",
+      hint: "In Mattermost: Integrations, Incoming Webhooks, Add. Stored encrypted.",
     }),
   },
   { additionalProperties: false, title: "MattermostConfig", description: "Posts to a Mattermost channel" },

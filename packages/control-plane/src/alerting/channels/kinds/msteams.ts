@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { fitted, messageText, type MessageText, type Tone } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { channelKind, invalid, vendorUrl } from "./kind.ts";
+import { channelKind, invalid, SecretText, vendorUrl } from "./kind.ts";
 
 /**
  * A post of the Teams connector has about 28 KB
@@ -28,14 +28,12 @@ const howTo = 'In Teams, open Workflows, add "Send webhook alerts to a channel" 
 const TeamsConfig = Type.Object(
   {
     type: Type.Literal("msteams"),
-    webhook_url: Type.String({
-      minLength: 1,
+    webhook_url: SecretText({
       maxLength: 2048,
       description: "URL of a Teams workflow that posts webhook alerts to a channel; reads as ***",
       examples: [
         "https://default0000.00.environment.api.powerplatform.com/powerautomate/automations/direct/workflows/0000/triggers/manual/paths/invoke?api-version=1&sig=XXXX",
       ],
-      secret: true,
       form: {
         label: "Workflow URL",
         control: "url",

@@ -2,7 +2,7 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { factLines, fitted, messageText, type MessageText } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { type AllowedUrls, channelKind, holds, invalid, isToken, ownServer } from "./kind.ts";
+import { type AllowedUrls, channelKind, holds, invalid, isToken, ownServer, ConfigText } from "./kind.ts";
 
 /** A longer message becomes an attachment (https://docs.ntfy.sh/publish/#limitations). */
 const maxMessageBytes = 4096;
@@ -21,8 +21,7 @@ const NtfyConfig = Type.Object(
         hint: "On a public server anyone who knows the topic can read it: choose one that cannot be guessed.",
       },
     }),
-    server_url: Type.String({
-      minLength: 1,
+    server_url: ConfigText({
       maxLength: 2048,
       default: "https://ntfy.sh",
       description: "Root of the ntfy server",
@@ -53,10 +52,6 @@ function rootUrlRule(serverUrl: string, allowed: AllowedUrls): void {
     );
 }
 
-/**
- * ntfy, published as JSON because headers are ASCII only: https://docs.ntfy.sh/publish/#publish-as-json. Text is not
- * Markdown unless asked for.
- */
 /** Buttons: https://docs.ntfy.sh/publish/#action-buttons. The app sends the POST that acknowledges itself. */
 const actionsOf = ({ acknowledgeUrl, linkLabel, url }: MessageText): object[] => [
   ...(acknowledgeUrl === null
@@ -65,6 +60,10 @@ const actionsOf = ({ acknowledgeUrl, linkLabel, url }: MessageText): object[] =>
   { action: "view", label: linkLabel, url },
 ];
 
+/**
+ * ntfy, published as JSON because headers are ASCII only: https://docs.ntfy.sh/publish/#publish-as-json. Text is not
+ * Markdown unless asked for.
+ */
 export const ntfy = channelKind({
   type: "ntfy",
   label: "ntfy",

@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { factLines, fitted, linkLines, maxNameLength, messageText, plain } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { channelKind, type ChannelMessage, holds, isToken } from "./kind.ts";
+import { channelKind, type ChannelMessage, holds, isToken, SecretText } from "./kind.ts";
 
 /**
  * Opsgenie ends in April 2027; its successor Jira Service Management takes the same requests
@@ -20,12 +20,10 @@ const priorities = { critical: "P1", major: "P2", minor: "P3" } as const;
 const OpsgenieConfig = Type.Object(
   {
     type: Type.Literal("opsgenie"),
-    api_key: Type.String({
-      minLength: 1,
+    api_key: SecretText({
       maxLength: 200,
       description: "Key of an API integration; reads as ***",
       examples: ["eb243592-faa2-4ba2-a551-1afdf565c889"],
-      secret: true,
       form: { label: "API key", hint: "Of an API integration of the team. Stored encrypted." },
     }),
     region: Type.Enum(["us", "eu", "jsm"], {

@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import type { Outbound } from "../../../platform/outbound/client.ts";
 import { maxNameLength, messageText, plain } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { channelKind, type ChannelMessage, invalid } from "./kind.ts";
+import { channelKind, type ChannelMessage, invalid, SecretText } from "./kind.ts";
 
 /** A server of the EU service region is set with channels.endpoints.pagerduty (https://developer.pagerduty.com/docs/events-api-v2-overview). */
 const origin = "https://events.pagerduty.com";
@@ -12,12 +12,10 @@ const maxSummaryLength = 1024;
 const PagerDutyConfig = Type.Object(
   {
     type: Type.Literal("pagerduty"),
-    routing_key: Type.String({
-      minLength: 1,
+    routing_key: SecretText({
       maxLength: 100,
       description: "Integration key of an Events API v2 integration, 32 letters and digits; reads as ***",
       examples: ["0123456789abcdef0123456789abcdef"],
-      secret: true,
       form: {
         label: "Integration key",
         hint: "In PagerDuty: the service, Integrations, Events API v2. 32 letters and digits. Stored encrypted.",

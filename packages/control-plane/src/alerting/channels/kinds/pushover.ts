@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { factsAndAcknowledge, fitted, messageText } from "../message.ts";
-import { channelKind, holds } from "./kind.ts";
+import { channelKind, holds, SecretText } from "./kind.ts";
 import { deliver, jsonObject, joined, wordOf } from "./deliver.ts";
 
 const origin = "https://api.pushover.net";
@@ -12,12 +12,10 @@ const maxUrlLength = 512;
 
 /** `rules` checks the format of secrets, so that a mask is reported as one. */
 const key = (label: string, where: string) =>
-  Type.String({
-    minLength: 1,
+  SecretText({
     maxLength: 100,
     description: `${label}, 30 letters and digits; reads as ***`,
     examples: [label.startsWith("API") ? "azGDORePK8gMaC0QOYAMyEEuzJnyUi" : "uQiRzpo4DXghDmr9QzzfQu27cmVRsG"],
-    secret: true,
     form: { label, hint: `${where} 30 letters and digits. Stored encrypted.` },
   });
 

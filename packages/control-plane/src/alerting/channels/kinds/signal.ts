@@ -2,7 +2,7 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { fitted, messageText, textLines, toneIcon } from "../message.ts";
 import { deliver, jsonObject, jsonRequest, wordOf } from "./deliver.ts";
-import { below, channelKind, holds, ownServer } from "./kind.ts";
+import { below, channelKind, holds, ownServer, ConfigText } from "./kind.ts";
 
 /** Longer texts become an attachment (https://github.com/signalapp/Signal-Android, MessageUtil). */
 const maxMessageLength = 2000;
@@ -13,15 +13,13 @@ const recipient = /^(?:\+[1-9]\d{6,14}|group\.[A-Za-z0-9+/=]{20,200}|[A-Za-z_][A
 const SignalConfig = Type.Object(
   {
     type: Type.Literal("signal"),
-    url: Type.String({
-      minLength: 1,
+    url: ConfigText({
       maxLength: 2048,
       description: "Address of signal-cli-rest-api (https://github.com/bbernhard/signal-cli-rest-api)",
       examples: ["https://signal.example.org"],
       form: { label: "API URL", control: "url", hint: "Of your own signal-cli-rest-api." },
     }),
-    number: Type.String({
-      minLength: 1,
+    number: ConfigText({
       maxLength: 40,
       description: "Registered number that sends, in international format",
       examples: ["+4915112345678"],

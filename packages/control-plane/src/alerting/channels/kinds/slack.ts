@@ -8,7 +8,7 @@ import {
   messageText,
   toneIcon,
 } from "../message.ts";
-import { channelKind, invalid, webUrl } from "./kind.ts";
+import { channelKind, invalid, WebhookUrl, webUrl } from "./kind.ts";
 import { deliver, jsonObject, jsonRequest, wordOf } from "./deliver.ts";
 
 /** Slack recommends at most 4,000 characters and cuts at 40,000 (https://docs.slack.dev/changelog/2018-truncating-really-long-messages). */
@@ -17,18 +17,11 @@ const maxTextLength = 4000;
 const SlackConfig = Type.Object(
   {
     type: Type.Literal("slack"),
-    webhook_url: Type.String({
-      minLength: 1,
-      maxLength: 2048,
+    webhook_url: WebhookUrl({
       description: "Incoming webhook of Slack, or of a server that takes the same requests; reads as ***",
       examples: ["https://hooks.slack.com/services/T000/B000/XXXX"],
-      secret: true,
-      form: {
-        label: "Webhook URL",
-        control: "url",
-        placeholder: "https://hooks.slack.com/services/…",
-        hint: "In Slack: Apps, Incoming Webhooks, Add to Slack. Stored encrypted.",
-      },
+      placeholder: "https://hooks.slack.com/services/…",
+      hint: "In Slack: Apps, Incoming Webhooks, Add to Slack. Stored encrypted.",
     }),
   },
   { additionalProperties: false, title: "SlackConfig", description: "Posts to a Slack channel" },

@@ -2,22 +2,19 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import type { OutboundReply } from "../../../platform/outbound/client.ts";
 import { type Content, fitted, messageText, textLines } from "../message.ts";
-import { channelKind, holds, type Transports } from "./kind.ts";
+import { channelKind, holds, ConfigText, SecretText, type Transports } from "./kind.ts";
 import { asObject, deliver, isPermanent, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
 
 const TelegramConfig = Type.Object(
   {
     type: Type.Literal("telegram"),
-    bot_token: Type.String({
-      minLength: 1,
+    bot_token: SecretText({
       maxLength: 200,
       description: "Token of your bot, from @BotFather; reads as ***",
       examples: ["123456789:AAExampleExampleExampleExampleExampl"],
-      secret: true,
       form: { label: "Bot token", placeholder: "123456789:AAE…", hint: "From @BotFather. Encrypted; reads as ***." },
     }),
-    chat_id: Type.String({
-      minLength: 1,
+    chat_id: ConfigText({
       maxLength: 64,
       description: "Id of a chat, negative for a group, or @name of a public channel",
       examples: ["-1001234567890"],

@@ -6,18 +6,16 @@ import { messageOf } from "@statusmesh/shared/thrown";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { type Content, messageText, textLines } from "../message.ts";
 import { deliver } from "./deliver.ts";
-import { channelKind, type ChannelMessage, holds, invalid, webUrl } from "./kind.ts";
+import { channelKind, type ChannelMessage, holds, invalid, SecretText, webUrl } from "./kind.ts";
 
 const maxTemplateBytes = 16_384;
 const WebhookConfig = Type.Object(
   {
     type: Type.Literal("webhook"),
-    url: Type.String({
-      minLength: 1,
+    url: SecretText({
       maxLength: 2048,
       description: "https (or http where channels.allow_http allows it); reads as ***",
       examples: ["https://hooks.example.org/statusmesh"],
-      secret: true,
       form: {
         label: "URL",
         control: "url",

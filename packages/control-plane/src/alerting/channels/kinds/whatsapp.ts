@@ -2,37 +2,32 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import type { OutboundReply } from "../../../platform/outbound/client.ts";
 import { type Content, messageText } from "../message.ts";
-import { channelKind, holds, type Transports } from "./kind.ts";
+import { channelKind, holds, ConfigText, SecretText, type Transports } from "./kind.ts";
 import { asObject, deliver, joined, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
 import { e164 } from "./sms/provider.ts";
 
 const WhatsappConfig = Type.Object(
   {
     type: Type.Literal("whatsapp"),
-    access_token: Type.String({
-      minLength: 1,
+    access_token: SecretText({
       maxLength: 1024,
       description: "Permanent access token of a system user; reads as ***",
       examples: ["EAAGexample"],
-      secret: true,
       form: { label: "Access token", hint: "Of a system user of your business. Encrypted; reads as ***." },
     }),
-    phone_number_id: Type.String({
-      minLength: 1,
+    phone_number_id: ConfigText({
       maxLength: 32,
       description: "Id of the sending number (digits), not the number itself",
       examples: ["106540352242922"],
       form: { label: "Phone number id", placeholder: "106540352242922", hint: "The id of the sending number." },
     }),
-    to: Type.String({
-      minLength: 1,
+    to: ConfigText({
       maxLength: 32,
       description: "Receiving number in international format",
       examples: ["+4915112345678"],
       form: { label: "Send to", placeholder: "+4915112345678", hint: "International format." },
     }),
-    template_name: Type.String({
-      minLength: 1,
+    template_name: ConfigText({
       maxLength: 512,
       description: "Approved template whose body has {{1}} (summary), {{2}} (details) and {{3}} (link)",
       examples: ["statusmesh_alert"],

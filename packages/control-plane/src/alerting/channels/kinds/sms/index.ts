@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import type { FieldForm } from "@statusmesh/shared/form";
 import { type Content, messageText } from "../../message.ts";
-import { type ChannelKind, channelKind, holds, invalid } from "../kind.ts";
+import { type ChannelKind, channelKind, holds, invalid, ConfigText } from "../kind.ts";
 import { deliver } from "../deliver.ts";
 import { plivo } from "./plivo.ts";
 import { type Credential, e164, type Inbound, type InboundRequest, type SmsProvider, withPlus } from "./provider.ts";
@@ -25,8 +25,7 @@ const credential = (
   more: { control?: "password" } = {},
 ) =>
   Type.Optional(
-    Type.String({
-      minLength: 1,
+    ConfigText({
       maxLength: 200,
       description,
       examples: [example],
@@ -46,15 +45,13 @@ export const SmsConfig = Type.Object(
         options: Object.fromEntries(Object.entries(smsProviders).map(([name, { label }]) => [name, label])),
       },
     }),
-    to: Type.String({
-      minLength: 1,
+    to: ConfigText({
       maxLength: 32,
       description: "Receiving number in international format",
       examples: ["+4915112345678"],
       form: { label: "Send to", placeholder: "+4915112345678", hint: "International format." },
     }),
-    from: Type.String({
-      minLength: 1,
+    from: ConfigText({
       maxLength: 32,
       description: "Your number at the provider, or a sender id of at most 11 characters",
       examples: ["+15005550006"],
