@@ -26,6 +26,13 @@ export function isoOf(ms: number): string {
   return `${isoMinute.text}${secondTexts[Math.floor(rest / secondMs)]}.${msTexts[Math.floor(rest % secondMs)]}Z`;
 }
 
+/** UTC day of a time, Unix ms: `2026-11-20`. */
+export const utcDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
+/** UTC days of times, Unix ms, each once. */
+export const utcDays = (times: readonly number[]): string[] =>
+  [...new Set(times.map((ms) => Math.floor(ms / dayMs)))].map((day) => utcDay(day * dayMs));
+
 /** Milliseconds in the largest unit that they are a whole number of: `1 d`, `90 min`. */
 export function inUnits(ms: number): string {
   const [size, name] = units.find(([unit]) => ms % unit === 0)!;

@@ -1,4 +1,4 @@
-import { hourMs } from "@statusmesh/shared/time";
+import { hourMs, utcDay } from "@statusmesh/shared/time";
 import { purgeAudit } from "../access/audit/service.ts";
 import { purgeAttempts, sweepSignIn } from "../access/auth/service.ts";
 import { purgeVerifications } from "../alerting/channels/service.ts";
@@ -27,7 +27,7 @@ const name = "purge";
  */
 export async function nightly(system: System): Promise<boolean> {
   // The day that began at 03:00 UTC last.
-  const today = new Date(system.clock.now() - startsAtHour * hourMs).toISOString().slice(0, 10);
+  const today = utcDay(system.clock.now() - startsAtHour * hourMs);
   if (await isDoneForDay(system.sql, name, today)) return false;
   const orgs = await purgeDeletedOrgs(system, deleteTargetsOf);
   const entries = await purgeAudit(system);

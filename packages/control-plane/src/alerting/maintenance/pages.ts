@@ -1,4 +1,4 @@
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, utcDay } from "@statusmesh/shared/time";
 import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { zoneNames } from "../../platform/zoned.ts";
@@ -43,7 +43,7 @@ function monthOf(text: string | undefined, now: number) {
   const from = first - ((at.getUTCDay() + 6) % 7) * dayMs;
   const days: { date: string; outside: boolean }[] = [];
   for (let day = from; day < next || days.length % 7 !== 0; day += dayMs)
-    days.push({ date: new Date(day).toISOString().slice(0, 10), outside: day < first || day >= next });
+    days.push({ date: utcDay(day), outside: day < first || day >= next });
   const shifted = (by: number) =>
     new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + by, 1)).toISOString().slice(0, 7);
   return { month: given, first, from, to: from + days.length * dayMs, days, previous: shifted(-1), next: shifted(1) };
@@ -71,7 +71,7 @@ async function calendarOf(ctx: Ctx, month: string | undefined) {
   };
   return {
     ...shape,
-    today: new Date(ctx.clock.now()).toISOString().slice(0, 10),
+    today: utcDay(ctx.clock.now()),
     days: shape.days.map((day) => ({ ...day, events: onDay(day.date) })),
     events,
   };

@@ -1,5 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { instantOf, localOf, zoneName } from "../../platform/zoned.ts";
 
 export const frequencies = ["DAILY", "WEEKLY", "MONTHLY"] as const;
@@ -147,7 +147,7 @@ const weekdayOf = (date: number): number => (((date / dayMs + 3) % 7) + 7) % 7;
 export function checkStart({ start, rule, zone }: Series): void {
   const first = midnight(localOf(start, zone));
   if (dates(first, rule, { from: first, last: first }).next().value !== first) {
-    const day = new Date(first).toISOString().slice(0, 10);
+    const day = utcDay(first);
     throw refuse(`The first start, ${day} in ${zone}, is not on a day of the rule: change the start or BYDAY.`);
   }
   if (starts({ start, rule, zone }, { from: start, to: start }).length === 0)

@@ -1,3 +1,4 @@
+import { utcDay } from "@statusmesh/shared/time";
 import { day, list, plural } from "../../platform/html/format.ts";
 import { type ByDay, parseRule, type Rule, weekdays } from "./recurrence.ts";
 
@@ -61,7 +62,7 @@ export function ruleParts(text: string | null): RuleParts {
     by,
     end: rule.count !== null ? "count" : rule.until !== null ? "until" : "never",
     count: rule.count,
-    until: rule.until === null ? null : new Date(rule.until.date).toISOString().slice(0, 10),
+    until: rule.until === null ? null : utcDay(rule.until.date),
   };
 }
 

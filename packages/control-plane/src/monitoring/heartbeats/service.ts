@@ -2,7 +2,7 @@ import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { mask } from "@statusmesh/shared/secrets";
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { lockEvidence } from "../../alerting/incidents/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
@@ -255,7 +255,7 @@ export async function sweepPings({ sql, clock }: System): Promise<void> {
   const now = clock.now();
   await queries.deletePingsBefore(sql, new Date(now - pingDays * dayMs));
   await queries.deleteSpansBefore(sql, new Date(now - spanDays * dayMs));
-  await addressQueries.deleteCreationsBefore(sql, new Date(now - dayMs).toISOString().slice(0, 10));
+  await addressQueries.deleteCreationsBefore(sql, utcDay(now - dayMs));
 }
 
 /** Counts unreadable tokens in up to `limit` heartbeats after `after`. For the doctor. */

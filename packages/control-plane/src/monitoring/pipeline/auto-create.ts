@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isAddress, keyOf, type PingRequest } from "@statusmesh/shared/pings/address";
-import { dayMs, hourMs } from "@statusmesh/shared/time";
+import { dayMs, hourMs, utcDay } from "@statusmesh/shared/time";
 import { PlanRefusal } from "../../access/plans/service.ts";
 import { asSystem, inTransaction, type System } from "../../platform/context.ts";
 import { countCreation, isOrg } from "../heartbeats/engine.ts";
@@ -34,7 +34,7 @@ export function openAutoCreate(
     if (!(await isOrg(system.sql, orgId))) return "off";
     try {
       await inTransaction(asSystem(system, orgId, "POST /ping/{key}/{slug}", from), async (tx) => {
-        const day = new Date(tx.clock.now()).toISOString().slice(0, 10);
+        const day = utcDay(tx.clock.now());
         if (!(await countCreation(tx.sql, keyOf(key), day, perDay))) throw new DayFull();
         await createReporting(tx, { name, address: { kind: address, value }, ...made });
       });

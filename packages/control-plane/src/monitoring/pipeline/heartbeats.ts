@@ -1,7 +1,7 @@
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { PingKind } from "@statusmesh/shared/pings/address";
-import { dayMs, hourMs, secondMs } from "@statusmesh/shared/time";
+import { dayMs, hourMs, secondMs, utcDays } from "@statusmesh/shared/time";
 import {
   addRuns,
   changeEvidence,
@@ -108,7 +108,7 @@ export async function storePings(
   batch: readonly ReceivedPing[],
 ): Promise<PingOutcome[]> {
   const now = system.clock.now();
-  await prepareDays(daysOf([now, now - hourMs, ...batch.map(({ at }) => at)]));
+  await prepareDays(utcDays([now, now - hourMs, ...batch.map(({ at }) => at)]));
   // Beside the begin of the transaction.
   const addressed = heartbeats.selectAddressed(
     system.sql,
@@ -327,11 +327,6 @@ function resultsOf(locked: Locked, { verdicts, late }: Changed): AgentResult[] {
   });
 }
 
-/** UTC days of times, for their partitions. */
-const daysOf = (times: readonly number[]): string[] => [
-  ...new Set(times.map((ms) => new Date(ms).toISOString().slice(0, 10))),
-];
-
 /** The watch is written this often, and a longer gap means that no ping could arrive. */
 const watchMs = 5 * secondMs;
 export const gapMs = 15 * secondMs;
@@ -363,7 +358,7 @@ export async function followHeartbeats(system: System, prepareDays: PrepareDays)
         "no control plane took pings for a time: open windows of heartbeats are extended",
       );
   });
-  await prepareDays(daysOf([now - hourMs, now]));
+  await prepareDays(utcDays([now - hourMs, now]));
   let failed = 0;
   for (;;) {
     const ids = await heartbeats.selectOverdue(system.sql, new Date(now - settleMs), batchOverdue);

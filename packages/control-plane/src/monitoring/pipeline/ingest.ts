@@ -1,7 +1,7 @@
 import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
-import { dayMs, isoOf } from "@statusmesh/shared/time";
+import { dayMs, utcDays } from "@statusmesh/shared/time";
 import { Semaphore } from "@statusmesh/shared/semaphore";
 import { type AgentCtx, inTransaction } from "../../platform/context.ts";
 import {
@@ -60,7 +60,7 @@ export function openIngest(
     const reply = await batches
       .run("", async () => {
         if (timely.length === 0) return nothing;
-        await prepareDays(daysOf(timely));
+        await prepareDays(utcDays(timely.map(({ scheduled_at: slot }) => slot)));
         return await ingestOnce(ctx, timely, drops);
       })
       .catch((error: unknown) => {
@@ -77,12 +77,6 @@ export function openIngest(
   };
   return Object.assign(take, { load });
 }
-
-/** The UTC days of the slots: `2026-11-20`. */
-const daysOf = (results: readonly AgentResult[]): string[] =>
-  [...new Set(results.map((result) => Math.floor(result.scheduled_at / dayMs)))].map((day) =>
-    isoOf(day * dayMs).slice(0, 10),
-  );
 
 type BatchReply = Omit<Required<ResultsReply>, "dropped_future">;
 const nothing: BatchReply = {

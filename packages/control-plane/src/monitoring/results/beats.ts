@@ -1,4 +1,4 @@
-import { dayMs, hourMs } from "@statusmesh/shared/time";
+import { dayMs, hourMs, utcDay } from "@statusmesh/shared/time";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { availabilityOf, dayState, sliceState } from "../heartbeats/service.ts";
 import * as queries from "./beat-queries.ts";
@@ -56,7 +56,7 @@ function stateOf(regions: Beat["regions"]): BeatState {
 }
 
 async function days(ctx: Ctx, id: string, now: number): Promise<Beat[]> {
-  const firstDay = new Date(now - (counts.days - 1) * dayMs).toISOString().slice(0, 10);
+  const firstDay = utcDay(now - (counts.days - 1) * dayMs);
   const rows = await selectDays(ctx.sql, ctx.orgId, [id], firstDay, new Date(now));
   const today = Math.floor(now / dayMs);
   const range = { from: new Date((today - counts.days + 1) * dayMs), to: new Date(now) };
@@ -64,7 +64,7 @@ async function days(ctx: Ctx, id: string, now: number): Promise<Beat[]> {
   const counted = new Map(rows.map((row) => [row.day, row]));
   return Array.from({ length: counts.days }, (_, index): Beat => {
     const at = (today - counts.days + 1 + index) * dayMs;
-    const day = counted.get(new Date(at).toISOString().slice(0, 10));
+    const day = counted.get(utcDay(at));
     const imported = day?.imported === true ? { imported: true as const } : {};
     if (reported !== undefined)
       return { at, state: dayState(reported, { start: at, end: at + dayMs }), ...imported, regions: [] };

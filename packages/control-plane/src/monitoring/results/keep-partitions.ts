@@ -1,4 +1,4 @@
-import { dayMs, minuteMs } from "@statusmesh/shared/time";
+import { dayMs, minuteMs, utcDay } from "@statusmesh/shared/time";
 import type { Sql } from "postgres";
 import type { System } from "../../platform/context.ts";
 import { dropPartitionsBefore, ensurePartitions } from "../../platform/db/partitions.ts";
@@ -23,7 +23,7 @@ export async function keepPartitions(system: System): Promise<void> {
   const oldest = progress === null ? await oldestAcceptable(sql) : new Date(progress.sealed_to);
   const from = Math.max(Math.min(oldest?.getTime() ?? Infinity, now - dayMs), now - resultDays * dayMs);
   const made = await ensurePartitions(sql, new Date(from), new Date(now + daysAhead * dayMs));
-  if (progress === null) await startPacking(sql, new Date(from).toISOString().slice(0, 10), new Date(now));
+  if (progress === null) await startPacking(sql, utcDay(from), new Date(now));
   const dropped = await dropPartitionsBefore(
     sql,
     new Date(Math.max(now - resultDays * dayMs, packedTo(progress, now))),

@@ -1,4 +1,4 @@
-import { dayMs, hourMs } from "@statusmesh/shared/time";
+import { dayMs, hourMs, utcDay } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import type { Interval } from "../../platform/intervals.ts";
 import { mapInTurns } from "../../platform/turns.ts";
@@ -27,7 +27,7 @@ export async function probedSpans(
 ): Promise<Map<string, Interval[]>> {
   if (targetIds.length === 0) return new Map();
   const now = system.clock.now();
-  const first = dateOf(now - days * dayMs);
+  const first = utcDay(now - days * dayMs);
   const nextHour = await selectNextHour(system.sql);
   const around = { first, last: "infinity" };
   const stretches = await queries.selectStretches(system.sql, orgId, targetIds, around, { nextHour, now });
@@ -61,7 +61,7 @@ export async function checkedTime(
   // Sums of today are those of its rolled-up hours: a range until now reads no hours but those of its first day.
   const isUntilNow = days !== null && range.to.getTime() >= now;
   // A day more at both ends: a stretch that goes on there has no edge in the range.
-  const around = { first: dateOf(range.from.getTime() - dayMs), last: dateOf(range.to.getTime() + dayMs) };
+  const around = { first: utcDay(range.from.getTime() - dayMs), last: utcDay(range.to.getTime() + dayMs) };
   // Parts of hours that have sums, whose other part is outside of the range.
   const partial = countedTo === null ? [] : runs.map(({ from, to }) => ({ from, to: to < countedTo ? to : countedTo }));
   const rows = await queries.selectChecked(
@@ -87,12 +87,10 @@ export async function checkedTime(
   return new Map(targetIds.map((id) => [id, { spans: spans.get(id) ?? [], checks: checks.get(id) ?? 0 }]));
 }
 
-const dateOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
-
 /** Whether days between the first and the last one are missing, as far as the row tells. */
 const hasHoles = ({ first, last, days, recent_first: start, recent_last: end }: queries.CheckedRow): boolean =>
   (first !== null && daysTo(first, last!) + 1 > days) ||
-  (start !== null && daysTo(dateOf(start.getTime()), dateOf(end!.getTime())) > 1);
+  (start !== null && daysTo(utcDay(start.getTime()), utcDay(end!.getTime())) > 1);
 
 /** The stretch of rolled-up days and that of recent runs, as one where they touch. */
 function stretchesOf({
@@ -104,7 +102,7 @@ function stretchesOf({
 }: queries.CheckedRow): queries.StretchRow[] {
   const summed = first === null ? null : { target_id, first, last: last! };
   if (start === null) return summed === null ? [] : [summed];
-  const recent = { target_id, first: dateOf(start.getTime()), last: dateOf(end!.getTime()) };
+  const recent = { target_id, first: utcDay(start.getTime()), last: utcDay(end!.getTime()) };
   if (summed === null) return [recent];
   if (daysTo(summed.last, recent.first) > 1) return [summed, recent];
   return [{ target_id, first: summed.first, last: recent.last > summed.last ? recent.last : summed.last }];

@@ -1,4 +1,4 @@
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
 import { allowTime } from "../../platform/db/connect.ts";
 import { dropOldOrgCounts, dropOldSlots, resultDays } from "./engine.ts";
@@ -40,9 +40,9 @@ export async function dropOldRollups(system: System, signal?: AbortSignal): Prom
       ["changes_packed", changes],
       ["results_packed", results],
     ] as const)
-      await queries.deleteDaysBefore(sql, table, ids, dayOf(before));
+      await queries.deleteDaysBefore(sql, table, ids, utcDay(before));
   }
-  await dropLateBefore(sql, dayOf(results));
+  await dropLateBefore(sql, utcDay(results));
   await emptyDeleted(system, signal);
   await dropOldOrgCounts(sql, clock.now());
   await dropOldSlots(sql, new Date(clock.now() - resultDays * dayMs));
@@ -63,4 +63,3 @@ async function emptyDeleted(system: System, signal?: AbortSignal): Promise<void>
 }
 
 /** The UTC day of a time, Unix ms; `2026-11-20`. */
-const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);

@@ -1,4 +1,4 @@
-import { hourMs } from "@statusmesh/shared/time";
+import { hourMs, utcDay } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
 import { allowTime } from "../../platform/db/connect.ts";
 import { gatherOrgCounts, uncountDeleted } from "./engine.ts";
@@ -35,7 +35,7 @@ async function rollNextHour(system: System): Promise<boolean> {
     await allowTime(sql, statementMs);
     await queries.rollHour(sql, hour);
     await queries.rollChanges(sql, hour);
-    await queries.rollDay(sql, hour.toISOString().slice(0, 10));
+    await queries.rollDay(sql, utcDay(hour.getTime()));
     await queries.rollLatency(sql, hour);
     await queries.writeProgress(sql, new Date(hour.getTime() + hourMs));
     return true;
@@ -57,7 +57,7 @@ async function begin(system: System): Promise<Date | null> {
 
 /** The UTC days of the marks, which the sums of days and the packing take as a whole. */
 const daysOf = (marks: readonly queries.DirtyHour[]): TargetDay[] =>
-  [...new Set(marks.map((mark) => `${mark.hour.toISOString().slice(0, 10)} ${mark.target_id}`))].map((key) => ({
+  [...new Set(marks.map((mark) => `${utcDay(mark.hour.getTime())} ${mark.target_id}`))].map((key) => ({
     target_id: key.slice(11),
     day: key.slice(0, 10),
   }));

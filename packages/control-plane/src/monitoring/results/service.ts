@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { measuredPart } from "@statusmesh/shared/result";
-import { dayMs, hourMs } from "@statusmesh/shared/time";
+import { dayMs, hourMs, utcDay } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/turns.ts";
 import type { Page } from "../../platform/http/wire.ts";
@@ -311,7 +311,7 @@ export async function dailyCounts(
   days: number,
 ): Promise<Map<string, Map<string, Counts>>> {
   const now = new Date(system.clock.now());
-  const firstDay = new Date(now.getTime() - days * dayMs).toISOString().slice(0, 10);
+  const firstDay = utcDay(now.getTime() - days * dayMs);
   const rows = targetIds.length === 0 ? [] : await overview.selectDays(system.sql, orgId, targetIds, firstDay, now);
   const byTarget = new Map<string, Map<string, Counts>>();
   for (const { target_id, day, up, down, degraded, error } of rows) {

@@ -1,5 +1,5 @@
 import type { ISql, Sql } from "postgres";
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { tablesOnWorkers } from "./citus.ts";
 import { openSession } from "./connect.ts";
 import { lockKeys } from "./locks.ts";
@@ -8,7 +8,7 @@ const parent = "results";
 
 /** Name of the partition for the UTC day of `at`: `results_20261120`. */
 function partitionName(at: Date): string {
-  return `${parent}_${at.toISOString().slice(0, 10).replaceAll("-", "")}`;
+  return `${parent}_${utcDay(at.getTime()).replaceAll("-", "")}`;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { utcDay } from "@statusmesh/shared/time";
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const pad = (value: number): string => String(value).padStart(2, "0");
 
@@ -125,9 +126,7 @@ export function device(agent: string | null): string {
  */
 export function clock(at: Date, now: number): string {
   const time = `${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}`;
-  return new Date(now).toISOString().slice(0, 10) === at.toISOString().slice(0, 10)
-    ? time
-    : `${at.getUTCDate()} ${months[at.getUTCMonth()]!} ${time}`;
+  return utcDay(now) === utcDay(at.getTime()) ? time : `${at.getUTCDate()} ${months[at.getUTCMonth()]!} ${time}`;
 }
 
 /** `20 Nov 2026`. */

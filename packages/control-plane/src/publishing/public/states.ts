@@ -1,4 +1,4 @@
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, utcDay } from "@statusmesh/shared/time";
 import type { Impact, Severity } from "../../alerting/incidents/schema.ts";
 import { outageState } from "../../alerting/incidents/service.ts";
 import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
@@ -16,7 +16,7 @@ export function daysUntil(now: number, count: number, timeZone: string): Day[] {
   const today = Math.floor(localOf(now, timeZone) / dayMs) * dayMs;
   const starts = Array.from({ length: count }, (_, at) => instantOf(today - (count - 1 - at) * dayMs, timeZone));
   return starts.map((start, at) => ({
-    date: new Date(today - (count - 1 - at) * dayMs).toISOString().slice(0, 10),
+    date: utcDay(today - (count - 1 - at) * dayMs),
     start,
     end: starts[at + 1] ?? now,
   }));

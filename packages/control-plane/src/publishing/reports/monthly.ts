@@ -1,4 +1,4 @@
-import { minuteMs } from "@statusmesh/shared/time";
+import { minuteMs, utcDay } from "@statusmesh/shared/time";
 import { messageOf, stackOf } from "@statusmesh/shared/thrown";
 import { DeliveryError, mailChannel } from "../../alerting/channels/service.ts";
 import { backoffMs } from "../../alerting/deliveries/service.ts";
@@ -36,7 +36,7 @@ export function dueMonth(zone: string, now: number): queries.ZoneMonth {
   const [year, month] = [local.getUTCFullYear(), local.getUTCMonth()];
   const dueIn = (at: number) => instantOf(Date.UTC(year, at, 1, dueHour), zone);
   const at = dueIn(month) <= now ? month : month - 1;
-  return { zone, month: new Date(Date.UTC(year, at - 1, 1)).toISOString().slice(0, 10), dueAt: dueIn(at) };
+  return { zone, month: utcDay(Date.UTC(year, at - 1, 1)), dueAt: dueIn(at) };
 }
 
 /** False when {@link sendMonthlyReports} would find nothing. */
@@ -107,7 +107,7 @@ const groupingOf = ({ page_id, tag }: queries.DueRecipient): Grouping =>
 /** Last day of the month that begins on a day, both as `2026-10-01`. */
 const lastDayOf = (first: string): string => {
   const at = new Date(`${first}T00:00:00Z`);
-  return new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + 1, 0)).toISOString().slice(0, 10);
+  return utcDay(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + 1, 0));
 };
 
 async function monthOf(recipient: queries.DueRecipient, publicUrl: string, readRows: RowsOf): Promise<ReportedMonth> {

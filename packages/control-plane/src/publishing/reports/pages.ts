@@ -1,5 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { listChannels } from "../../alerting/channels/service.ts";
 import { timezoneOf } from "../../access/orgs/service.ts";
 import type { Paging } from "../../platform/db/sql.ts";
@@ -105,7 +105,7 @@ export const reportPages = (listTags: TagList) => [
 
 /** Ranges to choose from, as days of the zone. */
 function choicesOf(now: number, zone: string): { name: string; from: string; to: string }[] {
-  const date = (at: number) => new Date(localOf(at, zone)).toISOString().slice(0, 10);
+  const date = (at: number) => utcDay(localOf(at, zone));
   const [month, before, year] = [0, -1, -12].map((months) => startOfMonth(now, zone, months)) as [
     number,
     number,

@@ -1,5 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { dayMs, hourMs } from "@statusmesh/shared/time";
+import { dayMs, hourMs, utcDay } from "@statusmesh/shared/time";
 import { parseTime } from "../../platform/http/query.ts";
 import type { Interval } from "../../platform/intervals.ts";
 import { instantOf, localOf } from "../../platform/zoned.ts";
@@ -12,7 +12,7 @@ const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text);
 /** Start of a day of a zone, `days` later. Throws INVALID_QUERY for a day that no calendar has. */
 function startOfDay(date: string, zone: string, days: number, field: string): number {
   const at = Date.parse(`${date}T00:00:00Z`);
-  if (Number.isNaN(at) || new Date(at).toISOString().slice(0, 10) !== date)
+  if (Number.isNaN(at) || utcDay(at) !== date)
     throw new AppError("INVALID_QUERY", `There is no day ${date}. Use one like 2026-11-01.`, { field });
   parseTime(`${date}T00:00:00Z`, field);
   return instantOf(at + days * dayMs, zone);
