@@ -5,6 +5,7 @@ import { dial } from "@statusmesh/shared/net/dial";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
+import { hostAndPort } from "@statusmesh/shared/url";
 import { shortened } from "./http-expectations.ts";
 import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts";
 
@@ -14,10 +15,7 @@ import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts
  */
 
 const hostOf = oncePer(({ host }: GrpcCheck) => canonicalHost(host));
-const authorityOf = oncePer((spec: GrpcCheck) => {
-  const name = serverName(spec);
-  return `${name.includes(":") ? `[${name}]` : name}:${spec.port}`;
-});
+const authorityOf = oncePer((spec: GrpcCheck) => hostAndPort(serverName(spec), spec.port));
 
 /** A health response has 2 bytes; this leaves room for fields of later versions. */
 const maxMessage = 4096;

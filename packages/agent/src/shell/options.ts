@@ -171,7 +171,7 @@ function wholeNumber(max: number, min = 1): (text: string) => number {
 /** What is wrong with sending the token to this URL, as a lower-case sentence; null when nothing is. */
 export function tokenInTheClear(url: string): string | null {
   const { protocol, hostname, host } = new URL(url);
-  if (protocol === "https:" || isLoopback(hostname.replace(/^\[|\]$/g, ""))) return null;
+  if (protocol === "https:" || isLoopback(hostname)) return null;
   return (
     `the token would be sent unencrypted to ${host}. Use an https URL, or --insecure-http ` +
     "(SM_AGENT_INSECURE_HTTP=true) on a network that you trust."

@@ -1,3 +1,4 @@
+import { hostAndPort } from "@statusmesh/shared/url";
 import type { Json } from "../shell/api.ts";
 import { Draft, type Imported } from "./draft.ts";
 import { httpCheck } from "./http-check.ts";
@@ -227,8 +228,7 @@ function dnsOf(item: Item, of: Row, { host, port, timeout }: Server): Check {
     type: "dns",
     domain: text(of["query_name"]),
     record_type: text(of["query_type"]) || "A",
-    resolver:
-      port === 0 || port === 53 ? host : host.includes(":") ? `[${host}]:${port}` : `${host}:${number(port, 53)}`,
+    resolver: port === 0 || port === 53 ? host : hostAndPort(host, number(port, 53)),
     timeout,
   };
 }

@@ -1,4 +1,5 @@
 import { dayMs } from "@statusmesh/shared/time";
+import { hostAndPort } from "@statusmesh/shared/url";
 import type { Json } from "../shell/api.ts";
 import { headersIn } from "./channels.ts";
 import { type ComponentInput, Draft, type Imported, Secret } from "./draft.ts";
@@ -400,8 +401,7 @@ function dns(item: Item, monitor: Row): Mapped {
   if (servers.length > 1) item.note("asks the first of its resolvers only");
   const [server = ""] = servers;
   const port = number(monitor["port"], 53);
-  const resolver =
-    server === "" ? null : port === 53 ? server : server.includes(":") ? `[${server}]:${port}` : `${server}:${port}`;
+  const resolver = server === "" ? null : port === 53 ? server : hostAndPort(server, port);
   const conditions = rows(jsonIn(monitor["conditions"]));
   const [only] = conditions;
   const isContains =

@@ -129,7 +129,7 @@ function refusal(url: string, status: number, headers: IncomingHttpHeaders, repl
 /** Throws Failure for an address to which a token would be sent unencrypted. */
 export function refusePlainHttp(url: string, isAllowed: boolean): void {
   const { protocol, hostname, host } = new URL(url);
-  if (isAllowed || protocol === "https:" || isLoopback(hostname.replace(/^\[|\]$/g, ""))) return;
+  if (isAllowed || protocol === "https:" || isLoopback(hostname)) return;
   throw new Failure(
     `the token would be sent unencrypted to ${host}. Use an https URL, or --insecure-http on a network that you trust.`,
   );

@@ -1,5 +1,34 @@
+import Type from "typebox";
 import { AppError, type ErrorCode } from "../errors.ts";
+import type { FieldForm } from "../form.ts";
 import { invisibleIn } from "../url.ts";
+import { nullableText } from "./kind.ts";
+
+/** The host of a check that connects to one. */
+export const hostField = (example: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: 253,
+    errorCode: "INVALID_TCP_HOST",
+    description: "Host name or IP address",
+    examples: [example],
+    form: { hint: "A host name or an IP address." },
+  });
+
+/** The port beside it. */
+export const portField = (more: { default: number } | { examples: number[] }) =>
+  Type.Integer({
+    minimum: 1,
+    maximum: 65_535,
+    errorCode: "INVALID_TCP_PORT",
+    description: "TCP port",
+    ...more,
+    form: { beside: true },
+  });
+
+/** The name that {@link serverName} reads. */
+export const serverNameField = (description: string, form: Pick<FieldForm, "section" | "beside"> & { hint: string }) =>
+  nullableText(253, description, { label: "Server name (SNI)", ...form }, "INVALID_TLS_CERT_PARAMS");
 
 /** The canonical form of a host name or address, as dialler and guard use it; throws like URL. */
 export function canonicalHost(host: string): string {

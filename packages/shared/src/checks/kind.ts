@@ -1,4 +1,5 @@
 import Type, { type Static, type TSchema } from "typebox";
+import type { ErrorCode } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
 import type { SecretsDestination } from "../secrets.ts";
@@ -84,6 +85,19 @@ export const timeout = (form: Pick<FieldForm, "hint" | "section" | "beside">, fa
     description: "Time budget of the whole check, milliseconds",
     form: { label: "Timeout (ms)", ...form },
   });
+
+/** A text, null unless it is set. `errorCode` is the API error of another value, INVALID_BODY by default. */
+export const nullableText = (maxLength: number, description: string, form: FieldForm, errorCode?: ErrorCode) =>
+  Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], {
+    default: null,
+    ...(errorCode !== undefined && { errorCode }),
+    description,
+    form,
+  });
+
+/** Whether the certificate of the server counts. */
+export const verifyTls = (section: string, description = "false accepts any certificate") =>
+  Type.Boolean({ default: true, description, form: { section, label: "Verify the certificate" } });
 
 /** A time in ms above which a run that found nothing wrong is slow. {@link thresholdRules} has its other rules. */
 export const threshold = (description: string, form: FieldForm) =>

@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll } from "../faults.ts";
 import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
-import { canonicalHost, hostOrThrow, refuseInvisible } from "./host.ts";
+import { canonicalHost, hostField, hostOrThrow, refuseInvisible } from "./host.ts";
 import { durationOption } from "./shell.ts";
 
 /** Title of the collapsed part of the form. */
@@ -11,14 +11,7 @@ const section = "Advanced ping options";
 export const PingCheck = Type.Object(
   {
     type: Type.Literal("ping"),
-    host: Type.String({
-      minLength: 1,
-      maxLength: 253,
-      errorCode: "INVALID_TCP_HOST",
-      description: "Host name or IP address",
-      examples: ["gw.example.org"],
-      form: { hint: "A host name or an IP address." },
-    }),
+    host: hostField("gw.example.org"),
     packets: Type.Integer({
       minimum: 1,
       maximum: 10,
