@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { paint, tame, type Tone } from "@statusmesh/shared/terminal";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { Failure, print, printJson, screen } from "../shell/output.ts";
 import { jsonOption } from "../shell/options.ts";

@@ -1,6 +1,7 @@
 import { constants } from "node:os";
 import type { Command } from "commander";
-import type { Api, Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
+import type { Api } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { durationMs } from "../shell/options.ts";
 import { exits, Failure, tell, Unreachable } from "../shell/output.ts";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { Failure, printJson } from "../shell/output.ts";
 import { jsonOption, readsFiles } from "../shell/options.ts";

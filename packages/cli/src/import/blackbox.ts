@@ -1,5 +1,5 @@
 import { hostAndPort } from "@statusmesh/shared/url";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { Draft, type Imported } from "./draft.ts";
 import { httpCheck } from "./http-check.ts";
 import type { Item } from "./report.ts";

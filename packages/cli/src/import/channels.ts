@@ -1,7 +1,7 @@
 import { isSendableHeader } from "@statusmesh/shared/checks/http-rules";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import type { Item } from "./report.ts";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { privateTarget, Secret } from "./draft.ts";
 import { type Row, row, text } from "./values.ts";
 

@@ -2,7 +2,7 @@ import { type CheckSpec, checkKinds, type CheckType, isCheckType, kindOf } from 
 import { checkDocument, checkOf } from "@statusmesh/shared/declared/check";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import { insideName } from "@statusmesh/shared/net/inside-name";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import type { Day, HistoryFile, Outage, Subscriber } from "./history.ts";
 import { Item, type Report, reportOf } from "./report.ts";
 import { clamp, line, lines, slug } from "./values.ts";

@@ -1,5 +1,5 @@
 import { dayMs } from "@statusmesh/shared/time";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { expectedStatus, jsonOperators } from "./http-check.ts";
 import type { Item } from "./report.ts";
 import { duration } from "./values.ts";

@@ -1,5 +1,5 @@
 import { isSecretHeader, isSendableHeader } from "@statusmesh/shared/checks/http-rules";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { Secret } from "./draft.ts";
 import type { Item } from "./report.ts";
 import { clamp } from "./values.ts";

@@ -1,6 +1,6 @@
 import { dayMs } from "@statusmesh/shared/time";
 import { hostAndPort } from "@statusmesh/shared/url";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { headersIn } from "./channels.ts";
 import { type ComponentInput, Draft, type Imported, Secret } from "./draft.ts";
 import type { Day, Outage } from "./history.ts";

@@ -1,4 +1,4 @@
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { Draft, type Imported } from "./draft.ts";
 import { containing, httpCheck } from "./http-check.ts";
 import type { Item } from "./report.ts";

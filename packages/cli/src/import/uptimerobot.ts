@@ -1,5 +1,5 @@
 import { minuteMs } from "@statusmesh/shared/time";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { Draft, type Imported } from "./draft.ts";
 import { containing, httpCheck, timeoutOf } from "./http-check.ts";
 import type { Item } from "./report.ts";

@@ -1,3 +1,4 @@
+import { isObject, parsedJson } from "@statusmesh/shared/json";
 import { dayMs, hourMs, minuteMs, secondMs } from "@statusmesh/shared/time";
 
 /*
@@ -7,8 +8,7 @@ import { dayMs, hourMs, minuteMs, secondMs } from "@statusmesh/shared/time";
 
 export type Row = Readonly<Record<string, unknown>>;
 
-export const isRow = (value: unknown): value is Row =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+export const isRow = (value: unknown): value is Row => isObject(value);
 
 /** A text; a number as text; empty for anything else. */
 export function text(value: unknown): string {
@@ -34,14 +34,7 @@ export const texts = (value: unknown): string[] =>
 export const row = (value: unknown): Row => (isRow(value) ? value : {});
 
 /** The value in a JSON text; a value that is no text as it is; undefined for a text that is no JSON. */
-export function jsonIn(value: unknown): unknown {
-  if (typeof value !== "string") return value;
-  try {
-    return JSON.parse(value);
-  } catch {
-    return undefined;
-  }
-}
+export const jsonIn = (value: unknown): unknown => (typeof value === "string" ? parsedJson(value) : value);
 
 /** Within bounds, whole. */
 export const clamp = (value: number, least: number, most: number): number =>

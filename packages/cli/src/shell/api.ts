@@ -1,14 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiFault } from "@statusmesh/shared/declared/project";
+import { type Json, parsedJson } from "@statusmesh/shared/json";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { version } from "../package.ts";
 import { Failure, progressLines, Refused, tell, Unreachable } from "./output.ts";
 import { ProxyError } from "./proxy.ts";
 import { type Reply, requestsTo, type Send } from "./requests.ts";
-
-export type Json = Record<string, unknown>;
 
 const idleMs = 120_000;
 const maxBytes = 256 * 1_048_576;
@@ -101,12 +100,8 @@ export class Api {
 }
 
 function parse(text: string): Json | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Json) : null;
-  } catch {
-    return null;
-  }
+  const value = parsedJson(text);
+  return typeof value === "object" && value !== null ? (value as Json) : null;
 }
 
 function refusal(url: string, status: number, headers: IncomingHttpHeaders, reply: Json | null): Failure {

@@ -2,9 +2,10 @@ import Type, { type Static } from "typebox";
 import { messageOf } from "../thrown.ts";
 import { AppError } from "../errors.ts";
 import { checkAll } from "../faults.ts";
+import { asObject, parsedJson } from "../json.ts";
 import { type RegistrableDomain, registrableDomain } from "../net/registrable-domain.ts";
 import { DaysRemaining, Expiry, expiryFields, expiryInWords, expiryRule, expiryShort } from "./expiry.ts";
-import { type CheckKind, documentIn, timeout } from "./kind.ts";
+import { type CheckKind, timeout } from "./kind.ts";
 import { canonicalHost, refuseInvisible } from "./host.ts";
 
 const errorCode = "INVALID_DOMAIN_PARAMS";
@@ -140,7 +141,7 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck, RegistrationDetai
       registrar,
       looked_up_at,
       lookup_error,
-    } = documentIn(stale ? error.slice(servedStale.length).trimStart() : error);
+    } = asObject(parsedJson(stale ? error.slice(servedStale.length) : error));
     if (typeof domain !== "string" || typeof left !== "number" || typeof expiration_date !== "string") return null;
     const expires = expiryShort(domain, left, expiration_date);
     const sold = typeof registrar === "string" ? ` (registrar ${registrar})` : "";

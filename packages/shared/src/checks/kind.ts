@@ -140,13 +140,3 @@ export function thresholdRules(spec: {
     ),
   );
 }
-
-/** The JSON object in a text; empty for any other text. */
-export function documentIn(text: string): Readonly<Record<string, unknown>> {
-  if (!text.startsWith("{")) return {};
-  try {
-    return JSON.parse(text) as Record<string, unknown>;
-  } catch {
-    return {};
-  }
-}

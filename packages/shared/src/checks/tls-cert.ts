@@ -1,7 +1,8 @@
 import Type, { type Static } from "typebox";
 import { checkAll } from "../faults.ts";
+import { asObject, parsedJson } from "../json.ts";
 import { DaysRemaining, Expiry, expiryFields, expiryInWords, expiryRule, expiryShort } from "./expiry.ts";
-import { type CheckKind, documentIn, timeout } from "./kind.ts";
+import { type CheckKind, timeout } from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { readHostAndPort } from "./shell.ts";
 
@@ -75,7 +76,7 @@ export const tlsCert: CheckKind<typeof TlsCertCheck, CertificateDetails> = {
   },
 
   errorInWords(error) {
-    const { not_after, days_remaining: left, subject_common_name: name } = documentIn(error);
+    const { not_after, days_remaining: left, subject_common_name: name } = asObject(parsedJson(error));
     if (typeof not_after !== "string" || typeof left !== "number") return null;
     return expiryShort(typeof name === "string" ? `certificate of ${name}` : "certificate", left, not_after);
   },

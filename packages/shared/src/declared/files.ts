@@ -1,5 +1,6 @@
 import * as fs from "node:fs";
 import { dirname, join, resolve, sep } from "node:path";
+import { isObject, type Json } from "../json.ts";
 import { codeOrMessage } from "../thrown.ts";
 import { type Mistake, type Position, placeOf } from "./position.ts";
 import { maxFileBytes, parseYaml } from "./yaml.ts";
@@ -27,8 +28,6 @@ export const defaultFields: readonly string[] = [
   "regions",
   "on_remove",
 ];
-
-type Json = Record<string, unknown>;
 
 /** The files of a project as one document. */
 export interface ReadFiles {
@@ -159,7 +158,7 @@ class Merged {
   }
 
   add(value: unknown, position: Position): void {
-    if (!isJson(value)) {
+    if (!isObject(value)) {
       this.#mistakes.push({ ...position.at, message: "A file is a map with version, project and monitors." });
       return;
     }
@@ -193,7 +192,7 @@ class Merged {
       this.#children.set(name, { ...here, children: new Map(here.children) });
       return;
     }
-    if (!isJson(part) || !isJson(known)) {
+    if (!isObject(part) || !isObject(known)) {
       wrong(`${name} must be a map.`);
       return;
     }
@@ -203,7 +202,7 @@ class Merged {
       if (first === undefined) {
         known[key] = object;
         (before.children as Map<string, Position>).set(key, place);
-      } else if (isMoved && isJson(object) && isJson(known[key])) {
+      } else if (isMoved && isObject(object) && isObject(known[key])) {
         Object.assign(object, { ...object, ...known[key] });
         known[key] = object;
         for (const [from, at] of place.children) (first.children as Map<string, Position>).set(from, at);
@@ -215,9 +214,6 @@ class Merged {
     return { document: this.#document, position: { at: { file, line: 1, column: 1 }, children: this.#children } };
   }
 }
-
-export const isJson = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The mistakes in the order of the files. */
 export const inOrder = (mistakes: readonly Mistake[]): Mistake[] =>

@@ -1,19 +1,12 @@
 import { takeTurns } from "../../platform/turns.ts";
 import type { TSchema } from "typebox";
 import type { ErrorCode } from "@statusmesh/shared/errors";
+import type { Json } from "@statusmesh/shared/json";
 import { declaredErrors, locates, type Route, setsCookie } from "../../platform/http/route.ts";
 import { ErrorEnvelope } from "../../platform/http/wire.ts";
 import { errorComponents, errorResponses } from "./errors.ts";
 import { exampleId, exampleOf } from "./examples.ts";
-import {
-  about,
-  describeBody,
-  describeOperation,
-  describePathParameter,
-  describeReply,
-  type Json,
-  tags,
-} from "./words.ts";
+import { about, describeBody, describeOperation, describePathParameter, describeReply, tags } from "./words.ts";
 import { oauthOperations } from "./oauth.ts";
 import { pingOperations } from "./pings.ts";
 import { openSchemas, type Schemas } from "./schemas.ts";

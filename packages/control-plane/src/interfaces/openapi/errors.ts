@@ -1,6 +1,6 @@
 import { errorCodes, type ErrorCode } from "@statusmesh/shared/errors";
 import { errorExamples } from "./error-examples.ts";
-import type { Json } from "./words.ts";
+import type { Json } from "@statusmesh/shared/json";
 
 /** Responses of these codes by status, with references to components. */
 export function errorResponses(codes: Iterable<ErrorCode>, used: Set<ErrorCode>): Json {

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { errorResponses } from "./errors.ts";
-import type { Json } from "./words.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { object, type Operation, operations, text } from "./oauth-operations.ts";
 
 /*

@@ -1,4 +1,4 @@
-import type { Json } from "./words.ts";
+import type { Json } from "@statusmesh/shared/json";
 
 /*
  * Pings of heartbeat monitors in the document. They are no declared routes: jobs send them without signing in, and

@@ -1,5 +1,5 @@
 import type { TSchema } from "typebox";
-import type { Json } from "./words.ts";
+import type { Json } from "@statusmesh/shared/json";
 
 /*
  * Converts validation schemas to published ones: JSON Schema 2020-12 as in OpenAPI 3.1, without the keywords of our own

@@ -1,4 +1,4 @@
-import type { Json } from "./words.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { errorResponses } from "./errors.ts";
 import { exampleId } from "./examples.ts";
 import { errorCodes, type ErrorCode } from "@statusmesh/shared/errors";
