@@ -37,3 +37,12 @@ export const portOf = ({ protocol, port }: Pick<URL, "protocol" | "port">): numb
 
 /** Host and port as a URL has them: `db.example.org:5432`, `[2001:db8::1]:5432`. */
 export const hostAndPort = (host: string, port: number): string => `${host.includes(":") ? `[${host}]` : host}:${port}`;
+
+/** A percent-encoded text in clear; a text that is not valid as it is. */
+export function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,7 +1,6 @@
 import type { TSchema } from "typebox";
 import { type CheckSpec, checkKinds, type CheckType, checkTypes, isCheckType, kindOf } from "../checks/index.ts";
-import { AppError } from "../errors.ts";
-import { type Fault, Faults, below } from "../faults.ts";
+import { Faults, below } from "../faults.ts";
 import { isId, normaliseId } from "../ids.ts";
 import { isObject, type Json } from "../json.ts";
 import type { SchemaNode } from "../schema-node.ts";
@@ -122,7 +121,7 @@ function checkBody({ section, object, pointer, add }: Place, bodies: Bodies): vo
   const ofBody = (schema: TSchema, body: Json, at: string): void => {
     const faults = new Faults();
     faults.check(() => validate(schema, structuredClone(body), at));
-    for (const { field, message, code } of faultsIn(faults)) add(field ?? at, message, code === "UNKNOWN_FIELD");
+    for (const { field, message, code } of faults.list) add(field ?? at, message, code === "UNKNOWN_FIELD");
   };
   for (const { field, as, id } of references[section]) {
     const list = listOf(fields[field]);
@@ -272,7 +271,7 @@ function checkCheck(check: unknown, defaults: unknown, above: string, add: Add):
     const spec = validate(kindOf({ type }).schema, fields, pointer) as CheckSpec;
     below(pointer, () => kindOf(spec).rules(spec));
   });
-  for (const { field, message, code } of faultsIn(faults)) add(field ?? pointer, message, code === "UNKNOWN_FIELD");
+  for (const { field, message, code } of faults.list) add(field ?? pointer, message, code === "UNKNOWN_FIELD");
 }
 
 /** The check over its defaults, with durations as numbers. */
@@ -327,16 +326,6 @@ function unescaped(value: unknown): unknown {
   return isObject(value)
     ? Object.fromEntries(Object.entries(value).map(([key, item]) => [key, unescaped(item)]))
     : value;
-}
-
-function faultsIn(faults: Faults): readonly Fault[] {
-  try {
-    faults.throwAny();
-    return [];
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    return (error.details?.["errors"] as readonly Fault[] | undefined) ?? [error];
-  }
 }
 
 function checkMoved(moved: unknown, document: Json, add: Add): void {
