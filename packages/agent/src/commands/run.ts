@@ -37,21 +37,9 @@ interface RunOptions {
 }
 
 export function define(command: Command): void {
+  for (const option of options.ofRun()) command.addOption(option);
   command
     .description("Run until stopped. The token comes from a file or from SM_AGENT_TOKEN, never from the command line.")
-    .addOption(options.controlPlane())
-    .addOption(options.tokenFile())
-    .addOption(options.spoolDir("folder for results waiting to be reported; default: memory"))
-    .addOption(options.spoolMaxMb())
-    .addOption(options.insecureHttp())
-    .addOption(options.allowPrivateTargets())
-    .addOption(options.rdapBootstrapUrl())
-    .addOption(options.canaries())
-    .addOption(options.statsSecs())
-    .addOption(options.metricsBind())
-    .addOption(options.maxConcurrency())
-    .addOption(options.maxMemoryMb())
-    .addOption(options.commands())
     .addOption(options.heartbeats())
     .action(run);
 }
