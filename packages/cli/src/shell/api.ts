@@ -42,7 +42,6 @@ export class Api {
   get = async (path: string): Promise<Json> => await this.send("GET", path);
   post = async (path: string, body?: unknown): Promise<Json> => await this.send("POST", path, body);
   patch = async (path: string, body: unknown): Promise<Json> => await this.send("PATCH", path, body);
-  delete = async (path: string): Promise<Json> => await this.send("DELETE", path);
 
   /** Every item of a list, or the first `most`. */
   async all(path: string, most = Infinity): Promise<Json[]> {
