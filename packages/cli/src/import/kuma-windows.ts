@@ -23,7 +23,7 @@ export function windowsOf(item: Item, maintenance: Row, serverZone: string): Win
   const zone = wanted === "" || wanted === "SAME_AS_SERVER" ? serverZone : wanted;
   if (!isZone(zone)) return none(`its time zone ${zone.slice(0, 40)} is unknown`);
   if (strategy === "manual") return none("manual maintenance: a window has an end here. Use smctl maintenance run");
-  if (!(maintenance["active"] === undefined || flag(maintenance["active"]))) return none("it was switched off");
+  if (!flag(maintenance["active"], true)) return none("it was switched off");
   const start = wallTime(text(maintenance["start_date"]));
   const end = wallTime(text(maintenance["end_date"]));
   if (strategy === "single") {

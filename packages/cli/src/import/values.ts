@@ -22,13 +22,19 @@ export function number(value: unknown, fallback: number): number {
   return typeof read === "number" && Number.isFinite(read) ? read : fallback;
 }
 
-/** A flag, as databases and JSON write it: 1, true, "1", "true". */
-export const flag = (value: unknown): boolean => value === true || value === 1 || value === "1" || value === "true";
+/** A flag, as databases and JSON write it: 1, true, "1", "true"; the fallback for none. */
+export const flag = (value: unknown, fallback = false): boolean =>
+  value === undefined ? fallback : value === true || value === 1 || value === "1" || value === "true";
 
-export const rows = (value: unknown): Row[] => (Array.isArray(value) ? value.filter(isRow) : []);
+/** The list in a value, empty for anything else. */
+export const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+
+export const rows = (value: unknown): Row[] => list(value).filter(isRow);
 
 export const texts = (value: unknown): string[] =>
-  Array.isArray(value) ? value.map(text).filter((one) => one !== "") : [];
+  list(value)
+    .map(text)
+    .filter((one) => one !== "");
 
 /** The map in a value, empty for anything else. */
 export const row = (value: unknown): Row => (isRow(value) ? value : {});
