@@ -37,3 +37,20 @@ export interface SchemaNode {
   minItems?: number;
   maxItems?: number;
 }
+
+/** Keywords of our own validator, which a strict validator of a client refuses. */
+export const ownKeywords: ReadonlySet<string> = new Set([
+  "errorCode",
+  "emptyCode",
+  "longCode",
+  "emptyIsNull",
+  "sizeCodes",
+  "mapEntries",
+  "cap",
+  "discriminator",
+  "expects",
+  "text",
+  "form",
+  "secret",
+  "shows",
+]);
