@@ -1,21 +1,9 @@
 import { type Command, Option } from "commander";
 import { badge, exits } from "../shell/output.ts";
-import type { Place } from "../run/network.ts";
 import * as options from "../shell/options.ts";
 import { screenOf, tame, type Tone } from "@statusmesh/shared/terminal";
 import { type PreflightResult, preflight } from "./preflight.ts";
 import { version } from "../version.ts";
-
-interface Given {
-  url: string;
-  tokenFile?: string;
-  spoolDir?: string;
-  spoolMaxMb: number;
-  canaries: readonly Place[];
-  insecureHttp: boolean;
-  commands?: string;
-  json?: true;
-}
 
 const tones: Record<PreflightResult["state"], Tone> = { ok: "good", warn: "warn", fail: "bad" };
 
@@ -28,7 +16,7 @@ export function define(command: Command): void {
         "folder or file of commands unusable.",
     )
     .addOption(new Option("--json", "print one JSON object"))
-    .action(async (given: Given) => {
+    .action(async (given: options.OfRun & { json?: true }) => {
       const screen = screenOf(process.stdout, process.env);
       const results: PreflightResult[] = [];
       for await (const finding of preflight({ ...given, version, timeoutMs: 10_000, env: process.env })) {

@@ -111,6 +111,25 @@ const maxMemoryMb = (): Option =>
     .env("SM_AGENT_MAX_MEMORY_MB")
     .argParser(wholeNumber(1_000_000, 100));
 
+/** The values of {@link ofRun}. */
+export interface OfRun {
+  url: string;
+  tokenFile?: string;
+  spoolDir?: string;
+  spoolMaxMb: number;
+  /** True: the token may travel unencrypted. */
+  insecureHttp: boolean;
+  allowPrivateTargets: boolean;
+  rdapBootstrapUrl?: string;
+  canaries: readonly Place[];
+  statsSecs: number;
+  metricsBind?: { host: string; port: number };
+  maxConcurrency: number;
+  maxMemoryMb?: number;
+  /** File of the commands of exec checks. */
+  commands?: string;
+}
+
 /** What `run` takes and `test-config` tests, apart from --heartbeats. */
 export const ofRun = (): Option[] => [
   controlPlane(),
