@@ -222,10 +222,10 @@ function checksOf(item: Item, endpoint: Row): Part[] {
   const check = checkOf(item, { scheme, url, endpoint, timeout, client, expected });
   const [, host = "", port = ""] = /^[a-z]+:\/\/(?:[^/@]*@)?(\[[^\]]+\]|[^:/?#]+)(?::(\d{1,5}))?/i.exec(url) ?? [];
   const own: Part[] = [];
-  const addExpiry = (what: string, days: number | null, check: Check): void => {
+  const addExpiry = (what: string, days: number | null, of: Check): void => {
     if (days === null || host === "") return;
     const limits = { warn_days: clamp(days + 7, 1, 3650), critical_days: clamp(days, 0, 3640) };
-    own.push({ name: `${item.name} ${what}`, check: { ...check, ...limits }, everySecs: 86_400 });
+    own.push({ name: `${item.name} ${what}`, check: { ...of, ...limits }, everySecs: 86_400 });
   };
   const server = { host: host.replaceAll(/[[\]]/g, ""), port: Number(port) || 443 };
   addExpiry("certificate", expected.certificateDays, { type: "tls_cert", ...server });
