@@ -79,20 +79,17 @@ function readFileValues(
       const here = [...path, name];
       const key = here.join(".");
       const setting = byKey.get(key);
-      if (setting !== undefined) accept(setting, value, `${key} in ${file.name}`, values, problems);
+      if (setting?.schema.secret === true)
+        problems.push(
+          `${key} in ${file.name} is a secret: set it as ${setting.variable} in the environment, or name a file that ` +
+            `holds it in ${setting.variable}_FILE`,
+        );
+      else if (setting !== undefined) keep(setting, value, `${key} in ${file.name}`, values, problems);
       else if (!groups.has(key))
         problems.push(`${key} in ${file.name} is not a known key${didYouMean(key, [...byKey.keys(), ...groups])}`);
       else if (isTree(value)) walk(value, here);
       else problems.push(`${key} in ${file.name} is a section, not a value: write [${key}] and its keys below`);
     }
-  };
-  const accept = (setting: Setting, value: unknown, where: string, into: Tree, found: string[]): void => {
-    if (setting.schema.secret)
-      found.push(
-        `${where} is a secret: set it as ${setting.variable} in the environment, or name a file that holds it ` +
-          `in ${setting.variable}_FILE`,
-      );
-    else keep(setting, value, where, into, found);
   };
   walk(file.values, []);
 }
