@@ -1,5 +1,6 @@
 import { type CheckSpec, checkKinds, type CheckType, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { checkDocument, checkOf } from "@statusmesh/shared/declared/check";
+import { perSection, type Section, sections } from "@statusmesh/shared/declared/files";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import { dayMs } from "@statusmesh/shared/time";
 import { insideName } from "@statusmesh/shared/net/inside-name";
@@ -75,8 +76,6 @@ export interface WindowInput {
 
 const longestWindowMs = 30 * dayMs;
 const longestIntervalSecs = 31 * 86_400;
-const sections = ["channels", "monitors", "status_pages", "maintenance"] as const;
-type Section = (typeof sections)[number];
 
 /** Components of a page, by the quota of a server as it is installed. */
 const mostComponents = 1000;
@@ -92,12 +91,7 @@ export class Draft {
   readonly #source: string;
   readonly #project: string;
   readonly #items: Item[] = [];
-  readonly #objects: Readonly<Record<Section, Map<string, Json>>> = {
-    channels: new Map(),
-    monitors: new Map(),
-    status_pages: new Map(),
-    maintenance: new Map(),
-  };
+  readonly #objects = perSection(() => new Map<string, Json>());
   readonly #env = new Map<string, string>();
   readonly #names = new Set<string>();
   readonly #slugs = new Set<string>();

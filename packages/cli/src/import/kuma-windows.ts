@@ -1,13 +1,10 @@
 import { dayMs } from "@statusmesh/shared/time";
+import type { WindowInput } from "./draft.ts";
 import type { Item } from "./report.ts";
 import { clamp, flag, isRow, jsonIn, number, type Row, text } from "./values.ts";
 import { firstDay, instantIn, isZone, wallTime, weekdayOf } from "./zones.ts";
 
-interface WindowTimes {
-  startsAt: number;
-  endsAt: number;
-  recurrence: { rule: string; time_zone: string } | null;
-}
+type WindowTimes = Pick<WindowInput, "startsAt" | "endsAt" | "recurrence">;
 
 /** Day on which a recurrence without a start begins. */
 const anyStart = "2026-01-01";

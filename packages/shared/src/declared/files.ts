@@ -13,6 +13,10 @@ const maxFolders = 32;
 export const sections = ["channels", "monitors", "status_pages", "maintenance"] as const;
 export type Section = (typeof sections)[number];
 
+/** A value for each section. */
+export const perSection = <T>(make: (section: Section) => T): Record<Section, T> =>
+  Object.fromEntries(sections.map((section) => [section, make(section)])) as Record<Section, T>;
+
 /** Fields of monitors that `defaults` may have. */
 export const defaultFields: readonly string[] = [
   "check",

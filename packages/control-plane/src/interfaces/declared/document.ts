@@ -7,7 +7,7 @@ import { pointerSegment } from "@statusmesh/shared/secrets";
 import { suggestion } from "@statusmesh/shared/text";
 import { mapInTurns } from "../../platform/turns.ts";
 import { durationIn, unitOf } from "@statusmesh/shared/time";
-import { defaultFields, type Section, sections } from "@statusmesh/shared/declared/files";
+import { defaultFields, perSection, type Section, sections } from "@statusmesh/shared/declared/files";
 
 /*
  * The document of a project as it is sent, taken apart: objects with their defaults filled in, texts unescaped and
@@ -105,15 +105,10 @@ async function readSection(section: Section, value: unknown, defaults: Json, fau
 }
 
 function readObject(
-  {
-    section,
-    key,
-    pointer,
-    object,
-    defaults,
-  }: { section: Section; key: string; pointer: string; object: Json; defaults: Json },
+  written: { section: Section; key: string; pointer: string; object: Json; defaults: Json },
   faults: Faults,
 ): Declared {
+  const { section, key, pointer, object, defaults } = written;
   const whole = section === "monitors" ? withDefaults(object, defaults) : object;
   const { adopt = null, on_remove: onRemove = "delete", ...rest } = whole;
   const id = typeof adopt === "string" ? normaliseId(adopt) : null;
@@ -207,10 +202,7 @@ function readDurations(fields: Json, pointer: string, faults: Faults): void {
 }
 
 function movedOf(value: unknown, objects: Document["objects"], faults: Faults): Document["moved"] {
-  const moved = Object.fromEntries(sections.map((section) => [section, new Map<string, string>()])) as Record<
-    Section,
-    Map<string, string>
-  >;
+  const moved = perSection(() => new Map<string, string>());
   const wrong = (message: string, pointer: string) => faults.add(fault("INVALID_BODY", message, pointer));
   for (const [section, keys] of Object.entries(isObject(value) ? value : {})) {
     const base = `/document/moved/${pointerSegment(section)}`;
