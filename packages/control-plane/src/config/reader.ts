@@ -1,5 +1,6 @@
 import Type, { type TObject, type TSchema } from "typebox";
 import { Value } from "typebox/value";
+import { isObject } from "@statusmesh/shared/json";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 
 /** A text that matches `pattern`; `expects` describes it in messages. */
@@ -162,9 +163,7 @@ function shown(value: unknown): string {
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
 
-function isTree(value: unknown): value is Tree {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
-}
+const isTree = (value: unknown): value is Tree => isObject(value) && !(value instanceof Date);
 
 function put(tree: Tree, path: readonly string[], value: unknown): void {
   let node = tree;
