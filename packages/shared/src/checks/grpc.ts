@@ -49,13 +49,13 @@ export const grpc: CheckKind<typeof GrpcCheck> = {
   rules(spec) {
     checkAll(
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
-      () => hostOrThrow(spec.host, "/host"),
+      () => hostOrThrow(spec.host),
       () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => serverName(spec),
       () => thresholdRules(spec),
     );
   },
-  destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
+  destination: (spec) => ({ host: hostOrThrow(spec.host), port: spec.port, pointer: "/host" }),
   subject: (spec) => (spec.server_name === null ? null : { name: serverName(spec), pointer: "/server_name" }),
   mapSecrets: (spec) => spec,
   secretsGoTo: () => null,

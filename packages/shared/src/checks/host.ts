@@ -48,8 +48,8 @@ export function canonicalHost(host: string): string {
   return url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, "");
 }
 
-/** {@link canonicalHost} with an API error. */
-export function hostOrThrow(host: string, pointer: string): string {
+/** {@link canonicalHost} of the field `host`, with an API error. */
+export function hostOrThrow(host: string): string {
   try {
     if (/[\s/@?#\\]/.test(host)) throw new TypeError("not a bare host");
     return canonicalHost(host);
@@ -58,7 +58,7 @@ export function hostOrThrow(host: string, pointer: string): string {
       "INVALID_TCP_HOST",
       `"${host}" is not a host name or an IP address. Write it without scheme, port or path, for example ` +
         "db.example.org.",
-      { field: pointer, cause },
+      { field: "/host", cause },
     );
   }
 }
@@ -75,7 +75,7 @@ export function refuseInvisible(text: string, code: ErrorCode, pointer: string):
 
 /** Server name (SNI, RFC 6066 section 3); defaults to the host. */
 export function serverName(spec: { host: string; server_name?: string | null }): string {
-  if ((spec.server_name ?? null) === null) return hostOrThrow(spec.host, "/host");
+  if ((spec.server_name ?? null) === null) return hostOrThrow(spec.host);
   const refuse = (cause?: unknown) =>
     new AppError(
       "INVALID_TLS_CERT_PARAMS",

@@ -55,7 +55,7 @@ export type PingDetails = Static<typeof PingDetails>;
 
 /** Host names never begin with `-`; an argument that does is an option of the ping program. */
 function hostRule(host: string): void {
-  hostOrThrow(host, "/host");
+  hostOrThrow(host);
   if (host.trim().startsWith("-") || canonicalHost(host).startsWith("-"))
     throw new AppError("INVALID_TCP_HOST", `"${host}" begins with a hyphen, which no host does.`, { field: "/host" });
 }
@@ -75,7 +75,7 @@ export const ping: CheckKind<typeof PingCheck, PingDetails> = {
       () => thresholdRules(spec),
     );
   },
-  destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), pointer: "/host" }),
+  destination: (spec) => ({ host: hostOrThrow(spec.host), pointer: "/host" }),
   mapSecrets: (spec) => spec,
   secretsGoTo: () => null,
   shell: {

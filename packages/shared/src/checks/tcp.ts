@@ -103,7 +103,7 @@ export const tcp: CheckKind<typeof TcpCheck> = {
   rules(spec) {
     checkAll(
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
-      () => hostOrThrow(spec.host, "/host"),
+      () => hostOrThrow(spec.host),
       () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => serverName(spec),
       () => sentBytes(spec),
@@ -117,11 +117,11 @@ export const tcp: CheckKind<typeof TcpCheck> = {
       ),
     );
   },
-  destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
+  destination: (spec) => ({ host: hostOrThrow(spec.host), port: spec.port, pointer: "/host" }),
   subject: (spec) => ((spec.server_name ?? null) === null ? null : { name: serverName(spec), pointer: "/server_name" }),
   mapSecrets: (spec, change) => ((spec.send ?? null) === null ? spec : { ...spec, send: change(spec.send!, "/send") }),
   secretsGoTo: (spec) => ({
-    origin: `${spec.tls ?? "none"}://${hostOrThrow(spec.host, "/host")}:${spec.port} ${serverName(spec)}`,
+    origin: `${spec.tls ?? "none"}://${hostOrThrow(spec.host)}:${spec.port} ${serverName(spec)}`,
     verified: spec.verify_tls !== false,
   }),
   shell: {

@@ -54,13 +54,13 @@ export const tlsCert: CheckKind<typeof TlsCertCheck, CertificateDetails> = {
     checkAll(
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
       () => refuseInvisible(spec.server_name ?? "", errorCode, "/server_name"),
-      () => hostOrThrow(spec.host, "/host"),
+      () => hostOrThrow(spec.host),
       () => serverName(spec),
       expiryRule(spec, "certificate", errorCode),
     );
   },
 
-  destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
+  destination: (spec) => ({ host: hostOrThrow(spec.host), port: spec.port, pointer: "/host" }),
   subject: (spec) => (spec.server_name === null ? null : { name: serverName(spec), pointer: "/server_name" }),
   mapSecrets: (spec) => spec,
   secretsGoTo: () => null,
