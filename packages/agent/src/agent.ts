@@ -113,7 +113,7 @@ class RunningAgent implements Agent {
   readonly #pulling: Promise<void>;
 
   constructor(settings: AgentSettings) {
-    const { clock, log, spool } = settings;
+    const { clock, log, spool, memory, allowPrivateTargets: allowPrivate } = settings;
     const userAgent = `StatusMesh/${settings.version}`;
     const stats = this.#stats;
     this.#settings = settings;
@@ -121,8 +121,16 @@ class RunningAgent implements Agent {
     stats.watch = settings.metrics;
     this.#api = connectApi(settings.url, settings.token, userAgent);
     this.#cache = rdapCache(settings.stateDir, { clock, log });
-    this.#rdap = openRdap(settings, this.#cache, userAgent);
-    this.#memory = openMemoryLimit(settings);
+    this.#rdap = new RdapLookups({
+      cache: this.#cache,
+      clock,
+      log,
+      userAgent,
+      allowPrivate,
+      registriesUrl: settings.rdapBootstrapUrl,
+    });
+    this.#memory =
+      memory === null ? null : new MemoryLimit({ ...memory, clock, log, rss: () => process.memoryUsage.rss() });
     this.#network = openNetwork(settings, () => this.#puller.askAgain());
     this.#abilities = new OwnAbilities({
       clock,
@@ -134,7 +142,7 @@ class RunningAgent implements Agent {
       clock,
       log,
       stats,
-      allowPrivate: settings.allowPrivateTargets,
+      allowPrivate,
       userAgent,
       rdap: this.#rdap,
       commands: settings.commands,
@@ -393,17 +401,6 @@ function wire(measured: Measurement): Omit<Measurement, "details"> & Pick<AgentR
 }
 
 const said = ({ succeededAt, failure }: Contact): AgentStatus["pull"] => ({ succeeded_at: succeededAt, failure });
-
-/** The memory limit; null without one. */
-function openMemoryLimit({ memory, clock, log }: AgentSettings): MemoryLimit | null {
-  return memory === null ? null : new MemoryLimit({ ...memory, clock, log, rss: () => process.memoryUsage.rss() });
-}
-
-/** Lookups at registries. */
-function openRdap(settings: AgentSettings, cache: RdapCache, userAgent: string): RdapLookups {
-  const { clock, log, allowPrivateTargets: allowPrivate, rdapBootstrapUrl: registriesUrl } = settings;
-  return new RdapLookups({ cache, clock, log, userAgent, allowPrivate, registriesUrl });
-}
 
 /** The network guard, which dials as probes do. `changed` is called when the own network goes down or comes back. */
 function openNetwork(settings: AgentSettings, changed: () => void): NetworkGuard {

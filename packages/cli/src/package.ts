@@ -3,13 +3,10 @@ import type { Bodies } from "@statusmesh/shared/declared/check";
 
 /* Files of this package. Modules of the published program, as this one, are one folder below its root. */
 
-const packageJson: unknown = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
-
 /** The version of this package. */
-export const version =
-  typeof packageJson === "object" && packageJson !== null && "version" in packageJson
-    ? String(packageJson.version)
-    : "0.0.0";
+export const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+  version: string;
+};
 
 /** The schemas of the API's requests, as they were when this program was built. */
 export const requestBodies = (): Bodies =>

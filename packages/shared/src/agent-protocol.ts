@@ -18,12 +18,11 @@ const Id = Type.String({
   description: "UUIDv7",
   examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
 });
-const UnixMs = Type.Integer({
-  minimum: 0,
-  maximum: 8_640_000_000_000,
-  description: "Unix milliseconds",
-  examples: [1_795_253_400_000],
-});
+const unixMs = (description: string) =>
+  Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description, examples: [1_795_253_400_000] });
+const UnixMs = unixMs("Unix milliseconds");
+/** A field that is there when it is true. */
+const mark = (description: string) => Type.Optional(Type.Literal(true, { description }));
 const Protocol = Type.Integer({
   minimum: 1,
   maximum: 1000,
@@ -48,24 +47,17 @@ export const PullRequest = Type.Object(
       examples: ["0.1.0"],
     }),
     kinds: Abilities,
-    /** Opaque; from the last applied reply. Null requests the complete list. */
     cursor: Type.Union([Type.String({ maxLength: 4000 }), Type.Null()], {
       description: "Opaque cursor of the last applied reply. Null requests the complete list",
       examples: [null],
     }),
-    /** Number of on-demand runs that the agent can take now. */
     capacity: Type.Integer({
       minimum: 0,
       maximum: 10_000,
       description: "Number of on-demand runs that the agent can take now",
       examples: [10],
     }),
-    impaired_since: Type.Optional(
-      Type.Unsafe<number>({
-        ...UnixMs,
-        description: "Start of the outage of the agent's own network; absent while it works",
-      }),
-    ),
+    impaired_since: Type.Optional(unixMs("Start of the outage of the agent's own network; absent while it works")),
     load: Type.Optional(
       Type.Object(
         {
@@ -85,11 +77,7 @@ export const PullRequest = Type.Object(
         { additionalProperties: false, description: "Load of the agent, shown to operators" },
       ),
     ),
-    leaving: Type.Optional(
-      Type.Literal(true, {
-        description: "The agent stops: its targets move to the others of its region. Answered at once, with no checks",
-      }),
-    ),
+    leaving: mark("The agent stops: its targets move to the others of its region. Answered at once, with no checks"),
   },
   { additionalProperties: false, title: "PullRequest", description: "State and capacity of the agent" },
 );
@@ -99,7 +87,7 @@ export type PullRequest = Static<typeof PullRequest>;
 export const AssignedCheck = Type.Object({
   target_id: Id,
   org_id: Id,
-  /** Grows with every change of the target; an agent keeps the higher one. */
+  /** An agent keeps the higher one. */
   version: Type.String({
     pattern: "^[0-9]{1,20}$",
     description: "Grows with every change of the target",
@@ -158,10 +146,9 @@ export const PullReply = Type.Object(
       description: "Concurrent queries to the registry of one top-level domain",
       examples: [1],
     }),
-    /** True: `checks` is the complete list, and the agent drops all others. */
     full: Type.Boolean({ description: "True: `checks` is the complete list of this agent" }),
     checks: Type.Array(AssignedCheck, { description: "Checks to run from now on" }),
-    /** Targets to run no longer. Empty when `full`. */
+    /** Empty when `full`. */
     drop: Type.Array(Id, { description: "Targets to run no longer" }),
     runs: Type.Array(OnDemandRun, { description: "On-demand runs" }),
     /** Those of all targets of the agent, so that an agent that restarts or takes targets over knows them. */
@@ -189,9 +176,6 @@ export const WhoAmIReply = Type.Object(
 );
 export type WhoAmIReply = Static<typeof WhoAmIReply>;
 
-/** Left out where there are none. */
-const optionalDetails = { details: Type.Optional(Details) } as const;
-
 /** Result of one slot. The region follows from the token. */
 export const AgentResult = Type.Object(
   {
@@ -203,25 +187,21 @@ export const AgentResult = Type.Object(
     /** True for a run that is no evidence (throttled, or a failure of the agent): recorded only. */
     skip: Type.Boolean({ description: "True: recorded, but no evidence about the target", examples: [false] }),
     ...measurementFields,
-    ...optionalDetails,
-    /** Left out like details. */
+    details: Type.Optional(Details),
     cause: Type.Optional(Cause),
-    /** Left out like details. */
     http: Type.Optional(
       Type.Object(
         {
           certificate_not_after: Type.Optional(
-            Type.Unsafe<number>({
-              ...UnixMs,
-              description:
-                "End of validity of the certificate that expires first among those of the request and its redirects",
-            }),
+            unixMs(
+              "End of validity of the certificate that expires first among those of the request and its redirects",
+            ),
           ),
         },
         { additionalProperties: false, description: "What an HTTP run found beside its measurement" },
       ),
     ),
-    /** Left out like details. Of the first failing run of a streak that received a response. */
+    /** Of the first failing run of a streak that received a response. */
     snapshot: Type.Optional(FailureSnapshot),
   },
   { additionalProperties: false },
@@ -234,21 +214,15 @@ export const RunReply = Type.Object(
     run_id: Id,
     timestamp: UnixMs,
     matched_expectations: Type.Boolean({ description: "Everything was as the check expects it" }),
-    skip: Type.Optional(
-      Type.Literal(true, { description: "The run was no evidence about the target, as the error says" }),
-    ),
+    skip: mark("The run was no evidence about the target, as the error says"),
     warnings: Type.Array(Type.String({ maxLength: 500 }), {
       maxItems: 20,
       description: "Warnings that do not change the status",
       examples: [[]],
     }),
     ...measurementFields,
-    ...optionalDetails,
-    busy: Type.Optional(
-      Type.Literal(true, {
-        description: "The agent had no place for the run: nothing was checked, and `error` has the reason",
-      }),
-    ),
+    details: Type.Optional(Details),
+    busy: mark("The agent had no place for the run: nothing was checked, and `error` has the reason"),
   },
   { additionalProperties: false },
 );
@@ -308,7 +282,7 @@ export const AgentPing = Type.Object(
     /** By which a ping that is sent twice is stored once. */
     id: Id,
     address: PingAddress,
-    at: Type.Unsafe<number>({ ...UnixMs, description: "When the agent took it, Unix milliseconds" }),
+    at: unixMs("When the agent took it, Unix milliseconds"),
     method: Type.Enum(["HEAD", "GET", "POST"], { description: "Method of the job's request", examples: ["POST"] }),
     kind: Type.Enum([...pingKinds], { description: "What the job said", examples: ["success"] }),
     exit_code: Type.Union([Type.Integer({ minimum: 0, maximum: 255 }), Type.Null()], {
@@ -321,9 +295,7 @@ export const AgentPing = Type.Object(
     }),
     source_ip: Type.String({ maxLength: 64, description: "Address of the job", examples: ["10.1.2.3"] }),
     user_agent: Type.String({ maxLength: 200, description: "Its User-Agent", examples: ["curl/8.14.1"] }),
-    beyond_rate: Type.Optional(
-      Type.Literal(true, { description: "A sign of life of a job that sends too many: it counts, and is not listed" }),
-    ),
+    beyond_rate: mark("A sign of life of a job that sends too many: it counts, and is not listed"),
   },
   { additionalProperties: false, description: "A ping of a job that the agent has answered" },
 );
@@ -347,14 +319,8 @@ export const maxPingBatch = 500;
 export const PingsRequest = Type.Object(
   {
     protocol: Protocol,
-    listening_since: Type.Unsafe<number>({
-      ...UnixMs,
-      description: "Since when the agent takes pings without a gap, Unix milliseconds",
-    }),
-    until: Type.Unsafe<number>({
-      ...UnixMs,
-      description: "Every ping that the agent took before is in this batch or an earlier one, Unix milliseconds",
-    }),
+    listening_since: unixMs("Since when the agent takes pings without a gap, Unix milliseconds"),
+    until: unixMs("Every ping that the agent took before is in this batch or an earlier one, Unix milliseconds"),
     pings: Type.Array(AgentPing, { maxItems: maxPingBatch, description: "In the order in which they came" }),
     bodies: Type.Array(AgentPingBody, {
       maxItems: maxPingBatch,

@@ -23,6 +23,10 @@ export class Faults {
     this.#limits = limits;
   }
 
+  get list(): readonly Fault[] {
+    return this.#list;
+  }
+
   get isEmpty(): boolean {
     return this.#list.length === 0;
   }

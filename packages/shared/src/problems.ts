@@ -1,6 +1,7 @@
 import type { TSchema } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import { type ErrorCode, isErrorCode } from "./errors.ts";
+import { isObject } from "./json.ts";
 import type { SchemaNode } from "./schema-node.ts";
 import { suggestion } from "./text.ts";
 
@@ -14,7 +15,6 @@ export interface Problem {
   code: ErrorCode;
 }
 
-type Json = Record<string, unknown>;
 type Problems = Generator<Problem, void>;
 
 const validators = new WeakMap<object, Validator>();
@@ -239,8 +239,6 @@ export function lengthProblem(node: SchemaNode, length: number, pointer: string,
   return { pointer, code: isErrorCode(own) ? own : code, message: `${name(pointer)} must have ${wanted}.` };
 }
 
-export const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 export const typeOf = (value: unknown): string =>
   value === null ? "null" : Array.isArray(value) ? "array" : Number.isInteger(value) ? "integer" : typeof value;
 export const joinPointer = (pointer: string, key: string): string =>

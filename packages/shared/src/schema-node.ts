@@ -1,16 +1,20 @@
 /**
- * A schema node as JSON Schema has it, with our own keywords: `errorCode`, `sizeCodes` (of an array with too few items,
- * and with too many), `discriminator` (a union's tag), `cap` (a silent maximum of a query parameter) and `expects` (the
- * message for a value of the wrong type or pattern).
+ * A schema node as JSON Schema has it, with our own keywords: `text` (how a text is cleaned), `errorCode`, `emptyCode`
+ * and `longCode` (of an empty and of a long text), `emptyIsNull`, `sizeCodes` (of an array with too few items, and with
+ * too many), `discriminator` (a union's tag), `cap` (a silent maximum of a query parameter) and `expects` (the message
+ * for a value of the wrong type or pattern).
  */
 export interface SchemaNode {
   type?: string;
+  text?: "line" | "lines" | "id" | "search";
   const?: unknown;
   enum?: unknown[];
   anyOf?: SchemaNode[];
   discriminator?: string;
   errorCode?: string;
+  emptyCode?: string;
   longCode?: string;
+  emptyIsNull?: boolean;
   sizeCodes?: [few: string, many: string];
   cap?: number;
   /** True for a text that is a secret, and for a list or a map of such texts. */
@@ -33,3 +37,20 @@ export interface SchemaNode {
   minItems?: number;
   maxItems?: number;
 }
+
+/** Keywords of our own validator, which a strict validator of a client refuses. */
+export const ownKeywords: ReadonlySet<string> = new Set([
+  "errorCode",
+  "emptyCode",
+  "longCode",
+  "emptyIsNull",
+  "sizeCodes",
+  "mapEntries",
+  "cap",
+  "discriminator",
+  "expects",
+  "text",
+  "form",
+  "secret",
+  "shows",
+]);

@@ -2,11 +2,12 @@ import Type, { type TSchemaOptions } from "typebox";
 import { AppError, type ErrorCode, isErrorCode } from "./errors.ts";
 import type { Faults } from "./faults.ts";
 import { normaliseId } from "./ids.ts";
+import type { SchemaNode } from "./schema-node.ts";
 
 /** A text that people read: `line` is a name, tag, group or label; `lines` may have line breaks and tabs. */
 type TextForm = "line" | "lines";
 /** Every text that `validate` brings into its stored form. An `id` is a UUID in either case, or any other text. */
-type Form = TextForm | "id" | "search";
+type Form = NonNullable<SchemaNode["text"]>;
 
 interface TextOptions extends TSchemaOptions {
   /** Longest text, in code points. */
@@ -81,21 +82,6 @@ function cleanText(text: string, form: TextForm, maxLength: number): string | Fa
 const codePoint = (character: string): string =>
   `U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}`;
 
-/** The keywords of a schema node that lead to its texts. */
-interface Node {
-  type?: string;
-  text?: Form;
-  maxLength?: number;
-  errorCode?: string;
-  emptyCode?: string;
-  longCode?: string;
-  emptyIsNull?: boolean;
-  discriminator?: string;
-  anyOf?: Node[];
-  properties?: Record<string, Node & { const?: unknown }>;
-  items?: Node | Node[];
-}
-
 /** Cleans the texts of a value and returns it; objects and arrays are changed in place. Stops when `faults` is full. */
 type Cleaner = (value: unknown, pointer: string, faults: Faults) => unknown;
 
@@ -116,7 +102,7 @@ export function cleanTexts<T>(schema: object, value: T, base: string, faults: Fa
 }
 
 /** Null where the schema has no texts, so that a batch of results costs nothing. */
-function cleanerOf(node: Node, outer: ErrorCode): Cleaner | null {
+function cleanerOf(node: SchemaNode, outer: ErrorCode): Cleaner | null {
   const code = isErrorCode(node.errorCode) ? node.errorCode : outer;
   if (node.text !== undefined) return textCleaner(node.text, node, code);
   if (node.anyOf !== undefined) return unionCleaner(node.anyOf, node.discriminator, code);
@@ -125,7 +111,7 @@ function cleanerOf(node: Node, outer: ErrorCode): Cleaner | null {
   return null;
 }
 
-function textCleaner(form: Form, node: Node, code: ErrorCode): Cleaner {
+function textCleaner(form: Form, node: SchemaNode, code: ErrorCode): Cleaner {
   if (form === "search") return (value) => (typeof value === "string" ? normaliseText(value) : value);
   if (form === "id") return (value) => (typeof value === "string" ? normaliseId(value) : value);
   const { maxLength = Infinity, emptyCode, longCode } = node;
@@ -144,7 +130,7 @@ function textCleaner(form: Form, node: Node, code: ErrorCode): Cleaner {
   };
 }
 
-function unionCleaner(branches: Node[], tag: string | undefined, code: ErrorCode): Cleaner | null {
+function unionCleaner(branches: SchemaNode[], tag: string | undefined, code: ErrorCode): Cleaner | null {
   const each = branches.map((branch) => ({ branch, clean: cleanerOf(branch, code) }));
   if (each.every(({ clean }) => clean === null)) return null;
   return (value, pointer, faults) => {
@@ -158,7 +144,7 @@ function unionCleaner(branches: Node[], tag: string | undefined, code: ErrorCode
   };
 }
 
-function objectCleaner(properties: Record<string, Node>, code: ErrorCode): Cleaner | null {
+function objectCleaner(properties: Record<string, SchemaNode>, code: ErrorCode): Cleaner | null {
   const cleaned = Object.entries(properties).flatMap(([key, node]): [string, Cleaner][] => {
     const clean = cleanerOf(node, code);
     return clean === null ? [] : [[key, clean]];
@@ -173,7 +159,7 @@ function objectCleaner(properties: Record<string, Node>, code: ErrorCode): Clean
   };
 }
 
-function arrayCleaner(items: Node, code: ErrorCode): Cleaner | null {
+function arrayCleaner(items: SchemaNode, code: ErrorCode): Cleaner | null {
   const clean = cleanerOf(items, code);
   if (clean === null) return null;
   return (value, pointer, faults) => {

@@ -30,3 +30,19 @@ export function urlProblem(text: string): string | null {
   if (/^[a-z][a-z\d+.-]*:\/\/[^/?#]/i.test(text) && URL.canParse(text)) return null;
   return "This is not a URL with a host. Write scheme, two slashes and host, for example https://example.org/health.";
 }
+
+/** The port of a URL, also where its scheme implies it. */
+export const portOf = ({ protocol, port }: Pick<URL, "protocol" | "port">): number =>
+  port === "" ? (protocol === "https:" || protocol === "wss:" ? 443 : 80) : Number(port);
+
+/** Host and port as a URL has them: `db.example.org:5432`, `[2001:db8::1]:5432`. */
+export const hostAndPort = (host: string, port: number): string => `${host.includes(":") ? `[${host}]` : host}:${port}`;
+
+/** A percent-encoded text in clear; a text that is not valid as it is. */
+export function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

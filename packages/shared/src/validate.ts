@@ -2,11 +2,11 @@ import type { Static, TSchema } from "typebox";
 import { Default } from "typebox/value";
 import { AppError, type ErrorCode } from "./errors.ts";
 import { Faults } from "./faults.ts";
+import { isObject } from "./json.ts";
 import {
   branchFor,
   codeOf,
   firstOf,
-  isObject,
   joinPointer,
   keyCountProblem,
   lengthProblem,

@@ -190,13 +190,8 @@ function responseLines({ status_line, headers, body }: FailureSnapshot): string[
 }
 
 /** The phases in order; the remaining time is `rest`. */
-function phasesOf({
-  dns_ms,
-  connect_ms,
-  tls_ms,
-  ttfb_ms,
-  total_ms,
-}: Outcome["measurement"]): { name: string; ms: number }[] {
+function phasesOf(measurement: Outcome["measurement"]): { name: string; ms: number }[] {
+  const { dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms } = measurement;
   const phases = [
     { name: "dns", ms: dns_ms },
     { name: "connect", ms: connect_ms },

@@ -14,7 +14,7 @@ import { ApiError, connectApi } from "../protocol/api.ts";
 import { pingCause } from "../probes/ping.ts";
 import { bytes, exits, milliseconds } from "../shell/output.ts";
 import { type Place, placeOf } from "../run/network.ts";
-import { findToken, tokenInTheClear } from "../shell/options.ts";
+import { findToken, type OfRun, tokenInTheClear } from "../shell/options.ts";
 import { folderHolder, lockFolder } from "../spool/lock.ts";
 
 /** One requirement of `run`. A `warn` does not prevent it from running. */
@@ -27,16 +27,10 @@ export interface PreflightResult {
   exit?: number;
 }
 
-export interface PreflightOptions {
-  url: string;
-  tokenFile?: string;
-  spoolDir?: string;
-  spoolMaxMb: number;
-  canaries: readonly Place[];
-  /** File of the commands of exec checks. */
-  commands?: string;
-  /** True: the token may travel unencrypted. */
-  insecureHttp: boolean;
+export interface PreflightOptions extends Pick<
+  OfRun,
+  "url" | "tokenFile" | "spoolDir" | "spoolMaxMb" | "canaries" | "commands" | "insecureHttp"
+> {
   version: string;
   /** Timeout of each network step, ms. */
   timeoutMs: number;

@@ -10,7 +10,6 @@ import { type Clock, correctedClock } from "../clock.ts";
 import { exits, fail } from "../shell/output.ts";
 import { jsonLog, type Log } from "../telemetry/log.ts";
 import type { AgentMetrics } from "../telemetry/metrics.ts";
-import type { Place } from "../run/network.ts";
 import * as options from "../shell/options.ts";
 import type { Spool } from "../spool/spool.ts";
 import { FolderError, lockFolder } from "../spool/lock.ts";
@@ -19,39 +18,14 @@ import { version } from "../version.ts";
 /** Patience for the lock of a predecessor that is just ending, ms. */
 const patienceMs = 10_000;
 
-interface RunOptions {
-  url: string;
-  tokenFile?: string;
-  spoolDir?: string;
-  spoolMaxMb: number;
-  allowPrivateTargets: boolean;
-  insecureHttp: boolean;
-  canaries: readonly Place[];
-  statsSecs: number;
-  metricsBind?: { host: string; port: number };
-  maxConcurrency: number;
-  maxMemoryMb?: number;
-  rdapBootstrapUrl?: string;
-  commands?: string;
+interface RunOptions extends options.OfRun {
   heartbeats?: { host: string; port: number };
 }
 
 export function define(command: Command): void {
+  for (const option of options.ofRun()) command.addOption(option);
   command
     .description("Run until stopped. The token comes from a file or from SM_AGENT_TOKEN, never from the command line.")
-    .addOption(options.controlPlane())
-    .addOption(options.tokenFile())
-    .addOption(options.spoolDir("folder for results waiting to be reported; default: memory"))
-    .addOption(options.spoolMaxMb())
-    .addOption(options.insecureHttp())
-    .addOption(options.allowPrivateTargets())
-    .addOption(options.rdapBootstrapUrl())
-    .addOption(options.canaries())
-    .addOption(options.statsSecs())
-    .addOption(options.metricsBind())
-    .addOption(options.maxConcurrency())
-    .addOption(options.maxMemoryMb())
-    .addOption(options.commands())
     .addOption(options.heartbeats())
     .action(run);
 }

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { messageOf } from "@statusmesh/shared/thrown";
-import { bytes, exits, fail } from "../shell/output.ts";
+import { bytes, exits, fail, iso } from "../shell/output.ts";
 import * as options from "../shell/options.ts";
 import { paint, screenOf, table } from "@statusmesh/shared/terminal";
 import { inspect, type SpoolReport } from "../spool/inspect.ts";
@@ -27,8 +27,6 @@ export function define(command: Command): void {
       process.exitCode = report.damage.length > 0 ? exits.down : exits.up;
     });
 }
-
-const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 function inJson(report: SpoolReport, used_by: { pid: number; host: string } | null): object {
   return { ...report, oldest: iso(report.oldest), newest: iso(report.newest), used_by };

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { messageOf } from "@statusmesh/shared/thrown";
-import { badge, exits, fail, lasted, milliseconds } from "../shell/output.ts";
+import { badge, exits, fail, iso, lasted, milliseconds } from "../shell/output.ts";
 import * as options from "../shell/options.ts";
 import { paint, screenOf, type Screen, table, tame, type Tone } from "@statusmesh/shared/terminal";
 import { folderHolder } from "../spool/lock.ts";
@@ -65,8 +65,6 @@ export function stateOf(status: AgentStatus | null, held: boolean, now: number):
 
 const isFailing = ({ succeeded_at, failure }: AgentStatus["pull"]): boolean =>
   failure !== null && failure.at > (succeeded_at ?? -Infinity);
-
-const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 function inJson(state: State, status: AgentStatus | null): object {
   if (status === null) return { state, seen_at: null };

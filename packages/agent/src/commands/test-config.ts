@@ -1,46 +1,22 @@
 import { type Command, Option } from "commander";
 import { badge, exits } from "../shell/output.ts";
-import type { Place } from "../run/network.ts";
 import * as options from "../shell/options.ts";
 import { screenOf, tame, type Tone } from "@statusmesh/shared/terminal";
 import { type PreflightResult, preflight } from "./preflight.ts";
 import { version } from "../version.ts";
 
-interface Given {
-  url: string;
-  tokenFile?: string;
-  spoolDir?: string;
-  spoolMaxMb: number;
-  canaries: readonly Place[];
-  insecureHttp: boolean;
-  commands?: string;
-  json?: true;
-}
-
 const tones: Record<PreflightResult["state"], Tone> = { ok: "good", warn: "warn", fail: "bad" };
 
 export function define(command: Command): void {
+  for (const option of options.ofRun()) command.addOption(option);
   command
     .description(
       "Test everything that run needs, with the same options and environment, without running: no check is claimed " +
         "and the agent does not join. Exit code: 0 ready, 69 control plane unreachable, 77 token refused, 78 spool " +
         "folder or file of commands unusable.",
     )
-    .addOption(options.controlPlane())
-    .addOption(options.tokenFile())
-    .addOption(options.spoolDir("folder for results waiting to be reported"))
-    .addOption(options.spoolMaxMb())
-    .addOption(options.canaries())
-    .addOption(options.insecureHttp())
-    .addOption(options.allowPrivateTargets())
-    .addOption(options.rdapBootstrapUrl())
-    .addOption(options.statsSecs())
-    .addOption(options.metricsBind())
-    .addOption(options.maxConcurrency())
-    .addOption(options.maxMemoryMb())
-    .addOption(options.commands())
     .addOption(new Option("--json", "print one JSON object"))
-    .action(async (given: Given) => {
+    .action(async (given: options.OfRun & { json?: true }) => {
       const screen = screenOf(process.stdout, process.env);
       const results: PreflightResult[] = [];
       for await (const finding of preflight({ ...given, version, timeoutMs: 10_000, env: process.env })) {

@@ -1,6 +1,7 @@
 import { crc32 } from "node:zlib";
 import { Compile } from "typebox/compile";
 import { AgentPing, AgentPingBody } from "@statusmesh/shared/agent-protocol";
+import { asObject, parsedJson } from "@statusmesh/shared/json";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Files, SegmentFile } from "../spool/files.ts";
 import { type Log, Once } from "../telemetry/log.ts";
@@ -200,11 +201,7 @@ export class PingJournal {
 function readLine(line: string): PingRecord | null {
   const text = line.slice(9);
   if (crc32(text).toString(16).padStart(8, "0") !== line.slice(0, 8)) return null;
-  try {
-    const record = JSON.parse(text) as Partial<Record<"ping" | "body", unknown>>;
-    if (validPing.Check(record.ping)) return { ping: record.ping };
-    return validBody.Check(record.body) ? { body: record.body } : null;
-  } catch {
-    return null;
-  }
+  const { ping, body } = asObject(parsedJson(text));
+  if (validPing.Check(ping)) return { ping };
+  return validBody.Check(body) ? { body } : null;
 }

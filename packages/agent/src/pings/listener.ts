@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { AgentPing } from "@statusmesh/shared/agent-protocol";
@@ -15,6 +16,7 @@ import {
   textOf,
 } from "@statusmesh/shared/pings/receive";
 import { messageOf } from "@statusmesh/shared/thrown";
+import { hostAndPort } from "@statusmesh/shared/url";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../telemetry/log.ts";
 import { JournalFull, type PingJournal } from "./journal.ts";
@@ -57,16 +59,11 @@ export async function openPingListener(options: ListenerOptions): Promise<PingLi
     });
   });
   server.maxConnections = maxSockets;
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(bind.port, bind.host, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
-  const { address, family, port } = server.address() as AddressInfo;
+  server.listen(bind.port, bind.host);
+  await once(server, "listening");
+  const { address, port } = server.address() as AddressInfo;
   return {
-    url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
+    url: `http://${hostAndPort(address, port)}`,
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();

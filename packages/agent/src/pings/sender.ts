@@ -1,6 +1,6 @@
 import { Compile } from "typebox/compile";
 import { maxPingBatch, PingsReply, type PingsRequest, protocolVersion } from "@statusmesh/shared/agent-protocol";
-import type { Clock } from "../clock.ts";
+import { Alarm, type Clock } from "../clock.ts";
 import { type Api, ApiError, asApiError, retryMs } from "../protocol/api.ts";
 import { type Log, Once } from "../telemetry/log.ts";
 import type { PingBatch, PingJournal } from "./journal.ts";
@@ -28,11 +28,11 @@ export class PingSender {
   readonly #condition: Once;
   readonly #abort = new AbortController();
   readonly #startedAt: number;
+  readonly #alarm: Alarm;
   #until = 0;
   #failures = 0;
   #most = maxPingBatch;
   #sending: Promise<void> | null = null;
-  #timer: { at: number; cancel: () => void } | null = null;
   #notBefore = -Infinity;
   #stopping = false;
 
@@ -40,6 +40,12 @@ export class PingSender {
     this.#options = options;
     this.#condition = new Once(options.log);
     this.#startedAt = options.clock.monotonic();
+    this.#alarm = new Alarm(options.clock, () => {
+      this.#sending = this.#send().finally(() => {
+        this.#sending = null;
+        this.#plan(options.journal.waiting > 0 ? gatherMs : beatMs);
+      });
+    });
     options.journal.onAppend = () => this.#plan(gatherMs);
     this.#plan(0);
   }
@@ -53,7 +59,7 @@ export class PingSender {
   /** Delivers what waits; resolves when nothing does, at the first failure, or after `ms`. */
   async stop(ms: number): Promise<void> {
     this.#stopping = true;
-    this.#timer?.cancel();
+    this.#alarm.cancel();
     const cancel = this.#options.clock.after(ms, () => this.#abort.abort(new Error("stopping")));
     await this.#sending;
     await this.#send();
@@ -63,18 +69,7 @@ export class PingSender {
 
   #plan(ms: number): void {
     if (this.#stopping || this.#sending !== null) return;
-    const now = this.#options.clock.monotonic();
-    const at = Math.max(now + ms, this.#notBefore);
-    if (this.#timer !== null && this.#timer.at <= at) return;
-    this.#timer?.cancel();
-    const cancel = this.#options.clock.after(at - now, () => {
-      this.#timer = null;
-      this.#sending = this.#send().finally(() => {
-        this.#sending = null;
-        this.#plan(this.#options.journal.waiting > 0 ? gatherMs : beatMs);
-      });
-    });
-    this.#timer = { at, cancel };
+    this.#alarm.setWithin(Math.max(ms, this.#notBefore - this.#options.clock.monotonic()));
   }
 
   /** Sends batches until none waits. Never rejects. */

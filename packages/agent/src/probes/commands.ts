@@ -1,6 +1,7 @@
 import { closeSync, fstatSync, openSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, isAbsolute } from "node:path";
 import { parse, TomlError } from "smol-toml";
+import { isObject } from "@statusmesh/shared/json";
 import { commandPattern } from "@statusmesh/shared/checks/exec";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 
@@ -77,8 +78,7 @@ function commandOf(key: string, table: unknown, wrong: Wrong): Command {
   };
 }
 
-const isTable = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+const isTable = (value: unknown): value is Record<string, unknown> => isObject(value) && !(value instanceof Date);
 const isArgument = (value: unknown): value is string => typeof value === "string" && !value.includes("\0");
 
 /** The account of a name in /etc/passwd, without supplementary groups. */

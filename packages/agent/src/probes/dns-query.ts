@@ -1,6 +1,7 @@
 import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 import { Resolver, type CaaRecord, type MxRecord, type SoaRecord, type SrvRecord } from "node:dns";
 import type { RecordType } from "@statusmesh/shared/checks/dns";
+import { hostAndPort } from "@statusmesh/shared/url";
 
 /**
  * A lost packet is sent again after this time, then with doubled waits, until the deadline of the check.
@@ -60,13 +61,7 @@ export function ask(
   signal: CancelSignal,
 ): Promise<string[]> {
   if (signal.aborted) return Promise.reject(signal.reason as Error);
-  const at = resolverOf(
-    server === null
-      ? null
-      : server.address.includes(":")
-        ? `[${server.address}]:${server.port}`
-        : `${server.address}:${server.port}`,
-  );
+  const at = resolverOf(server === null ? null : hostAndPort(server.address, server.port));
   at.open++;
   return new Promise((settle, reject) => {
     let over = false;

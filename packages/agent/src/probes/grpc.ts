@@ -5,6 +5,7 @@ import { dial } from "@statusmesh/shared/net/dial";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
+import { hostAndPort, percentDecoded } from "@statusmesh/shared/url";
 import { shortened } from "./http-expectations.ts";
 import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts";
 
@@ -14,10 +15,7 @@ import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts
  */
 
 const hostOf = oncePer(({ host }: GrpcCheck) => canonicalHost(host));
-const authorityOf = oncePer((spec: GrpcCheck) => {
-  const name = serverName(spec);
-  return `${name.includes(":") ? `[${name}]` : name}:${spec.port}`;
-});
+const authorityOf = oncePer((spec: GrpcCheck) => hostAndPort(serverName(spec), spec.port));
 
 /** A health response has 2 bytes; this leaves room for fields of later versions. */
 const maxMessage = 4096;
@@ -153,19 +151,8 @@ function statusIn(headers: Readonly<Record<string, unknown>>): GrpcStatus | null
   const text = headers["grpc-status"];
   if (typeof text !== "string" || !/^\d{1,3}$/.test(text)) return null;
   const message = headers["grpc-message"];
-  return { code: Number(text), message: typeof message === "string" ? decoded(message) : "" };
-}
-
-/**
- * Servers percent-encode `grpc-message`, and what is not valid is shown as it came:
- * https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses
- */
-function decoded(message: string): string {
-  try {
-    return decodeURIComponent(message);
-  } catch {
-    return message;
-  }
+  // Percent-encoded: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses
+  return { code: Number(text), message: typeof message === "string" ? percentDecoded(message) : "" };
 }
 
 /** https://github.com/grpc/grpc/blob/master/doc/statuscodes.md */

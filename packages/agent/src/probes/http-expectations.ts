@@ -2,6 +2,7 @@ import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import type { Expectation } from "@statusmesh/shared/checks/expectations";
 import { compilePath, type JsonPath, maxDepth, PathTooLarge } from "@statusmesh/shared/checks/json-paths";
 import { compilePattern, type Pattern } from "@statusmesh/shared/checks/patterns";
+import { parsedJson } from "@statusmesh/shared/json";
 import type { CheckStatus } from "@statusmesh/shared/result";
 
 /** What a check expects of headers and body beside the status: data that can be sent to a thread. */
@@ -201,12 +202,8 @@ function unmetJson(
       status: "error",
     };
   if (isTooDeep(text)) return unmet("the body is nested too deeply");
-  let document: unknown;
-  try {
-    document = JSON.parse(text.replace(/^\ufeff/, ""));
-  } catch {
-    return unmet(`the body is not JSON (${contentType})`);
-  }
+  const document = parsedJson(text.replace(/^\ufeff/, ""));
+  if (document === undefined) return unmet(`the body is not JSON (${contentType})`);
   for (const one of json) {
     try {
       const found = unmetOf(one, one.path, one.query.select(document), "selects nothing");

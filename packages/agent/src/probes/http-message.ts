@@ -1,4 +1,6 @@
+import { canonicalHost } from "@statusmesh/shared/checks/host";
 import type { ExpectedStatus, HttpCheck } from "@statusmesh/shared/checks/http";
+import { portOf } from "@statusmesh/shared/url";
 
 /** One request of a check: the first one or that of a redirect. */
 export interface Hop {
@@ -79,8 +81,8 @@ function makeHop(
   headers.push("Connection", "close");
   return {
     secure,
-    host: url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, ""),
-    port: url.port === "" ? (secure ? 443 : 80) : Number(url.port),
+    host: canonicalHost(url.hostname),
+    port: portOf(url),
     origin: url.origin,
     method,
     path: url.pathname + queryOf(url, text),

@@ -1,4 +1,5 @@
 import { Pool } from "undici";
+import { asObject, parsedJson } from "@statusmesh/shared/json";
 import { messageOf } from "@statusmesh/shared/thrown";
 
 /** Errors of the control plane, by the reaction of the agent. */
@@ -109,8 +110,10 @@ export function connectApi(baseUrl: string, token: string, userAgent: string): A
       if (signal.aborted) throw signal.reason;
       throw new ApiError("away", reasonOf(error));
     }
-    if (status === 200) return parse(text);
-    throw refusal(status, text.slice(0, maxErrorBytes), secondsToMs(retryAfter));
+    if (status !== 200) throw refusal(status, text.slice(0, maxErrorBytes), secondsToMs(retryAfter));
+    const reply = parsedJson(text);
+    if (reply === undefined) throw new ApiError("unexpected", "the answer is not JSON");
+    return reply;
   };
   return {
     post: (path, body, options) => ask("POST", path, JSON.stringify(body), options),
@@ -118,14 +121,6 @@ export function connectApi(baseUrl: string, token: string, userAgent: string): A
     useToken: (next) => void (usual = next),
     close: () => pool.destroy(),
   };
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new ApiError("unexpected", "the answer is not JSON");
-  }
 }
 
 function refusal(status: number, text: string, retryAfterMs: number | null): ApiError {
@@ -143,15 +138,11 @@ function refusal(status: number, text: string, retryAfterMs: number | null): Api
 
 /** Code and message of an error envelope, if the body is one. */
 function envelopeOf(text: string): { code: string | null; message: string | null } {
-  try {
-    const { error } = JSON.parse(text) as { error?: { code?: unknown; message?: unknown } };
-    return {
-      code: typeof error?.code === "string" ? error.code : null,
-      message: typeof error?.message === "string" ? error.message.slice(0, 300) : null,
-    };
-  } catch {
-    return { code: null, message: null };
-  }
+  const { code, message } = asObject(asObject(parsedJson(text))["error"]);
+  return {
+    code: typeof code === "string" ? code : null,
+    message: typeof message === "string" ? message.slice(0, 300) : null,
+  };
 }
 
 /** Retry-After in seconds (RFC 9110 section 10.2.3), at most five minutes; the date form is not used here. */

@@ -1,5 +1,6 @@
 import { Compile } from "typebox/compile";
 import { type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { asObject } from "@statusmesh/shared/json";
 import { type Api, ApiError, type ApiErrorKind, asApiError, backoffMs, type Contact, retryMs } from "./api.ts";
 import type { CorrectedClock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";
@@ -141,8 +142,7 @@ export class Puller {
       ...(token === null ? {} : { token }),
     });
     if (!validReply.Check(reply)) {
-      const theirs =
-        typeof reply === "object" && reply !== null && "protocol" in reply ? reply.protocol : protocolVersion;
+      const { protocol: theirs = protocolVersion } = asObject(reply);
       if (theirs !== protocolVersion) throw otherProtocol(theirs);
       throw new ApiError(
         "unexpected",

@@ -8,7 +8,7 @@ import {
   type RunReply,
 } from "@statusmesh/shared/agent-protocol";
 import { type Api, ApiError, asApiError, type Contact, retryMs } from "./api.ts";
-import type { Clock } from "../clock.ts";
+import { Alarm, type Clock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";
 import type { Lane, Spool, SpoolRecord } from "../spool/spool.ts";
 import type { Stats } from "../telemetry/stats.ts";
@@ -47,17 +47,16 @@ interface LaneState {
   lastSentAt: number;
   /** Arrival of the oldest waiting result; null when unknown or when one is urgent. */
   routineSince: number | null;
-  timer: { at: number; cancel: () => void } | null;
+  /** Sends. */
+  readonly alarm: Alarm;
 }
-
-const newLane = (): LaneState => ({ sending: 0, lastSentAt: -Infinity, routineSince: null, timer: null });
 
 /** Sends the spool, and removes only results that the control plane acknowledged. */
 export class Reporter {
   readonly #options: ReporterOptions;
   readonly #condition: Once;
   readonly #abort = new AbortController();
-  readonly #lanes: Record<Lane, LaneState> = { fresh: newLane(), backlog: newLane() };
+  readonly #lanes: Record<Lane, LaneState>;
   #notBefore = -Infinity;
   #failures = 0;
   #draining: (() => void) | null = null;
@@ -65,6 +64,12 @@ export class Reporter {
   constructor(options: ReporterOptions) {
     this.#options = options;
     this.#condition = new Once(options.log);
+    this.#lanes = { fresh: this.#newLane("fresh"), backlog: this.#newLane("backlog") };
+  }
+
+  #newLane(lane: Lane): LaneState {
+    const alarm = new Alarm(this.#options.clock, () => void this.#send(lane));
+    return { sending: 0, lastSentAt: -Infinity, routineSince: null, alarm };
   }
 
   /**
@@ -106,7 +111,7 @@ export class Reporter {
     this.#plan("backlog", true);
     await drained;
     cancel();
-    for (const lane of Object.values(this.#lanes)) lane.timer?.cancel();
+    for (const lane of Object.values(this.#lanes)) lane.alarm.cancel();
     this.#abort.abort(new Error("stopping"));
   }
 
@@ -127,16 +132,7 @@ export class Reporter {
     const eager = now || lane === "backlog" || this.#draining !== null || waiting >= maxBatch;
     const urgentAt = Math.max(time + gatherMs, state.lastSentAt + spacingMs);
     const due = state.routineSince === null ? urgentAt : Math.max(urgentAt, state.routineSince + routineMs);
-    const at = Math.max(eager ? time : due, this.#notBefore);
-    if (state.timer !== null && state.timer.at <= at) return;
-    state.timer?.cancel();
-    state.timer = {
-      at,
-      cancel: clock.after(at - time, () => {
-        state.timer = null;
-        void this.#send(lane);
-      }),
-    };
+    state.alarm.setWithin(Math.max(eager ? time : due, this.#notBefore) - time);
   }
 
   async #send(lane: Lane): Promise<void> {

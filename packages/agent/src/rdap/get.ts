@@ -1,8 +1,10 @@
 import type { Socket } from "node:net";
+import { canonicalHost } from "@statusmesh/shared/checks/host";
 import { dial } from "@statusmesh/shared/net/dial";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
+import { portOf } from "@statusmesh/shared/url";
 import { Agent, type buildConnector, type Dispatcher, request } from "undici";
 import { isAllowedUrl } from "./allowed-url.ts";
 
@@ -62,14 +64,9 @@ export async function get(start: string, options: GetOptions): Promise<GetReply>
 /** Connects through the guard, as checks do. */
 function guarded(signal: AbortSignal): buildConnector.connector {
   return ({ hostname, protocol, port }, done) => {
-    const host = hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
+    const host = canonicalHost(hostname);
     const connect = async (): Promise<Socket> => {
-      const { socket } = await dial({
-        host,
-        port: Number(port || (protocol === "https:" ? 443 : 80)),
-        allowPrivate: false,
-        signal,
-      });
+      const { socket } = await dial({ host, port: portOf({ protocol, port }), allowPrivate: false, signal });
       return protocol === "https:" ? await secure({ socket, host, verify: true, signal }) : socket;
     };
     connect().then(

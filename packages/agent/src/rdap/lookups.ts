@@ -1,11 +1,8 @@
 import type { RegistrableDomain } from "@statusmesh/shared/net/registrable-domain";
 import { Semaphore } from "@statusmesh/shared/semaphore";
-import type { Clock } from "../clock.ts";
-import type { Log } from "../telemetry/log.ts";
-import type { RdapCache } from "./cache.ts";
 import { GetError } from "./get.ts";
 import { type Answer, query, type Registration } from "./query.ts";
-import { ianaRegistriesUrl, Registries } from "./registries.ts";
+import { ianaRegistriesUrl, Registries, type RegistriesOptions } from "./registries.ts";
 import { SingleFlight } from "./single-flight.ts";
 
 /** Time to live of an answer, success or failure, ms. */
@@ -15,13 +12,7 @@ const askMs = 60_000;
 /** Pause of a throttling registry: its Retry-After within these bounds, or the default. */
 const pauseMs = { least: 1_000, most: 3_600_000, unsaid: 60_000 };
 
-export interface LookupsOptions {
-  cache: RdapCache;
-  clock: Clock;
-  log: Log;
-  userAgent: string;
-  /** False: redirects of a registry may lead to public addresses only. */
-  allowPrivate: boolean;
+export interface LookupsOptions extends Omit<RegistriesOptions, "url"> {
   /** URL of the list of registries; IANA's by default. */
   registriesUrl?: string | undefined;
 }

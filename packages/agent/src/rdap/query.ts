@@ -1,5 +1,6 @@
 import { domainToASCII } from "node:url";
 import type { LookupAttempt, LookupResult } from "rdapper";
+import { isObject, parsedJson } from "@statusmesh/shared/json";
 import { get, GetError } from "./get.ts";
 
 const maxBytes = 1_000_000;
@@ -106,16 +107,11 @@ export async function query(options: Query): Promise<QueryOutcome> {
 
 /** Throws GetError for a 200 about another domain. */
 function checkAnswer(text: string, domain: string): void {
-  let answer: unknown;
-  try {
-    answer = JSON.parse(text);
-  } catch {
-    throw new GetError("the answer is not JSON");
-  }
-  if (typeof answer !== "object" || answer === null || Array.isArray(answer))
-    throw new GetError("the answer is not an RDAP object");
-  const name =
-    "ldhName" in answer && typeof answer.ldhName === "string" ? domainToASCII(answer.ldhName.replace(/\.$/, "")) : "";
+  const answer = parsedJson(text);
+  if (answer === undefined) throw new GetError("the answer is not JSON");
+  if (!isObject(answer)) throw new GetError("the answer is not an RDAP object");
+  const { ldhName } = answer;
+  const name = typeof ldhName === "string" ? domainToASCII(ldhName.replace(/\.$/, "")) : "";
   if (name !== "" && name !== domain) throw new GetError(`the answer is about ${name.slice(0, 253)}`);
 }
 

@@ -1,3 +1,4 @@
+import { asObject, parsedJson } from "@statusmesh/shared/json";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { RdapCache, SavedRegistries } from "./cache.ts";
@@ -114,13 +115,9 @@ export class Registries {
  * Plain http servers are skipped, except in a file from this machine.
  */
 function readList(text: string, from: URL): Record<string, string[]> {
-  let file: unknown;
-  try {
-    file = JSON.parse(text);
-  } catch {
-    throw new GetError(`the answer of ${from.host} is not JSON`);
-  }
-  const services: unknown = typeof file === "object" && file !== null && "services" in file ? file.services : null;
+  const file = parsedJson(text);
+  if (file === undefined) throw new GetError(`the answer of ${from.host} is not JSON`);
+  const { services } = asObject(file);
   const servers: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (const service of Array.isArray(services) ? (services as unknown[]) : []) {
     const [names, urls] = Array.isArray(service) ? (service as unknown[]) : [];

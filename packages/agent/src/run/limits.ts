@@ -91,18 +91,11 @@ export class CircuitBreakers {
     const failures = (this.#breakers.get(key)?.failures ?? 0) + 1;
     this.#breakers.delete(key);
     this.#breakers.set(key, { failures, last, openUntil: now + openMs });
-    if (this.#breakers.size <= maxBreakers) return;
-    for (const oldest of this.#breakers.keys()) {
-      this.#breakers.delete(oldest);
-      return;
-    }
+    if (this.#breakers.size > maxBreakers) this.#breakers.delete(this.#breakers.keys().next().value!);
   }
 
   /** Number of open breakers. */
   open(now: number): number {
-    let count = 0;
-    for (const { failures, openUntil } of this.#breakers.values())
-      if (failures >= failuresToOpen && now < openUntil) count++;
-    return count;
+    return [...this.#breakers.keys()].filter((key) => this.isOpen(key, now)).length;
   }
 }

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { blockedRange } from "@statusmesh/shared/net/address";
+import { portOf } from "@statusmesh/shared/url";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../telemetry/log.ts";
 
@@ -284,9 +285,6 @@ function networkOf(address: string): string {
 
 /** Host and port of a URL. */
 export function placeOf(url: string): Place {
-  const { protocol, hostname, port } = new URL(url);
-  return {
-    host: hostname.replace(/^\[|\]$/g, ""),
-    port: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port),
-  };
+  const parsed = new URL(url);
+  return { host: parsed.hostname.replace(/^\[|\]$/g, ""), port: portOf(parsed) };
 }

@@ -4,6 +4,7 @@ import { type ProbedSpec, type ProbedType, isProbedType, kindOf } from "@statusm
 import type { CheckKind } from "@statusmesh/shared/checks/kind";
 import { duration, ShellError, type ShellOption, wholeOr } from "@statusmesh/shared/checks/shell";
 import { AppError } from "@statusmesh/shared/errors";
+import { asObject, parsedJson } from "@statusmesh/shared/json";
 import { type SchemaNode, validate } from "@statusmesh/shared/validate";
 
 /** One field of a kind as an option. */
@@ -159,14 +160,10 @@ function refuseSecrets(kind: CheckKind, spec: ProbedSpec, fields: readonly Field
 /** The check of a JSON file, or of standard input for `-`. Throws {@link CheckUsage}. */
 export function specFromFile(file: string): ProbedSpec {
   const text = fileText(file);
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    // The parser's message would repeat part of the text, which may hold a secret.
-    throw new CheckUsage(`${file === "-" ? "standard input" : file} is not JSON.`);
-  }
-  const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
+  const value = parsedJson(text);
+  // The parser's message would repeat part of the text, which may hold a secret.
+  if (value === undefined) throw new CheckUsage(`${file === "-" ? "standard input" : file} is not JSON.`);
+  const { type } = asObject(value);
   if (!isProbedType(type))
     throw new CheckUsage(
       `a check is an object whose type is one of those that sm-agent check --help lists, for example {"type": ` +

@@ -28,13 +28,13 @@ export function completeSwitches(args: readonly string[]): string[] {
 }
 
 /** Options shared by several commands. Each call creates a new one. */
-export const controlPlane = (): Option =>
+const controlPlane = (): Option =>
   new Option("--url <url>", "URL of the control plane, for example https://status.example.org")
     .env("SM_AGENT_URL")
     .argParser(controlPlaneUrl)
     .makeOptionMandatory();
 
-export const tokenFile = (): Option =>
+const tokenFile = (): Option =>
   new Option("--token-file <file>", "file with the agent token").env("SM_AGENT_TOKEN_FILE");
 
 export const spoolDir = (words: string): Option => new Option("--spool-dir <dir>", words).env("SM_AGENT_SPOOL_DIR");
@@ -46,7 +46,7 @@ export const allowPrivateTargets = (): Option =>
     .preset("true")
     .default(false);
 
-export const insecureHttp = (): Option =>
+const insecureHttp = (): Option =>
   new Option(
     "--insecure-http [yes]",
     "send the token over plain http to another machine; by default only https and loopback are allowed",
@@ -66,13 +66,13 @@ export const commands = (): Option =>
     "SM_AGENT_COMMANDS",
   );
 
-export const spoolMaxMb = (): Option =>
+const spoolMaxMb = (): Option =>
   new Option("--spool-max-mb <MB>", "maximum size of the spool folder; beyond it the oldest results are dropped")
     .env("SM_AGENT_SPOOL_MAX_MB")
     .argParser(wholeNumber(1_000_000))
     .default(256);
 
-export const canaries = (): Option =>
+const canaries = (): Option =>
   new Option(
     "--canaries <host:port,...>",
     "addresses that always answer, such as the router; when they fail too, the network of the agent is down",
@@ -81,13 +81,13 @@ export const canaries = (): Option =>
     .argParser(places)
     .default([], "the control plane and the targets that answer best");
 
-export const statsSecs = (): Option =>
+const statsSecs = (): Option =>
   new Option("--stats-secs <seconds>", "interval of the agent's statistics in the log")
     .env("SM_AGENT_STATS_SECS")
     .argParser(wholeNumber(86_400))
     .default(60);
 
-export const metricsBind = (): Option =>
+const metricsBind = (): Option =>
   new Option("--metrics-bind <host:port>", "address for GET /metrics (Prometheus) and /healthz; default: none")
     .env("SM_AGENT_METRICS_BIND")
     .argParser(bind);
@@ -100,16 +100,52 @@ export const heartbeats = (): Option =>
     .env("SM_AGENT_HEARTBEATS")
     .argParser(bindOrPort);
 
-export const maxConcurrency = (): Option =>
+const maxConcurrency = (): Option =>
   new Option("--max-concurrency <runs>", "maximum of concurrent runs; runs due beyond it are skipped")
     .env("SM_AGENT_MAX_CONCURRENCY")
     .argParser(wholeNumber(100_000))
     .default(4000);
 
-export const maxMemoryMb = (): Option =>
+const maxMemoryMb = (): Option =>
   new Option("--max-memory-mb <MB>", "resident memory above which no run starts; default: no limit")
     .env("SM_AGENT_MAX_MEMORY_MB")
     .argParser(wholeNumber(1_000_000, 100));
+
+/** The values of {@link ofRun}. */
+export interface OfRun {
+  url: string;
+  tokenFile?: string;
+  spoolDir?: string;
+  spoolMaxMb: number;
+  /** True: the token may travel unencrypted. */
+  insecureHttp: boolean;
+  allowPrivateTargets: boolean;
+  rdapBootstrapUrl?: string;
+  canaries: readonly Place[];
+  statsSecs: number;
+  metricsBind?: { host: string; port: number };
+  maxConcurrency: number;
+  maxMemoryMb?: number;
+  /** File of the commands of exec checks. */
+  commands?: string;
+}
+
+/** What `run` takes and `test-config` tests, apart from --heartbeats. */
+export const ofRun = (): Option[] => [
+  controlPlane(),
+  tokenFile(),
+  spoolDir("folder for results waiting to be reported; default: memory"),
+  spoolMaxMb(),
+  insecureHttp(),
+  allowPrivateTargets(),
+  rdapBootstrapUrl(),
+  canaries(),
+  statsSecs(),
+  metricsBind(),
+  maxConcurrency(),
+  maxMemoryMb(),
+  commands(),
+];
 
 function controlPlaneUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
@@ -171,7 +207,7 @@ function wholeNumber(max: number, min = 1): (text: string) => number {
 /** What is wrong with sending the token to this URL, as a lower-case sentence; null when nothing is. */
 export function tokenInTheClear(url: string): string | null {
   const { protocol, hostname, host } = new URL(url);
-  if (protocol === "https:" || isLoopback(hostname.replace(/^\[|\]$/g, ""))) return null;
+  if (protocol === "https:" || isLoopback(hostname)) return null;
   return (
     `the token would be sent unencrypted to ${host}. Use an https URL, or --insecure-http ` +
     "(SM_AGENT_INSECURE_HTTP=true) on a network that you trust."

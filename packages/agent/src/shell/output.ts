@@ -92,3 +92,6 @@ export function phaseBar(phases: readonly { name: string; ms: number }[], screen
     .join("  ");
   return `  ${bar}\n  ${legend}\n`;
 }
+
+/** A time (Unix ms) in RFC 3339; null for none. */
+export const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());

@@ -2,6 +2,7 @@ import { crc32 } from "node:zlib";
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { AgentResult } from "@statusmesh/shared/agent-protocol";
+import { parsedJson } from "@statusmesh/shared/json";
 
 /*
  * A segment is a header followed by frames; all numbers are big-endian:
@@ -79,7 +80,7 @@ export function decodeHeader(
   const size = headerPrefix + bytes.readUInt32BE(12);
   const text = bytes.subarray(headerPrefix, size);
   if (text.length !== size - headerPrefix || crc32(text) !== bytes.readUInt32BE(16)) return { problem: "no segment" };
-  const header = parse(text.toString());
+  const header = parsedJson(text.toString());
   return validHeader.Check(header) ? { header, size } : { problem: "no segment" };
 }
 
@@ -153,7 +154,7 @@ function optionalPlaces({ details, cause, http, snapshot }: AgentResult): unknow
 
 /** Null for text that is not a result of this version. */
 export function decodeResult(text: string): AgentResult | null {
-  const row = parse(text);
+  const row = parsedJson(text);
   if (!Array.isArray(row)) return null;
   const [
     target_id,
@@ -197,16 +198,8 @@ export function decodeResult(text: string): AgentResult | null {
 }
 
 export function decodeState(text: string): State | null {
-  const state = parse(text);
+  const state = parsedJson(text);
   return validState.Check(state) ? state : null;
 }
 
 const shortened = ({ done, dropped }: State): State => ({ done: done.slice(-maxRuns), dropped });
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}

@@ -13,6 +13,7 @@ import {
 } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { asObject, parsedJson } from "@statusmesh/shared/json";
 import { codeOf, messageOf } from "@statusmesh/shared/thrown";
 
 /** The folder cannot be used: it is not writable, or another agent has locked it. */
@@ -161,12 +162,8 @@ function read(file: string): string | null {
 }
 
 function parse(text: string): Holder | null {
-  try {
-    const holder: unknown = JSON.parse(text);
-    return typeof holder === "object" && holder !== null && "pid" in holder && "host" in holder && "began" in holder
-      ? { pid: Number(holder.pid), host: String(holder.host), began: String(holder.began) }
-      : null;
-  } catch {
-    return null;
-  }
+  const { pid, host, began } = asObject(parsedJson(text));
+  return pid === undefined || host === undefined || began === undefined
+    ? null
+    : { pid: Number(pid), host: String(host), began: String(began) };
 }

@@ -3,6 +3,7 @@ import { rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
+import { parsedJson } from "@statusmesh/shared/json";
 import { codeOf, messageOf } from "@statusmesh/shared/thrown";
 import { type Log, Once } from "./log.ts";
 
@@ -81,10 +82,6 @@ export function readStatus(folder: string): AgentStatus | null {
     if (codeOf(error) === "ENOENT") return null;
     throw error;
   }
-  try {
-    const status: unknown = JSON.parse(text);
-    return validStatus.Check(status) ? status : null;
-  } catch {
-    return null;
-  }
+  const status = parsedJson(text);
+  return validStatus.Check(status) ? status : null;
 }

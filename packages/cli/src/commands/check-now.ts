@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { paint, tame, type Tone } from "@statusmesh/shared/terminal";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { Failure, print, printJson, screen } from "../shell/output.ts";
 import { jsonOption } from "../shell/options.ts";
@@ -29,17 +29,8 @@ const tones: Readonly<Record<string, Tone>> = { up: "good", degraded: "warn", do
 
 /** Prints what a run found as one line. */
 export function printRun(name: string, result: Json): void {
-  const {
-    status,
-    error,
-    total_ms: ms,
-    region,
-  } = result as {
-    status: string;
-    error: string | null;
-    total_ms: number | null;
-    region: string | null;
-  };
+  type Run = { status: string; error: string | null; total_ms: number | null; region: string | null };
+  const { status, error, total_ms: ms, region } = result as Run;
   const words = [
     ms == null ? null : `${Math.round(ms)} ms`,
     region == null ? null : `from ${region}`,

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { tame } from "@statusmesh/shared/terminal";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { Failure, print, printJson } from "../shell/output.ts";
-import { jsonOption } from "../shell/options.ts";
+import { collect, jsonOption } from "../shell/options.ts";
 import { selectMonitors } from "../shell/select.ts";
 
 interface Options extends ConnectionOptions {
@@ -23,10 +23,7 @@ export function resume(command: Command): void {
 function defineEnabling(command: Command, { action, done }: { action: "enable" | "disable"; done: string }): void {
   connects(command)
     .argument("[monitors...]", "ids, keys or names")
-    .option("--tag <tag>", "every monitor with this tag; repeatable", (text, before: string[] | undefined) => [
-      ...(before ?? []),
-      text,
-    ])
+    .option("--tag <tag>", "every monitor with this tag; repeatable", collect)
     .addOption(jsonOption())
     .action(async (names: string[], options: Options) => {
       const api = await connectionOf(options);
@@ -35,10 +32,7 @@ function defineEnabling(command: Command, { action, done }: { action: "enable" |
       const { succeeded, failed } = (await api.post("/api/v1/targets/bulk-action", {
         ids,
         action: { type: action },
-      })) as {
-        succeeded: string[];
-        failed: { id: string; message: string }[];
-      };
+      })) as { succeeded: string[]; failed: { id: string; message: string }[] };
       const nameOf = new Map(monitors.map(({ id, name }) => [id, name]));
       if (options.json === true) printJson({ succeeded, failed });
       else for (const id of succeeded) print(`${done}  ${tame(nameOf.get(id)!)}  ${id}\n`);

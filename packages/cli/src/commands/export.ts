@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import type { Command } from "commander";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { Failure, print, tell, yamlOf } from "../shell/output.ts";
 import { jsonOption } from "../shell/options.ts";

@@ -1,5 +1,5 @@
 import { Argument } from "commander";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 
 /** What `list` and `get` know: the list of the API, and the columns of a row. */
 export interface Kind {

@@ -1,9 +1,10 @@
 import { constants } from "node:os";
 import type { Command } from "commander";
-import type { Api, Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
+import type { Api } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { durationMs } from "../shell/options.ts";
-import { exits, Failure, tell, Unreachable } from "../shell/output.ts";
+import { collect, durationMs } from "../shell/options.ts";
+import { counted, exits, Failure, tell, Unreachable } from "../shell/output.ts";
 import { type Selection, selectMonitors, selects, theOne } from "../shell/select.ts";
 
 interface Options extends ConnectionOptions, Selection {
@@ -21,11 +22,7 @@ export function define(command: Command): void {
       "Open a maintenance window, run a command, and end the window when it ends or is interrupted. The exit " +
         "code is that of the command: 128 and the number of a signal, 127 when it is not found.",
     )
-    .option(
-      "--page <page>",
-      "every monitor of a status page: its slug, name, key or id; repeatable",
-      (text, before) => [...((before as string[] | undefined) ?? []), text],
-    )
+    .option("--page <page>", "every monitor of a status page: its slug, name, key or id; repeatable", collect)
     .requiredOption("--max <duration>", "end of the window when this program is killed, such as 4h", durationMs)
     .option("--title <title>", "title on status pages; default: the command's name")
     .option("--best-effort", "run the command also when the server does not answer")
@@ -72,9 +69,7 @@ async function open(api: Api, program: string, { monitor = [], tag = [], page = 
     ends_at: new Date(start + max).toISOString(),
     component_ids: [...ids],
   });
-  tell(
-    `smctl: maintenance of ${ids.size} ${ids.size === 1 ? "monitor" : "monitors"} until ${String(window["ends_at"])}.`,
-  );
+  tell(`smctl: maintenance of ${counted(ids.size, "monitor")} until ${String(window["ends_at"])}.`);
   return window;
 }
 

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { Failure, printJson } from "../shell/output.ts";
-import { jsonOption, readsFiles } from "../shell/options.ts";
+import { collect, jsonOption, readsFiles } from "../shell/options.ts";
 import { printRun } from "./check-now.ts";
 
 interface Options extends ConnectionOptions {
@@ -16,10 +16,7 @@ export function define(command: Command): void {
       "Run the checks of the files once from the server, before an apply. Nothing is stored. Exit code 1 when " +
         "one of them is not up.",
     )
-    .option("--monitor <key>", "only this one; repeatable", (text, before: string[] | undefined) => [
-      ...(before ?? []),
-      text,
-    ])
+    .option("--monitor <key>", "only this one; repeatable", collect)
     .addOption(jsonOption())
     .action(async (paths: string[], options: Options) => {
       const { readProject, runsOf } = await import("../shell/project.ts");

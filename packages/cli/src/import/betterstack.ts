@@ -1,8 +1,7 @@
-import { dayMs } from "@statusmesh/shared/time";
-import { Draft, type Imported, Secret } from "./draft.ts";
+import { type Check, Draft, heartbeat, type Imported, Secret } from "./draft.ts";
 import { containing, httpCheck, timeoutOf } from "./http-check.ts";
 import type { Item } from "./report.ts";
-import { clamp, flag, number, type Row, row, rows, text } from "./values.ts";
+import { flag, list, number, type Row, row, rows, text } from "./values.ts";
 
 /** Objects as the JSON API lists them: {id, attributes}. */
 export interface BetterStackData {
@@ -13,8 +12,6 @@ export interface BetterStackData {
   /** Resources by id of their page. */
   readonly resources: ReadonlyMap<string, readonly Row[]>;
 }
-
-type Check = Parameters<Draft["monitor"]>[1]["check"];
 
 /** Monitors, heartbeats and status pages of Better Stack. */
 export function importBetterStack(data: BetterStackData, project: string): Imported {
@@ -40,23 +37,19 @@ export function importBetterStack(data: BetterStackData, project: string): Impor
       if (key !== null && at === 0) keys.set(`Monitor ${text(monitor["id"])}`, key);
     }
   }
-  for (const heartbeat of data.heartbeats) {
-    const of = row(heartbeat["attributes"]);
+  for (const one of data.heartbeats) {
+    const of = row(one["attributes"]);
     const item = draft.item("monitor", of["name"]);
     notePolicy(item, of);
     const token = /\/heartbeat\/([\w-]{8,100})\/?$/.exec(text(of["url"]))?.[1] ?? "";
     if (token === "") item.note("its address is not readable: give the job its new ping URL", "silent");
     const key = draft.monitor(item, {
       name: item.name,
-      check: {
-        type: "heartbeat",
-        period: clamp(number(of["period"], 86_400) * 1000, 10_000, 90 * dayMs),
-        grace: clamp(number(of["grace"], 300) * 1000, 1000, 30 * dayMs),
-      },
+      check: heartbeat(number(of["period"], 86_400) * 1000, number(of["grace"], 300) * 1000),
       enabled: !flag(of["paused"]) && of["paused_at"] == null,
       addresses: token === "" ? [] : [{ kind: "better_stack", value: new Secret(token) }],
     });
-    if (key !== null) keys.set(`Heartbeat ${text(heartbeat["id"])}`, key);
+    if (key !== null) keys.set(`Heartbeat ${text(one["id"])}`, key);
   }
   for (const page of data.pages) addPage(draft, page, data.resources.get(text(page["id"])) ?? [], keys);
   return draft.finish();
@@ -118,7 +111,7 @@ function checksOf(item: Item, of: Row): Check[] {
   if (isHttp) {
     const headers = rows(of["request_headers"]).map((header) => [text(header["name"]), text(header["value"])] as const);
     if (flag(of["remember_cookies"])) item.note("cookies are not kept between redirects", "detail");
-    const codes = Array.isArray(of["expected_status_codes"]) ? of["expected_status_codes"].map(text) : [];
+    const codes = list(of["expected_status_codes"]).map(text);
     const user = text(of["auth_username"]);
     return [
       httpCheck(item, {
@@ -128,8 +121,8 @@ function checksOf(item: Item, of: Row): Check[] {
         body: text(of["request_body"]),
         basicAuth: user === "" ? null : [user, text(of["auth_password"])],
         timeoutMs,
-        verifyTls: of["verify_ssl"] === undefined || flag(of["verify_ssl"]),
-        followRedirects: of["follow_redirects"] === undefined || flag(of["follow_redirects"]),
+        verifyTls: flag(of["verify_ssl"], true),
+        followRedirects: flag(of["follow_redirects"], true),
         statuses: type === "expected_status_code" ? codes : [],
         more: type.startsWith("keyword")
           ? containing(item, text(of["required_keyword"]), type === "keyword_absence")
@@ -146,9 +139,7 @@ function checksOf(item: Item, of: Row): Check[] {
     ];
   const mail = Object.hasOwn(mailPorts, type) ? mailPorts[type]! : null;
   if (mail === null) {
-    item.refuse(
-      `no check for the kind ${type.slice(0, 40) || "without a name"}: an exec check can run a plugin for it`,
-    );
+    item.refuseKind(type);
     return [];
   }
   return (ports.length === 0 ? [mail.port] : ports).map((port) => ({

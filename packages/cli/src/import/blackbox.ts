@@ -1,8 +1,10 @@
-import type { Json } from "../shell/api.ts";
-import { Draft, type Imported } from "./draft.ts";
+import { hostAndPort } from "@statusmesh/shared/url";
+import type { Json } from "@statusmesh/shared/json";
+import { headersIn } from "./channels.ts";
+import { type Check, Draft, type Imported } from "./draft.ts";
 import { httpCheck } from "./http-check.ts";
 import type { Item } from "./report.ts";
-import { duration, flag, number, type Row, row, rows, text, texts } from "./values.ts";
+import { duration, flag, list, number, type Row, row, rows, text, texts } from "./values.ts";
 
 /** A target of a job that probes through blackbox_exporter. */
 export interface ProbeTarget {
@@ -21,8 +23,6 @@ export interface BlackboxData {
   /** Jobs that are listed for a reason: other service discovery, or no prober. */
   readonly otherJobs: readonly { name: string; reason: string }[];
 }
-
-type Check = Parameters<Draft["monitor"]>[1]["check"];
 
 /** Modules of blackbox_exporter with the targets of Prometheus. */
 export function importBlackbox({ modules, targets, otherJobs }: BlackboxData, project: string): Imported {
@@ -90,8 +90,7 @@ function checkOf(item: Item, module: Row, target: string): Check | null {
       return { type: "websocket", url: target, timeout, ...(isUnverified(config) ? { verify_tls: false } : {}) };
     }
     default:
-      item.refuse(`no check for the prober ${prober.slice(0, 40)}`);
-      return null;
+      return item.refuse(`no check for the prober ${prober.slice(0, 40)}`);
   }
 }
 
@@ -105,18 +104,11 @@ function addressOf(target: string): [host: string, port: number] {
 }
 
 function httpOf(item: Item, of: Row, target: string, timeout: number): Check | null {
-  if (of["proxy_url"] !== undefined || flag(of["proxy_from_environment"])) {
-    item.refuse("goes through a proxy, which checks do not");
-    return null;
-  }
-  if (of["oauth2"] !== undefined) {
-    item.refuse("signs in with oauth2, which HTTP checks cannot");
-    return null;
-  }
-  if (of["body_file"] !== undefined || row(of["tls_config"])["cert_file"] !== undefined) {
-    item.refuse("needs a file of the exporter's machine");
-    return null;
-  }
+  if (of["proxy_url"] !== undefined || flag(of["proxy_from_environment"]))
+    return item.refuse("goes through a proxy, which checks do not");
+  if (of["oauth2"] !== undefined) return item.refuse("signs in with oauth2, which HTTP checks cannot");
+  if (of["body_file"] !== undefined || row(of["tls_config"])["cert_file"] !== undefined)
+    return item.refuse("needs a file of the exporter's machine");
   if (row(of["tls_config"])["ca_file"] !== undefined)
     item.note("trusts a private authority: it is down until the agents trust it", "silent");
   const lists = Object.entries(row(of["http_headers"])).map(([name, one]) => {
@@ -124,7 +116,6 @@ function httpOf(item: Item, of: Row, target: string, timeout: number): Check | n
     if (files !== undefined) item.note("a header comes from a file of the exporter's machine: set it", "silent");
     return [name, texts(values)[0] ?? texts(secrets)[0] ?? ""] as const;
   });
-  const headers = Object.entries(row(of["headers"])).map(([name, value]) => [name, text(value)] as const);
   const absent = texts(of["fail_if_body_matches_regexp"]);
   const present = texts(of["fail_if_body_not_matches_regexp"]);
   if (absent.length > 1 || present.length > 1) item.note("one pattern of each kind: the first of them", "silent");
@@ -147,8 +138,7 @@ function httpOf(item: Item, of: Row, target: string, timeout: number): Check | n
   for (const name of ["password_file", "credentials_file", "bearer_token_file"])
     if (basic[name] !== undefined || authorization[name] !== undefined || of[name] !== undefined)
       item.note("its credentials are in a file of the exporter's machine: set them", "silent");
-  const codes = Array.isArray(of["valid_status_codes"]) ? of["valid_status_codes"].map(text) : [];
-  const json: Json = {
+  const more: Json = {
     ...(absent.length === 0 ? {} : { expected_body_not_matches: absent[0] }),
     ...(present.length === 0 ? {} : { expected_body_matches: present[0] }),
     ...(expectedHeaders.length === 0 ? {} : { expected_headers: expectedHeaders.slice(0, 10) }),
@@ -156,15 +146,15 @@ function httpOf(item: Item, of: Row, target: string, timeout: number): Check | n
   return httpCheck(item, {
     url: /^https?:\/\//i.test(target) ? target : `http://${target}`,
     method: text(of["method"]),
-    headers: [...headers, ...lists],
+    headers: [...headersIn(of["headers"]), ...lists],
     body: text(of["body"]),
     basicAuth: text(basic["username"]) === "" ? null : [text(basic["username"]), text(basic["password"])],
     bearer,
     timeoutMs: timeout,
     verifyTls: !isUnverified(of),
-    followRedirects: of["follow_redirects"] === undefined || flag(of["follow_redirects"]),
-    statuses: codes,
-    more: json,
+    followRedirects: flag(of["follow_redirects"], true),
+    statuses: list(of["valid_status_codes"]).map(text),
+    more,
   });
 }
 
@@ -227,8 +217,7 @@ function dnsOf(item: Item, of: Row, { host, port, timeout }: Server): Check {
     type: "dns",
     domain: text(of["query_name"]),
     record_type: text(of["query_type"]) || "A",
-    resolver:
-      port === 0 || port === 53 ? host : host.includes(":") ? `[${host}]:${port}` : `${host}:${number(port, 53)}`,
+    resolver: port === 0 || port === 53 ? host : hostAndPort(host, number(port, 53)),
     timeout,
   };
 }

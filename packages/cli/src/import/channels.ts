@@ -1,7 +1,7 @@
 import { isSendableHeader } from "@statusmesh/shared/checks/http-rules";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import type { Item } from "./report.ts";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { privateTarget, Secret } from "./draft.ts";
 import { type Row, row, text } from "./values.ts";
 
@@ -26,10 +26,7 @@ export function channelsFrom(providers: Providers, type: string, item: Item, set
 export const headersIn = (value: unknown): [name: string, value: string][] =>
   Object.entries(row(value)).map(([name, of]) => [name, text(of)]);
 
-const no = (item: Item, reason: string): null => {
-  item.refuse(reason, "silent");
-  return null;
-};
+const no = (item: Item, reason: string): null => item.refuse(reason, "silent");
 
 function webUrl(item: Item, text: string, allowsHttp = false): URL | null {
   const url = URL.canParse(text) && !/[\s\p{Cc}\p{Cf}\\]/u.test(text) ? new URL(text) : null;

@@ -1,8 +1,10 @@
 import { type CheckSpec, checkKinds, type CheckType, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { checkDocument, checkOf } from "@statusmesh/shared/declared/check";
+import { perSection, type Section, sections } from "@statusmesh/shared/declared/files";
 import { blockedHost } from "@statusmesh/shared/net/address";
+import { dayMs } from "@statusmesh/shared/time";
 import { insideName } from "@statusmesh/shared/net/inside-name";
-import type { Json } from "../shell/api.ts";
+import { isObject, type Json } from "@statusmesh/shared/json";
 import type { Day, HistoryFile, Outage, Subscriber } from "./history.ts";
 import { Item, type Report, reportOf } from "./report.ts";
 import { clamp, line, lines, slug } from "./values.ts";
@@ -20,6 +22,13 @@ export class Secret {
   }
 }
 
+/** A heartbeat check within the bounds of its kind. */
+export const heartbeat = (periodMs: number, graceMs: number) => ({
+  type: "heartbeat" as const,
+  period: clamp(periodMs, 10_000, 90 * dayMs),
+  grace: clamp(graceMs, 1000, 30 * dayMs),
+});
+
 /** What an importer makes of what was read. */
 export interface Imported {
   readonly document: Json;
@@ -29,10 +38,12 @@ export interface Imported {
   readonly report: Report;
 }
 
+/** A check in the making. Texts of it may be {@link Secret}s. */
+export type Check = Json & { type: CheckType };
+
 export interface MonitorInput {
   name: unknown;
-  /** Texts of it may be {@link Secret}s. */
-  check: Json & { type: CheckType };
+  check: Check;
   /** Seconds; null for the default of the kind. */
   interval?: number | null;
   enabled?: boolean;
@@ -63,10 +74,8 @@ export interface WindowInput {
   monitors: readonly string[];
 }
 
-const longestWindowMs = 30 * 86_400_000;
+const longestWindowMs = 30 * dayMs;
 const longestIntervalSecs = 31 * 86_400;
-const sections = ["channels", "monitors", "status_pages", "maintenance"] as const;
-type Section = (typeof sections)[number];
 
 /** Components of a page, by the quota of a server as it is installed. */
 const mostComponents = 1000;
@@ -82,12 +91,7 @@ export class Draft {
   readonly #source: string;
   readonly #project: string;
   readonly #items: Item[] = [];
-  readonly #objects: Readonly<Record<Section, Map<string, Json>>> = {
-    channels: new Map(),
-    monitors: new Map(),
-    status_pages: new Map(),
-    maintenance: new Map(),
-  };
+  readonly #objects = perSection(() => new Map<string, Json>());
   readonly #env = new Map<string, string>();
   readonly #names = new Set<string>();
   readonly #slugs = new Set<string>();
@@ -111,18 +115,18 @@ export class Draft {
     const { check } = input;
     if (item.isRefused) return null;
     if (hasUnstorable(check))
-      return refused(item, "a text of it has a character that cannot be stored (NUL or half a character)");
+      return item.refuse("a text of it has a character that cannot be stored (NUL or half a character)");
     const name = line(input.name, 200) || item.name;
     const key = this.#newKey("monitors", name);
     const { spec, problem } = judged(check, key);
-    if (spec === null) return refused(item, problem);
+    if (spec === null) return item.refuse(problem);
     this.#notePrivate(item, spec);
     const kind = kindOf(spec);
     const tags = [...new Set((input.tags ?? []).map((tag) => line(tag, 50)).filter((tag) => tag !== ""))];
     if (tags.length > 50) item.note("has more than 50 tags: the first 50", "detail");
     const body: Json = {
       name,
-      check: this.#withVariables(check, "monitors", key, ""),
+      check: this.#withVariables(check, "monitors", key),
       ...(kind.reported === true ? {} : { interval: this.#interval(item, input.interval, spec.type) }),
       ...(input.enabled === false ? { enabled: false } : {}),
       ...(tags.length === 0 ? {} : { tags: tags.slice(0, 50).map(escaped) }),
@@ -149,12 +153,12 @@ export class Draft {
   /** Adds a channel and returns its key. The config must fit the rules of its kind. */
   channel(item: Item, input: { name?: string; config: Json; enabled?: boolean; isDefault?: boolean }): string | null {
     if (hasUnstorable(input.config))
-      return refused(item, "a text of it has a character that cannot be stored (NUL or half a character)");
+      return item.refuse("a text of it has a character that cannot be stored (NUL or half a character)");
     const name = this.#channelName(input.name ?? item.name);
     const key = this.#newKey("channels", name);
     return this.#add("channels", item, key, {
       name,
-      config: this.#withVariables(input.config, "channels", key, ""),
+      config: this.#withVariables(input.config, "channels", key),
       ...(input.enabled === false ? { enabled: false } : {}),
       ...(input.isDefault === true ? { is_default: true } : {}),
     });
@@ -168,9 +172,7 @@ export class Draft {
       name: unknown;
       enabled?: boolean;
       about?: unknown;
-      website?: string | null;
       style?: "light" | "dark" | "auto";
-      domain?: string | null;
       components: readonly ComponentInput[];
     },
   ): string {
@@ -181,7 +183,6 @@ export class Draft {
     const branding = {
       ...(about === "" ? {} : { about: escaped(about) }),
       ...(input.style === undefined || input.style === "auto" ? {} : { style: input.style }),
-      ...(input.website == null ? {} : { website_url: input.website }),
     };
     const seen = new Set<string>();
     const components = input.components.flatMap((component): Json[] => {
@@ -206,7 +207,6 @@ export class Draft {
       name: line(input.name, 80) || address,
       ...(input.enabled === false ? { enabled: false } : {}),
       ...(Object.keys(branding).length === 0 ? {} : { branding }),
-      ...(input.domain == null ? {} : { custom_domain: input.domain }),
       components: components.slice(0, mostComponents),
     });
   }
@@ -214,9 +214,9 @@ export class Draft {
   /** Adds a maintenance window. */
   window(item: Item, input: WindowInput): void {
     const { startsAt, endsAt, recurrence } = input;
-    if (!(endsAt > startsAt)) return void refused(item, "it ends before it begins");
-    if (endsAt - startsAt > longestWindowMs) return void refused(item, "it is longer than 30 days");
-    if (input.monitors.length === 0) return void refused(item, "none of its monitors is carried over");
+    if (!(endsAt > startsAt)) return void item.refuse("it ends before it begins");
+    if (endsAt - startsAt > longestWindowMs) return void item.refuse("it is longer than 30 days");
+    if (input.monitors.length === 0) return void item.refuse("none of its monitors is carried over");
     const description = lines(input.description ?? "", 5000);
     this.#add("maintenance", item, this.#newKey("maintenance", item.name), {
       title: escaped(line(input.title, 200) || "Maintenance"),
@@ -312,13 +312,9 @@ export class Draft {
     item.note(privateTarget, "silent");
   }
 
-  #withVariables(value: unknown, section: Section, key: string, pointer: string): unknown {
-    if (value instanceof Secret) return this.#variable(value.value, section, key, pointer);
-    if (typeof value === "string") return escaped(value);
-    if (Array.isArray(value)) return value.map((one, at) => this.#withVariables(one, section, key, `${pointer}/${at}`));
-    if (typeof value !== "object" || value === null) return value;
-    return Object.fromEntries(
-      Object.entries(value).map(([name, one]) => [name, this.#withVariables(one, section, key, `${pointer}/${name}`)]),
+  #withVariables(value: unknown, section: Section, key: string): unknown {
+    return mapTexts(value, (text, pointer) =>
+      text instanceof Secret ? this.#variable(text.value, section, key, pointer) : escaped(text),
     );
   }
 
@@ -340,21 +336,20 @@ export class Draft {
 
 const nonEmpty = (name: string, value: string): Json => (value === "" ? {} : { [name]: escaped(value) });
 
-function refused(item: Item, reason: string): null {
-  item.refuse(reason);
-  return null;
-}
-
 /** A text as the file has it: `${` stands for a variable there. */
 const escaped = (text: string): string => text.replaceAll("${", () => "$${");
 
 const isPublicName = (host: string): boolean => /^\d+(\.\d+){3}$/.test(host) || insideName(host.toLowerCase()) === null;
 
 /** The check with its defaults, by the rules of its kind; or what they say against it, without its secrets. */
-function judged(check: Json & { type: CheckType }, key: string): { spec: CheckSpec | null; problem: string } {
+function judged(check: Check, key: string): { spec: CheckSpec | null; problem: string } {
   if (!isCheckType(check.type)) return { spec: null, problem: `there is no check ${String(check.type)}` };
   const secrets: string[] = [];
-  const plain = plainOf(check, secrets);
+  const plain = mapTexts(check, (text) => {
+    if (!(text instanceof Secret)) return escaped(text);
+    secrets.push(text.value);
+    return escaped(text.value);
+  });
   const document: Json = { version: 1, project: "import", monitors: { [key]: { name: "x", check: plain } } };
   const [fault] = checkDocument(document);
   if (fault === undefined) {
@@ -372,15 +367,14 @@ function judged(check: Json & { type: CheckType }, key: string): { spec: CheckSp
   return { spec: null, problem: line(message, 300) };
 }
 
-function plainOf(value: unknown, secrets: string[]): unknown {
-  if (value instanceof Secret) {
-    secrets.push(value.value);
-    return escaped(value.value);
-  }
-  if (typeof value === "string") return escaped(value);
-  if (Array.isArray(value)) return value.map((one) => plainOf(one, secrets));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, plainOf(one, secrets)]));
+/** A copy of a value with `change` applied to its texts. `pointer` is the place of one. */
+function mapTexts(value: unknown, change: (text: string | Secret, pointer: string) => string, pointer = ""): unknown {
+  if (typeof value === "string" || value instanceof Secret) return change(value, pointer);
+  if (Array.isArray(value)) return value.map((one, at) => mapTexts(one, change, `${pointer}/${at}`));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, one]) => [name, mapTexts(one, change, `${pointer}/${name}`)]),
+  );
 }
 
 /** PostgreSQL takes neither NUL nor lone surrogates, and an environment takes no NUL. */

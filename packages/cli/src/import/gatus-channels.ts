@@ -1,4 +1,4 @@
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import * as channels from "./channels.ts";
 import type { Item } from "./report.ts";
 import type { Row } from "./values.ts";

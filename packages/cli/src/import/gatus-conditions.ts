@@ -1,5 +1,5 @@
 import { dayMs } from "@statusmesh/shared/time";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import { expectedStatus, jsonOperators } from "./http-check.ts";
 import type { Item } from "./report.ts";
 import { duration } from "./values.ts";
@@ -90,10 +90,7 @@ export class Expected {
   }
 
   #readStatus(op: string, right: string): boolean {
-    const listed = /^any\((.*)\)$/
-      .exec(right)?.[1]
-      ?.split(",")
-      .map((one) => Number(one.trim())) ?? [Number(right)];
+    const listed = (listIn(right) ?? [right]).map(Number);
     if (listed.some((code) => !Number.isInteger(code)) || (listed.length > 1 && op !== "==" && op !== "!="))
       return false;
     const [value] = listed;
@@ -110,17 +107,13 @@ export class Expected {
   }
 
   #readBody(op: string, right: string): boolean {
-    const glob = /^pat\((.*)\)$/s.exec(right)?.[1];
+    const glob = globIn(right);
     const inside = glob === undefined ? undefined : /^\*([^*?[\]\\]+)\*$/s.exec(glob)?.[1];
     if (op === "==" && inside !== undefined && this.contains === null && inside.length <= 1000) {
       this.contains = inside;
       return true;
     }
-    const listed = /^any\((.*)\)$/s
-      .exec(right)?.[1]
-      ?.split(",")
-      .map((one) => one.trim());
-    const pattern = glob === undefined ? anyOf(listed ?? [right]) : globPattern(glob);
+    const pattern = glob === undefined ? anyOf(listIn(right) ?? [right]) : globPattern(glob);
     if (pattern.length > 500) return false;
     if (op === "==" && this.#matches === null) this.#matches = pattern;
     else if (op === "!=" && this.#notMatches === null) this.#notMatches = pattern;
@@ -129,11 +122,8 @@ export class Expected {
   }
 
   #readJson(path: string, op: string, right: string): boolean {
-    const glob = /^pat\((.*)\)$/s.exec(right)?.[1];
-    const listed = /^any\((.*)\)$/s
-      .exec(right)?.[1]
-      ?.split(",")
-      .map((one) => one.trim());
+    const glob = globIn(right);
+    const listed = listIn(right);
     if (glob !== undefined || listed !== undefined) {
       const pattern = glob === undefined ? anyOf(listed!) : globPattern(glob);
       if (op !== "==" || pattern.length > 500) return false;
@@ -152,6 +142,16 @@ export class Expected {
     return true;
   }
 }
+
+/** The glob of `pat(*.example.org)`; undefined for another text. */
+const globIn = (right: string): string | undefined => /^pat\((.*)\)$/s.exec(right)?.[1];
+
+/** The values of `any(200, 204)`; undefined for another text. */
+const listIn = (right: string): string[] | undefined =>
+  /^any\((.*)\)$/s
+    .exec(right)?.[1]
+    ?.split(",")
+    .map((one) => one.trim());
 
 /** `.data[0].my-id` as JSONPath. */
 const jsonPath = (path: string): string =>

@@ -1,14 +1,12 @@
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { headersIn } from "./channels.ts";
-import { Draft, type Imported, Secret } from "./draft.ts";
+import { type Check, Draft, type Imported, Secret } from "./draft.ts";
 import { channelsOf } from "./gatus-channels.ts";
 import { Expected } from "./gatus-conditions.ts";
 import { type HttpInput, httpCheck, timeoutOf } from "./http-check.ts";
 import type { Item } from "./report.ts";
 import { clamp, duration, flag, isRow, number, type Row, row, rows, text, texts } from "./values.ts";
 import { firstDay, instantIn, isZone, wallTime, weekdayOf } from "./zones.ts";
-
-type Check = Parameters<Draft["monitor"]>[1]["check"];
 
 /** The configuration of Gatus, one file or its folder put together. */
 export function importGatus(config: Row, project: string): Imported {
@@ -66,7 +64,7 @@ class Gatus {
         name,
         check,
         interval: everySecs ?? interval,
-        enabled: endpoint["enabled"] === undefined || flag(endpoint["enabled"]),
+        enabled: flag(endpoint["enabled"], true),
         tags: tagsOf(endpoint),
         alerts: alerts.keys,
         confirmations: everySecs === undefined ? alerts.confirmations : 1,
@@ -92,7 +90,7 @@ class Gatus {
     const key = this.#draft.monitor(item, {
       name: item.name,
       check: { type: "heartbeat", period: clamp(wanted || 30 * dayMs, 10_000, 90 * dayMs) },
-      enabled: endpoint["enabled"] === undefined || flag(endpoint["enabled"]),
+      enabled: flag(endpoint["enabled"], true),
       tags: tagsOf(endpoint),
       alerts: alerts.keys,
       renotify: alerts.renotify,
@@ -108,13 +106,12 @@ class Gatus {
 
   #addWindow(window: Row, title: string, monitors: readonly string[]): void {
     const item = this.#draft.item("maintenance", title);
-    if (window["enabled"] !== undefined && !flag(window["enabled"]))
-      return item.refuse("it was switched off", "detail");
+    if (!flag(window["enabled"], true)) return void item.refuse("it was switched off", "detail");
     const zone = text(window["timezone"]) || "UTC";
     const [, hours, minutes] = /^(\d{1,2}):(\d\d)$/.exec(text(window["start"])) ?? [];
     const length = duration(window["duration"], 0);
     if (!isZone(zone) || hours === undefined || length <= 0)
-      return item.refuse("it has no start, duration or time zone");
+      return void item.refuse("it has no start, duration or time zone");
     const names = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
     const days = texts(window["every"])
       .map((day) => names.indexOf(day.toLowerCase()))
@@ -147,7 +144,7 @@ class Gatus {
     const alerts = rows(endpoint["alerts"]).flatMap((alert): Row[] => {
       const provider = row(this.#alerting[text(alert["type"])]);
       const whole: Row = { ...row(provider["default-alert"]), ...alert };
-      return whole["enabled"] === undefined || flag(whole["enabled"]) ? [whole] : [];
+      return flag(whole["enabled"], true) ? [whole] : [];
     });
     const keys = alerts.flatMap((alert) => this.#keysOf(alert, text(endpoint["group"])));
     if (alerts.length > 0 && keys.length === 0)
@@ -225,29 +222,14 @@ function checksOf(item: Item, endpoint: Row): Part[] {
   const check = checkOf(item, { scheme, url, endpoint, timeout, client, expected });
   const [, host = "", port = ""] = /^[a-z]+:\/\/(?:[^/@]*@)?(\[[^\]]+\]|[^:/?#]+)(?::(\d{1,5}))?/i.exec(url) ?? [];
   const own: Part[] = [];
-  if (expected.certificateDays !== null && host !== "")
-    own.push({
-      name: `${item.name} certificate`,
-      check: {
-        type: "tls_cert",
-        host: host.replaceAll(/[[\]]/g, ""),
-        port: Number(port) || 443,
-        warn_days: clamp(expected.certificateDays + 7, 1, 3650),
-        critical_days: clamp(expected.certificateDays, 0, 3640),
-      },
-      everySecs: 86_400,
-    });
-  if (expected.domainDays !== null && host !== "")
-    own.push({
-      name: `${item.name} domain`,
-      check: {
-        type: "domain_expiry",
-        domain: host,
-        warn_days: clamp(expected.domainDays + 7, 1, 3650),
-        critical_days: clamp(expected.domainDays, 0, 3640),
-      },
-      everySecs: 86_400,
-    });
+  const addExpiry = (what: string, days: number | null, of: Check): void => {
+    if (days === null || host === "") return;
+    const limits = { warn_days: clamp(days + 7, 1, 3650), critical_days: clamp(days, 0, 3640) };
+    own.push({ name: `${item.name} ${what}`, check: { ...of, ...limits }, everySecs: 86_400 });
+  };
+  const server = { host: host.replaceAll(/[[\]]/g, ""), port: Number(port) || 443 };
+  addExpiry("certificate", expected.certificateDays, { type: "tls_cert", ...server });
+  addExpiry("domain", expected.domainDays, { type: "domain_expiry", domain: host });
   if (item.isRefused || check === null) return [];
   if (own.length === 0) return [{ name: item.name, check }];
   item.note("the days of its certificate or domain are a monitor of their own, once a day", "detail");
@@ -265,10 +247,6 @@ interface Given {
 
 function checkOf(item: Item, given: Given): Check | null {
   const { scheme, url, endpoint, timeout, client, expected } = given;
-  const refuse = (reason: string): null => {
-    item.refuse(reason);
-    return null;
-  };
   const [, host = "", port = ""] = /^[a-z]+:\/\/(\[[^\]]+\]|[^:/?#]+)(?::(\d{1,5}))?/i.exec(url) ?? [];
   const server = { host: host.replaceAll(/[[\]]/g, ""), port: Number(port) };
   const isUnverified = flag(client["insecure"]);
@@ -331,6 +309,6 @@ function checkOf(item: Item, given: Given): Check | null {
     case "grpcs":
       return { type: "grpc", ...server, timeout, ...(scheme === "grpc" ? { tls: false } : {}), ...slow };
     default:
-      return refuse(`no check for ${scheme === "" ? "an address without a scheme" : `${scheme}://`}`);
+      return item.refuse(`no check for ${scheme === "" ? "an address without a scheme" : `${scheme}://`}`);
   }
 }

@@ -1,6 +1,6 @@
 import { dayMs } from "@statusmesh/shared/time";
-import { Draft, type Imported, Secret } from "./draft.ts";
-import { clamp, flag, number, type Row, text } from "./values.ts";
+import { Draft, heartbeat, type Imported, Secret } from "./draft.ts";
+import { flag, number, type Row, text } from "./values.ts";
 import { isZone } from "./zones.ts";
 
 export interface HealthchecksData {
@@ -38,16 +38,15 @@ export function importHealthchecks({ checks, channels }: HealthchecksData, proje
     if (flag(check["manual_resume"])) item.note("a ping does not wake it while it is paused", "detail");
     if (text(check["channels"]) !== "")
       item.note("its integrations are not readable: it notifies the default channels", "silent");
-    const period = number(check["timeout"], 86_400) * 1000;
-    if (schedule === "" && period > 90 * dayMs) item.note("expected every 90 days, the longest period");
+    const wanted = number(check["timeout"], 86_400) * 1000;
+    const { type, period, grace } = heartbeat(wanted, number(check["grace"], 3600) * 1000);
+    if (schedule === "" && wanted > 90 * dayMs) item.note("expected every 90 days, the longest period");
     draft.monitor(item, {
       name: item.name,
       check: {
-        type: "heartbeat",
-        ...(schedule === ""
-          ? { period: clamp(period, 10_000, 90 * dayMs) }
-          : { schedule: { cron: schedule.replaceAll(/\s+/g, " "), timezone: zone } }),
-        grace: clamp(number(check["grace"], 3600) * 1000, 1000, 30 * dayMs),
+        type,
+        ...(schedule === "" ? { period } : { schedule: { cron: schedule.replaceAll(/\s+/g, " "), timezone: zone } }),
+        grace,
         ...(text(check["methods"]).toUpperCase() === "POST" ? { methods: "post" } : {}),
       },
       enabled: check["status"] !== "paused",

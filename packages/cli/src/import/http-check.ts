@@ -1,5 +1,6 @@
 import { isSecretHeader, isSendableHeader } from "@statusmesh/shared/checks/http-rules";
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
+import { percentDecoded } from "@statusmesh/shared/url";
 import { Secret } from "./draft.ts";
 import type { Item } from "./report.ts";
 import { clamp } from "./values.ts";
@@ -87,19 +88,11 @@ function withoutCredentials(item: Item, { url: text, basicAuth = null }: HttpInp
   if (!URL.canParse(text)) return { url: text, basicAuth };
   const url = new URL(text);
   if (url.username === "" && url.password === "") return { url: text, basicAuth };
-  const given = [decoded(url.username), decoded(url.password)] as const;
+  const given = [percentDecoded(url.username), percentDecoded(url.password)] as const;
   url.username = "";
   url.password = "";
   item.note("the user and password of its URL are in basic_auth now", "detail");
   return { url: url.href, basicAuth: basicAuth ?? (given[0] === "" ? null : given) };
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
 }
 
 /** Headers that can be sent, each once. */

@@ -1,4 +1,4 @@
-import type { Json } from "../shell/api.ts";
+import type { Json } from "@statusmesh/shared/json";
 import * as channels from "./channels.ts";
 import type { Item } from "./report.ts";
 import { flag, jsonIn, type Row, text } from "./values.ts";
@@ -25,8 +25,7 @@ const providers: channels.Providers = {
   ntfy: (item, of) => {
     if (of("ntfyAuthenticationMethod") !== "usernamePassword")
       return channels.ntfy(item, of("ntfyserverurl"), of("ntfytopic"), of("ntfyaccesstoken"));
-    item.refuse("signs in with user and password: make an access token for the topic", "silent");
-    return null;
+    return item.refuse("signs in with user and password: make an access token for the topic", "silent");
   },
   pushover: (item, of) => channels.pushover(item, of("pushoverapptoken"), of("pushoveruserkey"), of("pushoverdevice")),
   PagerDuty: (item, of) => channels.pagerduty(item, of("pagerdutyIntegrationKey")),

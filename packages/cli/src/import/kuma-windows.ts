@@ -1,13 +1,10 @@
 import { dayMs } from "@statusmesh/shared/time";
+import type { WindowInput } from "./draft.ts";
 import type { Item } from "./report.ts";
 import { clamp, flag, isRow, jsonIn, number, type Row, text } from "./values.ts";
 import { firstDay, instantIn, isZone, wallTime, weekdayOf } from "./zones.ts";
 
-interface WindowTimes {
-  startsAt: number;
-  endsAt: number;
-  recurrence: { rule: string; time_zone: string } | null;
-}
+type WindowTimes = Pick<WindowInput, "startsAt" | "endsAt" | "recurrence">;
 
 /** Day on which a recurrence without a start begins. */
 const anyStart = "2026-01-01";
@@ -23,7 +20,7 @@ export function windowsOf(item: Item, maintenance: Row, serverZone: string): Win
   const zone = wanted === "" || wanted === "SAME_AS_SERVER" ? serverZone : wanted;
   if (!isZone(zone)) return none(`its time zone ${zone.slice(0, 40)} is unknown`);
   if (strategy === "manual") return none("manual maintenance: a window has an end here. Use smctl maintenance run");
-  if (!(maintenance["active"] === undefined || flag(maintenance["active"]))) return none("it was switched off");
+  if (!flag(maintenance["active"], true)) return none("it was switched off");
   const start = wallTime(text(maintenance["start_date"]));
   const end = wallTime(text(maintenance["end_date"]));
   if (strategy === "single") {

@@ -1,13 +1,10 @@
-import { dayMs } from "@statusmesh/shared/time";
-import type { Json } from "../shell/api.ts";
-import { headersIn } from "./channels.ts";
-import { type ComponentInput, Draft, type Imported, Secret } from "./draft.ts";
+import { type ComponentInput, Draft, type Imported } from "./draft.ts";
 import type { Day, Outage } from "./history.ts";
-import { containing, httpCheck, jsonOperators, timeoutOf } from "./http-check.ts";
 import { channelsOf } from "./kuma-channels.ts";
+import { checkOf } from "./kuma-checks.ts";
 import { windowsOf } from "./kuma-windows.ts";
 import type { Item } from "./report.ts";
-import { clamp, flag, jsonIn, number, type Row, row, rows, text, texts } from "./values.ts";
+import { flag, jsonIn, number, type Row, row, text } from "./values.ts";
 
 /** What was read of Uptime Kuma, by the names of its columns. Each table may be empty. */
 export interface KumaData {
@@ -55,11 +52,7 @@ export function importKuma(data: KumaData, project: string): Imported {
   return draft.finish();
 }
 
-type Check = Parameters<Draft["monitor"]>[1]["check"];
-type Mapped = { check: Check; paused?: true; addresses?: { kind: string; value: Secret }[] } | null;
-
 const idOf = (value: unknown): number => number(value, NaN);
-const mebibyte = 1_048_576;
 
 class Kuma {
   readonly #data: KumaData;
@@ -81,7 +74,7 @@ class Kuma {
       const item = this.#draft.item("channel", notification["name"]);
       const config = row(jsonIn(notification["config"]));
       const configs = channelsOf(item, config);
-      const enabled = notification["active"] === undefined || flag(notification["active"]);
+      const enabled = flag(notification["active"], true);
       const keys = configs.flatMap((one) => {
         const name = configs.length > 1 ? `${item.name.slice(0, 60)} ${text(one["to"])}` : item.name;
         return (
@@ -99,12 +92,13 @@ class Kuma {
     for (const monitor of this.#data.monitors) {
       const id = idOf(monitor["id"]);
       const item = this.#draft.item("monitor", monitor["name"]);
+      const notified = notifications.get(id) ?? [];
       if (monitor["type"] === "group") {
         item.note(
           `a group: its ${members.get(id)?.length ?? 0} monitors have the tag ${this.#groupTag(monitor)}`,
           "detail",
         );
-        if ((notifications.get(id) ?? []).length > 0)
+        if (notified.length > 0)
           item.note("the group notified channels itself: its monitors do so one by one", "behaviour");
         continue;
       }
@@ -114,9 +108,7 @@ class Kuma {
         this.#manual.set(id, { name: item.name, state, item });
         continue;
       }
-      const alerts = (notifications.get(id) ?? []).flatMap(
-        (pair) => this.#channels.get(idOf(pair["notification_id"])) ?? [],
-      );
+      const alerts = notified.flatMap((pair) => this.#channels.get(idOf(pair["notification_id"])) ?? []);
       const mapped = checkOf(item, monitor);
       if (mapped === null) continue;
       const interval = number(monitor["interval"], 60);
@@ -126,7 +118,7 @@ class Kuma {
           "its retries are confirmations: that many failing runs open an incident, and passing ones close it",
           "detail",
         );
-      if ((notifications.get(id) ?? []).length > 0 && alerts.length === 0)
+      if (notified.length > 0 && alerts.length === 0)
         item.note("none of its channels is carried over: it notifies nobody", "silent");
       const key = this.#draft.monitor(item, {
         name: item.name,
@@ -179,7 +171,7 @@ class Kuma {
       this.#draft.page(item, {
         slug: text(page["slug"]),
         name: page["title"],
-        enabled: page["published"] === undefined || flag(page["published"]),
+        enabled: flag(page["published"], true),
         about: page["description"],
         style: theme === "light" || theme === "dark" ? theme : "auto",
         components,
@@ -248,195 +240,6 @@ const byWeight = (list: readonly Row[]): Row[] =>
 
 const tagOf = (tag: Row): string =>
   text(tag["value"]) === "" ? text(tag["name"]) : `${text(tag["name"])}:${text(tag["value"])}`;
-
-/** The check of a monitor, or null with the reason in the item. */
-function checkOf(item: Item, monitor: Row): Mapped {
-  const type = text(monitor["type"]);
-  const upsideDown = flag(monitor["upside_down"]);
-  if (upsideDown) return refused(item, "upside down: a check that must fail does not exist here");
-  const map = Object.hasOwn(kinds, type) ? kinds[type]! : null;
-  if (map === null)
-    return refused(
-      item,
-      `no check for the kind ${type.slice(0, 40) || "without a name"}: an exec check can run a plugin for it`,
-    );
-  return map(item, monitor);
-}
-
-function refused(item: Item, reason: string): null {
-  item.refuse(reason);
-  return null;
-}
-
-const host = (monitor: Row): string => text(monitor["hostname"]).trim();
-
-const kinds: Readonly<Record<string, (item: Item, monitor: Row) => Mapped>> = {
-  http: (item, monitor) => http(item, monitor, {}),
-  keyword: (item, monitor) => {
-    const keyword = text(monitor["keyword"]);
-    if (keyword.length > mebibyte) return refused(item, "its keyword is longer than 1 MiB");
-    return http(item, monitor, containing(item, keyword, flag(monitor["invert_keyword"])));
-  },
-  "json-query": (item, monitor) => http(item, monitor, jsonExpectation(item, monitor)),
-  port: (_item, monitor) => ({ check: { type: "tcp", host: host(monitor), port: number(monitor["port"], 0) } }),
-  ping: (item, monitor) => {
-    const packets = number(monitor["ping_count"], 1);
-    if (number(monitor["packet_size"], 56) !== 56) item.note("its packets have the usual size", "detail");
-    return { check: { type: "ping", host: host(monitor), ...(packets > 1 ? { packets: clamp(packets, 1, 10) } : {}) } };
-  },
-  dns: (item, monitor) => dns(item, monitor),
-  push: (item, monitor) => push(item, monitor),
-  smtp: (item, monitor) => {
-    item.note("connects and, where asked, starts TLS: no mail is sent", "detail");
-    const security = text(monitor["smtp_security"]);
-    const tls = security === "secure" ? "tls" : security === "starttls" ? "starttls_smtp" : "none";
-    return { check: { type: "tcp", host: host(monitor), port: number(monitor["port"], 25), tls } };
-  },
-  "websocket-upgrade": (item, monitor) => {
-    if (text(monitor["ws_subprotocol"]) !== "") item.note("its subprotocol is not asked for");
-    const isUnverified = flag(monitor["ignore_tls"]);
-    return { check: { type: "websocket", url: text(monitor["url"]), ...(isUnverified ? { verify_tls: false } : {}) } };
-  },
-  "grpc-keyword": (item, monitor) => {
-    const isHealth = /^(?:grpc\.health\.v1\.)?Health$/.test(text(monitor["grpc_service_name"]));
-    const [, name, port] = /^([^:/\s]+|\[[^\]]+\]):(\d{1,5})$/.exec(text(monitor["grpc_url"])) ?? [];
-    if (!isHealth || name === undefined || flag(monitor["invert_keyword"]))
-      return refused(item, "calls a method of its own: gRPC checks ask the standard health service (grpc.health.v1)");
-    item.note("asks the standard health service of gRPC", "detail");
-    const tls = flag(monitor["grpc_enable_tls"]);
-    return { check: { type: "grpc", host: name, port: Number(port), ...(tls ? {} : { tls: false }) } };
-  },
-};
-
-function http(item: Item, monitor: Row, more: Json): Mapped {
-  const method = text(monitor["auth_method"]);
-  if (["ntlm", "mtls", "oauth2-cc"].includes(method))
-    return refused(item, `signs in with ${method}, which HTTP checks cannot`);
-  const headers = headersIn(jsonIn(monitor["headers"]));
-  const body = text(monitor["body"]);
-  const encodings: Readonly<Record<string, string>> = {
-    json: "application/json",
-    form: "application/x-www-form-urlencoded",
-    xml: "text/xml; charset=utf-8",
-  };
-  const encoding = text(monitor["http_body_encoding"]) || "json";
-  const hasType = headers.some(([name]) => name.toLowerCase() === "content-type");
-  const typed = body !== "" && !hasType && Object.hasOwn(encodings, encoding) ? encodings[encoding]! : "";
-  const isProxied = number(monitor["proxy_id"], 0) > 0;
-  if (isProxied) item.note("goes through a proxy, which checks do not: it is paused", "silent");
-  if (flag(monitor["cache_bust"])) item.note("adds no random parameter to its URL", "detail");
-  if (text(monitor["ip_family"]) !== "") item.note("the agent chooses between IPv4 and IPv6", "detail");
-  noteExpiry(item, monitor);
-  const timeout = number(monitor["timeout"], 0);
-  const seconds = timeout > 0 ? timeout : number(monitor["interval"], 60) * 0.8;
-  const codes = jsonIn(monitor["accepted_statuscodes_json"]);
-  const check = httpCheck(item, {
-    url: text(monitor["url"]),
-    method: text(monitor["method"]),
-    headers: typed === "" ? headers : [...headers, ["Content-Type", typed]],
-    body,
-    basicAuth:
-      method === "basic" && text(monitor["basic_auth_user"]) !== ""
-        ? [text(monitor["basic_auth_user"]), text(monitor["basic_auth_pass"])]
-        : null,
-    bearer: method === "bearer" ? text(monitor["bearer_token"]) : "",
-    timeoutMs: timeout > 0 ? timeoutOf(item, seconds * 1000) : Math.min(60_000, Math.max(100, seconds * 1000)),
-    verifyTls: !flag(monitor["ignore_tls"]),
-    followRedirects: number(monitor["maxredirects"], 10) > 0,
-    maxRedirects: number(monitor["maxredirects"], 10),
-    statuses: texts(codes),
-    more,
-  });
-  return { check, ...(isProxied ? { paused: true } : {}) };
-}
-
-function noteExpiry(item: Item, monitor: Row): void {
-  if (flag(monitor["expiry_notification"]) && /^https:/i.test(text(monitor["url"])))
-    item.note(
-      "warned of its certificate too: add a tls_cert monitor for the host (warn_days: 21, critical_days: 7)",
-      "behaviour",
-    );
-  if (flag(monitor["domain_expiry_notification"]))
-    item.note("warned of its domain too: add a domain_expiry monitor", "behaviour");
-}
-
-/** A path of JSONata that is one of JSONPath too, and its operator. */
-function jsonExpectation(item: Item, monitor: Row): Json {
-  const path = text(monitor["json_path"]).trim();
-  const wanted = text(monitor["expected_value"]);
-  const operator = text(monitor["json_path_operator"]) || "==";
-  const op = operator === "contains" ? operator : (jsonOperators.get(operator) ?? null);
-  const isPath = /^(?:\$|(?:\$\.)?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d{1,6}\])*)$/.test(path);
-  const scalar: unknown = /^(?:-?\d{1,15}(?:\.\d{1,15})?|true|false)$/.test(wanted) ? JSON.parse(wanted) : wanted;
-  const ordered = op !== null && ["lt", "le", "gt", "ge"].includes(op);
-  if (
-    op === null ||
-    !isPath ||
-    path.length > 400 ||
-    wanted.length > 1000 ||
-    (ordered && typeof scalar !== "number") ||
-    (op === "contains" && wanted === "")
-  ) {
-    item.note(
-      "its JSON query is not a simple path: only the status code is checked. Write it as JSONPath in expected_json",
-      "silent",
-    );
-    return {};
-  }
-  if (typeof scalar !== "string" && !ordered && op !== "contains")
-    item.note(
-      "its expected value is a number or a boolean here: write it in quotation marks where the JSON has text",
-      "detail",
-    );
-  const jsonPath = path.startsWith("$") ? path : `$.${path}`;
-  return { expected_json: [{ path: jsonPath, op, value: op === "contains" ? wanted : scalar }] };
-}
-
-function dns(item: Item, monitor: Row): Mapped {
-  const servers = text(monitor["dns_resolve_server"])
-    .split(",")
-    .map((one) => one.trim())
-    .filter((one) => one !== "");
-  if (servers.length > 1) item.note("asks the first of its resolvers only");
-  const [server = ""] = servers;
-  const port = number(monitor["port"], 53);
-  const resolver =
-    server === "" ? null : port === 53 ? server : server.includes(":") ? `[${server}]:${port}` : `${server}:${port}`;
-  const conditions = rows(jsonIn(monitor["conditions"]));
-  const [only] = conditions;
-  const isContains =
-    conditions.length === 1 && only!["type"] === "expression" && /^(?:contains|equals)$/.test(text(only!["operator"]));
-  if (conditions.length > 0 && !isContains)
-    item.note("its conditions are more than one “contains”: any answer counts as up", "silent");
-  const wanted = isContains ? text(only!["value"]) : "";
-  if (/[a-z]/i.test(server) && !server.includes(":")) return refused(item, "its resolver is a name: write an address");
-  return {
-    check: {
-      type: "dns",
-      domain: host(monitor),
-      record_type: text(monitor["dns_resolve_type"]) || "A",
-      ...(resolver === null ? {} : { resolver }),
-      ...(wanted === "" ? {} : { expected_contains: wanted }),
-    },
-  };
-}
-
-/** Down one second after the interval, and retries later. */
-function push(item: Item, monitor: Row): Mapped {
-  const interval = number(monitor["interval"], 60);
-  const retries = Math.max(0, number(monitor["maxretries"], 0));
-  const retry = number(monitor["retry_interval"], 0) || interval;
-  const period = clamp(interval * 1000, 10_000, 90 * dayMs);
-  if (period !== interval * 1000) item.note("expected every 10 s to 90 days", "behaviour");
-  const token = text(monitor["push_token"]);
-  const isUsable = /^[\w-]{8,100}$/.test(token);
-  if (!isUsable) item.note("its push token is too short to be taken over: give the job its new ping URL", "silent");
-  item.note("its first window begins with the first ping: a job that never reports is not down", "behaviour");
-  return {
-    check: { type: "heartbeat", period, grace: clamp((retries * retry + 1) * 1000, 1000, 30 * dayMs) },
-    addresses: isUsable ? [{ kind: "kuma", value: new Secret(token) }] : [],
-  };
-}
 
 function notePage(item: Item, page: Row, domains: number): void {
   if (domains > 0) item.note("its domains are not taken over: set custom_domain once its DNS record can be changed");

@@ -1,16 +1,15 @@
-import type { Json } from "../shell/api.ts";
-import { Draft, type Imported } from "./draft.ts";
+import type { Json } from "@statusmesh/shared/json";
+import { headersIn } from "./channels.ts";
+import { type Check, Draft, type Imported } from "./draft.ts";
 import { containing, httpCheck } from "./http-check.ts";
 import type { Item } from "./report.ts";
-import { clamp, flag, number, type Row, row, rows, text } from "./values.ts";
+import { clamp, flag, list, number, type Row, row, rows, text } from "./values.ts";
 
 export interface PingdomData {
   /** In detail: `type` is {http: {…}}, {tcp: {…}} and so on. */
   readonly checks: readonly Row[];
   readonly maintenance: readonly Row[];
 }
-
-type Check = Parameters<Draft["monitor"]>[1]["check"];
 
 /** Checks and maintenance windows of Pingdom, as API 3.1 gives them. */
 export function importPingdom({ checks, maintenance }: PingdomData, project: string): Imported {
@@ -20,12 +19,10 @@ export function importPingdom({ checks, maintenance }: PingdomData, project: str
     const item = draft.item("monitor", detail["name"]);
     const check = checkOf(item, detail);
     if (check === null) continue;
-    const notifies = ["integrationids", "userids", "teams", "team_ids"].some(
-      (name) => Array.isArray(detail[name]) && detail[name].length > 0,
-    );
+    const notifies = ["integrationids", "userids", "teams", "team_ids"].some((name) => list(detail[name]).length > 0);
     if (notifies)
       item.note("its people and integrations are not carried over: it notifies the default channels", "silent");
-    if (Array.isArray(detail["probe_filters"]) && detail["probe_filters"].length > 0)
+    if (list(detail["probe_filters"]).length > 0)
       item.note("is checked from the regions of this installation", "detail");
     const every = number(detail["resolution"], 1);
     const again = number(detail["notifyagainevery"], 0);
@@ -37,7 +34,7 @@ export function importPingdom({ checks, maintenance }: PingdomData, project: str
       tags: rows(detail["tags"]).map((tag) => text(tag["name"])),
       confirmations: Math.ceil(number(detail["sendnotificationwhendown"], 2)),
       renotify: again * every * 60,
-      notifyRecovery: detail["notifywhenbackup"] === undefined || flag(detail["notifywhenbackup"]),
+      notifyRecovery: flag(detail["notifywhenbackup"], true),
     });
     if (key !== null) keys.set(text(detail["id"]), key);
   }
@@ -63,7 +60,7 @@ export function importPingdom({ checks, maintenance }: PingdomData, project: str
         frequency === null
           ? null
           : { rule: `FREQ=${frequency}${every === 1 ? "" : `;INTERVAL=${every}`}${end}`, time_zone: "UTC" },
-      monitors: (Array.isArray(ids) ? ids : []).flatMap((id: unknown) => keys.get(text(id)) ?? []),
+      monitors: list(ids).flatMap((id) => keys.get(text(id)) ?? []),
     });
   }
   return draft.finish();
@@ -124,10 +121,7 @@ function checkOf(item: Item, detail: Row): Check | null {
       };
     }
     default:
-      item.refuse(
-        `no check for the kind ${type.slice(0, 40) || "without a name"}: an exec check can run a plugin for it`,
-      );
-      return null;
+      return item.refuseKind(type);
   }
 }
 
@@ -136,10 +130,10 @@ function httpOf(item: Item, { host, of, slow }: { host: string; of: Row; slow: J
   const port = number(of["port"], isEncrypted ? 443 : 80);
   const usual = port === (isEncrypted ? 443 : 80) ? "" : `:${port}`;
   const path = text(of["url"]) || "/";
-  const headers = Object.entries(row(of["requestheaders"]))
-    .map(([name, value]) => [name, text(value)] as const)
-    // Pingdom's own.
-    .filter(([name, value]) => !(name.toLowerCase() === "user-agent" && /pingdom/i.test(value)));
+  // Pingdom's own is left out.
+  const headers = headersIn(of["requestheaders"]).filter(
+    ([name, value]) => !(name.toLowerCase() === "user-agent" && /pingdom/i.test(value)),
+  );
   const user = text(of["username"]);
   const body = text(of["postdata"]);
   const [wanted, unwanted] = [text(of["shouldcontain"]), text(of["shouldnotcontain"])];
@@ -151,7 +145,7 @@ function httpOf(item: Item, { host, of, slow }: { host: string; of: Row; slow: J
     headers,
     body,
     basicAuth: user === "" ? null : [user, text(of["password"])],
-    verifyTls: of["verify_certificate"] === undefined || flag(of["verify_certificate"]),
+    verifyTls: flag(of["verify_certificate"], true),
     more: { ...containing(item, wanted, false), ...containing(item, unwanted, true), ...slow },
   });
 }

@@ -27,10 +27,17 @@ export class Item {
   }
 
   /** Not carried over. Earlier notes are of no interest then. */
-  refuse(reason: string, weight: Weight = "behaviour"): void {
+  refuse(reason: string, weight: Weight = "behaviour"): null {
     if (!this.isRefused) this.notes.length = 0;
     this.isRefused = true;
     this.note(reason, weight);
+    return null;
+  }
+
+  /** Refused, because no check does what a monitor of this kind did. */
+  refuseKind(kind: string): null {
+    const named = kind.slice(0, 40) || "without a name";
+    return this.refuse(`no check for the kind ${named}: an exec check can run a plugin for it`);
   }
 }
 

@@ -1,6 +1,6 @@
 import { Draft, type Imported } from "./draft.ts";
 import type { Subscriber } from "./history.ts";
-import { flag, line, number, type Row, row, text } from "./values.ts";
+import { flag, line, list, number, type Row, row, text } from "./values.ts";
 
 export interface StatuspageData {
   readonly page: Row;
@@ -104,7 +104,7 @@ export function importStatuspage(
 
 /** Components that a subscriber chose: ids, or objects with ids. */
 const idsOf = (value: unknown): string[] =>
-  (Array.isArray(value) ? value : []).map((one) => text(typeof one === "object" ? row(one)["id"] : one));
+  list(value).map((one) => text(typeof one === "object" ? row(one)["id"] : one));
 
 /** Places of components on the page: that of the group, then their own. Positions begin at 1. */
 function placesOn(components: readonly Row[]): (component: Row) => number {

@@ -1,9 +1,10 @@
 import { minuteMs } from "@statusmesh/shared/time";
-import type { Json } from "../shell/api.ts";
-import { Draft, type Imported } from "./draft.ts";
+import type { Json } from "@statusmesh/shared/json";
+import { headersIn } from "./channels.ts";
+import { type Check, Draft, heartbeat, type Imported } from "./draft.ts";
 import { containing, httpCheck, timeoutOf } from "./http-check.ts";
 import type { Item } from "./report.ts";
-import { clamp, flag, number, type Row, row, rows, text, texts } from "./values.ts";
+import { clamp, flag, list, number, type Row, row, rows, text, texts } from "./values.ts";
 import { firstDay, instantIn, wallTime, weekdayOf } from "./zones.ts";
 
 export interface UptimeRobotData {
@@ -11,8 +12,6 @@ export interface UptimeRobotData {
   readonly pages: readonly Row[];
   readonly windows: readonly Row[];
 }
-
-type Check = Parameters<Draft["monitor"]>[1]["check"];
 
 /** Monitors, status pages and maintenance windows of UptimeRobot, as API v3 lists them. */
 export function importUptimeRobot({ monitors, pages, windows }: UptimeRobotData, project: string): Imported {
@@ -52,7 +51,7 @@ export function importUptimeRobot({ monitors, pages, windows }: UptimeRobotData,
     if (text(page["customDomain"]) !== "")
       item.note("its domain is not taken over: set custom_domain once its DNS record can be changed");
     if (text(page["logo"]) !== "" || text(page["icon"]) !== "") item.note("its logo is left out: upload it", "detail");
-    const ids = Array.isArray(page["monitorIds"]) ? page["monitorIds"].map(text) : [];
+    const ids = list(page["monitorIds"]).map(text);
     const shown = ids.flatMap((id) => keys.get(id) ?? []);
     if (shown.length < ids.length) item.note("shows monitors that are not carried over: they are left out");
     draft.page(item, {
@@ -94,11 +93,7 @@ function checkOf(item: Item, monitor: Row): Check | null {
       return { type: "tcp", host, port: number(monitor["port"], 0), timeout, ...slow };
     case "HEARTBEAT":
       item.note("gets a new address: change the job to its new ping URL", "silent");
-      return {
-        type: "heartbeat",
-        period: clamp(number(monitor["interval"], 86_400) * 1000, 10_000, 90 * 86_400_000),
-        grace: clamp(number(monitor["gracePeriod"], 300) * 1000, 1000, 30 * 86_400_000),
-      };
+      return heartbeat(number(monitor["interval"], 86_400) * 1000, number(monitor["gracePeriod"], 300) * 1000);
     case "DNS": {
       const records = Object.entries(row(row(monitor["config"])["dnsRecords"])).flatMap(([name, values]) =>
         texts(values).map((value) => [name, value] as const),
@@ -114,10 +109,7 @@ function checkOf(item: Item, monitor: Row): Check | null {
       };
     }
     default:
-      item.refuse(
-        `no check for the kind ${type.slice(0, 40) || "without a name"}: an exec check can run a plugin for it`,
-      );
-      return null;
+      return item.refuseKind(type);
   }
 }
 
@@ -137,9 +129,6 @@ function httpOf(item: Item, monitor: Row, { type, url, timeout, slow }: Given): 
   const user = text(monitor["httpUsername"]);
   const password = text(monitor["httpPassword"]);
   if (isHidden(monitor)) item.note("its password is not readable: it is paused until you set it", "silent");
-  const headers = Object.entries(row(monitor["customHttpHeaders"])).map(
-    ([name, value]) => [name, text(value)] as const,
-  );
   const isKeyword = type === "KEYWORD";
   // Their alert says when it is down: the keyword exists, or does not.
   const isAbsent = text(monitor["keywordType"]).toUpperCase() === "ALERT_EXISTS";
@@ -151,12 +140,12 @@ function httpOf(item: Item, monitor: Row, { type, url, timeout, slow }: Given): 
   return httpCheck(item, {
     url,
     method: text(monitor["httpMethodType"]) || "GET",
-    headers,
+    headers: headersIn(monitor["customHttpHeaders"]),
     body,
     basicAuth: user === "" ? null : [user, isHidden(monitor) ? "unknown" : password],
     timeoutMs: timeout,
-    verifyTls: monitor["checkSSLErrors"] === undefined || flag(monitor["checkSSLErrors"]),
-    followRedirects: monitor["followRedirections"] === undefined || flag(monitor["followRedirections"]),
+    verifyTls: flag(monitor["checkSSLErrors"], true),
+    followRedirects: flag(monitor["followRedirections"], true),
     statuses: texts(monitor["successHttpResponseCodes"]),
     more: { ...keyword, ...(isAnyCase ? { body_case_insensitive: true } : {}), ...slow },
   });
@@ -170,7 +159,7 @@ function addWindow(draft: Draft, window: Row, monitors: readonly string[]): void
   const given = wallTime(text(window["date"]));
   const start = Number.isNaN(given) ? wallTime("2026-01-01") : given;
   const names = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-  const days = (Array.isArray(window["days"]) ? window["days"] : []).map((day: unknown) =>
+  const days = list(window["days"]).map((day) =>
     typeof day === "number" ? day : names.indexOf(text(day).slice(0, 3).toLowerCase()),
   );
   const fits = (day: Date): boolean =>
@@ -183,8 +172,8 @@ function addWindow(draft: Draft, window: Row, monitors: readonly string[]): void
     monthly: "FREQ=MONTHLY",
   };
   const rule = Object.hasOwn(rules, every) ? rules[every]! : undefined;
-  if (rule === undefined && every !== "once") return item.refuse("how it repeats is unknown");
-  if (first === null || (every === "once" && Number.isNaN(given))) return item.refuse("it never takes place");
+  if (rule === undefined && every !== "once") return void item.refuse("how it repeats is unknown");
+  if (first === null || (every === "once" && Number.isNaN(given))) return void item.refuse("it never takes place");
   if (every === "monthly" && days.length > 1) item.note("on the first of its days only: add a window for each");
   const startsAt = instantIn("UTC", first + (Number(hours) * 60 + Number(minutes)) * minuteMs);
   draft.window(item, {

@@ -1,3 +1,4 @@
+import { isObject, parsedJson } from "@statusmesh/shared/json";
 import { dayMs, hourMs, minuteMs, secondMs } from "@statusmesh/shared/time";
 
 /*
@@ -7,8 +8,7 @@ import { dayMs, hourMs, minuteMs, secondMs } from "@statusmesh/shared/time";
 
 export type Row = Readonly<Record<string, unknown>>;
 
-export const isRow = (value: unknown): value is Row =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+export const isRow = (value: unknown): value is Row => isObject(value);
 
 /** A text; a number as text; empty for anything else. */
 export function text(value: unknown): string {
@@ -22,26 +22,25 @@ export function number(value: unknown, fallback: number): number {
   return typeof read === "number" && Number.isFinite(read) ? read : fallback;
 }
 
-/** A flag, as databases and JSON write it: 1, true, "1", "true". */
-export const flag = (value: unknown): boolean => value === true || value === 1 || value === "1" || value === "true";
+/** A flag, as databases and JSON write it: 1, true, "1", "true"; the fallback for none. */
+export const flag = (value: unknown, fallback = false): boolean =>
+  value === undefined ? fallback : value === true || value === 1 || value === "1" || value === "true";
 
-export const rows = (value: unknown): Row[] => (Array.isArray(value) ? value.filter(isRow) : []);
+/** The list in a value, empty for anything else. */
+export const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+
+export const rows = (value: unknown): Row[] => list(value).filter(isRow);
 
 export const texts = (value: unknown): string[] =>
-  Array.isArray(value) ? value.map(text).filter((one) => one !== "") : [];
+  list(value)
+    .map(text)
+    .filter((one) => one !== "");
 
 /** The map in a value, empty for anything else. */
 export const row = (value: unknown): Row => (isRow(value) ? value : {});
 
 /** The value in a JSON text; a value that is no text as it is; undefined for a text that is no JSON. */
-export function jsonIn(value: unknown): unknown {
-  if (typeof value !== "string") return value;
-  try {
-    return JSON.parse(value);
-  } catch {
-    return undefined;
-  }
-}
+export const jsonIn = (value: unknown): unknown => (typeof value === "string" ? parsedJson(value) : value);
 
 /** Within bounds, whole. */
 export const clamp = (value: number, least: number, most: number): number =>

@@ -1,14 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiFault } from "@statusmesh/shared/declared/project";
+import { type Json, parsedJson } from "@statusmesh/shared/json";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { version } from "../package.ts";
 import { Failure, progressLines, Refused, tell, Unreachable } from "./output.ts";
 import { ProxyError } from "./proxy.ts";
 import { type Reply, requestsTo, type Send } from "./requests.ts";
-
-export type Json = Record<string, unknown>;
 
 const idleMs = 120_000;
 const maxBytes = 256 * 1_048_576;
@@ -43,7 +42,6 @@ export class Api {
   get = async (path: string): Promise<Json> => await this.send("GET", path);
   post = async (path: string, body?: unknown): Promise<Json> => await this.send("POST", path, body);
   patch = async (path: string, body: unknown): Promise<Json> => await this.send("PATCH", path, body);
-  delete = async (path: string): Promise<Json> => await this.send("DELETE", path);
 
   /** Every item of a list, or the first `most`. */
   async all(path: string, most = Infinity): Promise<Json[]> {
@@ -101,12 +99,8 @@ export class Api {
 }
 
 function parse(text: string): Json | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Json) : null;
-  } catch {
-    return null;
-  }
+  const value = parsedJson(text);
+  return typeof value === "object" && value !== null ? (value as Json) : null;
 }
 
 function refusal(url: string, status: number, headers: IncomingHttpHeaders, reply: Json | null): Failure {
@@ -129,7 +123,7 @@ function refusal(url: string, status: number, headers: IncomingHttpHeaders, repl
 /** Throws Failure for an address to which a token would be sent unencrypted. */
 export function refusePlainHttp(url: string, isAllowed: boolean): void {
   const { protocol, hostname, host } = new URL(url);
-  if (isAllowed || protocol === "https:" || isLoopback(hostname.replace(/^\[|\]$/g, ""))) return;
+  if (isAllowed || protocol === "https:" || isLoopback(hostname)) return;
   throw new Failure(
     `the token would be sent unencrypted to ${host}. Use an https URL, or --insecure-http on a network that you trust.`,
   );

@@ -33,8 +33,7 @@ export function connects(command: Command): Command {
 }
 
 /** The file of `login`. */
-const storePath = (env: NodeJS.ProcessEnv = process.env): string =>
-  join(env["XDG_CONFIG_HOME"] || join(homedir(), ".config"), "statusmesh");
+const storePath = (): string => join(process.env["XDG_CONFIG_HOME"] || join(homedir(), ".config"), "statusmesh");
 
 /** The API by options, else environment, else the file of `login`. Throws Failure. */
 export async function connectionOf(options: ConnectionOptions): Promise<Api> {

@@ -6,6 +6,9 @@ import { connects, type ConnectionOptions } from "./connection.ts";
 
 export const jsonOption = (): Option => new Option("--json", "print JSON");
 
+/** A parser of an option that may be given several times. */
+export const collect = (text: string, before: string[] | undefined): string[] => [...(before ?? []), text];
+
 /** `90s`, `5m`, `4h` as ms; a parser of an option. */
 export function durationMs(text: string): number {
   const ms = durationIn("ms", text);

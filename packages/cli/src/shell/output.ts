@@ -1,4 +1,4 @@
-import { type Screen, screenOf, tame } from "@statusmesh/shared/terminal";
+import { inColumns, type Screen, screenOf, tame } from "@statusmesh/shared/terminal";
 import type { ApiFault } from "@statusmesh/shared/declared/project";
 
 /** Exit codes of `smctl`. `maintenance run` ends with that of its command. */
@@ -57,19 +57,10 @@ export const yamlOf = async (value: unknown): Promise<string> =>
 export const tell = (text: string): void => void process.stderr.write(`${text}\n`);
 
 /** Aligned columns under a head; foreign text is made harmless. */
-export function columns(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const all = [head.map((name) => name.toUpperCase()), ...rows.map((row) => row.map(tame))];
-  const widths = head.map((_, at) => Math.max(...all.map((row) => (row[at] ?? "").length)));
-  return all
-    .map(
-      (row) =>
-        `${row
-          .map((text, at) => text.padEnd(widths[at]!))
-          .join("  ")
-          .trimEnd()}\n`,
-    )
+export const columns = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
+  inColumns([head.map((name) => name.toUpperCase()), ...rows.map((row) => row.map(tame))])
+    .map((line) => `${line}\n`)
     .join("");
-}
 
 /** `1 file`, `2 files`. */
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;

@@ -1,3 +1,4 @@
+import { isObject } from "@statusmesh/shared/json";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { paint, type Screen, tame, type Tone } from "@statusmesh/shared/terminal";
 import { counted } from "./output.ts";
@@ -94,8 +95,7 @@ export function planMarkdown(plan: Plan): string {
 /** A new value as one line for each field of its maps; null fields are left out. */
 function leavesOf(field: Field): Field[] {
   const { path, old, new: value } = field;
-  const isMap = typeof value === "object" && value !== null && !Array.isArray(value);
-  if (old !== null || !isMap || Object.keys(value).length === 0) return [field];
+  if (old !== null || !isObject(value) || Object.keys(value).length === 0) return [field];
   return Object.entries(value).flatMap(([name, item]) =>
     item === null ? [] : leavesOf({ path: `${path}/${pointerSegment(name)}`, old, new: item }),
   );

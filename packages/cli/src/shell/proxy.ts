@@ -5,6 +5,7 @@ import { BlockList, isIP } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
+import { portOf } from "@statusmesh/shared/url";
 import { Failure } from "./output.ts";
 
 /*
@@ -51,7 +52,7 @@ export function proxyOf(url: URL, env: NodeJS.ProcessEnv = process.env): Proxy |
     from,
     isSecure,
     hostname: bare(proxy.hostname),
-    port: proxy.port === "" ? (isSecure ? 443 : 80) : Number(proxy.port),
+    port: portOf(proxy),
     headers: credentialsOf(proxy, from),
   };
 }
@@ -69,7 +70,7 @@ function credentialsOf({ username, password }: URL, from: string): Record<string
 /** Whether NO_PROXY has the host: names with their subdomains, addresses, networks (10.0.0.0/8); a port may follow. */
 function isExcepted(url: URL, list: string): boolean {
   const host = bare(url.hostname);
-  const port = url.port === "" ? (url.protocol === "https:" ? "443" : "80") : url.port;
+  const port = String(portOf(url));
   return list
     .toLowerCase()
     .split(/[\s,]+/)

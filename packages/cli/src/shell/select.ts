@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { isId } from "@statusmesh/shared/ids";
 import type { Api } from "./api.ts";
+import { collect } from "./options.ts";
 import { Failure } from "./output.ts";
 
 /** A monitor of `GET /targets`, the fields that are read. */
@@ -9,10 +10,6 @@ export interface Monitor {
   readonly name: string;
   readonly enabled: boolean;
   readonly status: string;
-  readonly status_since: string | null;
-  readonly interval: number;
-  readonly tags: readonly string[];
-  readonly check: { readonly type: string };
   readonly managed_by?: { readonly project: string; readonly key: string } | null;
 }
 
@@ -20,8 +17,6 @@ export interface Selection {
   monitor?: string[];
   tag?: string[];
 }
-
-const collect = (text: string, before: string[] | undefined): string[] => [...(before ?? []), text];
 
 /** Adds --monitor and --tag, both repeatable. */
 export const selects = (command: Command): Command =>

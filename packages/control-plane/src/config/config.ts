@@ -3,6 +3,7 @@ import { relative, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import Type, { type Static, type TObject } from "typebox";
 import { isLoopback, parseBind, addressList } from "@statusmesh/shared/net/address";
+import { hostAndPort } from "@statusmesh/shared/url";
 import { readSettings } from "./reader.ts";
 import { mcp, mcpProblems, settleMcp } from "./mcp-keys.ts";
 import * as service from "./service-keys.ts";
@@ -186,7 +187,7 @@ function providerProblems({ auth }: Config): string[] {
     if (issuer === "") return problems;
     if (!URL.canParse(issuer)) return [...problems, `auth.${name}.issuer is not a URL: ${issuer}`];
     const { protocol, hostname } = new URL(issuer);
-    if (protocol === "http:" && !isLoopback(hostname.replace(/^\[|\]$/g, "")))
+    if (protocol === "http:" && !isLoopback(hostname))
       problems.push(`auth.${name}.issuer must be https: an attacker on the network could sign in as anybody`);
     return problems;
   });
@@ -195,7 +196,7 @@ function providerProblems({ auth }: Config): string[] {
 /** URL of a bound address on this machine; a browser cannot open a wildcard address. */
 export function publicUrlOf({ host, port }: { host: string; port: number }): string {
   const reachable = host === "0.0.0.0" || host === "::" ? "localhost" : host;
-  return `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
+  return `http://${hostAndPort(reachable, port)}`;
 }
 
 function withTerminal(schema: typeof ConfigSchema, tty: boolean): TObject {

@@ -1,5 +1,6 @@
 import Type, { type TObject, type TSchema } from "typebox";
 import { Value } from "typebox/value";
+import { isObject } from "@statusmesh/shared/json";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 
 /** A text that matches `pattern`; `expects` describes it in messages. */
@@ -79,20 +80,17 @@ function readFileValues(
       const here = [...path, name];
       const key = here.join(".");
       const setting = byKey.get(key);
-      if (setting !== undefined) accept(setting, value, `${key} in ${file.name}`, values, problems);
+      if (setting?.schema.secret === true)
+        problems.push(
+          `${key} in ${file.name} is a secret: set it as ${setting.variable} in the environment, or name a file that ` +
+            `holds it in ${setting.variable}_FILE`,
+        );
+      else if (setting !== undefined) keep(setting, value, `${key} in ${file.name}`, values, problems);
       else if (!groups.has(key))
         problems.push(`${key} in ${file.name} is not a known key${didYouMean(key, [...byKey.keys(), ...groups])}`);
       else if (isTree(value)) walk(value, here);
       else problems.push(`${key} in ${file.name} is a section, not a value: write [${key}] and its keys below`);
     }
-  };
-  const accept = (setting: Setting, value: unknown, where: string, into: Tree, found: string[]): void => {
-    if (setting.schema.secret)
-      found.push(
-        `${where} is a secret: set it as ${setting.variable} in the environment, or name a file that holds it ` +
-          `in ${setting.variable}_FILE`,
-      );
-    else keep(setting, value, where, into, found);
   };
   walk(file.values, []);
 }
@@ -165,9 +163,7 @@ function shown(value: unknown): string {
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
 
-function isTree(value: unknown): value is Tree {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
-}
+const isTree = (value: unknown): value is Tree => isObject(value) && !(value instanceof Date);
 
 function put(tree: Tree, path: readonly string[], value: unknown): void {
   let node = tree;

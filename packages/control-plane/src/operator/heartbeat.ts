@@ -1,5 +1,6 @@
 import { dial } from "@statusmesh/shared/net/dial";
 import { messageOf } from "@statusmesh/shared/thrown";
+import { portOf } from "@statusmesh/shared/url";
 import type { System } from "../platform/context.ts";
 import { createOutbound } from "../platform/outbound/client.ts";
 import { lastHeartbeat, type Liveness, readLiveness, returnHeartbeat, takeHeartbeat } from "./heartbeat-queries.ts";
@@ -54,7 +55,7 @@ export async function checkHeartbeat({ sql, config }: Pick<System, "sql" | "conf
   const url = new URL(config.alerts.heartbeat_url);
   const { socket } = await dial({
     host: url.hostname.replace(/^\[|\]$/g, ""),
-    port: Number(url.port || (url.protocol === "https:" ? 443 : 80)),
+    port: portOf(url),
     allowPrivate: true,
     signal: AbortSignal.timeout(5_000),
   });

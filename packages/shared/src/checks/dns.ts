@@ -4,7 +4,8 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
-import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { groupsOfV6 } from "../net/address.ts";
+import { type CheckKind, degradedAbove, nullableText, thresholdRules, timeout } from "./kind.ts";
 import { refuseInvisible } from "./host.ts";
 import { durationOption } from "./shell.ts";
 
@@ -13,7 +14,7 @@ export type RecordType = (typeof recordTypes)[number];
 
 const errorCode = "INVALID_DNS_PARAMS";
 const nullable = (maxLength: number, description: string, form: FieldForm) =>
-  Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], { default: null, errorCode, description, form });
+  nullableText(maxLength, description, form, errorCode);
 /** Title of the collapsed part of the form. */
 const section = "Advanced DNS options";
 
@@ -80,11 +81,8 @@ export function askedName({ domain, record_type }: Pick<DnsCheck, "domain" | "re
 
 function reverseName(address: string): string {
   if (isIP(address) === 4) return `${address.split(".").toReversed().join(".")}.in-addr.arpa`;
-  const [head = "", tail] = new URL(`http://[${address}]/`).hostname.slice(1, -1).split("::");
-  const groups = (text: string | undefined): string[] => (text === undefined || text === "" ? [] : text.split(":"));
-  const [left, right] = [groups(head), groups(tail)];
-  const all = [...left, ...Array<string>(8 - left.length - right.length).fill("0"), ...right];
-  return `${[...all.map((group) => group.padStart(4, "0")).join("")].toReversed().join(".")}.ip6.arpa`;
+  const digits = groupsOfV6(address).map((group) => group.padStart(4, "0"));
+  return `${[...digits.join("")].toReversed().join(".")}.ip6.arpa`;
 }
 
 /** The resolver of a check, without brackets; null for the system resolver. Throws AppError for an invalid address. */

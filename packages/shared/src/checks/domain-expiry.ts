@@ -1,15 +1,14 @@
 import Type, { type Static } from "typebox";
 import { messageOf } from "../thrown.ts";
 import { AppError } from "../errors.ts";
-import { checkAll, rule } from "../faults.ts";
-import type { FieldForm } from "../form.ts";
+import { checkAll } from "../faults.ts";
+import { asObject, parsedJson } from "../json.ts";
 import { type RegistrableDomain, registrableDomain } from "../net/registrable-domain.ts";
-import { daysAgo, DaysRemaining, Expiry, expiryInWords, inDays } from "./expiry.ts";
-import { type CheckKind, documentIn, timeout } from "./kind.ts";
+import { DaysRemaining, Expiry, expiryFields, expiryInWords, expiryRule, expiryShort } from "./expiry.ts";
+import { type CheckKind, timeout } from "./kind.ts";
 import { canonicalHost, refuseInvisible } from "./host.ts";
 
-const days = (fallback: number, minimum: number, description: string, form: FieldForm) =>
-  Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_DOMAIN_PARAMS", description, form });
+const errorCode = "INVALID_DOMAIN_PARAMS";
 
 export const DomainExpiryCheck = Type.Object(
   {
@@ -17,20 +16,12 @@ export const DomainExpiryCheck = Type.Object(
     domain: Type.String({
       minLength: 1,
       maxLength: 253,
-      errorCode: "INVALID_DOMAIN_PARAMS",
+      errorCode,
       description: "Domain name, or a name below it",
       examples: ["example.org"],
       form: { hint: "The registered domain. Looked up over RDAP, which some country-code registries do not offer." },
     }),
-    warn_days: days(30, 1, "Fewer whole days left than this: degraded", {
-      label: "Warn when fewer than (days)",
-      hint: "Degraded below this many days of registration left.",
-    }),
-    critical_days: days(7, 0, "Fewer whole days left than this: down; must be below warn_days", {
-      label: "Critical when fewer than (days)",
-      hint: "Down below this. Less than the warning.",
-      beside: true,
-    }),
+    ...expiryFields(30, "registration", errorCode),
     // Includes waiting for the registry queue, so it is longer than for other kinds.
     timeout: timeout(
       { section: "Advanced domain options", hint: "Includes waiting for the registry's rate limit." },
@@ -86,11 +77,10 @@ export interface RegistrationDocument {
 /** The name to look up. Throws AppError for a name that no registry registers. */
 export function lookedUpDomain({ domain }: Pick<DomainExpiryCheck, "domain">): RegistrableDomain {
   const refuse = (what: string, cause: unknown): never => {
-    throw new AppError(
-      "INVALID_DOMAIN_PARAMS",
-      `${what}. Write a registered domain with its dot, for example example.org.`,
-      { field: "/domain", cause },
-    );
+    throw new AppError(errorCode, `${what}. Write a registered domain with its dot, for example example.org.`, {
+      field: "/domain",
+      cause,
+    });
   };
   let host: string;
   try {
@@ -119,15 +109,9 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck, RegistrationDetai
 
   rules(spec) {
     checkAll(
-      () => refuseInvisible(spec.domain, "INVALID_DOMAIN_PARAMS", "/domain"),
+      () => refuseInvisible(spec.domain, errorCode, "/domain"),
       () => lookedUpDomain(spec),
-      rule(
-        spec.warn_days > spec.critical_days,
-        "INVALID_DOMAIN_PARAMS",
-        `warn_days (${spec.warn_days}) must be more than critical_days (${spec.critical_days}): a domain is ` +
-          "degraded first and down later.",
-        "/warn_days",
-      ),
+      expiryRule(spec, "domain", errorCode),
     );
   },
 
@@ -157,11 +141,9 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck, RegistrationDetai
       registrar,
       looked_up_at,
       lookup_error,
-    } = documentIn(stale ? error.slice(servedStale.length).trimStart() : error);
+    } = asObject(parsedJson(stale ? error.slice(servedStale.length) : error));
     if (typeof domain !== "string" || typeof left !== "number" || typeof expiration_date !== "string") return null;
-    const date = expiration_date.slice(0, 10);
-    const expires =
-      left < 0 ? `${domain} expired ${daysAgo(left)}, on ${date}` : `${domain} expires ${inDays(left)}, on ${date}`;
+    const expires = expiryShort(domain, left, expiration_date);
     const sold = typeof registrar === "string" ? ` (registrar ${registrar})` : "";
     return stale && typeof looked_up_at === "string" && typeof lookup_error === "string"
       ? `${expires}${sold}, as the registry said on ${looked_up_at.slice(0, 10)}; now ${lookup_error}`

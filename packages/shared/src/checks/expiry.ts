@@ -1,5 +1,44 @@
 import Type from "typebox";
+import type { ErrorCode } from "../errors.ts";
+import { rule } from "../faults.ts";
 import { dayMs } from "../time.ts";
+
+/** The limits of a check of an expiry. `what` ends, in the hint. */
+export const expiryFields = (warnDays: number, what: string, errorCode: ErrorCode) => ({
+  warn_days: Type.Integer({
+    minimum: 1,
+    maximum: 3650,
+    default: warnDays,
+    errorCode,
+    description: "Fewer whole days left than this: degraded",
+    form: { label: "Warn when fewer than (days)", hint: `Degraded below this many days of ${what} left.` },
+  }),
+  critical_days: Type.Integer({
+    minimum: 0,
+    maximum: 3650,
+    default: 7,
+    errorCode,
+    description: "Fewer whole days left than this: down; must be below warn_days",
+    form: {
+      label: "Critical when fewer than (days)",
+      hint: "Down below this. Less than the warning.",
+      beside: true,
+    },
+  }),
+});
+
+/** A rule for {@link checkAll}: the warning comes first. */
+export const expiryRule = (
+  { warn_days: warn, critical_days: critical }: { warn_days: number; critical_days: number },
+  what: string,
+  errorCode: ErrorCode,
+) =>
+  rule(
+    warn > critical,
+    errorCode,
+    `warn_days (${warn}) must be more than critical_days (${critical}): a ${what} is degraded first and down later.`,
+    "/warn_days",
+  );
 
 /** Days to the end as a run counted them. */
 export const DaysRemaining = Type.Integer({
@@ -18,14 +57,18 @@ export const Expiry = (description: string) =>
   });
 
 /** `in 5 days`, from whole days left (0 and more). */
-export function inDays(left: number): string {
+function inDays(left: number): string {
   return left === 0 ? "in less than a day" : left === 1 ? "in 1 day" : `in ${left} days`;
 }
 
 /** `5 days ago`, from whole days left, rounded down (-1 and less). */
-export function daysAgo(left: number): string {
+function daysAgo(left: number): string {
   return left === -1 ? "less than a day ago" : left === -2 ? "1 day ago" : `${-left - 1} days ago`;
 }
+
+/** `example.org expires in 5 days, on 2027-02-04`; `end` is RFC 3339. */
+export const expiryShort = (what: string, left: number, end: string): string =>
+  `${what} ${left < 0 ? `expired ${daysAgo(left)}` : `expires ${inDays(left)}`}, on ${end.slice(0, 10)}`;
 
 // Created on first use: it takes 50 ms, and most commands format no date.
 let longDate: Intl.DateTimeFormat | null = null;

@@ -1,8 +1,9 @@
 import Type, { type Static } from "typebox";
 import { checkAll } from "../faults.ts";
-import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
-import { hostOrThrow, refuseInvisible, serverName } from "./host.ts";
-import { durationOption, hostAndPort } from "./shell.ts";
+import { hostAndPort } from "../url.ts";
+import { type CheckKind, degradedAbove, thresholdRules, timeout, verifyTls } from "./kind.ts";
+import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
+import { durationOption, readHostAndPort } from "./shell.ts";
 
 /** Title of the collapsed part of the form. */
 const section = "Advanced gRPC options";
@@ -10,22 +11,8 @@ const section = "Advanced gRPC options";
 export const GrpcCheck = Type.Object(
   {
     type: Type.Literal("grpc"),
-    host: Type.String({
-      minLength: 1,
-      maxLength: 253,
-      errorCode: "INVALID_TCP_HOST",
-      description: "Host name or IP address",
-      examples: ["orders.example.org"],
-      form: { hint: "A host name or an IP address." },
-    }),
-    port: Type.Integer({
-      minimum: 1,
-      maximum: 65_535,
-      errorCode: "INVALID_TCP_PORT",
-      description: "TCP port",
-      examples: [50_051],
-      form: { beside: true },
-    }),
+    host: hostField("orders.example.org"),
+    port: portField({ examples: [50_051] }),
     service: Type.String({
       maxLength: 500,
       default: "",
@@ -38,16 +25,10 @@ export const GrpcCheck = Type.Object(
       description: "false connects without encryption",
       form: { label: "Encryption (TLS)" },
     }),
-    verify_tls: Type.Boolean({
-      default: true,
-      description: "false accepts any certificate",
-      form: { section, label: "Verify the certificate" },
-    }),
-    server_name: Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
-      default: null,
-      errorCode: "INVALID_TLS_CERT_PARAMS",
-      description: "Name of the server (SNI and :authority); null: the host",
-      form: { section, label: "Server name (SNI)", hint: "Empty uses the host." },
+    verify_tls: verifyTls(section),
+    server_name: serverNameField("Name of the server (SNI and :authority); null: the host", {
+      section,
+      hint: "Empty uses the host.",
     }),
     timeout: timeout({ section }),
     degraded_above_ms: degradedAbove({ section, beside: true }),
@@ -68,19 +49,19 @@ export const grpc: CheckKind<typeof GrpcCheck> = {
   rules(spec) {
     checkAll(
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
-      () => hostOrThrow(spec.host, "/host"),
+      () => hostOrThrow(spec.host),
       () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => serverName(spec),
       () => thresholdRules(spec),
     );
   },
-  destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
+  destination: (spec) => ({ host: hostOrThrow(spec.host), port: spec.port, pointer: "/host" }),
   subject: (spec) => (spec.server_name === null ? null : { name: serverName(spec), pointer: "/server_name" }),
   mapSecrets: (spec) => spec,
   secretsGoTo: () => null,
   shell: {
     subject: "<host:port>",
-    read: hostAndPort,
+    read: readHostAndPort,
     options: {
       tls: { words: "connect without encryption" },
       verify_tls: { words: "accept any certificate" },
@@ -88,7 +69,7 @@ export const grpc: CheckKind<typeof GrpcCheck> = {
     },
   },
   summary(spec) {
-    const server = spec.host.includes(":") ? `[${spec.host}]:${spec.port}` : `${spec.host}:${spec.port}`;
+    const server = hostAndPort(spec.host, spec.port);
     return spec.service === "" ? server : `${server} ${spec.service}`;
   },
   searchText: (spec) => `${spec.host}\n${spec.service}`,

@@ -1,5 +1,34 @@
+import Type from "typebox";
 import { AppError, type ErrorCode } from "../errors.ts";
+import type { FieldForm } from "../form.ts";
 import { invisibleIn } from "../url.ts";
+import { nullableText } from "./kind.ts";
+
+/** The host of a check that connects to one. */
+export const hostField = (example: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: 253,
+    errorCode: "INVALID_TCP_HOST",
+    description: "Host name or IP address",
+    examples: [example],
+    form: { hint: "A host name or an IP address." },
+  });
+
+/** The port beside it. */
+export const portField = (more: { default: number } | { examples: number[] }) =>
+  Type.Integer({
+    minimum: 1,
+    maximum: 65_535,
+    errorCode: "INVALID_TCP_PORT",
+    description: "TCP port",
+    ...more,
+    form: { beside: true },
+  });
+
+/** The name that {@link serverName} reads. */
+export const serverNameField = (description: string, form: Pick<FieldForm, "section" | "beside"> & { hint: string }) =>
+  nullableText(253, description, { label: "Server name (SNI)", ...form }, "INVALID_TLS_CERT_PARAMS");
 
 /** The canonical form of a host name or address, as dialler and guard use it; throws like URL. */
 export function canonicalHost(host: string): string {
@@ -19,8 +48,8 @@ export function canonicalHost(host: string): string {
   return url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, "");
 }
 
-/** {@link canonicalHost} with an API error. */
-export function hostOrThrow(host: string, pointer: string): string {
+/** {@link canonicalHost} of the field `host`, with an API error. */
+export function hostOrThrow(host: string): string {
   try {
     if (/[\s/@?#\\]/.test(host)) throw new TypeError("not a bare host");
     return canonicalHost(host);
@@ -29,7 +58,7 @@ export function hostOrThrow(host: string, pointer: string): string {
       "INVALID_TCP_HOST",
       `"${host}" is not a host name or an IP address. Write it without scheme, port or path, for example ` +
         "db.example.org.",
-      { field: pointer, cause },
+      { field: "/host", cause },
     );
   }
 }
@@ -46,7 +75,7 @@ export function refuseInvisible(text: string, code: ErrorCode, pointer: string):
 
 /** Server name (SNI, RFC 6066 section 3); defaults to the host. */
 export function serverName(spec: { host: string; server_name?: string | null }): string {
-  if ((spec.server_name ?? null) === null) return hostOrThrow(spec.host, "/host");
+  if ((spec.server_name ?? null) === null) return hostOrThrow(spec.host);
   const refuse = (cause?: unknown) =>
     new AppError(
       "INVALID_TLS_CERT_PARAMS",

@@ -46,7 +46,19 @@ export const isSecretHeader = (name: string): boolean => !harmlessHeaders.has(na
 /** Whether a header of a check can be sent, and is not written by the agent itself. */
 export const isSendableHeader = (name: string, value: string): boolean =>
   headerName.test(name) && headerValue.test(value) && !ownHeaders.has(name.toLowerCase());
-export const headerPointer = (name: string): string => `/headers/${pointerSegment(name)}`;
+const headerPointer = (name: string): string => `/headers/${pointerSegment(name)}`;
+
+/** Returns a copy with `change` applied to the value of every secret header. `pointer` names it in the check. */
+export const mapHeaderSecrets = (
+  headers: HttpCheck["headers"],
+  change: (secret: string, pointer: string) => string,
+): HttpCheck["headers"] =>
+  Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [
+      name,
+      isSecretHeader(name) ? change(value, headerPointer(name)) : value,
+    ]),
+  );
 
 /**
  * Throws INVALID_URL_SCHEME for a scheme other than http and https; a text without a scheme is left to another rule.

@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import type { FieldForm } from "../form.ts";
 import { ops } from "./expectations.ts";
-import { degradedAbove, threshold, timeout } from "./kind.ts";
+import { degradedAbove, nullableText, threshold, timeout } from "./kind.ts";
 
 export const methods: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 /** Title of the collapsed part of the form. */
@@ -59,9 +59,6 @@ const ExpectedStatus = Type.Union(
   },
 );
 export type ExpectedStatus = Static<typeof ExpectedStatus>;
-
-const nullableText = (maxLength: number, description: string, form: FieldForm) =>
-  Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], { default: null, description, form });
 
 const nullablePattern = (description: string, form: FieldForm) =>
   Type.Union([Type.String({ minLength: 1, maxLength: 500, errorCode: "INVALID_PATTERN" }), Type.Null()], {

@@ -1,5 +1,7 @@
 import type { CheckKind } from "./kind.ts";
-import { credentialsRule, headerPointer, httpRules, isSecretHeader, schemeRule } from "./http-rules.ts";
+import { hostAndPort, portOf } from "../url.ts";
+import { canonicalHost } from "./host.ts";
+import { credentialsRule, httpRules, mapHeaderSecrets, schemeRule } from "./http-rules.ts";
 import { httpShell } from "./http-shell.ts";
 import { HttpCheck } from "./http-spec.ts";
 
@@ -20,25 +22,15 @@ export const http: CheckKind<typeof HttpCheck> = {
     const url = new URL(spec.url);
     schemeRule(url.protocol.slice(0, -1));
     credentialsRule(url);
-    return {
-      host: url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, ""),
-      port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
-      pointer: "/url",
-    };
+    return { host: canonicalHost(url.hostname), port: portOf(url), pointer: "/url" };
   },
 
   url: (spec) => new URL(spec.url),
 
   mapSecrets(spec, change) {
-    const headers = Object.fromEntries(
-      Object.entries(spec.headers).map(([name, value]) => [
-        name,
-        isSecretHeader(name) ? change(value, headerPointer(name)) : value,
-      ]),
-    );
     return {
       ...spec,
-      headers,
+      headers: mapHeaderSecrets(spec.headers, change),
       basic_auth: spec.basic_auth === null ? null : [spec.basic_auth[0], change(spec.basic_auth[1], "/basic_auth/1")],
       bearer_token: spec.bearer_token === null ? null : change(spec.bearer_token, "/bearer_token"),
     };
@@ -46,11 +38,10 @@ export const http: CheckKind<typeof HttpCheck> = {
 
   secretsGoTo(spec) {
     const url = new URL(spec.url);
-    const host = url.hostname.replace(/(?<=.)\.$/, "");
-    const port = url.port === "" ? (url.protocol === "https:" ? "443" : "80") : url.port;
+    const server = hostAndPort(canonicalHost(url.hostname), portOf(url));
     // Behind a shared address (CDN, ingress) the Host header decides which server answers.
     const virtual = Object.entries(spec.headers).find(([name]) => name.toLowerCase() === "host")?.[1] ?? "";
-    return { origin: `${url.protocol}//${host}:${port} ${virtual.toLowerCase()}`, verified: spec.verify_tls };
+    return { origin: `${url.protocol}//${server} ${virtual.toLowerCase()}`, verified: spec.verify_tls };
   },
 
   shell: httpShell,

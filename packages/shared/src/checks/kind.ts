@@ -1,4 +1,5 @@
 import Type, { type Static, type TSchema } from "typebox";
+import type { ErrorCode } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
 import type { SecretsDestination } from "../secrets.ts";
@@ -85,6 +86,19 @@ export const timeout = (form: Pick<FieldForm, "hint" | "section" | "beside">, fa
     form: { label: "Timeout (ms)", ...form },
   });
 
+/** A text, null unless it is set. `errorCode` is the API error of another value, INVALID_BODY by default. */
+export const nullableText = (maxLength: number, description: string, form: FieldForm, errorCode?: ErrorCode) =>
+  Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], {
+    default: null,
+    ...(errorCode !== undefined && { errorCode }),
+    description,
+    form,
+  });
+
+/** Whether the certificate of the server counts. */
+export const verifyTls = (section: string, description = "false accepts any certificate") =>
+  Type.Boolean({ default: true, description, form: { section, label: "Verify the certificate" } });
+
 /** A time in ms above which a run that found nothing wrong is slow. {@link thresholdRules} has its other rules. */
 export const threshold = (description: string, form: FieldForm) =>
   Type.Union([Type.Integer({ minimum: 1, maximum: 60_000 }), Type.Null()], {
@@ -125,14 +139,4 @@ export function thresholdRules(spec: {
       "/down_above_ms",
     ),
   );
-}
-
-/** The JSON object in a text; empty for any other text. */
-export function documentIn(text: string): Readonly<Record<string, unknown>> {
-  if (!text.startsWith("{")) return {};
-  try {
-    return JSON.parse(text) as Record<string, unknown>;
-  } catch {
-    return {};
-  }
 }

@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll } from "../faults.ts";
 import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
-import { canonicalHost, hostOrThrow, refuseInvisible } from "./host.ts";
+import { canonicalHost, hostField, hostOrThrow, refuseInvisible } from "./host.ts";
 import { durationOption } from "./shell.ts";
 
 /** Title of the collapsed part of the form. */
@@ -11,14 +11,7 @@ const section = "Advanced ping options";
 export const PingCheck = Type.Object(
   {
     type: Type.Literal("ping"),
-    host: Type.String({
-      minLength: 1,
-      maxLength: 253,
-      errorCode: "INVALID_TCP_HOST",
-      description: "Host name or IP address",
-      examples: ["gw.example.org"],
-      form: { hint: "A host name or an IP address." },
-    }),
+    host: hostField("gw.example.org"),
     packets: Type.Integer({
       minimum: 1,
       maximum: 10,
@@ -62,7 +55,7 @@ export type PingDetails = Static<typeof PingDetails>;
 
 /** Host names never begin with `-`; an argument that does is an option of the ping program. */
 function hostRule(host: string): void {
-  hostOrThrow(host, "/host");
+  hostOrThrow(host);
   if (host.trim().startsWith("-") || canonicalHost(host).startsWith("-"))
     throw new AppError("INVALID_TCP_HOST", `"${host}" begins with a hyphen, which no host does.`, { field: "/host" });
 }
@@ -82,7 +75,7 @@ export const ping: CheckKind<typeof PingCheck, PingDetails> = {
       () => thresholdRules(spec),
     );
   },
-  destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), pointer: "/host" }),
+  destination: (spec) => ({ host: hostOrThrow(spec.host), pointer: "/host" }),
   mapSecrets: (spec) => spec,
   secretsGoTo: () => null,
   shell: {

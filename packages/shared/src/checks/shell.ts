@@ -32,7 +32,7 @@ export class ShellError extends Error {
 }
 
 /** `db.example.org:5432`, `[2001:db8::1]:5432`, or a host alone. Two colons without brackets are an IPv6 address. */
-export function hostAndPort(text: string): { host: string; port?: number | string } {
+export function readHostAndPort(text: string): { host: string; port?: number | string } {
   const [, v6, host, port] = /^(?:\[([^\]]*)\]|([^:]*))(?::(.*))?$/.exec(text) ?? [];
   const name = v6 ?? host;
   if (name === undefined) return { host: text };

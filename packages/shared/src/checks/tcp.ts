@@ -1,9 +1,10 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
-import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
-import { hostOrThrow, refuseInvisible, serverName } from "./host.ts";
-import { durationOption, hostAndPort } from "./shell.ts";
+import { hostAndPort } from "../url.ts";
+import { type CheckKind, degradedAbove, thresholdRules, timeout, verifyTls } from "./kind.ts";
+import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
+import { durationOption, readHostAndPort } from "./shell.ts";
 
 /** Title of the collapsed part of the form. */
 const section = "Advanced TCP options";
@@ -15,22 +16,8 @@ const maxSent = 4096;
 export const TcpCheck = Type.Object(
   {
     type: Type.Literal("tcp"),
-    host: Type.String({
-      minLength: 1,
-      maxLength: 253,
-      errorCode: "INVALID_TCP_HOST",
-      description: "Host name or IP address",
-      examples: ["db.example.org"],
-      form: { hint: "A host name or an IP address." },
-    }),
-    port: Type.Integer({
-      minimum: 1,
-      maximum: 65_535,
-      errorCode: "INVALID_TCP_PORT",
-      description: "TCP port",
-      examples: [5432],
-      form: { beside: true },
-    }),
+    host: hostField("db.example.org"),
+    port: portField({ examples: [5432] }),
     tls: Type.Optional(
       Type.Enum([...tlsModes], {
         default: "none",
@@ -49,20 +36,13 @@ export const TcpCheck = Type.Object(
       }),
     ),
     server_name: Type.Optional(
-      Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
-        default: null,
-        errorCode: "INVALID_TLS_CERT_PARAMS",
-        description: "Server name (SNI); null: the host",
-        form: { section, label: "Server name (SNI)", hint: "With encryption. Empty uses the host.", beside: true },
+      serverNameField("Server name (SNI); null: the host", {
+        section,
+        hint: "With encryption. Empty uses the host.",
+        beside: true,
       }),
     ),
-    verify_tls: Type.Optional(
-      Type.Boolean({
-        default: true,
-        description: "false accepts any certificate",
-        form: { section, label: "Verify the certificate" },
-      }),
-    ),
+    verify_tls: Type.Optional(verifyTls(section)),
     send: Type.Optional(
       Type.Union([Type.String({ minLength: 1, maxLength: 16_384, errorCode: "INVALID_EXPECTATION" }), Type.Null()], {
         default: null,
@@ -123,7 +103,7 @@ export const tcp: CheckKind<typeof TcpCheck> = {
   rules(spec) {
     checkAll(
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
-      () => hostOrThrow(spec.host, "/host"),
+      () => hostOrThrow(spec.host),
       () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => serverName(spec),
       () => sentBytes(spec),
@@ -137,22 +117,22 @@ export const tcp: CheckKind<typeof TcpCheck> = {
       ),
     );
   },
-  destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
+  destination: (spec) => ({ host: hostOrThrow(spec.host), port: spec.port, pointer: "/host" }),
   subject: (spec) => ((spec.server_name ?? null) === null ? null : { name: serverName(spec), pointer: "/server_name" }),
   mapSecrets: (spec, change) => ((spec.send ?? null) === null ? spec : { ...spec, send: change(spec.send!, "/send") }),
   secretsGoTo: (spec) => ({
-    origin: `${spec.tls ?? "none"}://${hostOrThrow(spec.host, "/host")}:${spec.port} ${serverName(spec)}`,
+    origin: `${spec.tls ?? "none"}://${hostOrThrow(spec.host)}:${spec.port} ${serverName(spec)}`,
     verified: spec.verify_tls !== false,
   }),
   shell: {
     subject: "<host:port>",
-    read: hostAndPort,
+    read: readHostAndPort,
     options: {
       verify_tls: { words: "accept any certificate" },
       send: { words: "sent after the connection", secret: "always" },
       degraded_above_ms: durationOption("degraded-above"),
     },
   },
-  summary: (spec) => (spec.host.includes(":") ? `[${spec.host}]:${spec.port}` : `${spec.host}:${spec.port}`),
+  summary: (spec) => hostAndPort(spec.host, spec.port),
   searchText: (spec) => spec.host,
 };

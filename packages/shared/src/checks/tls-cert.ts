@@ -1,50 +1,22 @@
 import Type, { type Static } from "typebox";
-import { checkAll, rule } from "../faults.ts";
-import type { FieldForm } from "../form.ts";
-import { daysAgo, DaysRemaining, Expiry, expiryInWords, inDays } from "./expiry.ts";
-import { type CheckKind, documentIn, timeout } from "./kind.ts";
-import { hostOrThrow, refuseInvisible, serverName } from "./host.ts";
-import { hostAndPort } from "./shell.ts";
+import { checkAll } from "../faults.ts";
+import { asObject, parsedJson } from "../json.ts";
+import { DaysRemaining, Expiry, expiryFields, expiryInWords, expiryRule, expiryShort } from "./expiry.ts";
+import { type CheckKind, timeout } from "./kind.ts";
+import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
+import { readHostAndPort } from "./shell.ts";
 
-const days = (fallback: number, minimum: number, description: string, form: FieldForm) =>
-  Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_TLS_CERT_PARAMS", description, form });
+const errorCode = "INVALID_TLS_CERT_PARAMS";
 /** Title of the collapsed part of the form. */
 const section = "Advanced TLS options";
 
 export const TlsCertCheck = Type.Object(
   {
     type: Type.Literal("tls_cert"),
-    host: Type.String({
-      minLength: 1,
-      maxLength: 253,
-      errorCode: "INVALID_TCP_HOST",
-      description: "Host name or IP address",
-      examples: ["shop.example.org"],
-      form: { hint: "A host name or an IP address." },
-    }),
-    port: Type.Integer({
-      minimum: 1,
-      maximum: 65_535,
-      default: 443,
-      errorCode: "INVALID_TCP_PORT",
-      description: "TCP port",
-      form: { beside: true },
-    }),
-    server_name: Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
-      default: null,
-      errorCode: "INVALID_TLS_CERT_PARAMS",
-      description: "Server name (SNI); defaults to the host",
-      form: { section, label: "Server name (SNI)", hint: "Empty uses the host." },
-    }),
-    warn_days: days(14, 1, "Fewer whole days left than this: degraded", {
-      label: "Warn when fewer than (days)",
-      hint: "Degraded below this many days of certificate left.",
-    }),
-    critical_days: days(7, 0, "Fewer whole days left than this: down; must be below warn_days", {
-      label: "Critical when fewer than (days)",
-      hint: "Down below this. Less than the warning.",
-      beside: true,
-    }),
+    host: hostField("shop.example.org"),
+    port: portField({ default: 443 }),
+    server_name: serverNameField("Server name (SNI); defaults to the host", { section, hint: "Empty uses the host." }),
+    ...expiryFields(14, "certificate", errorCode),
     timeout: timeout({ section, beside: true, hint: "Includes name resolution, connect and handshake." }),
   },
   { additionalProperties: false, title: "TlsCertCheck" },
@@ -81,24 +53,18 @@ export const tlsCert: CheckKind<typeof TlsCertCheck, CertificateDetails> = {
   rules(spec) {
     checkAll(
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
-      () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
-      () => hostOrThrow(spec.host, "/host"),
+      () => refuseInvisible(spec.server_name ?? "", errorCode, "/server_name"),
+      () => hostOrThrow(spec.host),
       () => serverName(spec),
-      rule(
-        spec.warn_days > spec.critical_days,
-        "INVALID_TLS_CERT_PARAMS",
-        `warn_days (${spec.warn_days}) must be more than critical_days (${spec.critical_days}): a certificate ` +
-          "is degraded first and down later.",
-        "/warn_days",
-      ),
+      expiryRule(spec, "certificate", errorCode),
     );
   },
 
-  destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
+  destination: (spec) => ({ host: hostOrThrow(spec.host), port: spec.port, pointer: "/host" }),
   subject: (spec) => (spec.server_name === null ? null : { name: serverName(spec), pointer: "/server_name" }),
   mapSecrets: (spec) => spec,
   secretsGoTo: () => null,
-  shell: { subject: "<host[:port]>", read: hostAndPort },
+  shell: { subject: "<host[:port]>", read: readHostAndPort },
   summary: (spec) => `certificate of ${spec.server_name ?? spec.host}${spec.port === 443 ? "" : `, port ${spec.port}`}`,
   searchText: (spec) => [spec.host, ...(spec.server_name === null ? [] : [spec.server_name])].join("\n"),
 
@@ -110,10 +76,8 @@ export const tlsCert: CheckKind<typeof TlsCertCheck, CertificateDetails> = {
   },
 
   errorInWords(error) {
-    const { not_after, days_remaining: left, subject_common_name: name } = documentIn(error);
+    const { not_after, days_remaining: left, subject_common_name: name } = asObject(parsedJson(error));
     if (typeof not_after !== "string" || typeof left !== "number") return null;
-    const whose = typeof name === "string" ? `certificate of ${name}` : "certificate";
-    const date = not_after.slice(0, 10);
-    return left < 0 ? `${whose} expired ${daysAgo(left)}, on ${date}` : `${whose} expires ${inDays(left)}, on ${date}`;
+    return expiryShort(typeof name === "string" ? `certificate of ${name}` : "certificate", left, not_after);
   },
 };

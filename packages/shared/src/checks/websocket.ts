@@ -1,10 +1,11 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
-import { urlProblem } from "../url.ts";
-import { credentialsRule, headerPointer, headersRule, isSecretHeader } from "./http-rules.ts";
+import { portOf, urlProblem } from "../url.ts";
+import { credentialsRule, headersRule, isSecretHeader, mapHeaderSecrets } from "./http-rules.ts";
+import { canonicalHost } from "./host.ts";
 import { headersFrom } from "./http-shell.ts";
-import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { type CheckKind, degradedAbove, nullableText, thresholdRules, timeout, verifyTls } from "./kind.ts";
 import { durationOption } from "./shell.ts";
 
 /** Title of the collapsed part of the form. */
@@ -21,11 +22,7 @@ export const WebSocketCheck = Type.Object(
       examples: ["wss://live.example.org/socket"],
       form: { label: "URL", control: "url" },
     }),
-    send: Type.Union([Type.String({ minLength: 1, maxLength: 65_536 }), Type.Null()], {
-      default: null,
-      description: "Text message that is sent after the handshake",
-      form: { section, control: "lines" },
-    }),
+    send: nullableText(65_536, "Text message that is sent after the handshake", { section, control: "lines" }),
     expect: Type.Union(
       [Type.String({ minLength: 1, maxLength: 1000, errorCode: "INVALID_EXPECTATION" }), Type.Null()],
       {
@@ -51,11 +48,7 @@ export const WebSocketCheck = Type.Object(
           "One per line. *** is a stored value: leave the list unchanged to keep it, or enter every value again.",
       },
     }),
-    verify_tls: Type.Boolean({
-      default: true,
-      description: "false accepts any certificate; not together with a header that authenticates",
-      form: { section, label: "Verify the certificate" },
-    }),
+    verify_tls: verifyTls(section, "false accepts any certificate; not together with a header that authenticates"),
     timeout: timeout({ section }),
     degraded_above_ms: degradedAbove({ section, beside: true }),
   },
@@ -82,9 +75,7 @@ function urlRule(text: string): URL {
 /** Host and port of the handshake; the host without brackets and final dot. */
 export function placeOf(text: string): { secure: boolean; host: string; port: number } {
   const url = urlRule(text);
-  const secure = url.protocol === "wss:";
-  const port = url.port === "" ? (secure ? 443 : 80) : Number(url.port);
-  return { secure, host: url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, ""), port };
+  return { secure: url.protocol === "wss:", host: canonicalHost(url.hostname), port: portOf(url) };
 }
 
 export const websocket: CheckKind<typeof WebSocketCheck> = {
@@ -116,17 +107,12 @@ export const websocket: CheckKind<typeof WebSocketCheck> = {
       ),
     );
   },
-  destination: (spec) => ({ ...hostAndPortOf(spec.url), pointer: "/url" }),
+  destination(spec) {
+    const { host, port } = placeOf(spec.url);
+    return { host, port, pointer: "/url" };
+  },
   url: (spec) => new URL(spec.url),
-  mapSecrets: (spec, change) => ({
-    ...spec,
-    headers: Object.fromEntries(
-      Object.entries(spec.headers).map(([name, value]) => [
-        name,
-        isSecretHeader(name) ? change(value, headerPointer(name)) : value,
-      ]),
-    ),
-  }),
+  mapSecrets: (spec, change) => ({ ...spec, headers: mapHeaderSecrets(spec.headers, change) }),
   secretsGoTo(spec) {
     const { secure, host, port } = placeOf(spec.url);
     return { origin: `${secure ? "wss" : "ws"}://${host}:${port}`, verified: spec.verify_tls };
@@ -149,9 +135,4 @@ export const websocket: CheckKind<typeof WebSocketCheck> = {
   },
   summary: (spec) => spec.url,
   searchText: (spec) => spec.url,
-};
-
-const hostAndPortOf = (url: string): { host: string; port: number } => {
-  const { host, port } = placeOf(url);
-  return { host, port };
 };

@@ -1,16 +1,14 @@
 import type { TSchema } from "typebox";
 import { type CheckSpec, checkKinds, type CheckType, checkTypes, isCheckType, kindOf } from "../checks/index.ts";
-import { AppError } from "../errors.ts";
-import { type Fault, Faults, below } from "../faults.ts";
+import { Faults, below } from "../faults.ts";
 import { isId, normaliseId } from "../ids.ts";
+import { isObject, type Json } from "../json.ts";
 import type { SchemaNode } from "../schema-node.ts";
 import { fieldOf, pointerSegment } from "../secrets.ts";
 import { suggestion } from "../text.ts";
 import { validate } from "../validate.ts";
 import { durationIn, unitOf } from "../time.ts";
-import { defaultFields, isJson, type Section, sections } from "./files.ts";
-
-type Json = Record<string, unknown>;
+import { defaultFields, type Section, sections } from "./files.ts";
 
 /** What is wrong in a document; the pointer leads into it. */
 export interface DocumentFault {
@@ -58,14 +56,14 @@ type Add = (pointer: string, message: string, ofKey?: boolean) => void;
 
 function objectsOf(document: Json, section: Section, add: Add): [object: Json, pointer: string][] {
   const value = document[section] ?? {};
-  if (!isJson(value)) {
+  if (!isObject(value)) {
     add(`/${section}`, `${section} must be a map from key to object.`);
     return [];
   }
   return Object.entries(value).flatMap(([key, object]): [Json, string][] => {
     const pointer = `/${section}/${pointerSegment(key)}`;
     if (!keyPattern.test(key)) add(pointer, "A key has 1 to 120 of a-z, 0-9, dot, hyphen, underscore and slash.", true);
-    else if (!isJson(object)) add(pointer, `${key} must be a map.`);
+    else if (!isObject(object)) add(pointer, `${key} must be a map.`);
     else return [[object, pointer]];
     return [];
   });
@@ -73,7 +71,7 @@ function objectsOf(document: Json, section: Section, add: Add): [object: Json, p
 
 function checkDefaults(defaults: unknown, around: Pick<Place, "document" | "bodies" | "add">): void {
   const { bodies, add } = around;
-  if (!isJson(defaults) || (defaults["check"] != null && !isJson(defaults["check"])))
+  if (!isObject(defaults) || (defaults["check"] != null && !isObject(defaults["check"])))
     return add("/defaults", "defaults and its check must be maps.");
   const known = Object.entries(defaults).filter(([name]) => {
     if (defaultFields.includes(name)) return true;
@@ -123,13 +121,13 @@ function checkBody({ section, object, pointer, add }: Place, bodies: Bodies): vo
   const ofBody = (schema: TSchema, body: Json, at: string): void => {
     const faults = new Faults();
     faults.check(() => validate(schema, structuredClone(body), at));
-    for (const { field, message, code } of faultsIn(faults)) add(field ?? at, message, code === "UNKNOWN_FIELD");
+    for (const { field, message, code } of faults.list) add(field ?? at, message, code === "UNKNOWN_FIELD");
   };
   for (const { field, as, id } of references[section]) {
     const list = listOf(fields[field]);
     if (section === "status_pages")
       for (const [at, item] of list.entries())
-        if (isJson(item)) {
+        if (isObject(item)) {
           const here = `${pointer}/${field}/${at}`;
           ofBody(bodies.components, withIdOf(item, as, id, at), here);
           if (item["manual"] === true && item["public_name"] == null)
@@ -140,7 +138,7 @@ function checkBody({ section, object, pointer, add }: Place, bodies: Bodies): vo
   }
   if (section === "monitors" && "escalation" in fields)
     fields["escalation"] = listOf(fields["escalation"]).map((level) => {
-      if (!isJson(level) || !("channels" in level)) return level;
+      if (!isObject(level) || !("channels" in level)) return level;
       const { channels, ...more } = level;
       return { ...more, channel_ids: listOf(channels).map((_, at) => standIn(at)) };
     });
@@ -159,11 +157,12 @@ function checkBody({ section, object, pointer, add }: Place, bodies: Bodies): vo
 
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
-const idIn = (item: unknown, id: string, at: number): unknown => (isJson(item) && id in item ? item[id] : standIn(at));
+const idIn = (item: unknown, id: string, at: number): unknown =>
+  isObject(item) && id in item ? item[id] : standIn(at);
 
 /** A reference with an id in place of the key: a text, or a map with the key as its field `as`. */
 function withIdOf(item: unknown, as: string | null, id: string, at: number): Json {
-  if (!isJson(item) || as === null) return { [id]: standIn(at) };
+  if (!isObject(item) || as === null) return { [id]: standIn(at) };
   if (!(as in item) && (id in item || "manual" in item)) return item;
   const { [as]: _, ...more } = item;
   return { ...more, [id]: standIn(at) };
@@ -195,8 +194,8 @@ function checkReferences({ section, object, pointer, document, add }: Place): vo
   const known = (to: Section, key: unknown, at: string): void => {
     const there = document[to];
     if (typeof key !== "string") return add(at, `The document has no key this value in ${to}.`);
-    if (isJson(there) && Object.hasOwn(there, key)) return;
-    const near = suggestion(key, isJson(there) ? Object.keys(there) : []);
+    if (isObject(there) && Object.hasOwn(there, key)) return;
+    const near = suggestion(key, isObject(there) ? Object.keys(there) : []);
     add(at, `The document has no key "${key.slice(0, 120)}" in ${to}.${near}`);
   };
   const lists = section === "maintenance" ? ["component_ids", "tags"] : section === "monitors" ? ["escalation"] : [];
@@ -205,7 +204,7 @@ function checkReferences({ section, object, pointer, document, add }: Place): vo
   for (const { field, to, as, id } of references[section])
     for (const [at, item] of listOf(object[field]).entries()) {
       const here = `${pointer}/${field}/${at}`;
-      if (isJson(item) && (as !== null || id in item)) {
+      if (isObject(item) && (as !== null || id in item)) {
         if (as !== null && (as in item || !(id in item || "manual" in item))) known(to, item[as], `${here}/${as}`);
       } else if (section === "status_pages")
         add(here, "A component is an object that names its monitor, or has manual.");
@@ -213,9 +212,9 @@ function checkReferences({ section, object, pointer, document, add }: Place): vo
     }
   if (section === "monitors")
     for (const [at, level] of listOf(object["escalation"]).entries())
-      for (const [index, item] of listOf(isJson(level) ? level["channels"] : null).entries()) {
+      for (const [index, item] of listOf(isObject(level) ? level["channels"] : null).entries()) {
         const here = `${pointer}/escalation/${at}/channels/${index}`;
-        if (!isJson(item)) known("channels", item, here);
+        if (!isObject(item)) known("channels", item, here);
         else if (!("channel_id" in item)) known("channels", item["channel"], `${here}/channel`);
       }
 }
@@ -225,7 +224,7 @@ function monitorDurations(object: Json, pointer: string, add: Add): Json {
   const fields = checkDurations(object, pointer, add);
   if (Array.isArray(fields["escalation"]))
     fields["escalation"] = fields["escalation"].map((level, at) => {
-      if (!isJson(level)) return level;
+      if (!isObject(level)) return level;
       const read = checkDurations(level, `${pointer}/escalation/${at}`, add);
       // One that is no duration is there all the same.
       return "after_minutes" in level ? { after_minutes: 1, ...read } : read;
@@ -256,7 +255,7 @@ function checkDurations(fields: Json, pointer: string, add: Add): Json {
 
 function checkCheck(check: unknown, defaults: unknown, above: string, add: Add): void {
   const pointer = `${above}/check`;
-  if (!isJson(check)) {
+  if (!isObject(check)) {
     add(check === undefined ? above : pointer, `check ${check === undefined ? "is missing" : "must be a map"}.`, true);
     return;
   }
@@ -272,12 +271,12 @@ function checkCheck(check: unknown, defaults: unknown, above: string, add: Add):
     const spec = validate(kindOf({ type }).schema, fields, pointer) as CheckSpec;
     below(pointer, () => kindOf(spec).rules(spec));
   });
-  for (const { field, message, code } of faultsIn(faults)) add(field ?? pointer, message, code === "UNKNOWN_FIELD");
+  for (const { field, message, code } of faults.list) add(field ?? pointer, message, code === "UNKNOWN_FIELD");
 }
 
 /** The check over its defaults, with durations as numbers. */
 function wholeCheck(type: CheckType, check: Json, defaults: unknown, pointer: string, add: Add): Json {
-  const base = isJson(defaults) && isJson(defaults["check"]) ? defaults["check"] : {};
+  const base = isObject(defaults) && isObject(defaults["check"]) ? defaults["check"] : {};
   const has = Object.keys(checkKinds[type].schema.properties);
   const whole = { ...Object.fromEntries(Object.entries(base).filter(([name]) => has.includes(name))), ...check };
   const fields = Object.entries(unescaped(whole) as Json).filter(([, value]) => value !== null);
@@ -324,30 +323,22 @@ const leavesOf = (value: unknown): string[] =>
 function unescaped(value: unknown): unknown {
   if (typeof value === "string") return value.replaceAll("$${", () => "${");
   if (Array.isArray(value)) return value.map(unescaped);
-  return isJson(value) ? Object.fromEntries(Object.entries(value).map(([key, item]) => [key, unescaped(item)])) : value;
-}
-
-function faultsIn(faults: Faults): readonly Fault[] {
-  try {
-    faults.throwAny();
-    return [];
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    return (error.details?.["errors"] as readonly Fault[] | undefined) ?? [error];
-  }
+  return isObject(value)
+    ? Object.fromEntries(Object.entries(value).map(([key, item]) => [key, unescaped(item)]))
+    : value;
 }
 
 function checkMoved(moved: unknown, document: Json, add: Add): void {
   if (moved === null) return;
-  if (!isJson(moved)) return add("/moved", "moved must be a map.");
+  if (!isObject(moved)) return add("/moved", "moved must be a map.");
   for (const [section, keys] of Object.entries(moved)) {
     const base = `/moved/${pointerSegment(section)}`;
-    if (!(sections as readonly string[]).includes(section) || !isJson(keys)) {
+    if (!(sections as readonly string[]).includes(section) || !isObject(keys)) {
       add(base, `moved has maps from old to new keys, by ${sections.join(", ")}.`, true);
       continue;
     }
     const there = document[section];
-    const has = (key: unknown): boolean => typeof key === "string" && isJson(there) && Object.hasOwn(there, key);
+    const has = (key: unknown): boolean => typeof key === "string" && isObject(there) && Object.hasOwn(there, key);
     for (const [from, to] of Object.entries(keys)) {
       const pointer = `${base}/${pointerSegment(from)}`;
       if (!has(to))

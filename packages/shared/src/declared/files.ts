@@ -1,5 +1,6 @@
 import * as fs from "node:fs";
 import { dirname, join, resolve, sep } from "node:path";
+import { isObject, type Json } from "../json.ts";
 import { codeOrMessage } from "../thrown.ts";
 import { type Mistake, type Position, placeOf } from "./position.ts";
 import { maxFileBytes, parseYaml } from "./yaml.ts";
@@ -11,6 +12,10 @@ const maxFolders = 32;
 
 export const sections = ["channels", "monitors", "status_pages", "maintenance"] as const;
 export type Section = (typeof sections)[number];
+
+/** A value for each section. */
+export const perSection = <T>(make: (section: Section) => T): Record<Section, T> =>
+  Object.fromEntries(sections.map((section) => [section, make(section)])) as Record<Section, T>;
 
 /** Fields of monitors that `defaults` may have. */
 export const defaultFields: readonly string[] = [
@@ -27,8 +32,6 @@ export const defaultFields: readonly string[] = [
   "regions",
   "on_remove",
 ];
-
-type Json = Record<string, unknown>;
 
 /** The files of a project as one document. */
 export interface ReadFiles {
@@ -159,7 +162,7 @@ class Merged {
   }
 
   add(value: unknown, position: Position): void {
-    if (!isJson(value)) {
+    if (!isObject(value)) {
       this.#mistakes.push({ ...position.at, message: "A file is a map with version, project and monitors." });
       return;
     }
@@ -193,7 +196,7 @@ class Merged {
       this.#children.set(name, { ...here, children: new Map(here.children) });
       return;
     }
-    if (!isJson(part) || !isJson(known)) {
+    if (!isObject(part) || !isObject(known)) {
       wrong(`${name} must be a map.`);
       return;
     }
@@ -203,7 +206,7 @@ class Merged {
       if (first === undefined) {
         known[key] = object;
         (before.children as Map<string, Position>).set(key, place);
-      } else if (isMoved && isJson(object) && isJson(known[key])) {
+      } else if (isMoved && isObject(object) && isObject(known[key])) {
         Object.assign(object, { ...object, ...known[key] });
         known[key] = object;
         for (const [from, at] of place.children) (first.children as Map<string, Position>).set(from, at);
@@ -215,9 +218,6 @@ class Merged {
     return { document: this.#document, position: { at: { file, line: 1, column: 1 }, children: this.#children } };
   }
 }
-
-export const isJson = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The mistakes in the order of the files. */
 export const inOrder = (mistakes: readonly Mistake[]): Mistake[] =>

@@ -70,12 +70,17 @@ function rangeOf(ip: string, family: "ipv4" | "ipv6", ranges: readonly string[])
   return ranges.find((range) => listOf(family, [range]).check(ip, family)) ?? null;
 }
 
-/** ISATAP hides an IPv4 address behind the interface identifier 0000:5efe or 0200:5efe (RFC 5214 section 6.1). */
-function isIsatap(ip: string): boolean {
+/** The eight groups of an IPv6 address, without leading zeros. */
+export function groupsOfV6(ip: string): string[] {
   const [head = "", tail] = new URL(`http://[${ip}]/`).hostname.slice(1, -1).split("::");
   const left = head === "" ? [] : head.split(":");
   const right = tail === undefined || tail === "" ? [] : tail.split(":");
-  const groups = [...left, ...Array<string>(8 - left.length - right.length).fill("0"), ...right];
+  return [...left, ...Array<string>(8 - left.length - right.length).fill("0"), ...right];
+}
+
+/** ISATAP hides an IPv4 address behind the interface identifier 0000:5efe or 0200:5efe (RFC 5214 section 6.1). */
+function isIsatap(ip: string): boolean {
+  const groups = groupsOfV6(ip);
   return groups[5] === "5efe" && (groups[4] === "0" || groups[4] === "200");
 }
 
@@ -113,9 +118,9 @@ export function parseBind(bind: string): { host: string; port: number } {
   return { host: bind.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(bind.slice(colon + 1)) };
 }
 
-/** True for the names and addresses of this machine that no other machine can reach. */
+/** True for the names and addresses of this machine that no other machine can reach; `[::1]` is the host of a URL. */
 export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127(?:\.\d{1,3}){3}$/.test(host);
+  return host === "localhost" || /^(?:::1|\[::1\])$/.test(host) || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 
 /** The list of addresses and ranges: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`. Throws TypeError for anything else. */

@@ -1,5 +1,7 @@
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { hostAndPort } from "../url.ts";
 
 /** What a path of the port answers. */
 export interface MetricsPage {
@@ -38,16 +40,11 @@ export async function openMetricsPort(
   };
   const server = createServer(limits, (request, response) => void answer(paths, request, response));
   server.maxConnections = 32;
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, host, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
-  const { address, family, port: bound } = server.address() as AddressInfo;
+  server.listen(port, host);
+  await once(server, "listening");
+  const { address, port: bound } = server.address() as AddressInfo;
   return {
-    url: `http://${family === "IPv6" ? `[${address}]` : address}:${bound}`,
+    url: `http://${hostAndPort(address, bound)}`,
     async stop() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeAllConnections();

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { isId } from "../ids.ts";
+import { percentDecoded } from "../url.ts";
 
 /*
  * Requests of jobs that report to heartbeat monitors, by the product whose addresses they use. Control plane and agents
@@ -141,18 +142,10 @@ export function readPing(asked: Asked): PingRequest | PingRefusal {
     if (groups === undefined) continue;
     const result = read(asked, groups["suffix"] ?? "");
     if ("status" in result) return result;
-    const value = decoded(groups["value"]!);
+    const value = percentDecoded(groups["value"]!);
     const mayCreate = address === "healthchecks_slug" && asked.query.get("create") === "1";
     const bearer = /^Bearer (\S+)$/i.exec(asked.authorization)?.[1] ?? "";
     return { address, value: address === "gatus" ? `${value}:${bearer}` : value, ...result, mayCreate };
   }
   return unknown;
-}
-
-function decoded(value: string): string {
-  try {
-    return decodeURIComponent(value);
-  } catch {
-    return value;
-  }
 }

@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { Failure } from "../../shell/output.ts";
 import type { BlackboxData, ProbeTarget } from "../blackbox.ts";
-import { isRow, type Row, row, rows, text, texts } from "../values.ts";
+import { type Row, row, rows, text, texts } from "../values.ts";
 import { readYaml } from "./foreign-yaml.ts";
 
 const maxTargets = 20_000;
@@ -72,7 +72,7 @@ function groupsIn(pattern: string, configPath: string): Row[] {
     : [path];
   return paths.flatMap((one) => {
     const value: unknown = readYaml(one);
-    return Array.isArray(value) ? value.filter(isRow) : [];
+    return rows(value);
   });
 }
 

@@ -83,8 +83,7 @@ export function baseOf(text: string, isInsecure: boolean): URL {
   if (url.username !== "" || url.password !== "") throw new Failure("credentials do not belong in the address.");
   url.search = "";
   url.hash = "";
-  const isLocal = isLoopback(url.hostname.replace(/^\[|\]$/g, ""));
-  if (url.protocol === "http:" && !isLocal && !isInsecure)
+  if (url.protocol === "http:" && !isLoopback(url.hostname) && !isInsecure)
     throw new Failure(
       `the key would be sent unencrypted to ${url.host}. Use https, or --insecure-http on a network that you trust.`,
     );

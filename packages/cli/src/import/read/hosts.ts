@@ -24,13 +24,9 @@ const open = ({ apiUrl, insecureHttp = false }: Options, headers: Record<string,
 async function listed(
   api: Fetching,
   first: string,
-  {
-    items,
-    next,
-    what,
-    progress,
-  }: { items(body: Row): Row[]; next(body: Row): string; what: string; progress: Progress },
+  pages: { items(body: Row): Row[]; next(body: Row): string; what: string; progress: Progress },
 ): Promise<Row[]> {
+  const { items, next, what, progress } = pages;
   const found: Row[] = [];
   const seen = new Set<string>();
   for (let path = first; path !== "";) {

@@ -3,10 +3,10 @@ import { Failure, type Progress } from "../../shell/output.ts";
 import { ProxyError, proxyOf, tunnelsTo } from "../../shell/proxy.ts";
 import { dateOf, type Day, dayOf } from "../history.ts";
 import type { Change, KumaData } from "../kuma.ts";
-import { flag, isRow, number, type Row, row, rows, text } from "../values.ts";
+import { flag, isRow, list, number, type Row, row, rows, text } from "../values.ts";
 import { isZone } from "../zones.ts";
 import { baseOf, Fetching, reasonOf } from "./fetching.ts";
-import { byColumns, kumaLists } from "./kuma.ts";
+import { byColumns, kumaLists, timeOf } from "./kuma.ts";
 
 const answerMs = 15_000;
 const mostTries = 3;
@@ -138,10 +138,7 @@ async function collect(
     ...kumaLists(monitors, byId(valuesOf(got.get("notificationList")))),
     status_pages: pages.map(byColumns),
     status_page_cname: pages.flatMap((page) =>
-      (Array.isArray(page["domainNameList"]) ? page["domainNameList"] : []).map((domain: unknown) => ({
-        status_page_id: page["id"],
-        domain,
-      })),
+      list(page["domainNameList"]).map((domain) => ({ status_page_id: page["id"], domain })),
     ),
     ...shown,
     maintenance: windows.map(windowByColumns),
@@ -153,8 +150,8 @@ async function collect(
 }
 
 function windowByColumns(window: Row): Row {
-  const [start, end] = Array.isArray(window["dateRange"]) ? (window["dateRange"] as unknown[]) : [];
-  const [from, to] = Array.isArray(window["timeRange"]) ? (window["timeRange"] as unknown[]) : [];
+  const [start, end] = list(window["dateRange"]);
+  const [from, to] = list(window["timeRange"]);
   return {
     ...byColumns(window),
     start_date: start,
@@ -191,7 +188,7 @@ function daysOf(sums: Row): Day[] {
 }
 
 function changeOf(beat: Row): Change[] {
-  const at = Date.parse(`${text(beat["time"]).slice(0, 23).replace(" ", "T")}Z`);
+  const at = timeOf(beat["time"]);
   const status = number(beat["status"], -1);
-  return Number.isNaN(at) || status < 0 || status > 3 ? [] : [{ status, at: new Date(at).toISOString() }];
+  return at === null || status < 0 || status > 3 ? [] : [{ status, at }];
 }

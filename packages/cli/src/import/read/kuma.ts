@@ -168,7 +168,7 @@ class Beats {
 const two = (value: number): string => String(value).padStart(2, "0");
 
 /** `2026-11-23 13:26:38.786` in UTC as RFC 3339. */
-function timeOf(value: unknown): string | null {
+export function timeOf(value: unknown): string | null {
   const at = Date.parse(`${text(value).slice(0, 23).replace(" ", "T")}Z`);
   return Number.isNaN(at) ? null : new Date(at).toISOString();
 }

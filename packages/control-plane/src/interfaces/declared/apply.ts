@@ -34,26 +34,33 @@ import {
   updatePage,
 } from "../../publishing/status-pages/service.ts";
 import { type Section, sections } from "@statusmesh/shared/declared/files";
-import type { ConfigPlan } from "./plan.ts";
+import { type ConfigPlan, kindOfSection } from "./plan.ts";
 import type { State } from "./state.ts";
 
 /** Locks what the apply writes, in one order. */
 export async function lockTouched(tx: Ctx, { touched }: ConfigPlan): Promise<void> {
   await keepDependencies(tx);
-  if (touched.monitors.length > 0) await keepTargets(tx, touched.monitors);
-  if (touched.channels.length > 0) await keepChannels(tx, touched.channels);
-  if (touched.status_pages.length > 0) await keepPages(tx, touched.status_pages);
-  if (touched.maintenance.length > 0) await keepWindows(tx, touched.maintenance);
+  for (const section of ["monitors", "channels", "status_pages", "maintenance"] as const)
+    if (touched[section].length > 0) await writers[section].keep(tx, touched[section]);
 }
 
 /** Monitors of one call: they are in memory several times. */
 const monitorsAtOnce = 5_000;
 
-const manageBy: Readonly<Record<Section, (tx: Ctx, changes: readonly ManagedChange[]) => Promise<void>>> = {
-  channels: manageChannels,
-  monitors: manageTargets,
-  status_pages: managePages,
-  maintenance: manageWindows,
+/** Locks objects of a kind, and writes which project declares them. */
+export const writers: Readonly<
+  Record<
+    Section,
+    {
+      keep(tx: Ctx, ids: readonly string[]): Promise<void>;
+      manage(tx: Ctx, changes: readonly ManagedChange[]): Promise<void>;
+    }
+  >
+> = {
+  channels: { keep: keepChannels, manage: manageChannels },
+  monitors: { keep: keepTargets, manage: manageTargets },
+  status_pages: { keep: keepPages, manage: managePages },
+  maintenance: { keep: keepWindows, manage: manageWindows },
 };
 
 /**
@@ -103,7 +110,7 @@ export async function carryOut(tx: Ctx, plan: ConfigPlan, state: State): Promise
   const at = new Date(tx.clock.now()).toISOString();
   for (const section of sections) {
     const changes = plan.manage[section].map(({ id, managed }) => ({ id, managed: { ...managed, at } }));
-    if (changes.length > 0) await manageBy[section](tx, changes);
+    if (changes.length > 0) await writers[section].manage(tx, changes);
   }
 }
 
@@ -135,20 +142,16 @@ async function freeNames(tx: Ctx, { work }: ConfigPlan, state: State): Promise<v
 /** Writes the log: a row of the apply, and one of each object, without values. */
 export async function recordApply(ctx: Ctx, project: string, { changes, summary, manage }: ConfigPlan): Promise<void> {
   const made = new Map<string, string>(
-    sections.flatMap((section) => manage[section].map(({ id, managed }) => [`${section} ${managed.key}`, id] as const)),
+    sections.flatMap((section) =>
+      manage[section].map(({ id, managed }) => [`${kindOfSection[section]} ${managed.key}`, id] as const),
+    ),
   );
-  const sectionOf = {
-    channel: "channels",
-    monitor: "monitors",
-    status_page: "status_pages",
-    maintenance: "maintenance",
-  };
   const rows = changes.flatMap(({ kind, key, id, action, fields }): AuditChange[] =>
     action === "orphaned"
       ? []
       : [
           {
-            resourceId: id ?? made.get(`${sectionOf[kind]} ${key}`) ?? null,
+            resourceId: id ?? made.get(`${kind} ${key}`) ?? null,
             after: { project, kind, key, action, fields: fields.map(({ path }) => path) },
           },
         ],

@@ -1,4 +1,5 @@
 import { sameJson } from "../../access/audit/service.ts";
+import { isObject, type Json } from "@statusmesh/shared/json";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 
 /** A value that an apply changes. Secrets are masked on both sides. */
@@ -9,17 +10,13 @@ export interface FieldChange {
   readonly new: unknown;
 }
 
-type Json = Readonly<Record<string, unknown>>;
-
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** The differences of two objects, of nested ones only the differing fields; absent reads as null. */
 export function changesBetween(old: Json, fresh: Json, base = ""): FieldChange[] {
   return [...new Set([...Object.keys(old), ...Object.keys(fresh)])].flatMap((name) => {
     const [was, is] = [old[name] ?? null, fresh[name] ?? null];
     if (sameJson(was, is)) return [];
     const path = `${base}/${pointerSegment(name)}`;
-    return isJson(was) && isJson(is) ? changesBetween(was, is, path) : [{ path, old: was, new: is }];
+    return isObject(was) && isObject(is) ? changesBetween(was, is, path) : [{ path, old: was, new: is }];
   });
 }
 

@@ -2,18 +2,17 @@ import { checkKinds, isCheckType, isProbedType } from "@statusmesh/shared/checks
 import { AppError } from "@statusmesh/shared/errors";
 import type { Faults } from "@statusmesh/shared/faults";
 import { isId, normaliseId } from "@statusmesh/shared/ids";
+import { isObject, type Json } from "@statusmesh/shared/json";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { suggestion } from "@statusmesh/shared/text";
 import { mapInTurns } from "../../platform/turns.ts";
 import { durationIn, unitOf } from "@statusmesh/shared/time";
-import { defaultFields, type Section, sections } from "@statusmesh/shared/declared/files";
+import { defaultFields, perSection, type Section, sections } from "@statusmesh/shared/declared/files";
 
 /*
  * The document of a project as it is sent, taken apart: objects with their defaults filled in, texts unescaped and
  * durations as numbers. References stay keys.
  */
-
-type Json = Record<string, unknown>;
 
 /** An object of the document. */
 export interface Declared {
@@ -39,8 +38,6 @@ const tops = ["version", "project", "defaults", "moved", ...sections];
 
 const fault = (code: ConstructorParameters<typeof AppError>[0], message: string, field: string) =>
   new AppError(code, message, { field });
-
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Takes a document apart. Adds its faults; the field of each points into the request. */
 export async function readDocument(document: Json, project: string, faults: Faults): Promise<Document> {
@@ -72,7 +69,7 @@ const show = (value: unknown): string => (JSON.stringify(value) ?? "nothing").sl
 /** Fields of monitors that every one has unless it says otherwise. */
 function defaultsOf(value: unknown, faults: Faults): Json {
   if (value === undefined || value === null) return {};
-  if (!isJson(value) || (value["check"] !== undefined && !isJson(value["check"]))) {
+  if (!isObject(value) || (value["check"] !== undefined && !isObject(value["check"]))) {
     faults.add(fault("INVALID_BODY", "defaults and its check must be objects.", "/document/defaults"));
     return {};
   }
@@ -92,7 +89,7 @@ async function readSection(section: Section, value: unknown, defaults: Json, fau
   const read = new Map<string, Declared>();
   if (value === undefined || value === null) return read;
   const base = `/document/${section}`;
-  if (!isJson(value)) {
+  if (!isObject(value)) {
     faults.add(fault("INVALID_BODY", `${section} must be a map from key to object.`, base));
     return read;
   }
@@ -101,22 +98,17 @@ async function readSection(section: Section, value: unknown, defaults: Json, fau
     const pointer = `${base}/${pointerSegment(key)}`;
     if (!keyPattern.test(key))
       faults.add(fault("INVALID_BODY", "A key has 1 to 120 of a-z, 0-9, dot, hyphen, underscore and slash.", pointer));
-    else if (!isJson(object)) faults.add(fault("INVALID_BODY", `${key} must be an object.`, pointer));
+    else if (!isObject(object)) faults.add(fault("INVALID_BODY", `${key} must be an object.`, pointer));
     else read.set(key, readObject({ section, key, pointer, object, defaults }, faults));
   });
   return read;
 }
 
 function readObject(
-  {
-    section,
-    key,
-    pointer,
-    object,
-    defaults,
-  }: { section: Section; key: string; pointer: string; object: Json; defaults: Json },
+  written: { section: Section; key: string; pointer: string; object: Json; defaults: Json },
   faults: Faults,
 ): Declared {
+  const { section, key, pointer, object, defaults } = written;
   const whole = section === "monitors" ? withDefaults(object, defaults) : object;
   const { adopt = null, on_remove: onRemove = "delete", ...rest } = whole;
   const id = typeof adopt === "string" ? normaliseId(adopt) : null;
@@ -128,13 +120,13 @@ function readObject(
     faults.add(fault("INVALID_BODY", `on_remove must be one of ${ways.join(", ")}.`, `${pointer}/on_remove`));
   // Null is the API's default, of fields and of those of the check.
   const fields = withoutNulls(unescaped(rest, pointer, faults) as Json);
-  if (isJson(fields["check"])) fields["check"] = withoutNulls(fields["check"]);
+  if (isObject(fields["check"])) fields["check"] = withoutNulls(fields["check"]);
   if (section === "monitors") {
     readDurations(fields, pointer, faults);
-    if (isJson(fields["check"])) readDurations(fields["check"], `${pointer}/check`, faults);
+    if (isObject(fields["check"])) readDurations(fields["check"], `${pointer}/check`, faults);
     if (Array.isArray(fields["escalation"]))
       for (const [at, level] of fields["escalation"].entries())
-        if (isJson(level)) readDurations(level, `${pointer}/escalation/${at}`, faults);
+        if (isObject(level)) readDurations(level, `${pointer}/escalation/${at}`, faults);
   }
   return {
     key,
@@ -155,7 +147,7 @@ function withDefaults(object: Json, defaults: Json): Json {
   const { check: checkDefaults, ...top } = defaults;
   const { check } = object;
   const merged = { ...top, ...object };
-  if (isJson(check) && isJson(checkDefaults)) {
+  if (isObject(check) && isObject(checkDefaults)) {
     const has = checkFields(check["type"]);
     merged["check"] = {
       ...Object.fromEntries(Object.entries(checkDefaults).filter(([name]) => has.has(name))),
@@ -163,7 +155,7 @@ function withDefaults(object: Json, defaults: Json): Json {
     };
   }
   // What no agent probes takes no settings of probes.
-  if (isJson(check) && isCheckType(check["type"]) && !isProbedType(check["type"]))
+  if (isObject(check) && isCheckType(check["type"]) && !isProbedType(check["type"]))
     for (const name of ["regions", "region_policy", "interval"]) if (!(name in object)) delete merged[name];
   return merged;
 }
@@ -185,7 +177,7 @@ function unescaped(value: unknown, pointer: string, faults: Faults): unknown {
     });
   }
   if (Array.isArray(value)) return value.map((item, at) => unescaped(item, `${pointer}/${at}`, faults));
-  if (!isJson(value)) return value;
+  if (!isObject(value)) return value;
   const copy: Json = {};
   for (const [name, item] of Object.entries(value))
     copy[name] = unescaped(item, `${pointer}/${pointerSegment(name)}`, faults);
@@ -210,14 +202,11 @@ function readDurations(fields: Json, pointer: string, faults: Faults): void {
 }
 
 function movedOf(value: unknown, objects: Document["objects"], faults: Faults): Document["moved"] {
-  const moved = Object.fromEntries(sections.map((section) => [section, new Map<string, string>()])) as Record<
-    Section,
-    Map<string, string>
-  >;
+  const moved = perSection(() => new Map<string, string>());
   const wrong = (message: string, pointer: string) => faults.add(fault("INVALID_BODY", message, pointer));
-  for (const [section, keys] of Object.entries(isJson(value) ? value : {})) {
+  for (const [section, keys] of Object.entries(isObject(value) ? value : {})) {
     const base = `/document/moved/${pointerSegment(section)}`;
-    if (!(sections as readonly string[]).includes(section) || !isJson(keys)) {
+    if (!(sections as readonly string[]).includes(section) || !isObject(keys)) {
       wrong(`moved has maps from old to new keys, by ${sections.join(", ")}.`, base);
       continue;
     }
@@ -232,6 +221,6 @@ function movedOf(value: unknown, objects: Document["objects"], faults: Faults): 
       else moved[section as Section].set(from, to);
     }
   }
-  if (value !== undefined && value !== null && !isJson(value)) wrong("moved must be an object.", "/document/moved");
+  if (value !== undefined && value !== null && !isObject(value)) wrong("moved must be an object.", "/document/moved");
   return moved;
 }

@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import { checkKinds, isProbed, kindOf } from "@statusmesh/shared/checks";
+import type { Json } from "@statusmesh/shared/json";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { sameJson } from "../../access/audit/service.ts";
 import { channelKindOf, openedConfig, type StoredChannel, storedChannels } from "../../alerting/channels/service.ts";
@@ -17,8 +18,6 @@ import type { Section } from "@statusmesh/shared/declared/files";
 import type { StoredMonitor } from "./kinds/monitors.ts";
 import type { ExportQuery } from "./schema.ts";
 import { readMonitors } from "./state.ts";
-
-type Json = Record<string, unknown>;
 
 /** Monitors that are read at once: all 10,000 took 83 MB. */
 const portion = 250;

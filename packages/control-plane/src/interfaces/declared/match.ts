@@ -29,13 +29,9 @@ export type JudgedOne<S extends Stored, C, E> = Matched<S> & { readonly judged: 
 /** The stored object that each declared one means. */
 export function match(
   section: Section,
-  {
-    project,
-    document,
-    stored,
-    faults,
-  }: { project: string; document: Document; stored: readonly Stored[]; faults: Faults },
+  between: { project: string; document: Document; stored: readonly Stored[]; faults: Faults },
 ): Matched[] {
+  const { project, document, stored, faults } = between;
   const byId = new Map(stored.map((one) => [one.id, one]));
   const byKey = new Map(stored.flatMap((one) => (one.managed?.project === project ? [[one.managed.key, one]] : [])));
   const moved = new Map([...document.moved[section]].map(([from, to]) => [to, from]));

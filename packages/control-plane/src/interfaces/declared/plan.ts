@@ -12,7 +12,7 @@ import type { Judged, Judging } from "./kinds/kind.ts";
 import { judgeMonitor } from "./kinds/monitors.ts";
 import { judgePage, type PageEdit, type PageInput } from "./kinds/status-pages.ts";
 import { judgeWindow } from "./kinds/windows.ts";
-import { type Section, sections } from "@statusmesh/shared/declared/files";
+import { perSection, type Section, sections } from "@statusmesh/shared/declared/files";
 import type { Declared, Document } from "./document.ts";
 import { type JudgedOne, match, type Matched, type Stored } from "./match.ts";
 import { References } from "./references.ts";
@@ -60,31 +60,15 @@ export interface ConfigPlan {
   readonly owned: number;
 }
 
-const perSection = <T>(make: (section: Section) => T): Record<Section, T> =>
-  Object.fromEntries(sections.map((section) => [section, make(section)])) as Record<Section, T>;
-
 /** All faults of a request: 100, with the text that they may have together. */
 export const manyFaults = (): Faults => new Faults({ most: 100, text: 65_536 });
 
 /** Compares a document with what is stored. Throws all faults at once. Nothing is written. */
 export async function makePlan(
   ctx: Ctx,
-  {
-    project,
-    document,
-    kinds,
-    prune,
-    state,
-    faults,
-  }: {
-    project: string;
-    document: Document;
-    kinds: Kinds;
-    prune: boolean;
-    state: State;
-    faults: Faults;
-  },
+  planned: { project: string; document: Document; kinds: Kinds; prune: boolean; state: State; faults: Faults },
 ): Promise<ConfigPlan> {
+  const { project, document, kinds, prune, state, faults } = planned;
   const storedOf: Record<Section, readonly Stored[]> = {
     channels: state.channels,
     monitors: state.monitors,
@@ -118,39 +102,22 @@ export async function makePlan(
     defaultChannels: defaultsAfter(state, matched.channels, new Set(remove.channels)),
     tagged: taggedAfter(state, matched.monitors),
   };
-  const of = <S, T>(list: readonly T[]) => list as unknown as readonly (T & { stored: S | null })[];
-  const judgedChannels = await judgeAll(
-    of<State["channels"][number], Matched>(matched.channels),
-    judging,
-    judgeChannel,
-  );
-  const judgedMonitors = await judgeAll(
-    of<State["monitors"][number], Matched>(matched.monitors),
-    judging,
-    judgeMonitor,
-  );
-  const judgedPages = await judgeAll(of<State["pages"][number], Matched>(matched.status_pages), judging, judgePage);
-  const judgedWindows = await judgeAll(
-    of<State["windows"][number], Matched>(matched.maintenance),
-    judging,
-    judgeWindow,
-  );
   const judged = {
-    channels: judgedChannels,
-    monitors: judgedMonitors,
-    status_pages: judgedPages,
-    maintenance: judgedWindows,
+    channels: await judgeAll(matched.channels, judging, judgeChannel),
+    monitors: await judgeAll(matched.monitors, judging, judgeMonitor),
+    status_pages: await judgeAll(matched.status_pages, judging, judgePage),
+    maintenance: await judgeAll(matched.maintenance, judging, judgeWindow),
   };
   documentRules({ ctx, state, judged, remove }, faults);
   faults.throwAny();
 
-  const result = collect(project, { judged, orphans, prune });
+  const result = collect(project, judged, orphans, prune);
   await addDrift(ctx, result.changes, judged);
   const work = {
-    channels: workOf(judgedChannels),
-    monitors: workOf(judgedMonitors),
-    status_pages: workOf(judgedPages),
-    maintenance: workOf(judgedWindows),
+    channels: workOf(judged.channels),
+    monitors: workOf(judged.monitors),
+    status_pages: workOf(judged.status_pages),
+    maintenance: workOf(judged.maintenance),
   };
   const owned = sections.reduce(
     (sum, section) => sum + storedOf[section].filter(({ managed }) => managed?.project === project).length,
@@ -159,12 +126,13 @@ export async function makePlan(
   return { ...result, summary: summaryOf(result), work, remove, owned };
 }
 
+/** Judges the objects of a section; the stored ones among them are of its kind. */
 async function judgeAll<S extends Stored, C, E>(
-  list: readonly (Matched & { stored: S | null })[],
+  list: readonly Matched[],
   judging: Judging,
   judgeOne: (declared: Declared, stored: S | null, judging: Judging) => Judged<C, E> | null,
 ): Promise<JudgedOne<S, C, E>[]> {
-  const found = await mapInTurns(list, (one) => {
+  const found = await mapInTurns(list as readonly Matched<S>[], (one) => {
     if (judging.faults.isFull) return null;
     const judged = judgeOne(one.declared, one.stored, judging);
     return judged === null ? null : { ...one, judged };
@@ -216,15 +184,9 @@ type Collected = Pick<ConfigPlan, "warnings" | "manage" | "touched" | "pause"> &
 /** The changes of all kinds in the order of the document, then what has left it. */
 function collect(
   project: string,
-  {
-    judged,
-    orphans,
-    prune,
-  }: {
-    judged: Record<Section, readonly JudgedOne<Stored, unknown, unknown>[]>;
-    orphans: Record<Section, readonly Stored[]>;
-    prune: boolean;
-  },
+  judged: Record<Section, readonly JudgedOne<Stored, unknown, unknown>[]>,
+  orphans: Record<Section, readonly Stored[]>,
+  prune: boolean,
 ): Collected {
   const changes: Change[] = [];
   const warnings: string[] = [];

@@ -1,8 +1,8 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { lastWrites, record } from "../../access/audit/service.ts";
-import { keepChannels, manageChannels, storedChannels } from "../../alerting/channels/service.ts";
-import { keepWindows, manageWindows, storedWindows } from "../../alerting/maintenance/service.ts";
-import { keepTargets, manageTargets, storedTargets } from "../../monitoring/targets/service.ts";
+import { storedChannels } from "../../alerting/channels/service.ts";
+import { storedWindows } from "../../alerting/maintenance/service.ts";
+import { storedTargets } from "../../monitoring/targets/service.ts";
 import {
   type Ctx,
   inTransaction,
@@ -13,8 +13,8 @@ import {
 } from "../../platform/context.ts";
 import type { ManagedChange } from "../../platform/db/managed-queries.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
-import { keepPages, managePages, storedPages } from "../../publishing/status-pages/service.ts";
-import { carryOut, lockTouched, pruneRefusal, recordApply } from "./apply.ts";
+import { storedPages } from "../../publishing/status-pages/service.ts";
+import { carryOut, lockTouched, pruneRefusal, recordApply, writers } from "./apply.ts";
 import { type Section, sections } from "@statusmesh/shared/declared/files";
 import { type Document, readDocument } from "./document.ts";
 import { applyActions, type ConfigPlan, kindOfSection, makePlan, manyFaults } from "./plan.ts";
@@ -182,21 +182,6 @@ const rowsOf: Readonly<Record<Section, (ctx: Ctx, id: string) => Promise<readonl
 };
 
 type Owned = { readonly id: string; readonly managed: ManagedChange["managed"] };
-
-const writers: Readonly<
-  Record<
-    Section,
-    {
-      keep(tx: Ctx, ids: readonly string[]): Promise<void>;
-      manage(tx: Ctx, changes: readonly ManagedChange[]): Promise<void>;
-    }
-  >
-> = {
-  channels: { keep: keepChannels, manage: manageChannels },
-  monitors: { keep: keepTargets, manage: manageTargets },
-  status_pages: { keep: keepPages, manage: managePages },
-  maintenance: { keep: keepWindows, manage: manageWindows },
-};
 
 /** Lets a project declare a stored object under a key. NOT_FOUND, MANAGED_ELSEWHERE. */
 export async function adoptObject(ctx: Ctx, { project, kind, key, id }: ManageRequest): Promise<void> {

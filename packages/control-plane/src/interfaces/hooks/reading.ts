@@ -1,10 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { AppError } from "@statusmesh/shared/errors";
-
-export type Json = Record<string, unknown>;
-
-export const asObject = (value: unknown): Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : {};
+import { asObject, type Json, parsedJson } from "@statusmesh/shared/json";
 
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value.slice(0, 1000) : []);
 
@@ -30,10 +26,4 @@ export async function rawBody(request: IncomingMessage): Promise<Buffer> {
 }
 
 /** The JSON object of a body; empty for anything else, because vendors retry refused requests. */
-export function objectIn(body: Buffer): Json {
-  try {
-    return asObject(JSON.parse(body.toString("utf8")));
-  } catch {
-    return {};
-  }
-}
+export const objectIn = (body: Buffer): Json => asObject(parsedJson(body.toString("utf8")));

@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
+import { asObject, type Json } from "@statusmesh/shared/json";
 import { dayMs } from "@statusmesh/shared/time";
 import { useCode } from "../../alerting/channel-links/service.ts";
 import { acknowledgeAllOf, acknowledgeInWords } from "../../alerting/acknowledge/service.ts";
@@ -17,7 +18,7 @@ import { afterCommit, inTransaction, type System } from "../../platform/context.
 import { endSubscriptions } from "../../publishing/subscribers/service.ts";
 import { sameSecret } from "../../platform/crypto/token.ts";
 import { claimEvent, forgetEvents, type Source } from "./queries.ts";
-import { asObject, type Json, listOf, objectIn, textOf } from "./reading.ts";
+import { listOf, objectIn, textOf } from "./reading.ts";
 
 /** Age of a signed request that is still accepted, seconds (https://docs.svix.com/receiving/verifying-payloads/how-manual). */
 const toleranceSecs = 300;

@@ -38,14 +38,9 @@ const refusals: Readonly<Record<Exclude<queries.Answer, "accepted">, NoConfirmat
 export async function whyNotConfirmed(
   system: System,
   hub: Hub,
-  {
-    session,
-    requestId,
-    question,
-    send,
-    signal,
-  }: { session: Session; requestId: string | number; question: string; send: SendRequest; signal: AbortSignal },
+  asked: { session: Session; requestId: string | number; question: string; send: SendRequest; signal: AbortSignal },
 ): Promise<NoConfirmation | null> {
+  const { session, requestId, question, send, signal } = asked;
   const { sql, clock } = system;
   const id = newId();
   const deadline = clock.now() + answerMs;

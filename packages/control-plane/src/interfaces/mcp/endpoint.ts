@@ -7,7 +7,6 @@ import type { Hub } from "../../platform/db/notify.ts";
 import type { Counter } from "../../platform/http/counter.ts";
 import { asAppError, reportFailure } from "../../platform/http/exchange.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
-import type { RateCategory } from "../../platform/http/route.ts";
 import type { Throttle } from "../../platform/http/throttle.ts";
 import { callTool, type ToolRun } from "./calls.ts";
 import { answerConfirmation, withdrawConfirmations } from "./confirmation.ts";
@@ -74,11 +73,7 @@ async function serve(endpoint: Endpoint, http: Context): Promise<void> {
 }
 
 async function post(endpoint: Endpoint, http: Context, caller: Caller): Promise<void> {
-  const { message, raw } = await readMessage(http).catch(async (error: unknown) => {
-    // Refused messages cost a read too: they are not free.
-    await endpoint.throttle(caller.ctx, "api_reads");
-    throw error;
-  });
+  const { message, raw } = await charged(endpoint, caller, () => readMessage(http));
   if (message.kind === "request" && message.method === "initialize")
     return await initialize(endpoint, http, caller, raw, message);
   const session = await sessionOf(endpoint, http, caller);
@@ -131,7 +126,7 @@ async function answer(
     await endpoint.throttle(caller.ctx, "api_reads");
     return await reply(endpoint, http, { raw, streamed: false, call: refuseCall });
   }
-  const { entry, args } = await charged(endpoint, caller, "api_reads", () => toolCallOf(request, endpoint.registry));
+  const { entry, args } = await charged(endpoint, caller, () => toolCallOf(request, endpoint.registry));
   const { tool } = entry;
   const call = callTool({
     system: endpoint.system,
@@ -174,12 +169,12 @@ async function recorded<T>(endpoint: Endpoint, caller: Caller, call: ToolRun, wo
   }
 }
 
-/** Charges the caller when `work` refuses. */
-async function charged<T>(endpoint: Endpoint, caller: Caller, category: RateCategory, work: () => T): Promise<T> {
+/** Charges the caller a read when `work` refuses: refused messages are not free. */
+async function charged<T>(endpoint: Endpoint, caller: Caller, work: () => T | Promise<T>): Promise<T> {
   try {
-    return work();
+    return await work();
   } catch (error) {
-    await endpoint.throttle(caller.ctx, category);
+    await endpoint.throttle(caller.ctx, "api_reads");
     throw error;
   }
 }
@@ -189,10 +184,7 @@ async function reply(
   http: Context,
   exchange: Pick<Parameters<typeof exchangeOnce>[0], "raw" | "streamed" | "call">,
 ): Promise<void> {
-  const { status, headers, body } = await exchangeOnce({
-    ...exchange,
-    registry: endpoint.registry,
-  });
+  const { status, headers, body } = await exchangeOnce({ ...exchange, registry: endpoint.registry });
   http.status = status;
   http.set(headers);
   http.body = body;

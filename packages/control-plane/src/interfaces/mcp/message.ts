@@ -1,10 +1,9 @@
 import type { Context } from "koa";
+import { isObject, type Json } from "@statusmesh/shared/json";
 import { readJson } from "../../platform/http/body.ts";
 import { RpcRefusal, rpcCodes, type RpcId } from "./refusals.ts";
 
 const maxBytes = 1_048_576;
-
-type Json = Record<string, unknown>;
 
 export interface RpcRequest {
   readonly kind: "request";
@@ -25,8 +24,6 @@ export interface RpcAnswer {
 }
 export type RpcMessage = RpcRequest | RpcNotification | RpcAnswer;
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 const isRpcId = (value: unknown): value is RpcId => typeof value === "string" || Number.isSafeInteger(value);
 
 /** The JSON-RPC message of a POST: media types, size, syntax, shape. Throws RpcRefusal or AppError. */

@@ -1,4 +1,5 @@
 import type { TSchema } from "typebox";
+import { ownKeywords } from "@statusmesh/shared/schema-node";
 import type { RateCategory } from "../../platform/http/route.ts";
 import type { Tool } from "../../platform/http/tool.ts";
 import { customerLabel, isCustomerText } from "../../platform/http/tool-texts.ts";
@@ -75,20 +76,6 @@ function outlineOf(node: unknown): unknown {
     ...(words === undefined ? {} : { description: words }),
   };
 }
-
-/** Keywords of our own, which a strict validator of a client refuses. */
-const ownKeywords = new Set([
-  "errorCode",
-  "emptyCode",
-  "longCode",
-  "sizeCodes",
-  "discriminator",
-  "cap",
-  "expects",
-  "text",
-  "form",
-  "secret",
-]);
 
 /** The schema in JSON Schema vocabulary only. */
 function plainSchema(schema: TSchema): ListedTool["inputSchema"] {

@@ -1,3 +1,4 @@
+import { isObject } from "@statusmesh/shared/json";
 import { Readable } from "node:stream";
 import { Server } from "@modelcontextprotocol/sdk/server/index.js";
 import * as streamable from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";
@@ -91,8 +92,8 @@ function withoutTask(raw: unknown): unknown {
   if (params === undefined) return raw;
   const { task: _task, ...kept } = params;
   const meta = kept["_meta"];
-  if (typeof meta === "object" && meta !== null && !Array.isArray(meta)) {
-    const { [RELATED_TASK_META_KEY]: _related, ...others } = meta as Record<string, unknown>;
+  if (isObject(meta)) {
+    const { [RELATED_TASK_META_KEY]: _related, ...others } = meta;
     kept["_meta"] = others;
   }
   return { ...(raw as object), params: kept };

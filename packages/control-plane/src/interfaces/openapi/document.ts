@@ -1,66 +1,49 @@
 import { takeTurns } from "../../platform/turns.ts";
 import type { TSchema } from "typebox";
 import type { ErrorCode } from "@statusmesh/shared/errors";
+import type { Json } from "@statusmesh/shared/json";
 import { declaredErrors, locates, type Route, setsCookie } from "../../platform/http/route.ts";
 import { ErrorEnvelope } from "../../platform/http/wire.ts";
 import { errorComponents, errorResponses } from "./errors.ts";
 import { exampleId, exampleOf } from "./examples.ts";
-import {
-  about,
-  describeBody,
-  describeOperation,
-  describePathParameter,
-  describeReply,
-  type Json,
-  tags,
-} from "./words.ts";
+import { about, describeBody, describeOperation, describePathParameter, describeReply, tags } from "./words.ts";
 import { oauthOperations } from "./oauth.ts";
+import { fixedHeader, sharedHeader, textParameter, typical, unfilled } from "./parts.ts";
 import { pingOperations } from "./pings.ts";
 import { openSchemas, type Schemas } from "./schemas.ts";
 import { surfaceOperations } from "./surfaces.ts";
 import { version } from "../../platform/program.ts";
 
-/** An example that the viewer does not prefill: it would send an unwanted filter with the first try. */
-const unfilled = (value: unknown): Json => ({ typical: { summary: "Typical", value, "x-example-show-value": false } });
+const exampleTag = '"Qk1FTo9wPtpP3xXWv7uT0g"';
 
 const sharedParameters: Json = {
-  IdempotencyKey: {
-    name: "Idempotency-Key",
-    in: "header",
-    required: false,
-    description:
-      "Any text. For 24 hours the same key with the same body gets the first reply again, marked " +
+  IdempotencyKey: textParameter(
+    "header",
+    "Idempotency-Key",
+    "Any text. For 24 hours the same key with the same body gets the first reply again, marked " +
       "`Idempotent-Replayed: true`, and nothing runs twice.",
-    schema: { type: "string" },
-    examples: unfilled("import-2026-11-20"),
-  },
-  IfMatch: {
-    name: "If-Match",
-    in: "header",
-    required: false,
-    description: "The `ETag` of the state that the change is made to: PRECONDITION_FAILED where there is a newer one",
-    schema: { type: "string" },
-    examples: unfilled('"Qk1FTo9wPtpP3xXWv7uT0g"'),
-  },
-  IfNoneMatch: {
-    name: "If-None-Match",
-    in: "header",
-    required: false,
-    description: "The `ETag` of the copy that the client has: 304 without a body where it is still current",
-    schema: { type: "string" },
-    examples: unfilled('"Qk1FTo9wPtpP3xXWv7uT0g"'),
-  },
-  Org: {
-    name: "X-Sm-Org",
-    in: "header",
-    required: false,
-    description:
-      "Slug or id of the organisation, for a session or an unbound token. Default: the session's current " +
+    "import-2026-11-20",
+  ),
+  IfMatch: textParameter(
+    "header",
+    "If-Match",
+    "The `ETag` of the state that the change is made to: PRECONDITION_FAILED where there is a newer one",
+    exampleTag,
+  ),
+  IfNoneMatch: textParameter(
+    "header",
+    "If-None-Match",
+    "The `ETag` of the copy that the client has: 304 without a body where it is still current",
+    exampleTag,
+  ),
+  Org: textParameter(
+    "header",
+    "X-Sm-Org",
+    "Slug or id of the organisation, for a session or an unbound token. Default: the session's current " +
       "organisation, or the token's own. An unbound token of a user with several organisations needs it, except for " +
       "/me and /orgs.",
-    schema: { type: "string" },
-    examples: unfilled("acme"),
-  },
+    "acme",
+  ),
 };
 
 const sharedHeaders: Json = {
@@ -70,18 +53,14 @@ const sharedHeaders: Json = {
     schema: { type: "string" },
     example: "4bf92f3577b34da6a3ce929d0e0e4736",
   },
-  NoStore: { description: "Not to be cached", required: true, schema: { type: "string", const: "no-store" } },
+  NoStore: fixedHeader("Not to be cached", "no-store"),
   RetryAfter: {
     description: "Seconds to wait before the next try",
     required: true,
     schema: { type: "integer", minimum: 1 },
     example: 17,
   },
-  Authenticate: {
-    description: "Authentication scheme (RFC 6750)",
-    required: true,
-    schema: { type: "string", const: "Bearer" },
-  },
+  Authenticate: fixedHeader("Authentication scheme (RFC 6750)", "Bearer"),
 };
 
 function parameters(route: Route, schemas: Schemas): Json[] {
@@ -115,15 +94,8 @@ function parameters(route: Route, schemas: Schemas): Json[] {
 function replyHeaders(route: Route, status: string): Json {
   const cache = route.method === "GET" && route.cache !== null ? route.cache : null;
   const headers: Json = {
-    "X-Request-Id": { $ref: "#/components/headers/RequestId" },
-    "Cache-Control":
-      cache === null
-        ? { $ref: "#/components/headers/NoStore" }
-        : {
-            description: "Caching rules of the reply",
-            required: true,
-            schema: { type: "string", const: cache },
-          },
+    "X-Request-Id": sharedHeader("RequestId"),
+    "Cache-Control": cache === null ? sharedHeader("NoStore") : fixedHeader("Caching rules of the reply", cache),
   };
   if (status === "201" && locates(route))
     headers["Location"] = {
@@ -139,7 +111,7 @@ function replyHeaders(route: Route, status: string): Json {
       description: "Changes with the answer",
       required: true,
       schema: { type: "string" },
-      example: '"Qk1FTo9wPtpP3xXWv7uT0g"',
+      example: exampleTag,
     };
   if (route.idempotent)
     headers["Idempotent-Replayed"] = {
@@ -161,7 +133,7 @@ function replies(route: Route, schemas: Schemas): Json {
       const headers = replyHeaders(route, status);
       if (schema === null) return [status, { description: status === "202" ? "Accepted" : "Done", headers }];
       const published = schemas.publish(schema, "out");
-      const examples = { typical: { summary: "Typical", value: exampleOf(published, schemas.components) } };
+      const examples = typical(exampleOf(published, schemas.components));
       return [
         status,
         {
@@ -180,7 +152,7 @@ function replies(route: Route, schemas: Schemas): Json {
 /** A reply to `format=csv`. */
 const csvContent: Json = {
   schema: { type: "string", description: "CSV (RFC 4180) with a header line, where the query has `format=csv`" },
-  examples: { typical: { summary: "Typical", value: "id,name\r\n" } },
+  examples: typical("id,name\r\n"),
 };
 
 /** Other bodies of a route that takes a file. */
@@ -192,11 +164,11 @@ const fileContent: Json = {
       required: ["file"],
       properties: { file: { type: "string", description: "The file", contentMediaType: "application/octet-stream" } },
     },
-    examples: { typical: { summary: "Typical", value: { file: "…" } } },
+    examples: typical({ file: "…" }),
   },
   "image/*": {
     schema: { type: "string", description: "The bytes of the file", contentMediaType: "application/octet-stream" },
-    examples: { typical: { summary: "Typical", value: "…" } },
+    examples: typical("…"),
   },
 };
 
@@ -204,10 +176,7 @@ function requestBody(route: Route, schemas: Schemas): Json {
   if (route.body === null) return {};
   const schema = schemas.publish(route.body, "in");
   const content = {
-    "application/json": {
-      schema,
-      examples: { typical: { summary: "Typical", value: exampleOf(schema, schemas.components) } },
-    },
+    "application/json": { schema, examples: typical(exampleOf(schema, schemas.components)) },
     ...(route.upload === null ? {} : fileContent),
   };
   return {

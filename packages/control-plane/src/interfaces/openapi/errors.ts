@@ -1,19 +1,29 @@
 import { errorCodes, type ErrorCode } from "@statusmesh/shared/errors";
 import { errorExamples } from "./error-examples.ts";
-import type { Json } from "./words.ts";
+import type { Json } from "@statusmesh/shared/json";
+import { sharedHeader } from "./parts.ts";
+
+/** The codes of each status, in the order of the statuses. */
+export function byStatus(codes: readonly ErrorCode[]): [status: number, codes: ErrorCode[]][] {
+  const found = new Map<number, ErrorCode[]>();
+  for (const code of codes) {
+    const { status } = errorCodes[code];
+    found.set(status, [...(found.get(status) ?? []), code]);
+  }
+  return [...found].sort(([a], [b]) => a - b);
+}
+
+/** When a response has one of these codes. */
+export const whenOf = (codes: readonly ErrorCode[]): string =>
+  codes.map((code) => `${code}: ${errorCodes[code].when}`).join("; ");
 
 /** Responses of these codes by status, with references to components. */
 export function errorResponses(codes: Iterable<ErrorCode>, used: Set<ErrorCode>): Json {
-  const byStatus = new Map<number, ErrorCode[]>();
-  for (const code of codes) {
-    used.add(code);
-    const { status } = errorCodes[code];
-    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
-  }
-  const sorted = [...byStatus].sort(([a], [b]) => a - b);
+  const all = [...codes];
+  for (const code of all) used.add(code);
   // A status with a single code shares one response component.
   return Object.fromEntries(
-    sorted.map(([status, [only, ...more]]) => [
+    byStatus(all).map(([status, [only, ...more]]) => [
       status,
       more.length === 0 ? { $ref: `#/components/responses/${only}` } : response(status, [only!, ...more]),
     ]),
@@ -37,13 +47,13 @@ export function errorComponents(used: ReadonlySet<ErrorCode>, paths: Json): { ex
 
 function response(status: number, codes: ErrorCode[]): Json {
   const headers: Json = {
-    "X-Request-Id": { $ref: "#/components/headers/RequestId" },
-    "Cache-Control": { $ref: "#/components/headers/NoStore" },
+    "X-Request-Id": sharedHeader("RequestId"),
+    "Cache-Control": sharedHeader("NoStore"),
   };
-  if (status === 429 || status === 503) headers["Retry-After"] = { $ref: "#/components/headers/RetryAfter" };
-  if (status === 401) headers["WWW-Authenticate"] = { $ref: "#/components/headers/Authenticate" };
+  if (status === 429 || status === 503) headers["Retry-After"] = sharedHeader("RetryAfter");
+  if (status === 401) headers["WWW-Authenticate"] = sharedHeader("Authenticate");
   return {
-    description: codes.map((code) => `${code}: ${errorCodes[code].when}`).join("; "),
+    description: whenOf(codes),
     headers,
     content: {
       "application/json": {

@@ -1,4 +1,4 @@
-import type { Json } from "./words.ts";
+import type { Json } from "@statusmesh/shared/json";
 
 /** The id in every example. */
 export const exampleId = "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90";

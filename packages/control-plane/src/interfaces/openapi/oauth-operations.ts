@@ -1,5 +1,5 @@
 import { mcpPath, resourceMetadataPaths } from "../../config/mcp-keys.ts";
-import type { Json } from "./words.ts";
+import type { Json } from "@statusmesh/shared/json";
 
 /* The operations of the OAuth 2.1 authorization server, as data. openapi/oauth.ts makes the document of them. */
 

@@ -1,6 +1,7 @@
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { errorResponses } from "./errors.ts";
-import type { Json } from "./words.ts";
+import type { Json } from "@statusmesh/shared/json";
+import { fixedHeader, sharedHeader, typical } from "./parts.ts";
 import { object, type Operation, operations, text } from "./oauth-operations.ts";
 
 /*
@@ -12,27 +13,19 @@ const refusalSchema = object({
   error: text("Code of RFC 6749, RFC 7591 or RFC 8707"),
   error_description: text("What is wrong"),
 });
-const html = { "text/html": { schema: { type: "string" }, examples: example("<!doctype html>…") } };
-
-function example(value: unknown): Json {
-  return { typical: { summary: "Typical", value } };
-}
+const html = { "text/html": { schema: { type: "string" }, examples: typical("<!doctype html>…") } };
 
 function headersOf(status: number, cache: string): Json {
   return {
-    "X-Request-Id": { $ref: "#/components/headers/RequestId" },
-    "Cache-Control": {
-      description: "Caching rules of the reply",
-      required: true,
-      schema: { type: "string", const: cache },
-    },
+    "X-Request-Id": sharedHeader("RequestId"),
+    "Cache-Control": fixedHeader("Caching rules of the reply", cache),
     ...(status === 302
       ? { Location: { description: "Where the browser goes", required: true, schema: { type: "string" } } }
       : {}),
     ...(status === 401
       ? { "WWW-Authenticate": { description: "Where the client authenticated", schema: { type: "string" } } }
       : {}),
-    ...(status === 429 || status === 503 ? { "Retry-After": { $ref: "#/components/headers/RetryAfter" } } : {}),
+    ...(status === 429 || status === 503 ? { "Retry-After": sharedHeader("RetryAfter") } : {}),
   };
 }
 
@@ -47,7 +40,7 @@ function refusalOf([status, description]: [string, string], pages: boolean): [st
     "application/json": {
       // A Host that is not served has the envelope of the API.
       schema: status === "400" ? { anyOf: [refusalSchema, { $ref: "#/components/schemas/Error" }] } : refusalSchema,
-      examples: example({ error, error_description: description }),
+      examples: typical({ error, error_description: description }),
     },
   };
   return [
@@ -70,7 +63,7 @@ function responsesOf({ reply, cache = "no-store", redirects = {}, refusals, page
     [reply.status]: {
       description: reply.description,
       headers: headersOf(reply.status, cache),
-      ...(reply.example === undefined ? {} : { content: { [type]: { schema, examples: example(reply.example) } } }),
+      ...(reply.example === undefined ? {} : { content: { [type]: { schema, examples: typical(reply.example) } } }),
     },
     ...Object.fromEntries(
       Object.entries(redirects).map(([status, description]) => [
@@ -88,7 +81,7 @@ function bodyOf({ form, json }: Operation): Json {
       requestBody: {
         required: true,
         description: "Metadata of the client",
-        content: { "application/json": { schema: json.schema, examples: example(json.example) } },
+        content: { "application/json": { schema: json.schema, examples: typical(json.example) } },
       },
     };
   if (form === undefined) return {};
@@ -102,7 +95,7 @@ function bodyOf({ form, json }: Operation): Json {
     requestBody: {
       required: true,
       description: "A form",
-      content: { "application/x-www-form-urlencoded": { schema, examples: example(value) } },
+      content: { "application/x-www-form-urlencoded": { schema, examples: typical(value) } },
     },
   };
 }

@@ -1,4 +1,5 @@
-import type { Json } from "./words.ts";
+import type { Json } from "@statusmesh/shared/json";
+import { fixedHeader, sharedHeader, textParameter, typical } from "./parts.ts";
 
 /*
  * Pings of heartbeat monitors in the document. They are no declared routes: jobs send them without signing in, and
@@ -6,27 +7,14 @@ import type { Json } from "./words.ts";
  */
 
 const headers: Json = {
-  "X-Request-Id": { $ref: "#/components/headers/RequestId" },
-  "Cache-Control": {
-    description: "Never kept",
-    required: true,
-    schema: { type: "string", const: "no-store" },
-  },
-  "Access-Control-Allow-Origin": {
-    description: "Pages of every origin may send pings",
-    required: true,
-    schema: { type: "string", const: "*" },
-  },
-  "Ping-Body-Limit": {
-    description: "Bytes of a body that are kept",
-    required: true,
-    schema: { type: "string", const: "10000" },
-  },
+  "X-Request-Id": sharedHeader("RequestId"),
+  "Cache-Control": fixedHeader("Never kept", "no-store"),
+  "Access-Control-Allow-Origin": fixedHeader("Pages of every origin may send pings", "*"),
+  "Ping-Body-Limit": fixedHeader("Bytes of a body that are kept", "10000"),
 };
 
 /** A reply in plain text, or in JSON where `json` has its shape. */
 function reply(status: number, description: string, text: string, json?: { ok: boolean; msg?: string }): Json {
-  const value = json ?? text;
   const schema =
     json === undefined
       ? { type: "string" }
@@ -41,12 +29,9 @@ function reply(status: number, description: string, text: string, json?: { ok: b
         };
   return {
     description,
-    headers: { ...headers, ...(status === 429 ? { "Retry-After": { $ref: "#/components/headers/RetryAfter" } } : {}) },
+    headers: { ...headers, ...(status === 429 ? { "Retry-After": sharedHeader("RetryAfter") } : {}) },
     content: {
-      [json === undefined ? "text/plain" : "application/json"]: {
-        schema,
-        examples: { typical: { summary: "Typical", value } },
-      },
+      [json === undefined ? "text/plain" : "application/json"]: { schema, examples: typical(json ?? text) },
     },
   };
 }
@@ -68,25 +53,21 @@ const creations: Json = {
   403: reply(403, "The quota of the organisation, or 100 monitors of the ping key a day", "limit"),
 };
 
-const parameter = (where: "path" | "query", name: string, description: string, example: string): Json => ({
-  name,
-  in: where,
-  required: where === "path",
-  description,
-  schema: { type: "string" },
-  examples: { typical: { summary: "Typical", value: example, "x-example-show-value": false } },
-});
-
-const token = parameter("path", "token", "Token of the address: a secret", "a0Zk3…");
-const event = parameter("path", "event", "`success`, `start`, `fail`, `log`, or an exit code from 0 to 255", "start");
-const rid = parameter(
+const token = textParameter("path", "token", "Token of the address: a secret", "a0Zk3…");
+const event = textParameter(
+  "path",
+  "event",
+  "`success`, `start`, `fail`, `log`, or an exit code from 0 to 255",
+  "start",
+);
+const rid = textParameter(
   "query",
   "rid",
   "UUID that pairs the start and the end of a run",
   "6e1a4b7c-2f1d-4f3e-9a55-0c6f6a2b7d10",
 );
 
-const create = parameter(
+const create = textParameter(
   "query",
   "create",
   "`1` creates the monitor of a slug where `heartbeats.auto_create` names the ping key",
@@ -120,15 +101,15 @@ const pings: readonly Ping[] = [
     path: "/ping/{uuid}",
     summary: "A job with an address of healthchecks has succeeded",
     description: "For addresses in `heartbeat_addresses` of a monitor.",
-    parameters: [parameter("path", "uuid", "UUID of the check there", "0b0b7e9c-5d1f-4f6e-8c3a-1f2e3d4c5b6a"), rid],
+    parameters: [textParameter("path", "uuid", "UUID of the check there", "0b0b7e9c-5d1f-4f6e-8c3a-1f2e3d4c5b6a"), rid],
   },
   {
     path: "/ping/{key}/{name}",
     summary: "An event of healthchecks",
     description: "Either the UUID of a check and an event, or a ping key and a slug, which `/{event}` may follow.",
     parameters: [
-      parameter("path", "key", "UUID, or ping key", "pingkey-123"),
-      parameter("path", "name", "Event, or slug", "db-backup"),
+      textParameter("path", "key", "UUID, or ping key", "pingkey-123"),
+      textParameter("path", "name", "Event, or slug", "db-backup"),
       rid,
       create,
     ],
@@ -140,9 +121,9 @@ const pings: readonly Ping[] = [
     description: "Without `status`, or with `up`, the job has succeeded; anything else is a failure.",
     parameters: [
       token,
-      parameter("query", "status", "`up` or `down`", "up"),
-      parameter("query", "msg", "Reason of a failure, kept with the ping", "disk full"),
-      parameter("query", "ping", "Ignored", "12"),
+      textParameter("query", "status", "`up` or `down`", "up"),
+      textParameter("query", "msg", "Reason of a failure, kept with the ping", "disk full"),
+      textParameter("query", "ping", "Ignored", "12"),
     ],
     isJson: true,
   },
@@ -156,17 +137,17 @@ const pings: readonly Ping[] = [
     path: "/api/v1/heartbeat/{token}/{event}",
     summary: "A failure or an exit code of Better Stack",
     description: "`fail`, or an exit code from 0 to 255.",
-    parameters: [token, parameter("path", "event", "`fail` or an exit code", "fail")],
+    parameters: [token, textParameter("path", "event", "`fail` or an exit code", "fail")],
   },
   {
     path: "/api/v1/endpoints/{key}/external",
     summary: "A result of an external endpoint of Gatus",
     description: "With the token of the endpoint as bearer token.",
     parameters: [
-      parameter("path", "key", "Key of the endpoint", "core_backup"),
-      parameter("query", "success", "`true` or `false`", "true"),
-      parameter("query", "error", "Reason of a failure, kept with the ping", "timeout"),
-      parameter("query", "duration", "Ignored", "10s"),
+      textParameter("path", "key", "Key of the endpoint", "core_backup"),
+      textParameter("query", "success", "`true` or `false`", "true"),
+      textParameter("query", "error", "Reason of a failure, kept with the ping", "timeout"),
+      textParameter("query", "duration", "Ignored", "10s"),
     ],
     methods: ["post"],
   },

@@ -1,5 +1,6 @@
 import type { TSchema } from "typebox";
-import type { Json } from "./words.ts";
+import type { Json } from "@statusmesh/shared/json";
+import { ownKeywords } from "@statusmesh/shared/schema-node";
 
 /*
  * Converts validation schemas to published ones: JSON Schema 2020-12 as in OpenAPI 3.1, without the keywords of our own
@@ -16,22 +17,6 @@ export interface Schemas {
   readonly components: Json;
 }
 
-/** Keywords of our own validator. */
-const own = new Set([
-  "errorCode",
-  "emptyCode",
-  "longCode",
-  "emptyIsNull",
-  "sizeCodes",
-  "mapEntries",
-  "cap",
-  "discriminator",
-  "expects",
-  "text",
-  "form",
-  "secret",
-  "shows",
-]);
 /** Keywords whose value is data, not a schema. */
 const data = new Set(["default", "const", "enum", "examples", "required"]);
 
@@ -67,7 +52,7 @@ export function openSchemas(replied: readonly TSchema[]): Schemas {
   function plain(node: Json, direction: Direction): Json {
     const out: Json = {};
     for (const [key, value] of Object.entries(node)) {
-      if (own.has(key) || key.startsWith("~")) continue;
+      if (ownKeywords.has(key) || key.startsWith("~")) continue;
       if (data.has(key)) out[key] = value;
       else if (key === "properties" || key === "patternProperties")
         out[key] = Object.fromEntries(

@@ -1,7 +1,8 @@
-import type { Json } from "./words.ts";
-import { errorResponses } from "./errors.ts";
+import type { Json } from "@statusmesh/shared/json";
+import type { ErrorCode } from "@statusmesh/shared/errors";
+import { byStatus, errorResponses, whenOf } from "./errors.ts";
 import { exampleId } from "./examples.ts";
-import { errorCodes, type ErrorCode } from "@statusmesh/shared/errors";
+import { fixedHeader, sharedHeader, textParameter, typical } from "./parts.ts";
 
 /* Operations besides the declared routes: health, this document, public pages. */
 
@@ -32,14 +33,6 @@ const state = (word: string): Json => ({
 const html = { type: "text/html", schema: { type: "string" }, example: '<!doctype html>\n<html lang="en">…</html>\n' };
 
 const pageCache = "public, max-age=10, stale-while-revalidate=30";
-const query = (name: string, description: string, value: string): Json => ({
-  name,
-  in: "query",
-  required: false,
-  description,
-  schema: { type: "string" },
-  examples: { typical: { summary: "Typical", value, "x-example-show-value": false } },
-});
 
 const surfaces: Surface[] = [
   {
@@ -49,7 +42,7 @@ const surfaces: Surface[] = [
     summary: "The status page as HTML",
     description:
       "On the host of a page, `/` is the same. `fragment=1` answers the part that changes, without the frame.",
-    parameters: [query("fragment", "1: the changing part alone", "1")],
+    parameters: [textParameter("query", "fragment", "1: the changing part alone", "1")],
     ...html,
     cache: pageCache,
     reply: "The page",
@@ -71,7 +64,7 @@ const surfaces: Surface[] = [
         schema: { type: "string" },
         example: exampleId,
       },
-      query("updates", "all: every update", "all"),
+      textParameter("query", "updates", "all: every update", "all"),
     ],
     ...html,
     cache: pageCache,
@@ -88,9 +81,9 @@ const surfaces: Surface[] = [
       "Meta sends it when the webhook is set up, and the challenge is repeated. 405 without " +
       "`channels.whatsapp.verify_token` and without `hub.mode`.",
     parameters: [
-      query("hub.mode", "`subscribe`", "subscribe"),
-      query("hub.verify_token", "The configured verify token", "…"),
-      query("hub.challenge", "Text to repeat", "1158201444"),
+      textParameter("query", "hub.mode", "`subscribe`", "subscribe"),
+      textParameter("query", "hub.verify_token", "The configured verify token", "…"),
+      textParameter("query", "hub.challenge", "Text to repeat", "1158201444"),
     ],
     type: "text/plain",
     schema: { type: "string" },
@@ -174,25 +167,19 @@ const surfaces: Surface[] = [
   },
 ];
 
-const always = { "X-Request-Id": { $ref: "#/components/headers/RequestId" } };
-
 /** Responses of these codes by status, as pages. */
 function errorPageResponses(codes: readonly ErrorCode[]): Json {
-  const byStatus: Record<string, ErrorCode[]> = {};
-  for (const code of codes) (byStatus[errorCodes[code].status] ??= []).push(code);
   return Object.fromEntries(
-    Object.entries(byStatus).map(([status, own]) => [
+    byStatus(codes).map(([status, own]) => [
       status,
       {
-        description: own.map((code) => `${code}: ${errorCodes[code].when}`).join("; "),
+        description: whenOf(own),
         headers: {
-          ...always,
-          "Cache-Control": { $ref: "#/components/headers/NoStore" },
-          ...(status === "503" ? { "Retry-After": { $ref: "#/components/headers/RetryAfter" } } : {}),
+          "X-Request-Id": sharedHeader("RequestId"),
+          "Cache-Control": sharedHeader("NoStore"),
+          ...(status === 503 ? { "Retry-After": sharedHeader("RetryAfter") } : {}),
         },
-        content: {
-          [html.type]: { schema: html.schema, examples: { typical: { summary: "Typical", value: html.example } } },
-        },
+        content: { [html.type]: { schema: html.schema, examples: typical(html.example) } },
       },
     ]),
   );
@@ -214,16 +201,10 @@ export function surfaceOperations(used: Set<ErrorCode>): Record<string, Json> {
             200: {
               description: it.reply,
               headers: {
-                ...always,
-                "Cache-Control": {
-                  description: "How long the answer may be kept",
-                  required: true,
-                  schema: { type: "string", const: it.cache },
-                },
+                "X-Request-Id": sharedHeader("RequestId"),
+                "Cache-Control": fixedHeader("How long the answer may be kept", it.cache),
               },
-              content: {
-                [it.type]: { schema: it.schema, examples: { typical: { summary: "Typical", value: it.example } } },
-              },
+              content: { [it.type]: { schema: it.schema, examples: typical(it.example) } },
             },
             ...errorResponses(it.errors, used),
             ...errorPageResponses(it.errorPages ?? []),

@@ -1,7 +1,5 @@
+import type { Json } from "@statusmesh/shared/json";
 import type { Route } from "../../platform/http/route.ts";
-
-/** A part of the document. */
-export type Json = Record<string, unknown>;
 
 /* Texts of the document that come from no route. */
 

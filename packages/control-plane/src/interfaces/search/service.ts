@@ -90,69 +90,50 @@ const wordsOf = (text: string): string[] =>
     .filter((word) => word !== "")
     .slice(0, mostWords);
 
-async function monitorsOf(ctx: Ctx, q: string, limit: number): Promise<Found> {
-  const { items, total } = await searchMonitors(ctx, q, limit);
-  return {
-    items: items.map(({ id, name, state, detail }) => ({
-      type: "monitor",
-      id,
-      title: name,
-      detail,
-      at: null,
-      state,
-      href: `/monitors/${id}`,
-    })),
-    total,
-  };
-}
+/** Results of one type as {@link SearchResult}s; most types have neither a time nor a state. */
+const found = <T>(
+  { items, total }: { items: readonly T[]; total: number },
+  shown: (item: T) => Omit<SearchResult, "at" | "state"> & Partial<SearchResult>,
+): Found => ({ items: items.map((item) => ({ at: null, state: null, ...shown(item) })), total });
 
-async function incidentsOf(ctx: Ctx, words: readonly string[], limit: number): Promise<Found> {
-  const { items, total } = await searchIncidents(ctx, words, limit);
-  return {
-    items: items.map((incident) => ({
-      type: "incident",
-      id: incident.id,
-      title: incident.public_title ?? incident.monitor_name,
-      detail: incident.public_title === null ? null : incident.monitor_name,
-      at: incident.started_at.toISOString(),
-      state: incident.ended_at === null ? "open" : "closed",
-      href: `/incidents/${incident.id}`,
-    })),
-    total,
-  };
-}
+const monitorsOf = async (ctx: Ctx, q: string, limit: number): Promise<Found> =>
+  found(await searchMonitors(ctx, q, limit), ({ id, name, state, detail }) => ({
+    type: "monitor",
+    id,
+    title: name,
+    detail,
+    state,
+    href: `/monitors/${id}`,
+  }));
 
-async function statusPagesOf(ctx: Ctx, words: readonly string[], limit: number): Promise<Found> {
-  const { items, total } = await searchPages(ctx, words, limit);
-  return {
-    items: items.map(({ id, name, slug }) => ({
-      type: "status_page",
-      id,
-      title: name,
-      detail: slug,
-      at: null,
-      state: null,
-      href: `/status-pages/${id}`,
-    })),
-    total,
-  };
-}
+const incidentsOf = async (ctx: Ctx, words: readonly string[], limit: number): Promise<Found> =>
+  found(await searchIncidents(ctx, words, limit), (incident) => ({
+    type: "incident",
+    id: incident.id,
+    title: incident.public_title ?? incident.monitor_name,
+    detail: incident.public_title === null ? null : incident.monitor_name,
+    at: incident.started_at.toISOString(),
+    state: incident.ended_at === null ? "open" : "closed",
+    href: `/incidents/${incident.id}`,
+  }));
 
-async function channelsOf(ctx: Ctx, words: readonly string[], limit: number): Promise<Found> {
-  const { items, total } = await searchChannels(ctx, words, limit);
-  return {
-    items: items.map(({ id, name, kind }) => ({
-      type: "channel",
-      id,
-      title: name,
-      detail: kind,
-      at: null,
-      state: null,
-      href: `/channels/${id}/edit`,
-    })),
-    total,
-  };
-}
+const statusPagesOf = async (ctx: Ctx, words: readonly string[], limit: number): Promise<Found> =>
+  found(await searchPages(ctx, words, limit), ({ id, name, slug }) => ({
+    type: "status_page",
+    id,
+    title: name,
+    detail: slug,
+    href: `/status-pages/${id}`,
+  }));
+
+const channelsOf = async (ctx: Ctx, words: readonly string[], limit: number): Promise<Found> =>
+  found(await searchChannels(ctx, words, limit), ({ id, name, kind }) => ({
+    type: "channel",
+    id,
+    title: name,
+    detail: kind,
+    href: `/channels/${id}/edit`,
+  }));
 
 /** The pages that have every word, those whose title begins with the first word before the others. */
 function consolePagesOf(ctx: Ctx, words: readonly string[]): SearchResult[] {

@@ -6,7 +6,7 @@ import { countLate, selectProgress } from "./pack-queries.ts";
 /** A scrape of the metrics counts no further. */
 const mostLate = 100_000;
 
-export interface PackState {
+interface PackState {
   /** Ended days of which results are to be packed by now, the oldest of them, and since when it is due (Unix ms). */
   waiting: number;
   oldest: string | null;

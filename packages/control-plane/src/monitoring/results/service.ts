@@ -24,7 +24,7 @@ export { oldestAcceptable } from "./late-queries.ts";
 export { hourOf, markLate } from "./late.ts";
 export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";
 export { type NewestRun, newestRuns, type UptimeWindow, uptimesOf, uptimeWindows } from "./metrics.ts";
-export { type PackState, packState } from "./pack-state.ts";
+export { packState } from "./pack-state.ts";
 export { latestBucket, phasesOf } from "./phases.ts";
 export { inTurn, parseRange };
 export { checkedTime, probedSpans } from "./probed.ts";

@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { inColumns } from "@statusmesh/shared/terminal";
 import { suggestion } from "@statusmesh/shared/text";
 import { validate } from "@statusmesh/shared/validate";
 import { changePlan, getAnyOrg, listAllOrgs } from "../../access/orgs/service.ts";
@@ -99,9 +100,3 @@ const textOf = (limit: Limit, value: number | null | undefined): string[] =>
 
 /** Names are text of customers: nothing in them may move the cursor of a terminal. */
 const printable = (text: string): string => text.replaceAll(/\p{C}/gu, "\u{fffd}");
-
-/** Rows as lines; the last column ends where its text does. */
-function inColumns(rows: readonly string[][]): string[] {
-  const widths = rows[0]!.map((_, at) => Math.max(...rows.map((row) => row[at]!.length)));
-  return rows.map((row) => row.map((cell, at) => cell.padEnd(at === row.length - 1 ? 0 : widths[at]!)).join("  "));
-}

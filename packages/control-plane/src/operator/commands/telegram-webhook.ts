@@ -1,3 +1,4 @@
+import { asObject, parsedJson } from "@statusmesh/shared/json";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../platform/context.ts";
@@ -48,11 +49,6 @@ export async function registerTelegramWebhook(
 
 /** `description` of an error reply (https://core.telegram.org/bots/api#making-requests), on one line. */
 function descriptionOf(text: string): string {
-  try {
-    const { description } = JSON.parse(text) as { description?: unknown };
-    if (typeof description === "string") return description.replaceAll(/\s+/g, " ").slice(0, 200);
-  } catch {
-    // Not a reply of the Bot API.
-  }
-  return "no description";
+  const { description } = asObject(parsedJson(text));
+  return typeof description === "string" ? description.replaceAll(/\s+/g, " ").slice(0, 200) : "no description";
 }

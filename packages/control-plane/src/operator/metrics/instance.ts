@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { agentLiveMs, agentProblems } from "../../monitoring/agents/service.ts";
-import { type PackState, packState } from "../../monitoring/results/service.ts";
+import { packState } from "../../monitoring/results/service.ts";
 import type { System } from "../../platform/context.ts";
 import { ping } from "../../platform/db/sql.ts";
 import type { MetricFactory } from "./factory.ts";
@@ -12,21 +12,6 @@ const freshMs = 5_000;
 const patienceMs = 2_000;
 
 const severities = ["minor", "major", "critical"];
-
-/** One read of the whole instance. `at` is Unix ms. */
-interface Reading {
-  at: number;
-  pingMs: number;
-  outbox: queries.OutboxRow[];
-  failing: number;
-  open: Awaited<ReturnType<typeof queries.openIncidents>>;
-  enabled: number;
-  agents: Awaited<ReturnType<typeof queries.agentCounts>>;
-  regionsWithoutAgent: number;
-  notices: number;
-  packing: PackState;
-  connections: Awaited<ReturnType<typeof queries.connections>>;
-}
 
 /**
  * Metrics of the whole instance, from the database. Every replica reports the same values: aggregate with max, not sum.
@@ -68,7 +53,10 @@ export function instanceGauges(make: MetricFactory, system: System): () => Promi
   };
 }
 
-async function readInstance(system: System): Promise<Reading> {
+type Reading = Awaited<ReturnType<typeof readInstance>>;
+
+/** One read of the whole instance. `at` is Unix ms. */
+async function readInstance(system: System) {
   const { sql, clock } = system;
   const began = clock.now();
   await ping(sql);

@@ -9,10 +9,9 @@ import {
   openedConfig,
   type StoredChannel,
 } from "../../../alerting/channels/service.ts";
-import { refuseMovedSecrets } from "../../../platform/crypto/kept-secrets.ts";
 import { changedSecret, changesBetween, fieldsOf } from "../compare.ts";
 import type { Declared } from "../document.ts";
-import { type Judged, judge, type Judging, secretsOf } from "./kind.ts";
+import { type Judged, judge, type Judging, secretsOf, withKept } from "./kind.ts";
 
 /** Compares a declared channel with the stored one, null for a new one. Null where it has faults. */
 export function judgeChannel(
@@ -25,7 +24,10 @@ export function judgeChannel(
   const read = faults.check(() => validate(ChannelCreate, { ...fields }, pointer));
   if (read === undefined) return null;
   const before = stored === null ? null : openedConfig(ctx, stored);
-  const config = judge(judging, `${pointer}/config`, () => withKept(before, completedConfig(read.config)));
+  const config = judge(judging, `${pointer}/config`, () => {
+    const whole = completedConfig(read.config);
+    return before?.type === whole.type ? (withKept(channelKindOf(whole), before, whole) as ChannelConfig) : whole;
+  });
   if (config === undefined) return null;
   const hours = judge(judging, pointer, () => checkedHours(read.active_hours ?? null));
   if (hours === undefined) return null;
@@ -65,20 +67,4 @@ export function judgeChannel(
   };
   const edit = Object.fromEntries(Object.entries(whole).filter(([name]) => changed.has(name)));
   return { changes, create: input, edit };
-}
-
-/** The config with the stored secrets in place of ***; throws where one would be sent to another server. */
-function withKept(before: ChannelConfig | null, config: ChannelConfig): ChannelConfig {
-  if (before?.type !== config.type) return config;
-  const kind = channelKindOf(config);
-  const secrets = secretsOf(kind, before);
-  const kept = new Set<string>();
-  const whole = kind.mapSecrets(config, (secret, pointer) => {
-    if (secret !== mask || !secrets.has(pointer)) return secret;
-    kept.add(pointer);
-    return secrets.get(pointer)!;
-  }) as ChannelConfig;
-  if (kept.size > 0)
-    refuseMovedSecrets(kind, { before, after: whole, isSent: (pointer) => !kept.has(pointer), base: "" });
-  return whole;
 }

@@ -1,7 +1,9 @@
 import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
 import { below, type Faults } from "@statusmesh/shared/faults";
+import { mask, type SecretsDestination } from "@statusmesh/shared/secrets";
 import type { Plan } from "../../../access/plans/service.ts";
 import type { Ctx } from "../../../platform/context.ts";
+import { refuseMovedSecrets } from "../../../platform/crypto/kept-secrets.ts";
 import type { FieldChange } from "../compare.ts";
 import type { References } from "../references.ts";
 
@@ -50,6 +52,7 @@ export function listIn(judging: Judging, fields: Record<string, unknown>, name: 
 
 interface SecretsKind<Value> {
   mapSecrets(value: Value, change: (secret: string, pointer: string) => string): Value;
+  secretsGoTo(value: Value): SecretsDestination | null;
 }
 
 /** The secrets of a value by pointer. */
@@ -60,4 +63,18 @@ export function secretsOf<Value>(kind: SecretsKind<Value>, value: Value): Map<st
     return secret;
   });
   return secrets;
+}
+
+/** A value with the secrets of `before` in place of ***; throws where one would be sent to another server. */
+export function withKept<Value>(kind: SecretsKind<Value>, before: Value, value: Value): Value {
+  const secrets = secretsOf(kind, before);
+  const kept = new Set<string>();
+  const whole = kind.mapSecrets(value, (secret, pointer) => {
+    if (secret !== mask || !secrets.has(pointer)) return secret;
+    kept.add(pointer);
+    return secrets.get(pointer)!;
+  });
+  if (kept.size > 0)
+    refuseMovedSecrets(kind, { before, after: whole, isSent: (pointer) => !kept.has(pointer), base: "" });
+  return whole;
 }

@@ -2,7 +2,6 @@ import { type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
 import { checkAll } from "@statusmesh/shared/faults";
 import { mask } from "@statusmesh/shared/secrets";
 import { validate } from "@statusmesh/shared/validate";
-import { refuseMovedSecrets } from "../../../platform/crypto/kept-secrets.ts";
 import { addressesRule, addressHash, type StoredAddress } from "../../../monitoring/heartbeats/service.ts";
 import { type Alert, TargetCreate } from "../../../monitoring/targets/schema.ts";
 import {
@@ -15,7 +14,7 @@ import {
 } from "../../../monitoring/targets/service.ts";
 import { changedSecret, changesBetween, fieldsOf, sorted } from "../compare.ts";
 import type { Declared } from "../document.ts";
-import { type Judged, judge, type Judging, listIn, refuse, secretsOf } from "./kind.ts";
+import { type Judged, judge, type Judging, listIn, refuse, secretsOf, withKept } from "./kind.ts";
 
 /** A stored monitor with the addresses of its pings. */
 export interface StoredMonitor extends StoredTarget {
@@ -39,7 +38,10 @@ export function judgeMonitor(
     return null;
   }
   const before = stored === null ? null : openedCheck(ctx, stored);
-  const check = judge(judging, `${pointer}/check`, () => withKept(before, completedCheck(read.check)));
+  const check = judge(judging, `${pointer}/check`, () => {
+    const whole = completedCheck(read.check);
+    return before === null ? whole : (withKept(kindOf(whole), before, whole) as CheckSpec);
+  });
   if (check === undefined) return null;
   const input: TargetCreate = { ...read, check };
   const fresh = shownInput(declared, input, { before, stored, judging });
@@ -134,22 +136,6 @@ const ladderShown = (ladder: TargetCreate["escalation"], { references }: Judging
     after_minutes,
     channels: sorted(channel_ids.map(references.shown)),
   })) ?? null;
-
-/** The check with the stored secrets in place of ***; throws where one would be sent to another server. */
-function withKept(before: CheckSpec | null, check: CheckSpec): CheckSpec {
-  const kind = kindOf(check);
-  if (before === null) return check;
-  const secrets = secretsOf(kind, before);
-  const kept = new Set<string>();
-  const whole = kind.mapSecrets(check, (secret, pointer) => {
-    if (secret !== mask || !secrets.has(pointer)) return secret;
-    kept.add(pointer);
-    return secrets.get(pointer)!;
-  }) as CheckSpec;
-  if (kept.size > 0)
-    refuseMovedSecrets(kind, { before, after: whole, isSent: (pointer) => !kept.has(pointer), base: "" });
-  return whole;
-}
 
 interface Compared {
   readonly before: CheckSpec | null;

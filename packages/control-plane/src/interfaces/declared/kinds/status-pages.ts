@@ -1,3 +1,4 @@
+import { isObject } from "@statusmesh/shared/json";
 import { validate } from "@statusmesh/shared/validate";
 import { ComponentCreate, StatusPageCreate, type StatusPagePatch } from "../../../publishing/status-pages/schema.ts";
 import {
@@ -108,11 +109,11 @@ function readComponents({ fields, pointer: base }: Declared, judging: Judging): 
   const seen = new Set<string>();
   return listIn(judging, fields, "components", base).flatMap((item, at) => {
     const pointer = `${base}/components/${at}`;
-    if (typeof item !== "object" || item === null || Array.isArray(item)) {
+    if (!isObject(item)) {
       refuse(judging, "INVALID_BODY", "A component is an object that names its monitor, or has manual.", pointer);
       return [];
     }
-    const { monitor, target_id: outside, manual = null, ...texts } = item as Record<string, unknown>;
+    const { monitor, target_id: outside, manual = null, ...texts } = item;
     let target: { target_id?: string; manual?: unknown } = { manual };
     if (manual === null || monitor !== undefined || outside !== undefined) {
       if (manual !== null) {

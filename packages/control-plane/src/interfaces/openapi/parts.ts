@@ -1,0 +1,34 @@
+import type { Json } from "@statusmesh/shared/json";
+
+/** A single example. */
+export const typical = (value: unknown): Json => ({ typical: { summary: "Typical", value } });
+
+/** An example that the viewer does not prefill: it would send an unwanted filter with the first try. */
+export const unfilled = (value: unknown): Json => ({
+  typical: { summary: "Typical", value, "x-example-show-value": false },
+});
+
+/** A parameter that is a text. */
+export const textParameter = (
+  where: "path" | "query" | "header",
+  name: string,
+  description: string,
+  example: string,
+): Json => ({
+  name,
+  in: where,
+  required: where === "path",
+  description,
+  schema: { type: "string" },
+  examples: unfilled(example),
+});
+
+/** A header of a reply that always has this value. */
+export const fixedHeader = (description: string, value: string): Json => ({
+  description,
+  required: true,
+  schema: { type: "string", const: value },
+});
+
+/** A header of a reply that is described among the components. */
+export const sharedHeader = (name: string): Json => ({ $ref: `#/components/headers/${name}` });
