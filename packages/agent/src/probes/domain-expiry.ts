@@ -7,7 +7,7 @@ import {
   servedStale,
 } from "@statusmesh/shared/checks/domain-expiry";
 import { abortSignalOf } from "@statusmesh/shared/net/cancellation";
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, utcDay } from "@statusmesh/shared/time";
 import type { Stage } from "../rdap/lookups.ts";
 import type { LookupFailure, Registration } from "../rdap/query.ts";
 import type { Probe, Verdict } from "./probe.ts";
@@ -94,9 +94,7 @@ function withoutAnswer(
   if (Math.abs(now - known.lookedUpAt) <= staleMs) return judge(spec, domain, known, now, failure);
   return {
     status: "error",
-    error:
-      `${failure}; the last answer is of ${new Date(known.lookedUpAt).toISOString().slice(0, 10)}, too old to go ` +
-      "by",
+    error: `${failure}; the last answer is of ${utcDay(known.lookedUpAt)}, too old to go by`,
   };
 }
 

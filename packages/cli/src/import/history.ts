@@ -1,3 +1,4 @@
+import { utcDay } from "@statusmesh/shared/time";
 import { clamp } from "./values.ts";
 
 /** An outage that has ended, RFC 3339 in UTC. */
@@ -48,5 +49,4 @@ export function dayOf(date: string, sums: { up: number; down: number; avgMs: num
 }
 
 /** The UTC day of Unix seconds; empty for what is none. */
-export const dateOf = (secs: number): string =>
-  secs > 0 && secs < 4_102_444_800 ? new Date(secs * 1000).toISOString().slice(0, 10) : "";
+export const dateOf = (secs: number): string => (secs > 0 && secs < 4_102_444_800 ? utcDay(secs * 1000) : "");

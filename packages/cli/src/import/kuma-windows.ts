@@ -1,4 +1,4 @@
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, utcDay } from "@statusmesh/shared/time";
 import type { WindowInput } from "./draft.ts";
 import type { Item } from "./report.ts";
 import { clamp, flag, isRow, jsonIn, number, type Row, text } from "./values.ts";
@@ -28,7 +28,7 @@ export function windowsOf(item: Item, maintenance: Row, serverZone: string): Win
     return [{ startsAt: instantIn(zone, start), endsAt: instantIn(zone, end), recurrence: null }];
   }
   const midnight = isNaN(start) ? wallTime(anyStart) : start - (start % dayMs);
-  const until = isNaN(end) ? "" : `;UNTIL=${new Date(end).toISOString().slice(0, 10).replaceAll("-", "")}`;
+  const until = isNaN(end) ? "" : `;UNTIL=${utcDay(end).replaceAll("-", "")}`;
   const at = (day: number | null, minutes: number, seconds: number, rule: string): WindowTimes[] => {
     if (day === null || !(seconds > 0)) return none("it never takes place");
     const startsAt = instantIn(zone, day + minutes * 60_000);

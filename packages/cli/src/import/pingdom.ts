@@ -1,4 +1,5 @@
 import type { Json } from "@statusmesh/shared/json";
+import { utcDay } from "@statusmesh/shared/time";
 import { headersIn } from "./channels.ts";
 import { type Check, Draft, type Imported } from "./draft.ts";
 import { containing, httpCheck } from "./http-check.ts";
@@ -50,7 +51,7 @@ export function importPingdom({ checks, maintenance }: PingdomData, project: str
       continue;
     }
     const until = number(window["effectiveto"], NaN) * 1000;
-    const end = isTime(until) ? `;UNTIL=${new Date(until).toISOString().slice(0, 10).replaceAll("-", "")}` : "";
+    const end = isTime(until) ? `;UNTIL=${utcDay(until).replaceAll("-", "")}` : "";
     const ids = row(window["checks"])["uptime"];
     draft.window(item, {
       title: window["description"],
