@@ -26,8 +26,8 @@ const region = "bench";
 const maxBytes = 25;
 /** CPU of the packing of results and hours, as a share of the bare insert of the same rows. Measured 0.9 to 1.3. */
 const maxShare = 1.6;
-/** Time of a page of 50 results of the packed day with its total, in reads of 50 rows by the key. Measured 6 to 12. */
-const maxPage = 20;
+/** Time of a page of 50 results of the packed day with its total, in reads of 50 rows by the key. Measured 5. */
+const maxPage = 12;
 /** Time of the strips of all monitors over the packed day, in sums of one column over its rows. Measured 1.3. */
 const maxStrips = 2;
 
