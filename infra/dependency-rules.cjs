@@ -94,6 +94,13 @@ module.exports = {
       },
     })),
     {
+      name: "database-knows-no-caller",
+      severity: "error",
+      comment: "context.ts holds a connection, so what connects does not import it.",
+      from: { path: `${src}/platform/(?:db|process)/`, pathNot: tests },
+      to: { path: `${src}/platform/[a-z]+\\.ts$` },
+    },
+    {
       name: "interfaces-and-operator-are-apart",
       severity: "error",
       comment: "They stand beside each other on top of all domains.",

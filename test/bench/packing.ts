@@ -12,7 +12,7 @@ import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds
 import { loadConfig } from "@statusmesh/control-plane/config/config";
 import { makeSystem } from "@statusmesh/control-plane/operator/open-system";
 import type { OrgReader } from "@statusmesh/control-plane/platform/context";
-import { silentLog } from "@statusmesh/control-plane/platform/log";
+import { silentLog } from "@statusmesh/control-plane/platform/process/log";
 import type { Sql } from "postgres";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";

@@ -21,7 +21,7 @@ import { openPool } from "@statusmesh/control-plane/platform/db/connect";
 import { migrate } from "@statusmesh/control-plane/platform/db/migrate";
 import { dropPartitionsBefore, ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
 import { arrayOf } from "@statusmesh/control-plane/platform/db/sql";
-import { silentLog } from "@statusmesh/control-plane/platform/log";
+import { silentLog } from "@statusmesh/control-plane/platform/process/log";
 import { percentile, withTeardown } from "../bench/scope.ts";
 import { databaseAccount, folderFor } from "../ha/daemon.ts";
 import { type Client, connect } from "../harness/api.ts";

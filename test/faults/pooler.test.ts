@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { openPool } from "@statusmesh/control-plane/platform/db/connect";
 import { watchDatabase } from "@statusmesh/control-plane/platform/db/watch";
-import { silentLog } from "@statusmesh/control-plane/platform/log";
+import { silentLog } from "@statusmesh/control-plane/platform/process/log";
 import t from "tap";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { connect } from "../harness/api.ts";

@@ -1,7 +1,7 @@
 import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds/index";
 import { type Config, loadConfig } from "@statusmesh/control-plane/config/config";
 import { StartupError } from "@statusmesh/control-plane/config/startup-error";
-import { type Log, silentLog } from "@statusmesh/control-plane/platform/log";
+import { type Log, silentLog } from "@statusmesh/control-plane/platform/process/log";
 import { serve } from "@statusmesh/control-plane/serve";
 import type { TestDatabase } from "./database.ts";
 import { type Teardown, tempFolder } from "./folder.ts";

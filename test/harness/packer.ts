@@ -3,7 +3,7 @@ import { loadConfig } from "@statusmesh/control-plane/config/config";
 import { pack, packSizes } from "@statusmesh/control-plane/monitoring/results/pack";
 import { makeSystem, openConfiguredDatabase } from "@statusmesh/control-plane/operator/open-system";
 import { runAlone } from "@statusmesh/control-plane/platform/jobs/runner";
-import { silentLog } from "@statusmesh/control-plane/platform/log";
+import { silentLog } from "@statusmesh/control-plane/platform/process/log";
 
 /*
  * The job `pack` as a process to be killed: one target in each transaction. Argument: the time, Unix ms. It prints

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { giveAccess } from "@statusmesh/control-plane/operator/commands/bootstrap-owner";
-import { silentLog } from "@statusmesh/control-plane/platform/log";
+import { silentLog } from "@statusmesh/control-plane/platform/process/log";
 import { serve } from "@statusmesh/control-plane/serve";
 import t, { type Test } from "tap";
 import { connect } from "../harness/api.ts";

@@ -13,7 +13,7 @@ import { deleteTarget, sweepTombstones } from "@statusmesh/control-plane/monitor
 import { makeSystem, openConfiguredDatabase } from "@statusmesh/control-plane/operator/open-system";
 import { migrate } from "@statusmesh/control-plane/platform/db/migrate";
 import { type AgentCtx, type Ctx, scopes } from "@statusmesh/control-plane/platform/context";
-import { silentLog } from "@statusmesh/control-plane/platform/log";
+import { silentLog } from "@statusmesh/control-plane/platform/process/log";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { jitterMs } from "@statusmesh/shared/schedule";

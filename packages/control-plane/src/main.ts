@@ -2,9 +2,9 @@ import { Command, InvalidArgumentError } from "commander";
 import { AppError } from "@statusmesh/shared/errors";
 import { endpointNames } from "./alerting/channels/kinds/index.ts";
 import { loadConfig } from "./config/config.ts";
-import type { Clock } from "./platform/context.ts";
+import type { Clock } from "./platform/process/clock.ts";
 import { asStartupError } from "./platform/db/failures.ts";
-import { type Log, openLog, silentLog } from "./platform/log.ts";
+import { type Log, openLog, silentLog } from "./platform/process/log.ts";
 import { ownCommandHere, version } from "./platform/program.ts";
 import { StartupError } from "./config/startup-error.ts";
 

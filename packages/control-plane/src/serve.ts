@@ -7,7 +7,8 @@ import { createApp } from "./app.ts";
 import { bootstrap, type Bootstrapped } from "./access/auth/service.ts";
 import { type BuiltInAgent, builtInAgentToken, startBuiltInAgent } from "./monitoring/agents/built-in.ts";
 import type { Config } from "./config/config.ts";
-import type { Clock, System } from "./platform/context.ts";
+import type { System } from "./platform/context.ts";
+import type { Clock } from "./platform/process/clock.ts";
 import { migrate } from "./platform/db/migrate.ts";
 import { watchDatabase } from "./platform/db/watch.ts";
 import { openHub } from "./platform/db/notify.ts";
@@ -40,7 +41,7 @@ import {
 } from "./publishing/subscribers/engine.ts";
 import { areReportsDue, sendMonthlyReports } from "./publishing/reports/monthly.ts";
 import { type Job, startJobs } from "./platform/jobs/runner.ts";
-import type { Log } from "./platform/log.ts";
+import type { Log } from "./platform/process/log.ts";
 import { sweepMcp } from "./interfaces/mcp/audit.ts";
 import type { Metrics } from "./operator/metrics/metrics.ts";
 import { cannotListen, type Listening, listen } from "./platform/http/listen.ts";

@@ -4,12 +4,13 @@ import type { Sql } from "postgres";
 import { openAbuseLists } from "../access/abuse/service.ts";
 import type { Config } from "../config/config.ts";
 import { StartupError } from "../config/startup-error.ts";
-import type { Clock, System } from "../platform/context.ts";
+import type { System } from "../platform/context.ts";
+import type { Clock } from "../platform/process/clock.ts";
 import { makeSealer } from "../platform/crypto/seal.ts";
 import { startEmbedded } from "../platform/db/embedded.ts";
 import { migrate } from "../platform/db/migrate.ts";
 import { closeDatabase, type OpenDatabase, openConfigured, openDatabase } from "../platform/db/open-database.ts";
-import { type Log, silentLog } from "../platform/log.ts";
+import { type Log, silentLog } from "../platform/process/log.ts";
 import { ownCommand } from "../platform/program.ts";
 import { trustedAuthorities } from "../platform/outbound/authorities.ts";
 

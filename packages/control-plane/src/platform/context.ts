@@ -2,7 +2,8 @@ import type { SecureContext } from "node:tls";
 import type { Sealer } from "./crypto/seal.ts";
 import type { Config } from "../config/config.ts";
 import type { Db } from "./db/sql.ts";
-import type { Log } from "./log.ts";
+import type { Clock } from "./process/clock.ts";
+import type { Log } from "./process/log.ts";
 import { AppError } from "@statusmesh/shared/errors";
 
 /** Scopes of API tokens. A session has every scope. */
@@ -28,11 +29,6 @@ export function grantedBy(listed: readonly string[]): Set<string> {
   const granted = new Set(listed);
   for (const scope of listed) granted.add(`${scope.slice(0, scope.indexOf(":"))}:read`);
   return granted;
-}
-
-/** The wall clock, injected for tests. Unix milliseconds. */
-export interface Clock {
-  now(): number;
 }
 
 /** Paths and hosts that the operator does not allow, as last read. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openLikewise, openPool } from "../platform/db/connect.ts";
 import { startEmbedded } from "../platform/db/embedded.ts";
-import { silentLog } from "../platform/log.ts";
+import { silentLog } from "../platform/process/log.ts";
 import { addressFile, programs, removeAddress, startingFile, usersLock } from "./postgres-place.ts";
 import { startPrograms } from "./postgres-programs.ts";
 

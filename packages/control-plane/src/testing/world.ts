@@ -8,7 +8,7 @@ import { loadConfig } from "../config/config.ts";
 import { type AgentCtx, type Ctx, scopes, type System } from "../platform/context.ts";
 import { makeSealer } from "../platform/crypto/seal.ts";
 import { hashToken, newToken } from "../platform/crypto/token.ts";
-import type { Log } from "../platform/log.ts";
+import type { Log } from "../platform/process/log.ts";
 import { trustedAuthorities } from "../platform/outbound/authorities.ts";
 import { type FakeClock, fakeClock } from "./clock.ts";
 import { openTestDatabase, type Teardown, type TestDatabase } from "./database.ts";

@@ -2,7 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Config } from "../../config/config.ts";
 import type { AbuseLists, System } from "../../platform/context.ts";
-import type { Log } from "../../platform/log.ts";
+import type { Log } from "../../platform/process/log.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import { readList } from "./files.ts";
 import { compileDomains, compilePatterns, defaultUrlPatterns } from "./lists.ts";

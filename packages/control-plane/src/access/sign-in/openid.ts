@@ -1,6 +1,6 @@
 import * as openid from "openid-client";
 import { hourMs } from "@statusmesh/shared/time";
-import type { Clock } from "../../platform/context.ts";
+import type { Clock } from "../../platform/process/clock.ts";
 import { SignInProblem } from "./problem.ts";
 import { groupsIn, roleOf, type RoleRules } from "./roles.ts";
 import {

@@ -13,7 +13,8 @@ import {
   requireMethod,
 } from "../auth/service.ts";
 import type { Config } from "../../config/config.ts";
-import { type Clock, inTransaction, type System } from "../../platform/context.ts";
+import { inTransaction, type System } from "../../platform/context.ts";
+import type { Clock } from "../../platform/process/clock.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { acceptInvitationTo, followGroups } from "../orgs/service.ts";
 import { openGithub } from "./github.ts";

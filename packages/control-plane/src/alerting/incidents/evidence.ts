@@ -4,7 +4,7 @@ import type { Cause, CheckStatus } from "@statusmesh/shared/result";
 import { isoOf } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
-import { forEachInTurns } from "../../platform/turns.ts";
+import { forEachInTurns } from "../../platform/process/turns.ts";
 import { evaluate, type Evaluation, type Refuted } from "./replay.ts";
 import {
   lockStates,

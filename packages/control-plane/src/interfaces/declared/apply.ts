@@ -24,7 +24,7 @@ import {
 } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { ManagedChange } from "../../platform/db/managed-queries.ts";
-import { portionsOf } from "../../platform/turns.ts";
+import { portionsOf } from "../../platform/process/turns.ts";
 import {
   createPage,
   deletePage,

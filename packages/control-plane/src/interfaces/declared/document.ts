@@ -5,7 +5,7 @@ import { isId, normaliseId } from "@statusmesh/shared/ids";
 import { isObject, type Json } from "@statusmesh/shared/json";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { suggestion } from "@statusmesh/shared/text";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { durationIn, unitOf } from "@statusmesh/shared/time";
 import { defaultFields, perSection, type Section, sections } from "@statusmesh/shared/declared/files";
 

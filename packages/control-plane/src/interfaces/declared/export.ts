@@ -10,7 +10,7 @@ import { completedCheck, notifiedChannels, openedCheck, storedNames } from "../.
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { stringified } from "../../platform/http/reply.ts";
-import { mapInTurns, portionsOf } from "../../platform/turns.ts";
+import { mapInTurns, portionsOf } from "../../platform/process/turns.ts";
 import { iso } from "../../platform/http/wire.ts";
 import { pageRules, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
 import { sorted } from "./compare.ts";

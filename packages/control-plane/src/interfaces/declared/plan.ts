@@ -6,7 +6,7 @@ import { maxAlerts, type TargetCreate } from "../../monitoring/targets/schema.ts
 import type { TargetEdit } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { judgeChannel } from "./kinds/channels.ts";
 import type { Judged, Judging } from "./kinds/kind.ts";
 import { judgeMonitor } from "./kinds/monitors.ts";

@@ -3,7 +3,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { dayMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
 import { signingKey } from "../../platform/db/signing-keys.ts";
-import { takeTurns } from "../../platform/turns.ts";
+import { takeTurns } from "../../platform/process/turns.ts";
 
 /** What a plan was made of. */
 export interface Planned {

@@ -1,7 +1,7 @@
 import { detailsOf, isCheckType } from "@statusmesh/shared/checks";
 import type { NewestRun, UptimeWindow } from "../../monitoring/results/service.ts";
 import { uptimeWindows } from "../../monitoring/results/service.ts";
-import { takeTurns } from "../../platform/turns.ts";
+import { takeTurns } from "../../platform/process/turns.ts";
 
 /*
  * Metrics of monitors in the text formats of Prometheus 0.0.4 and OpenMetrics 1.0: both write gauges alike.

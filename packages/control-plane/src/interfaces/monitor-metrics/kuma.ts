@@ -1,6 +1,6 @@
 import { detailsOf, isCheckType } from "@statusmesh/shared/checks";
 import { dayMs } from "@statusmesh/shared/time";
-import { takeTurns } from "../../platform/turns.ts";
+import { takeTurns } from "../../platform/process/turns.ts";
 import { escaped, type MeasuredMonitor } from "./exposition.ts";
 
 /*

@@ -4,7 +4,7 @@ import { minuteMs, secondMs } from "@statusmesh/shared/time";
 import { type NewestRun, newestRuns, type UptimeWindow, uptimesOf } from "../../monitoring/results/service.ts";
 import { measuredMonitors } from "../../monitoring/targets/service.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { windowsOf } from "../../alerting/maintenance/service.ts";
 import { kumaExposition } from "./kuma.ts";
 import { exposition } from "./exposition.ts";

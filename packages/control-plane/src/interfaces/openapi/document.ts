@@ -1,4 +1,4 @@
-import { takeTurns } from "../../platform/turns.ts";
+import { takeTurns } from "../../platform/process/turns.ts";
 import type { TSchema } from "typebox";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import type { Json } from "@statusmesh/shared/json";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { newToken } from "../../platform/crypto/token.ts";
-import type { Log } from "../../platform/log.ts";
+import type { Log } from "../../platform/process/log.ts";
 
 /** Its heap is small: with the default of four threads the collector spends more on sharing the work than on it. */
 const nodeArgs = ["--v8-pool-size=1"];

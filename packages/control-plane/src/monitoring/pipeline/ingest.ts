@@ -15,7 +15,7 @@ import {
   needsRecheck,
 } from "../../alerting/incidents/engine.ts";
 import type { Db } from "../../platform/db/sql.ts";
-import { forEachInTurns } from "../../platform/turns.ts";
+import { forEachInTurns } from "../../platform/process/turns.ts";
 import {
   countForOrgs,
   keepCertificates,

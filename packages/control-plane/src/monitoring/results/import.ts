@@ -4,7 +4,7 @@ import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { importIncidents } from "../../alerting/incidents/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope } from "../../platform/context.ts";
-import { takeTurns } from "../../platform/turns.ts";
+import { takeTurns } from "../../platform/process/turns.ts";
 import { iso } from "../../platform/http/wire.ts";
 import type { ImportedDay } from "../history/schema.ts";
 import { upsertDays } from "../history/service.ts";

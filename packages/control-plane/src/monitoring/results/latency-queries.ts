@@ -1,6 +1,6 @@
 import type { Fragment } from "postgres";
 import type { Db } from "../../platform/db/sql.ts";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import type { Sources } from "./hours.ts";
 import { hourCounts, hourLatencies } from "./hours-queries.ts";
 import { ownTarget, type ResultTarget, runsOf, slotsAround, summed, unsummed } from "./queries.ts";

@@ -1,6 +1,6 @@
 import { minuteMs } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { isByHour, type Sources, sourcesOf } from "./hours.ts";
 import {
   type LatencyRow,

@@ -1,6 +1,6 @@
 import { dayMs } from "@statusmesh/shared/time";
 import type { OrgReader } from "../../platform/context.ts";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { availabilityOf, shareOf } from "../heartbeats/service.ts";
 import { type NewestRun, selectNewestRuns, selectUptimes, type UptimeRow } from "./metric-queries.ts";
 import { inTurn } from "./resolve.ts";

@@ -1,6 +1,6 @@
 import { throttledByCap } from "@statusmesh/shared/checks";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import { portionsOf, takeTurns } from "../../platform/turns.ts";
+import { portionsOf, takeTurns } from "../../platform/process/turns.ts";
 import { daysOf } from "../history/service.ts";
 import { type Counts, slackMs } from "./queries.ts";
 import { percentileOf, runStatus, visitRuns } from "./run-arrays.ts";

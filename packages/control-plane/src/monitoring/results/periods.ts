@@ -1,5 +1,5 @@
 import { hourMs } from "@statusmesh/shared/time";
-import { takeTurns, type Turns } from "../../platform/turns.ts";
+import { takeTurns, type Turns } from "../../platform/process/turns.ts";
 import type { RegionChanges } from "./change-queries.ts";
 
 /** Stretches between two looks at the clock. */

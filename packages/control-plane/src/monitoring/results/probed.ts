@@ -1,7 +1,7 @@
 import { dayMs, hourMs, utcDay } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import type { Interval } from "../../platform/intervals.ts";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { sourcesOf } from "./hours.ts";
 import * as queries from "./probed-queries.ts";
 import type { Range } from "./range.ts";

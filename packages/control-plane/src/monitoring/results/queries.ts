@@ -5,7 +5,7 @@ import { hourMs, minuteMs } from "@statusmesh/shared/time";
 import type { Fragment } from "postgres";
 import { numbersIn } from "../../platform/db/number-arrays.ts";
 import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
-import { takeTurns } from "../../platform/turns.ts";
+import { takeTurns } from "../../platform/process/turns.ts";
 import type { Sources } from "./hours.ts";
 import { hourCountRows, type HourRange, packedHours } from "./hours-queries.ts";
 import { intervalsOf } from "./issued-slot-queries.ts";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { measuredPart } from "@statusmesh/shared/result";
 import { dayMs, hourMs, utcDay } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { countByHour, hourOfDepth, selectChanges, selectErrors, selectFailingAt } from "./change-queries.ts";
 import { isByHour, sourcesOf } from "./hours.ts";

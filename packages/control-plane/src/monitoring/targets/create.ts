@@ -6,7 +6,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { type Change, record } from "../../access/audit/service.ts";
 import { defaultChannelIds, existingChannelIds } from "../../alerting/channels/service.ts";
 import { type ActorCtx, type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
-import { mapInTurns, portionsOf } from "../../platform/turns.ts";
+import { mapInTurns, portionsOf } from "../../platform/process/turns.ts";
 import { ladderRule } from "../../access/orgs/service.ts";
 import { type Plan, planOf, takeQuota } from "../../access/plans/service.ts";
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";

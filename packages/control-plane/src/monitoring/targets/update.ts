@@ -22,7 +22,7 @@ import { intervalSecsOf, reopenWindows, replaceAddresses, shownOf } from "../hea
 import { ladderRule } from "../../access/orgs/service.ts";
 import { type Plan, planOf } from "../../access/plans/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
-import { mapInTurns, portionsOf } from "../../platform/turns.ts";
+import { mapInTurns, portionsOf } from "../../platform/process/turns.ts";
 import { forgetDetails } from "../results/service.ts";
 import { dependenciesOf, keepDependencies, writeDependencies } from "./dependencies.ts";
 import * as queries from "./queries.ts";

@@ -1,7 +1,7 @@
 import { bootstrapOwner, type OwnerAccess } from "../../access/auth/service.ts";
 import { requireDefaultPlan } from "../../access/plans/service.ts";
 import type { Config } from "../../config/config.ts";
-import type { Clock } from "../../platform/context.ts";
+import type { Clock } from "../../platform/process/clock.ts";
 import { withSystem } from "../open-system.ts";
 
 /**

@@ -1,10 +1,11 @@
 import { resealChannels } from "../../alerting/channels/service.ts";
 import type { Config } from "../../config/config.ts";
-import type { Clock, System } from "../../platform/context.ts";
+import type { System } from "../../platform/context.ts";
+import type { Clock } from "../../platform/process/clock.ts";
 import type { ResealedBatch } from "../../platform/crypto/reseal.ts";
 import { pendingMigrations } from "../../platform/db/migrate.ts";
 import { resealSnapshots } from "../../alerting/incidents/service.ts";
-import { silentLog } from "../../platform/log.ts";
+import { silentLog } from "../../platform/process/log.ts";
 import { resealTokens } from "../../monitoring/heartbeats/service.ts";
 import { resealWaitingRuns } from "../../monitoring/pipeline/engine.ts";
 import { makeSystem, openConfiguredDatabase } from "../open-system.ts";

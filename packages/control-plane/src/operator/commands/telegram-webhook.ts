@@ -1,7 +1,7 @@
 import { asObject, parsedJson } from "@statusmesh/shared/json";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Config } from "../../config/config.ts";
-import type { Clock } from "../../platform/context.ts";
+import type { Clock } from "../../platform/process/clock.ts";
 import { createOutbound } from "../../platform/outbound/client.ts";
 
 /** Update types that /hooks/telegram reads. */

@@ -8,7 +8,7 @@ import type { AttemptWatch } from "../../alerting/deliveries/engine.ts";
 import type { BatchWatch, IngestLoad } from "../../monitoring/pipeline/engine.ts";
 import { MetricFactory } from "./factory.ts";
 import { instanceGauges } from "./instance.ts";
-import type { Log } from "../../platform/log.ts";
+import type { Log } from "../../platform/process/log.ts";
 
 /** Hooks that components of the service call, and the text that Prometheus scrapes. */
 export interface Metrics {

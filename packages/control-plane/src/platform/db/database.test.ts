@@ -5,7 +5,7 @@ import net from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "postgres";
 import t from "tap";
-import { silentLog } from "../log.ts";
+import { silentLog } from "../process/log.ts";
 import { until } from "../../testing/clock.ts";
 import { parseUrl } from "./address.ts";
 import { type DatabaseAddress, openPool } from "./connect.ts";

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import postgres, { type Sql } from "postgres";
 import { minuteMs } from "@statusmesh/shared/time";
 import { messageOf } from "@statusmesh/shared/thrown";
-import type { Log } from "../log.ts";
+import type { Log } from "../process/log.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import type { DatabaseAddress } from "./connect.ts";
 import type { Binaries } from "./embedded-binaries.ts";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
-import { silentLog } from "../log.ts";
+import { silentLog } from "../process/log.ts";
 import { type DatabaseAddress, openPool } from "./connect.ts";
 import { openDatabase } from "./open-database.ts";
 import { findBinaries } from "./embedded-binaries.ts";

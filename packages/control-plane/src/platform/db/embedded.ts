@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "postgres";
 import { messageOf } from "@statusmesh/shared/thrown";
-import type { Log } from "../log.ts";
+import type { Log } from "../process/log.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import type { DatabaseAddress } from "./connect.ts";
 import { findBinaries } from "./embedded-binaries.ts";

@@ -1,6 +1,6 @@
 import type { Sql } from "postgres";
 import { messageOf } from "@statusmesh/shared/thrown";
-import type { Log } from "../log.ts";
+import type { Log } from "../process/log.ts";
 
 /** Payload for "a notification may have been missed". */
 const missed = "";

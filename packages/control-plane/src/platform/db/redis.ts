@@ -1,4 +1,4 @@
-import type { Log } from "../log.ts";
+import type { Log } from "../process/log.ts";
 
 export type RedisClient = Awaited<ReturnType<typeof clientOf>>;
 

@@ -1,6 +1,6 @@
 import { finished } from "node:stream/promises";
 import type { Fragment, PendingQuery, Row, Sql, TransactionSql } from "postgres";
-import { forEachInTurns } from "../turns.ts";
+import { forEachInTurns } from "../process/turns.ts";
 import type { Connection } from "./beats.ts";
 
 /** Where a query runs: the pool, or the one connection of an open transaction. */

@@ -1,6 +1,6 @@
 import type { Sql } from "postgres";
-import type { Clock } from "../context.ts";
-import type { Log } from "../log.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Log } from "../process/log.ts";
 import { type Beat, beat, connectionsOf, listenerOf, sever, silenceOf } from "./beats.ts";
 import { openLikewise, statementTimeoutMs } from "./connect.ts";
 import { failureAnswer, failureOf, type DatabaseProblem } from "./failures.ts";

@@ -1,7 +1,7 @@
 import type { Sql } from "postgres";
 import { messageOf } from "@statusmesh/shared/thrown";
-import type { Clock } from "../context.ts";
-import type { Log } from "../log.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Log } from "../process/log.ts";
 import { failureOf, type DatabaseProblem } from "./failures.ts";
 
 const freshMs = 10_000;

@@ -11,7 +11,7 @@ import { pageHostOf } from "../http/page-host.ts";
 import { readParams } from "../http/query.ts";
 import { securePage, varyByCaller } from "../http/security-headers.ts";
 import type { Throttle } from "../http/throttle.ts";
-import { mapInTurns, takeTurns } from "../turns.ts";
+import { mapInTurns, takeTurns } from "../process/turns.ts";
 import { Markup } from "./markup.ts";
 import type { Views } from "./views.ts";
 

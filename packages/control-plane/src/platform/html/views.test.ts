@@ -8,7 +8,7 @@ import Koa, { type Context } from "koa";
 import t, { type Test } from "tap";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, System } from "../context.ts";
-import { silentLog } from "../log.ts";
+import { silentLog } from "../process/log.ts";
 import { contrast, readable } from "./brand.ts";
 import { loadAssets } from "./assets.ts";
 import {

@@ -9,7 +9,7 @@ import { parseJson, withoutMark } from "./json.ts";
 import { mapsIn, readMaps } from "./json-maps.ts";
 import { type OnInvalidBody, readPieces } from "./json-pieces.ts";
 import { maxPiece } from "./json-scan.ts";
-import { takeTurns } from "../turns.ts";
+import { takeTurns } from "../process/turns.ts";
 
 /** Bytes; parsing and validating a smaller body takes under 5 ms. */
 const smallBody = 65_536;

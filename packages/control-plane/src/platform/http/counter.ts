@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { atMost } from "../caches.ts";
 import { within, minuteMs } from "@statusmesh/shared/time";
-import type { Clock } from "../context.ts";
+import type { Clock } from "../process/clock.ts";
 import type { RedisClient } from "../db/redis.ts";
 
 /** Events of a key within its current minute, which starts with the first event. */

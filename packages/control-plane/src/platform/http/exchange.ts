@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import type { Context, Middleware } from "koa";
 import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
-import type { Clock } from "../context.ts";
+import type { Clock } from "../process/clock.ts";
 import { failureAnswer, failureOf } from "../db/failures.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../process/log.ts";
 
 /** W3C Trace Context, level 1, section 3.2: version, trace id, parent id, flags. */
 const traceparent = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;

@@ -4,7 +4,7 @@ import { pointerSegment } from "@statusmesh/shared/secrets";
 import { type SchemaNode, validate } from "@statusmesh/shared/validate";
 import { comma, parseJson } from "./json.ts";
 import { maxPiece, scanJson, Skeleton, tooLarge } from "./json-scan.ts";
-import { takeTurns, type Turns } from "../turns.ts";
+import { takeTurns, type Turns } from "../process/turns.ts";
 
 /*
  * A body with a field of maps ({document: {monitors: {key: {…}, …}, …}}) is cut at the entries of these maps, which are

@@ -4,7 +4,7 @@ import { Faults } from "@statusmesh/shared/faults";
 import { refuseLength, type SchemaNode, validate } from "@statusmesh/shared/validate";
 import { parseJson } from "./json.ts";
 import { maxPiece, scanJson, Skeleton, tooLarge } from "./json-scan.ts";
-import { takeTurns, type Turns } from "../turns.ts";
+import { takeTurns, type Turns } from "../process/turns.ts";
 
 /*
  * A body that is too large to parse in one step is a list, or an object with lists. It is cut at the items of these

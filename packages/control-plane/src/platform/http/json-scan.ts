@@ -10,7 +10,7 @@ import {
   quote,
   withoutMark,
 } from "./json.ts";
-import type { Turns } from "../turns.ts";
+import type { Turns } from "../process/turns.ts";
 
 /*
  * The structure of a JSON body that is too large to parse in one step. Nothing is validated: the parts are parsed

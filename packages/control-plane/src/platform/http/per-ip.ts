@@ -4,7 +4,7 @@ import { LRUCache } from "lru-cache";
 import { AppError } from "@statusmesh/shared/errors";
 import { atMost } from "../caches.ts";
 import type { Config } from "../../config/config.ts";
-import type { Clock } from "../context.ts";
+import type { Clock } from "../process/clock.ts";
 import { addressList, isListed } from "@statusmesh/shared/net/address";
 import { minuteMs } from "@statusmesh/shared/time";
 import type { Counter, Tally } from "./counter.ts";

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { fits } from "@statusmesh/shared/validate";
 import { json, locates, type Reply, type Route, type Sent } from "./route.ts";
-import { takeTurns, type Turns } from "../turns.ts";
+import { takeTurns, type Turns } from "../process/turns.ts";
 
 /** A reply with more list items is serialised in slices: a thousand targets can be 65 MB. */
 const manyItems = 100;

@@ -5,7 +5,7 @@ import { dial } from "@statusmesh/shared/net/dial";
 import { wordsFor } from "@statusmesh/shared/net/dial-error";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
 import { secure } from "@statusmesh/shared/net/tls";
-import type { Clock } from "../context.ts";
+import type { Clock } from "../process/clock.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as {
   version: string;

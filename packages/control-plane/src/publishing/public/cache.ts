@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import { atMost } from "../../platform/caches.ts";
 import { AppError } from "@statusmesh/shared/errors";
 import { within } from "@statusmesh/shared/time";
-import type { Clock } from "../../platform/context.ts";
+import type { Clock } from "../../platform/process/clock.ts";
 
 export interface LastGoodOptions<T> {
   /** Time to live of a value, ms. */

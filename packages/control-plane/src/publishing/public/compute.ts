@@ -1,7 +1,7 @@
 import { dayMs } from "@statusmesh/shared/time";
 import { getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, outageState } from "../../alerting/incidents/service.ts";
 import { expectedOf, shownPct } from "../../monitoring/heartbeats/service.ts";

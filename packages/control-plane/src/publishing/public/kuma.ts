@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { Integer, Text } from "../../platform/http/wire.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import type { Visit } from "../../platform/context.ts";
 import type { ServedStatus } from "./compute.ts";
 import { componentsOf, oncePerStatus, servedStatus } from "./service.ts";

@@ -3,7 +3,7 @@ import { dayMs } from "@statusmesh/shared/time";
 import { getOrMake } from "../../platform/caches.ts";
 import type { Ctx, Visit } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { pageToPreview } from "../status-pages/service.ts";
 import { recentDays, type ServedStatus } from "./compute.ts";
 import type { PublicIncident, PublicStatus } from "./schema.ts";

@@ -19,7 +19,7 @@ import { type Ctx, type OrgReader, requireScope } from "../../platform/context.t
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import type { Page } from "../../platform/http/wire.ts";
-import { mapInTurns, portionsOf } from "../../platform/turns.ts";
+import { mapInTurns, portionsOf } from "../../platform/process/turns.ts";
 import { type Interval, union } from "../../platform/intervals.ts";
 import { reportedPages } from "../status-pages/service.ts";
 import { type Figures, figuresOf, type Past, shown, sumOf } from "./figures.ts";

@@ -4,7 +4,7 @@ import { record } from "../../access/audit/service.ts";
 import { checkWebhookUrl } from "../../alerting/channels/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope } from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
-import { mapInTurns } from "../../platform/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { getPage } from "../status-pages/service.ts";
 import * as queries from "./queries.ts";
 import { isEmail, type SubscriberImport, type SubscribersImported } from "./schema.ts";

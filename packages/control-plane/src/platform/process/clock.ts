@@ -1,0 +1,4 @@
+/** The wall clock, injected for tests. Unix milliseconds. */
+export interface Clock {
+  now(): number;
+}
