@@ -36,7 +36,7 @@ async function query<T>(address: DatabaseAddress, text: string): Promise<T[]> {
 
 /** A process of its own that starts the database and then waits to be killed. */
 async function startElsewhere(dataDir: string): Promise<ChildProcess> {
-  const modules = ["./embedded.js", "../log.js"].map((file) => JSON.stringify(new URL(file, import.meta.url)));
+  const modules = ["./embedded.js", "../process/log.js"].map((file) => JSON.stringify(new URL(file, import.meta.url)));
   const script = `const { startEmbedded } = await import(${modules[0]});
     const { silentLog } = await import(${modules[1]});
     await startEmbedded({ dataDir: ${JSON.stringify(dataDir)}, log: silentLog });
@@ -44,7 +44,9 @@ async function startElsewhere(dataDir: string): Promise<ChildProcess> {
   const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
     stdio: ["ignore", "pipe", "inherit"],
   });
-  await once(child.stdout, "data");
+  const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`it ended with ${code}`)));
+  await Promise.race([once(child.stdout, "data"), ended]);
+  ended.catch(() => undefined);
   return child;
 }
 
