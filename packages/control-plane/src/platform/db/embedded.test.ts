@@ -46,7 +46,6 @@ async function startElsewhere(dataDir: string): Promise<ChildProcess> {
   });
   const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`it ended with ${code}`)));
   await Promise.race([once(child.stdout, "data"), ended]);
-  ended.catch(() => undefined);
   return child;
 }
 
