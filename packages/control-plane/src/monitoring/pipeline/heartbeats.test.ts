@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { connect } from "node:net";
+import { setTimeout } from "node:timers/promises";
 import t from "tap";
 import { type Ctx, inTransaction, type System } from "../../platform/context.ts";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
@@ -159,6 +160,55 @@ t.test("the look for missed reports reads those that are late, of 3,000", async 
       t.ok(read < 100, `${late} late: ${read} rows`);
     });
 });
+
+t.test("concurrent reports, most of the same job: each is stored and counted once", async (t) => {
+  const jobs = await Promise.all(Array.from({ length: 4 }, () => make()));
+  const before = await countedRuns();
+  const sending = [];
+  for (let n = 0; n < 60; n++) {
+    sending.push(ping(jobs[n % 7 === 0 ? 1 + ((n / 7) % 3) : 0]!, n % 2 === 0 ? "" : "/1"));
+    if (n % 3 === 0) await setTimeout(1);
+  }
+  t.ok((await Promise.all(sending)).every(({ status }) => status === 200));
+  const numbers = await sql<{ numbers: number[]; pings: number; results: number }[]>`
+    select array_agg(p.number::int order by p.number) as numbers, h.pings,
+      (select count(*)::int from results r where r.target_id = h.target_id) as results
+    from heartbeats h join heartbeat_pings p using (target_id)
+    where h.target_id = any(${jobs.map(({ id }) => id)}) group by h.target_id, h.pings order by h.pings desc`;
+  t.equal(numbers[0]!.pings, 51);
+  for (const { numbers: found, pings, results } of numbers) {
+    t.same(
+      found,
+      Array.from({ length: pings }, (_, n) => n + 1),
+    );
+    t.equal(results, pings, "a result each");
+  }
+  t.equal((await countedRuns()) - before, 60);
+});
+
+t.test("a result that evidence does not know is kept, and the report that has its slot counts as none", async (t) => {
+  const job = await make();
+  await sql`
+    insert into results (target_id, region, scheduled_at, "timestamp", status, skip, recheck)
+    values (${job.id}, 'heartbeat', ${new Date(noon)}, ${new Date(noon)}, 'down', false, false)`;
+  const before = await countedRuns();
+  t.equal((await ping(job)).status, 200);
+  t.equal(await countedRuns(), before);
+  clock.advance(minute);
+  t.equal((await ping(job)).status, 200);
+  t.equal(await countedRuns(), before + 1);
+  t.same(await sql`select status from results where target_id = ${job.id} order by scheduled_at`, [
+    { status: "down" },
+    { status: "up" },
+  ]);
+});
+
+/** The runs that are counted for the organisation. */
+async function countedRuns(): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select coalesce(sum(up + down + degraded + error), 0)::int as count from org_hours_new where org_id = ${ctx.orgId}`;
+  return row!.count;
+}
 
 t.test("start, end, exit codes and bodies", async (t) => {
   const job = await make({ period: day, max_runtime: hour });
