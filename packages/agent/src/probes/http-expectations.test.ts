@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -263,6 +265,46 @@ const mainThreadMs = (): number =>
   existsSync(schedule)
     ? Number(readFileSync(schedule, "utf8").split(" ")[0]) / 1e6
     : performance.eventLoopUtilization().active;
+
+/** Judges a response of a million characters with a slow pattern, and stops its own process where that begins. */
+const judgeAndStop = `
+  import { writeSync } from "node:fs";
+  const [judging, pattern] = process.argv.slice(1);
+  const { judgeInThread } = await import(judging);
+  const none = {
+    expected_headers: [], expected_body_contains: null, expected_body_absent: null, body_case_insensitive: false,
+    expected_body_matches: null, expected_body_not_matches: null, expected_json: [],
+  };
+  const received = { headers: [], body: Buffer.alloc(1 << 20, "a"), charset: "utf8", cut: false, contentType: "" };
+  const judge = (expectations, signal, onPhase) =>
+    judgeInThread({ expectations: { ...none, ...expectations }, received }, { owner: "org", signal, onPhase });
+  // The thread starts.
+  await judge({}, AbortSignal.timeout(60_000), () => {});
+  const phases = [];
+  const outcome = await judge({ expected_body_matches: pattern }, AbortSignal.timeout(50), (phase) => {
+    phases.push(phase);
+    if (phase !== "text") return;
+    writeSync(1, "stops\\n");
+    process.kill(process.pid, "SIGSTOP");
+  });
+  writeSync(1, JSON.stringify([outcome, ...phases]));
+  process.exit();`;
+
+t.test("a thread that got no processor time has judged nothing", async (t) => {
+  const judging = new URL("judging.js", import.meta.url).href;
+  const args = ["--input-type=module", "-e", judgeAndStop, judging, "^(a?){500}a{500}$"];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  t.teardown(() => child.kill("SIGKILL"));
+  let said = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
+  await once(child.stdout, "data");
+  // Once is too early where the process has said that it stops, and has not stopped yet.
+  const waking = setInterval(() => child.kill("SIGCONT"), 1000);
+  await once(child.stdout, "end");
+  clearInterval(waking);
+  const wanted = existsSync(schedule) ? ["busy", "text", "starved"] : ["overdue", "text"];
+  t.same(said.split("\n"), ["stops", JSON.stringify(wanted)]);
+});
 
 t.test("no pattern, path or body holds the agent", async (t) => {
   const text = "a".repeat((1 << 20) - 4) + "!";
