@@ -14,7 +14,7 @@ import { record } from "../../access/audit/service.ts";
 import { requireScope } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam, nullable } from "../../platform/http/wire.ts";
+import { Closed, Flag, IdParam, nullable, Shape } from "../../platform/http/wire.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { CheckResult } from "../results/schema.ts";
 import { Check, checkErrors } from "../targets/schema.ts";
@@ -25,33 +25,26 @@ import type { Ingest } from "./ingest.ts";
 import { checkNow, runOnDemand } from "./on-demand.ts";
 import { protocolOfInvalidBody } from "./protocol.ts";
 
-const TestResult = Type.Object(
-  {
-    result: Type.Object(
-      {
-        ...CheckResult.properties,
-        target_id: nullable(
-          Type.Unsafe<string>({
-            ...CheckResult.properties.target_id,
-            description: "Null: nothing is stored",
-            examples: [null],
-          }),
-        ),
-      },
-      { additionalProperties: false, description: "Status of the run" },
-    ),
-    matched_expectations: Type.Boolean({ description: "True when the result meets every expectation of the check" }),
-    warnings: Type.Array(Type.String(), {
-      description: "Warnings that do not change the status",
-      examples: [["the certificate expires in 9 days"]],
-    }),
-  },
-  {
-    additionalProperties: false,
-    title: "TestResult",
-    description: "The result, and whether it meets the expectations of the check",
-  },
-);
+const TestResult = Shape("TestResult", "The result, and whether it meets the expectations of the check", {
+  result: Closed(
+    {
+      ...CheckResult.properties,
+      target_id: nullable(
+        Type.Unsafe<string>({
+          ...CheckResult.properties.target_id,
+          description: "Null: nothing is stored",
+          examples: [null],
+        }),
+      ),
+    },
+    { description: "Status of the run" },
+  ),
+  matched_expectations: Flag("True when the result meets every expectation of the check"),
+  warnings: Type.Array(Type.String(), {
+    description: "Warnings that do not change the status",
+    examples: [["the certificate expires in 9 days"]],
+  }),
+});
 
 function present(reply: RunReply & { region: string }, targetId: string | null) {
   return {

@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { csvReply } from "../../platform/http/csv.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam, paging } from "../../platform/http/wire.ts";
+import { Closed, IdParam, paging, Text } from "../../platform/http/wire.ts";
 import { importHistory } from "./import.ts";
 import { HistoryImport, HistoryImported } from "./import-schema.ts";
 import { rangeQuery } from "./range.ts";
@@ -37,8 +37,8 @@ export const resultRoutes: Route[] = [
     path: "/api/v1/targets/{id}/results.csv",
     summary: "Results as CSV",
     description: "The rows of the list, newest first, at most 1,000,000. Sent while it is read.",
-    query: Type.Object({ ...rangeQuery, region }, { additionalProperties: false }),
-    replies: { 200: Type.String({ description: "CSV (RFC 4180) with a header line" }) },
+    query: Closed({ ...rangeQuery, region }),
+    replies: { 200: Text("CSV (RFC 4180) with a header line") },
     mediaType: "text/csv",
     handle: async ({ ctx, params, query }) =>
       csvReply(`results-${params.id.slice(0, 8)}.csv`, await service.resultsCsv(ctx, params.id, query)),

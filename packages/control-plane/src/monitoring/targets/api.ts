@@ -1,6 +1,5 @@
-import Type from "typebox";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
+import { IdParam, Text } from "../../platform/http/wire.ts";
 import { TagPage, TagQuery, TargetPage, TargetQuery } from "./list-schema.ts";
 import { addRuleFaults } from "./rules.ts";
 import { checkErrors, Target, TargetCreate, TargetPatch, TargetRegions } from "./schema.ts";
@@ -198,7 +197,7 @@ export const expirationRoutes: Route[] = [
     summary: "Certificates and domains by their expiry, as CSV",
     description: "All of them, in the order of the list.",
     query: ExpirationCsvQuery,
-    replies: { 200: Type.String({ description: "CSV (RFC 4180) with a header line" }) },
+    replies: { 200: Text("CSV (RFC 4180) with a header line") },
     mediaType: "text/csv",
     handle: async ({ ctx, query }) => csvReply("expirations.csv", await expirationsCsv(ctx, query.level)),
   }),
