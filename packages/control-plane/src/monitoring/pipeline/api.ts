@@ -66,9 +66,7 @@ export const pipelineRoutes = (hub: Hub, ingest: Ingest, draining: AbortSignal):
 
 function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
   return [
-    route({
-      method: "POST",
-      path: "/api/agent/pull",
+    route("POST", "/api/agent/pull", {
       auth: "agent",
       tag: "Agents",
       summary: "Checks of the agent (long poll)",
@@ -82,9 +80,7 @@ function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
         return ok(await pull(ctx, hub, body, AbortSignal.any([gone.signal, draining])));
       },
     }),
-    route({
-      method: "POST",
-      path: "/api/agent/results",
+    route("POST", "/api/agent/results", {
       auth: "agent",
       tag: "Agents",
       summary: "Report results",
@@ -100,9 +96,7 @@ function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
 
 /** The route of pings that agents took. */
 export const agentPingRoutes = (take: TakeAgentPings): Route[] => [
-  route({
-    method: "POST",
-    path: "/api/agent/pings",
+  route("POST", "/api/agent/pings", {
     auth: "agent",
     tag: "Agents",
     summary: "Deliver pings of jobs that the agent took",
@@ -125,9 +119,7 @@ const expectedAgent =
 
 function onDemandRoutes(hub: Hub): Route[] {
   return [
-    route({
-      method: "POST",
-      path: "/api/v1/targets/test",
+    route("POST", "/api/v1/targets/test", {
       auth: "tenant",
       scope: "targets:execute",
       category: "test_now",
@@ -153,9 +145,7 @@ function onDemandRoutes(hub: Hub): Route[] {
         });
       },
     }),
-    route({
-      method: "POST",
-      path: "/api/v1/targets/{id}/check-now",
+    route("POST", "/api/v1/targets/{id}/check-now", {
       auth: "tenant",
       scope: "targets:execute",
       category: "check_now",

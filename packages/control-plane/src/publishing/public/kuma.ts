@@ -90,7 +90,6 @@ const KumaHeartbeats = Shape("KumaHeartbeats", "States of a page in the shape of
 });
 
 const shared = {
-  method: "GET",
   auth: "public",
   tag: "Public",
   cache: "public, max-age=10, stale-while-revalidate=30",
@@ -100,16 +99,14 @@ const shared = {
 } as const;
 
 export const kumaRoutes: Route[] = [
-  route({
+  route("GET", "/api/status-page/{slug}", {
     ...shared,
-    path: "/api/status-page/{slug}",
     summary: "A status page in the shape of Uptime Kuma",
     replies: { 200: KumaPage },
     handle: async ({ ctx, params }) => ok(pageOf(params.slug, await servedAt(ctx, params.slug))),
   }),
-  route({
+  route("GET", "/api/status-page/heartbeat/{slug}", {
     ...shared,
-    path: "/api/status-page/heartbeat/{slug}",
     summary: "States of a status page in the shape of Uptime Kuma",
     replies: { 200: KumaHeartbeats },
     handle: async ({ ctx, params }) => ok(await heartbeatsJson(await servedAt(ctx, params.slug))),
