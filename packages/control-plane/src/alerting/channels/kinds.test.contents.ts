@@ -1,4 +1,4 @@
-import type { Notice } from "../incidents/schema.ts";
+import type { Notice } from "./message.ts";
 import type { Content } from "./message.ts";
 
 /*

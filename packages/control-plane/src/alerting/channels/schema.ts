@@ -21,7 +21,15 @@ import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 import type { ChannelKind } from "./kinds/kind.ts";
 
 export type { ChannelConfig } from "./kinds/index.ts";
-export type { Content, Digest, HeldDigest } from "./message.ts";
+export {
+  type Content,
+  type Digest,
+  type HeldDigest,
+  type Notice,
+  type Reason,
+  reasons,
+  severities,
+} from "./message.ts";
 
 const tagged = {
   discriminator: "type",

@@ -15,8 +15,6 @@ import {
 import {
   BulkIncidentAction,
   BulkIncidentOutcome,
-  Delivery,
-  DeliveryPage,
   Explanation,
   Incident,
   IncidentCsvQuery,
@@ -25,7 +23,7 @@ import {
   IncidentQuery,
   IncidentSnapshotPage,
 } from "./schema.ts";
-import { listDeliveries, retryDelivery } from "../deliveries/service.ts";
+import { Delivery, DeliveryPage } from "../deliveries/schema.ts";
 import * as service from "./service.ts";
 
 const read = { auth: "tenant", scope: "incidents:read", tag: "Incidents" } as const;
@@ -199,7 +197,7 @@ export const incidentRoutes: Route[] = [
     summary: "Notification log of the incident",
     query: page,
     replies: { 200: DeliveryPage },
-    handle: async ({ ctx, params, query }) => ok(await listDeliveries(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await service.listDeliveries(ctx, params.id, query)),
   }),
   route("POST", "/api/v1/incidents/{id}/notifications/{delivery_id}/retry", {
     ...write,
@@ -209,7 +207,7 @@ export const incidentRoutes: Route[] = [
     params: Type.Object({ id: Type.String(), delivery_id: Type.String() }),
     replies: { 200: Delivery },
     errors: ["INCIDENT_NOT_FOUND", "DELIVERY_NOT_FOUND", "DELIVERY_NOT_DEAD", "DELIVERY_SUPERSEDED"],
-    handle: async ({ ctx, params }) => ok(await retryDelivery(ctx, params.id, params.delivery_id)),
+    handle: async ({ ctx, params }) => ok(await service.retryDelivery(ctx, params.id, params.delivery_id)),
   }),
   route("GET", "/api/v1/incidents/{id}/explain", {
     ...read,

@@ -2,7 +2,8 @@ import Type, { type Static } from "typebox";
 import { IdText, Lines } from "@statusmesh/shared/text";
 import { described, Id, nullable, OneOf, PageOf, Shape, Text, Timestamp } from "../../platform/http/wire.ts";
 import { Actor } from "./event-schema.ts";
-import { MessageLines, phases, severities, TitleLine } from "./schema.ts";
+import { MessageLines, phases, TitleLine } from "../update-templates/schema.ts";
+import { severities } from "./schema.ts";
 
 const Phase = OneOf(
   phases,

@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
-import { IdText, Line, Lines, SearchText } from "@statusmesh/shared/text";
+import { IdText, SearchText } from "@statusmesh/shared/text";
 import { causePattern } from "../../platform/db/causes.ts";
 import {
   Closed,
@@ -16,74 +16,22 @@ import {
   Text,
   Timestamp,
 } from "../../platform/http/wire.ts";
+import { severities } from "../channels/schema.ts";
+import { Delivery } from "../deliveries/schema.ts";
 import { Actor } from "./event-schema.ts";
 
+export { severities } from "../channels/schema.ts";
 export { Actor } from "./event-schema.ts";
 
-/** A title on status pages. */
-export const TitleLine = (description: string, example: string) =>
-  Line({ maxLength: 200, emptyCode: "EMPTY_TITLE", longCode: "TITLE_TOO_LONG", description, examples: [example] });
-
-/** A text of an update, or of a note. */
-export const MessageLines = (description: string, example: string) =>
-  Lines({
-    maxLength: 2000,
-    emptyCode: "EMPTY_MESSAGE",
-    longCode: "MESSAGE_TOO_LONG",
-    description,
-    examples: [example],
-  });
-
-/** Phases of the work on an incident. */
-export const phases = ["investigating", "identified", "monitoring", "resolved", "postmortem"] as const;
-
-export const severities = ["minor", "major", "critical"] as const;
 export const Severity = OneOf(
   severities,
   "Severity of what fails now, and of the worst once closed; minor means degraded, not down",
   "major",
 );
-export type Severity = (typeof severities)[number];
+export type Severity = Static<typeof Severity>;
 
 /** How many of the regions see the outage. */
 export type Impact = "degraded" | "partial_outage" | "major_outage";
-
-export const reasons = ["opened", "reminder", "unacknowledged", "escalated", "reopened", "resolved"] as const;
-export type Reason = (typeof reasons)[number];
-
-/** The content of a notification. Stored with the delivery as it was then; every channel kind renders from it. */
-export interface Notice {
-  incident_id: string;
-  target_id: string;
-  monitor_name: string;
-  reason: Reason;
-  severity: Severity;
-  /** High for major and critical. */
-  urgency: "high" | "low";
-  /** RFC 3339. */
-  started_at: string;
-  ended_at: string | null;
-  /** Start of the current outage, later than the start where it has reopened; null when closed. */
-  outage_since: string | null;
-  /** Seconds of outage, without the time between an end and a reopening; null while open. */
-  duration_secs: number | null;
-  /** In words, for people. */
-  error_sample: string | null;
-  regions_down: string[];
-  regions_up: string[];
-  /** The incident in the console. */
-  url: string;
-  /** Level of the escalation ladder, from 1; of reason unacknowledged. */
-  level?: number;
-  /** The page that acknowledges the incident for this channel. Set when it is sent, null for a recovery. */
-  acknowledge_url?: string | null;
-  /** Who has acknowledged the incident, in words, and when. Set when it is sent; null while nobody has. */
-  acknowledged_by?: string | null;
-  /** Monitors that depend on this one; of its openings. */
-  affected?: number;
-  /** Openings of those that are held; of reminders and recoveries. */
-  held?: number;
-}
 
 export const Incident = Shape("Incident", "An outage of a target", {
   id: Id,
@@ -150,43 +98,6 @@ export const IncidentPage = PageOf(Incident);
 export const IncidentList = Shape("IncidentList", "Incidents that were reported together", {
   items: Type.Array(Incident, { description: "One of each target, in the order sent" }),
 });
-
-const Attempt = Type.Object({
-  at: Timestamp,
-  ok: Flag("Whether the receiver accepted it"),
-  status: nullable(Integer("Status code of the receiver; null when it did not answer", 200)),
-  error: nullable(Text("Error of the attempt", null)),
-});
-
-export const Delivery = Shape("Delivery", "One notice for one channel", {
-  id: Id,
-  channel_id: nullable(described(Id, "Null when the channel is gone")),
-  channel_name: Text("As it was then", "On call"),
-  channel_type: Text("Kind of the channel", "webhook"),
-  reason: OneOf(reasons, "Reason of the notification"),
-  state: OneOf(
-    ["pending", "held", "delivered", "dead", "dropped"],
-    "dead: given up; held: something holds it, see /explain; dropped: it was held and is not to be sent any more",
-    "delivered",
-  ),
-  held_by: nullable(
-    OneOf(
-      ["failures", "hours"],
-      "What holds it, held it or has it dropped: after_failures of its binding, or the active hours of its channel",
-      null,
-    ),
-  ),
-  attempts: Type.Array(Attempt, { description: "Oldest first" }),
-  next_attempt_at: nullable(described(Timestamp, "Null when there is none", null)),
-  created_at: Timestamp,
-  delivered_at: nullable(described(Timestamp, "When the receiver accepted it", "2026-11-20T09:30:00.400Z")),
-  digest_id: nullable(
-    described(Id, "The same in all deliveries of one digest message; null for a message of its own", null),
-  ),
-});
-export type Delivery = Static<typeof Delivery>;
-
-export const DeliveryPage = PageOf(Delivery);
 
 const RegionVote = Type.Object({
   region: Text("Id of the region", "frankfurt"),

@@ -3,7 +3,8 @@ import { IdText } from "@statusmesh/shared/text";
 import { absent, ConsoleUrl, customerText } from "../../platform/http/tool-texts.ts";
 import { Closed, described, Flag, Integer, Text, Timestamp } from "../../platform/http/wire.ts";
 import { NewUpdate } from "./narration-schema.ts";
-import { phases, severities } from "./schema.ts";
+import { phases } from "../update-templates/schema.ts";
+import { severities } from "./schema.ts";
 
 const IncidentId = IdText({ maxLength: 100, description: "Id of an incident" });
 const Phase = Type.Enum([...phases], { type: "string", description: "Progress that operators have posted" });

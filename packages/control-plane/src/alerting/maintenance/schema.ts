@@ -15,7 +15,7 @@ import {
   Timestamp,
   WriteSourceSchema,
 } from "../../platform/http/wire.ts";
-import { TitleLine } from "../incidents/schema.ts";
+import { TitleLine } from "../update-templates/schema.ts";
 
 /** Longest window, days. */
 export const maxDays = 30;

@@ -1,7 +1,23 @@
 import Type, { type Static } from "typebox";
-import { Line } from "@statusmesh/shared/text";
+import { Line, Lines } from "@statusmesh/shared/text";
 import { Id, nullable, OneOf, PageOf, paging, Shape, Timestamp } from "../../platform/http/wire.ts";
-import { MessageLines, phases, TitleLine } from "../incidents/schema.ts";
+
+/** A title on status pages. */
+export const TitleLine = (description: string, example: string) =>
+  Line({ maxLength: 200, emptyCode: "EMPTY_TITLE", longCode: "TITLE_TOO_LONG", description, examples: [example] });
+
+/** A text of an update, or of a note. */
+export const MessageLines = (description: string, example: string) =>
+  Lines({
+    maxLength: 2000,
+    emptyCode: "EMPTY_MESSAGE",
+    longCode: "MESSAGE_TOO_LONG",
+    description,
+    examples: [example],
+  });
+
+/** Phases of the work on an incident. */
+export const phases = ["investigating", "identified", "monitoring", "resolved", "postmortem"] as const;
 
 const fields = {
   kind: OneOf(["incident", "maintenance"], "What the text is for", "incident"),
