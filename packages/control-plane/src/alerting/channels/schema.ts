@@ -7,7 +7,7 @@ import {
   Id,
   Integer,
   ManagedBy,
-  managedByIgnored,
+  ignoredWhenSent,
   nullable,
   OneOf,
   PageOf,
@@ -115,8 +115,8 @@ const fields = {
 
 /** Fields that the server sets; values in a request are ignored. */
 const ignored = {
-  write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
-  managed_by: managedByIgnored,
+  write_source: ignoredWhenSent,
+  managed_by: ignoredWhenSent,
 };
 
 export const ChannelCreate = Shape("ChannelCreate", "A new channel", {

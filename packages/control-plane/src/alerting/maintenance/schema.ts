@@ -6,7 +6,7 @@ import {
   Flag,
   Id,
   ManagedBy,
-  managedByIgnored,
+  ignoredWhenSent,
   nullable,
   OneOf,
   PageOf,
@@ -68,8 +68,8 @@ const Recurrence = Shape("Recurrence", "How a maintenance window repeats", {
 });
 
 const ignored = {
-  write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
-  managed_by: managedByIgnored,
+  write_source: ignoredWhenSent,
+  managed_by: ignoredWhenSent,
 };
 
 export const MaintenanceCreate = Shape("MaintenanceCreate", "A new maintenance window", {

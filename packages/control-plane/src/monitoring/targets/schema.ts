@@ -9,7 +9,7 @@ import {
   Closed,
   Id,
   ManagedBy,
-  managedByIgnored,
+  ignoredWhenSent,
   nullable,
   Shape,
   Text,
@@ -199,9 +199,9 @@ export const fields = {
 
 /** Accepted and ignored: fields without a meaning here, and fields that the server decides. */
 const ignored = {
-  write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
-  regions_unable: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
-  managed_by: managedByIgnored,
+  write_source: ignoredWhenSent,
+  regions_unable: ignoredWhenSent,
+  managed_by: ignoredWhenSent,
   group_name: onlyNull,
   owner_user_id: onlyNull,
 };

@@ -171,9 +171,7 @@ export const ManagedBy = nullable(
 );
 
 /** In a request, so that a client can send back what it has read. */
-export const managedByIgnored = Type.Optional(
-  Type.Unknown({ description: "Decided by the server; ignored when sent" }),
-);
+export const ignoredWhenSent = Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" }));
 
 /** `managed_by` of a reply. */
 export const managedBy = (managed: Managed | null): Static<typeof ManagedBy> =>

@@ -7,7 +7,7 @@ import {
   Id,
   Integer,
   ManagedBy,
-  managedByIgnored,
+  ignoredWhenSent,
   nullable,
   OneOf,
   PageOf,
@@ -95,7 +95,7 @@ export const StatusPageCreate = Shape("StatusPageCreate", "A new page", {
   enabled: withDefault(pageFields.enabled, true),
   subscriptions_enabled: withDefault(pageFields.subscriptions_enabled, true),
   branding: Type.Optional(BrandingInput),
-  managed_by: managedByIgnored,
+  managed_by: ignoredWhenSent,
 });
 export type StatusPageCreate = Static<typeof StatusPageCreate>;
 
@@ -116,7 +116,7 @@ export const StatusPagePatch = Closed(
     enabled: Type.Optional(pageFields.enabled),
     subscriptions_enabled: Type.Optional(pageFields.subscriptions_enabled),
     branding: Type.Optional(BrandingInput),
-    managed_by: managedByIgnored,
+    managed_by: ignoredWhenSent,
   },
   {
     title: "StatusPagePatch",
