@@ -5,7 +5,7 @@ import { createChannel } from "../alerting/channels/service.ts";
 import type { Ctx, System } from "../platform/context.ts";
 import type { OutboxNotice } from "../alerting/deliveries/outbox-queries.ts";
 import { noticeOf } from "../alerting/incidents/notices.ts";
-import type { Reason } from "../alerting/incidents/schema.ts";
+import type { Reason } from "../alerting/channels/schema.ts";
 import { minute } from "./clock.ts";
 
 /** Inserts a target without the rules of the service and without a state. */

@@ -29,9 +29,7 @@ import {
 } from "./service.ts";
 
 export const authRoutes: Route[] = [
-  route({
-    method: "GET",
-    path: "/api/v1/me",
+  route("GET", "/api/v1/me", {
     auth: "tenant",
     tag: "Sign-in",
     summary: "The caller and its organisation",
@@ -39,9 +37,7 @@ export const authRoutes: Route[] = [
     cache: "no-store",
     handle: async ({ ctx }) => ok(await me(ctx)),
   }),
-  route({
-    method: "POST",
-    path: "/api/v1/auth/magic-link",
+  route("POST", "/api/v1/auth/magic-link", {
     auth: "public",
     tag: "Sign-in",
     summary: "Ask for a one-time sign-in link by email",
@@ -54,9 +50,7 @@ export const authRoutes: Route[] = [
       return { status: 202 };
     },
   }),
-  route({
-    method: "POST",
-    path: "/api/v1/sessions",
+  route("POST", "/api/v1/sessions", {
     auth: "public",
     tag: "Sign-in",
     summary: "Sign in with the code of a one-time link",
@@ -69,9 +63,7 @@ export const authRoutes: Route[] = [
       return { status: 201, body: opened.session, headers: { "Set-Cookie": sessionCookie(ctx.config, opened) } };
     },
   }),
-  route({
-    method: "GET",
-    path: "/api/v1/sessions",
+  route("GET", "/api/v1/sessions", {
     auth: "tenant",
     scope: "org:read",
     tag: "Sign-in",
@@ -80,9 +72,7 @@ export const authRoutes: Route[] = [
     replies: { 200: SessionPage },
     handle: async ({ ctx, query }) => ok(await listSessions(ctx, query)),
   }),
-  route({
-    method: "DELETE",
-    path: "/api/v1/sessions/{id}",
+  route("DELETE", "/api/v1/sessions/{id}", {
     auth: "tenant",
     scope: "org:write",
     tag: "Sign-in",
@@ -95,9 +85,7 @@ export const authRoutes: Route[] = [
       if (params.id === "current") http.set("Set-Cookie", endedSessionCookie(ctx.config));
     },
   }),
-  route({
-    method: "GET",
-    path: "/api/v1/identities",
+  route("GET", "/api/v1/identities", {
     auth: "tenant",
     scope: "org:read",
     tag: "Sign-in",
@@ -106,9 +94,7 @@ export const authRoutes: Route[] = [
     replies: { 200: IdentityPage },
     handle: async ({ ctx, query }) => ok(await listIdentities(ctx, query)),
   }),
-  route({
-    method: "DELETE",
-    path: "/api/v1/identities/{id}",
+  route("DELETE", "/api/v1/identities/{id}", {
     auth: "tenant",
     scope: "org:write",
     tag: "Sign-in",
@@ -120,9 +106,7 @@ export const authRoutes: Route[] = [
     errors: ["NOT_FOUND", "FORBIDDEN", "LAST_SIGN_IN_METHOD"],
     handle: async ({ ctx, params }) => unlinkIdentity(ctx, params.id),
   }),
-  route({
-    method: "GET",
-    path: "/api/v1/api-tokens",
+  route("GET", "/api/v1/api-tokens", {
     auth: "tenant",
     scope: "org:read",
     tag: "API tokens",
@@ -132,9 +116,7 @@ export const authRoutes: Route[] = [
     cache: "no-store",
     handle: async ({ ctx, query }) => ok(await listTokens(ctx, query)),
   }),
-  route({
-    method: "POST",
-    path: "/api/v1/api-tokens",
+  route("POST", "/api/v1/api-tokens", {
     auth: "tenant",
     scope: "org:write",
     tag: "API tokens",
@@ -144,9 +126,7 @@ export const authRoutes: Route[] = [
     errors: ["API_TOKENS_LIMIT", "INVALID_EXPIRY", "FORBIDDEN", "MCP_TOKEN_READ_ONLY", "EMAIL_NOT_VERIFIED"],
     handle: async ({ ctx, body }) => createdIn("/api/v1/api-tokens#", await createToken(ctx, body)),
   }),
-  route({
-    method: "DELETE",
-    path: "/api/v1/api-tokens/{id}",
+  route("DELETE", "/api/v1/api-tokens/{id}", {
     auth: "tenant",
     scope: "org:write",
     tag: "API tokens",

@@ -7,9 +7,7 @@ import { disconnectApp, listConnectedApps } from "./service.ts";
 const tag = "Connected apps";
 
 export const oauthRoutes: Route[] = [
-  route({
-    method: "GET",
-    path: "/api/v1/connected-apps",
+  route("GET", "/api/v1/connected-apps", {
     auth: "tenant",
     scope: "org:read",
     tag,
@@ -19,9 +17,7 @@ export const oauthRoutes: Route[] = [
     cache: "no-store",
     handle: async ({ ctx, query }) => ok(await listConnectedApps(ctx, query)),
   }),
-  route({
-    method: "DELETE",
-    path: "/api/v1/connected-apps/{id}",
+  route("DELETE", "/api/v1/connected-apps/{id}", {
     auth: "tenant",
     scope: "org:write",
     tag,

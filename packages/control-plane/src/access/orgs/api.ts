@@ -22,39 +22,31 @@ const ownerOfDeletedToo = {
 } as const satisfies Pick<Route, "role" | "requireRole">;
 
 const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
-  route({
+  route("GET", "/api/v1/orgs", {
     ...read,
-    method: "GET",
-    path: "/api/v1/orgs",
     summary: "List the caller's organisations",
     query: schema.ListQuery,
     replies: { 200: schema.OrgPage },
     handle: async ({ ctx, query }) => ok(await orgs.listOrgs(ctx, query)),
   }),
-  route({
+  route("POST", "/api/v1/orgs", {
     ...write,
-    method: "POST",
-    path: "/api/v1/orgs",
     summary: "Create an organisation, owned by the caller",
     body: schema.OrgCreate,
     replies: { 201: schema.Org },
     errors: ["INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED", "FORBIDDEN"],
     handle: async ({ ctx, body }) => createdIn("/api/v1/orgs/", await orgs.createOrg(ctx, body)),
   }),
-  route({
+  route("GET", "/api/v1/orgs/{id}", {
     ...read,
-    method: "GET",
-    path: "/api/v1/orgs/{id}",
     summary: "One organisation",
     params: IdParam,
     replies: { 200: schema.Org },
     errors: absent,
     handle: async ({ ctx, params }) => ok(await orgs.getOrg(ctx, params.id)),
   }),
-  route({
+  route("PATCH", "/api/v1/orgs/{id}", {
     ...write,
-    method: "PATCH",
-    path: "/api/v1/orgs/{id}",
     ...ownerOnly,
     summary: "Change name, slug, time zone or default escalation ladder of an organisation",
     params: IdParam,
@@ -63,10 +55,8 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     errors: [...absent, "INVALID_SLUG", "SLUG_TAKEN", "INVALID_ALERT_CONFIG", "INVALID_TIME_ZONE"],
     handle: async ({ ctx, params, body }) => ok(await orgs.updateOrg(ctx, params.id, body, effects)),
   }),
-  route({
+  route("DELETE", "/api/v1/orgs/{id}", {
     ...write,
-    method: "DELETE",
-    path: "/api/v1/orgs/{id}",
     ...ownerOnly,
     summary: "Delete an organisation",
     description:
@@ -77,10 +67,8 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     errors: absent,
     handle: async ({ ctx, params }) => orgs.deleteOrg(ctx, params.id, effects),
   }),
-  route({
+  route("POST", "/api/v1/orgs/{id}/restore", {
     ...write,
-    method: "POST",
-    path: "/api/v1/orgs/{id}/restore",
     ...ownerOfDeletedToo,
     summary: "Restore a deleted organisation",
     params: IdParam,
@@ -88,9 +76,7 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     errors: [...absent, "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params }) => ok(await orgs.restoreOrg(ctx, params.id, effects)),
   }),
-  route({
-    method: "POST",
-    path: "/api/v1/orgs/{id}/switch",
+  route("POST", "/api/v1/orgs/{id}/switch", {
     auth: "tenant",
     tag,
     summary: "Switch the caller's session to this organisation",
@@ -99,20 +85,16 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     errors: [...absent, "FORBIDDEN"],
     handle: async ({ ctx, params }) => ok(await orgs.switchOrg(ctx, params.id)),
   }),
-  route({
+  route("GET", "/api/v1/orgs/{id}/usage", {
     ...read,
-    method: "GET",
-    path: "/api/v1/orgs/{id}/usage",
     summary: "Plan limits and current usage",
     params: IdParam,
     replies: { 200: schema.Usage },
     errors: absent,
     handle: async ({ ctx, params }) => ok(await orgs.usage(ctx, params.id)),
   }),
-  route({
+  route("GET", "/api/v1/orgs/{id}/audit", {
     ...read,
-    method: "GET",
-    path: "/api/v1/orgs/{id}/audit",
     ...ownerOnly,
     summary: "Audit log, newest first",
     description: "One entry for each write, kept for retention.audit_days (730).",
@@ -123,10 +105,8 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     cache: "no-store",
     handle: async ({ ctx, params, query }) => ok(await orgs.listAudit(ctx, params.id, query)),
   }),
-  route({
+  route("GET", "/api/v1/orgs/{id}/audit/{entry_id}", {
     ...read,
-    method: "GET",
-    path: "/api/v1/orgs/{id}/audit/{entry_id}",
     ...ownerOnly,
     summary: "One entry of the audit log",
     description: "With every id of a bulk request, of which the list shows the first hundred.",
@@ -139,10 +119,8 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
 ];
 
 const memberRoutes: Route[] = [
-  route({
+  route("GET", "/api/v1/orgs/{id}/members", {
     ...read,
-    method: "GET",
-    path: "/api/v1/orgs/{id}/members",
     summary: "List the members",
     params: IdParam,
     query: schema.ListQuery,
@@ -150,10 +128,8 @@ const memberRoutes: Route[] = [
     errors: absent,
     handle: async ({ ctx, params, query }) => ok(await orgs.listMembers(ctx, params.id, query)),
   }),
-  route({
+  route("PATCH", "/api/v1/orgs/{id}/members/{user_id}", {
     ...write,
-    method: "PATCH",
-    path: "/api/v1/orgs/{id}/members/{user_id}",
     everyScope: true,
     ...ownerOnly,
     summary: "Change the role of a member",
@@ -163,10 +139,8 @@ const memberRoutes: Route[] = [
     errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER"],
     handle: async ({ ctx, params, body }) => ok(await orgs.updateMember(ctx, params.id, params.user_id, body.role)),
   }),
-  route({
+  route("DELETE", "/api/v1/orgs/{id}/members/{user_id}", {
     ...write,
-    method: "DELETE",
-    path: "/api/v1/orgs/{id}/members/{user_id}",
     everyScope: true,
     role: "owner_or_self",
     summary: "Remove a member, or leave",
@@ -179,10 +153,8 @@ const memberRoutes: Route[] = [
 ];
 
 const invitationRoutes: Route[] = [
-  route({
+  route("GET", "/api/v1/orgs/{id}/invitations", {
     ...read,
-    method: "GET",
-    path: "/api/v1/orgs/{id}/invitations",
     ...ownerOnly,
     summary: "List the pending invitations",
     params: IdParam,
@@ -191,10 +163,8 @@ const invitationRoutes: Route[] = [
     errors: absent,
     handle: async ({ ctx, params, query }) => ok(await orgs.listInvitations(ctx, params.id, query)),
   }),
-  route({
+  route("POST", "/api/v1/orgs/{id}/invitations", {
     ...write,
-    method: "POST",
-    path: "/api/v1/orgs/{id}/invitations",
     everyScope: true,
     ...ownerOnly,
     summary: "Invite a person by email",
@@ -206,10 +176,8 @@ const invitationRoutes: Route[] = [
     handle: async ({ ctx, params, body }) =>
       createdIn(`/api/v1/orgs/${params.id}/invitations#`, await orgs.createInvitation(ctx, params.id, body)),
   }),
-  route({
+  route("DELETE", "/api/v1/orgs/{id}/invitations/{invitation_id}", {
     ...write,
-    method: "DELETE",
-    path: "/api/v1/orgs/{id}/invitations/{invitation_id}",
     everyScope: true,
     ...ownerOnly,
     summary: "Revoke a pending invitation",
@@ -218,9 +186,7 @@ const invitationRoutes: Route[] = [
     errors: [...absent, "INVITATION_NOT_FOUND"],
     handle: async ({ ctx, params }) => orgs.revokeInvitation(ctx, params.id, params.invitation_id),
   }),
-  route({
-    method: "POST",
-    path: "/api/v1/invitations/accept",
+  route("POST", "/api/v1/invitations/accept", {
     auth: "public",
     tag,
     summary: "Accept an invitation with the code of its link, and sign in",

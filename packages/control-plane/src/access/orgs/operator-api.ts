@@ -6,30 +6,26 @@ import { changePlan, getAnyOrg, listAllOrgs } from "./operator.ts";
 import * as schema from "./schema.ts";
 
 const operator = { auth: "operator", tag: "Operator" } as const;
-const one = { ...operator, path: "/operator/orgs/{id}", params: IdParam } as const;
+const one = { ...operator, params: IdParam } as const;
 
 export const operatorOrgRoutes: Route[] = [
-  route({
+  route("GET", "/operator/orgs", {
     ...operator,
-    method: "GET",
-    path: "/operator/orgs",
     summary: "List all organisations with their plans",
     query: schema.OperatorOrgQuery,
     replies: { 200: schema.OperatorOrgPage },
     handle: async ({ ctx, query }) => ok(await listAllOrgs(ctx, query)),
   }),
-  route({
+  route("GET", "/operator/orgs/{id}", {
     ...one,
-    method: "GET",
     summary: "Get one organisation with its plan",
     description: "`{id}` may be the slug.",
     replies: { 200: schema.OperatorOrg },
     errors: ["ORG_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await getAnyOrg(ctx, params.id)),
   }),
-  route({
+  route("PATCH", "/operator/orgs/{id}", {
     ...one,
-    method: "PATCH",
     summary: "Change the plan of an organisation, or its overrides",
     description:
       "Quotas apply at once, rate budgets within 5 s. Existing resources above a lower limit are kept; only " +
@@ -39,10 +35,8 @@ export const operatorOrgRoutes: Route[] = [
     errors: ["ORG_NOT_FOUND"],
     handle: async ({ ctx, params, body }) => ok(await changePlan(ctx, params.id, body)),
   }),
-  route({
+  route("GET", "/operator/plans", {
     ...operator,
-    method: "GET",
-    path: "/operator/plans",
     summary: "List the plans",
     query: schema.ListQuery,
     replies: { 200: PlanPage },

@@ -8,9 +8,7 @@ import { acknowledgeByLink } from "./service.ts";
 const path = "/a/{token}";
 
 export const acknowledgeRoutes: Route[] = [
-  route({
-    method: "POST",
-    path,
+  route("POST", path, {
     auth: "public",
     tag: "Incidents",
     summary: "Acknowledge an incident from a notification",

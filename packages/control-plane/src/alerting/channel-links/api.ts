@@ -42,10 +42,8 @@ const write = { auth: "tenant", scope: "channels:write", tag } as const;
 
 /** Codes that create channels. The literal paths must precede the paths with the id of a channel. */
 export const channelLinkRoutes: Route[] = [
-  route({
+  route("POST", `${path}/telegram-link`, {
     ...write,
-    method: "POST",
-    path: `${path}/telegram-link`,
     summary: "Issue a code that connects a Telegram chat",
     description: "Absent (404) where the installation has no bot. At most 20 codes are pending, each for 15 minutes.",
     body: CodeCreate,
@@ -54,20 +52,16 @@ export const channelLinkRoutes: Route[] = [
     errors: ["TELEGRAM_LINK_NOT_FOUND", "TELEGRAM_LINK_LIMIT", "CHANNEL_NAME_INVALID"],
     handle: async ({ ctx, body }) => createdIn(`${path}/telegram-link/`, await createTelegramCode(ctx, body)),
   }),
-  route({
+  route("GET", `${path}/telegram-link/{id}`, {
     ...read,
-    method: "GET",
-    path: `${path}/telegram-link/{id}`,
     summary: "Read the state of a Telegram code",
     params: IdParam,
     replies: { 200: CodeState },
     errors: ["TELEGRAM_LINK_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await codeState(ctx, "telegram", params.id)),
   }),
-  route({
+  route("POST", `${path}/whatsapp-link`, {
     ...write,
-    method: "POST",
-    path: `${path}/whatsapp-link`,
     summary: "Issue a code that connects a phone with WhatsApp",
     description:
       "Absent (404) where the installation has no number. At most 20 codes are pending, each for 15 minutes.",
@@ -77,20 +71,16 @@ export const channelLinkRoutes: Route[] = [
     errors: ["WHATSAPP_LINK_NOT_FOUND", "WHATSAPP_LINK_LIMIT", "CHANNEL_NAME_INVALID"],
     handle: async ({ ctx, body }) => createdIn(`${path}/whatsapp-link/`, await createWhatsappCode(ctx, body)),
   }),
-  route({
+  route("GET", `${path}/whatsapp-link/{id}`, {
     ...read,
-    method: "GET",
-    path: `${path}/whatsapp-link/{id}`,
     summary: "Read the state of a WhatsApp code",
     params: IdParam,
     replies: { 200: CodeState },
     errors: ["WHATSAPP_LINK_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await codeState(ctx, "whatsapp", params.id)),
   }),
-  route({
+  route("POST", `${path}/delegate`, {
     ...write,
-    method: "POST",
-    path: `${path}/delegate`,
     summary: "Issue a link with which a person without an account creates one channel",
     description: "Valid for 7 days, for one channel. At most 50 links are pending.",
     body: DelegateCreate,
@@ -99,28 +89,22 @@ export const channelLinkRoutes: Route[] = [
     errors: ["DELEGATE_LINK_LIMIT", "DELEGATE_KIND_INVALID", "CHANNEL_NAME_INVALID"],
     handle: async ({ ctx, body }) => createdIn(`${path}/delegate#`, await createDelegation(ctx, body)),
   }),
-  route({
+  route("GET", `${path}/delegate`, {
     ...read,
-    method: "GET",
-    path: `${path}/delegate`,
     summary: "List the delegation links",
     query: DelegationQuery,
     replies: { 200: DelegationPage },
     handle: async ({ ctx, query }) => ok(await listDelegations(ctx, query)),
   }),
-  route({
+  route("DELETE", `${path}/delegate/{id}`, {
     ...write,
-    method: "DELETE",
-    path: `${path}/delegate/{id}`,
     summary: "Revoke a pending delegation link",
     params: IdParam,
     replies: { 204: null },
     errors: ["DELEGATE_LINK_NOT_FOUND"],
     handle: async ({ ctx, params }) => revokeDelegation(ctx, params.id),
   }),
-  route({
-    method: "POST",
-    path: "/c/{code}",
+  route("POST", "/c/{code}", {
     auth: "public",
     tag,
     summary: "Create the channel of a delegation link",
@@ -152,9 +136,7 @@ const CodeParam = Type.Object({
 
 /** Links in mails. A GET shows a page with a button and changes nothing, because scanners of mails open links. */
 export const mailLinkRoutes: Route[] = [
-  route({
-    method: "POST",
-    path: "/confirm/{code}",
+  route("POST", "/confirm/{code}", {
     auth: "public",
     tag,
     summary: "Confirm the address of an email channel",
@@ -165,9 +147,7 @@ export const mailLinkRoutes: Route[] = [
     handle: async ({ ctx, params, http }) =>
       forBrowsers(http, async () => confirmAddress(ctx, params.code, visitorAddress(http, ctx.config))),
   }),
-  route({
-    method: "POST",
-    path: "/unsubscribe/{id}/{code}",
+  route("POST", "/unsubscribe/{id}/{code}", {
     auth: "public",
     tag,
     summary: "Stop the mails of an email channel",

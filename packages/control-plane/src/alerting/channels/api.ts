@@ -46,10 +46,8 @@ function refuseManaged(body: unknown): void {
 }
 
 export const channelRoutes: Route[] = [
-  route({
+  route("POST", path, {
     ...write,
-    method: "POST",
-    path,
     summary: "Create a channel",
     body: ChannelCreate,
     onInvalidBody: refuseManaged,
@@ -57,19 +55,15 @@ export const channelRoutes: Route[] = [
     errors: ["CHANNEL_NAME_TAKEN", "CHANNEL_QUOTA_EXCEEDED", "CHANNEL_VERIFICATION_LIMIT", ...configErrors],
     handle: async ({ ctx, body }) => createdIn(`${path}/`, await createChannel(ctx, body)),
   }),
-  route({
+  route("GET", path, {
     ...read,
-    method: "GET",
-    path,
     summary: "List the channels",
     query: ChannelListQuery,
     replies: { 200: ChannelPage },
     handle: async ({ ctx, query }) => ok(await listChannels(ctx, query)),
   }),
-  route({
+  route("POST", `${path}/test`, {
     ...write,
-    method: "POST",
-    path: `${path}/test`,
     category: "test_now",
     summary: "Send a test message by a config that is not stored",
     description: "Nothing is stored. The message is marked as a test.",
@@ -82,20 +76,16 @@ export const channelRoutes: Route[] = [
       return ok({ ok: true });
     },
   }),
-  route({
+  route("GET", `${path}/{id}`, {
     ...read,
-    method: "GET",
-    path: `${path}/{id}`,
     summary: "Read a channel",
     params: IdParam,
     replies: { 200: Channel },
     errors: ["CHANNEL_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await getChannel(ctx, params.id)),
   }),
-  route({
+  route("PATCH", `${path}/{id}`, {
     ...write,
-    method: "PATCH",
-    path: `${path}/{id}`,
     summary: "Change a channel",
     description:
       "A config replaces the stored one whole; left out, it stays with its secrets. Enabling clears disabled_reason.",
@@ -112,20 +102,16 @@ export const channelRoutes: Route[] = [
     ],
     handle: async ({ ctx, params, body }) => ok(await updateChannel(ctx, params.id, body)),
   }),
-  route({
+  route("DELETE", `${path}/{id}`, {
     ...write,
-    method: "DELETE",
-    path: `${path}/{id}`,
     summary: "Delete a channel and its bindings",
     params: IdParam,
     replies: { 204: null },
     errors: ["CHANNEL_NOT_FOUND"],
     handle: async ({ ctx, params }) => deleteChannel(ctx, params.id),
   }),
-  route({
+  route("POST", `${path}/{id}/test`, {
     ...write,
-    method: "POST",
-    path: `${path}/{id}/test`,
     category: "test_now",
     summary: "Send a test message through a stored channel",
     description: "Works on a disabled channel too.",
@@ -137,10 +123,8 @@ export const channelRoutes: Route[] = [
       return ok({ ok: true });
     },
   }),
-  route({
+  route("POST", `${path}/{id}/resend-verification`, {
     ...write,
-    method: "POST",
-    path: `${path}/{id}/resend-verification`,
     summary: "Send the verification mail of an email channel again",
     description: "At most 5 times a day for a channel, and 20 times a day for an organisation.",
     params: IdParam,

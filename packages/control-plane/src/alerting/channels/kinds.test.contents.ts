@@ -1,5 +1,4 @@
-import type { Notice } from "../incidents/schema.ts";
-import type { Content } from "./message.ts";
+import type { Content, Notice } from "./message.ts";
 
 /*
  * Contents that the conformance suite sends through every kind.

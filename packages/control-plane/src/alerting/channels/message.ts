@@ -1,6 +1,45 @@
 import { duration } from "../../platform/html/format.ts";
 import { minuteIn } from "../../platform/zoned.ts";
-import type { Notice } from "../incidents/schema.ts";
+
+/** Severities of an incident: minor means degraded, not down. */
+export const severities = ["minor", "major", "critical"] as const;
+
+export const reasons = ["opened", "reminder", "unacknowledged", "escalated", "reopened", "resolved"] as const;
+export type Reason = (typeof reasons)[number];
+
+/** The content of a notification. Stored with the delivery as it was then; every channel kind renders from it. */
+export interface Notice {
+  incident_id: string;
+  target_id: string;
+  monitor_name: string;
+  reason: Reason;
+  severity: (typeof severities)[number];
+  /** High for major and critical. */
+  urgency: "high" | "low";
+  /** RFC 3339. */
+  started_at: string;
+  ended_at: string | null;
+  /** Start of the current outage, later than the start where it has reopened; null when closed. */
+  outage_since: string | null;
+  /** Seconds of outage, without the time between an end and a reopening; null while open. */
+  duration_secs: number | null;
+  /** In words, for people. */
+  error_sample: string | null;
+  regions_down: string[];
+  regions_up: string[];
+  /** The incident in the console. */
+  url: string;
+  /** Level of the escalation ladder, from 1; of reason unacknowledged. */
+  level?: number;
+  /** The page that acknowledges the incident for this channel. Set when it is sent, null for a recovery. */
+  acknowledge_url?: string | null;
+  /** Who has acknowledged the incident, in words, and when. Set when it is sent; null while nobody has. */
+  acknowledged_by?: string | null;
+  /** Monitors that depend on this one; of its openings. */
+  affected?: number;
+  /** Openings of those that are held; of reminders and recoveries. */
+  held?: number;
+}
 
 /** Incidents that opened or closed together, in one message instead of one each. */
 export interface Digest {

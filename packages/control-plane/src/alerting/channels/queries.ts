@@ -85,12 +85,7 @@ export async function selectChannels(sql: Db, orgId: string, limit: number, offs
  * Channels with every word in name or kind: names that begin with the first word first, then the oldest. `words` are in
  * lower case; `total` in every row counts all of them.
  */
-export async function searchChannels(
-  sql: Db,
-  orgId: string,
-  words: readonly string[],
-  limit: number,
-): Promise<(Pick<ChannelRow, "id" | "name" | "kind"> & { total: number })[]> {
+export async function searchChannels(sql: Db, orgId: string, words: readonly string[], limit: number) {
   return await sql<(Pick<ChannelRow, "id" | "name" | "kind"> & { total: number })[]>`
     select c.id, c.name, c.kind, count(*) over ()::int as total from channels c
     where c.org_id = ${orgId}
@@ -143,12 +138,7 @@ export async function keepChannels(sql: Db, orgId: string, ids: readonly string[
 }
 
 /** Configs of channels of all organisations by id; `lock` holds the rows until the end of the transaction. */
-export async function selectConfigs(
-  sql: Db,
-  after: string | null,
-  limit: number,
-  { lock = false } = {},
-): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
+export async function selectConfigs(sql: Db, after: string | null, limit: number, { lock = false } = {}) {
   return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
     select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id
     limit ${limit} ${lock ? sql`for no key update` : sql``}`;

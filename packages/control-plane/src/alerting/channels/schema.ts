@@ -1,14 +1,18 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import {
+  Closed,
   described,
+  Flag,
   Id,
   Integer,
   ManagedBy,
-  managedByIgnored,
+  ignoredWhenSent,
   nullable,
+  OneOf,
   PageOf,
   paging,
+  Shape,
   Text,
   Timestamp,
   WriteSourceSchema,
@@ -17,7 +21,15 @@ import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 import type { ChannelKind } from "./kinds/kind.ts";
 
 export type { ChannelConfig } from "./kinds/index.ts";
-export type { Content, Digest, HeldDigest } from "./message.ts";
+export {
+  type Content,
+  type Digest,
+  type HeldDigest,
+  type Notice,
+  type Reason,
+  reasons,
+  severities,
+} from "./message.ts";
 
 const tagged = {
   discriminator: "type",
@@ -52,7 +64,9 @@ const clockTime = (description: string, example: string) =>
     examples: [example],
   });
 
-const ActiveHours = Type.Object(
+const ActiveHours = Shape(
+  "ActiveHours",
+  "When a channel is notified. A ladder skips a level whose channels are outside their hours",
   {
     timezone: Type.String({
       maxLength: 64,
@@ -84,11 +98,6 @@ const ActiveHours = Type.Object(
       examples: ["hold"],
     }),
   },
-  {
-    additionalProperties: false,
-    title: "ActiveHours",
-    description: "When a channel is notified. A ladder skips a level whose channels are outside their hours",
-  },
 );
 export type ActiveHours = Static<typeof ActiveHours>;
 
@@ -99,35 +108,28 @@ const fields = {
     description: "1 to 100 characters, unique in the organisation",
     examples: ["On call"],
   }),
-  enabled: Type.Boolean({ description: "A disabled channel receives nothing" }),
-  is_default: described(
-    Type.Boolean(),
-    "Whether a target that is created without `alerts` notifies the channel",
-    false,
-  ),
+  enabled: Flag("A disabled channel receives nothing"),
+  is_default: Flag("Whether a target that is created without `alerts` notifies the channel", false),
   active_hours: nullable(ActiveHours),
 };
 
 /** Fields that the server sets; values in a request are ignored. */
 const ignored = {
-  write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
-  managed_by: managedByIgnored,
+  write_source: ignoredWhenSent,
+  managed_by: ignoredWhenSent,
 };
 
-export const ChannelCreate = Type.Object(
-  {
-    name: fields.name,
-    config: ConfigInput,
-    enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })),
-    is_default: Type.Optional(Type.Boolean({ ...fields.is_default, default: false })),
-    active_hours: Type.Optional(fields.active_hours),
-    ...ignored,
-  },
-  { additionalProperties: false, title: "ChannelCreate", description: "A new channel" },
-);
+export const ChannelCreate = Shape("ChannelCreate", "A new channel", {
+  name: fields.name,
+  config: ConfigInput,
+  enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })),
+  is_default: Type.Optional(Type.Boolean({ ...fields.is_default, default: false })),
+  active_hours: Type.Optional(fields.active_hours),
+  ...ignored,
+});
 export type ChannelCreate = Static<typeof ChannelCreate>;
 
-export const ChannelPatch = Type.Object(
+export const ChannelPatch = Closed(
   {
     name: Type.Optional(fields.name),
     enabled: Type.Optional(fields.enabled),
@@ -137,7 +139,6 @@ export const ChannelPatch = Type.Object(
     ...ignored,
   },
   {
-    additionalProperties: false,
     title: "ChannelPatch",
     description: "Fields to change; omitted fields stay unchanged",
     examples: [{ name: "On call, EU", enabled: true }],
@@ -145,73 +146,59 @@ export const ChannelPatch = Type.Object(
 );
 export type ChannelPatch = Static<typeof ChannelPatch>;
 
-export const ChannelTest = Type.Object(
-  { config: ConfigInput },
-  { additionalProperties: false, title: "ChannelTest", description: "A config to try" },
-);
+export const ChannelTest = Shape("ChannelTest", "A config to try", { config: ConfigInput });
 export type ChannelTest = Static<typeof ChannelTest>;
 
-export const ChannelTestReply = Type.Object(
-  { ok: Type.Literal(true, { description: "Always: a failure is an error" }) },
-  { additionalProperties: false, title: "ChannelTestReply", description: "The receiver has accepted the test message" },
-);
+export const ChannelTestReply = Shape("ChannelTestReply", "The receiver has accepted the test message", {
+  ok: Type.Literal(true, { description: "Always: a failure is an error" }),
+});
 
-export const ResendReply = Type.Object(
-  {
-    mail: Type.Enum(["sent", "logged", "failed"], {
-      description: "sent: the mail server has it; logged: none is configured; failed: it was refused",
-      examples: ["sent"],
+export const ResendReply = Shape("VerificationSent", "Outcome of the verification mail", {
+  mail: OneOf(
+    ["sent", "logged", "failed"],
+    "sent: the mail server has it; logged: none is configured; failed: it was refused",
+    "sent",
+  ),
+});
+
+export const Channel = Shape("Channel", "A notification channel; secrets are masked as ***", {
+  id: Id,
+  ...fields,
+  config: Config,
+  disabled_reason: nullable(Text("Why StatusMesh has disabled the channel; null when it has not", null)),
+  last_delivery: nullable(
+    Shape("LastDelivery", "The last attempt; null before the first", {
+      at: Timestamp,
+      state: OneOf(
+        ["pending", "delivered", "dead"],
+        "State of the delivery after the attempt; pending: another attempt follows",
+        "delivered",
+      ),
+      error: nullable(Text("Why the attempt failed; null when accepted", null)),
     }),
-  },
-  { additionalProperties: false, title: "VerificationSent", description: "Outcome of the verification mail" },
-);
-
-export const Channel = Type.Object(
-  {
-    id: Id,
-    ...fields,
-    config: Config,
-    disabled_reason: nullable(Text("Why StatusMesh has disabled the channel; null when it has not", null)),
-    last_delivery: nullable(
-      Type.Object(
-        {
-          at: Timestamp,
-          state: Type.Enum(["pending", "delivered", "dead"], {
-            description: "State of the delivery after the attempt; pending: another attempt follows",
-            examples: ["delivered"],
-          }),
-          error: nullable(Text("Why the attempt failed; null when accepted", null)),
-        },
-        { additionalProperties: false, title: "LastDelivery", description: "The last attempt; null before the first" },
-      ),
+  ),
+  failing_since: nullable(
+    described(
+      Timestamp,
+      "Time of the first failed attempt since the last accepted delivery or test; null while they succeed",
+      null,
     ),
-    failing_since: nullable(
-      described(
-        Timestamp,
-        "Time of the first failed attempt since the last accepted delivery or test; null while they succeed",
-        null,
-      ),
-    ),
-    targets_count: Integer("Number of targets that notify the channel", 12),
-    tested_at: nullable(
-      described(Timestamp, "When the receiver last accepted a test message of this config; null: never", null),
-    ),
-    verified: nullable(
-      described(Type.Boolean(), "Whether the receiver has confirmed; null for kinds that need no confirmation", true),
-    ),
-    managed_by: ManagedBy,
-    write_source: WriteSourceSchema,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-  },
-  { additionalProperties: false, title: "Channel", description: "A notification channel; secrets are masked as ***" },
-);
+  ),
+  targets_count: Integer("Number of targets that notify the channel", 12),
+  tested_at: nullable(
+    described(Timestamp, "When the receiver last accepted a test message of this config; null: never", null),
+  ),
+  verified: nullable(Flag("Whether the receiver has confirmed; null for kinds that need no confirmation", true)),
+  managed_by: ManagedBy,
+  write_source: WriteSourceSchema,
+  created_at: Timestamp,
+  updated_at: Timestamp,
+});
 export type Channel = Static<typeof Channel>;
 
-export const ChannelApplied = Type.Object(
-  { added: Integer("Targets that notify the channel from now on", 12) },
-  { additionalProperties: false, title: "ChannelApplied", description: "How many targets were changed" },
-);
+export const ChannelApplied = Shape("ChannelApplied", "How many targets were changed", {
+  added: Integer("Targets that notify the channel from now on", 12),
+});
 
 export const ChannelPage = PageOf(Channel);
 

@@ -6,7 +6,6 @@ import { differences, record } from "../../access/audit/service.ts";
 import {
   afterCommit,
   type ActorCtx,
-  asSystem,
   type Ctx,
   inTransaction,
   requireScope,
@@ -14,21 +13,20 @@ import {
 } from "../../platform/context.ts";
 import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import type { Mail } from "../../platform/email/mail.ts";
-import type { Outbound } from "../../platform/outbound/client.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { takeOne } from "../../access/plans/service.ts";
-import { checkConfig, refuseDeniedUrls } from "./config-rules.ts";
+import { checkConfig } from "./config-rules.ts";
+import { findChannel } from "./find.ts";
 import { checkedHours } from "./hours.ts";
-import { type ChannelConfig, completed, isChannelType, kindOf } from "./kinds/index.ts";
-import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
-import type { SmsConfig } from "./kinds/sms/index.ts";
+import { type ChannelConfig, completed, kindOf } from "./kinds/index.ts";
+import { DeliveryError } from "./kinds/kind.ts";
 import { secretFields } from "./kinds/secrets.ts";
 import { present } from "./presenting.ts";
 import * as queries from "./queries.ts";
 import { openConfigPartly, sealConfig } from "./sealing.ts";
-import { channelOutbound, mailHeaders, mailThrough, opened, send } from "./sending.ts";
-import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
-import { addressToConfirm, beginVerification, sendVerificationMail, type VerificationMail } from "./verification.ts";
+import { mailThrough } from "./sending.ts";
+import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch } from "./schema.ts";
+import { beginVerification, sendVerificationMail, type VerificationMail } from "./verification.ts";
 
 export {
   channelForms,
@@ -48,6 +46,8 @@ export { maxNameLength, plain } from "./message.ts";
 export { DeliveryError } from "./kinds/kind.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
 export { channelOutbound, digestingKinds, kindTakesDigests, receiverOf, sendThrough, tellVendor } from "./sending.ts";
+export { testChannel, testConfig } from "./test-messages.ts";
+export { channelsAt, disableAt, moveTelegramChat, smsChannels } from "./vendor-events.ts";
 export {
   confirmAddress,
   pendingVerification,
@@ -120,52 +120,6 @@ async function insertNew(
   return { channel, mail };
 }
 
-/**
- * Disables the channels of every organisation at a place, with the reason, in the transaction of an event of a vendor.
- * Those that are disabled already stay as they are. Returns their number.
- */
-export async function disableAt(tx: System, place: queries.Place, reason: string, action: string): Promise<number> {
-  const rows = (await queries.lockChannelsAt(tx.sql, place)).filter(({ enabled }) => enabled);
-  for (const row of rows) {
-    const at = new Date(tx.clock.now());
-    const after = await queries.disableChannel(tx.sql, row, { reason, at, verified: true });
-    const changes = differences({ before: present(tx, row), after: present(tx, after) });
-    await record(asSystem(tx, row.org_id, action), { resourceId: row.id, ...changes });
-  }
-  return rows.length;
-}
-
-/** Ids of the enabled channels of all organisations at a place, for the hooks. */
-export async function channelsAt({ sql }: System, place: queries.Place): Promise<string[]> {
-  return (await queries.selectEnabledAt(sql, place)).map(({ id }) => id);
-}
-
-/** The enabled SMS channels of all organisations to a number, with opened secrets; without those that do not open. */
-export async function smsChannels(system: System, to: string): Promise<{ id: string; config: SmsConfig }[]> {
-  const rows = await queries.selectEnabledAt(system.sql, { kind: "sms", field: "to", value: to });
-  return rows.flatMap((row) => {
-    try {
-      const config = opened(system, row);
-      return config.type === "sms" ? [{ id: row.id, config }] : [];
-    } catch (error) {
-      if (error instanceof DeliveryError) return [];
-      throw error;
-    }
-  });
-}
-
-/** Writes the new id of a Telegram group that became a supergroup into its channels. */
-export async function moveTelegramChat(tx: System, from: string, to: string, action: string): Promise<void> {
-  for (const row of await queries.lockChannelsAt(tx.sql, { kind: "telegram_app", field: "chat_id", value: from })) {
-    await queries.moveChat(tx.sql, row.org_id, row.id, to, new Date(tx.clock.now()));
-    await record(asSystem(tx, row.org_id, action), {
-      resourceId: row.id,
-      before: { config: { chat_id: from } },
-      after: { config: { chat_id: to } },
-    });
-  }
-}
-
 /** A page of the organisation's channels, oldest first, secrets masked. */
 export async function listChannels(ctx: Ctx, { limit, offset }: ChannelListQuery): Promise<Page<Channel>> {
   requireScope(ctx, "channels:read");
@@ -220,7 +174,7 @@ export async function searchChannels(ctx: Ctx, words: readonly string[], limit: 
 /** One channel, secrets masked. Throws CHANNEL_NOT_FOUND. */
 export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
   requireScope(ctx, "channels:read");
-  return present(ctx, await stored(ctx, id));
+  return present(ctx, await findChannel(ctx, id));
 }
 
 /**
@@ -237,8 +191,7 @@ export async function updateChannel(
   requireScope(ctx, "channels:write");
   const patch = { ...rest, config: sent === undefined ? undefined : completed(sent) };
   const { channel, mail } = await inTransaction(ctx, async (tx) => {
-    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : null;
-    if (row === null) throw notFound();
+    const row = await findChannel(tx, id, queries.lockChannel);
     if (patch.config !== undefined) {
       if (!dropsSecrets) refuseDroppedSecrets(row, sent!);
       refuseKeptSecrets(tx, row, patch.config);
@@ -282,40 +235,10 @@ export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
   await inTransaction(ctx, async (tx) => {
     // Targets before channels, as edits of targets lock them.
     if (isId(id)) await queries.leaveLadders(tx.sql, tx.orgId, id);
-    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : null;
-    if (row === null) throw notFound();
+    const row = await findChannel(tx, id, queries.lockChannel);
     await queries.deleteChannel(tx.sql, tx.orgId, id);
     await record(tx, { resourceId: id, before: present(tx, row) });
   });
-}
-
-/** Sends a test message with an unsaved config. Throws CHANNEL_TEST_FAILED with the reply of the receiver. */
-export async function testConfig(
-  ctx: Ctx,
-  { config }: ChannelTest,
-  transport: Outbound = channelOutbound(ctx),
-): Promise<void> {
-  requireScope(ctx, "channels:write");
-  checkConfig(ctx, config);
-  if (addressToConfirm(config) !== null) throw unverified();
-  await sendTest(ctx, () => send(ctx, config, testMessage(ctx), transport));
-}
-
-/**
- * Sends a test message with the stored config, also of a disabled channel. An accepted one ends `failing_since`. Throws
- * CHANNEL_TEST_FAILED, DOMAIN_DENYLISTED.
- */
-export async function testChannel(ctx: Ctx, id: string, transport: Outbound = channelOutbound(ctx)): Promise<void> {
-  requireScope(ctx, "channels:write");
-  const row = await stored(ctx, id);
-  if (isChannelType(row.kind) && addressToConfirm(row.config) !== null && row.verified_at === null) throw unverified();
-  await sendTest(ctx, async () => {
-    const config = opened(ctx, row);
-    refuseDeniedUrls(ctx, config, null);
-    await send(ctx, config, testMessage(ctx), transport, await mailHeaders(ctx, id, config));
-  });
-  await queries.endFailing(ctx.sql, id);
-  await queries.setTested(ctx.sql, ctx.orgId, id, new Date(ctx.clock.now()));
 }
 
 /**
@@ -332,52 +255,6 @@ export const defaultChannelIds = async (system: System, orgId: string): Promise<
 export async function existingChannelIds(system: System, orgId: string, ids: readonly string[]): Promise<Set<string>> {
   const asked = [...new Set(ids)].filter(isId);
   return new Set(asked.length === 0 ? [] : await queries.keepChannels(system.sql, orgId, asked));
-}
-
-async function sendTest(ctx: Ctx, work: () => unknown): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    if (!(error instanceof DeliveryError)) throw error;
-    ctx.log.debug({ reason: error.message }, "a channel test failed");
-    throw new AppError("CHANNEL_TEST_FAILED", `The test message was not delivered: ${error.message}.`, {
-      details: { status: error.status, reason: error.message },
-      cause: error,
-    });
-  }
-}
-
-function testMessage(ctx: Ctx): ChannelMessage {
-  const now = ctx.clock.now();
-  return {
-    deliveryId: newId(),
-    sentAt: now,
-    content: {
-      kind: "test",
-      notice: {
-        incident_id: newId(),
-        target_id: newId(),
-        monitor_name: "Test monitor",
-        reason: "opened",
-        severity: "minor",
-        urgency: "low",
-        started_at: new Date(now).toISOString(),
-        ended_at: null,
-        outage_since: null,
-        duration_secs: null,
-        error_sample: "This is a test message. Nothing is wrong.",
-        regions_down: [],
-        regions_up: [],
-        url: ctx.config.server.public_url,
-      },
-    },
-  };
-}
-
-async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
-  const row = isId(id) ? await queries.selectChannel(ctx.sql, ctx.orgId, id) : null;
-  if (row === null) throw notFound();
-  return row;
 }
 
 /** Throws CREDENTIALS_REQUIRED for a stored secret that the new config of the same kind does not name. */
@@ -406,14 +283,6 @@ function refuseKeptSecrets(system: System, row: queries.ChannelRow, after: Chann
 
 /** The stored config with the secrets that open, to compute the changes of an edit. */
 const known = (system: System, row: queries.ChannelRow): ChannelConfig => openConfigPartly(system, row).value;
-
-const notFound = () => new AppError("CHANNEL_NOT_FOUND", "Channel not found.");
-
-const unverified = () =>
-  new AppError(
-    "CHANNEL_UNVERIFIED",
-    "email address not verified: open the link in the mail that creating the channel has sent.",
-  );
 
 async function nameTaken<T>(write: () => Promise<T>): Promise<T> {
   try {

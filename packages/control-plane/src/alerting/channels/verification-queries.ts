@@ -20,12 +20,7 @@ export async function insertVerification(
 }
 
 /** Numbers of mails since a time: sent again for one channel, sent again and sent first for the organisation. */
-export async function countVerifications(
-  sql: Db,
-  orgId: string,
-  channelId: string,
-  since: Date,
-): Promise<{ channel: number; again: number; first: number }> {
+export async function countVerifications(sql: Db, orgId: string, channelId: string, since: Date) {
   const [row] = await sql<{ channel: number; again: number; first: number }[]>`
     select count(*) filter (where resent and channel_id = ${channelId})::int as channel,
            count(*) filter (where resent)::int as again,
@@ -68,10 +63,7 @@ export async function confirmVerification(sql: Db, id: string, now: Date): Promi
 }
 
 /** The last confirmed link of a verified channel: address and hash of the code. */
-export async function selectConfirmed(
-  sql: Db,
-  channelId: string,
-): Promise<{ org_id: string; address: string; code_hash: Buffer } | null> {
+export async function selectConfirmed(sql: Db, channelId: string) {
   return await firstOf(sql<{ org_id: string; address: string; code_hash: Buffer }[]>`
     select v.org_id, v.address, v.code_hash
     from channel_verifications v

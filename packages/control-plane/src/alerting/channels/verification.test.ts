@@ -2,7 +2,7 @@ import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import { validate } from "@statusmesh/shared/validate";
 import type { Ctx } from "../../platform/context.ts";
-import type { Notice } from "../incidents/schema.ts";
+import type { Notice } from "./message.ts";
 import { createOutbound } from "../../platform/outbound/client.ts";
 import { mailLinkRoutes } from "../channel-links/api.ts";
 import { serve } from "../../testing/app.ts";

@@ -7,6 +7,7 @@ import { asSystem, type Ctx, inTransaction, requireScope, type System } from "..
 import { hashToken, newToken, sameSecret } from "../../platform/crypto/token.ts";
 import { type Mailed, sendMail } from "../../platform/email/mail.ts";
 import { mailHtml, mailText } from "../../platform/email/layout.ts";
+import { findChannel } from "./find.ts";
 import { type ChannelConfig, kindOf } from "./kinds/index.ts";
 import { present } from "./presenting.ts";
 import * as channels from "./queries.ts";
@@ -111,8 +112,7 @@ export async function sendVerificationMail(
 export async function resendVerification(ctx: Ctx, id: string): Promise<{ mail: Mailed }> {
   requireScope(ctx, "channels:write");
   const mail = await inTransaction(ctx, async (tx) => {
-    const row = isId(id) ? await channels.lockChannel(tx.sql, tx.orgId, id) : null;
-    if (row === null) throw new AppError("CHANNEL_NOT_FOUND", "Channel not found.");
+    const row = await findChannel(tx, id, channels.lockChannel);
     const address = addressToConfirm(row.config);
     if (address === null)
       throw new AppError("CHANNEL_NOT_VERIFIABLE", "Only email channels are verified. This channel needs none.");

@@ -5,7 +5,7 @@ import { signingKey } from "../../platform/db/signing-keys.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { minuteIn } from "../../platform/zoned.ts";
 import { kindLabel } from "../channels/service.ts";
-import type { Notice, Reason } from "../incidents/schema.ts";
+import type { Notice, Reason } from "../channels/schema.ts";
 import { type LinkedChannel, selectLinkedChannel, selectWaiting } from "./acknowledge-queries.ts";
 
 import type { Acknowledgement, ClaimedDelivery } from "./claim-queries.ts";

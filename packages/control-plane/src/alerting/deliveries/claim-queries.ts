@@ -1,13 +1,13 @@
-import type { ChannelConfig } from "../channels/schema.ts";
+import type { ChannelConfig, Notice } from "../channels/schema.ts";
 import { type Db, freePlaces } from "../../platform/db/sql.ts";
-import type { Actor, Notice } from "../incidents/schema.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
 
 /** Who has acknowledged an incident. */
 export interface Acknowledgement {
   /** RFC 3339. */
   at: string;
-  actor_type: Actor["type"];
+  /** As in the timeline of the incident. */
+  actor_type: string;
   /** Name of the user, token or channel. */
   name: string | null;
   /** Of a channel: its kind, and the person as the vendor names them. */

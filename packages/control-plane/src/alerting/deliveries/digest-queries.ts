@@ -1,7 +1,7 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { lockSpaces } from "../../platform/db/locks.ts";
 import type { Db } from "../../platform/db/sql.ts";
-import type { Notice } from "../incidents/schema.ts";
+import type { Notice } from "../channels/schema.ts";
 import { isDue, isFresh, isNext, stormOf, type StormRules, waitingAndStorms } from "./claim-queries.ts";
 import type { HeldBy } from "./outbox-queries.ts";
 

@@ -4,7 +4,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { createChannel, updateChannel } from "../channels/service.ts";
 import { noticeOf } from "../incidents/notices.ts";
 import { writeDeliveries } from "./outbox.ts";
-import type { Notice, Reason } from "../incidents/schema.ts";
+import type { Notice, Reason } from "../channels/schema.ts";
 import { until } from "../../testing/clock.ts";
 import { deliveryScene, type OwnedWorld } from "../../testing/deliveries.ts";
 import { webhookTo } from "../../testing/scene.ts";

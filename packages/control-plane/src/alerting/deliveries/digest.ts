@@ -1,8 +1,7 @@
 import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
-import type { Digest, HeldDigest } from "../channels/schema.ts";
+import type { Digest, HeldDigest, Notice } from "../channels/schema.ts";
 import { digestingKinds } from "../channels/service.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
-import type { Notice } from "../incidents/schema.ts";
 import { type DigestMember, formDigests, type HeldGroup, heldGroups } from "./digest-queries.ts";
 import type { StormRules } from "./claim-queries.ts";
 

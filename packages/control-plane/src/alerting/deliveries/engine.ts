@@ -4,4 +4,5 @@
 export type { AttemptWatch } from "./deliverer.ts";
 export { writeDeliveries } from "./outbox.ts";
 export type { OutboxNotice } from "./outbox-queries.ts";
+export { reviveDelivery } from "./log.ts";
 export { deliveriesOf } from "./present.ts";

@@ -67,10 +67,7 @@ export async function selectWaitingChannels(sql: Db, at: Date): Promise<(string 
 }
 
 /** Keeps a channel as it is until the transaction ends; null where another process has it, or it is gone. */
-export async function keepChannel(
-  sql: Db,
-  id: string,
-): Promise<{ kind: string; active_hours: ActiveHours | null } | null> {
+export async function keepChannel(sql: Db, id: string) {
   return await firstOf(sql<{ kind: string; active_hours: ActiveHours | null }[]>`
     select kind, active_hours from channels where id = ${id} for no key update skip locked`);
 }

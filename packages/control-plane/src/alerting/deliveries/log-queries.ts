@@ -1,6 +1,6 @@
 import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import { deliveriesChannel, type HeldBy } from "./outbox-queries.ts";
-import type { Reason } from "../incidents/schema.ts";
+import type { Reason } from "../channels/schema.ts";
 
 export interface DeliveryRow {
   id: string;

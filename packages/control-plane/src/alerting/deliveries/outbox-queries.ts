@@ -1,6 +1,5 @@
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import type { ActiveHours } from "../channels/schema.ts";
-import type { Notice, Reason } from "../incidents/schema.ts";
+import type { ActiveHours, Notice, Reason } from "../channels/schema.ts";
 
 /** NOTIFY channel that wakes the deliverers, sent with every commit that wrote deliveries. */
 export const deliveriesChannel = "sm_deliveries";

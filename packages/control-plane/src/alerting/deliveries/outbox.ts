@@ -9,7 +9,7 @@ import {
   selectRecipients,
 } from "./outbox-queries.ts";
 import { isWithin, nextBegin } from "../channels/service.ts";
-import type { Notice, Reason } from "../incidents/schema.ts";
+import type { Notice, Reason } from "../channels/schema.ts";
 
 /**
  * Writes one delivery for each notice and each enabled channel of its target, and wakes the deliverers at the

@@ -1,7 +1,7 @@
 import type { Ctx } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
-import type { Delivery } from "../incidents/schema.ts";
+import type { Delivery } from "./schema.ts";
 import * as queries from "./log-queries.ts";
 
 /** The notification log of an incident that is known to be the organisation's, oldest first, with every attempt. */

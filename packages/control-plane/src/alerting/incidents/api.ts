@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
-import { IdParam, paging, slicePage, Text } from "../../platform/http/wire.ts";
+import { Closed, IdParam, paging, slicePage, Text } from "../../platform/http/wire.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IncidentEvent, IncidentEventPage } from "./event-schema.ts";
@@ -15,8 +15,6 @@ import {
 import {
   BulkIncidentAction,
   BulkIncidentOutcome,
-  Delivery,
-  DeliveryPage,
   Explanation,
   Incident,
   IncidentCsvQuery,
@@ -25,19 +23,17 @@ import {
   IncidentQuery,
   IncidentSnapshotPage,
 } from "./schema.ts";
-import { listDeliveries, retryDelivery } from "../deliveries/service.ts";
+import { Delivery, DeliveryPage } from "../deliveries/schema.ts";
 import * as service from "./service.ts";
 
 const read = { auth: "tenant", scope: "incidents:read", tag: "Incidents" } as const;
 const write = { auth: "tenant", scope: "incidents:write", tag: "Incidents" } as const;
 const one = { params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
-const page = Type.Object(paging(100, 1000), { additionalProperties: false });
+const page = Closed(paging(100, 1000));
 
 export const incidentRoutes: Route[] = [
-  route({
+  route("GET", "/api/v1/incidents", {
     ...read,
-    method: "GET",
-    path: "/api/v1/incidents",
     summary: "List incidents, open ones first",
     description: "Open incidents first, then by start, newest first.",
     query: IncidentQuery,
@@ -45,10 +41,8 @@ export const incidentRoutes: Route[] = [
     errors: ["BAD_TIME_RANGE"],
     handle: async ({ ctx, query }) => ok(await service.listIncidents(ctx, query)),
   }),
-  route({
+  route("GET", "/api/v1/incidents.csv", {
     ...read,
-    method: "GET",
-    path: "/api/v1/incidents.csv",
     summary: "Incidents as CSV",
     description: "The rows of the list in its order, at most 100,000. Sent while it is read.",
     query: IncidentCsvQuery,
@@ -57,10 +51,8 @@ export const incidentRoutes: Route[] = [
     mediaType: "text/csv",
     handle: async ({ ctx, query }) => csvReply("incidents.csv", await service.incidentsCsv(ctx, query)),
   }),
-  route({
+  route("POST", "/api/v1/incidents", {
     ...write,
-    method: "POST",
-    path: "/api/v1/incidents",
     summary: "Report an incident",
     description:
       "Opens an incident of a target with its first public update and notifies its channels. Check results do not " +
@@ -89,10 +81,8 @@ export const incidentRoutes: Route[] = [
       return createdIn("/api/v1/incidents/", made);
     },
   }),
-  route({
+  route("POST", "/api/v1/incidents/bulk-action", {
     ...write,
-    method: "POST",
-    path: "/api/v1/incidents/bulk-action",
     category: "bulk_ops",
     idempotent: true,
     summary: "Acknowledge many incidents",
@@ -104,20 +94,16 @@ export const incidentRoutes: Route[] = [
     errors: ["BULK_EMPTY", "BULK_TOO_LARGE"],
     handle: async ({ ctx, body }) => ok(await service.bulkIncidentAction(ctx, body)),
   }),
-  route({
+  route("GET", "/api/v1/incidents/{id}", {
     ...read,
     ...one,
-    method: "GET",
-    path: "/api/v1/incidents/{id}",
     summary: "Get one incident",
     replies: { 200: Incident },
     handle: async ({ ctx, params }) => ok(await service.getIncident(ctx, params.id)),
   }),
-  route({
+  route("PATCH", "/api/v1/incidents/{id}", {
     ...write,
     ...one,
-    method: "PATCH",
-    path: "/api/v1/incidents/{id}",
     summary: "Change public title, public description or severity",
     description:
       "A field that is left out stays, null clears it. A severity pins it; null brings the severity by " +
@@ -126,21 +112,17 @@ export const incidentRoutes: Route[] = [
     replies: { 200: Incident },
     handle: async ({ ctx, params, body }) => ok(await service.narrateIncident(ctx, params.id, body)),
   }),
-  route({
+  route("GET", "/api/v1/incidents/{id}/events", {
     ...read,
     ...one,
-    method: "GET",
-    path: "/api/v1/incidents/{id}/events",
     summary: "Timeline of the incident, oldest first",
     query: page,
     replies: { 200: IncidentEventPage },
     handle: async ({ ctx, params, query }) => ok(await service.listEvents(ctx, params.id, query)),
   }),
-  route({
+  route("GET", "/api/v1/incidents/{id}/snapshots", {
     ...read,
     ...one,
-    method: "GET",
-    path: "/api/v1/incidents/{id}/snapshots",
     summary: "Responses of failed HTTP runs in each region",
     description:
       "Of the first failed run, of the first of each of the newest ten outages, and of the latest one. Status " +
@@ -151,21 +133,17 @@ export const incidentRoutes: Route[] = [
     replies: { 200: IncidentSnapshotPage },
     handle: async ({ ctx, params, query }) => ok(slicePage(await service.listSnapshots(ctx, params.id), query)),
   }),
-  route({
+  route("GET", "/api/v1/incidents/{id}/updates", {
     ...read,
     ...one,
-    method: "GET",
-    path: "/api/v1/incidents/{id}/updates",
     summary: "List public updates, newest first",
     query: page,
     replies: { 200: IncidentUpdatePage },
     handle: async ({ ctx, params, query }) => ok(await service.listUpdates(ctx, params.id, query)),
   }),
-  route({
+  route("POST", "/api/v1/incidents/{id}/updates", {
     ...write,
     ...one,
-    method: "POST",
-    path: "/api/v1/incidents/{id}/updates",
     summary: "Post a public update",
     description:
       "Appears on the status pages of the monitor, also after the end. Phase `resolved` is advisory: check " +
@@ -176,11 +154,9 @@ export const incidentRoutes: Route[] = [
     handle: async ({ ctx, params, body }) =>
       createdIn(`/api/v1/incidents/${params.id}/updates#`, await service.postUpdate(ctx, params.id, body)),
   }),
-  route({
+  route("POST", "/api/v1/incidents/{id}/notes", {
     ...write,
     ...one,
-    method: "POST",
-    path: "/api/v1/incidents/{id}/notes",
     summary: "Write an internal note",
     description:
       "Joins the timeline as an event of kind `noted`. No status page, mail or share link shows it. An incident has " +
@@ -191,63 +167,51 @@ export const incidentRoutes: Route[] = [
     handle: async ({ ctx, params, body }) =>
       createdIn(`/api/v1/incidents/${params.id}/events#`, await service.postNote(ctx, params.id, body)),
   }),
-  route({
+  route("POST", "/api/v1/incidents/{id}/acknowledge", {
     ...write,
     ...one,
-    method: "POST",
-    path: "/api/v1/incidents/{id}/acknowledge",
     summary: "Acknowledge an incident: reminders stop",
     replies: { 200: Incident },
     handle: async ({ ctx, params }) => ok(await service.acknowledgeIncident(ctx, params.id)),
   }),
-  route({
+  route("DELETE", "/api/v1/incidents/{id}/acknowledgement", {
     ...write,
     ...one,
-    method: "DELETE",
-    path: "/api/v1/incidents/{id}/acknowledgement",
     summary: "Undo the acknowledgement: reminders resume",
     replies: { 204: null },
     async handle({ ctx, params }) {
       await service.unacknowledgeIncident(ctx, params.id);
     },
   }),
-  route({
+  route("POST", "/api/v1/incidents/{id}/resolve", {
     ...write,
     ...one,
-    method: "POST",
-    path: "/api/v1/incidents/{id}/resolve",
     summary: "Close an incident",
     description: "Notifies its channels. Failing runs may open it again.",
     replies: { 200: Incident },
     handle: async ({ ctx, params }) => ok(await service.resolveIncident(ctx, params.id)),
   }),
-  route({
+  route("GET", "/api/v1/incidents/{id}/notifications", {
     ...read,
     ...one,
-    method: "GET",
-    path: "/api/v1/incidents/{id}/notifications",
     summary: "Notification log of the incident",
     query: page,
     replies: { 200: DeliveryPage },
-    handle: async ({ ctx, params, query }) => ok(await listDeliveries(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await service.listDeliveries(ctx, params.id, query)),
   }),
-  route({
+  route("POST", "/api/v1/incidents/{id}/notifications/{delivery_id}/retry", {
     ...write,
     ...one,
-    method: "POST",
-    path: "/api/v1/incidents/{id}/notifications/{delivery_id}/retry",
     summary: "Send a failed notification again",
     description: "The delivery becomes pending and is attempted at once. Only one in state `dead` can be sent again.",
     params: Type.Object({ id: Type.String(), delivery_id: Type.String() }),
     replies: { 200: Delivery },
     errors: ["INCIDENT_NOT_FOUND", "DELIVERY_NOT_FOUND", "DELIVERY_NOT_DEAD", "DELIVERY_SUPERSEDED"],
-    handle: async ({ ctx, params }) => ok(await retryDelivery(ctx, params.id, params.delivery_id)),
+    handle: async ({ ctx, params }) => ok(await service.retryDelivery(ctx, params.id, params.delivery_id)),
   }),
-  route({
+  route("GET", "/api/v1/incidents/{id}/explain", {
     ...read,
     ...one,
-    method: "GET",
-    path: "/api/v1/incidents/{id}/explain",
     summary: "Why the incident is open: votes, confirmations, policy and notices",
     replies: { 200: Explanation },
     handle: async ({ ctx, params }) => ok(await service.explainIncident(ctx, params.id)),

@@ -15,11 +15,7 @@ export async function clearOver(sql: Db): Promise<void> {
 }
 
 /** Incidents at a stage, with the monitors that their targets depend on. */
-export async function selectStage(
-  sql: Db,
-  stage: "asking" | "ended",
-  limit: number,
-): Promise<{ id: string; target_id: string; parents: string[] }[]> {
+export async function selectStage(sql: Db, stage: "asking" | "ended", limit: number) {
   return await sql<{ id: string; target_id: string; parents: string[] }[]>`
     select i.id, i.target_id, array(select td.parent_id from target_dependencies td
       where td.target_id = i.target_id) as parents
@@ -74,11 +70,7 @@ export async function moveOn(sql: Db, ids: readonly string[], from: "asking" | "
 }
 
 /** Openings whose parents have been checked: the next stage of each, `parent` or `free`. */
-export async function followAsked(
-  sql: Db,
-  at: Date,
-  limit: number,
-): Promise<{ id: string; stage: "parent" | "free" }[]> {
+export async function followAsked(sql: Db, at: Date, limit: number) {
   return await sql<{ id: string; stage: "parent" | "free" }[]>`
     with asked as materialized (
       select id, target_id, hold_since from incidents where hold_stage = 'asked'
@@ -179,10 +171,7 @@ export async function endHolds(sql: Db, targetIds: readonly string[]): Promise<v
 }
 
 /** What holds openings, as the timeline names it. */
-export async function selectHolders(
-  sql: Db,
-  incidentIds: readonly string[],
-): Promise<{ id: string; org_id: string; incident_id: string; target_id: string; monitor_name: string }[]> {
+export async function selectHolders(sql: Db, incidentIds: readonly string[]) {
   return await sql<{ id: string; org_id: string; incident_id: string; target_id: string; monitor_name: string }[]>`
     select i.id, i.org_id, p.id as incident_id, t.id as target_id, t.name as monitor_name
     from incidents i join incidents p on p.id = i.hold_parent join targets t on t.id = p.target_id

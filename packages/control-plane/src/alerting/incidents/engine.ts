@@ -7,14 +7,11 @@ export {
   type Decision,
   type EvidenceChange,
   type EvidenceTarget,
-  lockEvidence,
   type LockedEvidence,
   selectRechecks,
   needsRecheck,
 } from "./evidence.ts";
 export { freeFailing } from "./dependencies.ts";
-export { appendEvents } from "./events.ts";
 export type { Refuted } from "./replay.ts";
-export { findIncident } from "./find.ts";
 export { followMaintenance, isMaintenanceDue } from "./maintenance.ts";
 export { type CapturedFailure, keepSnapshots } from "./snapshots.ts";

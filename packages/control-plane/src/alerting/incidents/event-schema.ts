@@ -1,22 +1,19 @@
 import Type, { type Static } from "typebox";
-import { described, Id, nullable, PageOf, Text, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, nullable, OneOf, PageOf, Shape, Text, Timestamp } from "../../platform/http/wire.ts";
 
 const actorTypes = ["engine", "user", "token", "mcp", "channel"] as const;
 
 /** The cause of a transition: the evaluation of results, a person, a program with a token, or a notification. */
-export const Actor = Type.Object(
-  {
-    type: Type.Enum([...actorTypes], {
-      description:
-        "engine: StatusMesh itself; user: a person in the console; token: an API token; mcp: an MCP client; channel: " +
-        "the link, button or answer of a notification",
-      examples: ["user"],
-    }),
-    id: nullable(described(Id, "Id of the user, API token or channel; null for the engine")),
-    name: nullable(Text("Name of the user, API token or channel at that time; null for the engine", "Olga")),
-  },
-  { additionalProperties: false, title: "IncidentActor", description: "Cause of the event" },
-);
+export const Actor = Shape("IncidentActor", "Cause of the event", {
+  type: OneOf(
+    actorTypes,
+    "engine: StatusMesh itself; user: a person in the console; token: an API token; mcp: an MCP client; channel: " +
+      "the link, button or answer of a notification",
+    "user",
+  ),
+  id: nullable(described(Id, "Id of the user, API token or channel; null for the engine")),
+  name: nullable(Text("Name of the user, API token or channel at that time; null for the engine", "Olga")),
+});
 export type Actor = Static<typeof Actor>;
 
 export const engineActor: Actor = { type: "engine", id: null, name: null };
@@ -39,27 +36,24 @@ export const eventKinds = [
 ] as const;
 export type EventKind = (typeof eventKinds)[number];
 
-export const IncidentEvent = Type.Object(
-  {
-    id: Id,
-    at: Timestamp,
-    kind: Type.Enum([...eventKinds], {
-      description:
-        "unacknowledged: the acknowledgement was undone; retracted: late results showed that there was no " +
-        "outage; updated: title, description or a posted update; maintenance_started: notifications are held " +
-        "from then on; child_held: the opening is held, a monitor that this one depends on is down; " +
-        "notification_retried: a person had a failed one sent again; " +
-        "noted: an internal note, which only members see",
-      examples: ["opened"],
-    }),
-    actor: Actor,
-    detail: Type.Record(Type.String(), Type.Unknown(), {
-      description: "Facts of the event, by kind",
-      examples: [{ severity: "major", regions_down: ["frankfurt"] }],
-    }),
-  },
-  { additionalProperties: false, title: "IncidentEvent", description: "One transition of an incident" },
-);
+export const IncidentEvent = Shape("IncidentEvent", "One transition of an incident", {
+  id: Id,
+  at: Timestamp,
+  kind: OneOf(
+    eventKinds,
+    "unacknowledged: the acknowledgement was undone; retracted: late results showed that there was no " +
+      "outage; updated: title, description or a posted update; maintenance_started: notifications are held " +
+      "from then on; child_held: the opening is held, a monitor that this one depends on is down; " +
+      "notification_retried: a person had a failed one sent again; " +
+      "noted: an internal note, which only members see",
+    "opened",
+  ),
+  actor: Actor,
+  detail: Type.Record(Type.String(), Type.Unknown(), {
+    description: "Facts of the event, by kind",
+    examples: [{ severity: "major", regions_down: ["frankfurt"] }],
+  }),
+});
 export type IncidentEvent = Static<typeof IncidentEvent>;
 
 export const IncidentEventPage = PageOf(IncidentEvent);

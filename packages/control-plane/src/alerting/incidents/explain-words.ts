@@ -1,6 +1,7 @@
 import { errorInWords } from "@statusmesh/shared/checks";
 import type { IncidentRow } from "./queries.ts";
-import type { Delivery, Explanation } from "./schema.ts";
+import type { Delivery } from "../deliveries/schema.ts";
+import type { Explanation } from "./schema.ts";
 
 /** What a notice is about. */
 export const reasonWords: Readonly<Record<Delivery["reason"], string>> = {

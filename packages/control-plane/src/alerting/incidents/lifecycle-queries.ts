@@ -3,11 +3,7 @@ import type { Narration, NewUpdate } from "./narration-schema.ts";
 import type { Actor } from "./event-schema.ts";
 
 /** The incidents among `ids` with their targets. */
-export async function selectIncidentTargets(
-  sql: Db,
-  orgId: string,
-  ids: readonly string[],
-): Promise<{ id: string; target_id: string }[]> {
+export async function selectIncidentTargets(sql: Db, orgId: string, ids: readonly string[]) {
   return await sql<{ id: string; target_id: string }[]>`
     select id, target_id from incidents where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and not retracted`;
 }

@@ -157,12 +157,7 @@ export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIn
 }
 
 /** The active window of a target that ends last; null for none. */
-export async function selectActiveWindow(
-  sql: Db,
-  orgId: string,
-  targetId: string,
-  at: Date,
-): Promise<{ id: string; title: string; ends_at: Date } | null> {
+export async function selectActiveWindow(sql: Db, orgId: string, targetId: string, at: Date) {
   return await firstOf(sql<{ id: string; title: string; ends_at: Date }[]>`
     select w.id, w.title, o.ends_at from maintenance_windows w
     join maintenance_occurrences o on o.window_id = w.id

@@ -17,7 +17,7 @@ import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
 import { followDependencies, tellHeld, withDependents } from "./dependencies.ts";
 import { startLadders } from "./ladder-queries.ts";
 import { noticeOf } from "./notices.ts";
-import type { Reason } from "./schema.ts";
+import type { Reason } from "../channels/schema.ts";
 
 type Sql = System["sql"];
 

@@ -1,16 +1,20 @@
 import Type, { type Static } from "typebox";
 import { IdText, Lines } from "@statusmesh/shared/text";
-import { described, Id, nullable, PageOf, Text, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, nullable, OneOf, PageOf, Shape, Text, Timestamp } from "../../platform/http/wire.ts";
 import { Actor } from "./event-schema.ts";
-import { MessageLines, phases, severities, TitleLine } from "./schema.ts";
+import { MessageLines, phases, TitleLine } from "../update-templates/schema.ts";
+import { severities } from "./schema.ts";
 
-const Phase = Type.Enum([...phases], {
-  description: "Progress of the work on the incident. resolved is advisory: check results close an incident",
-  examples: ["identified"],
-});
+const Phase = OneOf(
+  phases,
+  "Progress of the work on the incident. resolved is advisory: check results close an incident",
+  "identified",
+);
 
 /** A field that is left out stays; null clears it. */
-export const Narration = Type.Object(
+export const Narration = Shape(
+  "IncidentNarration",
+  "Changes: a field that is left out stays as it is, null clears it",
   {
     public_title: Type.Optional(
       nullable(
@@ -32,42 +36,32 @@ export const Narration = Type.Object(
     ),
     severity: Type.Optional(
       nullable(
-        Type.Enum([...severities], {
-          description: "Pins the severity: check results no longer raise it. Null: as check results have it",
-          examples: ["critical"],
-        }),
+        OneOf(
+          severities,
+          "Pins the severity: check results no longer raise it. Null: as check results have it",
+          "critical",
+        ),
       ),
     ),
-  },
-  {
-    additionalProperties: false,
-    title: "IncidentNarration",
-    description: "Changes: a field that is left out stays as it is, null clears it",
   },
 );
 export type Narration = Static<typeof Narration>;
 
-export const NewUpdate = Type.Object(
-  {
-    phase: Phase,
-    message: MessageLines(
-      "Text for visitors of status pages, at most 2000 characters",
-      "We have found the cause and are rolling back.",
-    ),
-  },
-  { additionalProperties: false, title: "NewIncidentUpdate", description: "A public update of an incident" },
-);
+export const NewUpdate = Shape("NewIncidentUpdate", "A public update of an incident", {
+  phase: Phase,
+  message: MessageLines(
+    "Text for visitors of status pages, at most 2000 characters",
+    "We have found the cause and are rolling back.",
+  ),
+});
 export type NewUpdate = Static<typeof NewUpdate>;
 
-export const NewNote = Type.Object(
-  {
-    message: MessageLines(
-      "Text for members of the organisation, at most 2000 characters",
-      "Failover to db-2 is running.",
-    ),
-  },
-  { additionalProperties: false, title: "NewIncidentNote", description: "An internal note of an incident" },
-);
+export const NewNote = Shape("NewIncidentNote", "An internal note of an incident", {
+  message: MessageLines(
+    "Text for members of the organisation, at most 2000 characters",
+    "Failover to db-2 is running.",
+  ),
+});
 export type NewNote = Static<typeof NewNote>;
 
 /** Targets of one report. */
@@ -80,49 +74,40 @@ const TargetId = IdText({
   examples: ["01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"],
 });
 
-export const IncidentCreate = Type.Object(
-  {
-    target_id: Type.Optional(TargetId),
-    target_ids: Type.Optional(
-      Type.Array(TargetId, {
-        minItems: 1,
-        maxItems: mostTargets,
-        uniqueItems: true,
-        sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"],
-        description: "In place of target_id: an incident of each target, all or none",
-      }),
-    ),
-    started_at: time("Start; default: now. More than an hour ago it needs ended_at", "2026-11-20T09:30:00.000Z"),
-    ended_at: time("End of an incident that is over, which notifies no channel", "2026-11-20T09:41:30.000Z"),
-    notify: Type.Boolean({
-      default: true,
-      description: "False: neither channels nor subscribers of status pages are notified",
+export const IncidentCreate = Shape("IncidentCreate", "An incident that a person reports", {
+  target_id: Type.Optional(TargetId),
+  target_ids: Type.Optional(
+    Type.Array(TargetId, {
+      minItems: 1,
+      maxItems: mostTargets,
+      uniqueItems: true,
+      sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"],
+      description: "In place of target_id: an incident of each target, all or none",
     }),
-    severity: Type.Enum([...severities], {
-      description: "Severity; check results do not change it",
-      examples: ["major"],
-    }),
-    public_title: TitleLine(
-      "Title on status pages and in notifications, at most 200 characters",
-      "Payments are declined",
-    ),
-    message: MessageLines("First public update, at most 2000 characters", "We are looking into declined payments."),
-  },
-  { additionalProperties: false, title: "IncidentCreate", description: "An incident that a person reports" },
-);
+  ),
+  started_at: time("Start; default: now. More than an hour ago it needs ended_at", "2026-11-20T09:30:00.000Z"),
+  ended_at: time("End of an incident that is over, which notifies no channel", "2026-11-20T09:41:30.000Z"),
+  notify: Type.Boolean({
+    default: true,
+    description: "False: neither channels nor subscribers of status pages are notified",
+  }),
+  severity: OneOf(severities, "Severity; check results do not change it", "major"),
+  public_title: TitleLine(
+    "Title on status pages and in notifications, at most 200 characters",
+    "Payments are declined",
+  ),
+  message: MessageLines("First public update, at most 2000 characters", "We are looking into declined payments."),
+});
 export type IncidentCreate = Static<typeof IncidentCreate>;
 
-export const IncidentUpdate = Type.Object(
-  {
-    id: Id,
-    incident_id: Id,
-    phase: Phase,
-    message: Text("Plain text", "We have found the cause and are rolling back."),
-    author: Actor,
-    created_at: Timestamp,
-  },
-  { additionalProperties: false, title: "IncidentUpdate", description: "A public update of an incident" },
-);
+export const IncidentUpdate = Shape("IncidentUpdate", "A public update of an incident", {
+  id: Id,
+  incident_id: Id,
+  phase: Phase,
+  message: Text("Plain text", "We have found the cause and are rolling back."),
+  author: Actor,
+  created_at: Timestamp,
+});
 export type IncidentUpdate = Static<typeof IncidentUpdate>;
 
 export const IncidentUpdatePage = PageOf(IncidentUpdate);

@@ -1,7 +1,8 @@
 import { errorInWords } from "@statusmesh/shared/checks";
 import { copyIncident, type EngineSeverity, type IncidentState, type Transition } from "./machine.ts";
 import { type OutageTimes, outageSecs } from "./outages.ts";
-import type { Notice, Reason, Severity } from "./schema.ts";
+import type { Notice, Reason } from "../channels/schema.ts";
+import type { Severity } from "./schema.ts";
 
 /** The last notice of an incident, and the number of notices. */
 export interface Notified {

@@ -220,11 +220,7 @@ export async function selectPolicies(sql: Db, orgId: string, targetIds: readonly
 }
 
 /** Monitors that have had an incident, by name. */
-export async function selectMonitorsWithIncidents(
-  sql: Db,
-  orgId: string,
-  limit: number,
-): Promise<{ id: string; name: string }[]> {
+export async function selectMonitorsWithIncidents(sql: Db, orgId: string, limit: number) {
   return await sql<{ id: string; name: string }[]>`
     select t.id, t.name from targets t
     where t.org_id = ${orgId} and exists (select from incidents i where i.target_id = t.id and not i.retracted)

@@ -110,12 +110,7 @@ export async function selectIncidentTotals(
 }
 
 /** Monitors with the most incidents since then, most first. */
-export async function selectNoisiest(
-  sql: Db,
-  orgId: string,
-  since: Date,
-  limit: number,
-): Promise<{ target_id: string; name: string; count: number }[]> {
+export async function selectNoisiest(sql: Db, orgId: string, since: Date, limit: number) {
   return await sql<{ target_id: string; name: string; count: number }[]>`
     select t.id as target_id, t.name, n.count from (
       select target_id, count(*)::int as count from incidents

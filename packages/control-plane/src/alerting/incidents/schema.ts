@@ -1,211 +1,120 @@
 import Type, { type Static } from "typebox";
 import { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
-import { IdText, Line, Lines, SearchText } from "@statusmesh/shared/text";
+import { IdText, SearchText } from "@statusmesh/shared/text";
 import { causePattern } from "../../platform/db/causes.ts";
-import { described, Id, Integer, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
+import {
+  Closed,
+  described,
+  Flag,
+  Id,
+  Integer,
+  nullable,
+  OneOf,
+  PageOf,
+  paging,
+  Shape,
+  Text,
+  Timestamp,
+} from "../../platform/http/wire.ts";
+import { severities } from "../channels/schema.ts";
+import { Delivery } from "../deliveries/schema.ts";
 import { Actor } from "./event-schema.ts";
 
+export { severities } from "../channels/schema.ts";
 export { Actor } from "./event-schema.ts";
 
-/** A title on status pages. */
-export const TitleLine = (description: string, example: string) =>
-  Line({ maxLength: 200, emptyCode: "EMPTY_TITLE", longCode: "TITLE_TOO_LONG", description, examples: [example] });
-
-/** A text of an update, or of a note. */
-export const MessageLines = (description: string, example: string) =>
-  Lines({
-    maxLength: 2000,
-    emptyCode: "EMPTY_MESSAGE",
-    longCode: "MESSAGE_TOO_LONG",
-    description,
-    examples: [example],
-  });
-
-/** Phases of the work on an incident. */
-export const phases = ["investigating", "identified", "monitoring", "resolved", "postmortem"] as const;
-
-export const severities = ["minor", "major", "critical"] as const;
-export const Severity = Type.Enum([...severities], {
-  description: "Severity of what fails now, and of the worst once closed; minor means degraded, not down",
-  examples: ["major"],
-});
-export type Severity = (typeof severities)[number];
+export const Severity = OneOf(
+  severities,
+  "Severity of what fails now, and of the worst once closed; minor means degraded, not down",
+  "major",
+);
+export type Severity = Static<typeof Severity>;
 
 /** How many of the regions see the outage. */
 export type Impact = "degraded" | "partial_outage" | "major_outage";
 
-export const reasons = ["opened", "reminder", "unacknowledged", "escalated", "reopened", "resolved"] as const;
-export type Reason = (typeof reasons)[number];
-
-/** The content of a notification. Stored with the delivery as it was then; every channel kind renders from it. */
-export interface Notice {
-  incident_id: string;
-  target_id: string;
-  monitor_name: string;
-  reason: Reason;
-  severity: Severity;
-  /** High for major and critical. */
-  urgency: "high" | "low";
-  /** RFC 3339. */
-  started_at: string;
-  ended_at: string | null;
-  /** Start of the current outage, later than the start where it has reopened; null when closed. */
-  outage_since: string | null;
-  /** Seconds of outage, without the time between an end and a reopening; null while open. */
-  duration_secs: number | null;
-  /** In words, for people. */
-  error_sample: string | null;
-  regions_down: string[];
-  regions_up: string[];
-  /** The incident in the console. */
-  url: string;
-  /** Level of the escalation ladder, from 1; of reason unacknowledged. */
-  level?: number;
-  /** The page that acknowledges the incident for this channel. Set when it is sent, null for a recovery. */
-  acknowledge_url?: string | null;
-  /** Who has acknowledged the incident, in words, and when. Set when it is sent; null while nobody has. */
-  acknowledged_by?: string | null;
-  /** Monitors that depend on this one; of its openings. */
-  affected?: number;
-  /** Openings of those that are held; of reminders and recoveries. */
-  held?: number;
-}
-
-export const Incident = Type.Object(
-  {
-    id: Id,
-    target_id: Id,
-    monitor_name: Text("Name of the target", "Shop"),
-    state: Type.Enum(["open", "closed"], { description: "Open while the outage lasts", examples: ["closed"] }),
-    severity: Severity,
-    severity_pinned: described(
-      Type.Boolean(),
-      "True when a person has set the severity: check results no longer change it",
-      false,
+export const Incident = Shape("Incident", "An outage of a target", {
+  id: Id,
+  target_id: Id,
+  monitor_name: Text("Name of the target", "Shop"),
+  state: OneOf(["open", "closed"], "Open while the outage lasts", "closed"),
+  severity: Severity,
+  severity_pinned: Flag("True when a person has set the severity: check results no longer change it", false),
+  peak_severity: OneOf(
+    severities,
+    "Highest severity so far; the same as severity once closed, and where it is pinned",
+    "major",
+  ),
+  started_at: Timestamp,
+  ended_at: nullable(described(Timestamp, "Null while open", "2026-11-20T09:41:30.000Z")),
+  duration_secs: nullable(
+    Integer("Seconds of outage, without the time between an end and a reopening; null while open", 690),
+  ),
+  outage_since: nullable(
+    described(
+      Timestamp,
+      "Start of the current outage: later than started_at once it has reopened; null when closed",
+      null,
     ),
-    peak_severity: Type.Enum([...severities], {
-      description: "Highest severity so far; the same as severity once closed, and where it is pinned",
-      examples: ["major"],
+  ),
+  past_outage_secs: Integer("Seconds of its outages that are over", 690),
+  acknowledged_at: nullable(
+    described(
+      Timestamp,
+      "Time of the acknowledgement, which stops reminders; null without one",
+      "2026-11-20T09:32:10.000Z",
+    ),
+  ),
+  acknowledged_by: nullable(Actor),
+  opened_by: OneOf(
+    ["engine", "person"],
+    "engine: failing runs; person: reported manually, not closed by check results",
+    "engine",
+  ),
+  closed_by: nullable(
+    OneOf(
+      ["engine", "person", "pause"],
+      "engine: passing runs; person: resolved manually; pause: the target was paused. Null while open",
+    ),
+  ),
+  reopened_count: Integer("Number of times that it reopened soon after its end", 0),
+  error_sample: nullable(Text("Error of a failing run", "connection refused")),
+  regions_down: Type.Array(Type.String({ examples: ["frankfurt"] }), { description: "Regions that see it failing" }),
+  regions_up: Type.Array(Type.String({ examples: ["virginia"] }), { description: "Regions that see it passing" }),
+  public_title: nullable(Text("Public title; null: derived from the component", "Checkout unavailable")),
+  public_description: nullable(Text("Public description", "We are looking into failing payments.")),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+  imported: Type.Optional(
+    Type.Literal(true, {
+      description: "Taken over from the product that watched the target before. Absent for incidents from here",
     }),
-    started_at: Timestamp,
-    ended_at: nullable(described(Timestamp, "Null while open", "2026-11-20T09:41:30.000Z")),
-    duration_secs: nullable(
-      Integer("Seconds of outage, without the time between an end and a reopening; null while open", 690),
-    ),
-    outage_since: nullable(
-      described(
-        Timestamp,
-        "Start of the current outage: later than started_at once it has reopened; null when closed",
-        null,
-      ),
-    ),
-    past_outage_secs: Integer("Seconds of its outages that are over", 690),
-    acknowledged_at: nullable(
-      described(
-        Timestamp,
-        "Time of the acknowledgement, which stops reminders; null without one",
-        "2026-11-20T09:32:10.000Z",
-      ),
-    ),
-    acknowledged_by: nullable(Actor),
-    opened_by: Type.Enum(["engine", "person"], {
-      description: "engine: failing runs; person: reported manually, not closed by check results",
-      examples: ["engine"],
-    }),
-    closed_by: nullable(
-      Type.Enum(["engine", "person", "pause"], {
-        description: "engine: passing runs; person: resolved manually; pause: the target was paused. Null while open",
-      }),
-    ),
-    reopened_count: Integer("Number of times that it reopened soon after its end", 0),
-    error_sample: nullable(Text("Error of a failing run", "connection refused")),
-    regions_down: Type.Array(Type.String({ examples: ["frankfurt"] }), { description: "Regions that see it failing" }),
-    regions_up: Type.Array(Type.String({ examples: ["virginia"] }), { description: "Regions that see it passing" }),
-    public_title: nullable(Text("Public title; null: derived from the component", "Checkout unavailable")),
-    public_description: nullable(Text("Public description", "We are looking into failing payments.")),
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    imported: Type.Optional(
-      Type.Literal(true, {
-        description: "Taken over from the product that watched the target before. Absent for incidents from here",
-      }),
-    ),
-  },
-  {
-    additionalProperties: false,
-    title: "Incident",
-    description: "An outage of a target",
-  },
-);
+  ),
+});
 export type Incident = Static<typeof Incident>;
 
 export const IncidentPage = PageOf(Incident);
 
-export const IncidentList = Type.Object(
-  { items: Type.Array(Incident, { description: "One of each target, in the order sent" }) },
-  { additionalProperties: false, title: "IncidentList", description: "Incidents that were reported together" },
-);
-
-const Attempt = Type.Object({
-  at: Timestamp,
-  ok: Type.Boolean({ description: "Whether the receiver accepted it" }),
-  status: nullable(Integer("Status code of the receiver; null when it did not answer", 200)),
-  error: nullable(Text("Error of the attempt", null)),
+export const IncidentList = Shape("IncidentList", "Incidents that were reported together", {
+  items: Type.Array(Incident, { description: "One of each target, in the order sent" }),
 });
-
-export const Delivery = Type.Object(
-  {
-    id: Id,
-    channel_id: nullable(described(Id, "Null when the channel is gone")),
-    channel_name: Text("As it was then", "On call"),
-    channel_type: Text("Kind of the channel", "webhook"),
-    reason: Type.Enum([...reasons], { description: "Reason of the notification" }),
-    state: Type.Enum(["pending", "held", "delivered", "dead", "dropped"], {
-      description:
-        "dead: given up; held: something holds it, see /explain; dropped: it was held and is not to be sent any more",
-      examples: ["delivered"],
-    }),
-    held_by: nullable(
-      Type.Enum(["failures", "hours"], {
-        description:
-          "What holds it, held it or has it dropped: after_failures of its binding, or the active hours of its channel",
-        examples: [null],
-      }),
-    ),
-    attempts: Type.Array(Attempt, { description: "Oldest first" }),
-    next_attempt_at: nullable(described(Timestamp, "Null when there is none", null)),
-    created_at: Timestamp,
-    delivered_at: nullable(described(Timestamp, "When the receiver accepted it", "2026-11-20T09:30:00.400Z")),
-    digest_id: nullable(
-      described(Id, "The same in all deliveries of one digest message; null for a message of its own", null),
-    ),
-  },
-  { additionalProperties: false, title: "Delivery", description: "One notice for one channel" },
-);
-export type Delivery = Static<typeof Delivery>;
-
-export const DeliveryPage = PageOf(Delivery);
 
 const RegionVote = Type.Object({
   region: Text("Id of the region", "frankfurt"),
-  vote: Type.Enum(["failing", "passing", "none"], { description: "Confirmed by alert_confirmations runs in a row" }),
-  enabled: described(
-    Type.Boolean(),
-    "False: the operator has disabled the region, and nothing is probed from it",
-    true,
-  ),
-  live: Type.Boolean({ description: "False when the region has not reported lately" }),
+  vote: OneOf(["failing", "passing", "none"], "Confirmed by alert_confirmations runs in a row"),
+  enabled: Flag("False: the operator has disabled the region, and nothing is probed from it", true),
+  live: Flag("False when the region has not reported lately"),
   consecutive: Integer("Runs in a row of one kind", 4),
-  consecutive_kind: Type.Enum(["passing", "failing"], { description: "Which kind", examples: ["failing"] }),
+  consecutive_kind: OneOf(["passing", "failing"], "Which kind", "failing"),
   consecutive_since: described(Timestamp, "Scheduled time of the first of them"),
   last_slot: Timestamp,
-  last_status: nullable(
-    Type.Enum(["up", "down", "degraded", "error"], { description: "Status of the last run", examples: ["down"] }),
-  ),
+  last_status: nullable(OneOf(["up", "down", "degraded", "error"], "Status of the last run", "down")),
   last_error: nullable(Text("Error of the last run", "connection refused")),
 });
 
-export const Explanation = Type.Object(
+export const Explanation = Shape(
+  "Explanation",
+  "Why the incident is open: the votes, the number that they must reach, and the notices",
   {
     incident_id: Id,
     opened_at: Timestamp,
@@ -230,20 +139,17 @@ export const Explanation = Type.Object(
       ),
     ),
     held: Type.Array(
-      Type.Object(
-        {
-          by: Type.Enum(["maintenance", "snooze", "dependency", "recheck"], {
-            description:
-              "What holds them. dependency: a monitor that this one depends on has an open incident; recheck: a " +
-              "check that decides is awaited. These two hold openings only",
-            examples: ["snooze"],
-          }),
-          id: described(Id, "Id of the window, the snooze, or the incident that holds"),
-          reason: nullable(Text("Title of the window, reason of the snooze, name of the monitor, or what is awaited")),
-          until: nullable(described(Timestamp, "Null where nobody knows")),
-        },
-        { additionalProperties: false },
-      ),
+      Closed({
+        by: OneOf(
+          ["maintenance", "snooze", "dependency", "recheck"],
+          "What holds them. dependency: a monitor that this one depends on has an open incident; recheck: a " +
+            "check that decides is awaited. These two hold openings only",
+          "snooze",
+        ),
+        id: described(Id, "Id of the window, the snooze, or the incident that holds"),
+        reason: nullable(Text("Title of the window, reason of the snooze, name of the monitor, or what is awaited")),
+        until: nullable(described(Timestamp, "Null where nobody knows")),
+      }),
       { description: "Everything that holds notifications of the incident now. They leave when nothing does" },
     ),
     deliveries: Type.Array(Delivery, {
@@ -255,98 +161,70 @@ export const Explanation = Type.Object(
       description: "The same as sentences: opening, votes, quorum, maintenance, deliveries. Times are UTC",
     }),
   },
-  {
-    additionalProperties: false,
-    title: "Explanation",
-    description: "Why the incident is open: the votes, the number that they must reach, and the notices",
-  },
 );
 export type Explanation = Static<typeof Explanation>;
 
-export const IncidentQuery = Type.Object(
-  {
-    state: Type.Enum(["open", "closed", "all"], { default: "all", description: "Open or closed incidents only" }),
-    target_id: Type.Optional(
-      IdText({ description: "Incidents of this target only", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
-    ),
-    severity: Type.Optional(
-      Type.Enum([...severities], { description: "Incidents of this severity only", examples: ["major"] }),
-    ),
-    from: Type.Optional(
-      described(Timestamp, "Incidents that were not over before this time", "2026-11-19T09:30:00.000Z"),
-    ),
-    to: Type.Optional(described(Timestamp, "Incidents that began before this time", "2026-11-20T09:30:00.000Z")),
-    cause: Type.Optional(
-      SearchText({
-        pattern: causePattern,
-        expects: "Use host:, tag:, error: or region: and its value, like host:db-1.example.org",
-        maxLength: 300,
-        description:
-          "Only open incidents whose targets share this cause: `host:` and the destination host, `tag:` and a tag, " +
-          "`error:` and a class of errors, or `region:` and the id of a region",
-        examples: ["host:db-1.example.org"],
-      }),
-    ),
-    acknowledged: Type.Optional(
-      Type.Boolean({ description: "Incidents with an acknowledgement, or those without one", examples: [false] }),
-    ),
-    ...paging(100, 1000),
-  },
-  { additionalProperties: false },
-);
+export const IncidentQuery = Closed({
+  state: Type.Enum(["open", "closed", "all"], { default: "all", description: "Open or closed incidents only" }),
+  target_id: Type.Optional(
+    IdText({ description: "Incidents of this target only", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+  ),
+  severity: Type.Optional(OneOf(severities, "Incidents of this severity only", "major")),
+  from: Type.Optional(
+    described(Timestamp, "Incidents that were not over before this time", "2026-11-19T09:30:00.000Z"),
+  ),
+  to: Type.Optional(described(Timestamp, "Incidents that began before this time", "2026-11-20T09:30:00.000Z")),
+  cause: Type.Optional(
+    SearchText({
+      pattern: causePattern,
+      expects: "Use host:, tag:, error: or region: and its value, like host:db-1.example.org",
+      maxLength: 300,
+      description:
+        "Only open incidents whose targets share this cause: `host:` and the destination host, `tag:` and a tag, " +
+        "`error:` and a class of errors, or `region:` and the id of a region",
+      examples: ["host:db-1.example.org"],
+    }),
+  ),
+  acknowledged: Type.Optional(Flag("Incidents with an acknowledgement, or those without one", false)),
+  ...paging(100, 1000),
+});
 export type IncidentQuery = Static<typeof IncidentQuery>;
 
 /** The filters of the list: an export has no pages. */
 export const IncidentCsvQuery = Type.Omit(IncidentQuery, ["limit", "offset"], { additionalProperties: false });
 
-export const BulkIncidentAction = Type.Object(
-  {
-    ids: Type.Array(IdText({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }), {
-      minItems: 1,
-      maxItems: 10_000,
-      sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"],
-      description: "Ids of incidents",
-    }),
-    action: Type.Object(
-      { type: Type.Literal("acknowledge", { description: "Acknowledges open incidents" }) },
-      { additionalProperties: false, description: "The action, tagged by type" },
-    ),
-  },
-  { additionalProperties: false, title: "BulkIncidentAction", description: "Incidents and the action" },
-);
+export const BulkIncidentAction = Shape("BulkIncidentAction", "Incidents and the action", {
+  ids: Type.Array(IdText({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }), {
+    minItems: 1,
+    maxItems: 10_000,
+    sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"],
+    description: "Ids of incidents",
+  }),
+  action: Closed(
+    { type: Type.Literal("acknowledge", { description: "Acknowledges open incidents" }) },
+    { description: "The action, tagged by type" },
+  ),
+});
 export type BulkIncidentAction = Static<typeof BulkIncidentAction>;
 
-export const BulkIncidentOutcome = Type.Object(
-  {
-    succeeded: Type.Array(Id, { description: "Ids of the incidents that are acknowledged or closed now" }),
-    failed: Type.Array(
-      Type.Object(
-        {
-          id: Text("As it was sent", "01931f2e-7c1a-7d30-9b5e-000000000000"),
-          code: Text("Error code", "INCIDENT_NOT_FOUND"),
-          message: Text("Error of the attempt", "Incident not found."),
-        },
-        { additionalProperties: false },
-      ),
-      { description: "Ids without an incident, with the reason" },
-    ),
-  },
-  {
-    additionalProperties: false,
-    title: "BulkIncidentOutcome",
-    description: "Every id that was sent, in one of two lists",
-  },
-);
+export const BulkIncidentOutcome = Shape("BulkIncidentOutcome", "Every id that was sent, in one of two lists", {
+  succeeded: Type.Array(Id, { description: "Ids of the incidents that are acknowledged or closed now" }),
+  failed: Type.Array(
+    Closed({
+      id: Text("As it was sent", "01931f2e-7c1a-7d30-9b5e-000000000000"),
+      code: Text("Error code", "INCIDENT_NOT_FOUND"),
+      message: Text("Error of the attempt", "Incident not found."),
+    }),
+    { description: "Ids without an incident, with the reason" },
+  ),
+});
 export type BulkIncidentOutcome = Static<typeof BulkIncidentOutcome>;
 
-const IncidentSnapshot = Type.Object(
-  {
-    region: Text("Region of the run", "frankfurt"),
-    scheduled_at: described(Timestamp, "Slot of the run, RFC 3339, UTC"),
-    ...FailureSnapshot.properties,
-  },
-  { additionalProperties: false, title: "FailureSnapshot", description: "Response of a failed HTTP run" },
-);
+const IncidentSnapshot = Shape("FailureSnapshot", "Response of a failed HTTP run", {
+  region: Text("Region of the run", "frankfurt"),
+  scheduled_at: described(Timestamp, "Slot of the run, RFC 3339, UTC"),
+  ...FailureSnapshot.properties,
+});
 export type IncidentSnapshot = Static<typeof IncidentSnapshot>;
 
 export const IncidentSnapshotPage = PageOf(IncidentSnapshot);

@@ -43,6 +43,7 @@ export { searchIncidents } from "./find.ts";
 export { callsOf, callsOfCauses } from "./on-call.ts";
 export { reportIncident, reportIncidents } from "./report.ts";
 export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
+export { listDeliveries, retryDelivery } from "./notifications.ts";
 export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.ts";
 
 /** The incidents of the organisation: open ones first, then by start, newest first. */

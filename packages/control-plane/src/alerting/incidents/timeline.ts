@@ -1,6 +1,6 @@
 import type { IncidentEvent } from "./event-schema.ts";
 import { reasonWords } from "./explain-words.ts";
-import type { Delivery } from "./schema.ts";
+import type { Delivery } from "../deliveries/schema.ts";
 import { kindLabel } from "../channels/service.ts";
 import { list } from "../../platform/html/format.ts";
 

@@ -31,40 +31,32 @@ const rules = [...narration, ...times, "INVALID_COMPONENT_ID"] as const;
 
 /** Maintenance windows. */
 export const maintenanceRoutes: Route[] = [
-  route({
+  route("POST", path, {
     ...write,
-    method: "POST",
-    path,
     summary: "Create a maintenance window",
     body: MaintenanceCreate,
     replies: { 201: Maintenance },
     errors: [...rules, "QUOTA_EXCEEDED"],
     handle: async ({ ctx, body }) => createdIn(`${path}/`, await createWindow(ctx, body)),
   }),
-  route({
+  route("GET", path, {
     ...read,
-    method: "GET",
-    path,
     summary: "List maintenance windows",
     description: "Newest start first.",
     query: MaintenanceListQuery,
     replies: { 200: MaintenancePage },
     handle: async ({ ctx, query }) => ok(await listWindows(ctx, query)),
   }),
-  route({
+  route("GET", `${path}/{id}`, {
     ...read,
-    method: "GET",
-    path: `${path}/{id}`,
     summary: "Read a maintenance window",
     params: IdParam,
     replies: { 200: Maintenance },
     errors: ["MAINTENANCE_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await getWindow(ctx, params.id)),
   }),
-  route({
+  route("PATCH", `${path}/{id}`, {
     ...write,
-    method: "PATCH",
-    path: `${path}/{id}`,
     summary: "Change a maintenance window",
     description:
       "While an occurrence is in progress, start and components stay as they are; `ends_at` of a window that happens " +
@@ -76,20 +68,16 @@ export const maintenanceRoutes: Route[] = [
     errors: [...rules, "MAINTENANCE_NOT_FOUND", "MAINTENANCE_COMPLETED"],
     handle: async ({ ctx, params, body }) => ok(await updateWindow(ctx, params.id, body)),
   }),
-  route({
+  route("DELETE", `${path}/{id}`, {
     ...write,
-    method: "DELETE",
-    path: `${path}/{id}`,
     summary: "Cancel a maintenance window",
     params: IdParam,
     replies: { 204: null },
     errors: ["MAINTENANCE_NOT_FOUND"],
     handle: async ({ ctx, params }) => deleteWindow(ctx, params.id),
   }),
-  route({
+  route("GET", `${path}/{id}/occurrences`, {
     ...read,
-    method: "GET",
-    path: `${path}/{id}/occurrences`,
     summary: "List the occurrences of a maintenance window",
     description: "Current and future ones, by start. Occurrences of a recurring window are listed two months ahead.",
     params: IdParam,
@@ -98,10 +86,8 @@ export const maintenanceRoutes: Route[] = [
     errors: ["MAINTENANCE_NOT_FOUND"],
     handle: async ({ ctx, params, query }) => ok(await listOccurrences(ctx, params.id, query)),
   }),
-  route({
+  route("PATCH", `${path}/{id}/occurrences/{occurrence_id}`, {
     ...write,
-    method: "PATCH",
-    path: `${path}/{id}/occurrences/{occurrence_id}`,
     summary: "Change one occurrence of a maintenance window",
     description: "Extends it, ends it now, skips or restores it. The other occurrences are not changed.",
     params: OccurrenceParams,

@@ -170,7 +170,7 @@ export async function selectSpans(
   orgId: string,
   windowIds: readonly string[],
   { from, to }: { from: Date; to: Date },
-): Promise<{ window_id: string; spans: Buffer }[]> {
+) {
   return await inPortions(
     sql<{ window_id: string; spans: Buffer }[]>`
       select window_id, string_agg(timestamptz_send(starts_at) || timestamptz_send(ends_at), '') as spans
@@ -183,11 +183,7 @@ export async function selectSpans(
 }
 
 /** The ids of the windows of each of the targets, a space between two; targets without one are left out. Unsorted. */
-export async function selectWindowIds(
-  sql: Db,
-  orgId: string,
-  targetIds: readonly string[],
-): Promise<{ target_id: string; window_ids: string }[]> {
+export async function selectWindowIds(sql: Db, orgId: string, targetIds: readonly string[]) {
   return await sql<{ target_id: string; window_ids: string }[]>`
     select wt.target_id, string_agg(wt.window_id::text, ' ') as window_ids
     from maintenance_window_targets wt join maintenance_windows w on w.id = wt.window_id and w.org_id = ${orgId}
@@ -256,18 +252,14 @@ export async function selectMonitorNames(
 }
 
 /** The monitors of a window, in its order. */
-export async function selectMonitorsOf(
-  sql: Db,
-  orgId: string,
-  windowId: string,
-): Promise<{ id: string; name: string }[]> {
+export async function selectMonitorsOf(sql: Db, orgId: string, windowId: string) {
   return await sql<{ id: string; name: string }[]>`
     select t.id, t.name from maintenance_window_targets wt join targets t on t.id = wt.target_id
     where t.org_id = ${orgId} and wt.window_id = ${windowId} order by wt.position`;
 }
 
 /** Published status pages with a monitor of the window. */
-export async function selectPagesOf(sql: Db, orgId: string, windowId: string): Promise<{ id: string; name: string }[]> {
+export async function selectPagesOf(sql: Db, orgId: string, windowId: string) {
   return await sql<{ id: string; name: string }[]>`
     select p.id, p.name from status_pages p
     where p.org_id = ${orgId} and p.enabled and exists (

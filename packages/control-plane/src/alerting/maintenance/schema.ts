@@ -1,17 +1,21 @@
 import Type, { type Static } from "typebox";
 import { IdText, Line, Lines } from "@statusmesh/shared/text";
 import {
+  Closed,
   described,
+  Flag,
   Id,
   ManagedBy,
-  managedByIgnored,
+  ignoredWhenSent,
   nullable,
+  OneOf,
   PageOf,
   paging,
+  Shape,
   Timestamp,
   WriteSourceSchema,
 } from "../../platform/http/wire.ts";
-import { TitleLine } from "../incidents/schema.ts";
+import { TitleLine } from "../update-templates/schema.ts";
 
 /** Longest window, days. */
 export const maxDays = 30;
@@ -44,45 +48,39 @@ const fields = {
   ),
 };
 
-const Recurrence = Type.Object(
-  {
-    rule: Line({
-      maxLength: 200,
-      errorCode: "INVALID_RECURRENCE",
-      description:
-        "RFC 5545 recurrence rule with FREQ (DAILY, WEEKLY, MONTHLY), INTERVAL, BYDAY, and COUNT or UNTIL. It must " +
-        "include the first start. A monthly rule without BYDAY skips months without that day of the month",
-      examples: ["FREQ=WEEKLY;BYDAY=SA"],
-    }),
-    time_zone: Line({
-      maxLength: 64,
-      errorCode: "INVALID_RECURRENCE",
-      description:
-        "IANA time zone in which every occurrence starts at the same local time, also when clocks change. A skipped " +
-        "local time moves forward with the clock; of a repeated one the first counts",
-      examples: ["Europe/Berlin"],
-    }),
-  },
-  { additionalProperties: false, title: "Recurrence", description: "How a maintenance window repeats" },
-);
+const Recurrence = Shape("Recurrence", "How a maintenance window repeats", {
+  rule: Line({
+    maxLength: 200,
+    errorCode: "INVALID_RECURRENCE",
+    description:
+      "RFC 5545 recurrence rule with FREQ (DAILY, WEEKLY, MONTHLY), INTERVAL, BYDAY, and COUNT or UNTIL. It must " +
+      "include the first start. A monthly rule without BYDAY skips months without that day of the month",
+    examples: ["FREQ=WEEKLY;BYDAY=SA"],
+  }),
+  time_zone: Line({
+    maxLength: 64,
+    errorCode: "INVALID_RECURRENCE",
+    description:
+      "IANA time zone in which every occurrence starts at the same local time, also when clocks change. A skipped " +
+      "local time moves forward with the clock; of a repeated one the first counts",
+    examples: ["Europe/Berlin"],
+  }),
+});
 
 const ignored = {
-  write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
-  managed_by: managedByIgnored,
+  write_source: ignoredWhenSent,
+  managed_by: ignoredWhenSent,
 };
 
-export const MaintenanceCreate = Type.Object(
-  {
-    ...fields,
-    description: Type.Optional(fields.description),
-    recurrence: Type.Optional(nullable(Recurrence)),
-    ...ignored,
-  },
-  { additionalProperties: false, title: "MaintenanceCreate", description: "A new maintenance window" },
-);
+export const MaintenanceCreate = Shape("MaintenanceCreate", "A new maintenance window", {
+  ...fields,
+  description: Type.Optional(fields.description),
+  recurrence: Type.Optional(nullable(Recurrence)),
+  ...ignored,
+});
 export type MaintenanceCreate = Static<typeof MaintenanceCreate>;
 
-export const MaintenancePatch = Type.Object(
+export const MaintenancePatch = Closed(
   {
     title: Type.Optional(fields.title),
     description: Type.Optional(fields.description),
@@ -93,7 +91,6 @@ export const MaintenancePatch = Type.Object(
     ...ignored,
   },
   {
-    additionalProperties: false,
     title: "MaintenancePatch",
     description: "Fields to change; omitted fields stay unchanged",
     examples: [{ ends_at: "2026-11-29T01:00:00.000Z" }],
@@ -110,13 +107,15 @@ const occurrenceFields = {
   ends_at: described(Timestamp, "End", "2026-11-29T02:00:00.000Z"),
 };
 
-const Nearest = Type.Object(occurrenceFields, {
-  additionalProperties: false,
-  title: "NearestOccurrence",
-  description: "The occurrence in progress, else the next one, else the last one",
-});
+const Nearest = Shape(
+  "NearestOccurrence",
+  "The occurrence in progress, else the next one, else the last one",
+  occurrenceFields,
+);
 
-export const Maintenance = Type.Object(
+export const Maintenance = Shape(
+  "Maintenance",
+  "A maintenance window: notifications of its targets are held, and status pages show it",
   {
     id: Id,
     ...fields,
@@ -124,30 +123,22 @@ export const Maintenance = Type.Object(
     ends_at: described(Timestamp, "End of the first occurrence", "2026-11-29T02:00:00.000Z"),
     recurrence: nullable(Recurrence),
     occurrence: nullable(Nearest),
-    state: Type.Enum([...windowStates], { description: "State at the time of the reply", examples: ["upcoming"] }),
+    state: OneOf(windowStates, "State at the time of the reply", "upcoming"),
     managed_by: ManagedBy,
     write_source: WriteSourceSchema,
     created_at: Timestamp,
     updated_at: Timestamp,
-  },
-  {
-    additionalProperties: false,
-    title: "Maintenance",
-    description: "A maintenance window: notifications of its targets are held, and status pages show it",
   },
 );
 export type Maintenance = Static<typeof Maintenance>;
 
 export const MaintenancePage = PageOf(Maintenance);
 
-export const Occurrence = Type.Object(
-  {
-    ...occurrenceFields,
-    state: Type.Enum([...windowStates], { description: "State at the time of the reply", examples: ["upcoming"] }),
-    cancelled: Type.Boolean({ description: "True for an occurrence that does not take place", examples: [false] }),
-  },
-  { additionalProperties: false, title: "Occurrence", description: "One time at which a maintenance window applies" },
-);
+export const Occurrence = Shape("Occurrence", "One time at which a maintenance window applies", {
+  ...occurrenceFields,
+  state: OneOf(windowStates, "State at the time of the reply", "upcoming"),
+  cancelled: Flag("True for an occurrence that does not take place", false),
+});
 export type Occurrence = Static<typeof Occurrence>;
 
 export const OccurrencePage = PageOf(Occurrence);
@@ -155,15 +146,12 @@ export const OccurrencePage = PageOf(Occurrence);
 export const OccurrenceListQuery = Type.Object({ ...paging(50, 500) });
 export type OccurrenceListQuery = Static<typeof OccurrenceListQuery>;
 
-export const OccurrencePatch = Type.Object(
+export const OccurrencePatch = Closed(
   {
     ends_at: Type.Optional(described(Timestamp, "New end of this occurrence; now ends it", "2026-11-29T03:00:00.000Z")),
-    cancelled: Type.Optional(
-      Type.Boolean({ description: "True skips an upcoming occurrence, false restores it", examples: [true] }),
-    ),
+    cancelled: Type.Optional(Flag("True skips an upcoming occurrence, false restores it", true)),
   },
   {
-    additionalProperties: false,
     title: "OccurrencePatch",
     description: "Fields to change; omitted fields stay unchanged",
     examples: [{ cancelled: true }],
@@ -177,7 +165,7 @@ const inState = { description: "Only windows in this state; all without it" };
 
 export const MaintenanceListQuery = Type.Object({
   state: Type.Optional(Type.Enum([...windowStates, "all"], inState)),
-  status: Type.Optional(Type.Enum([...windowStates, "all"], { description: "The same as `state`" })),
+  status: Type.Optional(OneOf([...windowStates, "all"], "The same as `state`")),
   ...paging(50, 500),
 });
 export type MaintenanceListQuery = Static<typeof MaintenanceListQuery>;

@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { absent, clipped, ConsoleUrl, consoleUrl, customerText, fitting } from "../../platform/http/tool-texts.ts";
-import { Timestamp } from "../../platform/http/wire.ts";
+import { Closed, Integer, Text, Timestamp } from "../../platform/http/wire.ts";
 import { windowStates } from "./schema.ts";
 import { plannedWindows } from "./service.ts";
 import { recurrenceWords } from "./words.ts";
@@ -9,7 +9,6 @@ import { recurrenceWords } from "./words.ts";
 /** Longest name, characters. */
 const shortText = 200;
 
-const closed = { additionalProperties: false } as const;
 const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
 
 export const maintenanceTools: Tool[] = [
@@ -20,38 +19,29 @@ export const maintenanceTools: Tool[] = [
       "Maintenance windows, soonest first. During one the notifications of its monitors are held. Use it to see " +
       "whether an outage is planned work.",
     scope: "targets:read",
-    input: Type.Object(
-      {
-        state: Type.Optional(
-          Type.Enum([...windowStates], { type: "string", description: "Default: active and upcoming ones" }),
-        ),
-        limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: "Most rows" }),
-      },
-      closed,
-    ),
-    output: Type.Object(
-      {
-        windows: Type.Array(
-          Type.Object(
-            {
-              maintenance_id: Type.String(),
-              title: customerText("title"),
-              state: Type.Enum([...windowStates], { type: "string" }),
-              starts_at: time("Of the current, next or last time"),
-              ends_at: time("Of the same"),
-              repeats: absent(Type.String({ description: "How it recurs" })),
-              monitors: Type.Array(customerText("name of one of the first 10 monitors")),
-              monitors_total: Type.Integer(),
-            },
-            closed,
-          ),
-        ),
-        total: Type.Integer({ description: "Matching windows" }),
-        left_out: Type.Integer({ description: "Matching windows that are not in the list" }),
-        console_url: ConsoleUrl,
-      },
-      closed,
-    ),
+    input: Closed({
+      state: Type.Optional(
+        Type.Enum([...windowStates], { type: "string", description: "Default: active and upcoming ones" }),
+      ),
+      limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: "Most rows" }),
+    }),
+    output: Closed({
+      windows: Type.Array(
+        Closed({
+          maintenance_id: Type.String(),
+          title: customerText("title"),
+          state: Type.Enum([...windowStates], { type: "string" }),
+          starts_at: time("Of the current, next or last time"),
+          ends_at: time("Of the same"),
+          repeats: absent(Text("How it recurs")),
+          monitors: Type.Array(customerText("name of one of the first 10 monitors")),
+          monitors_total: Type.Integer(),
+        }),
+      ),
+      total: Integer("Matching windows"),
+      left_out: Integer("Matching windows that are not in the list"),
+      console_url: ConsoleUrl,
+    }),
     async handle({ ctx, args }) {
       const { items, total } = await plannedWindows(ctx, args);
       const { rows } = fitting(

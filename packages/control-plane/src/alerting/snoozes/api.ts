@@ -8,32 +8,26 @@ const write = { auth: "tenant", scope: "incidents:write", tag: "Snoozes" } as co
 
 /** Periods for which a person holds notifications. */
 export const snoozeRoutes: Route[] = [
-  route({
+  route("GET", path, {
     auth: "tenant",
     scope: "incidents:read",
     tag: "Snoozes",
-    method: "GET",
-    path,
     summary: "List snoozes",
     description: "Active snoozes, by end time.",
     query: SnoozeQuery,
     replies: { 200: SnoozePage },
     handle: async ({ ctx, query }) => ok(await service.listSnoozes(ctx, query)),
   }),
-  route({
+  route("POST", path, {
     ...write,
-    method: "POST",
-    path,
     summary: "Hold the notifications of monitors for a while",
     body: SnoozeCreate,
     replies: { 201: Snooze },
     errors: ["INVALID_SNOOZE"],
     handle: async ({ ctx, body }) => createdIn(`${path}#`, await service.createSnooze(ctx, body)),
   }),
-  route({
+  route("DELETE", `${path}/{id}`, {
     ...write,
-    method: "DELETE",
-    path: `${path}/{id}`,
     summary: "End a snooze",
     params: IdParam,
     replies: { 204: null },

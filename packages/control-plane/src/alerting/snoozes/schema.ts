@@ -1,11 +1,11 @@
 import Type, { type Static } from "typebox";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
-import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import { Closed, Id, nullable, PageOf, paging, Shape, Timestamp } from "../../platform/http/wire.ts";
 import { Actor } from "../incidents/schema.ts";
 
 /** What a snooze covers: one of its three fields. */
-const Scope = Type.Object(
+const Scope = Closed(
   {
     all: Type.Optional(
       Type.Literal(true, { errorCode: "INVALID_SNOOZE", description: "Every monitor of the organisation" }),
@@ -27,11 +27,7 @@ const Scope = Type.Object(
       }),
     ),
   },
-  {
-    additionalProperties: false,
-    description: "Exactly one of `all`, `tag` and `target_ids`",
-    examples: [{ tag: "staging" }],
-  },
+  { description: "Exactly one of `all`, `tag` and `target_ids`", examples: [{ tag: "staging" }] },
 );
 
 const fields = {
@@ -52,19 +48,17 @@ const fields = {
   ),
 };
 
-export const SnoozeCreate = Type.Object(
-  { scope: fields.scope, until: fields.until, reason: Type.Optional(fields.reason) },
-  { additionalProperties: false, title: "SnoozeCreate", description: "Notifications to hold for a while" },
-);
+export const SnoozeCreate = Shape("SnoozeCreate", "Notifications to hold for a while", {
+  scope: fields.scope,
+  until: fields.until,
+  reason: Type.Optional(fields.reason),
+});
 export type SnoozeCreate = Static<typeof SnoozeCreate>;
 
-export const Snooze = Type.Object(
+export const Snooze = Shape(
+  "Snooze",
+  "Notifications of its monitors are held until its end; checks and incidents go on",
   { id: Id, ...fields, created_by: Actor, created_at: Timestamp },
-  {
-    additionalProperties: false,
-    title: "Snooze",
-    description: "Notifications of its monitors are held until its end; checks and incidents go on",
-  },
 );
 export type Snooze = Static<typeof Snooze>;
 

@@ -15,40 +15,32 @@ const write = { auth: "tenant", scope: "incidents:write", tag: "Update templates
 
 /** Saved texts of an organisation for updates of incidents and for maintenance. */
 export const updateTemplateRoutes: Route[] = [
-  route({
+  route("GET", path, {
     ...read,
-    method: "GET",
-    path,
     summary: "List update templates",
     description: "By kind and name.",
     query: UpdateTemplateQuery,
     replies: { 200: UpdateTemplatePage },
     handle: async ({ ctx, query }) => ok(await service.listTemplates(ctx, query)),
   }),
-  route({
+  route("POST", path, {
     ...write,
-    method: "POST",
-    path,
     summary: "Create an update template",
     body: UpdateTemplateCreate,
     replies: { 201: UpdateTemplate },
     errors: ["UPDATE_TEMPLATE_NAME_TAKEN", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, body }) => createdIn(`${path}/`, await service.createTemplate(ctx, body)),
   }),
-  route({
+  route("GET", `${path}/{id}`, {
     ...read,
-    method: "GET",
-    path: `${path}/{id}`,
     summary: "Read an update template",
     params: IdParam,
     replies: { 200: UpdateTemplate },
     errors: ["UPDATE_TEMPLATE_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await service.getTemplate(ctx, params.id)),
   }),
-  route({
+  route("PATCH", `${path}/{id}`, {
     ...write,
-    method: "PATCH",
-    path: `${path}/{id}`,
     summary: "Change an update template",
     params: IdParam,
     body: UpdateTemplatePatch,
@@ -56,10 +48,8 @@ export const updateTemplateRoutes: Route[] = [
     errors: ["UPDATE_TEMPLATE_NOT_FOUND", "UPDATE_TEMPLATE_NAME_TAKEN"],
     handle: async ({ ctx, params, body }) => ok(await service.changeTemplate(ctx, params.id, body)),
   }),
-  route({
+  route("DELETE", `${path}/{id}`, {
     ...write,
-    method: "DELETE",
-    path: `${path}/{id}`,
     summary: "Delete an update template",
     params: IdParam,
     replies: { 204: null },

@@ -1,19 +1,33 @@
 import Type, { type Static } from "typebox";
-import { Line } from "@statusmesh/shared/text";
-import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
-import { MessageLines, phases, TitleLine } from "../incidents/schema.ts";
+import { Line, Lines } from "@statusmesh/shared/text";
+import { Id, nullable, OneOf, PageOf, paging, Shape, Timestamp } from "../../platform/http/wire.ts";
+
+/** A title on status pages. */
+export const TitleLine = (description: string, example: string) =>
+  Line({ maxLength: 200, emptyCode: "EMPTY_TITLE", longCode: "TITLE_TOO_LONG", description, examples: [example] });
+
+/** A text of an update, or of a note. */
+export const MessageLines = (description: string, example: string) =>
+  Lines({
+    maxLength: 2000,
+    emptyCode: "EMPTY_MESSAGE",
+    longCode: "MESSAGE_TOO_LONG",
+    description,
+    examples: [example],
+  });
+
+/** Phases of the work on an incident. */
+export const phases = ["investigating", "identified", "monitoring", "resolved", "postmortem"] as const;
 
 const fields = {
-  kind: Type.Enum(["incident", "maintenance"], { description: "What the text is for", examples: ["incident"] }),
+  kind: OneOf(["incident", "maintenance"], "What the text is for", "incident"),
   name: Line({
     maxLength: 80,
     emptyCode: "EMPTY_NAME",
     description: "Name in the list, up to 80 characters, one of its kind",
     examples: ["Payments provider"],
   }),
-  phase: nullable(
-    Type.Enum([...phases], { description: "Phase of the update; null: none, as for maintenance", examples: [null] }),
-  ),
+  phase: nullable(OneOf(phases, "Phase of the update; null: none, as for maintenance", null)),
   title: nullable(
     TitleLine(
       "Title of a reported incident or of the maintenance, up to 200 characters; null: none",
@@ -26,16 +40,13 @@ const fields = {
   ),
 };
 
-export const UpdateTemplateCreate = Type.Object(
-  {
-    kind: fields.kind,
-    name: fields.name,
-    phase: Type.Optional(fields.phase),
-    title: Type.Optional(fields.title),
-    body: fields.body,
-  },
-  { additionalProperties: false, title: "UpdateTemplateCreate", description: "A new template" },
-);
+export const UpdateTemplateCreate = Shape("UpdateTemplateCreate", "A new template", {
+  kind: fields.kind,
+  name: fields.name,
+  phase: Type.Optional(fields.phase),
+  title: Type.Optional(fields.title),
+  body: fields.body,
+});
 export type UpdateTemplateCreate = Static<typeof UpdateTemplateCreate>;
 
 export const UpdateTemplatePatch = Type.Partial(UpdateTemplateCreate, {
@@ -45,16 +56,18 @@ export const UpdateTemplatePatch = Type.Partial(UpdateTemplateCreate, {
 });
 export type UpdateTemplatePatch = Static<typeof UpdateTemplatePatch>;
 
-export const UpdateTemplate = Type.Object(
-  { id: Id, ...fields, created_at: Timestamp, updated_at: Timestamp },
-  { additionalProperties: false, title: "UpdateTemplate", description: "A saved text of the organisation" },
-);
+export const UpdateTemplate = Shape("UpdateTemplate", "A saved text of the organisation", {
+  id: Id,
+  ...fields,
+  created_at: Timestamp,
+  updated_at: Timestamp,
+});
 export type UpdateTemplate = Static<typeof UpdateTemplate>;
 
 export const UpdateTemplatePage = PageOf(UpdateTemplate);
 
 export const UpdateTemplateQuery = Type.Object({
-  kind: Type.Optional(Type.Enum(["incident", "maintenance"], { description: "Only those for this" })),
+  kind: Type.Optional(OneOf(["incident", "maintenance"], "Only those for this")),
   ...paging(100, 1000),
 });
 export type UpdateTemplateQuery = Static<typeof UpdateTemplateQuery>;

@@ -3,9 +3,7 @@ import { DashboardSummary } from "./schema.ts";
 import { dashboardSummary, type PipelineLoad } from "./service.ts";
 
 export const dashboardRoutes = (load: PipelineLoad): Route[] => [
-  route({
-    method: "GET",
-    path: "/api/v1/dashboard/summary",
+  route("GET", "/api/v1/dashboard/summary", {
     auth: "tenant",
     scope: "targets:read",
     tag: "Dashboard",

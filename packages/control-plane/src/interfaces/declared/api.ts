@@ -56,20 +56,16 @@ const documentErrors: readonly ErrorCode[] = [
 
 /** Configuration as code. */
 export const declaredRoutes: Route[] = [
-  route({
+  route("GET", "/api/v1/config", {
     ...shared,
-    method: "GET",
-    path: "/api/v1/config",
     scope: "targets:read",
     summary: "List projects",
     description: "The projects of configuration as code with the number of their objects and their last apply.",
     replies: { 200: Projects },
     handle: async ({ ctx }) => ok(await listProjects(ctx)),
   }),
-  route({
+  route("POST", "/api/v1/config/plan", {
     ...shared,
-    method: "POST",
-    path: "/api/v1/config/plan",
     writes: false,
     summary: "Plan a document",
     description:
@@ -81,10 +77,8 @@ export const declaredRoutes: Route[] = [
     errors: documentErrors,
     handle: async ({ ctx, body }) => ok(await planConfig(ctx, body)),
   }),
-  route({
+  route("POST", "/api/v1/config/apply", {
     ...shared,
-    method: "POST",
-    path: "/api/v1/config/apply",
     summary: "Apply a document",
     description:
       "Does what the plan says, in one transaction. 409 PLAN_STALE where something that it read has changed, or the " +
@@ -95,10 +89,8 @@ export const declaredRoutes: Route[] = [
     errors: ["PLAN_STALE", "PRUNE_LIMIT", ...documentErrors],
     handle: async ({ ctx, body }) => ok(await applyConfig(ctx, body)),
   }),
-  route({
+  route("GET", "/api/v1/config/export", {
     ...shared,
-    method: "GET",
-    path: "/api/v1/config/export",
     scope: "targets:read",
     summary: "Export a document",
     description:
@@ -109,10 +101,8 @@ export const declaredRoutes: Route[] = [
     handle: async ({ ctx, query }) => ok(await exportConfig(ctx, query)),
   }),
   ...(["adopt", "detach"] as const).map((verb) =>
-    route({
+    route("POST", `/api/v1/config/${verb}`, {
       ...shared,
-      method: "POST",
-      path: `/api/v1/config/${verb}`,
       scope: "targets:write",
       summary: verb === "adopt" ? "Adopt an object" : "Detach an object",
       description:

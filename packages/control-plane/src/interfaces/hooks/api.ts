@@ -93,9 +93,7 @@ const hooks: Hook[] = [
 ];
 
 export const hookRoutes: Route[] = hooks.map(({ path, summary, handle }) =>
-  route({
-    method: "POST",
-    path,
+  route("POST", path, {
     auth: "public",
     tag: "Hooks",
     summary,

@@ -5,9 +5,7 @@ import { listMcpAudit } from "./audit.ts";
 import { McpCallPage, McpCallQuery } from "./schema.ts";
 
 export const mcpRoutes: Route[] = [
-  route({
-    method: "GET",
-    path: "/api/v1/orgs/{id}/mcp-audit",
+  route("GET", "/api/v1/orgs/{id}/mcp-audit", {
     auth: "tenant",
     scope: "org:read",
     role: "owner",

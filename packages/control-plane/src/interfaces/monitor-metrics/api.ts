@@ -11,9 +11,7 @@ const Metrics = Type.String({
 });
 
 export const monitorMetricRoutes: Route[] = [
-  route({
-    method: "GET",
-    path: "/kuma/metrics",
+  route("GET", "/kuma/metrics", {
     auth: "tenant",
     scope: "targets:read",
     tag: "Targets",
@@ -26,9 +24,7 @@ export const monitorMetricRoutes: Route[] = [
     cache: "private, max-age=5",
     handle: async ({ ctx }) => ok(await kumaMetrics(ctx)),
   }),
-  route({
-    method: "GET",
-    path: "/api/v1/metrics",
+  route("GET", "/api/v1/metrics", {
     auth: "tenant",
     scope: "targets:read",
     tag: "Targets",

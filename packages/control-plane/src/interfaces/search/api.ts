@@ -3,9 +3,7 @@ import { SearchQuery, SearchResultPage } from "./schema.ts";
 import { search } from "./service.ts";
 
 export const searchRoutes: Route[] = [
-  route({
-    method: "GET",
-    path: "/api/v1/search",
+  route("GET", "/api/v1/search", {
     auth: "tenant",
     tag: "Search",
     summary: "Search monitors, incidents, status pages and channels",

@@ -5,7 +5,6 @@ import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken, DeleteQuery,
 import { createAgent, deleteAgent, getAgent, listAgents, renameAgent, whoAmI } from "./service.ts";
 
 const one = {
-  path: "/operator/agents/{id}",
   auth: "operator",
   tag: "Operator",
   params: IdParam,
@@ -13,9 +12,7 @@ const one = {
 } as const;
 
 export const agentRoutes: Route[] = [
-  route({
-    method: "GET",
-    path: "/api/agent/whoami",
+  route("GET", "/api/agent/whoami", {
     auth: "agent",
     tag: "Agents",
     summary: "The agent of the token",
@@ -23,9 +20,7 @@ export const agentRoutes: Route[] = [
     replies: { 200: WhoAmIReply },
     handle: async ({ ctx }) => ok(await whoAmI(ctx)),
   }),
-  route({
-    method: "GET",
-    path: "/operator/agents",
+  route("GET", "/operator/agents", {
     auth: "operator",
     tag: "Operator",
     summary: "List agents",
@@ -33,9 +28,7 @@ export const agentRoutes: Route[] = [
     replies: { 200: AgentPage },
     handle: async ({ ctx, query }) => ok(await listAgents(ctx, query)),
   }),
-  route({
-    method: "POST",
-    path: "/operator/agents",
+  route("POST", "/operator/agents", {
     auth: "operator",
     tag: "Operator",
     summary: "Create an agent; its token is shown only in this reply",
@@ -44,24 +37,21 @@ export const agentRoutes: Route[] = [
     errors: ["REGION_NOT_FOUND"],
     handle: async ({ ctx, body }) => createdIn("/operator/agents/", await createAgent(ctx, body)),
   }),
-  route({
+  route("GET", "/operator/agents/{id}", {
     ...one,
-    method: "GET",
     summary: "Get one agent",
     replies: { 200: Agent },
     handle: async ({ ctx, params }) => ok(await getAgent(ctx, params.id)),
   }),
-  route({
+  route("PATCH", "/operator/agents/{id}", {
     ...one,
-    method: "PATCH",
     summary: "Rename an agent",
     body: AgentPatch,
     replies: { 200: Agent },
     handle: async ({ ctx, params, body }) => ok(await renameAgent(ctx, params.id, body.name)),
   }),
-  route({
+  route("DELETE", "/operator/agents/{id}", {
     ...one,
-    method: "DELETE",
     summary: "Delete an agent; its token fails on its next request",
     description: "RESOURCE_IN_USE while it is connected, unless `force` is true.",
     query: DeleteQuery,

@@ -22,7 +22,7 @@ const columns = (sql: Db) =>
   sql`id, region_id, name, built_in, version, created_at, last_seen_at, impaired_since, left_at, waiting, lag_ms,
     kinds`;
 
-export async function selectAgentByToken(sql: Db, hash: Buffer): Promise<{ id: string; region_id: string } | null> {
+export async function selectAgentByToken(sql: Db, hash: Buffer) {
   const [row] = await sql<
     { id: string; region_id: string }[]
   >`select id, region_id from agents where token_hash = ${hash}`;
@@ -204,10 +204,7 @@ export async function selectImpairedAgents(sql: Db, since: Date): Promise<AgentR
 }
 
 /** Enabled targets of an organisation per region: their number and their kinds. */
-export async function countTargetsByRegion(
-  sql: Db,
-  orgId: string,
-): Promise<{ region_id: string; targets: number; kinds: string[] }[]> {
+export async function countTargetsByRegion(sql: Db, orgId: string) {
   return await sql<{ region_id: string; targets: number; kinds: string[] }[]>`
     select tr.region_id, count(*)::int as targets, array_agg(distinct t.kind) as kinds
     from target_regions tr join targets t on t.id = tr.target_id

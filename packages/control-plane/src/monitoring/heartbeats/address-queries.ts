@@ -4,11 +4,7 @@ import { arrayOf, type Db } from "../../platform/db/sql.ts";
 /* Tokens and addresses by which pings find their monitor, and what a ping key has created. */
 
 /** The monitors of addresses, by hash; unknown and expired ones are left out. */
-export async function selectAddressed(
-  sql: Db,
-  hashes: readonly string[],
-  now: Date,
-): Promise<{ hash: string; target_id: string }[]> {
+export async function selectAddressed(sql: Db, hashes: readonly string[], now: Date) {
   return await sql<{ hash: string; target_id: string }[]>`
     select encode(a.hash, 'hex') as hash, a.target_id from heartbeat_addresses a
     where a.hash in (select decode(h, 'hex') from unnest(${arrayOf(hashes)}::text[]) h)
@@ -73,10 +69,7 @@ export async function selectAddresses(sql: Db, targetId: string): Promise<Addres
 }
 
 /** {@link selectAddresses} of many monitors. */
-export async function selectAddressesOf(
-  sql: Db,
-  targetIds: readonly string[],
-): Promise<(AddressRow & { target_id: string })[]> {
+export async function selectAddressesOf(sql: Db, targetIds: readonly string[]) {
   return await sql<(AddressRow & { target_id: string })[]>`
     select target_id, kind, encode(hash, 'hex') as hash, hint from heartbeat_addresses
     where target_id = any(${arrayOf(targetIds)}::uuid[]) and kind <> 'own' order by target_id, position`;
@@ -102,22 +95,14 @@ export async function replaceToken(
 }
 
 /** Sealed tokens after `after`, by id; locked until the transaction ends. */
-export async function lockTokens(
-  sql: Db,
-  after: string | null,
-  limit: number,
-): Promise<{ id: string; token: string }[]> {
+export async function lockTokens(sql: Db, after: string | null, limit: number) {
   return await sql<{ id: string; token: string }[]>`
     select target_id as id, token from heartbeats where ${after}::uuid is null or target_id > ${after}::uuid
     order by target_id limit ${limit} for no key update`;
 }
 
 /** {@link lockTokens} for looking only. */
-export async function selectTokens(
-  sql: Db,
-  after: string | null,
-  limit: number,
-): Promise<{ id: string; token: string }[]> {
+export async function selectTokens(sql: Db, after: string | null, limit: number) {
   return await sql<{ id: string; token: string }[]>`
     select target_id as id, token from heartbeats where ${after}::uuid is null or target_id > ${after}::uuid
     order by target_id limit ${limit}`;

@@ -11,30 +11,24 @@ const common = {
 } as const;
 
 export const heartbeatRoutes: Route[] = [
-  route({
+  route("GET", "/api/v1/targets/{id}/heartbeat", {
     ...common,
-    method: "GET",
-    path: "/api/v1/targets/{id}/heartbeat",
     scope: "targets:read",
     summary: "Ping URL, state and next report of a heartbeat monitor",
     description: "For monitors of the kind heartbeat; 404 NOT_FOUND for others. The ping URL needs targets:write.",
     replies: { 200: Heartbeat },
     handle: async ({ ctx, params }) => ok(await getHeartbeat(ctx, params.id)),
   }),
-  route({
+  route("POST", "/api/v1/targets/{id}/heartbeat/rotate", {
     ...common,
-    method: "POST",
-    path: "/api/v1/targets/{id}/heartbeat/rotate",
     scope: "targets:write",
     summary: "Give a heartbeat monitor a new ping URL",
     description: "The previous URL works for another 24 hours, earlier ones stop at once.",
     replies: { 200: Heartbeat },
     handle: async ({ ctx, params }) => ok(await rotateToken(ctx, params.id)),
   }),
-  route({
+  route("GET", "/api/v1/targets/{id}/heartbeat/pings", {
     ...common,
-    method: "GET",
-    path: "/api/v1/targets/{id}/heartbeat/pings",
     scope: "targets:read",
     summary: "List the pings of a heartbeat monitor",
     description: "Newest first: at most 1,000, of the last 30 days.",

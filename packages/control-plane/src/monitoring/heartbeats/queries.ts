@@ -274,7 +274,7 @@ export async function selectOverdue(sql: Db, now: Date, limit: number): Promise<
 }
 
 /** When a control plane last watched; and whether a window is over. One statement, for every second. */
-export async function selectWatch(sql: Db, now: Date): Promise<{ alive_at: Date | null; is_due: boolean }> {
+export async function selectWatch(sql: Db, now: Date) {
   const [row] = await sql<{ alive_at: Date | null; is_due: boolean }[]>`
     select (select alive_at from heartbeat_watch) as alive_at,
       exists (select from heartbeats h where ${isOver(sql, now)}) as is_due`;

@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { addressKinds, pingKinds } from "@statusmesh/shared/pings/address";
-import { Id, nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import { Closed, Id, nullable, OneOf, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
 import { heartbeatStates } from "./windows.ts";
 
 export { heartbeatStates };
@@ -11,7 +11,7 @@ const errorCode = "INVALID_HEARTBEAT";
 const maxAddresses = 20;
 
 export const HeartbeatAddresses = Type.Array(
-  Type.Object(
+  Closed(
     {
       kind: Type.Enum([...addressKinds], {
         errorCode,
@@ -32,7 +32,7 @@ export const HeartbeatAddresses = Type.Array(
         Type.String({ maxLength: 4, description: "The last four characters. Decided by the server; names a kept one" }),
       ),
     },
-    { additionalProperties: false, errorCode },
+    { errorCode },
   ),
   {
     maxItems: maxAddresses,
@@ -45,10 +45,10 @@ export type HeartbeatAddresses = Static<typeof HeartbeatAddresses>;
 
 const Ms = (description: string) => Type.Integer({ minimum: 0, description, examples: [92_000] });
 
-const HeartbeatPing = Type.Object(
+const HeartbeatPing = Closed(
   {
     at: Timestamp,
-    kind: Type.Enum([...pingKinds], { description: "Event that the job reported", examples: ["success"] }),
+    kind: OneOf(pingKinds, "Event that the job reported", "success"),
     exit_code: Type.Union([Type.Integer({ minimum: 0, maximum: 255 }), Type.Null()], {
       description: "Exit code of the job, if it reported one",
       examples: [null],
@@ -59,44 +59,44 @@ const HeartbeatPing = Type.Object(
       description: "Address of the job; null for viewers",
       examples: ["192.0.2.7"],
     }),
-    user_agent: Type.String({ description: "Its User-Agent", examples: ["curl/8.14.1"] }),
+    user_agent: Text("Its User-Agent", "curl/8.14.1"),
     body: Type.Union([Type.String(), Type.Null()], {
       description: "The first 10 kB of the body of a POST; null for viewers",
       examples: ["backup of 3 databases done"],
     }),
   },
-  { additionalProperties: false, title: "HeartbeatPing" },
+  { title: "HeartbeatPing" },
 );
 
-export const Heartbeat = Type.Object(
+export const Heartbeat = Closed(
   {
-    ping_url: Type.String({
-      description: "Address of the job's reports; needs targets:write, else ***",
-      examples: ["https://status.example.org/hb/3q2-7w"],
-    }),
-    token: Type.String({ description: "The last part of ping_url; needs targets:write, else ***", examples: ["***"] }),
+    ping_url: Text(
+      "Address of the job's reports; needs targets:write, else ***",
+      "https://status.example.org/hb/3q2-7w",
+    ),
+    token: Text("The last part of ping_url; needs targets:write, else ***", "***"),
     previous_token_valid_until: Type.Union([Timestamp, Type.Null()], {
       description: "Until then the token before the last rotation also works",
     }),
-    state: Type.Enum([...heartbeatStates], { description: "The first that holds", examples: ["up"] }),
+    state: OneOf(heartbeatStates, "The first that holds", "up"),
     last_ping: nullable(HeartbeatPing),
     last_duration_ms: nullable(Ms("Duration of the last run whose start was reported, milliseconds")),
     next_due_at: Type.Union([Timestamp, Type.Null()], { description: "When the next report is expected" }),
     down_at: Type.Union([Timestamp, Type.Null()], { description: "When the monitor is down without another report" }),
     suggestion: nullable(
-      Type.Object(
+      Closed(
         {
           period: Ms("Milliseconds"),
           grace: Ms("Milliseconds"),
-          reason: Type.String({ description: "What was observed", examples: ["it reports about every 10 min"] }),
+          reason: Text("What was observed", "it reports about every 10 min"),
         },
-        { additionalProperties: false, description: "A period that matches the reports of the job" },
+        { description: "A period that matches the reports of the job" },
       ),
     ),
   },
-  { additionalProperties: false, title: "Heartbeat" },
+  { title: "Heartbeat" },
 );
 export type Heartbeat = Static<typeof Heartbeat>;
 
-export const PingQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
+export const PingQuery = Closed(paging(50, 1000));
 export const PingPage = PageOf(HeartbeatPing);

@@ -14,7 +14,7 @@ import { record } from "../../access/audit/service.ts";
 import { requireScope } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam, nullable } from "../../platform/http/wire.ts";
+import { Closed, Flag, IdParam, nullable, Shape } from "../../platform/http/wire.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { CheckResult } from "../results/schema.ts";
 import { Check, checkErrors } from "../targets/schema.ts";
@@ -25,33 +25,26 @@ import type { Ingest } from "./ingest.ts";
 import { checkNow, runOnDemand } from "./on-demand.ts";
 import { protocolOfInvalidBody } from "./protocol.ts";
 
-const TestResult = Type.Object(
-  {
-    result: Type.Object(
-      {
-        ...CheckResult.properties,
-        target_id: nullable(
-          Type.Unsafe<string>({
-            ...CheckResult.properties.target_id,
-            description: "Null: nothing is stored",
-            examples: [null],
-          }),
-        ),
-      },
-      { additionalProperties: false, description: "Status of the run" },
-    ),
-    matched_expectations: Type.Boolean({ description: "True when the result meets every expectation of the check" }),
-    warnings: Type.Array(Type.String(), {
-      description: "Warnings that do not change the status",
-      examples: [["the certificate expires in 9 days"]],
-    }),
-  },
-  {
-    additionalProperties: false,
-    title: "TestResult",
-    description: "The result, and whether it meets the expectations of the check",
-  },
-);
+const TestResult = Shape("TestResult", "The result, and whether it meets the expectations of the check", {
+  result: Closed(
+    {
+      ...CheckResult.properties,
+      target_id: nullable(
+        Type.Unsafe<string>({
+          ...CheckResult.properties.target_id,
+          description: "Null: nothing is stored",
+          examples: [null],
+        }),
+      ),
+    },
+    { description: "Status of the run" },
+  ),
+  matched_expectations: Flag("True when the result meets every expectation of the check"),
+  warnings: Type.Array(Type.String(), {
+    description: "Warnings that do not change the status",
+    examples: [["the certificate expires in 9 days"]],
+  }),
+});
 
 function present(reply: RunReply & { region: string }, targetId: string | null) {
   return {
@@ -73,9 +66,7 @@ export const pipelineRoutes = (hub: Hub, ingest: Ingest, draining: AbortSignal):
 
 function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
   return [
-    route({
-      method: "POST",
-      path: "/api/agent/pull",
+    route("POST", "/api/agent/pull", {
       auth: "agent",
       tag: "Agents",
       summary: "Checks of the agent (long poll)",
@@ -89,9 +80,7 @@ function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
         return ok(await pull(ctx, hub, body, AbortSignal.any([gone.signal, draining])));
       },
     }),
-    route({
-      method: "POST",
-      path: "/api/agent/results",
+    route("POST", "/api/agent/results", {
       auth: "agent",
       tag: "Agents",
       summary: "Report results",
@@ -107,9 +96,7 @@ function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
 
 /** The route of pings that agents took. */
 export const agentPingRoutes = (take: TakeAgentPings): Route[] => [
-  route({
-    method: "POST",
-    path: "/api/agent/pings",
+  route("POST", "/api/agent/pings", {
     auth: "agent",
     tag: "Agents",
     summary: "Deliver pings of jobs that the agent took",
@@ -132,9 +119,7 @@ const expectedAgent =
 
 function onDemandRoutes(hub: Hub): Route[] {
   return [
-    route({
-      method: "POST",
-      path: "/api/v1/targets/test",
+    route("POST", "/api/v1/targets/test", {
       auth: "tenant",
       scope: "targets:execute",
       category: "test_now",
@@ -160,9 +145,7 @@ function onDemandRoutes(hub: Hub): Route[] {
         });
       },
     }),
-    route({
-      method: "POST",
-      path: "/api/v1/targets/{id}/check-now",
+    route("POST", "/api/v1/targets/{id}/check-now", {
       auth: "tenant",
       scope: "targets:execute",
       category: "check_now",

@@ -81,11 +81,7 @@ export async function storeReply(sql: Db, agentId: string, reply: RunReply): Pro
 }
 
 /** Locks up to `limit` unclaimed runs after `after`, by id. */
-export async function selectUnclaimedRuns(
-  sql: Db,
-  after: string | null,
-  limit: number,
-): Promise<Pick<RunRow, "id" | "spec">[]> {
+export async function selectUnclaimedRuns(sql: Db, after: string | null, limit: number) {
   return await sql<Pick<RunRow, "id" | "spec">[]>`
     select id, spec from on_demand_runs
     where claimed_at is null and (${after}::uuid is null or id > ${after}::uuid) order by id

@@ -5,8 +5,7 @@ import { tool, type Tool } from "../../platform/http/tool.ts";
 import { absent, clippedOrNull, customerText, quoted } from "../../platform/http/tool-texts.ts";
 import { getTarget } from "../targets/service.ts";
 import { checkNow } from "./on-demand.ts";
-
-const closed = { additionalProperties: false } as const;
+import { Closed } from "../../platform/http/wire.ts";
 
 export const pipelineTools = (hub: Hub): Tool[] => [
   tool({
@@ -16,24 +15,18 @@ export const pipelineTools = (hub: Hub): Tool[] => [
       "Checks one monitor at once and records the result. The user confirms it. Use it to see whether a fix works; " +
       "a failing result may send the usual alerts.",
     scope: "targets:execute",
-    input: Type.Object(
-      { monitor_id: IdText({ maxLength: 100, description: "Id of the monitor, from list_monitors" }) },
-      closed,
-    ),
-    output: Type.Object(
-      {
-        monitor_id: Type.String(),
-        region: Type.String(),
-        status: Type.Enum(["up", "down", "degraded", "error"], {
-          type: "string",
-          description: "error: the check itself failed",
-        }),
-        error: absent(customerText("what failed")),
-        http_status: absent(Type.Integer()),
-        total_ms: absent(Type.Number({ description: "Duration" })),
-      },
-      closed,
-    ),
+    input: Closed({ monitor_id: IdText({ maxLength: 100, description: "Id of the monitor, from list_monitors" }) }),
+    output: Closed({
+      monitor_id: Type.String(),
+      region: Type.String(),
+      status: Type.Enum(["up", "down", "degraded", "error"], {
+        type: "string",
+        description: "error: the check itself failed",
+      }),
+      error: absent(customerText("what failed")),
+      http_status: absent(Type.Integer()),
+      total_ms: absent(Type.Number({ description: "Duration" })),
+    }),
     confirm: {
       async ask({ ctx, args }) {
         const { name } = await getTarget(ctx, args.monitor_id);

@@ -2,12 +2,10 @@ import { created, ok, route, type Route } from "../../platform/http/route.ts";
 import { ListQuery, ProbeRegionPage, Region, RegionCreate, RegionPage, RegionParam, RegionPatch } from "./schema.ts";
 import { createRegion, deleteRegion, getRegion, listProbeRegions, listRegions, updateRegion } from "./service.ts";
 
-const one = { path: "/operator/regions/{id}", auth: "operator", tag: "Operator", params: RegionParam } as const;
+const one = { auth: "operator", tag: "Operator", params: RegionParam } as const;
 
 export const regionRoutes: Route[] = [
-  route({
-    method: "GET",
-    path: "/api/v1/regions",
+  route("GET", "/api/v1/regions", {
     auth: "tenant",
     scope: "targets:read",
     tag: "Targets",
@@ -16,9 +14,7 @@ export const regionRoutes: Route[] = [
     replies: { 200: ProbeRegionPage },
     handle: async ({ ctx, query }) => ok(await listProbeRegions(ctx, query)),
   }),
-  route({
-    method: "GET",
-    path: "/operator/regions",
+  route("GET", "/operator/regions", {
     auth: "operator",
     tag: "Operator",
     summary: "List all regions",
@@ -26,9 +22,7 @@ export const regionRoutes: Route[] = [
     replies: { 200: RegionPage },
     handle: async ({ ctx, query }) => ok(await listRegions(ctx, query)),
   }),
-  route({
-    method: "POST",
-    path: "/operator/regions",
+  route("POST", "/operator/regions", {
     auth: "operator",
     tag: "Operator",
     summary: "Create a region",
@@ -37,26 +31,23 @@ export const regionRoutes: Route[] = [
     errors: ["REGION_ID_TAKEN"],
     handle: async ({ ctx, body }) => created(`/operator/regions/${body.id}`, await createRegion(ctx, body)),
   }),
-  route({
+  route("GET", "/operator/regions/{id}", {
     ...one,
-    method: "GET",
     summary: "Get one region",
     replies: { 200: Region },
     errors: ["REGION_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await getRegion(ctx, params.id)),
   }),
-  route({
+  route("PATCH", "/operator/regions/{id}", {
     ...one,
-    method: "PATCH",
     summary: "Change a region",
     body: RegionPatch,
     replies: { 200: Region },
     errors: ["REGION_NOT_FOUND"],
     handle: async ({ ctx, params, body }) => ok(await updateRegion(ctx, params.id, body)),
   }),
-  route({
+  route("DELETE", "/operator/regions/{id}", {
     ...one,
-    method: "DELETE",
     summary: "Delete a region that nothing uses",
     replies: { 204: null },
     errors: ["REGION_NOT_FOUND", "RESOURCE_IN_USE"],

@@ -1,9 +1,9 @@
 import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
-import { nullable, PageOf, Timestamp, paging } from "../../platform/http/wire.ts";
+import { Closed, Flag, nullable, PageOf, paging, Shape, Text, Timestamp } from "../../platform/http/wire.ts";
 
 /** `limit` and `offset` of a list. */
-export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
+export const ListQuery = Closed(paging(50, 1000));
 
 const RegionId = Type.String({
   pattern: "^[a-z0-9-]{1,40}$",
@@ -23,46 +23,38 @@ const Location = nullable(
     examples: ["Germany"],
   }),
 );
-const shown = { name: Type.String({ description: "As people read it", examples: ["Frankfurt"] }), location: Location };
+const shown = { name: Text("As people read it", "Frankfurt"), location: Location };
 
 /** `{id}` of a region in a path. */
 export const RegionParam = Type.Object({
-  id: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
+  id: Text("Id of the region", "frankfurt"),
 });
 
 /** A region for tenants. */
-export const ProbeRegion = Type.Object(
-  { id: RegionId, ...shown },
-  { additionalProperties: false, title: "ProbeRegion", description: "A region that probes" },
-);
+export const ProbeRegion = Shape("ProbeRegion", "A region that probes", { id: RegionId, ...shown });
 export type ProbeRegion = Static<typeof ProbeRegion>;
 export const ProbeRegionPage = PageOf(ProbeRegion);
 
 /** A region for operators. */
-export const Region = Type.Object(
-  {
-    id: RegionId,
-    ...shown,
-    enabled: Type.Boolean({ description: "False: nothing is probed from it" }),
-    created_at: Timestamp,
-    updated_at: Timestamp,
-  },
-  { additionalProperties: false, title: "Region", description: "A place to probe from" },
-);
+export const Region = Shape("Region", "A place to probe from", {
+  id: RegionId,
+  ...shown,
+  enabled: Flag("False: nothing is probed from it"),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+});
 export type Region = Static<typeof Region>;
 export const RegionPage = PageOf(Region);
 
-export const RegionCreate = Type.Object(
-  { id: RegionId, name: Name, location: Type.Optional(Location) },
-  { additionalProperties: false, title: "RegionCreate", description: "A new region" },
-);
+export const RegionCreate = Shape("RegionCreate", "A new region", {
+  id: RegionId,
+  name: Name,
+  location: Type.Optional(Location),
+});
 export type RegionCreate = Static<typeof RegionCreate>;
-export const RegionPatch = Type.Object(
-  {
-    name: Type.Optional(Name),
-    location: Type.Optional(Location),
-    enabled: Type.Optional(Type.Boolean({ description: "False: nothing is probed from it" })),
-  },
-  { additionalProperties: false, title: "RegionPatch", description: "Fields to change; omitted fields stay unchanged" },
-);
+export const RegionPatch = Shape("RegionPatch", "Fields to change; omitted fields stay unchanged", {
+  name: Type.Optional(Name),
+  location: Type.Optional(Location),
+  enabled: Type.Optional(Flag("False: nothing is probed from it")),
+});
 export type RegionPatch = Static<typeof RegionPatch>;

@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { csvReply } from "../../platform/http/csv.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam, paging } from "../../platform/http/wire.ts";
+import { Closed, IdParam, paging, Text } from "../../platform/http/wire.ts";
 import { importHistory } from "./import.ts";
 import { HistoryImport, HistoryImported } from "./import-schema.ts";
 import { rangeQuery } from "./range.ts";
@@ -19,10 +19,8 @@ const shared = {
 
 /** Results and statistics computed from them. */
 export const resultRoutes: Route[] = [
-  route({
+  route("GET", "/api/v1/targets/{id}/results", {
     ...shared,
-    method: "GET",
-    path: "/api/v1/targets/{id}/results",
     summary: "List results",
     description:
       "Newest first. Runs that were throttled or failed inside the agent, and rechecks, are listed and " +
@@ -31,22 +29,18 @@ export const resultRoutes: Route[] = [
     replies: { 200: CheckResultPage },
     handle: async ({ ctx, params, query }) => ok(await service.listResults(ctx, params.id, query)),
   }),
-  route({
+  route("GET", "/api/v1/targets/{id}/results.csv", {
     ...shared,
-    method: "GET",
-    path: "/api/v1/targets/{id}/results.csv",
     summary: "Results as CSV",
     description: "The rows of the list, newest first, at most 1,000,000. Sent while it is read.",
-    query: Type.Object({ ...rangeQuery, region }, { additionalProperties: false }),
-    replies: { 200: Type.String({ description: "CSV (RFC 4180) with a header line" }) },
+    query: Closed({ ...rangeQuery, region }),
+    replies: { 200: Text("CSV (RFC 4180) with a header line") },
     mediaType: "text/csv",
     handle: async ({ ctx, params, query }) =>
       csvReply(`results-${params.id.slice(0, 8)}.csv`, await service.resultsCsv(ctx, params.id, query)),
   }),
-  route({
+  route("GET", "/api/v1/targets/{id}/latency", {
     ...shared,
-    method: "GET",
-    path: "/api/v1/targets/{id}/latency",
     summary: "Latency over time",
     description:
       "The range in about 60 slices, each a multiple of 60 s. Exact below 60 hours. Ranges of 60 hours and " +
@@ -56,19 +50,15 @@ export const resultRoutes: Route[] = [
     replies: { 200: LatencySeries },
     handle: async ({ ctx, params, query }) => ok(await service.latencySeries(ctx, params.id, query)),
   }),
-  route({
+  route("GET", "/api/v1/targets/{id}/latency/by-region", {
     ...shared,
-    method: "GET",
-    path: "/api/v1/targets/{id}/latency/by-region",
     summary: "Latency over time by region",
     query: Type.Object(rangeQuery),
     replies: { 200: RegionLatency },
     handle: async ({ ctx, params, query }) => ok(await service.latencyByRegion(ctx, params.id, query)),
   }),
-  route({
+  route("GET", "/api/v1/targets/{id}/uptime", {
     ...shared,
-    method: "GET",
-    path: "/api/v1/targets/{id}/uptime",
     summary: "Uptime",
     query: Type.Object({ ...rangeQuery, region }),
     replies: { 200: Uptime },
@@ -77,10 +67,8 @@ export const resultRoutes: Route[] = [
       return ok(found);
     },
   }),
-  route({
+  route("GET", "/api/v1/targets/{id}/incidents", {
     ...shared,
-    method: "GET",
-    path: "/api/v1/targets/{id}/incidents",
     summary: "List incident periods",
     description:
       "Newest first. A period is a contiguous run of down or error results of a region, in slot order; an " +
@@ -95,9 +83,7 @@ export const resultRoutes: Route[] = [
     replies: { 200: IncidentPeriodPage },
     handle: async ({ ctx, params, query }) => ok(await service.listPeriods(ctx, params.id, query)),
   }),
-  route({
-    method: "POST",
-    path: "/api/v1/import/history",
+  route("POST", "/api/v1/import/history", {
     auth: "tenant",
     scope: "targets:write",
     role: "owner",

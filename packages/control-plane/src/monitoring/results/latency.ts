@@ -1,5 +1,5 @@
 import { minuteMs } from "@statusmesh/shared/time";
-import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
+import type { OrgReader } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { isByHour, type Sources, sourcesOf } from "./hours.ts";
 import {
@@ -11,7 +11,7 @@ import {
 } from "./latency-queries.ts";
 import type { ResultTarget } from "./queries.ts";
 import type { Range } from "./range.ts";
-import { type RangeInput, resolve, roundMs, inTurn } from "./resolve.ts";
+import { forMembers, type RangeInput, resolve, roundMs } from "./resolve.ts";
 import type { LatencyBucket, LatencySeries, RegionLatency } from "./schema.ts";
 import { addSketches, emptyHistogram, percentiles } from "./sketch.ts";
 
@@ -19,29 +19,19 @@ import { addSketches, emptyHistogram, percentiles } from "./sketch.ts";
 const shares = [0.5, 0.95, 0.99] as const;
 const hourSecs = 3600;
 
-/** Latency in about 60 slices. Every slice of the range is present; `samples` 0 marks a gap. */
-export async function latencySeries(ctx: Ctx, targetId: string, input: RangeInput): Promise<LatencySeries> {
-  requireScope(ctx, "targets:read");
-  return await inTurn(ctx, () => readLatency(ctx, targetId, input));
-}
-
-/** {@link latencySeries} without a scope check. */
+/** Latency in about 60 slices. Every slice of the range is present; `samples` 0 marks a gap. Without a scope check. */
 export async function readLatency(reader: OrgReader, targetId: string, input: RangeInput): Promise<LatencySeries> {
   const { bucketSecs, range, rows } = await latencyRows(reader, targetId, input, false);
   return { bucket_seconds: bucketSecs, buckets: fill(range, bucketSecs, rows) };
 }
 
-/** Latency over time for each region that ran, by region id; `samples` is 0 where no run succeeded. */
-export async function latencyByRegion(
-  ctx: Ctx,
-  targetId: string,
-  input: Omit<RangeInput, "region">,
-): Promise<RegionLatency> {
-  requireScope(ctx, "targets:read");
-  return await inTurn(ctx, () => readLatencyByRegion(ctx, targetId, input));
-}
+/** {@link readLatency} for members. */
+export const latencySeries = forMembers(readLatency);
 
-/** {@link latencyByRegion} without a scope check. */
+/**
+ * Latency over time for each region that ran, by region id; `samples` is 0 where no run succeeded. Without a scope
+ * check.
+ */
 export async function readLatencyByRegion(
   reader: OrgReader,
   targetId: string,
@@ -56,6 +46,9 @@ export async function readLatencyByRegion(
     regions: regions.map((region) => ({ region, buckets: fill(range, bucketSecs, of(region)) })),
   };
 }
+
+/** {@link readLatencyByRegion} for members. */
+export const latencyByRegion = forMembers(readLatencyByRegion);
 
 /** Slices with samples. Short ranges are exact and go by the time of the run, long ones by the hour of the slot. */
 async function latencyRows(

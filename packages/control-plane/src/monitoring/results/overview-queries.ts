@@ -57,7 +57,7 @@ export async function selectSlices(
 }
 
 async function slicesOf(sql: Db, orgId: string, targetIds: readonly string[], range: Range, sliceMs: number) {
-  const arrays = runArrays(
+  const values = runArrays(
     sql,
     { target: sql`t.id`, from: sql`${range.from}::timestamptz`, to: sql`${range.to}::timestamptz` },
     null,
@@ -66,7 +66,7 @@ async function slicesOf(sql: Db, orgId: string, targetIds: readonly string[], ra
   const [from, to] = [range.from.getTime(), range.to.getTime()];
   const ofTargets = new Map<string, Slice[]>();
   const query = sql`
-    select t.id::text, r.* from targets t cross join lateral ${arrays} r
+    select t.id::text, r.* from targets t cross join lateral ${values} r
     where t.org_id = ${orgId} and t.id = any(${arrayOf(targetIds)}::uuid[])`;
   await query.values().forEach(([id, , ...arrays]) => {
     const target = String(id);

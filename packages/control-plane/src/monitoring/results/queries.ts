@@ -334,7 +334,7 @@ export async function countStatusesByHour(
 }
 
 /** A row of packed hours: its day (null: the rest, summed up), the marked hours, then arrays. */
-export type HourArrays = readonly (Buffer | null)[];
+type HourArrays = readonly (Buffer | null)[];
 
 /** Start of a UTC day, as Unix ms. */
 const dayOf = (sql: Db, day: Fragment) => sql`array_send(array[${day}::timestamp at time zone 'UTC'])`;

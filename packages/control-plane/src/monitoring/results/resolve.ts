@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
-import type { OrgReader } from "../../platform/context.ts";
+import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { type ResultTarget, targetExists } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
 import { Semaphore } from "@statusmesh/shared/semaphore";
@@ -45,3 +45,11 @@ export async function inTurn<T>({ sql, orgId }: OrgReader, work: () => Promise<T
   const { ofOrg, all } = limits;
   return await ofOrg.run(orgId, () => all.run("", work));
 }
+
+/** The verb of a read of a target for members: with a check of the scope, and {@link inTurn}. */
+export const forMembers =
+  <I, T>(read: (reader: OrgReader, targetId: string, input: I) => Promise<T>) =>
+  async (ctx: Ctx, targetId: string, input: I): Promise<T> => {
+    requireScope(ctx, "targets:read");
+    return await inTurn(ctx, () => read(ctx, targetId, input));
+  };

@@ -1,13 +1,10 @@
-import { createHash } from "node:crypto";
 import { measuredPart } from "@statusmesh/shared/result";
-import { dayMs, hourMs, utcDay } from "@statusmesh/shared/time";
+import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import type { Page } from "../../platform/http/wire.ts";
-import { countByHour, hourOfDepth, selectChanges, selectErrors, selectFailingAt } from "./change-queries.ts";
+import { countByHour, hourOfDepth } from "./change-queries.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
-import { hourOf } from "./late.ts";
-import { type Period, type Periods, periodsOf, settledAt } from "./periods.ts";
 import { selectOrgCounts } from "./org-count-queries.ts";
 import { availabilityOf, shareOf, sliceState } from "../heartbeats/service.ts";
 import { importedDays } from "../history/service.ts";
@@ -15,8 +12,8 @@ import * as overview from "./overview-queries.ts";
 import * as queries from "./queries.ts";
 import { type Counts, delayMs, type ResultTarget, slackMs, surelyIn } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
-import { type RangeInput, resolve, roundMs, inTurn } from "./resolve.ts";
-import type { CheckResult, IncidentPeriod, Uptime } from "./schema.ts";
+import { forMembers, inTurn, type RangeInput, resolve, roundMs } from "./resolve.ts";
+import type { CheckResult, Uptime } from "./schema.ts";
 
 export { resultsCsv } from "./export.ts";
 export { forgetDetails } from "./details-queries.ts";
@@ -24,6 +21,7 @@ export { oldestAcceptable } from "./late-queries.ts";
 export { hourOf, markLate } from "./late.ts";
 export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";
 export { type NewestRun, newestRuns, type UptimeWindow, uptimesOf, uptimeWindows } from "./metrics.ts";
+export { listPeriods, readPeriods } from "./period-list.ts";
 export { packState } from "./pack-state.ts";
 export { latestBucket, phasesOf } from "./phases.ts";
 export { inTurn, parseRange };
@@ -37,17 +35,10 @@ const deepOffset = 2_000;
 /** Tries to find the hour of an offset: counts of marked hours are known only afterwards. */
 const mostTries = 5;
 
-/** Results of a target, newest first. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE, like every function here. */
-export async function listResults(
-  ctx: Ctx,
-  targetId: string,
-  input: RangeInput & { limit: number; offset: number },
-): Promise<Page<CheckResult>> {
-  requireScope(ctx, "targets:read");
-  return await inTurn(ctx, () => readResults(ctx, targetId, input));
-}
-
-/** {@link listResults} without a scope check. */
+/**
+ * Results of a target, newest first, without a scope check. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE, like every
+ * function here.
+ */
 export async function readResults(
   reader: OrgReader,
   targetId: string,
@@ -62,6 +53,9 @@ export async function readResults(
   const rows = await queries.selectResults(sql, orgId, target, part, region, limit, offset - skipped);
   return { items: await mapInTurns(rows, present), total, limit, offset };
 }
+
+/** {@link readResults} for members. */
+export const listResults = forMembers(readResults);
 
 /** A time in the range with `skipped` results after it, at most `offset`: whole hours of them are not read. */
 async function skip(reader: OrgReader, target: ResultTarget, range: Range, region: string | null, offset: number) {
@@ -96,14 +90,9 @@ async function countAll({ sql, orgId, clock }: OrgReader, target: ResultTarget, 
 /** {@link Uptime} and the share that it is made from: null where nothing was measured. */
 export type Measured = Uptime & { share: number | null };
 
-/** Runs by status, and the share of up and degraded ones. Long ranges go by slot and hour, as latency does. */
-export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Promise<Measured> {
-  requireScope(ctx, "targets:read");
-  return await inTurn(ctx, () => readUptime(ctx, targetId, input));
-}
-
 /**
- * {@link uptime} without a scope check. Imported days that begin in the range count as well; they have no region.
+ * Runs by status, and the share of up and degraded ones. Long ranges go by slot and hour, as latency does. Imported
+ * days that begin in the range count as well; they have no region. Without a scope check.
  */
 export async function readUptime(reader: OrgReader, targetId: string, input: RangeInput): Promise<Measured> {
   const { target, range, region } = await resolve(reader, targetId, input);
@@ -122,96 +111,13 @@ export async function readUptime(reader: OrgReader, targetId: string, input: Ran
   return days ? { ...found, imported: totalOf(sum(days)) } : found;
 }
 
+/** {@link readUptime} for members. */
+export const uptime = forMembers(readUptime);
+
 /** Uptime of the heartbeats among the targets, which is by time. */
 async function heartbeatShares(reader: OrgReader, ids: readonly string[], range: Range) {
   const found = await availabilityOf(reader, reader.orgId, ids, range);
   return new Map([...found].map(([id, own]) => [id, shareOf(own)]));
-}
-
-/**
- * Periods of failing results, newest first, from the results alone: independent of confirmations, region policy and
- * people.
- */
-export async function listPeriods(
-  ctx: Ctx,
-  targetId: string,
-  input: Omit<RangeInput, "region"> & { ongoing_only: boolean; limit: number; offset: number },
-): Promise<Page<IncidentPeriod>> {
-  requireScope(ctx, "targets:read");
-  return await inTurn(ctx, () => readPeriods(ctx, targetId, input));
-}
-
-/** {@link listPeriods} without a scope check. */
-export async function readPeriods(
-  reader: OrgReader,
-  targetId: string,
-  input: Omit<RangeInput, "region"> & { ongoing_only: boolean; limit: number; offset: number },
-): Promise<Page<IncidentPeriod>> {
-  const { target, range } = await resolve(reader, targetId, input);
-  const { limit, offset, ongoing_only: ongoing } = input;
-  const { sql, orgId, clock } = reader;
-  const end = new Date(hourOf(clock.now()) + dayMs);
-  const changesIn = async (part: Range, withFailing: boolean) => {
-    return await selectChanges(sql, orgId, target, sourcesOf(part, target.counted_to), withFailing);
-  };
-  const around = await periodsAround(reader, target, range, ongoing, end);
-  const all = around ?? (await periodsOf(await changesIn({ from: new Date(0), to: end }, false)));
-  const { first, total } = overlapping(all, range, ongoing);
-  const last = first + total - offset;
-  const shown = { from: Math.max(first, last - limit), to: last };
-  if (shown.from >= shown.to) return { items: [], total, limit, offset };
-  const since = all.starts[shown.from]!;
-  const hours = {
-    from: new Date(hourOf(since - delayMs(target))),
-    to: new Date(Math.min(end.getTime(), hourOf(all.ends[shown.to - 1]! + slackMs) + hourMs)),
-  };
-  const { starts, ends, failures } = await periodsOf(await changesIn(hours, true), since);
-  const page = failures.slice(0, shown.to - shown.from);
-  const errors = await selectErrors(
-    sql,
-    target,
-    page.map(({ lastRegion, lastSlot }) => ({ region: lastRegion, slotMs: lastSlot })),
-  );
-  const items = await mapInTurns(page, (failed, at) =>
-    presentPeriod(targetId, { ...failed, start: starts[at]!, end: ends[at]! }, errors[at]!),
-  );
-  return { items: items.reverse(), total, limit, offset };
-}
-
-/**
- * The periods from a day before the range to a day after it, or to `end`; null when one that overlaps the range may
- * reach further: a period is the same one in every range.
- */
-async function periodsAround(
-  { sql, orgId }: OrgReader,
-  target: ResultTarget,
-  range: Range,
-  ongoing: boolean,
-  end: Date,
-): Promise<Periods | null> {
-  const from = new Date(hourOf(range.from.getTime() - dayMs - delayMs(target)));
-  const to = new Date(Math.min(hourOf(range.to.getTime()) + dayMs, end.getTime()));
-  const failing = from < to ? await selectFailingAt(sql, target, from) : null;
-  if (failing === null) return null;
-  const changes = await selectChanges(sql, orgId, target, sourcesOf({ from, to }, target.counted_to), false);
-  const settled = settledAt(changes, failing, from.getTime() + delayMs(target));
-  // What fails at the end of a part may go on after it.
-  const isPart = to < end;
-  const found = await periodsOf(isPart ? changes.map((region) => ({ ...region, probed: true })) : changes);
-  const { first, total } = overlapping(found, range, ongoing);
-  const start = found.starts[first] ?? Infinity;
-  const last = total === 0 ? -Infinity : found.ends[first + total - 1]!;
-  const isWhole = settled <= range.from.getTime() && settled <= start;
-  return isWhole && (!isPart || last < to.getTime() - slackMs) ? found : null;
-}
-
-/** The disjoint periods that overlap the range: position of the first, and their number. */
-function overlapping({ starts, ends }: Periods, { from, to }: Range, ongoing: boolean) {
-  let first = ends.length;
-  while (first > 0 && ends[first - 1]! > from.getTime() && (!ongoing || ends[first - 1] === Infinity)) first--;
-  let end = starts.length;
-  while (end > first && starts[end - 1]! >= to.getTime()) end--;
-  return { first, total: end - first };
 }
 
 /** Failing and degraded runs in the range, newest first. */
@@ -344,33 +250,6 @@ function sum(counts: Iterable<Counts>): Counts {
     all.error += error;
   }
   return all;
-}
-
-const presentPeriod = (
-  targetId: string,
-  { start, end, region, firstSlot, down, count }: Period,
-  error: string | null,
-): IncidentPeriod => ({
-  id: derivedId(targetId, `${region} ${new Date(firstSlot).toISOString()}`),
-  target_id: targetId,
-  started_at: new Date(start).toISOString(),
-  ended_at: end === Infinity ? null : new Date(end).toISOString(),
-  status: down ? "down" : "error",
-  duration_secs: end === Infinity ? null : Math.round((end - start) / 1000),
-  check_count: count,
-  error_sample: error,
-});
-
-/** A name-based UUID: RFC 9562 section 5.5 (version 5). */
-function derivedId(namespace: string, name: string): string {
-  const bytes = createHash("sha1")
-    .update(Buffer.from(namespace.replaceAll("-", ""), "hex"))
-    .update(name)
-    .digest()
-    .subarray(0, 16);
-  bytes[6] = (bytes[6]! & 0x0f) | 0x50;
-  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
-  return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
 const present = (row: queries.ResultRow): CheckResult => ({

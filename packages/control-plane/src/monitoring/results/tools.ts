@@ -3,7 +3,7 @@ import { IdText } from "@statusmesh/shared/text";
 import { hourMs } from "@statusmesh/shared/time";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { absent, clippedOrNull, customerText, fitting } from "../../platform/http/tool-texts.ts";
-import { Timestamp } from "../../platform/http/wire.ts";
+import { Closed, Integer, Text, Timestamp } from "../../platform/http/wire.ts";
 import { type IncidentSpan, incidentSpans } from "../../alerting/incidents/service.ts";
 import { latencySeries, listFailures, listPeriods, uptime } from "./service.ts";
 
@@ -14,69 +14,54 @@ const shortText = 300;
 const failureBytes = 9_000;
 const periodBytes = 5_000;
 
-const closed = { additionalProperties: false } as const;
 const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
 const ms = () => absent(Type.Number());
 
-const History = Type.Object(
-  {
-    monitor_id: Type.String(),
-    window: Type.String(),
-    checks: Type.Integer(),
-    uptime_pct: absent(Type.Number({ description: "Successful checks, percent" })),
-    latency: Type.Object(
-      {
-        bucket_secs: Type.Integer(),
-        buckets: Type.Array(
-          Type.Object(
-            {
-              t: time("Start of the bucket"),
-              p50: ms(),
-              p95: ms(),
-              p99: ms(),
-              samples: Type.Integer(),
-            },
-            closed,
-          ),
-          { description: "Oldest first, without those that have no samples" },
-        ),
-      },
-      { ...closed, description: "Duration of successful checks, milliseconds" },
-    ),
-    failures: Type.Array(
-      Type.Object(
-        {
-          at: time("Time of the check"),
-          region: Type.String(),
-          status: Type.Enum(["down", "degraded", "error"], { type: "string" }),
-          error: absent(customerText("what failed")),
-          http_status: absent(Type.Integer()),
-        },
-        closed,
+const History = Closed({
+  monitor_id: Type.String(),
+  window: Type.String(),
+  checks: Type.Integer(),
+  uptime_pct: absent(Type.Number({ description: "Successful checks, percent" })),
+  latency: Closed(
+    {
+      bucket_secs: Type.Integer(),
+      buckets: Type.Array(
+        Closed({
+          t: time("Start of the bucket"),
+          p50: ms(),
+          p95: ms(),
+          p99: ms(),
+          samples: Type.Integer(),
+        }),
+        { description: "Oldest first, without those that have no samples" },
       ),
-      { description: "Failing and degraded checks, newest first" },
-    ),
-    failures_left_out: Type.Integer({ description: "Older failures that are not in the list" }),
-    incidents: Type.Array(
-      Type.Object(
-        {
-          started_at: time("First failing check"),
-          ended_at: absent(time("Absent while it is ongoing")),
-          status: Type.Enum(["down", "error"], { type: "string", description: "Worst result" }),
-          failed_checks: Type.Integer(),
-          error: absent(customerText("what failed")),
-          incident_id: absent(
-            Type.String({ description: "Incident of this period; absent for an unconfirmed failure" }),
-          ),
-        },
-        closed,
-      ),
-      { description: "Periods of failing checks in the window, newest first" },
-    ),
-    incidents_left_out: Type.Integer({ description: "Older periods that are not in the list" }),
-  },
-  closed,
-);
+    },
+    { description: "Duration of successful checks, milliseconds" },
+  ),
+  failures: Type.Array(
+    Closed({
+      at: time("Time of the check"),
+      region: Type.String(),
+      status: Type.Enum(["down", "degraded", "error"], { type: "string" }),
+      error: absent(customerText("what failed")),
+      http_status: absent(Type.Integer()),
+    }),
+    { description: "Failing and degraded checks, newest first" },
+  ),
+  failures_left_out: Integer("Older failures that are not in the list"),
+  incidents: Type.Array(
+    Closed({
+      started_at: time("First failing check"),
+      ended_at: absent(time("Absent while it is ongoing")),
+      status: Type.Enum(["down", "error"], { type: "string", description: "Worst result" }),
+      failed_checks: Type.Integer(),
+      error: absent(customerText("what failed")),
+      incident_id: absent(Text("Incident of this period; absent for an unconfirmed failure")),
+    }),
+    { description: "Periods of failing checks in the window, newest first" },
+  ),
+  incidents_left_out: Integer("Older periods that are not in the list"),
+});
 
 /** Whether an incident and a period of failing checks have a moment in common. */
 const overlap = (one: IncidentSpan, period: { started_at: string; ended_at: string | null }): boolean =>
@@ -91,17 +76,14 @@ export const resultTools: Tool[] = [
       "Uptime, latency, failures and periods of failure of one monitor. Use it to see when and why it failed, and " +
       "whether it has become slower.",
     scope: "targets:read",
-    input: Type.Object(
-      {
-        monitor_id: IdText({ maxLength: 100, description: "Id of the monitor, from list_monitors" }),
-        window: Type.Enum(Object.keys(windows) as (keyof typeof windows)[], {
-          type: "string",
-          default: "24h",
-          description: "How far back",
-        }),
-      },
-      closed,
-    ),
+    input: Closed({
+      monitor_id: IdText({ maxLength: 100, description: "Id of the monitor, from list_monitors" }),
+      window: Type.Enum(Object.keys(windows) as (keyof typeof windows)[], {
+        type: "string",
+        default: "24h",
+        description: "How far back",
+      }),
+    }),
     output: History,
     async handle({ ctx, args: { monitor_id: id, window } }) {
       const to = new Date(ctx.clock.now());

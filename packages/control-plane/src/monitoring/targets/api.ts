@@ -1,6 +1,5 @@
-import Type from "typebox";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
+import { IdParam, Text } from "../../platform/http/wire.ts";
 import { TagPage, TagQuery, TargetPage, TargetQuery } from "./list-schema.ts";
 import { addRuleFaults } from "./rules.ts";
 import { checkErrors, Target, TargetCreate, TargetPatch, TargetRegions } from "./schema.ts";
@@ -35,31 +34,14 @@ export const targetErrors = [
   "NOT_PROBED",
 ] as const;
 
-const regions = {
-  auth: "tenant",
-  tag: "Targets",
-  path: "/api/v1/targets/{id}/regions",
-  params: IdParam,
-  replies: { 200: TargetRegions },
-} as const;
-
-const pin = {
-  auth: "tenant",
-  tag: "Targets",
-  path: "/api/v1/targets/{id}/pin",
-  scope: "targets:read",
-  params: IdParam,
-  replies: { 204: null },
-  errors: ["TARGET_NOT_FOUND"],
-} as const;
+const read = { auth: "tenant", scope: "targets:read", tag: "Targets" } as const;
+const write = { auth: "tenant", scope: "targets:write", tag: "Targets" } as const;
+const regions = { params: IdParam, replies: { 200: TargetRegions } } as const;
+const pin = { ...read, params: IdParam, replies: { 204: null }, errors: ["TARGET_NOT_FOUND"] } as const;
 
 export const targetRoutes: Route[] = [
-  route({
-    method: "POST",
-    path: "/api/v1/targets",
-    auth: "tenant",
-    scope: "targets:write",
-    tag: "Targets",
+  route("POST", "/api/v1/targets", {
+    ...write,
     summary: "Create a target",
     description: "The first check runs at once; its result is readable within seconds.",
     body: TargetCreate,
@@ -68,24 +50,16 @@ export const targetRoutes: Route[] = [
     errors: [...targetErrors, "QUOTA_EXCEEDED", "REGION_INVALID"],
     handle: async ({ ctx, body }) => createdIn("/api/v1/targets/", await createTarget(ctx, body)),
   }),
-  route({
-    method: "GET",
-    path: "/api/v1/targets",
-    auth: "tenant",
-    scope: "targets:read",
-    tag: "Targets",
+  route("GET", "/api/v1/targets", {
+    ...read,
     summary: "List targets",
     query: TargetQuery,
     etag: true,
     replies: { 200: TargetPage },
     handle: async ({ ctx, query }) => ok(await listTargets(ctx, query)),
   }),
-  route({
-    method: "GET",
-    path: "/api/v1/targets/{id}",
-    auth: "tenant",
-    scope: "targets:read",
-    tag: "Targets",
+  route("GET", "/api/v1/targets/{id}", {
+    ...read,
     summary: "Get one target",
     params: IdParam,
     etag: true,
@@ -93,12 +67,8 @@ export const targetRoutes: Route[] = [
     errors: ["TARGET_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await getTarget(ctx, params.id)),
   }),
-  route({
-    method: "PATCH",
-    path: "/api/v1/targets/{id}",
-    auth: "tenant",
-    scope: "targets:write",
-    tag: "Targets",
+  route("PATCH", "/api/v1/targets/{id}", {
+    ...write,
     summary: "Change a target",
     description:
       "Fields left out stay as they are. An edited policy is held against the evidence at once; " +
@@ -118,30 +88,24 @@ export const targetRoutes: Route[] = [
     ],
     handle: async ({ ctx, params, body, http }) => ok(await updateTarget(ctx, params.id, body, http.get("if-match"))),
   }),
-  route({
-    method: "DELETE",
-    path: "/api/v1/targets/{id}",
-    auth: "tenant",
-    scope: "targets:write",
-    tag: "Targets",
+  route("DELETE", "/api/v1/targets/{id}", {
+    ...write,
     summary: "Delete a target with its results",
     params: IdParam,
     replies: { 204: null },
     errors: ["TARGET_NOT_FOUND"],
     handle: async ({ ctx, params }) => deleteTarget(ctx, params.id),
   }),
-  route({
+  route("GET", "/api/v1/targets/{id}/regions", {
+    ...read,
     ...regions,
-    method: "GET",
-    scope: "targets:read",
     summary: "List the regions that probe a target",
     errors: ["TARGET_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await targetRegions(ctx, params.id)),
   }),
-  route({
+  route("PUT", "/api/v1/targets/{id}/regions", {
+    ...write,
     ...regions,
-    method: "PUT",
-    scope: "targets:write",
     summary: "Set the regions that probe a target",
     description:
       "A removed region stops at once and loses its vote: an incident that only this region kept open closes. " +
@@ -150,25 +114,19 @@ export const targetRoutes: Route[] = [
     errors: ["TARGET_NOT_FOUND", "REGION_INVALID", "INVALID_REGION_POLICY", "NOT_PROBED"],
     handle: async ({ ctx, params, body }) => ok(await setTargetRegions(ctx, params.id, body)),
   }),
-  route({
+  route("PUT", "/api/v1/targets/{id}/pin", {
     ...pin,
-    method: "PUT",
     summary: "Pin a target to the top of your list",
     description: "For the console. A pin is of one user: others do not see it.",
     handle: async ({ ctx, params }) => pinTarget(ctx, params.id),
   }),
-  route({
+  route("DELETE", "/api/v1/targets/{id}/pin", {
     ...pin,
-    method: "DELETE",
     summary: "Take a target off the top of your list",
     handle: async ({ ctx, params }) => unpinTarget(ctx, params.id),
   }),
-  route({
-    auth: "tenant",
-    tag: "Targets",
-    method: "GET",
-    path: "/api/v1/tags",
-    scope: "targets:read",
+  route("GET", "/api/v1/tags", {
+    ...read,
     summary: "List the tags in use",
     description: "Most used first, then by name.",
     query: TagQuery,
@@ -177,12 +135,9 @@ export const targetRoutes: Route[] = [
   }),
 ];
 
-const shared = { method: "GET", auth: "tenant", scope: "targets:read", tag: "Targets" } as const;
-
 export const expirationRoutes: Route[] = [
-  route({
-    ...shared,
-    path: "/api/v1/expirations",
+  route("GET", "/api/v1/expirations", {
+    ...read,
     summary: "List certificates and domains by their expiry",
     description: "Earliest expiry first. Also certificates that HTTP checks have seen during their ordinary runs.",
     query: ExpirationQuery,
@@ -192,13 +147,12 @@ export const expirationRoutes: Route[] = [
       return ok({ items, total, limit, offset });
     },
   }),
-  route({
-    ...shared,
-    path: "/api/v1/expirations.csv",
+  route("GET", "/api/v1/expirations.csv", {
+    ...read,
     summary: "Certificates and domains by their expiry, as CSV",
     description: "All of them, in the order of the list.",
     query: ExpirationCsvQuery,
-    replies: { 200: Type.String({ description: "CSV (RFC 4180) with a header line" }) },
+    replies: { 200: Text("CSV (RFC 4180) with a header line") },
     mediaType: "text/csv",
     handle: async ({ ctx, query }) => csvReply("expirations.csv", await expirationsCsv(ctx, query.level)),
   }),

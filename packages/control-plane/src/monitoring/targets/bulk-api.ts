@@ -11,7 +11,6 @@ import { Target } from "./schema.ts";
 const bulk = {
   auth: "tenant",
   tag: "Targets",
-  method: "POST",
   scope: "targets:write",
   category: "bulk_ops",
   bodyLimit: 32 * 1_048_576,
@@ -20,9 +19,8 @@ const bulk = {
 
 /** Many targets at once. */
 export const targetBulkRoutes: Route[] = [
-  route({
+  route("POST", "/api/v1/targets/bulk", {
     ...bulk,
-    path: "/api/v1/targets/bulk",
     summary: "Create many targets",
     description:
       "All or nothing, in one transaction; the reply keeps the order. Error fields start with the index: " +
@@ -32,9 +30,8 @@ export const targetBulkRoutes: Route[] = [
     errors: ["BULK_EMPTY", "BULK_TOO_LARGE", "QUOTA_EXCEEDED", "REGION_INVALID", ...targetErrors],
     handle: async ({ ctx, body }) => ({ status: 201, body: await createTargets(ctx, body) }),
   }),
-  route({
+  route("POST", "/api/v1/targets/bulk-action", {
     ...bulk,
-    path: "/api/v1/targets/bulk-action",
     summary: "Change or delete many targets",
     description:
       "A failure of one target does not affect the others: each id is in one of the two lists, in the order " +
@@ -51,9 +48,7 @@ export const targetBulkRoutes: Route[] = [
     ],
     handle: async ({ ctx, body }) => ok(await bulkAction(ctx, body)),
   }),
-  route({
-    method: "POST",
-    path: "/api/v1/notification-channels/{id}/apply",
+  route("POST", "/api/v1/notification-channels/{id}/apply", {
     auth: "tenant",
     scope: "targets:write",
     category: "bulk_ops",

@@ -109,21 +109,14 @@ export async function setRegions(
 }
 
 /** The regions of each target, in the order of their ids. */
-export async function selectRegionsOfMany(
-  sql: Db,
-  ids: readonly string[],
-): Promise<{ target_id: string; regions: string[] }[]> {
+export async function selectRegionsOfMany(sql: Db, ids: readonly string[]) {
   return await sql<{ target_id: string; regions: string[] }[]>`
     select target_id, array_agg(region_id order by region_id) as regions from target_regions
     where target_id = any(${arrayOf(ids)}::uuid[]) group by target_id`;
 }
 
 /** Number of channels that each target would have with these added. */
-export async function countChannelsWith(
-  sql: Db,
-  ids: readonly string[],
-  channelIds: readonly string[],
-): Promise<{ target_id: string; count: number }[]> {
+export async function countChannelsWith(sql: Db, ids: readonly string[], channelIds: readonly string[]) {
   return await sql<{ target_id: string; count: number }[]>`
     select t.id as target_id, count(distinct c.id)::int as count
     from unnest(${arrayOf(ids)}::uuid[]) as t (id) cross join lateral (

@@ -56,12 +56,7 @@ export async function selectParents(sql: Db, orgId: string, id: string, at: Date
 }
 
 /** The first monitors that depend on a monitor, by name, and how many there are. */
-export async function selectChildren(
-  sql: Db,
-  orgId: string,
-  id: string,
-  { at, limit }: { at: Date; limit: number },
-): Promise<(Neighbour & { total: number })[]> {
+export async function selectChildren(sql: Db, orgId: string, id: string, { at, limit }: { at: Date; limit: number }) {
   return await sql<(Neighbour & { total: number })[]>`
     select t.id, t.name, ${shownState(sql, at)} as state, count(*) over ()::integer as total
     from target_dependencies d join targets t on t.id = d.target_id join target_states s on s.target_id = t.id

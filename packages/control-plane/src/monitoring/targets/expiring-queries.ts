@@ -54,11 +54,7 @@ export async function selectExpirations(
     order by s.expires_at, t.sort_name, t.id`;
 }
 
-export async function countExpirations(
-  sql: Db,
-  orgId: string,
-  now: Date,
-): Promise<{ level: ExpirationLevel; count: number }[]> {
+export async function countExpirations(sql: Db, orgId: string, now: Date) {
   return await sql<{ level: ExpirationLevel; count: number }[]>`
     select ${levelAt(sql, now)} as level, count(*)::int as count
     from targets t join target_states s on s.target_id = t.id

@@ -103,12 +103,7 @@ export async function selectCausesOf(
 }
 
 /** States of the given monitors of the organisation. */
-export async function selectStates(
-  sql: Db,
-  orgId: string,
-  now: Date,
-  ids: readonly string[],
-): Promise<{ id: string; state: MonitorState }[]> {
+export async function selectStates(sql: Db, orgId: string, now: Date, ids: readonly string[]) {
   return await sql<{ id: string; state: MonitorState }[]>`
     select t.id, ${stateAt(sql, now)} as state from targets t join target_states s on s.target_id = t.id
     where t.org_id = ${orgId} and t.id = any(${arrayOf(ids)}::uuid[])`;

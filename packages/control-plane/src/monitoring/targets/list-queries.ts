@@ -243,12 +243,7 @@ export async function selectMonitors(
     order by page.place`;
 }
 
-export async function selectMonitor(
-  sql: Db,
-  orgId: string,
-  now: Date,
-  id: string,
-): Promise<(MonitorDbRow & { state: string; status_until: Date | null }) | null> {
+export async function selectMonitor(sql: Db, orgId: string, now: Date, id: string) {
   const [row] = await sql<(MonitorDbRow & { state: string; status_until: Date | null })[]>`
     select ${monitorColumns(sql, now)}, s.state, s.status_until from ${monitorTables(sql)}
     where t.org_id = ${orgId} and t.id = ${id}`;

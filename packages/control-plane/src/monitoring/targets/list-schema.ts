@@ -2,34 +2,43 @@ import Type, { type Static } from "typebox";
 import { checkTypes } from "@statusmesh/shared/checks";
 import { SearchText } from "@statusmesh/shared/text";
 import { causePattern } from "../../platform/db/causes.ts";
-import { nullable, PageOf, paging, Timestamp } from "../../platform/http/wire.ts";
+import {
+  Closed,
+  Flag,
+  Integer,
+  nullable,
+  OneOf,
+  PageOf,
+  paging,
+  Shape,
+  Text,
+  Timestamp,
+} from "../../platform/http/wire.ts";
 import { monitorStates, monitorStatuses, Target } from "./schema.ts";
 
 /** A target in a list, with its current status. */
-export const ListedTarget = Type.Object(
-  {
-    ...Target.properties,
-    status: Type.Enum([...monitorStatuses], {
-      description: "Current status; unknown while no region has reported lately, and while the target is paused",
-      examples: ["up"],
+export const ListedTarget = Shape("ListedTarget", "A target with its current status", {
+  ...Target.properties,
+  status: OneOf(
+    monitorStatuses,
+    "Current status; unknown while no region has reported lately, and while the target is paused",
+    "up",
+  ),
+  status_since: nullable(
+    Type.Unsafe<string>({
+      ...Timestamp,
+      description: "Begin of the status; null before the first result and while the target is paused",
+      examples: ["2026-11-20T09:30:00.000Z"],
     }),
-    status_since: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: "Begin of the status; null before the first result and while the target is paused",
-        examples: ["2026-11-20T09:30:00.000Z"],
-      }),
-    ),
-    last_checked_at: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: "Time of the newest result; null before the first one",
-        examples: ["2026-11-20T09:41:30.000Z"],
-      }),
-    ),
-  },
-  { additionalProperties: false, title: "ListedTarget", description: "A target with its current status" },
-);
+  ),
+  last_checked_at: nullable(
+    Type.Unsafe<string>({
+      ...Timestamp,
+      description: "Time of the newest result; null before the first one",
+      examples: ["2026-11-20T09:41:30.000Z"],
+    }),
+  ),
+});
 export type ListedTarget = Static<typeof ListedTarget>;
 
 export const TargetPage = PageOf(ListedTarget);
@@ -41,73 +50,60 @@ export const monitorOrders = ["asc", "desc"] as const;
 export type MonitorOrder = (typeof monitorOrders)[number];
 
 /** Filters of `GET /targets`. */
-export const TargetQuery = Type.Object(
-  {
-    ...paging(50, 1000),
-    tag: Type.Optional(SearchText({ description: "Only targets with this tag", examples: ["production"] })),
-    enabled: Type.Optional(Type.Boolean({ description: "Enabled or paused targets only" })),
-    q: Type.Optional(
-      SearchText({
-        maxLength: 200,
-        description: "Words: each is part of the name, of the checked URL, host or domain, or of a tag",
-        examples: ["shop"],
-      }),
+export const TargetQuery = Closed({
+  ...paging(50, 1000),
+  tag: Type.Optional(SearchText({ description: "Only targets with this tag", examples: ["production"] })),
+  enabled: Type.Optional(Flag("Enabled or paused targets only")),
+  q: Type.Optional(
+    SearchText({
+      maxLength: 200,
+      description: "Words: each is part of the name, of the checked URL, host or domain, or of a tag",
+      examples: ["shop"],
+    }),
+  ),
+  state: Type.Optional(OneOf(monitorStates, "Only targets in this state", "down")),
+  notified: Type.Optional(Flag("Only targets with, or without, an enabled channel", false)),
+  kind: Type.Optional(OneOf(checkTypes, "Only checks of this type", "http")),
+  cause: Type.Optional(
+    SearchText({
+      pattern: causePattern,
+      expects: "Use host:, tag:, error: or region: and its value, like host:db-1.example.org",
+      maxLength: 300,
+      description:
+        "Only failing targets that share this cause: `host:` and the destination host, `tag:` and a tag, " +
+        "`error:` and a class of errors, or `region:` and the id of a region",
+      examples: ["host:db-1.example.org"],
+    }),
+  ),
+  sort: Type.Optional(
+    OneOf(
+      monitorSorts,
+      "Sort key; newest target first without it. state: worst first, then newest failure; uptime: of 30 days; " +
+        "p95: of the newest half hour; days_left: of a certificate or a domain. Targets without a value are last",
+      "state",
     ),
-    state: Type.Optional(
-      Type.Enum([...monitorStates], { description: "Only targets in this state", examples: ["down"] }),
-    ),
-    notified: Type.Optional(
-      Type.Boolean({ description: "Only targets with, or without, an enabled channel", examples: [false] }),
-    ),
-    kind: Type.Optional(Type.Enum([...checkTypes], { description: "Only checks of this type", examples: ["http"] })),
-    cause: Type.Optional(
-      SearchText({
-        pattern: causePattern,
-        expects: "Use host:, tag:, error: or region: and its value, like host:db-1.example.org",
-        maxLength: 300,
-        description:
-          "Only failing targets that share this cause: `host:` and the destination host, `tag:` and a tag, " +
-          "`error:` and a class of errors, or `region:` and the id of a region",
-        examples: ["host:db-1.example.org"],
-      }),
-    ),
-    sort: Type.Optional(
-      Type.Enum([...monitorSorts], {
-        description:
-          "Sort key; newest target first without it. state: worst first, then newest failure; uptime: of 30 days; " +
-          "p95: of the newest half hour; days_left: of a certificate or a domain. Targets without a value are last",
-        examples: ["state"],
-      }),
-    ),
-    order: Type.Optional(
-      Type.Enum([...monitorOrders], {
-        description: "Direction of `sort`. Default: desc for p95 and last_checked, asc for the others",
-        examples: ["asc"],
-      }),
-    ),
-  },
-  { additionalProperties: false },
-);
+  ),
+  order: Type.Optional(
+    OneOf(monitorOrders, "Direction of `sort`. Default: desc for p95 and last_checked, asc for the others", "asc"),
+  ),
+});
 export type TargetQuery = Static<typeof TargetQuery>;
 
-export const TagCount = Type.Object(
+export const TagCount = Closed(
   {
-    name: Type.String({ description: "The tag", examples: ["production"] }),
-    count: Type.Integer({ description: "Targets that have the tag", examples: [12] }),
+    name: Text("The tag", "production"),
+    count: Integer("Targets that have the tag", 12),
   },
-  { additionalProperties: false, title: "TagCount" },
+  { title: "TagCount" },
 );
 export type TagCount = Static<typeof TagCount>;
 export const TagPage = PageOf(TagCount);
 
 /** Filters of `GET /tags`. */
-export const TagQuery = Type.Object(
-  {
-    ...paging(50, 1000),
-    q: Type.Optional(
-      Type.String({ maxLength: 50, description: "Prefix of the tag, case-insensitive", examples: ["prod"] }),
-    ),
-  },
-  { additionalProperties: false },
-);
+export const TagQuery = Closed({
+  ...paging(50, 1000),
+  q: Type.Optional(
+    Type.String({ maxLength: 50, description: "Prefix of the tag, case-insensitive", examples: ["prod"] }),
+  ),
+});
 export type TagQuery = Static<typeof TagQuery>;

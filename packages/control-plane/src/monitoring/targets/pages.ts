@@ -7,10 +7,10 @@ import type { Ctx } from "../../platform/context.ts";
 import type { StateName } from "../../platform/html/format.ts";
 import { page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
 import { targetWindow } from "../../alerting/maintenance/service.ts";
-import { listDeliveries } from "../../alerting/deliveries/service.ts";
 import {
   flapping,
   explainIncident,
+  listDeliveries,
   getIncident,
   listIncidents,
   listOutages,

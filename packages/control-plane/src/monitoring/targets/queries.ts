@@ -166,11 +166,7 @@ export async function selectProbedTargets(
 const withTag = (sql: Db, tag: string | null) => (tag === null ? sql`true` : sql`t.tags @> ${[tag]}::text[]`);
 
 /** Names of the targets of the organisation by id; of those with a tag. */
-export async function selectNames(
-  sql: Db,
-  orgId: string,
-  tag: string | null,
-): Promise<Pick<TargetRow, "id" | "name" | "managed">[]> {
+export async function selectNames(sql: Db, orgId: string, tag: string | null) {
   return await inPortions(sql<Pick<TargetRow, "id" | "name" | "managed">[]>`
     select t.id, t.name, t.managed from targets t where t.org_id = ${orgId} and ${withTag(sql, tag)} order by t.id`);
 }
@@ -186,11 +182,7 @@ export async function selectNotified(sql: Db, orgId: string, tag: string): Promi
   return rows.map(({ id }) => id);
 }
 
-export async function selectTagged(
-  sql: Db,
-  orgId: string,
-  tags: readonly string[],
-): Promise<{ id: string; tags: string[] }[]> {
+export async function selectTagged(sql: Db, orgId: string, tags: readonly string[]) {
   return await sql<{ id: string; tags: string[] }[]>`
     select id, tags from targets where org_id = ${orgId} and tags && ${[...tags]}::text[] order by id`;
 }
@@ -272,10 +264,7 @@ export async function selectEnabledRegions(sql: Db, targetIds: readonly string[]
 }
 
 /** The checks of these kinds that are enabled, once for each enabled region. Secrets are sealed. */
-export async function selectSpecsByRegion(
-  sql: Db,
-  kinds: readonly string[],
-): Promise<{ region: string; spec: CheckSpec }[]> {
+export async function selectSpecsByRegion(sql: Db, kinds: readonly string[]) {
   return await sql<{ region: string; spec: CheckSpec }[]>`
     select tr.region_id as region, t.spec
     from targets t join orgs o on o.id = t.org_id and o.deleted_at is null
@@ -314,22 +303,14 @@ export async function deleteTombstonesBefore(sql: Db, before: Date): Promise<voi
  * The checks of targets of all organisations, secrets sealed, in the order of ids; the rows are locked until the
  * transaction ends.
  */
-export async function lockSpecs(
-  sql: Db,
-  after: string | null,
-  limit: number,
-): Promise<{ id: string; spec: CheckSpec }[]> {
+export async function lockSpecs(sql: Db, after: string | null, limit: number) {
   return await sql<{ id: string; spec: CheckSpec }[]>`
     select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id
     limit ${limit} for no key update`;
 }
 
 /** {@link lockSpecs} for looking only. */
-export async function selectSpecs(
-  sql: Db,
-  after: string | null,
-  limit: number,
-): Promise<{ id: string; spec: CheckSpec }[]> {
+export async function selectSpecs(sql: Db, after: string | null, limit: number) {
   return await sql<
     { id: string; spec: CheckSpec }[]
   >`select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit}`;

@@ -52,7 +52,7 @@ export async function selectTagNames(
   sql: Db,
   orgId: string,
   { limit, offset, only }: { limit: number; offset: number; only: string | null },
-): Promise<{ names: string[]; total: number }> {
+) {
   if (only !== null) {
     const [one] = await sql<{ found: boolean }[]>`
       select exists (select from targets where org_id = ${orgId} and tags && array[${only}]::text[]) as found`;

@@ -5,7 +5,17 @@ import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
 import { AlertChannelId, Escalation, escalationWords } from "../../access/orgs/schema.ts";
 import { HeartbeatAddresses } from "../heartbeats/schema.ts";
-import { Id, ManagedBy, managedByIgnored, nullable, Timestamp, WriteSourceSchema } from "../../platform/http/wire.ts";
+import {
+  Closed,
+  Id,
+  ManagedBy,
+  ignoredWhenSent,
+  nullable,
+  Shape,
+  Text,
+  Timestamp,
+  WriteSourceSchema,
+} from "../../platform/http/wire.ts";
 
 /** Longest time between two checks of a target. */
 export const maxIntervalDays = 31;
@@ -46,17 +56,14 @@ export const RegionPolicy = Type.Union(
     Type.Literal("any"),
     Type.Literal("majority"),
     Type.Literal("all"),
-    Type.Object(
-      {
-        count: Type.Integer({
-          maximum: 1000,
-          errorCode: "INVALID_REGION_POLICY",
-          description: "1 to as many regions as there are",
-          examples: [2],
-        }),
-      },
-      { additionalProperties: false },
-    ),
+    Closed({
+      count: Type.Integer({
+        maximum: 1000,
+        errorCode: "INVALID_REGION_POLICY",
+        description: "1 to as many regions as there are",
+        examples: [2],
+      }),
+    }),
   ],
   {
     description: "How many regions must agree that the target is down: any, majority, all, or {count}",
@@ -76,7 +83,7 @@ const onlyNull = Type.Optional(
 export const maxAlerts = 100;
 
 const alertsOf = <P extends TProperties>(alert: P) =>
-  Type.Array(Type.Object(alert, { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" }), {
+  Type.Array(Closed(alert, { errorCode: "INVALID_ALERT_CONFIG" }), {
     maxItems: maxAlerts,
     errorCode: "INVALID_ALERT_CONFIG",
     description: "Channels to notify. Without channels incidents still open and show on status pages",
@@ -192,9 +199,9 @@ export const fields = {
 
 /** Accepted and ignored: fields without a meaning here, and fields that the server decides. */
 const ignored = {
-  write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
-  regions_unable: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
-  managed_by: managedByIgnored,
+  write_source: ignoredWhenSent,
+  regions_unable: ignoredWhenSent,
+  managed_by: ignoredWhenSent,
   group_name: onlyNull,
   owner_user_id: onlyNull,
 };
@@ -213,39 +220,36 @@ const regions = Type.Array(
   },
 );
 
-export const TargetCreate = Type.Object(
-  {
-    name: fields.name,
-    check: Check,
-    interval: Type.Optional(fields.interval),
-    enabled: optionalWithDefault(fields.enabled, true),
-    tags: optionalWithDefault(fields.tags, []),
-    alerts: Type.Optional(
-      Type.Unsafe<Static<typeof alertsInput>>({
-        ...alertsInput,
-        description: "Channels to notify; omitted: the channels with `is_default`",
-      }),
-    ),
-    alert_confirmations: optionalWithDefault(fields.alert_confirmations, 2),
-    notify_recovery: optionalWithDefault(fields.notify_recovery, true),
-    renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),
-    region_policy: optionalWithDefault(fields.region_policy, "majority"),
-    escalation: Type.Optional(fields.escalation),
-    depends_on: optionalWithDefault(fields.depends_on, []),
-    regions: Type.Optional(
-      Type.Unsafe<string[]>({
-        ...regions,
-        description: "The regions that probe the target; omitted: all enabled ones",
-      }),
-    ),
-    heartbeat_addresses: Type.Optional(HeartbeatAddresses),
-    ...ignored,
-  },
-  { additionalProperties: false, title: "TargetCreate", description: "A new target" },
-);
+export const TargetCreate = Shape("TargetCreate", "A new target", {
+  name: fields.name,
+  check: Check,
+  interval: Type.Optional(fields.interval),
+  enabled: optionalWithDefault(fields.enabled, true),
+  tags: optionalWithDefault(fields.tags, []),
+  alerts: Type.Optional(
+    Type.Unsafe<Static<typeof alertsInput>>({
+      ...alertsInput,
+      description: "Channels to notify; omitted: the channels with `is_default`",
+    }),
+  ),
+  alert_confirmations: optionalWithDefault(fields.alert_confirmations, 2),
+  notify_recovery: optionalWithDefault(fields.notify_recovery, true),
+  renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),
+  region_policy: optionalWithDefault(fields.region_policy, "majority"),
+  escalation: Type.Optional(fields.escalation),
+  depends_on: optionalWithDefault(fields.depends_on, []),
+  regions: Type.Optional(
+    Type.Unsafe<string[]>({
+      ...regions,
+      description: "The regions that probe the target; omitted: all enabled ones",
+    }),
+  ),
+  heartbeat_addresses: Type.Optional(HeartbeatAddresses),
+  ...ignored,
+});
 export type TargetCreate = Static<typeof TargetCreate>;
 
-export const TargetPatch = Type.Object(
+export const TargetPatch = Closed(
   {
     name: Type.Optional(fields.name),
     check: Type.Optional(
@@ -268,7 +272,6 @@ export const TargetPatch = Type.Object(
     ...ignored,
   },
   {
-    additionalProperties: false,
     title: "TargetPatch",
     description: "Fields to change; omitted fields stay unchanged",
     examples: [{ interval: 300, tags: ["production", "shop"], check: { timeout: 5000 } }],
@@ -276,24 +279,15 @@ export const TargetPatch = Type.Object(
 );
 export type TargetPatch = Static<typeof TargetPatch>;
 
-export const TargetRegions = Type.Object(
-  { regions },
-  { additionalProperties: false, title: "TargetRegions", description: "Where a target is probed from" },
-);
+export const TargetRegions = Shape("TargetRegions", "Where a target is probed from", { regions });
 export type TargetRegions = Static<typeof TargetRegions>;
 
 /** Regions of a target whose agents cannot run its check: nothing is known from there. */
 const RegionsUnable = Type.Array(
-  Type.Object(
-    {
-      region: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
-      reason: Type.String({
-        description: "Why, and what to do",
-        examples: ["sm-agent 0.1.0 does not know Ping checks: update it"],
-      }),
-    },
-    { additionalProperties: false },
-  ),
+  Closed({
+    region: Text("Id of the region", "frankfurt"),
+    reason: Text("Why, and what to do", "sm-agent 0.1.0 does not know Ping checks: update it"),
+  }),
   {
     description:
       "Regions of the target whose agents are connected and cannot run its check. They count as regions without " +
@@ -301,21 +295,18 @@ const RegionsUnable = Type.Array(
   },
 );
 
-export const Target = Type.Object(
-  {
-    id: Id,
-    ...fields,
-    interval: Type.Integer({ minimum: 1, description: "Check interval in seconds", examples: [60] }),
-    check: Check,
-    heartbeat_addresses: Type.Optional(HeartbeatAddresses),
-    managed_by: ManagedBy,
-    write_source: WriteSourceSchema,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    regions_unable: Type.Optional(RegionsUnable),
-  },
-  { additionalProperties: false, title: "Target", description: "A target; secrets are masked as ***" },
-);
+export const Target = Shape("Target", "A target; secrets are masked as ***", {
+  id: Id,
+  ...fields,
+  interval: Type.Integer({ minimum: 1, description: "Check interval in seconds", examples: [60] }),
+  check: Check,
+  heartbeat_addresses: Type.Optional(HeartbeatAddresses),
+  managed_by: ManagedBy,
+  write_source: WriteSourceSchema,
+  created_at: Timestamp,
+  updated_at: Timestamp,
+  regions_unable: Type.Optional(RegionsUnable),
+});
 export type Target = Static<typeof Target>;
 
 /** Status of a monitor. `unknown`: no region has reported lately. */

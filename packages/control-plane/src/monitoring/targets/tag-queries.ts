@@ -8,13 +8,7 @@ const tagged = (sql: Db, orgId: string, prefix: string) => sql`
   where t.org_id = ${orgId} and tag.name ilike ${likeText(prefix)} || '%'`;
 
 /** The tags that begin with `prefix` in either case, most used first; each row has the number of all. */
-export async function selectTags(
-  sql: Db,
-  orgId: string,
-  prefix: string,
-  limit: number,
-  offset: number,
-): Promise<(TagCount & { total: number })[]> {
+export async function selectTags(sql: Db, orgId: string, prefix: string, limit: number, offset: number) {
   return await sql<(TagCount & { total: number })[]>`
     select tag.name, count(*)::int as count, count(*) over ()::int as total ${tagged(sql, orgId, prefix)}
     group by tag.name

@@ -3,7 +3,7 @@ import { checkTypes } from "@statusmesh/shared/checks";
 import { IdText, SearchText } from "@statusmesh/shared/text";
 import { causePattern } from "../../platform/db/causes.ts";
 import { absent, ConsoleUrl, customerText } from "../../platform/http/tool-texts.ts";
-import { nullable, Timestamp } from "../../platform/http/wire.ts";
+import { Closed, Flag, Integer, nullable, Text, Timestamp } from "../../platform/http/wire.ts";
 import { heartbeatStates } from "../heartbeats/schema.ts";
 import { monitorStates } from "./schema.ts";
 
@@ -23,129 +23,108 @@ const Failure = absent(customerText("newest error of a failing check"));
 const Host = absent(customerText("host that is checked"));
 const CauseKey = absent(customerText("what it has in common with other failing monitors, as causes name it"));
 
-const closed = { additionalProperties: false } as const;
-export const NoInput = Type.Object({}, closed);
+export const NoInput = Closed({});
 
 const pct = (span: string) => absent(Type.Number({ description: `Successful checks of the last ${span}, percent` }));
 
-export const HealthOutput = Type.Object(
-  {
-    totals: Type.Object(
-      Object.fromEntries(monitorStates.map((state) => [state, Type.Integer()])) as Record<
-        (typeof monitorStates)[number],
-        ReturnType<typeof Type.Integer>
-      >,
-      { ...closed, description: "Monitors in each state" },
-    ),
-    causes: Type.Array(
-      Type.Object(
-        {
-          cause: customerText("host, tag or region that failing monitors share; list_monitors takes it as cause"),
-          monitors: Type.Integer({ description: "Failing monitors with this cause" }),
-          state: State,
-          since: Since,
-          error: absent(customerText("most frequent error")),
-          same_error: Type.Boolean({ description: "All have this error" }),
-          names: Type.Array(customerText("name of one of the first three")),
-          example_monitor_id: Type.String({ description: "The first one" }),
-        },
-        closed,
-      ),
-      { description: "Failing monitors by common cause, most monitors first" },
-    ),
-    causes_total: Type.Integer(),
-    without_cause: Type.Integer({ description: 'Failing monitors without one: list_monitors with cause "none"' }),
-    failing: Type.Array(
-      Type.Object(
-        {
-          monitor_id: Type.String(),
-          name: MonitorName,
-          state: State,
-          since: Since,
-          down_for_secs: absent(Type.Integer()),
-          host: Host,
-          error: Failure,
-          cause: CauseKey,
-          incident_id: nullable(
-            Type.String({ description: "Open incident; null for a monitor that is on no status page" }),
-          ),
-        },
-        closed,
-      ),
-      { description: "The 10 worst: down before error before degraded, then the longest failure" },
-    ),
-    failing_total: Type.Integer(),
-    console_url: ConsoleUrl,
-  },
-  closed,
-);
+export const HealthOutput = Closed({
+  totals: Closed(
+    Object.fromEntries(monitorStates.map((state) => [state, Type.Integer()])) as Record<
+      (typeof monitorStates)[number],
+      ReturnType<typeof Type.Integer>
+    >,
+    { description: "Monitors in each state" },
+  ),
+  causes: Type.Array(
+    Closed({
+      cause: customerText("host, tag or region that failing monitors share; list_monitors takes it as cause"),
+      monitors: Integer("Failing monitors with this cause"),
+      state: State,
+      since: Since,
+      error: absent(customerText("most frequent error")),
+      same_error: Flag("All have this error"),
+      names: Type.Array(customerText("name of one of the first three")),
+      example_monitor_id: Text("The first one"),
+    }),
+    { description: "Failing monitors by common cause, most monitors first" },
+  ),
+  causes_total: Type.Integer(),
+  without_cause: Integer('Failing monitors without one: list_monitors with cause "none"'),
+  failing: Type.Array(
+    Closed({
+      monitor_id: Type.String(),
+      name: MonitorName,
+      state: State,
+      since: Since,
+      down_for_secs: absent(Type.Integer()),
+      host: Host,
+      error: Failure,
+      cause: CauseKey,
+      incident_id: nullable(Text("Open incident; null for a monitor that is on no status page")),
+    }),
+    { description: "The 10 worst: down before error before degraded, then the longest failure" },
+  ),
+  failing_total: Type.Integer(),
+  console_url: ConsoleUrl,
+});
 
-export const ListInput = Type.Object(
-  {
-    q: Type.Optional(SearchText({ maxLength: 200, description: "Words in name, address or tags" })),
-    state: Type.Optional(Type.Enum([...monitorStates], { type: "string", description: "Only in this state" })),
-    failing: Type.Optional(Type.Boolean({ description: "True: only down, error and degraded" })),
-    cause: Type.Optional(
-      SearchText({
-        pattern: `^none$|${causePattern}`,
-        expects: 'Use a cause of get_org_health, like host:db-1.example.org, or "none"',
-        maxLength: 300,
-        description: 'Failing monitors with this cause of get_org_health; "none": with no common cause',
-      }),
-    ),
-    type: Type.Optional(Type.Enum([...checkTypes], { type: "string", description: "Only this kind of check" })),
-    tag: Type.Optional(Type.String({ maxLength: 200, description: "Only with exactly this tag" })),
-    limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: "Rows per page" }),
-    cursor: Type.Optional(
-      Type.String({ maxLength: 500, description: "next_cursor of the page before, with the same filters" }),
-    ),
-  },
-  closed,
-);
+export const ListInput = Closed({
+  q: Type.Optional(SearchText({ maxLength: 200, description: "Words in name, address or tags" })),
+  state: Type.Optional(Type.Enum([...monitorStates], { type: "string", description: "Only in this state" })),
+  failing: Type.Optional(Flag("True: only down, error and degraded")),
+  cause: Type.Optional(
+    SearchText({
+      pattern: `^none$|${causePattern}`,
+      expects: 'Use a cause of get_org_health, like host:db-1.example.org, or "none"',
+      maxLength: 300,
+      description: 'Failing monitors with this cause of get_org_health; "none": with no common cause',
+    }),
+  ),
+  type: Type.Optional(Type.Enum([...checkTypes], { type: "string", description: "Only this kind of check" })),
+  tag: Type.Optional(Type.String({ maxLength: 200, description: "Only with exactly this tag" })),
+  limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: "Rows per page" }),
+  cursor: Type.Optional(
+    Type.String({ maxLength: 500, description: "next_cursor of the page before, with the same filters" }),
+  ),
+});
 
-export const ListOutput = Type.Object(
-  {
-    monitors: Type.Array(
-      Type.Object(
-        {
-          monitor_id: Type.String(),
-          name: MonitorName,
-          type: Kind,
-          state: State,
-          since: Since,
-          host: Host,
-          error: Failure,
-          cause: CauseKey,
-          tags: absent(Tags),
-          last_checked_at: LastChecked,
-        },
-        closed,
-      ),
-      { description: "Newest monitor first. since, host, error and cause: of failing ones" },
-    ),
-    total: Type.Integer({ description: "Matches on all pages" }),
-    left_out: Type.Integer({ description: "Rows that did not fit; next_cursor begins with them" }),
-    next_cursor: absent(Type.String({ description: "For the next page" })),
-    console_url: ConsoleUrl,
-  },
-  closed,
-);
+export const ListOutput = Closed({
+  monitors: Type.Array(
+    Closed({
+      monitor_id: Type.String(),
+      name: MonitorName,
+      type: Kind,
+      state: State,
+      since: Since,
+      host: Host,
+      error: Failure,
+      cause: CauseKey,
+      tags: absent(Tags),
+      last_checked_at: LastChecked,
+    }),
+    { description: "Newest monitor first. since, host, error and cause: of failing ones" },
+  ),
+  total: Integer("Matches on all pages"),
+  left_out: Integer("Rows that did not fit; next_cursor begins with them"),
+  next_cursor: absent(Text("For the next page")),
+  console_url: ConsoleUrl,
+});
 
 const text = (description: string) => absent(customerText(description));
 const whole = (description: string) => absent(Type.Integer({ description }));
 const flag = () => absent(Type.Boolean());
 
 /** The visible part of a check: a list of allowed fields, so that a new field with a secret stays hidden. */
-export const Config = Type.Object(
+export const Config = Closed(
   {
     interval_secs: Type.Integer(),
     timeout_ms: absent(Type.Integer()),
     regions: Type.Array(Type.String()),
-    region_policy: Type.String({ description: "Regions that must agree on a failure: any, majority, all or a number" }),
-    alert_confirmations: Type.Integer({ description: "Failing checks in a row that open an incident" }),
+    region_policy: Text("Regions that must agree on a failure: any, majority, all or a number"),
+    alert_confirmations: Integer("Failing checks in a row that open an incident"),
     notify_recovery: Type.Boolean(),
-    renotify_interval_secs: Type.Integer({ description: "Between reminders; 0: none" }),
-    alert_channels: Type.Integer({ description: "Number of channels" }),
+    renotify_interval_secs: Integer("Between reminders; 0: none"),
+    alert_channels: Integer("Number of channels"),
     escalation: text("own escalation ladder, JSON"),
     depends_on: absent(
       Type.Array(Type.String(), { description: "Monitors: while one is down, notifications of failures are held" }),
@@ -182,47 +161,41 @@ export const Config = Type.Object(
     warn_days: whole("Days before expiry: degraded"),
     critical_days: whole("Days before expiry: down"),
   },
-  { ...closed, brief: true, description: "Customer text: configuration, without credentials, headers and body" },
+  { brief: true, description: "Customer text: configuration, without credentials, headers and body" },
 );
 
-export const MonitorOutput = Type.Object(
-  {
-    monitor_id: Type.String(),
-    name: MonitorName,
-    type: Kind,
-    state: State,
-    state_since: absent(time("Begin of the state")),
-    cause: CauseKey,
-    tags: absent(Tags),
-    config: Config,
-    heartbeat: absent(
-      Type.Object(
-        {
-          state: Type.Enum([...heartbeatStates], { type: "string" }),
-          next_due_at: absent(time("When the next report is due")),
-          down_at: absent(time("Down unless it reports before")),
-          last_duration_ms: whole("Of the last run"),
-        },
-        { ...closed, brief: true, description: "Of a job: state, next_due_at" },
-      ),
+export const MonitorOutput = Closed({
+  monitor_id: Type.String(),
+  name: MonitorName,
+  type: Kind,
+  state: State,
+  state_since: absent(time("Begin of the state")),
+  cause: CauseKey,
+  tags: absent(Tags),
+  config: Config,
+  heartbeat: absent(
+    Closed(
+      {
+        state: Type.Enum([...heartbeatStates], { type: "string" }),
+        next_due_at: absent(time("When the next report is due")),
+        down_at: absent(time("Down unless it reports before")),
+        last_duration_ms: whole("Of the last run"),
+      },
+      { brief: true, description: "Of a job: state, next_due_at" },
     ),
-    regions_unable: absent(Type.Array(Type.String(), { description: "Regions that cannot run it, and why" })),
-    last_checked_at: LastChecked,
-    last_error: absent(customerText("error of the newest failing check; absent while it is up")),
-    http_status: absent(Type.Integer({ description: "Of the newest check" })),
-    uptime_24h_pct: pct("24 hours"),
-    uptime_30d_pct: pct("30 days"),
-    console_url: ConsoleUrl,
-  },
-  closed,
-);
+  ),
+  regions_unable: absent(Type.Array(Type.String(), { description: "Regions that cannot run it, and why" })),
+  last_checked_at: LastChecked,
+  last_error: absent(customerText("error of the newest failing check; absent while it is up")),
+  http_status: absent(Integer("Of the newest check")),
+  uptime_24h_pct: pct("24 hours"),
+  uptime_30d_pct: pct("30 days"),
+  console_url: ConsoleUrl,
+});
 
-export const SwitchInput = Type.Object({ monitor_id: MonitorId }, closed);
-export const SwitchOutput = Type.Object(
-  {
-    monitor_id: Type.String(),
-    state: Type.Enum(["paused", "active"], { type: "string" }),
-    changed: Type.Boolean({ description: "False when it was in that state already" }),
-  },
-  closed,
-);
+export const SwitchInput = Closed({ monitor_id: MonitorId });
+export const SwitchOutput = Closed({
+  monitor_id: Type.String(),
+  state: Type.Enum(["paused", "active"], { type: "string" }),
+  changed: Flag("False when it was in that state already"),
+});

@@ -19,9 +19,7 @@ let caller = ctxOf(org);
 let calls = 0;
 let work: () => Promise<Reply> = async () => created("/here", { call: calls });
 const declared = (path: string) =>
-  route({
-    method: "POST",
-    path,
+  route("POST", path, {
     auth: "tenant",
     scope: "targets:write",
     tag: "Test",

@@ -84,8 +84,6 @@ export interface RouteDeclaration<
   Q extends TObject,
   B extends TSchema,
 > {
-  method: Method;
-  path: string;
   auth: D;
   /** Scope, also required by the service. Documented, and checked here before the body is read. */
   scope?: Scope;
@@ -132,24 +130,24 @@ export interface RouteDeclaration<
 
 export const json = "application/json";
 
-/** Declares a route. */
+/** Declares a route; `path` as in {@link Route}. */
 export function route<D extends keyof AuthContexts, P extends TObject, Q extends TObject, B extends TSchema>(
+  method: Method,
+  path: string,
   declared: RouteDeclaration<D, P, Q, B>,
 ): Route {
   return {
-    method: declared.method,
-    path: declared.path,
+    method,
+    path,
     auth: declared.auth,
     scope: declared.scope ?? null,
     everyScope: declared.everyScope ?? false,
     role: declared.role ?? "member",
     requireRole: declared.requireRole ?? null,
     category:
-      declared.category ??
-      (declared.auth === "tenant" ? (declared.method === "GET" ? "api_reads" : "api_writes") : null),
+      declared.category ?? (declared.auth === "tenant" ? (method === "GET" ? "api_reads" : "api_writes") : null),
     writes:
-      declared.writes ??
-      (declared.method !== "GET" && declared.category !== "test_now" && declared.category !== "check_now"),
+      declared.writes ?? (method !== "GET" && declared.category !== "test_now" && declared.category !== "check_now"),
     tag: declared.tag,
     summary: declared.summary,
     description: declared.description ?? null,

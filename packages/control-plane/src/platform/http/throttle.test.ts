@@ -27,39 +27,29 @@ await sql`
 
 const shared = { auth: "tenant", tag: "Test", summary: "Test" } as const;
 const routes = [
-  route({
+  route("GET", "/api/v1/things", {
     ...shared,
-    method: "GET",
-    path: "/api/v1/things",
     replies: { 200: Type.Object({}) },
     handle: async () => ok({}),
   }),
-  route({
+  route("PATCH", "/api/v1/things", {
     ...shared,
-    method: "PATCH",
-    path: "/api/v1/things",
     replies: { 204: null },
     handle: async () => noContent(),
   }),
-  route({
+  route("DELETE", "/api/v1/things", {
     ...shared,
-    method: "DELETE",
-    path: "/api/v1/things",
     replies: { 204: null },
     handle: async () => noContent(),
   }),
-  route({
+  route("POST", "/api/v1/things/bulk", {
     ...shared,
-    method: "POST",
-    path: "/api/v1/things/bulk",
     category: "bulk_ops",
     replies: { 204: null },
     handle: async () => noContent(),
   }),
-  route({
+  route("POST", "/api/v1/things/test", {
     ...shared,
-    method: "POST",
-    path: "/api/v1/things/test",
     category: "test_now",
     replies: { 204: null },
     handle: async () => noContent(),

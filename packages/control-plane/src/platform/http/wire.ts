@@ -1,4 +1,4 @@
-import Type, { type Static, type TSchema } from "typebox";
+import Type, { type Static, type TObjectOptions, type TProperties, type TSchema } from "typebox";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText } from "@statusmesh/shared/text";
 import type { Managed } from "../db/managed-queries.ts";
@@ -35,6 +35,22 @@ export const Text = (description: string, ...examples: unknown[]) => described(T
 /** A whole number of a reply. */
 export const Integer = (description: string, ...examples: unknown[]) =>
   described(Type.Integer(), description, ...examples);
+
+/** Yes or no of a reply. */
+export const Flag = (description: string, ...examples: unknown[]) =>
+  described(Type.Boolean(), description, ...examples);
+
+/** One of these words. */
+export const OneOf = <const V extends string>(values: readonly V[], description: string, ...examples: unknown[]) =>
+  described(Type.Enum([...values]), description, ...examples);
+
+/** An object without other fields. */
+export const Closed = <P extends TProperties>(fields: P, options: TObjectOptions = {}) =>
+  Type.Object(fields, { additionalProperties: false, ...options });
+
+/** {@link Closed} with a title, which makes it a component of the OpenAPI document. */
+export const Shape = <P extends TProperties>(title: string, description: string, fields: P) =>
+  Closed(fields, { title, description });
 
 /** The schema or null; description and examples move to the union. */
 export const nullable = <S extends TSchema>(schema: S) => {
@@ -155,9 +171,7 @@ export const ManagedBy = nullable(
 );
 
 /** In a request, so that a client can send back what it has read. */
-export const managedByIgnored = Type.Optional(
-  Type.Unknown({ description: "Decided by the server; ignored when sent" }),
-);
+export const ignoredWhenSent = Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" }));
 
 /** `managed_by` of a reply. */
 export const managedBy = (managed: Managed | null): Static<typeof ManagedBy> =>

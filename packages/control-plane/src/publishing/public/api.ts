@@ -21,7 +21,6 @@ import { requirePageDomain } from "./domains.ts";
 const shared = {
   auth: "public",
   tag: "Public",
-  method: "GET",
   cache: "public, max-age=10, stale-while-revalidate=30",
   etag: true,
 } as const;
@@ -29,17 +28,15 @@ const unavailable = ["STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"] as cons
 
 /** Public JSON routes of the published page. */
 export const publicRoutes: Route[] = [
-  route({
+  route("GET", "/api/public/v1/status", {
     ...shared,
-    path: "/api/public/v1/status",
     summary: "The status page",
     replies: { 200: PublicStatus },
     errors: unavailable,
     handle: async ({ ctx }) => ok(await service.statusJson(await service.servedStatus(ctx))),
   }),
-  route({
+  route("GET", "/api/public/v1/components/{id}/history", {
     ...shared,
-    path: "/api/public/v1/components/{id}/history",
     summary: "History of a component",
     params: IdParam,
     query: Type.Object({
@@ -55,9 +52,8 @@ export const publicRoutes: Route[] = [
     errors: [...unavailable, "COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, params, query }) => ok(await service.componentHistory(ctx, params.id, query.days)),
   }),
-  route({
+  route("GET", "/api/public/v1/incidents", {
     ...shared,
-    path: "/api/public/v1/incidents",
     summary: "Incidents of the last 30 days",
     description: "Open ones first, newest first.",
     query: Type.Object(paging(50, 500)),
@@ -65,18 +61,16 @@ export const publicRoutes: Route[] = [
     errors: unavailable,
     handle: async ({ ctx, query }) => ok(await service.listPublicIncidents(ctx, query)),
   }),
-  route({
+  route("GET", "/api/public/v1/incidents/{id}", {
     ...shared,
-    path: "/api/public/v1/incidents/{id}",
     summary: "An incident with its updates",
     params: IdParam,
     replies: { 200: PublicIncident },
     errors: [...unavailable, "INCIDENT_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await service.publicIncident(ctx, params.id)),
   }),
-  route({
+  route("GET", "/api/public/v1/incidents.rss", {
     ...shared,
-    path: "/api/public/v1/incidents.rss",
     summary: "Incidents as RSS 2.0",
     description: "Those of GET /api/public/v1/incidents. The description of an item is its latest update.",
     mediaType: "application/rss+xml",
@@ -84,9 +78,8 @@ export const publicRoutes: Route[] = [
     errors: unavailable,
     handle: async ({ ctx }) => text(incidentsFeed(await service.servedStatus(ctx), await pageAddress(ctx))),
   }),
-  route({
+  route("GET", "/llms.txt", {
     ...shared,
-    path: "/llms.txt",
     summary: "The status page for language models",
     description: "Markdown in the form of llmstxt.org: the state, open incidents, and where the data is.",
     mediaType: "text/markdown",
@@ -94,9 +87,8 @@ export const publicRoutes: Route[] = [
     errors: [...unavailable, "RATE_LIMITED"],
     handle: async ({ ctx }) => text(llmsText(await service.publicStatus(ctx), await pageAddress(ctx))),
   }),
-  route({
+  route("GET", "/api/public/v1/maintenance", {
     ...shared,
-    path: "/api/public/v1/maintenance",
     summary: "Active maintenance and that of the next 7 days",
     replies: { 200: PublicMaintenanceList },
     errors: unavailable,
@@ -105,9 +97,8 @@ export const publicRoutes: Route[] = [
       return ok({ active, upcoming });
     },
   }),
-  route({
+  route("GET", "/api/public/v1/badge.svg", {
     ...shared,
-    path: "/api/public/v1/badge.svg",
     summary: "Badge of the page or of a component",
     mediaType: "image/svg+xml",
     query: Type.Object({
@@ -123,9 +114,8 @@ export const publicRoutes: Route[] = [
           : await componentBadge(ctx, component, { metric: "status", days: historyDays }),
       ),
   }),
-  route({
+  route("GET", "/api/public/v1/components/{id}/badge.svg", {
     ...shared,
-    path: "/api/public/v1/components/{id}/badge.svg",
     summary: "Badge of a figure of a component",
     mediaType: "image/svg+xml",
     params: IdParam,
@@ -134,9 +124,8 @@ export const publicRoutes: Route[] = [
     errors: [...unavailable, "COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, params, query }) => text(await componentBadge(ctx, params.id, query)),
   }),
-  route({
+  route("GET", "/api/public/v1/tls-ask", {
     ...shared,
-    path: "/api/public/v1/tls-ask",
     cache: "no-store",
     etag: false,
     summary: "Whether a domain has a status page",

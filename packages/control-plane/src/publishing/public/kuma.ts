@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { Integer, Text } from "../../platform/http/wire.ts";
+import { Closed, Integer, Shape, Text } from "../../platform/http/wire.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import type { Visit } from "../../platform/context.ts";
@@ -22,98 +22,74 @@ const statuses: Record<ComponentState, number> = {
   no_data: 2,
 };
 
-const exact = { additionalProperties: false } as const;
-
-const KumaPage = Type.Object(
-  {
-    config: Type.Object(
-      {
-        slug: Text("Slug of the page", "acme"),
-        title: Text("Heading of the page", "Acme"),
-        description: Type.Union([Type.String(), Type.Null()], { description: "About the page", examples: [null] }),
-        published: Type.Literal(true, { description: "Others are not found" }),
-      },
-      { ...exact, description: "The page" },
-    ),
-    incident: Type.Union(
-      [
-        Type.Object(
-          {
-            id: Text("Id", "01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"),
-            title: Text("Title", "Checkout unavailable"),
-            content: Text("Newest update; empty without one", "We have found the cause."),
-            style: Text("Kuma's word for its colour", "danger"),
-            createdDate: Text("Start, UTC", "2026-11-20 09:30:00"),
-            pin: Type.Literal(true, { description: "Kuma's word for open" }),
-          },
-          exact,
-        ),
-        Type.Null(),
-      ],
-      { description: "The newest open incident; null for none" },
-    ),
-    publicGroupList: Type.Array(
-      Type.Object(
-        {
-          id: Integer("Position", 1),
-          name: Text("Name; empty for components without a group", "Shop"),
-          weight: Integer("Position", 1),
-          monitorList: Type.Array(
-            Type.Object(
-              {
-                id: Integer("Number of the monitor", 7),
-                name: Text("Name of the component", "Checkout"),
-              },
-              exact,
-            ),
-            { description: "In their order" },
-          ),
-        },
-        exact,
+const KumaPage = Shape("KumaPage", "A page in the shape of Uptime Kuma", {
+  config: Closed(
+    {
+      slug: Text("Slug of the page", "acme"),
+      title: Text("Heading of the page", "Acme"),
+      description: Type.Union([Type.String(), Type.Null()], { description: "About the page", examples: [null] }),
+      published: Type.Literal(true, { description: "Others are not found" }),
+    },
+    { description: "The page" },
+  ),
+  incident: Type.Union(
+    [
+      Closed({
+        id: Text("Id", "01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"),
+        title: Text("Title", "Checkout unavailable"),
+        content: Text("Newest update; empty without one", "We have found the cause."),
+        style: Text("Kuma's word for its colour", "danger"),
+        createdDate: Text("Start, UTC", "2026-11-20 09:30:00"),
+        pin: Type.Literal(true, { description: "Kuma's word for open" }),
+      }),
+      Type.Null(),
+    ],
+    { description: "The newest open incident; null for none" },
+  ),
+  publicGroupList: Type.Array(
+    Closed({
+      id: Integer("Position", 1),
+      name: Text("Name; empty for components without a group", "Shop"),
+      weight: Integer("Position", 1),
+      monitorList: Type.Array(
+        Closed({
+          id: Integer("Number of the monitor", 7),
+          name: Text("Name of the component", "Checkout"),
+        }),
+        { description: "In their order" },
       ),
-      { description: "In the order of the page" },
-    ),
-    maintenanceList: Type.Array(
-      Type.Object(
-        {
-          id: Text("Id of the window", "1"),
-          title: Text("Title", "Database upgrade"),
-        },
-        exact,
-      ),
-      { description: "Open windows" },
-    ),
-  },
-  { ...exact, title: "KumaPage", description: "A page in the shape of Uptime Kuma" },
-);
-
-const KumaHeartbeats = Type.Object(
-  {
-    heartbeatList: Type.Record(
-      Type.String(),
-      Type.Array(
-        Type.Object(
-          {
-            status: Integer("0 down, 1 up, 2 pending, 3 maintenance", 1),
-            time: Text("UTC", "2026-11-20 00:00:00.000"),
-            msg: Type.Literal("", { description: "Always empty" }),
-            ping: Type.Null({ description: "Not published" }),
-          },
-          exact,
-        ),
-      ),
-      { description: "By the number of the monitor: a beat for each of the last days, and now", examples: [{}] },
-    ),
-    uptimeList: Type.Record(Type.String(), Type.Number(), {
-      description: "By number and hours: the share of today without an outage",
-      examples: [{ "7_24": 1 }],
     }),
-  },
-  { ...exact, title: "KumaHeartbeats", description: "States of a page in the shape of Uptime Kuma" },
-);
+    { description: "In the order of the page" },
+  ),
+  maintenanceList: Type.Array(
+    Closed({
+      id: Text("Id of the window", "1"),
+      title: Text("Title", "Database upgrade"),
+    }),
+    { description: "Open windows" },
+  ),
+});
+
+const KumaHeartbeats = Shape("KumaHeartbeats", "States of a page in the shape of Uptime Kuma", {
+  heartbeatList: Type.Record(
+    Type.String(),
+    Type.Array(
+      Closed({
+        status: Integer("0 down, 1 up, 2 pending, 3 maintenance", 1),
+        time: Text("UTC", "2026-11-20 00:00:00.000"),
+        msg: Type.Literal("", { description: "Always empty" }),
+        ping: Type.Null({ description: "Not published" }),
+      }),
+    ),
+    { description: "By the number of the monitor: a beat for each of the last days, and now", examples: [{}] },
+  ),
+  uptimeList: Type.Record(Type.String(), Type.Number(), {
+    description: "By number and hours: the share of today without an outage",
+    examples: [{ "7_24": 1 }],
+  }),
+});
 
 const shared = {
-  method: "GET",
   auth: "public",
   tag: "Public",
   cache: "public, max-age=10, stale-while-revalidate=30",
@@ -123,16 +99,14 @@ const shared = {
 } as const;
 
 export const kumaRoutes: Route[] = [
-  route({
+  route("GET", "/api/status-page/{slug}", {
     ...shared,
-    path: "/api/status-page/{slug}",
     summary: "A status page in the shape of Uptime Kuma",
     replies: { 200: KumaPage },
     handle: async ({ ctx, params }) => ok(pageOf(params.slug, await servedAt(ctx, params.slug))),
   }),
-  route({
+  route("GET", "/api/status-page/heartbeat/{slug}", {
     ...shared,
-    path: "/api/status-page/heartbeat/{slug}",
     summary: "States of a status page in the shape of Uptime Kuma",
     replies: { 200: KumaHeartbeats },
     handle: async ({ ctx, params }) => ok(await heartbeatsJson(await servedAt(ctx, params.slug))),

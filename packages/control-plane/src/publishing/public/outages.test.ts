@@ -15,7 +15,7 @@ import {
   incidentsCsv,
   listOutages,
 } from "../../alerting/incidents/service.ts";
-import type { Notice } from "../../alerting/incidents/schema.ts";
+import type { Notice } from "../../alerting/channels/schema.ts";
 import { getMonitor } from "../../monitoring/targets/service.ts";
 import { serve } from "../../testing/app.ts";
 import { day, hour, minute, noon, second } from "../../testing/clock.ts";

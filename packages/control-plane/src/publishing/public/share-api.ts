@@ -16,7 +16,6 @@ const maxRangeDays = 90;
 const region = Type.Optional(Type.String({ maxLength: 40, description: "Only this region", examples: ["frankfurt"] }));
 const shared = {
   auth: "public",
-  method: "GET",
   tag: "Share links",
   // Nothing on the way may keep a copy: a revoked link ends with its next request.
   cache: "no-store",
@@ -25,17 +24,15 @@ const shared = {
 
 /** The data of a shared monitor, for anyone with the link. */
 export const shareViewRoutes: Route[] = [
-  route({
+  route("GET", "/m/{token}/live", {
     ...shared,
-    path: "/m/{token}/live",
     summary: "State of a shared monitor",
     replies: { 200: SharedStatus },
     errors: ["SHARE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"],
     handle: async ({ ctx, params }) => ok(await sharedStatus(ctx, params.token)),
   }),
-  route({
+  route("GET", "/m/{token}/results", {
     ...shared,
-    path: "/m/{token}/results",
     summary: "Results of a shared monitor",
     description: "Newest first. Errors that name a host read as `check failed`.",
     query: Type.Object({ ...rangeQuery, region, ...paging(100, 1000) }),
@@ -49,9 +46,8 @@ export const shareViewRoutes: Route[] = [
       return ok({ ...page, items: page.items.map(publicResult) });
     },
   }),
-  route({
+  route("GET", "/m/{token}/latency", {
     ...shared,
-    path: "/m/{token}/latency",
     summary: "Latency of a shared monitor",
     query: Type.Object({ ...rangeQuery, region }),
     replies: { 200: LatencySeries },
@@ -61,9 +57,8 @@ export const shareViewRoutes: Route[] = [
       return ok(await readRange(ctx, share, "latency", query, (reader) => readLatency(reader, share.targetId, query)));
     },
   }),
-  route({
+  route("GET", "/m/{token}/incidents", {
     ...shared,
-    path: "/m/{token}/incidents",
     summary: "Incident periods of a shared monitor",
     query: Type.Object({ ...rangeQuery, ...paging(100, 1000) }),
     replies: { 200: IncidentPeriodPage },

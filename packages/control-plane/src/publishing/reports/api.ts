@@ -10,9 +10,7 @@ const path = "/api/v1/reports/recipients";
 const write = { auth: "tenant", scope: "channels:write", tag: "Reports" } as const;
 
 export const reportRoutes: Route[] = [
-  route({
-    method: "GET",
-    path: "/api/v1/reports/uptime",
+  route("GET", "/api/v1/reports/uptime", {
     auth: "tenant",
     scope: "targets:read",
     tag: "Reports",
@@ -31,9 +29,7 @@ export const reportRoutes: Route[] = [
       return ok({ items, total, limit, offset });
     },
   }),
-  route({
-    method: "GET",
-    path,
+  route("GET", path, {
     auth: "tenant",
     scope: "channels:read",
     tag: "Reports",
@@ -42,10 +38,8 @@ export const reportRoutes: Route[] = [
     replies: { 200: RecipientPage },
     handle: async ({ ctx, query }) => ok(await recipients.listRecipients(ctx, query)),
   }),
-  route({
+  route("POST", path, {
     ...write,
-    method: "POST",
-    path,
     summary: "Send the uptime report to a mail channel every month",
     description:
       "On the first of each month, after 08:00 in the organisation's time zone, the channel gets one mail about the " +
@@ -55,10 +49,8 @@ export const reportRoutes: Route[] = [
     errors: ["INVALID_REPORT_RECIPIENT"],
     handle: async ({ ctx, body }) => createdIn(`${path}#`, await recipients.addRecipient(ctx, body)),
   }),
-  route({
+  route("DELETE", `${path}/{id}`, {
     ...write,
-    method: "DELETE",
-    path: `${path}/{id}`,
     summary: "Stop sending a report",
     params: IdParam,
     replies: { 204: null },

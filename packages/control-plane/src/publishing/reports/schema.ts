@@ -1,5 +1,16 @@
 import Type, { type Static } from "typebox";
-import { described, Id, Integer, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
+import {
+  Closed,
+  described,
+  Id,
+  Integer,
+  nullable,
+  PageOf,
+  paging,
+  Shape,
+  Text,
+  Timestamp,
+} from "../../platform/http/wire.ts";
 
 export const groupings = ["target", "tag", "page"] as const;
 export type Grouping = (typeof groupings)[number];
@@ -15,34 +26,33 @@ const day = (description: string, example: string) =>
     }),
   );
 
-export const UptimeQuery = Type.Object(
-  {
-    from: day(
-      "First day (`2026-11-01`) in the organisation's zone, or a time (RFC 3339). When left out: the start of the " +
-        "month of `to`",
-      "2026-11-01",
-    ),
-    to: day(
-      "Last day in the organisation's zone, included, or a time (RFC 3339), not included. When left out: now",
-      "2026-11-20",
-    ),
-    group_by: Type.Enum([...groupings], {
-      default: "target",
-      description: "What a row is about",
-      examples: ["target"],
-    }),
-    format: Type.Enum(["json", "csv"], {
-      default: "json",
-      description: "`csv` has all rows, whatever `limit` and `offset` say",
-      examples: ["json"],
-    }),
-    ...paging(50, 1000),
-  },
-  { additionalProperties: false },
-);
+export const UptimeQuery = Closed({
+  from: day(
+    "First day (`2026-11-01`) in the organisation's zone, or a time (RFC 3339). When left out: the start of the " +
+      "month of `to`",
+    "2026-11-01",
+  ),
+  to: day(
+    "Last day in the organisation's zone, included, or a time (RFC 3339), not included. When left out: now",
+    "2026-11-20",
+  ),
+  group_by: Type.Enum([...groupings], {
+    default: "target",
+    description: "What a row is about",
+    examples: ["target"],
+  }),
+  format: Type.Enum(["json", "csv"], {
+    default: "json",
+    description: "`csv` has all rows, whatever `limit` and `offset` say",
+    examples: ["json"],
+  }),
+  ...paging(50, 1000),
+});
 export type UptimeQuery = Static<typeof UptimeQuery>;
 
-export const UptimeRow = Type.Object(
+export const UptimeRow = Shape(
+  "UptimeRow",
+  "Sums of a target, or of all targets of a tag or status page: times of several add up",
   {
     id: nullable(described(Id, "Id of the target or status page; null for a tag")),
     name: Text("Name of the target, tag or status page", "Shop"),
@@ -60,24 +70,16 @@ export const UptimeRow = Type.Object(
     mttr_secs: nullable(Integer("Mean time of outage of those that ended; null while none has", 300)),
     maintenance_secs: Integer("Time in maintenance windows", 7200),
     gaps: Type.Array(
-      Type.Object(
-        {
-          from: described(Timestamp, "Start, included"),
-          to: described(Timestamp, "End, not included"),
-        },
-        { additionalProperties: false },
-      ),
+      Closed({
+        from: described(Timestamp, "Start, included"),
+        to: described(Timestamp, "End, not included"),
+      }),
       {
         description:
           "Times of the range in which nothing was checked, also before the first check: whole UTC days, and the " +
           "hours before the first and after the last check; for heartbeats, when none was expected. The longest 200",
       },
     ),
-  },
-  {
-    additionalProperties: false,
-    title: "UptimeRow",
-    description: "Sums of a target, or of all targets of a tag or status page: times of several add up",
   },
 );
 export type UptimeRow = Static<typeof UptimeRow>;

@@ -9,10 +9,8 @@ const shared = { auth: "tenant", scope: "targets:write", tag: "Share links" } as
 
 /** Share links of a monitor. Their public view: public/share-api.ts. */
 export const shareRoutes: Route[] = [
-  route({
+  route("POST", path, {
     ...shared,
-    method: "POST",
-    path,
     summary: "Create a share link",
     params: IdParam,
     body: ShareCreate,
@@ -21,10 +19,8 @@ export const shareRoutes: Route[] = [
     handle: async ({ ctx, params, body }) =>
       createdIn(`${path.replace("{id}", params.id)}#`, await createShare(ctx, params.id, body)),
   }),
-  route({
+  route("GET", path, {
     ...shared,
-    method: "GET",
-    path,
     summary: "List share links",
     description: "With their tokens. A link that expired is listed for 30 more days.",
     params: IdParam,
@@ -33,10 +29,8 @@ export const shareRoutes: Route[] = [
     errors: ["TARGET_NOT_FOUND"],
     handle: async ({ ctx, params, query }) => ok(await listShares(ctx, params.id, query)),
   }),
-  route({
+  route("DELETE", `${path}/{share_id}`, {
     ...shared,
-    method: "DELETE",
-    path: `${path}/{share_id}`,
     summary: "Revoke a share link",
     description: "Takes effect at once.",
     params: Type.Object({ id: Type.String(), share_id: Type.String() }),

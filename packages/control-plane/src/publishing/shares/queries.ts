@@ -43,10 +43,7 @@ export async function selectShares(
 }
 
 /** Live shares, except `id`: those of the target, and the number of other targets that have any. */
-export async function countLive(
-  sql: Db,
-  { id, org_id, target_id, created_at }: ShareRow,
-): Promise<{ ofTarget: number; otherTargets: number }> {
+export async function countLive(sql: Db, { id, org_id, target_id, created_at }: ShareRow) {
   const [row] = await sql<{ ofTarget: number; otherTargets: number }[]>`
     select count(*) filter (where target_id = ${target_id})::integer as "ofTarget",
            count(distinct target_id) filter (where target_id <> ${target_id})::integer as "otherTargets"

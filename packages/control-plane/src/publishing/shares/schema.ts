@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
-import { described, Id, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, nullable, PageOf, paging, Shape, Text, Timestamp } from "../../platform/http/wire.ts";
 
 const fields = {
   label: nullable(
@@ -14,39 +14,32 @@ const fields = {
   expires_at: nullable(described(Timestamp, "The link ends then; null: never", null)),
 };
 
-export const ShareCreate = Type.Object(
-  { label: Type.Optional(fields.label), expires_at: Type.Optional(fields.expires_at) },
-  { additionalProperties: false, title: "ShareCreate", description: "A new share link" },
-);
+export const ShareCreate = Shape("ShareCreate", "A new share link", {
+  label: Type.Optional(fields.label),
+  expires_at: Type.Optional(fields.expires_at),
+});
 export type ShareCreate = Static<typeof ShareCreate>;
 
-export const Share = Type.Object(
-  {
-    id: Id,
-    target_id: Id,
-    ...fields,
-    token: nullable(
-      Text(
-        "Secret part of the link; null when it is sealed under a key that is not configured",
-        "Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gAKp3vX9dQ2mZ",
-      ),
+export const Share = Shape("Share", "A link that shows one monitor, read-only and without credentials", {
+  id: Id,
+  target_id: Id,
+  ...fields,
+  token: nullable(
+    Text(
+      "Secret part of the link; null when it is sealed under a key that is not configured",
+      "Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gAKp3vX9dQ2mZ",
     ),
-    url: nullable(
-      Text(
-        "The link; null without the token",
-        "https://status.example.org/m/Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gAKp3vX9dQ2mZ",
-      ),
+  ),
+  url: nullable(
+    Text(
+      "The link; null without the token",
+      "https://status.example.org/m/Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gAKp3vX9dQ2mZ",
     ),
-    created_at: Timestamp,
-    created_by: nullable(Type.String({ format: "uuid", description: "Id of the user; null when the user is gone" })),
-    last_viewed_at: nullable(described(Timestamp, "To the minute; null when never")),
-  },
-  {
-    additionalProperties: false,
-    title: "Share",
-    description: "A link that shows one monitor, read-only and without credentials",
-  },
-);
+  ),
+  created_at: Timestamp,
+  created_by: nullable(Type.String({ format: "uuid", description: "Id of the user; null when the user is gone" })),
+  last_viewed_at: nullable(described(Timestamp, "To the minute; null when never")),
+});
 export type Share = Static<typeof Share>;
 
 export const SharePage = PageOf(Share);

@@ -31,7 +31,6 @@ const logoRoutes = logos.flatMap(({ name, theme, what }) => {
   const path = `/api/v1/status-pages/{id}/${name}`;
   const set = {
     ...write,
-    path,
     summary: `Set ${what}`,
     description:
       "Takes a form with one file, the bytes of the image, or base64 in JSON. The image is encoded again " +
@@ -47,12 +46,10 @@ const logoRoutes = logos.flatMap(({ name, theme, what }) => {
     },
   } as const;
   return [
-    route({ ...set, method: "POST" }),
-    route({ ...set, method: "PUT" }),
-    route({
+    route("POST", path, set),
+    route("PUT", path, set),
+    route("DELETE", path, {
       ...write,
-      method: "DELETE",
-      path,
       summary: `Remove ${what}`,
       params: IdParam,
       replies: { 204: null },
@@ -64,39 +61,31 @@ const logoRoutes = logos.flatMap(({ name, theme, what }) => {
 
 /** Status pages and components. Every member reads them, owners change them. */
 export const statusPageRoutes: Route[] = [
-  route({
+  route("GET", "/api/v1/status-pages", {
     ...read,
-    method: "GET",
-    path: "/api/v1/status-pages",
     summary: "List status pages",
     query: Type.Object(paging(50, 1000)),
     replies: { 200: StatusPagePage },
     handle: async ({ ctx, query }) => ok(await service.listPages(ctx, query)),
   }),
-  route({
+  route("POST", "/api/v1/status-pages", {
     ...write,
-    method: "POST",
-    path: "/api/v1/status-pages",
     summary: "Create a status page",
     body: StatusPageCreate,
     replies: { 201: StatusPage },
     errors: ["INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, body }) => createdIn("/api/v1/status-pages/", await service.createPage(ctx, body)),
   }),
-  route({
+  route("GET", "/api/v1/status-pages/{id}", {
     ...read,
-    method: "GET",
-    path: "/api/v1/status-pages/{id}",
     summary: "Read a status page",
     params: IdParam,
     replies: { 200: StatusPage },
     errors: ["STATUS_PAGE_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await service.getPage(ctx, params.id)),
   }),
-  route({
+  route("PATCH", "/api/v1/status-pages/{id}", {
     ...write,
-    method: "PATCH",
-    path: "/api/v1/status-pages/{id}",
     summary: "Change a status page",
     params: IdParam,
     body: StatusPagePatch,
@@ -111,20 +100,16 @@ export const statusPageRoutes: Route[] = [
     ],
     handle: async ({ ctx, params, body }) => ok(await service.updatePage(ctx, params.id, body)),
   }),
-  route({
+  route("DELETE", "/api/v1/status-pages/{id}", {
     ...write,
-    method: "DELETE",
-    path: "/api/v1/status-pages/{id}",
     summary: "Delete a status page",
     params: IdParam,
     replies: { 204: null },
     errors: ["STATUS_PAGE_NOT_FOUND"],
     handle: async ({ ctx, params }) => service.deletePage(ctx, params.id),
   }),
-  route({
+  route("POST", "/api/v1/status-pages/{id}/custom-domain/check", {
     ...write,
-    method: "POST",
-    path: "/api/v1/status-pages/{id}/custom-domain/check",
     summary: "Check the DNS record of a custom domain",
     description: "Records are checked every 10 minutes until they prove the domain, then daily.",
     params: IdParam,
@@ -136,10 +121,8 @@ export const statusPageRoutes: Route[] = [
     },
   }),
   ...logoRoutes,
-  route({
+  route("GET", "/api/v1/status-pages/{id}/components", {
     ...read,
-    method: "GET",
-    path: "/api/v1/status-pages/{id}/components",
     summary: "List the components of a page",
     params: IdParam,
     query: Type.Object(paging(1000, 1000)),
@@ -147,10 +130,8 @@ export const statusPageRoutes: Route[] = [
     errors: ["STATUS_PAGE_NOT_FOUND"],
     handle: async ({ ctx, params, query }) => ok(await service.listComponents(ctx, params.id, query)),
   }),
-  route({
+  route("POST", "/api/v1/status-pages/{id}/components", {
     ...write,
-    method: "POST",
-    path: "/api/v1/status-pages/{id}/components",
     summary: "Put a component on a page",
     description: "A monitor, or with manual a component without one, whose state is set with PATCH.",
     params: IdParam,
@@ -160,10 +141,8 @@ export const statusPageRoutes: Route[] = [
     handle: async ({ ctx, params, body }) =>
       createdIn(`/api/v1/status-pages/${params.id}/components#`, await service.addComponent(ctx, params.id, body)),
   }),
-  route({
+  route("POST", "/api/v1/status-pages/{id}/components/bulk", {
     ...write,
-    method: "POST",
-    path: "/api/v1/status-pages/{id}/components/bulk",
     summary: "Put several monitors on a page",
     description: "All or nothing. Answers all components of the page in their order.",
     params: IdParam,
@@ -172,10 +151,8 @@ export const statusPageRoutes: Route[] = [
     errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) => ok(await service.addComponents(ctx, params.id, body)),
   }),
-  route({
+  route("POST", "/api/v1/status-pages/{id}/components/reorder", {
     ...write,
-    method: "POST",
-    path: "/api/v1/status-pages/{id}/components/reorder",
     summary: "Order the components of a page",
     description: "Answers the components in their new order.",
     params: IdParam,
@@ -184,10 +161,8 @@ export const statusPageRoutes: Route[] = [
     errors: ["STATUS_PAGE_NOT_FOUND", "INVALID_COMPONENT_ID"],
     handle: async ({ ctx, params, body }) => ok(await service.reorderComponents(ctx, params.id, body.target_ids)),
   }),
-  route({
+  route("PATCH", "/api/v1/status-pages/{id}/components/{target_id}", {
     ...write,
-    method: "PATCH",
-    path: "/api/v1/status-pages/{id}/components/{target_id}",
     summary: "Change a component",
     description:
       "target_id is the id of the component. The state of one without a monitor is set here: it is in the history of " +
@@ -198,10 +173,8 @@ export const statusPageRoutes: Route[] = [
     errors: ["STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, params, body }) => ok(await service.updateComponent(ctx, params.id, params.target_id, body)),
   }),
-  route({
+  route("DELETE", "/api/v1/status-pages/{id}/components/{target_id}", {
     ...write,
-    method: "DELETE",
-    path: "/api/v1/status-pages/{id}/components/{target_id}",
     summary: "Take a component off a page",
     params: ComponentParam,
     replies: { 204: null },

@@ -49,12 +49,7 @@ export async function selectComponent(
 }
 
 /** The number of other public components of the organisation, and whether this one is on another page than `pageId`. */
-export async function countOtherPublic(
-  sql: Db,
-  orgId: string,
-  pageId: string,
-  id: string,
-): Promise<{ others: number; elsewhere: boolean }> {
+export async function countOtherPublic(sql: Db, orgId: string, pageId: string, id: string) {
   const [row] = await sql<{ others: number; elsewhere: boolean }[]>`
     select count(distinct id) filter (where id <> ${id})::int as others,
       coalesce(bool_or(id = ${id} and page_id <> ${pageId}), false) as elsewhere
@@ -105,12 +100,7 @@ export async function keepTargets(sql: Db, orgId: string, ids: readonly string[]
 }
 
 /** Components of the page, and how many of the given ones are not on it yet. */
-export async function countOnPage(
-  sql: Db,
-  orgId: string,
-  pageId: string,
-  ids: readonly string[],
-): Promise<{ current: number; adding: number }> {
+export async function countOnPage(sql: Db, orgId: string, pageId: string, ids: readonly string[]) {
   const [row] = await sql<{ current: number; adding: number }[]>`
     select count(*)::int as current,
       (${ids.length} - count(*) filter (where id = any(${arrayOf(ids)}::uuid[])))::int as adding
@@ -119,11 +109,7 @@ export async function countOnPage(
 }
 
 /** Public components of the organisation, a monitor once, and how many of the given ones are not public yet. */
-export async function countPublic(
-  sql: Db,
-  orgId: string,
-  ids: readonly string[],
-): Promise<{ current: number; adding: number }> {
+export async function countPublic(sql: Db, orgId: string, ids: readonly string[]) {
   const [row] = await sql<{ current: number; adding: number }[]>`
     select count(distinct id)::int as current,
       (select count(*) from unnest(${arrayOf(ids)}::uuid[]) as u (id) where not exists (
@@ -161,7 +147,7 @@ export async function deleteComponent(sql: Db, orgId: string, pageId: string, id
 }
 
 /** The components of all pages of the organisation, in page order. */
-export async function selectAllComponents(sql: Db, orgId: string): Promise<(ComponentRow & { page_id: string })[]> {
+export async function selectAllComponents(sql: Db, orgId: string) {
   return await inPortions(sql<(ComponentRow & { page_id: string })[]>`
     select c.page_id, ${componentColumns(sql)} from status_page_components c left join targets t on t.id = c.target_id
     where c.org_id = ${orgId} order by c.page_id, c.sort_order, c.id`);

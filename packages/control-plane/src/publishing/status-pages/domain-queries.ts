@@ -57,7 +57,7 @@ export async function selectDue(sql: Db, verified: Date, pending: Date, limit: n
 }
 
 /** Slug and proved domain (null for none) of every published page. */
-export async function selectPublishedNames(sql: Db): Promise<{ slug: string; domain: string | null }[]> {
+export async function selectPublishedNames(sql: Db) {
   return await sql<{ slug: string; domain: string | null }[]>`
     select p.slug, d.domain from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null
     left join status_page_domains d on d.page_id = p.id and d.verified_at is not null
@@ -65,7 +65,7 @@ export async function selectPublishedNames(sql: Db): Promise<{ slug: string; dom
 }
 
 /** Every proved domain with its page. */
-export async function selectVerified(sql: Db): Promise<{ domain: string; page_id: string }[]> {
+export async function selectVerified(sql: Db) {
   return await sql<{ domain: string; page_id: string }[]>`
     select d.domain, d.page_id from status_page_domains d join orgs o on o.id = d.org_id and o.deleted_at is null
     where d.verified_at is not null`;

@@ -110,12 +110,7 @@ export async function selectPagesAfter(
  * Pages with every word in name or slug: names that begin with the first word first, then the oldest. `words` are in
  * lower case; `total` in every row counts all of them.
  */
-export async function searchPages(
-  sql: Db,
-  orgId: string,
-  words: readonly string[],
-  limit: number,
-): Promise<(Pick<StatusPageRow, "id" | "name" | "slug"> & { total: number })[]> {
+export async function searchPages(sql: Db, orgId: string, words: readonly string[], limit: number) {
   return await sql<(Pick<StatusPageRow, "id" | "name" | "slug"> & { total: number })[]>`
     select p.id, p.name, p.slug, count(*) over ()::int as total from status_pages p
     where p.org_id = ${orgId}

@@ -1,13 +1,17 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Line, Lines } from "@statusmesh/shared/text";
 import {
+  Closed,
   described,
+  Flag,
   Id,
   Integer,
   ManagedBy,
-  managedByIgnored,
+  ignoredWhenSent,
   nullable,
+  OneOf,
   PageOf,
+  Shape,
   Text,
   Timestamp,
   TimeZoneName,
@@ -44,43 +48,32 @@ const brandingFields = {
       examples: ["#2557D6"],
     }),
   ),
-  style: Type.Enum(["light", "dark", "auto"], { description: "auto follows the visitor's system", examples: ["auto"] }),
-  show_powered_by: Type.Boolean({ description: 'Shows "Powered by StatusMesh" at the end of the page' }),
+  style: OneOf(["light", "dark", "auto"], "auto follows the visitor's system", "auto"),
+  show_powered_by: Flag('Shows "Powered by StatusMesh" at the end of the page'),
   website_url: nullable(WebAddress),
-  hide_from_search: Type.Boolean({ description: "Asks search engines not to list the page", examples: [false] }),
+  hide_from_search: Flag("Asks search engines not to list the page", false),
   timezone: described(TimeZoneName, "IANA time zone in which a day of the history begins"),
-  language: Type.Enum(["en", "de"], { description: "Language of the page's own texts", examples: ["en"] }),
+  language: OneOf(["en", "de"], "Language of the page's own texts", "en"),
 };
 
-export const Branding = Type.Object(brandingFields, {
-  additionalProperties: false,
-  title: "Branding",
-  description: "Appearance and texts of the page",
-});
+export const Branding = Shape("Branding", "Appearance and texts of the page", brandingFields);
 export type Branding = Static<typeof Branding>;
 
 const withDefault = <S extends TSchema>(schema: S, value: Static<S>) =>
   Type.Optional(Type.Unsafe<Static<S>>({ ...schema, default: value }));
 
 /** Branding in a request: omitted fields take their default. */
-const BrandingInput = Type.Object(
-  {
-    display_name: withDefault(brandingFields.display_name, null),
-    about: withDefault(brandingFields.about, null),
-    brand_color: withDefault(brandingFields.brand_color, null),
-    style: withDefault(brandingFields.style, "auto"),
-    show_powered_by: withDefault(brandingFields.show_powered_by, true),
-    website_url: withDefault(brandingFields.website_url, null),
-    hide_from_search: withDefault(brandingFields.hide_from_search, false),
-    timezone: withDefault(brandingFields.timezone, "UTC"),
-    language: withDefault(brandingFields.language, "en"),
-  },
-  {
-    additionalProperties: false,
-    title: "BrandingInput",
-    description: "Replaces the whole branding: omitted fields take their default",
-  },
-);
+const BrandingInput = Shape("BrandingInput", "Replaces the whole branding: omitted fields take their default", {
+  display_name: withDefault(brandingFields.display_name, null),
+  about: withDefault(brandingFields.about, null),
+  brand_color: withDefault(brandingFields.brand_color, null),
+  style: withDefault(brandingFields.style, "auto"),
+  show_powered_by: withDefault(brandingFields.show_powered_by, true),
+  website_url: withDefault(brandingFields.website_url, null),
+  hide_from_search: withDefault(brandingFields.hide_from_search, false),
+  timezone: withDefault(brandingFields.timezone, "UTC"),
+  language: withDefault(brandingFields.language, "en"),
+});
 export type BrandingInput = Static<typeof BrandingInput>;
 
 const pageFields = {
@@ -92,24 +85,21 @@ const pageFields = {
     examples: ["acme"],
   }),
   name: Line({ maxLength: 80, emptyCode: "EMPTY_NAME", description: "1 to 80 characters", examples: ["Acme"] }),
-  enabled: Type.Boolean({ description: "Whether visitors see the page" }),
-  subscriptions_enabled: Type.Boolean({ description: "Whether visitors can subscribe to updates" }),
+  enabled: Flag("Whether visitors see the page"),
+  subscriptions_enabled: Flag("Whether visitors can subscribe to updates"),
 };
 
-export const StatusPageCreate = Type.Object(
-  {
-    slug: pageFields.slug,
-    name: pageFields.name,
-    enabled: withDefault(pageFields.enabled, true),
-    subscriptions_enabled: withDefault(pageFields.subscriptions_enabled, true),
-    branding: Type.Optional(BrandingInput),
-    managed_by: managedByIgnored,
-  },
-  { additionalProperties: false, title: "StatusPageCreate", description: "A new page" },
-);
+export const StatusPageCreate = Shape("StatusPageCreate", "A new page", {
+  slug: pageFields.slug,
+  name: pageFields.name,
+  enabled: withDefault(pageFields.enabled, true),
+  subscriptions_enabled: withDefault(pageFields.subscriptions_enabled, true),
+  branding: Type.Optional(BrandingInput),
+  managed_by: ignoredWhenSent,
+});
 export type StatusPageCreate = Static<typeof StatusPageCreate>;
 
-export const StatusPagePatch = Type.Object(
+export const StatusPagePatch = Closed(
   {
     custom_domain: Type.Optional(
       nullable(
@@ -126,10 +116,9 @@ export const StatusPagePatch = Type.Object(
     enabled: Type.Optional(pageFields.enabled),
     subscriptions_enabled: Type.Optional(pageFields.subscriptions_enabled),
     branding: Type.Optional(BrandingInput),
-    managed_by: managedByIgnored,
+    managed_by: ignoredWhenSent,
   },
   {
-    additionalProperties: false,
     title: "StatusPagePatch",
     description: "Fields to change; branding is replaced as a whole when present",
     examples: [{ enabled: true, branding: { display_name: "Acme status", brand_color: "#2557D6" } }],
@@ -137,58 +126,49 @@ export const StatusPagePatch = Type.Object(
 );
 export type StatusPagePatch = Static<typeof StatusPagePatch>;
 
-const CustomDomain = Type.Object(
-  {
-    verified: Type.Boolean({ description: "Whether the domain is proved and serves the page", examples: [false] }),
-    record: Type.Object(
-      {
-        type: Type.Enum(["TXT"], { description: "Type of the record" }),
-        name: Text("Name of the record", "_statusmesh.status.acme.dev"),
-        value: Text("Value of the record", "statusmesh-verify=Kp3vX9dQ2mZ7rT1s"),
-      },
-      { additionalProperties: false, description: "The DNS record that proves the domain" },
-    ),
-    checked_at: nullable(described(Timestamp, "Time of the last check of the record; null before it")),
-    error: nullable(Text("Error of that check; null: none", "There is no TXT record at _statusmesh.status.acme.dev.")),
-  },
-  { additionalProperties: false, title: "CustomDomain", description: "How a custom domain is proved" },
-);
+const CustomDomain = Shape("CustomDomain", "How a custom domain is proved", {
+  verified: Flag("Whether the domain is proved and serves the page", false),
+  record: Closed(
+    {
+      type: OneOf(["TXT"], "Type of the record"),
+      name: Text("Name of the record", "_statusmesh.status.acme.dev"),
+      value: Text("Value of the record", "statusmesh-verify=Kp3vX9dQ2mZ7rT1s"),
+    },
+    { description: "The DNS record that proves the domain" },
+  ),
+  checked_at: nullable(described(Timestamp, "Time of the last check of the record; null before it")),
+  error: nullable(Text("Error of that check; null: none", "There is no TXT record at _statusmesh.status.acme.dev.")),
+});
 export type CustomDomain = Static<typeof CustomDomain>;
 
-export const StatusPage = Type.Object(
-  {
-    id: Id,
-    ...pageFields,
-    branding: Branding,
-    status_url: nullable(
-      Text("Where visitors find the page; null while no address serves it", "https://status.example.org/status"),
-    ),
-    logo_url: nullable(Text("Address of the logo; null without one", null)),
-    logo_dark_url: nullable(Text("Address of the logo for dark mode; null shows the logo there too", null)),
-    custom_domain: nullable(Text("Host name of the page; null for none", null)),
-    custom_domain_proof: nullable(CustomDomain),
-    managed_by: ManagedBy,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-  },
-  { additionalProperties: false, title: "StatusPage", description: "A page for visitors, as its operators see it" },
-);
+export const StatusPage = Shape("StatusPage", "A page for visitors, as its operators see it", {
+  id: Id,
+  ...pageFields,
+  branding: Branding,
+  status_url: nullable(
+    Text("Where visitors find the page; null while no address serves it", "https://status.example.org/status"),
+  ),
+  logo_url: nullable(Text("Address of the logo; null without one", null)),
+  logo_dark_url: nullable(Text("Address of the logo for dark mode; null shows the logo there too", null)),
+  custom_domain: nullable(Text("Host name of the page; null for none", null)),
+  custom_domain_proof: nullable(CustomDomain),
+  managed_by: ManagedBy,
+  created_at: Timestamp,
+  updated_at: Timestamp,
+});
 export type StatusPage = Static<typeof StatusPage>;
 
 export const StatusPagePage = PageOf(StatusPage);
 
-export const LogoUpload = Type.Object(
-  {
-    image: Type.String({
-      maxLength: 1_000_000,
-      pattern: "^[A-Za-z0-9+/]+={0,2}$",
-      expects: "Send the file as base64, or its bytes as the body with their content type",
-      description: "PNG, JPEG or WebP, base64. A larger file is sent as multipart/form-data or as it is",
-      examples: ["iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="],
-    }),
-  },
-  { additionalProperties: false, title: "LogoUpload", description: "A logo for the page" },
-);
+export const LogoUpload = Shape("LogoUpload", "A logo for the page", {
+  image: Type.String({
+    maxLength: 1_000_000,
+    pattern: "^[A-Za-z0-9+/]+={0,2}$",
+    expects: "Send the file as base64, or its bytes as the body with their content type",
+    description: "PNG, JPEG or WebP, base64. A larger file is sent as multipart/form-data or as it is",
+    examples: ["iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="],
+  }),
+});
 
 const bindingFields = {
   public_name: nullable(
@@ -218,13 +198,14 @@ const bindingFields = {
 export const manualStates = ["operational", "degraded", "partial_outage", "major_outage", "maintenance"] as const;
 export type ManualState = (typeof manualStates)[number];
 
-const state = Type.Enum([...manualStates], {
-  description: "State of a component without a monitor, set manually or through the API",
-  examples: ["operational"],
-});
+const state = OneOf(
+  manualStates,
+  "State of a component without a monitor, set manually or through the API",
+  "operational",
+);
 const manual = Type.Literal(true, { description: "A component without a monitor" });
 
-export const ComponentCreate = Type.Object(
+export const ComponentCreate = Closed(
   {
     target_id: Type.Optional(described(Id, "The monitor; left out for a component without one")),
     manual: Type.Optional(manual),
@@ -234,7 +215,6 @@ export const ComponentCreate = Type.Object(
     public_group: withDefault(bindingFields.public_group, null),
   },
   {
-    additionalProperties: false,
     title: "ComponentCreate",
     description: "A monitor to add to the page, or with manual a component without one, and its public texts",
     examples: [{ manual: true, public_name: "Telephone", state: "operational" }],
@@ -242,24 +222,17 @@ export const ComponentCreate = Type.Object(
 );
 export type ComponentCreate = Static<typeof ComponentCreate>;
 
-export const ComponentBulk = Type.Object(
-  {
-    target_ids: Type.Array(Id, {
-      minItems: 1,
-      maxItems: 1000,
-      description: "Monitors in the order wanted; those on the page already stay as they are",
-    }),
-    public_group: withDefault(bindingFields.public_group, null),
-  },
-  {
-    additionalProperties: false,
-    title: "ComponentBulk",
-    description: "Monitors to add to the page, in one group",
-  },
-);
+export const ComponentBulk = Shape("ComponentBulk", "Monitors to add to the page, in one group", {
+  target_ids: Type.Array(Id, {
+    minItems: 1,
+    maxItems: 1000,
+    description: "Monitors in the order wanted; those on the page already stay as they are",
+  }),
+  public_group: withDefault(bindingFields.public_group, null),
+});
 export type ComponentBulk = Static<typeof ComponentBulk>;
 
-export const ComponentPatch = Type.Object(
+export const ComponentPatch = Closed(
   {
     state: Type.Optional(state),
     public_name: Type.Optional(bindingFields.public_name),
@@ -267,7 +240,6 @@ export const ComponentPatch = Type.Object(
     public_group: Type.Optional(bindingFields.public_group),
   },
   {
-    additionalProperties: false,
     title: "ComponentPatch",
     description: "Omitted fields stay unchanged; null restores the default",
     examples: [{ public_name: "Checkout", public_group: null }],
@@ -275,17 +247,16 @@ export const ComponentPatch = Type.Object(
 );
 export type ComponentPatch = Static<typeof ComponentPatch>;
 
-export const ComponentOrder = Type.Object(
-  {
-    target_ids: Type.Array(Type.Unsafe<string>({ ...Id, errorCode: "INVALID_COMPONENT_ID" }), {
-      maxItems: 10_000,
-      description: "Ids of every component of the page, once, in the order wanted",
-    }),
-  },
-  { additionalProperties: false, title: "ComponentOrder", description: "The order of the components" },
-);
+export const ComponentOrder = Shape("ComponentOrder", "The order of the components", {
+  target_ids: Type.Array(Type.Unsafe<string>({ ...Id, errorCode: "INVALID_COMPONENT_ID" }), {
+    maxItems: 10_000,
+    description: "Ids of every component of the page, once, in the order wanted",
+  }),
+});
 
-export const Component = Type.Object(
+export const Component = Shape(
+  "Component",
+  "A monitor on a page, or a component without one, which has manual and state",
   {
     id: described(Id, "That of its monitor; its own without one"),
     target_id: nullable(described(Id, "The monitor; null without one")),
@@ -294,11 +265,6 @@ export const Component = Type.Object(
     sort_order: Integer("Place on the page, ascending", 0),
     manual: Type.Optional(manual),
     state: Type.Optional(state),
-  },
-  {
-    additionalProperties: false,
-    title: "Component",
-    description: "A monitor on a page, or a component without one, which has manual and state",
   },
 );
 export type Component = Static<typeof Component>;

@@ -6,19 +6,19 @@ import { monitorStates as states } from "../../monitoring/targets/schema.ts";
 import { monitorStates } from "../../monitoring/targets/service.ts";
 import { manualStates, type StatusPage } from "./schema.ts";
 import { getPage, listComponents, pagesAfter } from "./service.ts";
+import { Closed, Flag, Integer, Text } from "../../platform/http/wire.ts";
 
 /** Components of a page that are read; more do not fit into a result. */
 const maxComponents = 500;
 /** Longest name, characters. */
 const shortText = 200;
 
-const closed = { additionalProperties: false } as const;
 const page = {
   page_id: Type.String(),
-  slug: Type.String({ description: "Its name in addresses" }),
+  slug: Text("Its name in addresses"),
   name: customerText("name of the page"),
-  url: absent(Type.String({ description: "Public address" })),
-  enabled: Type.Boolean({ description: "Published" }),
+  url: absent(Text("Public address")),
+  enabled: Flag("Published"),
 };
 
 const rowOf = ({ id, slug, name, status_url, enabled }: StatusPage) => ({
@@ -35,22 +35,16 @@ export const statusPageTools: Tool[] = [
     title: "List status pages",
     description: "The public status pages of the organisation with their ids and addresses.",
     scope: "status_page:read",
-    input: Type.Object(
-      {
-        limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: "Rows per page" }),
-        cursor: Type.Optional(Type.String({ maxLength: 500, description: "next_cursor of the page before" })),
-      },
-      closed,
-    ),
-    output: Type.Object(
-      {
-        status_pages: Type.Array(Type.Object(page, closed), { description: "Oldest first" }),
-        total: Type.Integer(),
-        left_out: Type.Integer({ description: "Rows that did not fit; next_cursor begins with them" }),
-        next_cursor: absent(Type.String({ description: "For the next page" })),
-      },
-      closed,
-    ),
+    input: Closed({
+      limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: "Rows per page" }),
+      cursor: Type.Optional(Type.String({ maxLength: 500, description: "next_cursor of the page before" })),
+    }),
+    output: Closed({
+      status_pages: Type.Array(Closed(page), { description: "Oldest first" }),
+      total: Type.Integer(),
+      left_out: Integer("Rows that did not fit; next_cursor begins with them"),
+      next_cursor: absent(Text("For the next page")),
+    }),
     async handle({ ctx, args: { limit }, cursor }) {
       const { items, total } = await pagesAfter(ctx, { after: cursor.after, limit: limit + 1 });
       const { rows, leftOut } = fitting(items.slice(0, limit).map(rowOf));
@@ -69,26 +63,20 @@ export const statusPageTools: Tool[] = [
     title: "Status page",
     description: "A status page: its components and states.",
     scope: "status_page:read",
-    input: Type.Object({ page_id: IdText({ maxLength: 100, description: "From list_status_pages" }) }, closed),
-    output: Type.Object(
-      {
-        ...page,
-        components: Type.Array(
-          Type.Object(
-            {
-              monitor_id: absent(Type.String()),
-              name: customerText("name on the page"),
-              state: Type.Enum([...new Set([...states, ...manualStates])], { type: "string" }),
-            },
-            closed,
-          ),
-          { description: "In the order of the page" },
-        ),
-        left_out: Type.Integer({ description: "Components that did not fit" }),
-        console_url: ConsoleUrl,
-      },
-      closed,
-    ),
+    input: Closed({ page_id: IdText({ maxLength: 100, description: "From list_status_pages" }) }),
+    output: Closed({
+      ...page,
+      components: Type.Array(
+        Closed({
+          monitor_id: absent(Type.String()),
+          name: customerText("name on the page"),
+          state: Type.Enum([...new Set([...states, ...manualStates])], { type: "string" }),
+        }),
+        { description: "In the order of the page" },
+      ),
+      left_out: Integer("Components that did not fit"),
+      console_url: ConsoleUrl,
+    }),
     async handle({ ctx, args: { page_id } }) {
       const found = await getPage(ctx, page_id);
       const { items, total } = await listComponents(ctx, page_id, { limit: maxComponents, offset: 0 });

@@ -62,9 +62,7 @@ async function bodyOf(http: Context): Promise<Record<string, unknown>> {
 const baseOf = ({ pagePath }: Visit): string => pagePath ?? "/status";
 
 export const subscriberRoutes: Route[] = [
-  route({
-    method: "POST",
-    path: "/status/subscriptions",
+  route("POST", "/status/subscriptions", {
     auth: "public",
     tag,
     summary: "Subscribe to a status page",
@@ -98,9 +96,7 @@ export const subscriberRoutes: Route[] = [
         : { status: 202, body: { message } };
     },
   }),
-  route({
-    method: "POST",
-    path: "/status/subscriptions/{token}",
+  route("POST", "/status/subscriptions/{token}", {
     auth: "public",
     tag,
     summary: "Confirm a subscription or choose its components",
@@ -116,9 +112,7 @@ export const subscriberRoutes: Route[] = [
         : noContent();
     },
   }),
-  route({
-    method: "POST",
-    path: "/status/subscriptions/{token}/unsubscribe",
+  route("POST", "/status/subscriptions/{token}/unsubscribe", {
     auth: "public",
     tag,
     summary: "End a subscription",
@@ -130,10 +124,8 @@ export const subscriberRoutes: Route[] = [
       return isBrowser(http) ? seeOther(`${baseOf(ctx)}/subscriptions/${params.token}?ended=1`) : noContent();
     },
   }),
-  route({
+  route("GET", base, {
     ...read,
-    method: "GET",
-    path: base,
     summary: "List the subscribers of a status page",
     description: "Newest first. Addresses are masked.",
     params: IdParam,
@@ -143,10 +135,8 @@ export const subscriberRoutes: Route[] = [
     cache: "no-store",
     handle: async ({ ctx, params, query }) => ok(await service.listSubscribers(ctx, params.id, query)),
   }),
-  route({
+  route("GET", `${base}/export`, {
     ...read,
-    method: "GET",
-    path: `${base}/export`,
     summary: "Export the confirmed subscribers of a status page",
     description: "CSV (RFC 4180) with full addresses, by kind and address. Sent while it is read.",
     params: IdParam,
@@ -156,10 +146,8 @@ export const subscriberRoutes: Route[] = [
     cache: "no-store",
     handle: async ({ ctx, params }) => csvReply("subscribers.csv", await service.exportSubscribers(ctx, params.id)),
   }),
-  route({
+  route("POST", `${base}/import`, {
     ...write,
-    method: "POST",
-    path: `${base}/import`,
     category: "bulk_ops",
     summary: "Import subscribers",
     description:
@@ -173,10 +161,8 @@ export const subscriberRoutes: Route[] = [
     errors: ["STATUS_PAGE_NOT_FOUND", "BULK_EMPTY", "BULK_TOO_LARGE", "INVALID_COMPONENT_ID"],
     handle: async ({ ctx, params, body }) => ok(await service.importSubscribers(ctx, params.id, body)),
   }),
-  route({
+  route("DELETE", `${base}/{subscriber_id}`, {
     ...write,
-    method: "DELETE",
-    path: `${base}/{subscriber_id}`,
     summary: "Remove a subscriber",
     params: SubscriberParams,
     replies: { 204: null },

@@ -177,11 +177,7 @@ export async function selectConfirmed(
     order by s.kind, s.address limit ${limit}`;
 }
 
-export async function countSubscribers(
-  sql: Db,
-  orgId: string,
-  pageId: string,
-): Promise<{ total: number; active: number }> {
+export async function countSubscribers(sql: Db, orgId: string, pageId: string) {
   const [row] = await sql<{ total: number; active: number }[]>`
     select count(*)::integer as total, count(*) filter (where state = 'active')::integer as active
     from subscribers where org_id = ${orgId} and page_id = ${pageId}`;
@@ -201,7 +197,7 @@ export async function deleteSubscriber(
 }
 
 /** Components of the page, in the order of the page. */
-export async function selectComponentsOf(sql: Db, pageId: string): Promise<{ id: string; name: string }[]> {
+export async function selectComponentsOf(sql: Db, pageId: string) {
   return await sql<{ id: string; name: string }[]>`
     select c.id, coalesce(c.public_name, t.name) as name
     from status_page_components c left join targets t on t.id = c.target_id

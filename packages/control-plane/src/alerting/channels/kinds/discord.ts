@@ -2,6 +2,7 @@ import Type from "typebox";
 import { fitted, headLines, linkLines, messageText, toneIcon } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, vendorUrl, WebhookUrl } from "./kind.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 /** https://docs.discord.com/developers/resources/webhook#execute-webhook. UTF-16 units, which are never fewer than characters. */
 const maxContentLength = 2000;
@@ -12,18 +13,15 @@ const hosts = ["discord.com", "discordapp.com", "canary.discord.com", "ptb.disco
 const wanted =
   "This is not a webhook of Discord. Its URL begins with https://discord.com/api/webhooks/, and is copied in the settings of the channel.";
 
-const DiscordConfig = Type.Object(
-  {
-    type: Type.Literal("discord"),
-    webhook_url: WebhookUrl({
-      description: "Webhook of a Discord channel; reads as ***",
-      examples: ["https://discord.com/api/webhooks/1234567890/XXXX"],
-      placeholder: "https://discord.com/api/webhooks/…",
-      hint: "In Discord: Edit channel, Integrations, Webhooks. Stored encrypted.",
-    }),
-  },
-  { additionalProperties: false, title: "DiscordConfig", description: "Posts to a Discord channel" },
-);
+const DiscordConfig = Shape("DiscordConfig", "Posts to a Discord channel", {
+  type: Type.Literal("discord"),
+  webhook_url: WebhookUrl({
+    description: "Webhook of a Discord channel; reads as ***",
+    examples: ["https://discord.com/api/webhooks/1234567890/XXXX"],
+    placeholder: "https://discord.com/api/webhooks/…",
+    hint: "In Discord: Edit channel, Integrations, Webhooks. Stored encrypted.",
+  }),
+});
 
 /**
  * Escapes Markdown and mentions (https://docs.discord.com/developers/reference#message-formatting). A backslash

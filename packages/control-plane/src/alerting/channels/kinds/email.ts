@@ -2,27 +2,21 @@ import Type from "typebox";
 import { alertMail } from "../../../platform/email/layout.ts";
 import { messageText } from "../message.ts";
 import { channelKind, invalid, ConfigText } from "./kind.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
-const EmailConfig = Type.Object(
-  {
-    type: Type.Literal("email"),
-    to: ConfigText({
-      maxLength: 254,
-      description: "One address, stored in lower case; it gets a mail with a link to confirm",
-      examples: ["oncall@example.org"],
-      form: {
-        label: "Email address",
-        placeholder: "oncall@example.org",
-        hint: "Gets a mail with a link. Notifications are sent once the link is confirmed.",
-      },
-    }),
-  },
-  {
-    additionalProperties: false,
-    title: "EmailConfig",
-    description: "Sends mail to one address, once its owner has confirmed it",
-  },
-);
+const EmailConfig = Shape("EmailConfig", "Sends mail to one address, once its owner has confirmed it", {
+  type: Type.Literal("email"),
+  to: ConfigText({
+    maxLength: 254,
+    description: "One address, stored in lower case; it gets a mail with a link to confirm",
+    examples: ["oncall@example.org"],
+    form: {
+      label: "Email address",
+      placeholder: "oncall@example.org",
+      hint: "Gets a mail with a link. Notifications are sent once the link is confirmed.",
+    },
+  }),
+});
 
 const label = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 /**

@@ -2,6 +2,7 @@ import Type from "typebox";
 import { fitted, headLines, linkLines, messageText, toneIcon } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, vendorUrl, WebhookUrl } from "./kind.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 /**
  * UTF-16 units, which are never fewer than characters; a message has at most 32,000 bytes
@@ -12,18 +13,15 @@ const wanted =
   "This is not a webhook of Google Chat. Its URL begins with https://chat.googleapis.com/v1/spaces/ and " +
   "ends with key and token. Copy it under Apps & integrations of the space.";
 
-const GoogleChatConfig = Type.Object(
-  {
-    type: Type.Literal("google_chat"),
-    webhook_url: WebhookUrl({
-      description: "Webhook of a Google Chat space; reads as ***",
-      examples: ["https://chat.googleapis.com/v1/spaces/AAAA/messages?key=XXXX&token=YYYY"],
-      placeholder: "https://chat.googleapis.com/v1/spaces/…",
-      hint: "In Google Chat: Apps & integrations, Webhooks. Stored encrypted.",
-    }),
-  },
-  { additionalProperties: false, title: "GoogleChatConfig", description: "Posts to a Google Chat space" },
-);
+const GoogleChatConfig = Shape("GoogleChatConfig", "Posts to a Google Chat space", {
+  type: Type.Literal("google_chat"),
+  webhook_url: WebhookUrl({
+    description: "Webhook of a Google Chat space; reads as ***",
+    examples: ["https://chat.googleapis.com/v1/spaces/AAAA/messages?key=XXXX&token=YYYY"],
+    placeholder: "https://chat.googleapis.com/v1/spaces/…",
+    hint: "In Google Chat: Apps & integrations, Webhooks. Stored encrypted.",
+  }),
+});
 
 /**
  * Google Chat has no escape character (https://developers.google.com/workspace/chat/format-messages), so the

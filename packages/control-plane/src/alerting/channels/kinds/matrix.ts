@@ -3,38 +3,36 @@ import { checkAll } from "@statusmesh/shared/faults";
 import { fitted, messageText, textLines, toneIcon } from "../message.ts";
 import { deliver, jsonObject, jsonRequest } from "./deliver.ts";
 import { below, channelKind, holds, isToken, ownServer, ConfigText, SecretText } from "./kind.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 /** Ours: an event has 65,536 bytes with everything that servers add (https://spec.matrix.org/latest/client-server-api/#size-limits). */
 const maxBodyBytes = 16_384;
 
-const MatrixConfig = Type.Object(
-  {
-    type: Type.Literal("matrix"),
-    homeserver: ConfigText({
-      maxLength: 2048,
-      description: "Address of the homeserver's client API",
-      examples: ["https://matrix.example.org"],
-      form: { label: "Homeserver", control: "url", hint: "The address at which clients sign in." },
-    }),
-    access_token: SecretText({
-      maxLength: 2048,
-      description: "Access token of an account that is in the room; reads as ***",
-      examples: ["syt_c3RhdHVz_XXXX"],
-      form: {
-        label: "Access token",
-        hint: "Of a dedicated account that has joined the room. Stored encrypted.",
-      },
-    }),
-    room_id: Type.String({
-      pattern: "^![!-~]{1,254}$",
-      expects: "A room id begins with !, such as !abcdefgh:example.org. It is in the settings of the room, Advanced",
-      description: "Internal id of the room, which begins with !",
-      examples: ["!qporfwtidtrDHcQwOI:example.org"],
-      form: { label: "Room id", hint: "In Element: Room settings, Advanced. Not the alias that begins with #." },
-    }),
-  },
-  { additionalProperties: false, title: "MatrixConfig", description: "Posts to a Matrix room without encryption" },
-);
+const MatrixConfig = Shape("MatrixConfig", "Posts to a Matrix room without encryption", {
+  type: Type.Literal("matrix"),
+  homeserver: ConfigText({
+    maxLength: 2048,
+    description: "Address of the homeserver's client API",
+    examples: ["https://matrix.example.org"],
+    form: { label: "Homeserver", control: "url", hint: "The address at which clients sign in." },
+  }),
+  access_token: SecretText({
+    maxLength: 2048,
+    description: "Access token of an account that is in the room; reads as ***",
+    examples: ["syt_c3RhdHVz_XXXX"],
+    form: {
+      label: "Access token",
+      hint: "Of a dedicated account that has joined the room. Stored encrypted.",
+    },
+  }),
+  room_id: Type.String({
+    pattern: "^![!-~]{1,254}$",
+    expects: "A room id begins with !, such as !abcdefgh:example.org. It is in the settings of the room, Advanced",
+    description: "Internal id of the room, which begins with !",
+    examples: ["!qporfwtidtrDHcQwOI:example.org"],
+    form: { label: "Room id", hint: "In Element: Room settings, Advanced. Not the alias that begins with #." },
+  }),
+});
 
 /**
  * Matrix: https://spec.matrix.org/latest/client-server-api/#put_matrixclientv3roomsroomidsendeventtypetxnid. The

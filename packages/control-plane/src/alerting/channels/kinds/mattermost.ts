@@ -2,22 +2,20 @@ import Type from "typebox";
 import { fitted, headLines, linkLines, messageText, toneIcon } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, ownServer, WebhookUrl } from "./kind.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 /** https://developers.mattermost.com/integrate/webhooks/incoming/#tips-and-best-practices. */
 const maxTextLength = 16_383;
 
-const MattermostConfig = Type.Object(
-  {
-    type: Type.Literal("mattermost"),
-    webhook_url: WebhookUrl({
-      description: "Incoming webhook of a Mattermost server; reads as ***",
-      examples: ["https://mattermost.example.org/hooks/xxx-generatedkey-xxx"],
-      placeholder: "https://mattermost.example.org/hooks/…",
-      hint: "In Mattermost: Integrations, Incoming Webhooks, Add. Stored encrypted.",
-    }),
-  },
-  { additionalProperties: false, title: "MattermostConfig", description: "Posts to a Mattermost channel" },
-);
+const MattermostConfig = Shape("MattermostConfig", "Posts to a Mattermost channel", {
+  type: Type.Literal("mattermost"),
+  webhook_url: WebhookUrl({
+    description: "Incoming webhook of a Mattermost server; reads as ***",
+    examples: ["https://mattermost.example.org/hooks/xxx-generatedkey-xxx"],
+    placeholder: "https://mattermost.example.org/hooks/…",
+    hint: "In Mattermost: Integrations, Incoming Webhooks, Add. Stored encrypted.",
+  }),
+});
 
 /**
  * Escapes Markdown (https://docs.mattermost.com/collaborate/format-messages.html). Mentions,

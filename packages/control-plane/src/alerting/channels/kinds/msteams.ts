@@ -2,6 +2,7 @@ import Type from "typebox";
 import { fitted, messageText, type MessageText, type Tone } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, SecretText, vendorUrl } from "./kind.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 /**
  * A post of the Teams connector has about 28 KB
@@ -25,25 +26,22 @@ const hosts = [
 const retiredHosts = [".webhook.office.com", "outlook.office.com", "outlook.office365.com"];
 const howTo = 'In Teams, open Workflows, add "Send webhook alerts to a channel" and copy its URL.';
 
-const TeamsConfig = Type.Object(
-  {
-    type: Type.Literal("msteams"),
-    webhook_url: SecretText({
-      maxLength: 2048,
-      description: "URL of a Teams workflow that posts webhook alerts to a channel; reads as ***",
-      examples: [
-        "https://default0000.00.environment.api.powerplatform.com/powerautomate/automations/direct/workflows/0000/triggers/manual/paths/invoke?api-version=1&sig=XXXX",
-      ],
-      form: {
-        label: "Workflow URL",
-        control: "url",
-        placeholder: "https://….environment.api.powerplatform.com/…",
-        hint: `${howTo} Stored encrypted.`,
-      },
-    }),
-  },
-  { additionalProperties: false, title: "TeamsConfig", description: "Posts an adaptive card to Microsoft Teams" },
-);
+const TeamsConfig = Shape("TeamsConfig", "Posts an adaptive card to Microsoft Teams", {
+  type: Type.Literal("msteams"),
+  webhook_url: SecretText({
+    maxLength: 2048,
+    description: "URL of a Teams workflow that posts webhook alerts to a channel; reads as ***",
+    examples: [
+      "https://default0000.00.environment.api.powerplatform.com/powerautomate/automations/direct/workflows/0000/triggers/manual/paths/invoke?api-version=1&sig=XXXX",
+    ],
+    form: {
+      label: "Workflow URL",
+      control: "url",
+      placeholder: "https://….environment.api.powerplatform.com/…",
+      hint: `${howTo} Stored encrypted.`,
+    },
+  }),
+});
 
 /** Colours of text (https://adaptivecards.io/explorer/TextRun.html). */
 const colours: Readonly<Record<Tone, string>> = { down: "Attention", degraded: "Warning", up: "Good", test: "Accent" };

@@ -3,46 +3,44 @@ import { checkAll } from "@statusmesh/shared/faults";
 import { factLines, fitted, messageText, type MessageText } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { type AllowedUrls, channelKind, holds, invalid, isToken, ownServer, ConfigText } from "./kind.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 /** A longer message becomes an attachment (https://docs.ntfy.sh/publish/#limitations). */
 const maxMessageBytes = 4096;
 
-const NtfyConfig = Type.Object(
-  {
-    type: Type.Literal("ntfy"),
-    topic: Type.String({
-      pattern: "^[A-Za-z0-9_-]{1,64}$",
-      expects: "The topic has 1 to 64 letters, digits, _ and -",
-      description: "Topic to publish to: 1 to 64 letters, digits, _ and -",
-      examples: ["ops-alerts-x7Kp2"],
-      form: {
-        label: "Topic",
-        placeholder: "ops-alerts-x7Kp2",
-        hint: "On a public server anyone who knows the topic can read it: choose one that cannot be guessed.",
-      },
+const NtfyConfig = Shape("NtfyConfig", "Publishes to a topic of ntfy", {
+  type: Type.Literal("ntfy"),
+  topic: Type.String({
+    pattern: "^[A-Za-z0-9_-]{1,64}$",
+    expects: "The topic has 1 to 64 letters, digits, _ and -",
+    description: "Topic to publish to: 1 to 64 letters, digits, _ and -",
+    examples: ["ops-alerts-x7Kp2"],
+    form: {
+      label: "Topic",
+      placeholder: "ops-alerts-x7Kp2",
+      hint: "On a public server anyone who knows the topic can read it: choose one that cannot be guessed.",
+    },
+  }),
+  server_url: ConfigText({
+    maxLength: 2048,
+    default: "https://ntfy.sh",
+    description: "Root of the ntfy server",
+    form: {
+      label: "Server URL",
+      control: "url",
+      placeholder: "https://ntfy.sh",
+      hint: "Root URL of your own server or the public one.",
+    },
+  }),
+  access_token: Type.Optional(
+    Type.Union([Type.String({ minLength: 1, maxLength: 1024 }), Type.Null()], {
+      description: "For a protected topic, sent as Authorization: Bearer; reads as ***; null for none",
+      examples: [null],
+      secret: true,
+      form: { label: "Access token", hint: "For a protected topic. Stored encrypted." },
     }),
-    server_url: ConfigText({
-      maxLength: 2048,
-      default: "https://ntfy.sh",
-      description: "Root of the ntfy server",
-      form: {
-        label: "Server URL",
-        control: "url",
-        placeholder: "https://ntfy.sh",
-        hint: "Root URL of your own server or the public one.",
-      },
-    }),
-    access_token: Type.Optional(
-      Type.Union([Type.String({ minLength: 1, maxLength: 1024 }), Type.Null()], {
-        description: "For a protected topic, sent as Authorization: Bearer; reads as ***; null for none",
-        examples: [null],
-        secret: true,
-        form: { label: "Access token", hint: "For a protected topic. Stored encrypted." },
-      }),
-    ),
-  },
-  { additionalProperties: false, title: "NtfyConfig", description: "Publishes to a topic of ntfy" },
-);
+  ),
+});
 
 function rootUrlRule(serverUrl: string, allowed: AllowedUrls): void {
   if (ownServer(serverUrl, "/server_url", allowed).pathname !== "/")

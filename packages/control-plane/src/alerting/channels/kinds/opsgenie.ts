@@ -2,6 +2,7 @@ import Type, { type Static } from "typebox";
 import { factLines, fitted, linkLines, maxNameLength, messageText, plain } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, type ChannelMessage, holds, isToken, SecretText } from "./kind.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 /**
  * Opsgenie ends in April 2027; its successor Jira Service Management takes the same requests
@@ -17,30 +18,23 @@ const maxMessageLength = 130;
 const maxDescriptionLength = 15_000;
 const priorities = { critical: "P1", major: "P2", minor: "P3" } as const;
 
-const OpsgenieConfig = Type.Object(
-  {
-    type: Type.Literal("opsgenie"),
-    api_key: SecretText({
-      maxLength: 200,
-      description: "Key of an API integration; reads as ***",
-      examples: ["eb243592-faa2-4ba2-a551-1afdf565c889"],
-      form: { label: "API key", hint: "Of an API integration of the team. Stored encrypted." },
-    }),
-    region: Type.Enum(["us", "eu", "jsm"], {
-      default: "us",
-      description: "us and eu: Opsgenie. jsm: Jira Service Management, its successor",
-      form: {
-        label: "Service",
-        options: { us: "Opsgenie", eu: "Opsgenie, European region", jsm: "Jira Service Management" },
-      },
-    }),
-  },
-  {
-    additionalProperties: false,
-    title: "OpsgenieConfig",
-    description: "Opens and closes alerts of Opsgenie or of Jira Service Management",
-  },
-);
+const OpsgenieConfig = Shape("OpsgenieConfig", "Opens and closes alerts of Opsgenie or of Jira Service Management", {
+  type: Type.Literal("opsgenie"),
+  api_key: SecretText({
+    maxLength: 200,
+    description: "Key of an API integration; reads as ***",
+    examples: ["eb243592-faa2-4ba2-a551-1afdf565c889"],
+    form: { label: "API key", hint: "Of an API integration of the team. Stored encrypted." },
+  }),
+  region: Type.Enum(["us", "eu", "jsm"], {
+    default: "us",
+    description: "us and eu: Opsgenie. jsm: Jira Service Management, its successor",
+    form: {
+      label: "Service",
+      options: { us: "Opsgenie", eu: "Opsgenie, European region", jsm: "Jira Service Management" },
+    },
+  }),
+});
 
 type Config = Static<typeof OpsgenieConfig>;
 

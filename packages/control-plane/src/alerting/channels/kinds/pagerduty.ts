@@ -3,27 +3,25 @@ import type { Outbound } from "../../../platform/outbound/client.ts";
 import { maxNameLength, messageText, plain } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, type ChannelMessage, invalid, SecretText } from "./kind.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 /** A server of the EU service region is set with channels.endpoints.pagerduty (https://developer.pagerduty.com/docs/events-api-v2-overview). */
 const origin = "https://events.pagerduty.com";
 /** Length of a summary (https://developer.pagerduty.com/docs/send-alert-event). */
 const maxSummaryLength = 1024;
 
-const PagerDutyConfig = Type.Object(
-  {
-    type: Type.Literal("pagerduty"),
-    routing_key: SecretText({
-      maxLength: 100,
-      description: "Integration key of an Events API v2 integration, 32 letters and digits; reads as ***",
-      examples: ["0123456789abcdef0123456789abcdef"],
-      form: {
-        label: "Integration key",
-        hint: "In PagerDuty: the service, Integrations, Events API v2. 32 letters and digits. Stored encrypted.",
-      },
-    }),
-  },
-  { additionalProperties: false, title: "PagerDutyConfig", description: "Opens and resolves alerts of PagerDuty" },
-);
+const PagerDutyConfig = Shape("PagerDutyConfig", "Opens and resolves alerts of PagerDuty", {
+  type: Type.Literal("pagerduty"),
+  routing_key: SecretText({
+    maxLength: 100,
+    description: "Integration key of an Events API v2 integration, 32 letters and digits; reads as ***",
+    examples: ["0123456789abcdef0123456789abcdef"],
+    form: {
+      label: "Integration key",
+      hint: "In PagerDuty: the service, Integrations, Events API v2. 32 letters and digits. Stored encrypted.",
+    },
+  }),
+});
 
 const severities = { critical: "critical", major: "error", minor: "warning" } as const;
 

@@ -3,6 +3,7 @@ import { checkAll } from "@statusmesh/shared/faults";
 import { factsAndAcknowledge, fitted, messageText } from "../message.ts";
 import { channelKind, holds, SecretText } from "./kind.ts";
 import { deliver, jsonObject, joined, wordOf } from "./deliver.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 const origin = "https://api.pushover.net";
 /** Limits in characters, of up to 4 bytes in UTF-8 (https://pushover.net/api#limits). */
@@ -19,30 +20,27 @@ const key = (label: string, where: string) =>
     form: { label, hint: `${where} 30 letters and digits. Stored encrypted.` },
   });
 
-const PushoverConfig = Type.Object(
-  {
-    type: Type.Literal("pushover"),
-    token: key("API token", "Of the application that you created at pushover.net."),
-    user: key("User key", "Of the user or group that is notified."),
-    device: Type.Union(
-      [
-        Type.String({
-          pattern: "^[A-Za-z0-9_-]{1,25}(?:,[A-Za-z0-9_-]{1,25})*$",
-          maxLength: 250,
-          expects: "A device name has 1 to 25 letters, digits, _ and -; commas separate several",
-        }),
-        Type.Null(),
-      ],
-      {
-        default: null,
-        description: "Names of devices, separated by commas; null: all devices of the user",
-        examples: ["phone"],
-        form: { label: "Device", placeholder: "phone", hint: "Empty: all devices. Several are separated by commas." },
-      },
-    ),
-  },
-  { additionalProperties: false, title: "PushoverConfig", description: "Notifies devices through Pushover" },
-);
+const PushoverConfig = Shape("PushoverConfig", "Notifies devices through Pushover", {
+  type: Type.Literal("pushover"),
+  token: key("API token", "Of the application that you created at pushover.net."),
+  user: key("User key", "Of the user or group that is notified."),
+  device: Type.Union(
+    [
+      Type.String({
+        pattern: "^[A-Za-z0-9_-]{1,25}(?:,[A-Za-z0-9_-]{1,25})*$",
+        maxLength: 250,
+        expects: "A device name has 1 to 25 letters, digits, _ and -; commas separate several",
+      }),
+      Type.Null(),
+    ],
+    {
+      default: null,
+      description: "Names of devices, separated by commas; null: all devices of the user",
+      examples: ["phone"],
+      form: { label: "Device", placeholder: "phone", hint: "Empty: all devices. Several are separated by commas." },
+    },
+  ),
+});
 
 const length = (text: string): number => [...text].length;
 

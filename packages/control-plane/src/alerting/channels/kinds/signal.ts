@@ -3,6 +3,7 @@ import { checkAll } from "@statusmesh/shared/faults";
 import { fitted, messageText, textLines, toneIcon } from "../message.ts";
 import { deliver, jsonObject, jsonRequest, wordOf } from "./deliver.ts";
 import { below, channelKind, holds, ownServer, ConfigText } from "./kind.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 /** Longer texts become an attachment (https://github.com/signalapp/Signal-Android, MessageUtil). */
 const maxMessageLength = 2000;
@@ -10,33 +11,30 @@ const phoneNumber = /^\+[1-9]\d{6,14}$/;
 /** A phone number, the id of a group as `GET /v1/groups/{number}` lists it, or a user name. */
 const recipient = /^(?:\+[1-9]\d{6,14}|group\.[A-Za-z0-9+/=]{20,200}|[A-Za-z_][A-Za-z0-9_]{2,31}\.\d{2,9})$/;
 
-const SignalConfig = Type.Object(
-  {
-    type: Type.Literal("signal"),
-    url: ConfigText({
-      maxLength: 2048,
-      description: "Address of signal-cli-rest-api (https://github.com/bbernhard/signal-cli-rest-api)",
-      examples: ["https://signal.example.org"],
-      form: { label: "API URL", control: "url", hint: "Of your own signal-cli-rest-api." },
-    }),
-    number: ConfigText({
-      maxLength: 40,
-      description: "Registered number that sends, in international format",
-      examples: ["+4915112345678"],
-      form: { label: "Sender", hint: "The number that is registered or linked there, such as +4915112345678." },
-    }),
-    recipients: Type.Array(Type.String({ minLength: 1, maxLength: 210 }), {
-      minItems: 1,
-      maxItems: 20,
-      description: "Phone numbers, groups (group.…) or user names; each reads as *** and its last 4 characters",
-      examples: [["+4915187654321"]],
-      secret: true,
-      shows: 4,
-      form: { label: "Recipients", placeholder: "+4915187654321", hint: "One per line: a phone number or a group." },
-    }),
-  },
-  { additionalProperties: false, title: "SignalConfig", description: "Sends through signal-cli-rest-api" },
-);
+const SignalConfig = Shape("SignalConfig", "Sends through signal-cli-rest-api", {
+  type: Type.Literal("signal"),
+  url: ConfigText({
+    maxLength: 2048,
+    description: "Address of signal-cli-rest-api (https://github.com/bbernhard/signal-cli-rest-api)",
+    examples: ["https://signal.example.org"],
+    form: { label: "API URL", control: "url", hint: "Of your own signal-cli-rest-api." },
+  }),
+  number: ConfigText({
+    maxLength: 40,
+    description: "Registered number that sends, in international format",
+    examples: ["+4915112345678"],
+    form: { label: "Sender", hint: "The number that is registered or linked there, such as +4915112345678." },
+  }),
+  recipients: Type.Array(Type.String({ minLength: 1, maxLength: 210 }), {
+    minItems: 1,
+    maxItems: 20,
+    description: "Phone numbers, groups (group.…) or user names; each reads as *** and its last 4 characters",
+    examples: [["+4915187654321"]],
+    secret: true,
+    shows: 4,
+    form: { label: "Recipients", placeholder: "+4915187654321", hint: "One per line: a phone number or a group." },
+  }),
+});
 
 /** Signal through signal-cli-rest-api: https://bbernhard.github.io/signal-cli-rest-api/#/Messages/post_v2_send. */
 export const signal = channelKind({

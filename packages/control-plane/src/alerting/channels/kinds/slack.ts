@@ -10,22 +10,20 @@ import {
 } from "../message.ts";
 import { channelKind, invalid, WebhookUrl, webUrl } from "./kind.ts";
 import { deliver, jsonObject, jsonRequest, wordOf } from "./deliver.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 /** Slack recommends at most 4,000 characters and cuts at 40,000 (https://docs.slack.dev/changelog/2018-truncating-really-long-messages). */
 const maxTextLength = 4000;
 
-const SlackConfig = Type.Object(
-  {
-    type: Type.Literal("slack"),
-    webhook_url: WebhookUrl({
-      description: "Incoming webhook of Slack, or of a server that takes the same requests; reads as ***",
-      examples: ["https://hooks.slack.com/services/T000/B000/XXXX"],
-      placeholder: "https://hooks.slack.com/services/…",
-      hint: "In Slack: Apps, Incoming Webhooks, Add to Slack. Stored encrypted.",
-    }),
-  },
-  { additionalProperties: false, title: "SlackConfig", description: "Posts to a Slack channel" },
-);
+const SlackConfig = Shape("SlackConfig", "Posts to a Slack channel", {
+  type: Type.Literal("slack"),
+  webhook_url: WebhookUrl({
+    description: "Incoming webhook of Slack, or of a server that takes the same requests; reads as ***",
+    examples: ["https://hooks.slack.com/services/T000/B000/XXXX"],
+    placeholder: "https://hooks.slack.com/services/…",
+    hint: "In Slack: Apps, Incoming Webhooks, Add to Slack. Stored encrypted.",
+  }),
+});
 
 /** The characters that begin markup and mentions (https://docs.slack.dev/messaging/formatting-message-text). */
 const escaped = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");

@@ -4,33 +4,27 @@ import type { OutboundReply } from "../../../platform/outbound/client.ts";
 import { type Content, fitted, messageText, textLines } from "../message.ts";
 import { channelKind, holds, ConfigText, SecretText, type Transports } from "./kind.ts";
 import { asObject, deliver, isPermanent, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
-const TelegramConfig = Type.Object(
-  {
-    type: Type.Literal("telegram"),
-    bot_token: SecretText({
-      maxLength: 200,
-      description: "Token of your bot, from @BotFather; reads as ***",
-      examples: ["123456789:AAExampleExampleExampleExampleExampl"],
-      form: { label: "Bot token", placeholder: "123456789:AAE…", hint: "From @BotFather. Encrypted; reads as ***." },
-    }),
-    chat_id: ConfigText({
-      maxLength: 64,
-      description: "Id of a chat, negative for a group, or @name of a public channel",
-      examples: ["-1001234567890"],
-      form: {
-        label: "Chat id",
-        placeholder: "-1001234567890",
-        hint: "The bot must be a member of the chat. Groups have negative ids.",
-      },
-    }),
-  },
-  {
-    additionalProperties: false,
-    title: "TelegramConfig",
-    description: "Posts to a Telegram chat through your own bot",
-  },
-);
+const TelegramConfig = Shape("TelegramConfig", "Posts to a Telegram chat through your own bot", {
+  type: Type.Literal("telegram"),
+  bot_token: SecretText({
+    maxLength: 200,
+    description: "Token of your bot, from @BotFather; reads as ***",
+    examples: ["123456789:AAExampleExampleExampleExampleExampl"],
+    form: { label: "Bot token", placeholder: "123456789:AAE…", hint: "From @BotFather. Encrypted; reads as ***." },
+  }),
+  chat_id: ConfigText({
+    maxLength: 64,
+    description: "Id of a chat, negative for a group, or @name of a public channel",
+    examples: ["-1001234567890"],
+    form: {
+      label: "Chat id",
+      placeholder: "-1001234567890",
+      hint: "The bot must be a member of the chat. Groups have negative ids.",
+    },
+  }),
+});
 
 export const telegramOrigin = "https://api.telegram.org";
 /** UTF-16 code units of a message (https://core.telegram.org/bots/api#sendmessage, #messageentity). */

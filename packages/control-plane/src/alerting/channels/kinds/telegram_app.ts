@@ -2,17 +2,15 @@ import Type from "typebox";
 import { acknowledgeTokenIn, messageText } from "../message.ts";
 import { channelKind, DeliveryError } from "./kind.ts";
 import { sendTelegram, telegramOrigin } from "./telegram.ts";
+import { Shape, Text } from "../../../platform/http/wire.ts";
 
-const TelegramAppConfig = Type.Object(
+const TelegramAppConfig = Shape(
+  "TelegramAppConfig",
+  "A chat that was connected to the Telegram bot of the installation with a link code",
   {
     type: Type.Literal("telegram_app"),
-    chat_id: Type.String({ description: "Id of the connected chat", examples: ["-1001234567890"] }),
-    chat_title: Type.String({ description: "Name of the chat when it was connected", examples: ["Ops"] }),
-  },
-  {
-    additionalProperties: false,
-    title: "TelegramAppConfig",
-    description: "A chat that was connected to the Telegram bot of the installation with a link code",
+    chat_id: Text("Id of the connected chat", "-1001234567890"),
+    chat_title: Text("Name of the chat when it was connected", "Ops"),
   },
 );
 

@@ -7,64 +7,62 @@ import { pointerSegment } from "@statusmesh/shared/secrets";
 import { type Content, messageText, textLines } from "../message.ts";
 import { deliver } from "./deliver.ts";
 import { channelKind, type ChannelMessage, holds, invalid, SecretText, webUrl } from "./kind.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
 const maxTemplateBytes = 16_384;
-const WebhookConfig = Type.Object(
-  {
-    type: Type.Literal("webhook"),
-    url: SecretText({
-      maxLength: 2048,
-      description: "https (or http where channels.allow_http allows it); reads as ***",
-      examples: ["https://hooks.example.org/statusmesh"],
-      form: {
-        label: "URL",
-        control: "url",
-        placeholder: "https://hooks.example.org/alerts",
-        hint: "Receives a JSON POST per notification. Stored encrypted.",
-      },
-    }),
-    headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
-      default: {},
-      maxProperties: 50,
-      description: "Sent with every delivery; values read as ***",
+const WebhookConfig = Shape("WebhookConfig", "Posts every notice as JSON", {
+  type: Type.Literal("webhook"),
+  url: SecretText({
+    maxLength: 2048,
+    description: "https (or http where channels.allow_http allows it); reads as ***",
+    examples: ["https://hooks.example.org/statusmesh"],
+    form: {
+      label: "URL",
+      control: "url",
+      placeholder: "https://hooks.example.org/alerts",
+      hint: "Receives a JSON POST per notification. Stored encrypted.",
+    },
+  }),
+  headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
+    default: {},
+    maxProperties: 50,
+    description: "Sent with every delivery; values read as ***",
+    secret: true,
+    form: {
+      label: "Headers",
+      section: "Headers and signature",
+      placeholder: "X-Api-Key: …",
+      hint: "One per line, name and value.",
+    },
+  }),
+  secret: Type.Optional(
+    Type.Union([Type.String({ maxLength: 1024 }), Type.Null()], {
+      description: "At least 16 characters; signs every delivery (X-Service-Signature). Reads as ***; null for none",
+      examples: [null],
       secret: true,
       form: {
-        label: "Headers",
+        label: "Signing secret",
         section: "Headers and signature",
-        placeholder: "X-Api-Key: …",
-        hint: "One per line, name and value.",
+        hint: "16 characters or more. Adds X-Service-Timestamp and X-Service-Signature (HMAC-SHA256).",
       },
     }),
-    secret: Type.Optional(
-      Type.Union([Type.String({ maxLength: 1024 }), Type.Null()], {
-        description: "At least 16 characters; signs every delivery (X-Service-Signature). Reads as ***; null for none",
-        examples: [null],
-        secret: true,
-        form: {
-          label: "Signing secret",
-          section: "Headers and signature",
-          hint: "16 characters or more. Adds X-Service-Timestamp and X-Service-Signature (HMAC-SHA256).",
-        },
-      }),
-    ),
-    template: Type.Optional(
-      Type.Union([Type.String({ minLength: 1, maxLength: maxTemplateBytes }), Type.Null()], {
-        description:
-          "Body in place of the usual one: JSON with {{field}} inside its strings. A field is one of the usual body, " +
-          "title or text; lists are joined by commas, null is empty. null for the usual body",
-        examples: [null],
-        form: {
-          label: "Template",
-          section: "Body",
-          control: "lines",
-          placeholder: '{"text": "{{title}}", "link": "{{url}}"}',
-          hint: "JSON for receivers with a format of their own. Empty: the usual body.",
-        },
-      }),
-    ),
-  },
-  { additionalProperties: false, title: "WebhookConfig", description: "Posts every notice as JSON" },
-);
+  ),
+  template: Type.Optional(
+    Type.Union([Type.String({ minLength: 1, maxLength: maxTemplateBytes }), Type.Null()], {
+      description:
+        "Body in place of the usual one: JSON with {{field}} inside its strings. A field is one of the usual body, " +
+        "title or text; lists are joined by commas, null is empty. null for the usual body",
+      examples: [null],
+      form: {
+        label: "Template",
+        section: "Body",
+        control: "lines",
+        placeholder: '{"text": "{{title}}", "link": "{{url}}"}',
+        hint: "JSON for receivers with a format of their own. Empty: the usual body.",
+      },
+    }),
+  ),
+});
 const minSecretLength = 16;
 
 /**

@@ -5,8 +5,11 @@ import { type Content, messageText } from "../message.ts";
 import { channelKind, holds, ConfigText, SecretText, type Transports } from "./kind.ts";
 import { asObject, deliver, joined, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
 import { e164 } from "./sms/provider.ts";
+import { Shape } from "../../../platform/http/wire.ts";
 
-const WhatsappConfig = Type.Object(
+const WhatsappConfig = Shape(
+  "WhatsappConfig",
+  "Sends a template message through your own WhatsApp Business number (Meta Cloud API)",
   {
     type: Type.Literal("whatsapp"),
     access_token: SecretText({
@@ -45,11 +48,6 @@ const WhatsappConfig = Type.Object(
       examples: ["en_US"],
       form: { label: "Template language", placeholder: "en", hint: "The exact language of the template." },
     }),
-  },
-  {
-    additionalProperties: false,
-    title: "WhatsappConfig",
-    description: "Sends a template message through your own WhatsApp Business number (Meta Cloud API)",
   },
 );
 

@@ -1,17 +1,15 @@
 import Type from "typebox";
 import { channelKind, DeliveryError } from "./kind.ts";
 import { sendWhatsapp, whatsappOrigin } from "./whatsapp.ts";
+import { Shape, Text } from "../../../platform/http/wire.ts";
 
-const WhatsappAppConfig = Type.Object(
+const WhatsappAppConfig = Shape(
+  "WhatsappAppConfig",
+  "A phone that was connected to the WhatsApp number of the installation with a link code",
   {
     type: Type.Literal("whatsapp_app"),
-    phone: Type.String({ description: "Number of the connected phone", examples: ["+4915112345678"] }),
-    profile_name: Type.String({ description: "Name of the profile when it was connected", examples: ["Olga"] }),
-  },
-  {
-    additionalProperties: false,
-    title: "WhatsappAppConfig",
-    description: "A phone that was connected to the WhatsApp number of the installation with a link code",
+    phone: Text("Number of the connected phone", "+4915112345678"),
+    profile_name: Text("Name of the profile when it was connected", "Olga"),
   },
 );
 

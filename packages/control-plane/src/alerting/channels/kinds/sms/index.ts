@@ -11,6 +11,7 @@ import { sinch } from "./sinch.ts";
 import { telnyx } from "./telnyx.ts";
 import { twilio } from "./twilio.ts";
 import { vonage } from "./vonage.ts";
+import { Shape } from "../../../../platform/http/wire.ts";
 
 /** Registry of providers. A new one is one file here, one line in this registry, and its credentials in the schema. */
 const smsProviders = { twilio, telnyx, vonage, plivo, sinch } as const satisfies Record<string, SmsProvider>;
@@ -34,7 +35,9 @@ const credential = (
   );
 const secret = { control: "password" } as const;
 
-export const SmsConfig = Type.Object(
+export const SmsConfig = Shape(
+  "SmsConfig",
+  "Sends one text message for each notification through your account at a provider",
   {
     type: Type.Literal("sms"),
     provider: Type.Enum(providerNames, {
@@ -91,11 +94,6 @@ export const SmsConfig = Type.Object(
         form: { label: "Region", when: { field: "provider", is: ["sinch"] } } satisfies FieldForm,
       }),
     ),
-  },
-  {
-    additionalProperties: false,
-    title: "SmsConfig",
-    description: "Sends one text message for each notification through your account at a provider",
   },
 );
 export type SmsConfig = Static<typeof SmsConfig>;

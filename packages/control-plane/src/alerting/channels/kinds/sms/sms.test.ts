@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Notice } from "../../../incidents/schema.ts";
+import type { Notice } from "../../message.ts";
 import type { OutboundRequest } from "../../../../platform/outbound/client.ts";
 import { telegramText } from "../telegram.ts";
 import { templateParameters } from "../whatsapp.ts";
