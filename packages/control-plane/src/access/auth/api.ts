@@ -28,6 +28,9 @@ import {
   unlinkIdentity,
 } from "./service.ts";
 
+const read = { auth: "tenant", scope: "org:read", tag: "Sign-in" } as const;
+const write = { auth: "tenant", scope: "org:write", tag: "Sign-in" } as const;
+
 export const authRoutes: Route[] = [
   route({
     method: "GET",
@@ -70,22 +73,18 @@ export const authRoutes: Route[] = [
     },
   }),
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/sessions",
-    auth: "tenant",
-    scope: "org:read",
-    tag: "Sign-in",
     summary: "List the live sessions of the caller",
     query: ListQuery,
     replies: { 200: SessionPage },
     handle: async ({ ctx, query }) => ok(await listSessions(ctx, query)),
   }),
   route({
+    ...write,
     method: "DELETE",
     path: "/api/v1/sessions/{id}",
-    auth: "tenant",
-    scope: "org:write",
-    tag: "Sign-in",
     summary: "End a session; `current` is the caller's own",
     params: IdParam,
     replies: { 204: null },
@@ -96,22 +95,18 @@ export const authRoutes: Route[] = [
     },
   }),
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/identities",
-    auth: "tenant",
-    scope: "org:read",
-    tag: "Sign-in",
     summary: "List the GitHub and Google accounts that the caller signs in with",
     query: ListQuery,
     replies: { 200: IdentityPage },
     handle: async ({ ctx, query }) => ok(await listIdentities(ctx, query)),
   }),
   route({
+    ...write,
     method: "DELETE",
     path: "/api/v1/identities/{id}",
-    auth: "tenant",
-    scope: "org:write",
-    tag: "Sign-in",
     summary: "Unlink a GitHub or Google account",
     description:
       "Not with an API token. The next sign-in with it links it again, if it still has the address of the account.",
@@ -121,10 +116,9 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, params }) => unlinkIdentity(ctx, params.id),
   }),
   route({
+    ...read,
     method: "GET",
     path: "/api/v1/api-tokens",
-    auth: "tenant",
-    scope: "org:read",
     tag: "API tokens",
     summary: "List the caller's API tokens",
     query: ListQuery,
@@ -133,10 +127,9 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, query }) => ok(await listTokens(ctx, query)),
   }),
   route({
+    ...write,
     method: "POST",
     path: "/api/v1/api-tokens",
-    auth: "tenant",
-    scope: "org:write",
     tag: "API tokens",
     summary: "Create an API token; only this reply shows it",
     body: ApiTokenCreate,
@@ -145,10 +138,9 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, body }) => createdIn("/api/v1/api-tokens#", await createToken(ctx, body)),
   }),
   route({
+    ...write,
     method: "DELETE",
     path: "/api/v1/api-tokens/{id}",
-    auth: "tenant",
-    scope: "org:write",
     tag: "API tokens",
     summary: "Revoke an API token at once",
     description: "The tokens that it created are revoked with it.",
