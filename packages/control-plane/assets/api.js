@@ -1,7 +1,7 @@
 import { hasTyped } from "./leave.js";
 import { orgFetch } from "./org.js";
 
-/** The reply to a JSON request: `{ok, status, data}` or `{ok: false, status, error: {message, field}}`. Never rejects. */
+/** The answer to a request: `{ok, status, data}` or `{ok: false, status, error: {message, field}}`. Never rejects. */
 export async function answerOf(request) {
   const failed = (status, message) => ({ ok: false, status, error: { message, field: null } });
   try {
