@@ -78,6 +78,8 @@ t.test("many monitors", async (t) => {
     t.match(said, "2 monitors are up.");
     t.strictSame(await names(page), ["solo", "alpha", "beta"]);
     await looksRight(t, page, "the list in an outage");
+    const height = "getComputedStyle(document.querySelector('.strip .none')).strokeWidth";
+    t.equal(await page.evaluate(height), "4px", "states differ in height, not only in colour");
     await page.getByRole("link", { name: "db-1.example.org: connection refused" }).click();
     await page.waitForURL(/cause=host%3Adb-1.example.org/);
     t.equal((await names(page)).length, 50);

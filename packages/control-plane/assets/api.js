@@ -1,39 +1,38 @@
 import { hasTyped } from "./leave.js";
 import { orgFetch } from "./org.js";
 
+/** The answer to a request: `{ok, status, data}` or `{ok: false, status, error: {message, field}}`. Never rejects. */
+export async function answerOf(request) {
+  const failed = (status, message) => ({ ok: false, status, error: { message, field: null } });
+  try {
+    const reply = await request;
+    const data = await reply.json().catch(() => null);
+    if (reply.ok) return { ok: true, status: reply.status, data };
+    if (data?.error) return { ok: false, status: reply.status, error: data.error };
+    return failed(reply.status, `StatusMesh answered ${reply.status}. Try again in a moment.`);
+  } catch {
+    return failed(0, "StatusMesh does not answer. Check the connection and try again.");
+  }
+}
+
 /**
- * Calls the JSON API; a file as the body is sent as it is. Answers `{ok, data}` or `{ok: false, error: {message,
- * field}}`, and never throws. When the session has ended it leads to the sign-in page and back, or asks in place where
- * the page has unsaved input.
+ * Calls the JSON API; a file as the body is sent as it is. When the session has ended it leads to the sign-in page and
+ * back, or asks in place where the page has unsaved input.
  */
 export async function call(method, path, body, headers = {}) {
-  let reply;
   const file = body instanceof Blob;
   const type = file ? "application/octet-stream" : "application/json";
-  try {
-    reply = await orgFetch(path, {
-      method,
-      headers: body === undefined ? headers : { ...headers, "Content-Type": type },
-      body: body === undefined || file ? body : JSON.stringify(body),
-    });
-  } catch {
-    return {
-      ok: false,
-      status: 0,
-      error: { message: "StatusMesh does not answer. Check the connection and try again.", field: null },
-    };
-  }
-  const data = await reply.json().catch(() => null);
-  if (reply.ok) return { ok: true, status: reply.status, data };
-  if (reply.status === 401 && !location.pathname.startsWith("/sign-in")) {
+  const request = orgFetch(path, {
+    method,
+    headers: body === undefined ? headers : { ...headers, "Content-Type": type },
+    body: body === undefined || file ? body : JSON.stringify(body),
+  });
+  const answer = await answerOf(request);
+  if (answer.status === 401 && !location.pathname.startsWith("/sign-in")) {
     if (hasTyped()) void import("./session.js").then((module) => module.sessionEnded());
     else location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
   }
-  return {
-    ok: false,
-    status: reply.status,
-    error: data?.error ?? { message: `StatusMesh answered ${reply.status}. Try again in a moment.`, field: null },
-  };
+  return answer;
 }
 
 /** The current entity tag of a resource; null where it cannot be read. */

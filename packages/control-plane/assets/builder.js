@@ -4,7 +4,8 @@ import { refresh } from "./live.js";
 
 const frame = document.querySelector(".preview iframe");
 const screen = frame.parentElement;
-let width = 1280;
+const widths = [...document.querySelectorAll("[data-width]")];
+let width;
 
 /** Shows the page as wide as a phone or a desktop, scaled down to the place that there is. */
 function fit() {
@@ -13,6 +14,12 @@ function fit() {
   frame.style.height = `${screen.clientHeight / scale}px`;
   frame.style.transform = `scale(${scale})`;
   frame.style.marginLeft = `${Math.max(0, (screen.clientWidth - width * scale) / 2)}px`;
+}
+
+function choose(chosen) {
+  width = Number(chosen.dataset.width);
+  for (const one of widths) one.ariaPressed = String(one === chosen);
+  fit();
 }
 
 async function add(form) {
@@ -76,10 +83,7 @@ export function builder() {
     if (event.target.closest("[data-all]"))
       for (const box of document.querySelectorAll("[name=add]")) box.checked = true;
     const chosen = event.target.closest("[data-width]");
-    if (!chosen) return;
-    width = Number(chosen.dataset.width);
-    for (const one of document.querySelectorAll("[data-width]")) one.ariaPressed = String(one === chosen);
-    fit();
+    if (chosen) choose(chosen);
   });
   document.addEventListener("refreshed", () => {
     draggable();
@@ -87,6 +91,6 @@ export function builder() {
   });
   dragging();
   draggable();
+  choose(widths[matchMedia("(max-width: 760px)").matches ? 0 : 1]);
   new ResizeObserver(fit).observe(screen);
-  fit();
 }

@@ -1,5 +1,5 @@
-import { split } from "./api.js";
-import { announce, say } from "./dom.js";
+import { answerOf, split } from "./api.js";
+import { announce, el, say } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 import { refresh } from "./live.js";
 
@@ -28,28 +28,15 @@ export function keep(secret) {
 }
 
 /** A request to the operator API; answers like `call`. */
-export async function ask(method, path, body, secret) {
-  let reply;
-  try {
-    reply = await fetch(path, {
-      method,
-      credentials: "omit",
-      headers: {
-        Authorization: `Bearer ${secret}`,
-        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
-      },
-      body: body === undefined ? undefined : JSON.stringify(body),
-    });
-  } catch {
-    return {
-      ok: false,
-      status: 0,
-      error: { message: "StatusMesh does not answer. Check the connection and try again." },
-    };
-  }
-  const data = await reply.json().catch(() => null);
-  const error = data?.error ?? { message: `StatusMesh answered ${reply.status}. Try again in a moment.` };
-  return { ok: reply.ok, status: reply.status, data, error };
+export function ask(method, path, body, secret) {
+  const authorization = { Authorization: `Bearer ${secret}` };
+  const request = fetch(path, {
+    method,
+    credentials: "omit",
+    headers: body === undefined ? authorization : { ...authorization, "Content-Type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  return answerOf(request);
 }
 
 /** Asks for the secret in the dialog, or hides its field where this tab has one. */
@@ -67,10 +54,7 @@ export function refuseSecret(form, message) {
   const input = field.querySelector("input");
   input.setAttribute("aria-invalid", "true");
   field.querySelector(".error-note")?.remove();
-  const note = document.createElement("p");
-  note.className = "error-note";
-  note.textContent = message;
-  field.append(note);
+  field.append(el("p", { class: "error-note" }, message));
   announce(message);
   input.focus();
 }
@@ -129,7 +113,6 @@ export function operator() {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;
-    if (button.dataset.close !== undefined) button.closest("dialog")?.close();
     if (button.dataset.forget) forget(document.getElementById(button.dataset.forget));
     if (!button.dataset.dialog) return;
     const dialog = document.getElementById(button.dataset.dialog);

@@ -53,10 +53,7 @@ export const errorCodes = {
   DELIVERY_SUPERSEDED: { status: 409, when: "the channel has received a newer notification of the incident" },
   STATUS_PAGE_NOT_FOUND: { status: 404, when: "no such status page in this organisation" },
   COMPONENT_NOT_FOUND: { status: 404, when: "the monitor is not on this status page" },
-  ORG_REQUIRED: {
-    status: 400,
-    when: "the token is not bound to an organisation, and the header X-Sm-Org names none",
-  },
+  ORG_REQUIRED: { status: 400, when: "the token is not bound to an organisation, and the header X-Sm-Org names none" },
   ORG_NOT_FOUND: { status: 404, when: "no such organisation that the caller belongs to" },
   MEMBER_NOT_FOUND: { status: 404, when: "no such member of the organisation" },
   INVITATION_NOT_FOUND: { status: 404, when: "no such pending invitation of the organisation" },
@@ -127,10 +124,7 @@ export const errorCodes = {
   REDACTION_SENTINEL: { status: 400, when: "a secret field still holds the mask ***" },
   SSRF_BLOCKED: { status: 400, when: "the address is private, local or reserved" },
   ABUSE_BLOCKED: { status: 400, when: "the request would harm this service or others; details.reason says how" },
-  URL_PATTERN_BLOCKED: {
-    status: 400,
-    when: "the path of the URL is a recon path or listed by the operator",
-  },
+  URL_PATTERN_BLOCKED: { status: 400, when: "the path of the URL is a recon path or listed by the operator" },
   DOMAIN_DENYLISTED: { status: 400, when: "the domain or a parent domain is on the operator's deny-list" },
   // Configuration as code
   UNRESOLVED_VARIABLE: { status: 400, when: "a text of a document has a variable that the client has not filled in" },
@@ -234,10 +228,7 @@ export const errorCodes = {
     status: 400,
     when: "channel, status page or tag of a recipient of reports is invalid; the message says how",
   },
-  UPDATE_TEMPLATE_NOT_FOUND: {
-    status: 404,
-    when: "no update template has this id, or it is another organisation's",
-  },
+  UPDATE_TEMPLATE_NOT_FOUND: { status: 404, when: "no update template has this id, or it is another organisation's" },
   UPDATE_TEMPLATE_NAME_TAKEN: { status: 409, when: "an update template of this kind has the name" },
   MAINTENANCE_NOT_FOUND: { status: 404, when: "no maintenance window has this id, or it is another organisation's" },
   MAINTENANCE_COMPLETED: { status: 422, when: "the maintenance window has ended and can no longer be changed" },

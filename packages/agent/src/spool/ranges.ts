@@ -7,9 +7,9 @@ export class Ranges {
     for (const [from, to] of runs) this.add(from, to);
   }
 
-  /** The highest `max` runs, in order. */
-  runs(max = Infinity): [number, number][] {
-    return this.#runs.slice(Math.max(0, this.#runs.length - max)).map(([from, to]) => [from, to]);
+  /** The runs, in order. */
+  runs(): [number, number][] {
+    return this.#runs.map(([from, to]) => [from, to]);
   }
 
   /** One past the highest number; 0 when empty. */

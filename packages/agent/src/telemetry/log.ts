@@ -25,10 +25,10 @@ export class Once {
     this.#log = log;
   }
 
-  say(level: Level, msg: string, fields?: Record<string, string | number | boolean | null>): void {
+  say(level: Level, msg: string): void {
     if (this.#current === msg) return;
     this.#current = msg;
-    this.#log(level, msg, fields);
+    this.#log(level, msg);
   }
 
   /** The condition has ended. Returns true when there was one. */

@@ -6,7 +6,8 @@ import { Expected } from "./gatus-conditions.ts";
 import { type HttpInput, httpCheck, timeoutOf } from "./http-check.ts";
 import type { Item } from "./report.ts";
 import { clamp, duration, flag, isRow, number, type Row, row, rows, text, texts } from "./values.ts";
-import { firstDay, instantIn, isZone, wallTime, weekdayOf } from "./zones.ts";
+import { instantOf, zoneName } from "@statusmesh/shared/zoned";
+import { firstDay, wallTime, weekdayOf } from "./zones.ts";
 
 /** The configuration of Gatus, one file or its folder put together. */
 export function importGatus(config: Row, project: string): Imported {
@@ -110,14 +111,14 @@ class Gatus {
     const zone = text(window["timezone"]) || "UTC";
     const [, hours, minutes] = /^(\d{1,2}):(\d\d)$/.exec(text(window["start"])) ?? [];
     const length = duration(window["duration"], 0);
-    if (!isZone(zone) || hours === undefined || length <= 0)
+    if (zoneName(zone) === null || hours === undefined || length <= 0)
       return void item.refuse("it has no start, duration or time zone");
     const names = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
     const days = texts(window["every"])
       .map((day) => names.indexOf(day.toLowerCase()))
       .filter((day) => day >= 0);
     const first = firstDay(wallTime("2026-01-01"), (day) => days.length === 0 || days.includes(day.getUTCDay()))!;
-    const startsAt = instantIn(zone, first + (Number(hours) * 60 + Number(minutes)) * minuteMs);
+    const startsAt = instantOf(first + (Number(hours) * 60 + Number(minutes)) * minuteMs, zone);
     const rule =
       days.length === 0 ? "FREQ=DAILY" : `FREQ=WEEKLY;BYDAY=${[...new Set(days)].sort().map(weekdayOf).join(",")}`;
     this.#draft.window(item, {

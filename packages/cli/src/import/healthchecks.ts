@@ -1,7 +1,7 @@
 import { dayMs } from "@statusmesh/shared/time";
 import { Draft, heartbeat, type Imported, Secret } from "./draft.ts";
 import { flag, number, type Row, text } from "./values.ts";
-import { isZone } from "./zones.ts";
+import { zoneName } from "@statusmesh/shared/zoned";
 
 export interface HealthchecksData {
   readonly checks: readonly Row[];
@@ -29,7 +29,7 @@ export function importHealthchecks({ checks, channels }: HealthchecksData, proje
       item.refuse("its schedule is an OnCalendar expression: write it as cron, or as a period");
       continue;
     }
-    if (!isZone(zone)) {
+    if (zoneName(zone) === null) {
       item.refuse(`its time zone ${zone.slice(0, 40)} is unknown`);
       continue;
     }

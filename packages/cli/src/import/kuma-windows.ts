@@ -2,7 +2,8 @@ import { dayMs, utcDay } from "@statusmesh/shared/time";
 import type { WindowInput } from "./draft.ts";
 import type { Item } from "./report.ts";
 import { clamp, flag, isRow, jsonIn, number, type Row, text } from "./values.ts";
-import { firstDay, instantIn, isZone, wallTime, weekdayOf } from "./zones.ts";
+import { instantOf, zoneName } from "@statusmesh/shared/zoned";
+import { firstDay, wallTime, weekdayOf } from "./zones.ts";
 
 type WindowTimes = Pick<WindowInput, "startsAt" | "endsAt" | "recurrence">;
 
@@ -18,20 +19,20 @@ export function windowsOf(item: Item, maintenance: Row, serverZone: string): Win
   const strategy = text(maintenance["strategy"]);
   const wanted = text(maintenance["timezone"]);
   const zone = wanted === "" || wanted === "SAME_AS_SERVER" ? serverZone : wanted;
-  if (!isZone(zone)) return none(`its time zone ${zone.slice(0, 40)} is unknown`);
+  if (zoneName(zone) === null) return none(`its time zone ${zone.slice(0, 40)} is unknown`);
   if (strategy === "manual") return none("manual maintenance: a window has an end here. Use smctl maintenance run");
   if (!flag(maintenance["active"], true)) return none("it was switched off");
   const start = wallTime(text(maintenance["start_date"]));
   const end = wallTime(text(maintenance["end_date"]));
   if (strategy === "single") {
     if (isNaN(start) || isNaN(end)) return none("it has no start or end");
-    return [{ startsAt: instantIn(zone, start), endsAt: instantIn(zone, end), recurrence: null }];
+    return [{ startsAt: instantOf(start, zone), endsAt: instantOf(end, zone), recurrence: null }];
   }
   const midnight = isNaN(start) ? wallTime(anyStart) : start - (start % dayMs);
   const until = isNaN(end) ? "" : `;UNTIL=${utcDay(end).replaceAll("-", "")}`;
   const at = (day: number | null, minutes: number, seconds: number, rule: string): WindowTimes[] => {
     if (day === null || !(seconds > 0)) return none("it never takes place");
-    const startsAt = instantIn(zone, day + minutes * 60_000);
+    const startsAt = instantOf(day + minutes * 60_000, zone);
     return [{ startsAt, endsAt: startsAt + seconds * 1000, recurrence: { rule: `${rule}${until}`, time_zone: zone } }];
   };
   const weekly = (days: readonly number[], minutes: number, seconds: number): WindowTimes[] => {

@@ -5,7 +5,7 @@ import { type Check, Draft, heartbeat, type Imported } from "./draft.ts";
 import { containing, httpCheck, timeoutOf } from "./http-check.ts";
 import type { Item } from "./report.ts";
 import { clamp, flag, list, number, type Row, row, rows, text, texts } from "./values.ts";
-import { firstDay, instantIn, wallTime, weekdayOf } from "./zones.ts";
+import { firstDay, wallTime, weekdayOf } from "./zones.ts";
 
 export interface UptimeRobotData {
   readonly monitors: readonly Row[];
@@ -175,7 +175,7 @@ function addWindow(draft: Draft, window: Row, monitors: readonly string[]): void
   if (rule === undefined && every !== "once") return void item.refuse("how it repeats is unknown");
   if (first === null || (every === "once" && Number.isNaN(given))) return void item.refuse("it never takes place");
   if (every === "monthly" && days.length > 1) item.note("on the first of its days only: add a window for each");
-  const startsAt = instantIn("UTC", first + (Number(hours) * 60 + Number(minutes)) * minuteMs);
+  const startsAt = first + (Number(hours) * 60 + Number(minutes)) * minuteMs;
   draft.window(item, {
     title: window["name"],
     startsAt,

@@ -4,7 +4,7 @@ import { ProxyError, proxyOf, tunnelsTo } from "../../shell/proxy.ts";
 import { dateOf, type Day, dayOf } from "../history.ts";
 import type { Change, KumaData } from "../kuma.ts";
 import { flag, isRow, list, number, type Row, row, rows, text } from "../values.ts";
-import { isZone } from "../zones.ts";
+import { zoneName } from "@statusmesh/shared/zoned";
 import { baseOf, Fetching, reasonOf } from "./fetching.ts";
 import { byColumns, kumaLists, timeOf } from "./kuma.ts";
 
@@ -144,7 +144,7 @@ async function collect(
     maintenance: windows.map(windowByColumns),
     monitor_maintenance: concerned,
     proxies: valuesOf(got.get("proxyList")),
-    zone: isZone(zone) ? zone : "UTC",
+    zone: zoneName(zone) !== null ? zone : "UTC",
     ...past,
   };
 }

@@ -4,7 +4,7 @@ import { Failure, type Progress } from "../../shell/output.ts";
 import { dateOf, type Day, dayOf } from "../history.ts";
 import type { Change, KumaData } from "../kuma.ts";
 import { flag, number, type Row, row, rows, text } from "../values.ts";
-import { isZone } from "../zones.ts";
+import { zoneName } from "@statusmesh/shared/zoned";
 import { SqliteFile } from "./sqlite.ts";
 
 const maxBackupBytes = 256 * 1_048_576;
@@ -50,7 +50,7 @@ function readDatabase(path: string, options: { stopped: boolean; history: boolea
       maintenance: database.all("maintenance"),
       monitor_maintenance: database.all("monitor_maintenance"),
       proxies: database.all("proxy"),
-      zone: isZone(zone) ? zone : "UTC",
+      zone: zoneName(zone) !== null ? zone : "UTC",
       ...past,
     };
     database.refuseChanged();

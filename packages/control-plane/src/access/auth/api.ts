@@ -28,6 +28,9 @@ import {
   unlinkIdentity,
 } from "./service.ts";
 
+const read = { auth: "tenant", scope: "org:read", tag: "Sign-in" } as const;
+const write = { auth: "tenant", scope: "org:write", tag: "Sign-in" } as const;
+
 export const authRoutes: Route[] = [
   route("GET", "/api/v1/me", {
     auth: "tenant",
@@ -64,18 +67,14 @@ export const authRoutes: Route[] = [
     },
   }),
   route("GET", "/api/v1/sessions", {
-    auth: "tenant",
-    scope: "org:read",
-    tag: "Sign-in",
+    ...read,
     summary: "List the live sessions of the caller",
     query: ListQuery,
     replies: { 200: SessionPage },
     handle: async ({ ctx, query }) => ok(await listSessions(ctx, query)),
   }),
   route("DELETE", "/api/v1/sessions/{id}", {
-    auth: "tenant",
-    scope: "org:write",
-    tag: "Sign-in",
+    ...write,
     summary: "End a session; `current` is the caller's own",
     params: IdParam,
     replies: { 204: null },
@@ -86,18 +85,14 @@ export const authRoutes: Route[] = [
     },
   }),
   route("GET", "/api/v1/identities", {
-    auth: "tenant",
-    scope: "org:read",
-    tag: "Sign-in",
+    ...read,
     summary: "List the GitHub and Google accounts that the caller signs in with",
     query: ListQuery,
     replies: { 200: IdentityPage },
     handle: async ({ ctx, query }) => ok(await listIdentities(ctx, query)),
   }),
   route("DELETE", "/api/v1/identities/{id}", {
-    auth: "tenant",
-    scope: "org:write",
-    tag: "Sign-in",
+    ...write,
     summary: "Unlink a GitHub or Google account",
     description:
       "Not with an API token. The next sign-in with it links it again, if it still has the address of the account.",
@@ -107,8 +102,7 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, params }) => unlinkIdentity(ctx, params.id),
   }),
   route("GET", "/api/v1/api-tokens", {
-    auth: "tenant",
-    scope: "org:read",
+    ...read,
     tag: "API tokens",
     summary: "List the caller's API tokens",
     query: ListQuery,
@@ -117,8 +111,7 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, query }) => ok(await listTokens(ctx, query)),
   }),
   route("POST", "/api/v1/api-tokens", {
-    auth: "tenant",
-    scope: "org:write",
+    ...write,
     tag: "API tokens",
     summary: "Create an API token; only this reply shows it",
     body: ApiTokenCreate,
@@ -127,8 +120,7 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, body }) => createdIn("/api/v1/api-tokens#", await createToken(ctx, body)),
   }),
   route("DELETE", "/api/v1/api-tokens/{id}", {
-    auth: "tenant",
-    scope: "org:write",
+    ...write,
     tag: "API tokens",
     summary: "Revoke an API token at once",
     description: "The tokens that it created are revoked with it.",

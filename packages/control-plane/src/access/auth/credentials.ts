@@ -46,6 +46,13 @@ const lookups = new WeakMap<object, SharedReads<Found>>();
 const lookUp = (system: System, key: string, read: () => Promise<Found>): Promise<Found> =>
   getOrMake(lookups, system.sql, () => sharedReads<Found>())(key, read);
 
+/** A token or a session in an organisation of its user, with what the role leaves of the granted scopes. */
+const credentialOf = (
+  { id, user_id: userId }: { id: string; user_id: string },
+  { org_id: orgId, role }: { org_id: string; role: Role },
+  granted: ReadonlySet<string>,
+): Credential => ({ id, userId, orgId, role, scopes: scopesOf(role, granted) });
+
 /** The live API token in the organisation of the request. Records its use. */
 export function findToken(system: System, token: string, request: CredentialRequest): Promise<Found> {
   const { org, deletedToo, anyOrg } = request;
@@ -55,13 +62,7 @@ export function findToken(system: System, token: string, request: CredentialRequ
     const row = await tokenQueries.selectToken(system.sql, hash, now, org, deletedToo);
     if (row === null) return await unresolvedToken(system, hash, now, request);
     await tokenQueries.touchToken(system.sql, row, now);
-    return {
-      id: row.id,
-      userId: row.user_id,
-      orgId: row.org_id,
-      role: row.role,
-      scopes: scopesOf(row.role, grantedBy(row.scopes)),
-    };
+    return credentialOf(row, row, grantedBy(row.scopes));
   });
 }
 
@@ -81,14 +82,7 @@ async function unresolvedToken(
   if (home === null) return { refused: "unknown" };
   if (!anyOrg) return { refused: "org_required" };
   await tokenQueries.touchToken(system.sql, row, now);
-  return {
-    id: row.id,
-    userId: row.user_id,
-    orgId: home.org_id,
-    role: home.role,
-    scopes: scopesOf(home.role, grantedBy(row.scopes)),
-    unnamedOrg: true,
-  };
+  return { ...credentialOf(row, home, grantedBy(row.scopes)), unnamedOrg: true };
 }
 
 /** The live session of a cookie in the organisation of the request. Records its use. */
@@ -100,14 +94,7 @@ export function findSession(system: System, cookie: string, request: CredentialR
     const row = await sessionQueries.selectSession(system.sql, hash, now, idleSince(now), org, deletedToo);
     if (row === null) return await unresolvedSession(system, hash, now, org);
     await sessionQueries.touchSession(system.sql, row, now);
-    return {
-      id: row.id,
-      userId: row.user_id,
-      orgId: row.org_id,
-      role: row.role,
-      scopes: scopesOf(row.role, allScopes),
-      sessionOrgId: row.session_org_id,
-    };
+    return { ...credentialOf(row, row, allScopes), sessionOrgId: row.session_org_id };
   });
 }
 
@@ -119,12 +106,5 @@ async function unresolvedSession(system: System, hash: Buffer, now: Date, org: s
   const home = await queries.selectHome(system.sql, row.user_id);
   if (home === null) return { refused: "unknown" };
   if (home.deleted) return { refused: "org_deleted" };
-  return {
-    id: row.id,
-    userId: row.user_id,
-    orgId: home.org_id,
-    role: home.role,
-    scopes: scopesOf(home.role, allScopes),
-    orgChanged: true,
-  };
+  return { ...credentialOf(row, home, allScopes), orgChanged: true };
 }

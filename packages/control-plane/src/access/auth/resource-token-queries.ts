@@ -2,11 +2,8 @@ import { type Db, firstOf } from "../../platform/db/sql.ts";
 import type { TokenCredentialRow } from "./token-queries.ts";
 
 type ResourceTokenRow = TokenCredentialRow & {
-  audience: string | null;
-  expires_at: Date | null;
   name: string;
   client_id: string | null;
-  connection_id: string | null;
   /** The MCP session that was asked for; null without a live one of this user, organisation and client. */
   session_id: string | null;
   can_confirm: boolean | null;
@@ -32,8 +29,8 @@ export async function selectResourceToken(
   sessionId: string | null,
 ): Promise<ResourceTokenRow | null> {
   return await firstOf(sql<ResourceTokenRow[]>`
-    select t.id, t.name, t.user_id, m.org_id, m.role, t.scopes, t.last_used_at, t.audience, t.expires_at,
-      t.connection_id, c.client_id, s.id as session_id, s.can_confirm, s.expires_at as session_expires_at
+    select t.id, t.name, t.user_id, m.org_id, m.role, t.scopes, t.last_used_at, c.client_id,
+      s.id as session_id, s.can_confirm, s.expires_at as session_expires_at
     from api_tokens t
     join memberships m on m.user_id = t.user_id and m.org_id = t.org_id
     join orgs o on o.id = m.org_id and o.deleted_at is null
@@ -75,14 +72,13 @@ export async function revokeTokensOf(sql: Db, connectionId: string, now: Date): 
 
 export interface AccessTokenRow {
   id: string;
-  connection_id: string;
   client_id: string;
 }
 
-/** The access token with this hash, with its connection and client. */
+/** The access token with this hash, with its client. */
 export async function selectAccessToken(sql: Db, hash: Buffer): Promise<AccessTokenRow | null> {
   return await firstOf(sql<AccessTokenRow[]>`
-    select t.id, t.connection_id, c.client_id
+    select t.id, c.client_id
     from api_tokens t join oauth_connections c on c.id = t.connection_id where t.token_hash = ${hash}`);
 }
 

@@ -14,13 +14,10 @@ interface ResourceCredential {
   readonly orgId: string;
   readonly role: Role;
   readonly scopes: ReadonlySet<string>;
-  readonly audience: string | null;
   /** Name of the connected app, or what the owner of the token called it. */
   readonly name: string;
   /** The OAuth client; null for a token that a person created. */
   readonly clientId: string | null;
-  readonly connectionId: string | null;
-  readonly expiresAt: Date | null;
   /** The MCP session that was asked for; null without a live one of this user, organisation and client. */
   readonly session: { readonly id: string; readonly canConfirm: boolean; readonly expiresAt: Date } | null;
 }
@@ -48,10 +45,7 @@ export async function findResourceToken(
     orgId: row.org_id,
     role: row.role,
     scopes: scopesOf(row.role, grantedBy(row.scopes)),
-    audience: row.audience,
     clientId: row.client_id,
-    connectionId: row.connection_id,
-    expiresAt: row.expires_at,
     session:
       row.session_id === null
         ? null

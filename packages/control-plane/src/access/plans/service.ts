@@ -1,4 +1,3 @@
-import type { ErrorCode } from "@statusmesh/shared/errors";
 import { atMost } from "../../platform/caches.ts";
 import type { Ctx, System } from "../../platform/context.ts";
 import { StartupError } from "../../config/startup-error.ts";
@@ -12,40 +11,20 @@ export { PlanRefusal, purgeRefusals, recordRefusal, refusalsOf } from "./refusal
 
 export type Plan = queries.PlanRow;
 
-interface QuotaWords {
-  /** Singular and plural of the counted resource. */
-  readonly things: readonly [string, string];
-  readonly code: ErrorCode;
-}
-
+/** Singular and plural of the counted resources. */
 const quotas = {
-  max_members: { things: ["member", "members"], code: "QUOTA_EXCEEDED" },
-  max_targets: { things: ["target", "targets"], code: "QUOTA_EXCEEDED" },
-  max_status_pages: { things: ["status page", "status pages"], code: "QUOTA_EXCEEDED" },
-  max_public_components: { things: ["public monitor", "public monitors"], code: "QUOTA_EXCEEDED" },
-  max_components_per_page: {
-    things: ["component for each status page", "components for each status page"],
-    code: "QUOTA_EXCEEDED",
-  },
-  max_updates_per_incident: {
-    things: ["update for each incident", "updates for each incident"],
-    code: "QUOTA_EXCEEDED",
-  },
-  max_update_templates: { things: ["update template", "update templates"], code: "QUOTA_EXCEEDED" },
-  max_notification_channels: {
-    things: ["notification channel", "notification channels"],
-    code: "CHANNEL_QUOTA_EXCEEDED",
-  },
-  max_share_links_per_monitor: {
-    things: ["share link for each monitor", "share links for each monitor"],
-    code: "QUOTA_EXCEEDED",
-  },
-  max_maintenance_windows: {
-    things: ["unfinished maintenance window", "unfinished maintenance windows"],
-    code: "QUOTA_EXCEEDED",
-  },
-  max_shared_monitors: { things: ["shared monitor", "shared monitors"], code: "QUOTA_EXCEEDED" },
-} as const satisfies Partial<Record<keyof Plan, QuotaWords>>;
+  max_members: ["member", "members"],
+  max_targets: ["target", "targets"],
+  max_status_pages: ["status page", "status pages"],
+  max_public_components: ["public monitor", "public monitors"],
+  max_components_per_page: ["component for each status page", "components for each status page"],
+  max_updates_per_incident: ["update for each incident", "updates for each incident"],
+  max_update_templates: ["update template", "update templates"],
+  max_notification_channels: ["notification channel", "notification channels"],
+  max_share_links_per_monitor: ["share link for each monitor", "share links for each monitor"],
+  max_maintenance_windows: ["unfinished maintenance window", "unfinished maintenance windows"],
+  max_shared_monitors: ["shared monitor", "shared monitors"],
+} as const satisfies Partial<Record<keyof Plan, readonly [string, string]>>;
 
 /** A quota of the plan. */
 export type Quota = keyof typeof quotas;
@@ -106,9 +85,9 @@ export function quotaRule(orgId: string, plan: Plan, quota: Quota, { current, ad
 }
 
 function exceeded(orgId: string, quota: Quota, current: number, limit: number, plan: string): PlanRefusal {
-  const { things, code } = quotas[quota];
-  const allowed = `The plan ${plan} allows ${limit} ${things[limit === 1 ? 0 : 1]}`;
+  const allowed = `The plan ${plan} allows ${limit} ${quotas[quota][limit === 1 ? 0 : 1]}`;
   const there = `there ${current === 1 ? "is" : "are"} ${current} already`;
+  const code = quota === "max_notification_channels" ? "CHANNEL_QUOTA_EXCEEDED" : "QUOTA_EXCEEDED";
   return new PlanRefusal(code, `${allowed}, and ${there}.`, { quota, current, limit, plan, orgId });
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import t from "tap";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
-import { localOf } from "../../platform/zoned.ts";
+import { localOf } from "@statusmesh/shared/zoned";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { checkedHours, isWithin, nextBegin } from "./hours.ts";
 import { type ActiveHours, weekdays } from "./schema.ts";

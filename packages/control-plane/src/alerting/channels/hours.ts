@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
-import { instantOf, localOf, zoneName } from "../../platform/zoned.ts";
+import { instantOf, localOf, zoneName } from "@statusmesh/shared/zoned";
 import { type ActiveHours, weekdays } from "./schema.ts";
 
 /*

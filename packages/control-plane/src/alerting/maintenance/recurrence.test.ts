@@ -13,7 +13,7 @@ import {
   starts,
   weekdays,
 } from "./recurrence.ts";
-import { instantOf, localOf } from "../../platform/zoned.ts";
+import { instantOf, localOf } from "@statusmesh/shared/zoned";
 
 const day = 86_400_000;
 const series = (start: string, rule: string, zone = "UTC"): Series => ({

@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { dayMs, utcDay } from "@statusmesh/shared/time";
-import { instantOf, localOf, zoneName } from "../../platform/zoned.ts";
+import { instantOf, localOf, zoneName } from "@statusmesh/shared/zoned";
 
 export const frequencies = ["DAILY", "WEEKLY", "MONTHLY"] as const;
 export type Frequency = (typeof frequencies)[number];

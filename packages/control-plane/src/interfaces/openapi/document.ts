@@ -8,7 +8,7 @@ import { errorComponents, errorResponses } from "./errors.ts";
 import { exampleId, exampleOf } from "./examples.ts";
 import { about, describeBody, describeOperation, describePathParameter, describeReply, tags } from "./words.ts";
 import { oauthOperations } from "./oauth.ts";
-import { fixedHeader, sharedHeader, textParameter, typical, unfilled } from "./parts.ts";
+import { fixedHeader, operationIdOf, sharedHeader, textParameter, typical, unfilled } from "./parts.ts";
 import { pingOperations } from "./pings.ts";
 import { openSchemas, type Schemas } from "./schemas.ts";
 import { surfaceOperations } from "./surfaces.ts";
@@ -196,12 +196,6 @@ const security: Record<Route["auth"], Json[]> = {
 };
 
 /** `GET /api/v1/targets/{id}` is `get_targets_id`: stable, and unique because path and method are. */
-const operationId = (route: Route): string =>
-  `${route.method.toLowerCase()}_${route.path
-    .replace(/^\/(?:api\/(?:v1\/)?)?/, "")
-    .replaceAll(/[{}]/g, "")
-    .replaceAll(/[^a-z0-9]+/gi, "_")}`;
-
 /** The OpenAPI 3.1 document of all declared routes and of the other surfaces, made in slices. */
 export async function openApiDocument(routes: readonly Route[], publicUrl: string, cookieName: string): Promise<Json> {
   const schemas = openSchemas(routes.flatMap((route) => Object.values(route.replies)).filter((it) => it !== null));
@@ -212,7 +206,7 @@ export async function openApiDocument(routes: readonly Route[], publicUrl: strin
   for (const route of routes) {
     if (turns.over()) await turns.next();
     (paths[route.path] ??= {})[route.method.toLowerCase()] = {
-      operationId: operationId(route),
+      operationId: operationIdOf(route.method.toLowerCase(), route.path.replace(/^\/api(?:\/v1)?/, "")),
       tags: [route.tag],
       summary: route.summary,
       description: describeOperation(route),

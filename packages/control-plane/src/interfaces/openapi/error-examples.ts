@@ -60,10 +60,7 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
     message: "The pattern cannot be used: missing closing ), at character 1: (ok.",
     field: "/check/expected_body_matches",
   },
-  INVALID_EXPECTATION: {
-    message: 'lt compares numbers, and "5" is none.',
-    field: "/check/expected_json/0/value",
-  },
+  INVALID_EXPECTATION: { message: 'lt compares numbers, and "5" is none.', field: "/check/expected_json/0/value" },
   INVALID_THRESHOLD: {
     message: "down_above_ms (500) must be more than degraded_above_ms (800): a check is degraded first.",
     field: "/check/down_above_ms",
@@ -95,19 +92,13 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   PRUNE_LIMIT: { details: { delete: 12, max_delete: 10 } },
   BAD_TIME_RANGE: { field: "/query/to" },
   CHANNEL_NAME_INVALID: { field: "/name" },
-  INVALID_CHANNEL_CONFIG: {
-    message: "Use an https:// URL: notifications must be encrypted.",
-    field: "/config/url",
-  },
+  INVALID_CHANNEL_CONFIG: { message: "Use an https:// URL: notifications must be encrypted.", field: "/config/url" },
   INVALID_ACTIVE_HOURS: {
     message: "Mars/Olympus is no IANA time zone. Use a name like Europe/Berlin or UTC.",
     field: "/active_hours/timezone",
   },
   INVALID_DEPENDENCY: { message: "There is no monitor with this id.", field: "/depends_on/0" },
-  DEPENDENCY_CYCLE: {
-    message: "A monitor cannot depend on itself, directly or over others.",
-    field: "/depends_on",
-  },
+  DEPENDENCY_CYCLE: { message: "A monitor cannot depend on itself, directly or over others.", field: "/depends_on" },
   CHANNEL_VERIFICATION_LIMIT: { details: { limit: 5, scope: "channel" } },
   DELEGATE_KIND_INVALID: { field: "/kind" },
   CHANNEL_QUOTA_EXCEEDED: quota("max_notification_channels", 20),

@@ -1,7 +1,7 @@
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { errorResponses } from "./errors.ts";
 import type { Json } from "@statusmesh/shared/json";
-import { fixedHeader, sharedHeader, typical } from "./parts.ts";
+import { fixedHeader, operationIdOf, sharedHeader, typical } from "./parts.ts";
 import { object, type Operation, operations, text } from "./oauth-operations.ts";
 
 /*
@@ -106,7 +106,7 @@ export function oauthOperations(used: Set<ErrorCode>): Record<string, Json> {
   for (const operation of operations) {
     const { path, method, summary, description, query = {} } = operation;
     (paths[path] ??= {})[method] = {
-      operationId: `${method}_${path.replace(/^\/(?:\.well-known\/)?/, "").replaceAll(/[^a-z0-9]+/g, "_")}`,
+      operationId: operationIdOf(method, path.replace("/.well-known", "")),
       tags: ["OAuth"],
       summary,
       description,

@@ -32,3 +32,10 @@ export const fixedHeader = (description: string, value: string): Json => ({
 
 /** A header of a reply that is described among the components. */
 export const sharedHeader = (name: string): Json => ({ $ref: `#/components/headers/${name}` });
+
+/** `get_orgs_id_usage`: the id of an operation, from its method and path. */
+export const operationIdOf = (method: string, path: string): string =>
+  `${method}_${path
+    .replaceAll(/[{}]/g, "")
+    .replaceAll(/[^a-z0-9]+/gi, "_")
+    .replace(/^_/, "")}`;

@@ -1,5 +1,5 @@
 import type { Json } from "@statusmesh/shared/json";
-import { fixedHeader, sharedHeader, textParameter, typical } from "./parts.ts";
+import { fixedHeader, operationIdOf, sharedHeader, textParameter, typical } from "./parts.ts";
 
 /*
  * Pings of heartbeat monitors in the document. They are no declared routes: jobs send them without signing in, and
@@ -153,12 +153,6 @@ const pings: readonly Ping[] = [
   },
 ];
 
-const idOf = (method: string, path: string): string =>
-  `${method}_${path
-    .replaceAll(/[{}]/g, "")
-    .replaceAll(/[^a-z0-9]+/gi, "_")
-    .replace(/^_/, "")}`;
-
 /** Operations of pings by path. */
 export function pingOperations(): Record<string, Json> {
   return Object.fromEntries(
@@ -169,7 +163,7 @@ export function pingOperations(): Record<string, Json> {
           methods.map((method) => [
             method,
             {
-              operationId: idOf(method, path),
+              operationId: operationIdOf(method, path),
               tags: ["Heartbeats"],
               summary,
               description,

@@ -2,13 +2,12 @@ import type { Json } from "@statusmesh/shared/json";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { byStatus, errorResponses, whenOf } from "./errors.ts";
 import { exampleId } from "./examples.ts";
-import { fixedHeader, sharedHeader, textParameter, typical } from "./parts.ts";
+import { fixedHeader, operationIdOf, sharedHeader, textParameter, typical } from "./parts.ts";
 
 /* Operations besides the declared routes: health, this document, public pages. */
 
 interface Surface {
   path: string;
-  operationId: string;
   tag: string;
   summary: string;
   description: string;
@@ -19,7 +18,8 @@ interface Surface {
   cache: string;
   /** The reply with status 200. */
   reply: string;
-  errors: readonly ErrorCode[];
+  /** Errors besides those of every request. */
+  errors?: readonly ErrorCode[];
   /** Errors that are answered as a page. */
   errorPages?: readonly ErrorCode[];
 }
@@ -37,7 +37,6 @@ const pageCache = "public, max-age=10, stale-while-revalidate=30";
 const surfaces: Surface[] = [
   {
     path: "/status",
-    operationId: "get_status",
     tag: "Public",
     summary: "The status page as HTML",
     description:
@@ -46,12 +45,11 @@ const surfaces: Surface[] = [
     ...html,
     cache: pageCache,
     reply: "The page",
-    errors: ["INTERNAL", "INVALID_HOST", "RATE_LIMITED"],
+    errors: ["RATE_LIMITED"],
     errorPages: ["STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"],
   },
   {
     path: "/status/incidents/{id}",
-    operationId: "get_status_incidents_id",
     tag: "Public",
     summary: "An incident as HTML",
     description: "The newest 20 updates; all of them with `updates=all`.",
@@ -69,12 +67,11 @@ const surfaces: Surface[] = [
     ...html,
     cache: pageCache,
     reply: "The incident",
-    errors: ["INTERNAL", "INVALID_HOST", "RATE_LIMITED"],
+    errors: ["RATE_LIMITED"],
     errorPages: ["STATUS_PAGE_NOT_FOUND", "INCIDENT_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"],
   },
   {
     path: "/hooks/whatsapp",
-    operationId: "get_hooks_whatsapp",
     tag: "Hooks",
     summary: "Handshake of the WhatsApp webhook",
     description:
@@ -90,11 +87,10 @@ const surfaces: Surface[] = [
     example: "1158201444",
     cache: "no-store",
     reply: "The challenge",
-    errors: ["INTERNAL", "INVALID_HOST", "FORBIDDEN", "METHOD_NOT_ALLOWED"],
+    errors: ["FORBIDDEN", "METHOD_NOT_ALLOWED"],
   },
   {
     path: "/healthz",
-    operationId: "get_healthz",
     tag: "Service",
     summary: "Whether the process is up",
     description:
@@ -105,11 +101,9 @@ const surfaces: Surface[] = [
     example: { status: "ok" },
     cache: "no-store",
     reply: "The process is up",
-    errors: ["INTERNAL", "INVALID_HOST"],
   },
   {
     path: "/readyz",
-    operationId: "get_readyz",
     tag: "Service",
     summary: "Whether requests should be sent here",
     description: "503 while the process stops, and while the database does not answer. Never throttled.",
@@ -118,11 +112,10 @@ const surfaces: Surface[] = [
     example: { status: "ready" },
     cache: "no-store",
     reply: "Requests are served",
-    errors: ["INTERNAL", "INVALID_HOST", "SERVICE_STARTING", "DEPENDENCY_DOWN"],
+    errors: ["SERVICE_STARTING", "DEPENDENCY_DOWN"],
   },
   {
     path: "/api/openapi.json",
-    operationId: "get_openapi_json",
     tag: "Service",
     summary: "This document",
     description: "OpenAPI 3.1 with JSON Schema 2020-12.",
@@ -135,11 +128,9 @@ const surfaces: Surface[] = [
     example: { openapi: "3.1.0" },
     cache: "public, max-age=60",
     reply: "The document",
-    errors: ["INTERNAL", "INVALID_HOST"],
   },
   {
     path: "/api/config.schema.json",
-    operationId: "get_config_schema_json",
     tag: "Service",
     summary: "The schema of configuration files",
     description: "JSON Schema 2020-12, for editors: `# yaml-language-server: $schema=…` in the first line of a file.",
@@ -152,18 +143,15 @@ const surfaces: Surface[] = [
     example: { $schema: "https://json-schema.org/draft/2020-12/schema" },
     cache: "public, max-age=60",
     reply: "The schema",
-    errors: ["INTERNAL", "INVALID_HOST"],
   },
   {
     path: "/docs",
-    operationId: "get_docs",
     tag: "Service",
     summary: "This document for people",
     description: "A viewer that runs in the browser and loads nothing from elsewhere.",
     ...html,
     cache: "public, max-age=60",
     reply: "The viewer",
-    errors: ["INTERNAL", "INVALID_HOST"],
   },
 ];
 
@@ -192,7 +180,7 @@ export function surfaceOperations(used: Set<ErrorCode>): Record<string, Json> {
       it.path,
       {
         get: {
-          operationId: it.operationId,
+          operationId: operationIdOf("get", it.path.replace(/^\/api/, "")),
           tags: [it.tag],
           summary: it.summary,
           description: it.description,
@@ -206,7 +194,7 @@ export function surfaceOperations(used: Set<ErrorCode>): Record<string, Json> {
               },
               content: { [it.type]: { schema: it.schema, examples: typical(it.example) } },
             },
-            ...errorResponses(it.errors, used),
+            ...errorResponses(["INTERNAL", "INVALID_HOST", ...(it.errors ?? [])], used),
             ...errorPageResponses(it.errorPages ?? []),
           },
           security: [],

@@ -97,14 +97,9 @@ const found = <T>(
 ): Found => ({ items: items.map((item) => ({ at: null, state: null, ...shown(item) })), total });
 
 const monitorsOf = async (ctx: Ctx, q: string, limit: number): Promise<Found> =>
-  found(await searchMonitors(ctx, q, limit), ({ id, name, state, detail }) => ({
-    type: "monitor",
-    id,
-    title: name,
-    detail,
-    state,
-    href: `/monitors/${id}`,
-  }));
+  found(await searchMonitors(ctx, q, limit), ({ id, name: title, state, detail }) => {
+    return { type: "monitor", id, title, detail, state, href: `/monitors/${id}` };
+  });
 
 const incidentsOf = async (ctx: Ctx, words: readonly string[], limit: number): Promise<Found> =>
   found(await searchIncidents(ctx, words, limit), (incident) => ({
@@ -118,22 +113,14 @@ const incidentsOf = async (ctx: Ctx, words: readonly string[], limit: number): P
   }));
 
 const statusPagesOf = async (ctx: Ctx, words: readonly string[], limit: number): Promise<Found> =>
-  found(await searchPages(ctx, words, limit), ({ id, name, slug }) => ({
-    type: "status_page",
-    id,
-    title: name,
-    detail: slug,
-    href: `/status-pages/${id}`,
-  }));
+  found(await searchPages(ctx, words, limit), ({ id, name: title, slug: detail }) => {
+    return { type: "status_page", id, title, detail, href: `/status-pages/${id}` };
+  });
 
 const channelsOf = async (ctx: Ctx, words: readonly string[], limit: number): Promise<Found> =>
-  found(await searchChannels(ctx, words, limit), ({ id, name, kind }) => ({
-    type: "channel",
-    id,
-    title: name,
-    detail: kind,
-    href: `/channels/${id}/edit`,
-  }));
+  found(await searchChannels(ctx, words, limit), ({ id, name: title, kind: detail }) => {
+    return { type: "channel", id, title, detail, href: `/channels/${id}/edit` };
+  });
 
 /** The pages that have every word, those whose title begins with the first word before the others. */
 function consolePagesOf(ctx: Ctx, words: readonly string[]): SearchResult[] {

@@ -58,8 +58,8 @@ export async function migrate(sql: Sql, folder: string = migrationsFolder, last?
 }
 
 /** Returns the names of the migrations that have not run. Throws StartupError like {@link migrate}. */
-export async function pendingMigrations(sql: Sql, folder: string = migrationsFolder): Promise<string[]> {
-  const migrations = readMigrations(folder);
+export async function pendingMigrations(sql: Sql): Promise<string[]> {
+  const migrations = readMigrations(migrationsFolder);
   const [table] = await sql<{ there: boolean }[]>`select to_regclass('schema_migrations') is not null as there`;
   const done =
     table?.there === true ? await sql<Recorded[]>`select name, sha256 from schema_migrations order by name` : [];

@@ -92,11 +92,11 @@ export async function listed<T>(sql: Db, from: Fragment, part: PromiseLike<T[]>)
 const batch = 5_000;
 
 /** Calls `step`, which deletes at most `limit` rows and returns their number, until it deletes fewer. Returns all. */
-export async function deleteInBatches(step: (limit: number) => Promise<number>, limit = batch): Promise<number> {
+export async function deleteInBatches(step: (limit: number) => Promise<number>): Promise<number> {
   for (let total = 0; ;) {
-    const gone = await step(limit);
+    const gone = await step(batch);
     total += gone;
-    if (gone < limit) return total;
+    if (gone < batch) return total;
   }
 }
 

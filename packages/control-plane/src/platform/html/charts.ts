@@ -28,7 +28,7 @@ export function stripPath(cells: readonly string[], state: string): string {
  */
 export function strip(cells: readonly string[], label: string): Markup {
   const width = Math.max(cells.length * (cell.width + cell.gap) - cell.gap, 1);
-  const paths = [...new Set(cells)].map((state) => html`<path class="c-${state}" d="${stripPath(cells, state)}"/>`);
+  const paths = [...new Set(cells)].map((state) => html`<path class="${state}" d="${stripPath(cells, state)}"/>`);
   const box = html`viewBox="0 0 ${width} ${cell.height}" preserveAspectRatio="none"`;
   return html`<svg class="strip runs" ${box} role="img" aria-label="${label}">${paths}</svg>`;
 }
@@ -109,21 +109,6 @@ export function bandPath(
   }
   close();
   return path;
-}
-
-/** The course of a value in the space of a word. Nothing is said that the number beside it does not say. */
-export function sparkline(values: readonly (number | null)[]): Markup {
-  const known = values.filter((value) => value !== null);
-  if (known.length === 0) return new Markup("");
-  const top = Math.max(...known) * 1.05 || 1;
-  const step = values.length > 1 ? 120 / (values.length - 1) : 0;
-  const path = linePath(
-    values,
-    (at) => at * step,
-    (value) => 27 - (value / top) * 25,
-  );
-  const box = html`viewBox="0 0 120 28" preserveAspectRatio="none"`;
-  return html`<svg class="spark" ${box} aria-hidden="true"><path d="${path}" /></svg>`;
 }
 
 /** Round steps of an axis from 0: at most five, the last one at or above `top`. */
@@ -207,8 +192,8 @@ export function latencyChart(
       const left = Math.max(0, at(span.from));
       const width = Math.max(Math.min(1, at(span.to)) - left, 0.002);
       return [
-        titledRect(`shade-${span.kind}`, left, width, plot.height, span.title),
-        titledRect(`edge-${span.kind}`, left, width, 2, span.title),
+        titledRect(`shade ${span.kind}`, left, width, plot.height, span.title),
+        titledRect(`edge ${span.kind}`, left, width, 2, span.title),
       ];
     });
   const spikes = spikesOf(p95, top).map(({ at: index, value }) => {
@@ -270,13 +255,7 @@ export const shareBar = (parts: readonly { name: string; value: number; label: s
 
 /** How many are in each state, as one bar. */
 export const stateBar = (states: readonly { name: string; word: string; count: number }[]): Markup =>
-  bar(
-    states.map(({ name, word, count }) => ({
-      name: `c-${name === "unknown" || name === "paused" ? "none" : name}`,
-      value: count,
-      label: `${word} ${count}`,
-    })),
-  );
+  bar(states.map(({ name, word, count }) => ({ name, value: count, label: `${word} ${count}` })));
 
 function bar(parts: readonly { name: string; value: number; label: string }[]): Markup {
   const total = parts.reduce((sum, part) => sum + part.value, 0);

@@ -80,6 +80,9 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   tag,
   markInDots,
   state,
+  heads,
+  /** Text that only a screen reader reads. */
+  hidden: (text: string) => html`<span class="sr">${text}</span>`,
   pill: (name: string, word?: string) => state(name, word, "pill"),
   stateWords,
   /** ` checked`: an attribute without a value, where `on` is true. */
@@ -114,6 +117,18 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
 export function state(name: string, word: string = stateWords[name as StateName], as = "state"): Markup {
   const shape: Icon = isIcon(name) ? name : "unknown";
   return html`<span class="${as} ${name}">${icon(shape)}${word}</span>`;
+}
+
+/** The head of a table: a label for each column, or its label and class. Without either the column is left out. */
+function heads(...columns: (string | Markup | readonly [label: string, style: string] | false | undefined)[]): Markup {
+  const cells = columns
+    .filter((column) => column !== false && column !== undefined)
+    .map((column) =>
+      Array.isArray(column)
+        ? html`<th scope="col" class="${column[1]}">${column[0]}</th>`
+        : html`<th scope="col">${column}</th>`,
+    );
+  return html`<thead><tr>${cells}</tr></thead>`;
 }
 
 /** A tag with a dot in one of eight hues, always the same one for the same name. */

@@ -38,11 +38,14 @@ const invisible = /[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]+/gu;
 /** The text on one line, without control, format and terminal characters. */
 const oneLine = (text: string): string => text.replaceAll(terminal, "").replaceAll(invisible, " ").trim();
 
+/** Characters of a name within a question; the rest is counted. */
+const mostQuoted = 200;
+
 /** A name within a question: on one line, in quotation marks that the text itself cannot close. */
-export function quoted(text: string, max = 200): string {
+export function quoted(text: string): string {
   const plain = oneLine(text).replaceAll(/[“”„‟"]/g, "'");
-  const rest = [...plain].length - max;
-  return rest <= 0 ? `“${plain}”` : `“${[...plain].slice(0, max).join("")}…” (and ${rest} more characters)`;
+  const rest = [...plain].length - mostQuoted;
+  return rest <= 0 ? `“${plain}”` : `“${[...plain].slice(0, mostQuoted).join("")}…” (and ${rest} more characters)`;
 }
 
 /** Characters without a visible form; those that writing systems and emoji need are allowed. */

@@ -3,7 +3,7 @@ import type { Impact, Severity } from "../../alerting/incidents/schema.ts";
 import { outageState } from "../../alerting/incidents/service.ts";
 import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
 import { difference, firstAfter, intersection, type Interval, length, union } from "../../platform/intervals.ts";
-import { instantOf, localOf } from "../../platform/zoned.ts";
+import { instantOf, localOf } from "@statusmesh/shared/zoned";
 
 /** A calendar day of a time zone. */
 export interface Day extends Interval {

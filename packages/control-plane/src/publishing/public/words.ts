@@ -133,7 +133,7 @@ export class PageWords {
       const d = history
         .map((day, at) => (day.state === of ? `M${at * cell.step} 0h${cell.width}v${cell.height}h-${cell.width}z` : ""))
         .join("");
-      return d === "" ? [] : [html`<path class="c-${name}" d="${d}"/>`];
+      return d === "" ? [] : [html`<path class="${name}" d="${d}"/>`];
     });
     const days = history
       .map((day) => looks[day.state].letter + (day.downtime_secs || "") + (day.imported ? "*" : ""))

@@ -4,7 +4,7 @@ import { DeliveryError, mailChannel } from "../../alerting/channels/service.ts";
 import { backoffMs } from "../../alerting/deliveries/service.ts";
 import { actingAsOwner, type System } from "../../platform/context.ts";
 import { failureOf } from "../../platform/db/failures.ts";
-import { instantOf, localOf } from "../../platform/zoned.ts";
+import { instantOf, localOf } from "@statusmesh/shared/zoned";
 import { monthlyMail, type ReportedMonth } from "./monthly-mail.ts";
 import * as queries from "./recipient-queries.ts";
 import type { Grouping, UptimeRow } from "./schema.ts";

@@ -6,7 +6,7 @@ import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import * as format from "../../platform/html/format.ts";
 import { page, wholeNumber } from "../../platform/html/pages.ts";
-import { localOf } from "../../platform/zoned.ts";
+import { localOf } from "@statusmesh/shared/zoned";
 import { listPages } from "../status-pages/service.ts";
 import { startOfMonth } from "./range.ts";
 import { listRecipients } from "./recipients.ts";

@@ -2,7 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { dayMs, hourMs, utcDay } from "@statusmesh/shared/time";
 import { parseTime } from "../../platform/http/query.ts";
 import type { Interval } from "../../platform/intervals.ts";
-import { instantOf, localOf } from "../../platform/zoned.ts";
+import { instantOf, localOf } from "@statusmesh/shared/zoned";
 
 /** Longest range of a report, days. */
 const mostDays = 400;

@@ -1,5 +1,5 @@
 import * as format from "../../platform/html/format.ts";
-import { localOf } from "../../platform/zoned.ts";
+import { localOf } from "@statusmesh/shared/zoned";
 import type { UptimeRow } from "./schema.ts";
 
 /** Gaps of a row that are listed; the others are counted. */

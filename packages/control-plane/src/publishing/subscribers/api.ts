@@ -7,7 +7,7 @@ import { csvReply } from "../../platform/http/csv.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { isBrowser, noContent, ok, route, type Route, seeOther } from "../../platform/http/route.ts";
 import { IdParam, Text } from "../../platform/http/wire.ts";
-import { zoneName } from "../../platform/zoned.ts";
+import { zoneName } from "@statusmesh/shared/zoned";
 import {
   Accepted,
   SubscriberImport,

@@ -18,7 +18,7 @@ import { addressKey } from "../../platform/http/per-ip.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
-import { zoneName } from "../../platform/zoned.ts";
+import { zoneName } from "@statusmesh/shared/zoned";
 import { getPage, servedPage } from "../status-pages/service.ts";
 import { perPage } from "./import.ts";
 import * as queries from "./queries.ts";
