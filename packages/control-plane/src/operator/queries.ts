@@ -31,10 +31,7 @@ export async function noteProblem(
 }
 
 /** Removes the problems that are over. `mailed` is true for those that the operator has had a mail about. */
-export async function takePastProblems(
-  sql: Db,
-  current: readonly string[],
-): Promise<{ about: string; mailed: boolean }[]> {
+export async function takePastProblems(sql: Db, current: readonly string[]) {
   return await sql<{ about: string; mailed: boolean }[]>`
     delete from operator_notices where not (key = any(${[...current]}::text[]))
     returning about, mailed_at is not null as mailed`;

@@ -116,11 +116,7 @@ export async function selectEntry(sql: Db, orgId: string, id: string): Promise<A
 }
 
 /** The last recorded name of each resource that has one. */
-export async function selectNames(
-  sql: Db,
-  orgId: string,
-  ids: readonly string[],
-): Promise<{ id: string; name: string }[]> {
+export async function selectNames(sql: Db, orgId: string, ids: readonly string[]) {
   return await sql<{ id: string; name: string }[]>`
     select distinct on (a.resource_id) a.resource_id as id, n.name from audit_log a,
       lateral (select coalesce(a.after ->> 'name', a.before ->> 'name', a.after ->> 'email', a.before ->> 'email',

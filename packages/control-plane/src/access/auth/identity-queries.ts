@@ -9,11 +9,7 @@ export async function useIdentity(sql: Db, provider: string, subject: string, no
 }
 
 /** The user of a linked identity. */
-export async function selectLinked(
-  sql: Db,
-  provider: string,
-  subject: string,
-): Promise<{ id: string; email: string } | null> {
+export async function selectLinked(sql: Db, provider: string, subject: string) {
   return await firstOf(sql<{ id: string; email: string }[]>`
     select u.id, u.email from user_identities i join users u on u.id = i.user_id
     where i.provider = ${provider} and i.subject = ${subject}`);
@@ -32,11 +28,7 @@ export async function linkIdentity(
 }
 
 /** The user of the first of these addresses that has one; with `member` one with an organisation. */
-export async function selectUserOf(
-  sql: Db,
-  emails: readonly string[],
-  { member }: { member: boolean },
-): Promise<{ id: string; email: string } | null> {
+export async function selectUserOf(sql: Db, emails: readonly string[], { member }: { member: boolean }) {
   return await firstOf(sql<{ id: string; email: string }[]>`
     select u.id, u.email from users u
     where u.email = any(${[...emails]}::text[]) and (not ${member}::boolean or exists (

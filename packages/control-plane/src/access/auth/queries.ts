@@ -52,10 +52,7 @@ export async function upsertVerifiedUser(sql: Db, id: string, email: string, now
 }
 
 /** The first owner of an organisation; without a slug of the oldest organisation. */
-export async function selectFirstOwner(
-  sql: Db,
-  slug: string | null = null,
-): Promise<{ user_id: string; org_id: string } | null> {
+export async function selectFirstOwner(sql: Db, slug: string | null = null) {
   return await firstOf(sql<{ user_id: string; org_id: string }[]>`
     select m.user_id, m.org_id from orgs o join memberships m on m.org_id = o.id and m.role = 'owner'
     where o.deleted_at is null and (${slug}::text is null or o.slug = ${slug})

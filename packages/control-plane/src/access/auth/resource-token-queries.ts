@@ -41,12 +41,7 @@ export async function selectResourceToken(
 }
 
 /** Those of the tokens that {@link selectResourceToken} finds. */
-export async function selectLiveTokens(
-  sql: Db,
-  ids: readonly string[],
-  now: Date,
-  audience: string,
-): Promise<{ id: string }[]> {
+export async function selectLiveTokens(sql: Db, ids: readonly string[], now: Date, audience: string) {
   return await sql<{ id: string }[]>`
     select t.id from api_tokens t
     join memberships m on m.user_id = t.user_id and m.org_id = t.org_id

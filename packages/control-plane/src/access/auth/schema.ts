@@ -1,10 +1,22 @@
 import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import { type Scope, scopes } from "../../platform/context.ts";
-import { described, Id, nullable, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
+import {
+  Closed,
+  described,
+  Flag,
+  Id,
+  nullable,
+  OneOf,
+  PageOf,
+  paging,
+  Shape,
+  Text,
+  Timestamp,
+} from "../../platform/http/wire.ts";
 
 /** `limit` and `offset` of a list. */
-export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
+export const ListQuery = Closed(paging(50, 1000));
 
 /** An address as typed; services compare it in lower case. At most 254 characters: RFC 5321, section 4.5.3.1. */
 export const Email = Type.String({
@@ -15,34 +27,28 @@ export const Email = Type.String({
   examples: ["olga@example.org"],
 });
 
-export const SessionCreate = Type.Object(
-  {
-    code: Type.String({
-      minLength: 1,
-      maxLength: 100,
-      description: "The code of a sign-in link",
-      examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
-    }),
-  },
-  { additionalProperties: false, title: "SessionCreate", description: "Proof of identity" },
-);
+export const SessionCreate = Shape("SessionCreate", "Proof of identity", {
+  code: Type.String({
+    minLength: 1,
+    maxLength: 100,
+    description: "The code of a sign-in link",
+    examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
+  }),
+});
 
-export const Session = Type.Object(
-  {
-    id: Id,
-    user_agent: nullable(Text("Browser that signed in", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0)")),
-    ip: nullable(Text("Address that signed in", "192.0.2.17")),
-    current: Type.Boolean({ description: "True for the session of this request" }),
-    created_at: Timestamp,
-    last_used_at: Timestamp,
-    expires_at: Timestamp,
-  },
-  { additionalProperties: false, title: "Session", description: "A signed-in browser" },
-);
+export const Session = Shape("Session", "A signed-in browser", {
+  id: Id,
+  user_agent: nullable(Text("Browser that signed in", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0)")),
+  ip: nullable(Text("Address that signed in", "192.0.2.17")),
+  current: Flag("True for the session of this request"),
+  created_at: Timestamp,
+  last_used_at: Timestamp,
+  expires_at: Timestamp,
+});
 export type Session = Static<typeof Session>;
 export const SessionPage = PageOf(Session);
 
-export const Identity = Type.Object(
+export const Identity = Closed(
   {
     id: Id,
     provider: Text("github, google or oidc"),
@@ -50,39 +56,34 @@ export const Identity = Type.Object(
     created_at: Timestamp,
     last_used_at: Timestamp,
   },
-  { additionalProperties: false, title: "Identity" },
+  { title: "Identity" },
 );
 export type Identity = Static<typeof Identity>;
 export const IdentityPage = PageOf(Identity);
 
-export const Me = Type.Object(
-  {
-    user: Type.Object(
+export const Me = Shape("Me", "The caller, and the organisation that it acts in", {
+  user: Type.Object(
+    {
+      id: Id,
+      email: Text("Address of mails to the user", "olga@example.org"),
+      name: nullable(Text("Null when not set", "Olga")),
+    },
+    { description: "The caller" },
+  ),
+  org: nullable(
+    Type.Object(
       {
         id: Id,
-        email: Text("Address of mails to the user", "olga@example.org"),
-        name: nullable(Text("Null when not set", "Olga")),
+        name: Text("Display name", "Acme"),
+        slug: Text("Value of the header X-Sm-Org", "acme"),
+        plan: Text("Id of its plan", "selfhost"),
       },
-      { description: "The caller" },
+      { description: "The organisation that this request acts in; null for an unbound token that names none" },
     ),
-    org: nullable(
-      Type.Object(
-        {
-          id: Id,
-          name: Text("Display name", "Acme"),
-          slug: Text("Value of the header X-Sm-Org", "acme"),
-          plan: Text("Id of its plan", "selfhost"),
-        },
-        { description: "The organisation that this request acts in; null for an unbound token that names none" },
-      ),
-    ),
-    role: nullable(
-      Type.Enum(["owner", "member", "viewer"], { description: "Role in that organisation; null without one" }),
-    ),
-    scopes: Type.Array(Type.String({ examples: ["targets:read"] }), { description: "Scopes of the credential" }),
-  },
-  { additionalProperties: false, title: "Me", description: "The caller, and the organisation that it acts in" },
-);
+  ),
+  role: nullable(OneOf(["owner", "member", "viewer"], "Role in that organisation; null without one")),
+  scopes: Type.Array(Type.String({ examples: ["targets:read"] }), { description: "Scopes of the credential" }),
+});
 export type Me = Static<typeof Me>;
 
 const scopeList = Type.Array(Type.Enum([...scopes]), {
@@ -105,66 +106,49 @@ const tokenFields = {
   ),
 };
 
-export const ApiTokenCreate = Type.Object(
-  {
-    name: tokenFields.name,
-    scopes: Type.Unsafe<Scope[]>({
-      ...scopeList,
-      description: "Scopes, at most those of the caller; X:write and X:execute include X:read",
+export const ApiTokenCreate = Shape("ApiTokenCreate", "A new token", {
+  name: tokenFields.name,
+  scopes: Type.Unsafe<Scope[]>({
+    ...scopeList,
+    description: "Scopes, at most those of the caller; X:write and X:execute include X:read",
+  }),
+  expires_at: Type.Optional(tokenFields.expires_at),
+  bound: Type.Optional(
+    Type.Boolean({
+      default: true,
+      description:
+        "True: acts in the organisation of this request only. False: in any of its user's, named by X-Sm-Org",
     }),
-    expires_at: Type.Optional(tokenFields.expires_at),
-    bound: Type.Optional(
-      Type.Boolean({
-        default: true,
-        description:
-          "True: acts in the organisation of this request only. False: in any of its user's, named by X-Sm-Org",
-      }),
-    ),
-    audience: Type.Optional(
-      nullable(
-        Type.Enum(["mcp"], {
-          description:
-            "mcp: only for the MCP server, not for this API; bound, with read scopes, for at most 365 days. " +
-            "Null: for this API",
-        }),
+  ),
+  audience: Type.Optional(
+    nullable(
+      OneOf(
+        ["mcp"],
+        "mcp: only for the MCP server, not for this API; bound, with read scopes, for at most 365 days. " +
+          "Null: for this API",
       ),
     ),
-  },
-  { additionalProperties: false, title: "ApiTokenCreate", description: "A new token" },
-);
+  ),
+});
 export type ApiTokenCreate = Static<typeof ApiTokenCreate>;
 
 const stored = {
   id: Id,
   ...tokenFields,
   org_id: nullable(Type.String({ format: "uuid", description: "Null: not bound to one organisation" })),
-  audience: nullable(Type.Enum(["mcp"], { description: "mcp: only for the MCP server; null: for this API" })),
+  audience: nullable(OneOf(["mcp"], "mcp: only for the MCP server; null: for this API")),
   created_at: Timestamp,
   last_used_at: nullable(described(Timestamp, "Last use, to the minute; null: never used")),
 };
 
-export const ApiToken = Type.Object(stored, {
-  additionalProperties: false,
-  title: "ApiToken",
-  description: "A token, without its secret",
-});
+export const ApiToken = Shape("ApiToken", "A token, without its secret", stored);
 export type ApiToken = Static<typeof ApiToken>;
 export const ApiTokenPage = PageOf(ApiToken);
 
-export const NewApiToken = Type.Object(
-  {
-    ...stored,
-    token: Text("Shown only in this reply", "sm_live_Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gA"),
-  },
-  {
-    additionalProperties: false,
-    title: "NewApiToken",
-    description: "The token with its secret, which only this reply shows",
-  },
-);
+export const NewApiToken = Shape("NewApiToken", "The token with its secret, which only this reply shows", {
+  ...stored,
+  token: Text("Shown only in this reply", "sm_live_Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gA"),
+});
 export type NewApiToken = Static<typeof NewApiToken>;
 
-export const MagicLinkRequest = Type.Object(
-  { email: Email },
-  { additionalProperties: false, title: "MagicLinkRequest", description: "Address that requests a sign-in link" },
-);
+export const MagicLinkRequest = Shape("MagicLinkRequest", "Address that requests a sign-in link", { email: Email });

@@ -30,7 +30,7 @@ export async function selectSession(
   idleSince: Date,
   org: string | null,
   deletedToo: boolean,
-): Promise<(CredentialRow & { session_org_id: string }) | null> {
+) {
   return await firstOf(sql<(CredentialRow & { session_org_id: string })[]>`
     select s.id, s.user_id, m.org_id, m.role, s.last_used_at, s.org_id as session_org_id
     from sessions s
@@ -66,11 +66,7 @@ export async function touchSession(sql: Db, { id, last_used_at }: CredentialRow,
  * Consumes a sign-in link and returns its user with their first organisation; deleted ones that they own come last. Of
  * two concurrent callers with one link exactly one gets the user.
  */
-export async function consumeSignInLink(
-  sql: Db,
-  hash: Buffer,
-  now: Date,
-): Promise<{ user_id: string; org_id: string } | null> {
+export async function consumeSignInLink(sql: Db, hash: Buffer, now: Date) {
   return await firstOf(sql<{ user_id: string; org_id: string }[]>`
     with used as (
       update sign_in_links set consumed_at = ${now}

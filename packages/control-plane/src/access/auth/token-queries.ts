@@ -101,11 +101,7 @@ export async function revokeToken(
 }
 
 /** The live token of the REST API with this hash, whatever organisation the request names. */
-export async function selectLiveToken(
-  sql: Db,
-  hash: Buffer,
-  now: Date,
-): Promise<(LiveCredentialRow & { scopes: string[] }) | null> {
+export async function selectLiveToken(sql: Db, hash: Buffer, now: Date) {
   return await firstOf(sql<(LiveCredentialRow & { scopes: string[] })[]>`
     select id, user_id, org_id, scopes from api_tokens
     where token_hash = ${hash} and audience is null and revoked_at is null

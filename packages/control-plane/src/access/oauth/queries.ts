@@ -187,10 +187,7 @@ export async function insertRefreshToken(
 }
 
 /** Connection and client of a refresh token, also of a used one. */
-export async function selectRefreshToken(
-  sql: Db,
-  hash: Buffer,
-): Promise<{ connection_id: string; client_id: string } | null> {
+export async function selectRefreshToken(sql: Db, hash: Buffer) {
   return await firstOf(sql<{ connection_id: string; client_id: string }[]>`
     select r.connection_id, c.client_id
     from oauth_refresh_tokens r join oauth_connections c on c.id = r.connection_id where r.token_hash = ${hash}`);
@@ -236,7 +233,7 @@ export async function selectConnections(
 }
 
 /** Organisations that the user may connect, oldest membership first. */
-export async function selectOrgs(sql: Db, userId: string): Promise<{ id: string; slug: string; name: string }[]> {
+export async function selectOrgs(sql: Db, userId: string) {
   return await sql<{ id: string; slug: string; name: string }[]>`
     select o.id, o.slug, o.name from memberships m join orgs o on o.id = m.org_id and o.deleted_at is null
     where m.user_id = ${userId} order by m.created_at, o.id limit 100`;

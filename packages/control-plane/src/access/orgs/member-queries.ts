@@ -123,11 +123,7 @@ export async function revokeInvitation(sql: Db, orgId: string, id: string, now: 
 }
 
 /** A pending invitation to a live organisation. */
-export async function selectInvitation(
-  sql: Db,
-  hash: Buffer,
-  now: Date,
-): Promise<(InvitationRow & { org_name: string }) | null> {
+export async function selectInvitation(sql: Db, hash: Buffer, now: Date) {
   return await firstOf(sql<(InvitationRow & { org_name: string })[]>`
     select ${invitationColumns(sql)}, o.name as org_name from invitations i
     join orgs o on o.id = i.org_id and o.deleted_at is null where i.code_hash = ${hash} and ${pending(sql, now)}`);

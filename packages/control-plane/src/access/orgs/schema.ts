@@ -3,12 +3,16 @@ import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
 import { Email } from "../auth/schema.ts";
 import {
+  Closed,
   described,
+  Flag,
   Id,
   Integer,
   nullable,
+  OneOf,
   PageOf,
   paging,
+  Shape,
   Text,
   Timestamp,
   TimeZoneName,
@@ -16,13 +20,13 @@ import {
 import { perQuota, PlanLimits, PlanOverrides } from "../plans/schema.ts";
 
 /** `limit` and `offset` of a list. */
-export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
+export const ListQuery = Closed(paging(50, 1000));
 
-const Role = Type.Enum(["owner", "member", "viewer"], {
-  description:
-    "Owners have full access; members have everything except owner-only operations; viewers read everything but " +
+const Role = OneOf(
+  ["owner", "member", "viewer"],
+  "Owners have full access; members have everything except owner-only operations; viewers read everything but " +
     "secrets, share links and addresses of people, and change nothing",
-});
+);
 export type Role = Static<typeof Role>;
 
 /** An id whose errors carry the code of the alert binding. */
@@ -42,7 +46,7 @@ export const escalationWords =
 
 /** Channels that are notified while nobody acknowledges an incident. */
 export const Escalation = Type.Array(
-  Type.Object(
+  Closed(
     {
       after_minutes: Type.Integer({
         minimum: 1,
@@ -59,7 +63,7 @@ export const Escalation = Type.Array(
         description: "Channels of this level",
       }),
     },
-    { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" },
+    { errorCode: "INVALID_ALERT_CONFIG" },
   ),
   {
     maxItems: maxLevels,
@@ -91,27 +95,21 @@ const orgFields = {
   }),
 };
 
-export const OrgCreate = Type.Object(
-  {
-    name: orgFields.name,
-    slug: Type.Optional(Type.Unsafe<string>({ ...orgFields.slug, description: "Derived from the name by default" })),
-  },
-  { additionalProperties: false, title: "OrgCreate", description: "A new organisation" },
-);
+export const OrgCreate = Shape("OrgCreate", "A new organisation", {
+  name: orgFields.name,
+  slug: Type.Optional(Type.Unsafe<string>({ ...orgFields.slug, description: "Derived from the name by default" })),
+});
 export type OrgCreate = Static<typeof OrgCreate>;
 
 const setupDismissed = "True: the console no longer shows the setup checklist";
 
-export const OrgPatch = Type.Object(
-  {
-    name: Type.Optional(orgFields.name),
-    slug: Type.Optional(orgFields.slug),
-    setup_dismissed: Type.Optional(Type.Boolean({ description: setupDismissed })),
-    escalation: Type.Optional(orgEscalation),
-    timezone: Type.Optional(orgTimezone),
-  },
-  { additionalProperties: false, title: "OrgPatch", description: "Fields to change; omitted fields stay unchanged" },
-);
+export const OrgPatch = Shape("OrgPatch", "Fields to change; omitted fields stay unchanged", {
+  name: Type.Optional(orgFields.name),
+  slug: Type.Optional(orgFields.slug),
+  setup_dismissed: Type.Optional(Flag(setupDismissed)),
+  escalation: Type.Optional(orgEscalation),
+  timezone: Type.Optional(orgTimezone),
+});
 export type OrgPatch = Static<typeof OrgPatch>;
 
 const orgShown = {
@@ -121,23 +119,20 @@ const orgShown = {
   deleted_at: nullable(described(Timestamp, "Null unless deleted", null)),
 };
 
-export const Org = Type.Object(
-  {
-    id: Id,
-    name: orgShown.name,
-    slug: orgShown.slug,
-    plan: orgShown.plan,
-    role: described(Role, "Role of the caller"),
-    setup_dismissed: Type.Boolean({ description: setupDismissed, examples: [false] }),
-    escalation: orgEscalation,
-    timezone: orgTimezone,
-    current: Type.Boolean({ description: "True for the organisation of this request" }),
-    created_at: Timestamp,
-    deleted_at: orgShown.deleted_at,
-    purged_at: nullable(described(Timestamp, "Until then a deleted organisation can be restored", null)),
-  },
-  { additionalProperties: false, title: "Org", description: "An organisation as the caller sees it" },
-);
+export const Org = Shape("Org", "An organisation as the caller sees it", {
+  id: Id,
+  name: orgShown.name,
+  slug: orgShown.slug,
+  plan: orgShown.plan,
+  role: described(Role, "Role of the caller"),
+  setup_dismissed: Flag(setupDismissed, false),
+  escalation: orgEscalation,
+  timezone: orgTimezone,
+  current: Flag("True for the organisation of this request"),
+  created_at: Timestamp,
+  deleted_at: orgShown.deleted_at,
+  purged_at: nullable(described(Timestamp, "Until then a deleted organisation can be restored", null)),
+});
 export type Org = Static<typeof Org>;
 export const OrgPage = PageOf(Org);
 
@@ -148,20 +143,17 @@ const Use = Type.Object(
   },
   { description: "Current number and limit" },
 );
-export const Usage = Type.Object(
-  {
-    plan: Text("Id of the plan", "free"),
-    min_check_interval_secs: Integer("The smallest interval of a target", 60),
-    quotas: Type.Object(perQuota(Use), { additionalProperties: false, description: "By the name of the quota" }),
-    refused_30d: Type.Record(Type.String(), Type.Integer(), {
-      description:
-        "How often the plan refused something in the last 30 days, by quota (min_check_interval_secs and " +
-        "owned_orgs are among them); one that never did is left out",
-      examples: [{ max_targets: 3 }],
-    }),
-  },
-  { additionalProperties: false, title: "Usage", description: "Plan limits and current usage" },
-);
+export const Usage = Shape("Usage", "Plan limits and current usage", {
+  plan: Text("Id of the plan", "free"),
+  min_check_interval_secs: Integer("The smallest interval of a target", 60),
+  quotas: Closed(perQuota(Use), { description: "By the name of the quota" }),
+  refused_30d: Type.Record(Type.String(), Type.Integer(), {
+    description:
+      "How often the plan refused something in the last 30 days, by quota (min_check_interval_secs and " +
+      "owned_orgs are among them); one that never did is left out",
+    examples: [{ max_targets: 3 }],
+  }),
+});
 export type Usage = Static<typeof Usage>;
 
 /** `{id}` and `{entry_id}` in a path. */
@@ -170,30 +162,24 @@ export const AuditEntryParams = Type.Object({ id: Type.String(), entry_id: Type.
 /** `{id}` and `{user_id}` in a path. */
 export const MemberParams = Type.Object({ id: Type.String(), user_id: Type.String() });
 
-export const Member = Type.Object(
-  {
-    user_id: Id,
-    email: Text("Address of mails to the user", "olga@example.org"),
-    name: nullable(Text("Null when not set", "Olga")),
-    role: Role,
-    joined_at: Timestamp,
-  },
-  { additionalProperties: false, title: "Member", description: "A member of the organisation" },
-);
+export const Member = Shape("Member", "A member of the organisation", {
+  user_id: Id,
+  email: Text("Address of mails to the user", "olga@example.org"),
+  name: nullable(Text("Null when not set", "Olga")),
+  role: Role,
+  joined_at: Timestamp,
+});
 export type Member = Static<typeof Member>;
 export const MemberPage = PageOf(Member);
-export const MemberPatch = Type.Object(
-  { role: Role },
-  { additionalProperties: false, title: "MemberPatch", description: "The new role" },
-);
+export const MemberPatch = Shape("MemberPatch", "The new role", { role: Role });
 
 /** `{id}` and `{invitation_id}` in a path. */
 export const InvitationParams = Type.Object({ id: Type.String(), invitation_id: Type.String() });
 
-export const InvitationCreate = Type.Object(
-  { email: Email, role: Type.Optional(Type.Unsafe<Role>({ ...Role, default: "member" })) },
-  { additionalProperties: false, title: "InvitationCreate", description: "A new invitation" },
-);
+export const InvitationCreate = Shape("InvitationCreate", "A new invitation", {
+  email: Email,
+  role: Type.Optional(Type.Unsafe<Role>({ ...Role, default: "member" })),
+});
 export type InvitationCreate = Static<typeof InvitationCreate>;
 
 const invitation = {
@@ -204,89 +190,68 @@ const invitation = {
   created_at: Timestamp,
   expires_at: Timestamp,
 };
-export const Invitation = Type.Object(invitation, {
-  additionalProperties: false,
-  title: "Invitation",
-  description: "A pending invitation",
-});
+export const Invitation = Shape("Invitation", "A pending invitation", invitation);
 export type Invitation = Static<typeof Invitation>;
 export const InvitationPage = PageOf(Invitation);
 
-export const NewInvitation = Type.Object(
-  {
-    ...invitation,
-    mail: Type.Enum(["sent", "logged", "failed"], {
-      description: "logged: no mail server is configured, see url. failed: revoke it and invite again",
-    }),
-    url: nullable(
-      Text(
-        "The link to pass on where no mail server is configured; null where it was mailed",
-        "https://status.example.org/invitations/q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL",
-      ),
+export const NewInvitation = Shape("NewInvitation", "The invitation and the outcome of its mail", {
+  ...invitation,
+  mail: OneOf(
+    ["sent", "logged", "failed"],
+    "logged: no mail server is configured, see url. failed: revoke it and invite again",
+  ),
+  url: nullable(
+    Text(
+      "The link to pass on where no mail server is configured; null where it was mailed",
+      "https://status.example.org/invitations/q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL",
     ),
-  },
-  { additionalProperties: false, title: "NewInvitation", description: "The invitation and the outcome of its mail" },
-);
+  ),
+});
 export type NewInvitation = Static<typeof NewInvitation>;
 
-export const InvitationAccept = Type.Object(
-  {
-    code: Type.String({
-      minLength: 1,
-      maxLength: 100,
-      description: "The code of the link in the invitation",
-      examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
-    }),
-  },
-  { additionalProperties: false, title: "InvitationAccept", description: "Proof of the invited address" },
-);
+export const InvitationAccept = Shape("InvitationAccept", "Proof of the invited address", {
+  code: Type.String({
+    minLength: 1,
+    maxLength: 100,
+    description: "The code of the link in the invitation",
+    examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
+  }),
+});
 
 /** Search and page of the operator's list. */
-export const OperatorOrgQuery = Type.Object(
-  {
-    q: Type.Optional(
-      Type.String({ maxLength: 200, description: "Part of the name or the slug, in any case", examples: ["acme"] }),
-    ),
-    // Each row counts what the organisation has: 1,000 took 7 s of the database.
-    ...paging(50, 100),
-  },
-  { additionalProperties: false },
-);
+export const OperatorOrgQuery = Closed({
+  q: Type.Optional(
+    Type.String({ maxLength: 200, description: "Part of the name or the slug, in any case", examples: ["acme"] }),
+  ),
+  // Each row counts what the organisation has: 1,000 took 7 s of the database.
+  ...paging(50, 100),
+});
 export type OperatorOrgQuery = Static<typeof OperatorOrgQuery>;
 
-export const OperatorOrg = Type.Object(
-  {
-    id: Id,
-    name: orgShown.name,
-    slug: orgShown.slug,
-    plan: orgShown.plan,
-    overrides: PlanOverrides,
-    limits: described(PlanLimits, "The limits in force: those of the plan, overridden"),
-    owners: Type.Array(Type.String(), {
-      description: "Email addresses of its owners, at most 10, oldest first",
-      examples: [["olga@example.org"]],
-    }),
-    usage: Type.Object(perQuota(Integer("Current number", 12)), {
-      additionalProperties: false,
-      description: "What it has, by the name of the quota",
-    }),
-    created_at: Timestamp,
-    deleted_at: orgShown.deleted_at,
-  },
-  { additionalProperties: false, title: "OperatorOrg", description: "An organisation as the operator sees it" },
-);
+export const OperatorOrg = Shape("OperatorOrg", "An organisation as the operator sees it", {
+  id: Id,
+  name: orgShown.name,
+  slug: orgShown.slug,
+  plan: orgShown.plan,
+  overrides: PlanOverrides,
+  limits: described(PlanLimits, "The limits in force: those of the plan, overridden"),
+  owners: Type.Array(Type.String(), {
+    description: "Email addresses of its owners, at most 10, oldest first",
+    examples: [["olga@example.org"]],
+  }),
+  usage: Closed(perQuota(Integer("Current number", 12)), { description: "What it has, by the name of the quota" }),
+  created_at: Timestamp,
+  deleted_at: orgShown.deleted_at,
+});
 export type OperatorOrg = Static<typeof OperatorOrg>;
 export const OperatorOrgPage = PageOf(OperatorOrg);
 
-export const OperatorOrgPatch = Type.Object(
+export const OperatorOrgPatch = Shape(
+  "OperatorOrgPatch",
+  "The new plan, and all overrides: those that are left out end, {} ends all",
   {
     plan: Type.Optional(Type.String({ maxLength: 100, description: "Id of the new plan", examples: ["free"] })),
     overrides: Type.Optional(PlanOverrides),
-  },
-  {
-    additionalProperties: false,
-    title: "OperatorOrgPatch",
-    description: "The new plan, and all overrides: those that are left out end, {} ends all",
   },
 );
 export type OperatorOrgPatch = Static<typeof OperatorOrgPatch>;

@@ -3,9 +3,9 @@ import { tool, type Tool } from "../../platform/http/tool.ts";
 import { absent } from "../../platform/http/tool-texts.ts";
 import { planOf } from "../plans/service.ts";
 import { ownUsage } from "./service.ts";
+import { Closed } from "../../platform/http/wire.ts";
 
-const closed = { additionalProperties: false } as const;
-const Use = Type.Object({ used: Type.Integer(), limit: absent(Type.Integer()) }, closed);
+const Use = Closed({ used: Type.Integer(), limit: absent(Type.Integer()) });
 const PerMinute = absent(Type.Integer());
 
 export const orgTools: Tool[] = [
@@ -16,31 +16,28 @@ export const orgTools: Tool[] = [
       "How much of its plan the organisation uses, and its limits. Use it before the user adds monitors, or when a " +
       "limit refused something.",
     scope: "targets:read",
-    input: Type.Object({}, closed),
-    output: Type.Object(
-      {
-        plan: Type.String(),
-        usage: Type.Object(
-          {
-            monitors: Use,
-            status_pages: Use,
-            members: Use,
-            components: Use,
-          },
-          { ...closed, description: "Without limit: unlimited. components: monitors on status pages" },
-        ),
-        policy: Type.Object(
-          {
-            min_check_interval_secs: Type.Integer(),
-            reads_per_min: PerMinute,
-            writes_per_min: PerMinute,
-            checks_now_per_min: PerMinute,
-          },
-          { ...closed, description: "Limits of each client; absent: unlimited" },
-        ),
-      },
-      closed,
-    ),
+    input: Closed({}),
+    output: Closed({
+      plan: Type.String(),
+      usage: Closed(
+        {
+          monitors: Use,
+          status_pages: Use,
+          members: Use,
+          components: Use,
+        },
+        { description: "Without limit: unlimited. components: monitors on status pages" },
+      ),
+      policy: Closed(
+        {
+          min_check_interval_secs: Type.Integer(),
+          reads_per_min: PerMinute,
+          writes_per_min: PerMinute,
+          checks_now_per_min: PerMinute,
+        },
+        { description: "Limits of each client; absent: unlimited" },
+      ),
+    }),
     async handle({ ctx }) {
       const [{ plan, quotas, min_check_interval_secs }, limits] = await Promise.all([ownUsage(ctx), planOf(ctx)]);
       const use = ({ current, limit }: { current: number; limit: number | null }) => ({ used: current, limit });

@@ -7,7 +7,7 @@ export type PlanRow = { id: string } & Limits;
 const columns = (sql: Db) => sql`p.id, ${sql(limitNames.map((name) => `p.${name}`))}`;
 
 /** Every plan, as it is without overrides. */
-export async function selectPlans(sql: Db): Promise<(PlanRow & { name: string })[]> {
+export async function selectPlans(sql: Db) {
   return await sql<(PlanRow & { name: string })[]>`select ${columns(sql)}, p.name from plans p order by p.id`;
 }
 
@@ -53,11 +53,7 @@ export async function upsertRefusal(sql: Db, row: RefusalRow): Promise<void> {
       "limit" = excluded."limit", plan = excluded.plan`;
 }
 
-export async function countRefusals(
-  sql: Db,
-  orgId: string,
-  since: Date,
-): Promise<{ quota: string; refusals: number }[]> {
+export async function countRefusals(sql: Db, orgId: string, since: Date) {
   return await sql<{ quota: string; refusals: number }[]>`
     select quota, sum(refusals)::int as refusals from quota_events
     where org_id = ${orgId} and minute >= ${since} group by quota order by quota`;

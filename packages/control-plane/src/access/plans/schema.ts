@@ -1,6 +1,6 @@
 import Type, { type Static, type TProperties } from "typebox";
 import type { SchemaNode } from "@statusmesh/shared/validate";
-import { nullable, PageOf, Text } from "../../platform/http/wire.ts";
+import { Closed, nullable, PageOf, Shape, Text } from "../../platform/http/wire.ts";
 
 const unlimited = "; null is unlimited";
 const quota = (what: string, example: number) =>
@@ -77,24 +77,20 @@ export function boundsOf(limit: Limit): { min: number; max: number; nullable: bo
   return { min: minimum!, max: maximum!, nullable: schema.anyOf !== undefined };
 }
 
-const Limits = Type.Object(limits, { additionalProperties: false, description: "Every limit" });
+const Limits = Closed(limits, { description: "Every limit" });
 
-export const Plan = Type.Object(
-  {
-    id: Text("Stable name", "free"),
-    name: Text("As people read it", "Free"),
-    limits: Limits,
-  },
-  { additionalProperties: false, title: "Plan", description: "Quotas and rate budgets" },
-);
+export const Plan = Shape("Plan", "Quotas and rate budgets", {
+  id: Text("Stable name", "free"),
+  name: Text("As people read it", "Free"),
+  limits: Limits,
+});
 export type Plan = Static<typeof Plan>;
 export const PlanPage = PageOf(Plan);
 
 /** Limits of one organisation that differ from its plan. */
-export const PlanOverrides = Type.Object(
+export const PlanOverrides = Closed(
   Object.fromEntries(Object.entries(limits).map(([name, schema]) => [name, Type.Optional(schema)])) as TProperties,
   {
-    additionalProperties: false,
     description: "Limits that differ from the plan, by name; null is unlimited",
     examples: [{ max_shared_monitors: 10 }],
   },

@@ -6,6 +6,7 @@ import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { ComponentCreate, StatusPageCreate } from "../../publishing/status-pages/schema.ts";
 import { durationPattern, unitOf } from "@statusmesh/shared/time";
 import { defaultFields } from "@statusmesh/shared/declared/files";
+import { Closed, Flag, OneOf, Text } from "../../platform/http/wire.ts";
 
 /*
  * The document of a project as people write it, derived from the schemas of the API's requests: for editors and for
@@ -58,15 +59,15 @@ function objectOf(schema: TSchema, without: readonly string[], more: Record<stri
   });
 }
 
-const reference = Type.String({ description: "Key of an object of the document" });
+const reference = Text("Key of an object of the document");
 const owned = {
-  adopt: Type.String({ description: "Id of a stored object that no project declares: this one takes it over" }),
-  on_remove: Type.Enum(["delete", "keep", "pause"], { description: "What prune does once the object has left" }),
+  adopt: Text("Id of a stored object that no project declares: this one takes it over"),
+  on_remove: OneOf(["delete", "keep", "pause"], "What prune does once the object has left"),
 };
 
 const bindingSettings = {
   after_failures: Type.Optional(Type.Integer({ minimum: 1, maximum: 20, description: "Failing slots to wait for" })),
-  notify_recovery: Type.Optional(Type.Boolean({ description: "Whether the channel gets recoveries" })),
+  notify_recovery: Type.Optional(Flag("Whether the channel gets recoveries")),
 };
 
 const monitorFields = {
@@ -74,39 +75,28 @@ const monitorFields = {
   alerts: Type.Array(
     Type.Union([
       reference,
-      Type.Object({ channel: reference, ...bindingSettings }, { additionalProperties: false }),
-      Type.Object({ channel_id: Type.String(), ...bindingSettings }, { additionalProperties: false }),
+      Closed({ channel: reference, ...bindingSettings }),
+      Closed({ channel_id: Type.String(), ...bindingSettings }),
     ]),
     { description: "Channels to notify" },
   ),
   depends_on: Type.Union([
     Type.Null(),
-    Type.Array(
-      Type.Union([
-        reference,
-        Type.Object(
-          { target_id: Type.String({ description: "Id of a monitor outside of the document" }) },
-          { additionalProperties: false },
-        ),
-      ]),
-      { maxItems: 10, description: "Monitors that this one depends on" },
-    ),
+    Type.Array(Type.Union([reference, Closed({ target_id: Text("Id of a monitor outside of the document") })]), {
+      maxItems: 10,
+      description: "Monitors that this one depends on",
+    }),
   ]),
   escalation: Type.Union([
     Type.Null(),
     Type.Array(
-      Type.Object(
-        {
-          after_minutes: Type.Union([
-            Type.Integer({ minimum: 1, maximum: 10_080 }),
-            Type.String({ pattern: durationPattern }),
-          ]),
-          channels: Type.Array(
-            Type.Union([reference, Type.Object({ channel_id: Type.String() }, { additionalProperties: false })]),
-          ),
-        },
-        { additionalProperties: false },
-      ),
+      Closed({
+        after_minutes: Type.Union([
+          Type.Integer({ minimum: 1, maximum: 10_080 }),
+          Type.String({ pattern: durationPattern }),
+        ]),
+        channels: Type.Array(Type.Union([reference, Closed({ channel_id: Type.String() })])),
+      }),
       { maxItems: maxLevels, description: `${escalationWords}. Without it: that of the organisation` },
     ),
   ]),
@@ -116,7 +106,7 @@ const mapOf = (object: TSchema) => Type.Unsafe({ type: "object", additionalPrope
 
 const component = objectOf(ComponentCreate, ["target_id"], {
   monitor: reference,
-  target_id: Type.String({ description: "Id of a monitor outside of the document" }),
+  target_id: Text("Id of a monitor outside of the document"),
 });
 
 const monitor = objectOf(TargetCreate, ["group_name", "owner_user_id", "regions_unable"], monitorFields);

@@ -46,10 +46,7 @@ export async function selectProjects(sql: Db, orgId: string): Promise<ProjectRow
 }
 
 /** Number of objects by project and kind. */
-export async function countManaged(
-  sql: Db,
-  orgId: string,
-): Promise<{ project: string; section: Section; count: number }[]> {
+export async function countManaged(sql: Db, orgId: string) {
   return await sql<{ project: string; section: Section; count: number }[]>`
     select project, section, count(*)::int as count from (
       select managed ->> 'project' as project, 'monitors' as section from targets where org_id = ${orgId}

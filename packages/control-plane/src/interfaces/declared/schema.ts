@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { IdText } from "@statusmesh/shared/text";
-import { nullable, Timestamp } from "../../platform/http/wire.ts";
+import { Closed, Flag, Integer, nullable, OneOf, Shape, Text, Timestamp } from "../../platform/http/wire.ts";
 
 /** Bytes of a request, and the objects in it. */
 export const maxBytes = 16 * 1_048_576;
@@ -35,41 +35,35 @@ const document = Type.Unsafe<Record<string, unknown>>({
   ],
 });
 
-export const PlanRequest = Type.Object(
-  {
-    project,
-    document,
-    prune: Type.Optional(
-      Type.Boolean({ default: false, description: "Deletes objects that have left the document", examples: [false] }),
+export const PlanRequest = Shape("ConfigPlanRequest", "A document to compare with what is stored", {
+  project,
+  document,
+  prune: Type.Optional(
+    Type.Boolean({ default: false, description: "Deletes objects that have left the document", examples: [false] }),
+  ),
+  max_delete: Type.Optional(
+    nullable(
+      Type.Integer({
+        minimum: 0,
+        maximum: 1_000_000,
+        description: "Most deletions of the apply; default: 20 % of the objects of the project, at least 10",
+        examples: [10],
+      }),
     ),
-    max_delete: Type.Optional(
-      nullable(
-        Type.Integer({
-          minimum: 0,
-          maximum: 1_000_000,
-          description: "Most deletions of the apply; default: 20 % of the objects of the project, at least 10",
-          examples: [10],
-        }),
-      ),
-    ),
-  },
-  { additionalProperties: false, title: "ConfigPlanRequest", description: "A document to compare with what is stored" },
-);
+  ),
+});
 export type PlanRequest = Static<typeof PlanRequest>;
 
-export const ApplyRequest = Type.Object(
-  {
-    project,
-    document,
-    plan_token: Type.String({ maxLength: 2000, description: "Of the plan of this document", examples: ["eyJ2Ijox…"] }),
-  },
-  { additionalProperties: false, title: "ConfigApplyRequest", description: "A document whose plan is carried out" },
-);
+export const ApplyRequest = Shape("ConfigApplyRequest", "A document whose plan is carried out", {
+  project,
+  document,
+  plan_token: Type.String({ maxLength: 2000, description: "Of the plan of this document", examples: ["eyJ2Ijox…"] }),
+});
 export type ApplyRequest = Static<typeof ApplyRequest>;
 
 export const kindNames = ["monitor", "channel", "status_page", "maintenance"] as const;
 export type KindName = (typeof kindNames)[number];
-const kind = Type.Enum([...kindNames], { description: "Kind of the object", examples: ["monitor"] });
+const kind = OneOf(kindNames, "Kind of the object", "monitor");
 const key = Type.String({
   pattern: "^[a-z0-9._/-]{1,120}$",
   expects: "A key has 1 to 120 of a-z, 0-9, dot, hyphen, underscore and slash",
@@ -77,171 +71,124 @@ const key = Type.String({
   examples: ["web/shop"],
 });
 
-const actor = Type.Object(
+const actor = Closed(
   {
-    type: Type.String({ description: "session, token, mcp or system", examples: ["session"] }),
-    id: nullable(Type.String({ description: "The session or the token", examples: [null] })),
-    name: nullable(Type.String({ description: "Address of the user", examples: ["olga@example.org"] })),
+    type: Text("session, token, mcp or system", "session"),
+    id: nullable(Text("The session or the token", null)),
+    name: nullable(Text("Address of the user", "olga@example.org")),
   },
-  { additionalProperties: false, description: "Who wrote it" },
+  { description: "Who wrote it" },
 );
 
 const counts = ["create", "update", "delete", "adopt", "move", "pause", "unchanged", "orphaned", "drift"] as const;
 export type Summary = Record<(typeof counts)[number], number>;
-const Summary = Type.Object(
-  Object.fromEntries(counts.map((name) => [name, Type.Integer({ description: `Objects: ${name}`, examples: [0] })])),
-  { additionalProperties: false, description: "Number of objects by action; one with drift counts under update too" },
-);
+const Summary = Closed(Object.fromEntries(counts.map((name) => [name, Integer(`Objects: ${name}`, 0)])), {
+  description: "Number of objects by action; one with drift counts under update too",
+});
 
-const Change = Type.Object(
-  {
-    kind,
-    key: Type.String({ description: "Key in the document", examples: ["web/shop"] }),
-    id: nullable(Type.String({ description: "The stored object; null for one to create", examples: [null] })),
-    action: Type.Enum(["create", "update", "delete", "adopt", "move", "pause", "orphaned"], {
-      description: "orphaned: it has left the document, and nothing is done",
-      examples: ["update"],
+const Change = Shape("ConfigChange", "A change of one object", {
+  kind,
+  key: Text("Key in the document", "web/shop"),
+  id: nullable(Text("The stored object; null for one to create", null)),
+  action: OneOf(
+    ["create", "update", "delete", "adopt", "move", "pause", "orphaned"],
+    "orphaned: it has left the document, and nothing is done",
+    "update",
+  ),
+  fields: Type.Array(
+    Closed({
+      path: Text("Pointer into the object", "/interval"),
+      old: Type.Unknown({ description: "Stored value; *** for a secret", examples: [60] }),
+      new: Type.Unknown({ description: "Declared value; `changed` for a secret", examples: [30] }),
     }),
-    fields: Type.Array(
-      Type.Object(
-        {
-          path: Type.String({ description: "Pointer into the object", examples: ["/interval"] }),
-          old: Type.Unknown({ description: "Stored value; *** for a secret", examples: [60] }),
-          new: Type.Unknown({ description: "Declared value; `changed` for a secret", examples: [30] }),
-        },
-        { additionalProperties: false },
-      ),
-      { description: "What differs; of a new object what the document says" },
+    { description: "What differs; of a new object what the document says" },
+  ),
+  drift: nullable(
+    Closed(
+      { at: Timestamp, by: actor },
+      { description: "Somebody else wrote it since the last apply, and it differs", examples: [null] },
     ),
-    drift: nullable(
-      Type.Object(
-        { at: Timestamp, by: actor },
-        {
-          additionalProperties: false,
-          description: "Somebody else wrote it since the last apply, and it differs",
-          examples: [null],
-        },
-      ),
-    ),
-  },
-  { additionalProperties: false, title: "ConfigChange", description: "A change of one object" },
-);
+  ),
+});
 export type Change = Static<typeof Change>;
 
 const changes = Type.Array(Change, { description: "Unchanged objects are not listed" });
-const warnings = Type.Array(Type.String({ description: "For people", examples: ["old is over."] }), {
+const warnings = Type.Array(Text("For people", "old is over."), {
   description: "Warnings",
 });
 
-export const PlanReply = Type.Object(
-  {
-    plan_token: Type.String({ description: "For the apply, within 24 hours", examples: ["eyJ2Ijox…"] }),
-    summary: Summary,
-    changes,
-    warnings,
-  },
-  { additionalProperties: false, title: "ConfigPlan", description: "What an apply would do" },
-);
+export const PlanReply = Shape("ConfigPlan", "What an apply would do", {
+  plan_token: Text("For the apply, within 24 hours", "eyJ2Ijox…"),
+  summary: Summary,
+  changes,
+  warnings,
+});
 export type PlanReply = Omit<Static<typeof PlanReply>, "summary"> & { summary: Summary };
 
-export const ApplyReply = Type.Object(
-  { summary: Summary, changes, warnings },
-  { additionalProperties: false, title: "ConfigApplied", description: "What the apply has done" },
-);
+export const ApplyReply = Shape("ConfigApplied", "What the apply has done", { summary: Summary, changes, warnings });
 export type ApplyReply = Omit<PlanReply, "plan_token">;
 
-export const ManageRequest = Type.Object(
-  {
-    project,
-    kind,
-    key,
-    id: IdText({ format: "uuid", errorCode: "INVALID_ID", description: "The stored object" }),
-  },
-  { additionalProperties: false, title: "ConfigManageRequest", description: "An object and its key in a project" },
-);
+export const ManageRequest = Shape("ConfigManageRequest", "An object and its key in a project", {
+  project,
+  kind,
+  key,
+  id: IdText({ format: "uuid", errorCode: "INVALID_ID", description: "The stored object" }),
+});
 export type ManageRequest = Static<typeof ManageRequest>;
 
-export const ExportQuery = Type.Object(
-  {
-    project: Type.Optional(Type.String({ ...projectName, description: "Its objects only" })),
-    tag: Type.Optional(
-      Type.String({ maxLength: 50, description: "Monitors with this tag, and the channels that they notify" }),
-    ),
-  },
-  { additionalProperties: false },
-);
+export const ExportQuery = Closed({
+  project: Type.Optional(Type.String({ ...projectName, description: "Its objects only" })),
+  tag: Type.Optional(
+    Type.String({ maxLength: 50, description: "Monitors with this tag, and the channels that they notify" }),
+  ),
+});
 export type ExportQuery = Static<typeof ExportQuery>;
 
-export const ExportReply = Type.Object(
-  {
-    document: Type.Record(Type.String(), Type.Unknown(), {
-      description: "As a plan takes it",
-      examples: [{ version: 1 }],
+export const ExportReply = Shape("ConfigExport", "Stored objects as a document", {
+  document: Type.Record(Type.String(), Type.Unknown(), {
+    description: "As a plan takes it",
+    examples: [{ version: 1 }],
+  }),
+  secrets: Type.Array(
+    Closed({
+      name: Text("Variable in place of the secret", "OPS_WEBHOOK_URL"),
+      path: Text("Pointer into the document", "/channels/ops/config/webhook_url"),
     }),
-    secrets: Type.Array(
-      Type.Object(
-        {
-          name: Type.String({ description: "Variable in place of the secret", examples: ["OPS_WEBHOOK_URL"] }),
-          path: Type.String({
-            description: "Pointer into the document",
-            examples: ["/channels/ops/config/webhook_url"],
-          }),
-        },
-        { additionalProperties: false },
-      ),
-      { description: "Variables to set: no secret is exported" },
-    ),
-  },
-  { additionalProperties: false, title: "ConfigExport", description: "Stored objects as a document" },
-);
+    { description: "Variables to set: no secret is exported" },
+  ),
+});
 export type ExportReply = Static<typeof ExportReply>;
 
-const FileState = Type.Object(
+const FileState = Closed(
   {
-    path: Type.String({ description: "File or folder on the server", examples: ["/etc/statusmesh/monitors"] }),
-    ok: Type.Boolean({ description: "False while it cannot be applied: what was applied before stays" }),
+    path: Text("File or folder on the server", "/etc/statusmesh/monitors"),
+    ok: Flag("False while it cannot be applied: what was applied before stays"),
     error: nullable(
-      Type.Object(
-        {
-          message: Type.String({ description: "What is wrong", examples: ["version must be 1."] }),
-          file: nullable(Type.String({ description: "Where", examples: ["/etc/statusmesh/monitors/web.yaml"] })),
-          line: nullable(Type.Integer({ description: "From 1", examples: [3] })),
-          column: nullable(Type.Integer({ description: "From 1", examples: [5] })),
-        },
-        { additionalProperties: false },
-      ),
+      Closed({
+        message: Text("What is wrong", "version must be 1."),
+        file: nullable(Text("Where", "/etc/statusmesh/monitors/web.yaml")),
+        line: nullable(Integer("From 1", 3)),
+        column: nullable(Integer("From 1", 5)),
+      }),
     ),
     applied_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "When it last changed something" })),
   },
-  {
-    additionalProperties: false,
-    description: "The server's own file; null where the server has none",
-    examples: [null],
-  },
+  { description: "The server's own file; null where the server has none", examples: [null] },
 );
 export type FileState = Static<typeof FileState>;
 
-export const Projects = Type.Object(
-  {
-    projects: Type.Array(
-      Type.Object(
-        {
-          project: Type.String({ description: "Name", examples: ["shop"] }),
-          counts: Type.Object(
-            Object.fromEntries(
-              kindNames.map((name) => [name, Type.Integer({ description: "Objects that it declares", examples: [1] })]),
-            ),
-            { additionalProperties: false, description: "Objects by kind" },
-          ),
-          applied_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Last apply; null before it" })),
-          applied_by: nullable(actor),
-          summary: nullable(Summary),
-        },
-        { additionalProperties: false },
-      ),
-      { description: "Every project, by name" },
-    ),
-    file: nullable(FileState),
-  },
-  { additionalProperties: false, title: "ConfigProjects", description: "Projects of configuration as code" },
-);
+export const Projects = Shape("ConfigProjects", "Projects of configuration as code", {
+  projects: Type.Array(
+    Closed({
+      project: Text("Name", "shop"),
+      counts: Closed(Object.fromEntries(kindNames.map((name) => [name, Integer("Objects that it declares", 1)])), {
+        description: "Objects by kind",
+      }),
+      applied_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Last apply; null before it" })),
+      applied_by: nullable(actor),
+      summary: nullable(Summary),
+    }),
+    { description: "Every project, by name" },
+  ),
+  file: nullable(FileState),
+});

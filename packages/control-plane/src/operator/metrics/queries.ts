@@ -24,7 +24,7 @@ export async function outbox(sql: Db, now: Date): Promise<OutboxRow[]> {
 }
 
 /** Open incidents of all organisations that are not deleted. */
-export async function openIncidents(sql: Db): Promise<{ severity: string; count: number }[]> {
+export async function openIncidents(sql: Db) {
   return await sql<{ severity: string; count: number }[]>`
     select i.severity, count(*)::int as count from incidents i
     join orgs o on o.id = i.org_id and o.deleted_at is null where i.ended_at is null group by i.severity`;
@@ -75,7 +75,7 @@ export async function openOperatorNotices(sql: Db): Promise<number> {
 }
 
 /** Connections of all replicas to the database, by state. */
-export async function connections(sql: Db): Promise<{ state: string; count: number }[]> {
+export async function connections(sql: Db) {
   return await sql<{ state: string; count: number }[]>`
     select coalesce(state, 'unknown') as state, count(*)::int as count from pg_stat_activity
     where datname = current_database() and application_name = 'statusmesh' group by 1`;
