@@ -23,12 +23,14 @@ const { Test } = await import("tap");
  * It is asked only where this finds a difference.
  */
 const { Assertions } = await import(besideTap("@tapjs/asserts"));
-for (const name of ["same", "strictSame"]) {
+for (const [name, holds] of [
+  ["same", areSame],
+  ["strictSame", areSame],
+  ["match", fits],
+]) {
   const { [name]: compare } = Assertions.prototype;
   Assertions.prototype[name] = function (found, wanted, ...rest) {
-    return areSame(found, wanted)
-      ? compare.call(this, true, true, ...rest)
-      : compare.call(this, found, wanted, ...rest);
+    return holds(found, wanted) ? compare.call(this, true, true, ...rest) : compare.call(this, found, wanted, ...rest);
   };
 }
 
@@ -95,6 +97,20 @@ function areSame(a, b) {
     keys.length === Object.keys(b).length &&
     keys.every((key) => Object.hasOwn(b, key) && areSame(a[key], b[key]))
   );
+}
+
+/** True for plain data that has what the pattern has, and for texts in which it occurs; tap decides about the rest. */
+function fits(found, pattern) {
+  if (Object.is(found, pattern)) return true;
+  if (typeof found === "string") {
+    if (typeof pattern === "string") return pattern !== "" && found.includes(pattern);
+    // With one of these flags a test changes the pattern.
+    return pattern instanceof RegExp && !pattern.global && !pattern.sticky && pattern.test(found);
+  }
+  if (typeof found !== "object" || typeof pattern !== "object" || found === null || pattern === null) return false;
+  const kind = Object.getPrototypeOf(pattern);
+  if (kind !== Object.getPrototypeOf(found) || (kind !== Object.prototype && kind !== Array.prototype)) return false;
+  return Object.keys(pattern).every((key) => fits(found[key], pattern[key]));
 }
 
 /** Of this process and, on Linux, of its ended children, with theirs: cutime and cstime of proc(5), ticks of 10 ms. */

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { pauseAfter } from "@statusmesh/control-plane/testing/clock";
 
 /** Long, because a loaded machine is slow, and a wait that succeeds ends with its condition. */
 export const defaultDeadlineMs = 120_000;
@@ -16,7 +17,7 @@ export async function waitFor<T>(
   options: { ms?: number; everyMs?: number } = {},
 ): Promise<T> {
   const ms = options.ms ?? defaultDeadlineMs;
-  const until = performance.now() + ms;
+  const began = performance.now();
   let complaint = "";
   do {
     try {
@@ -27,7 +28,7 @@ export async function waitFor<T>(
       if (error instanceof Hopeless) throw error;
       complaint = ` (${error instanceof Error ? error.message : String(error)})`;
     }
-    await sleep(options.everyMs ?? 50);
-  } while (performance.now() < until);
+    await sleep(options.everyMs ?? pauseAfter(performance.now() - began));
+  } while (performance.now() < began + ms);
   throw new Error(`waited ${ms / 1000} s in vain for ${what}${complaint}`);
 }

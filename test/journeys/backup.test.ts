@@ -4,7 +4,9 @@ import type { AddressInfo } from "node:net";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import t from "tap";
+import { filesInWords } from "@statusmesh/control-plane/interfaces/declared/service";
 import { backup, restore } from "@statusmesh/control-plane/operator/commands/backup";
+import { doctor } from "@statusmesh/control-plane/operator/commands/doctor";
 import { connect } from "../harness/api.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
@@ -94,7 +96,7 @@ t.test("from the embedded database to a PostgreSQL of one's own", async (t) => {
     "an older backup is not overwritten",
   );
   t.match(
-    await run(["restore", file]),
+    await restoredHere(file, {}),
     { code: 75, complaints: /Another StatusMesh .* already uses/ },
     "not beside a service",
   );
@@ -134,7 +136,7 @@ t.test("into another embedded database, where the key is missing", async (t) => 
   const elsewhere = tempFolder(t, "bak");
   const restored = await run(["restore", file], { SM_SECURITY__CREDENTIALS_KEK_BASE64: "" }, elsewhere);
   t.match(restored, { code: 1, out: /The stored credentials of 1 monitor cannot be opened/ });
-  t.match(await run(["doctor"], {}, elsewhere), {
+  t.match(await commandHere(elsewhere, env, (config, say) => doctor(() => config, clock, say, false, filesInWords)), {
     out: /secrets +those of 1 monitor, 0 heartbeats, 0 channels and 0 webhook subscribers can be opened/,
   });
 });

@@ -6,9 +6,12 @@ import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import t from "tap";
 import { filesInWords } from "@statusmesh/control-plane/interfaces/declared/service";
+import { giveAccess } from "@statusmesh/control-plane/operator/commands/bootstrap-owner";
 import { doctor } from "@statusmesh/control-plane/operator/commands/doctor";
 import { rotateKek } from "@statusmesh/control-plane/operator/commands/rotate-kek";
 import { registerTelegramWebhook } from "@statusmesh/control-plane/operator/commands/telegram-webhook";
+import { silentLog } from "@statusmesh/control-plane/platform/process/log";
+import { serve } from "@statusmesh/control-plane/serve";
 import { connect } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { commandHere } from "../harness/in-process.ts";
@@ -189,7 +192,10 @@ t.test("bootstrap-owner gives a link that the service takes, and a token only wh
   const here = { ...withOld, SM_SERVER__BIND: `127.0.0.1:${port}` };
   const tokens = async () => (await api.get("/api/v1/api-tokens")).body.total as number;
   const before = await tokens();
-  const plain = await run(["bootstrap-owner"], here);
+  const plain = await commandHere(folder, here, async (config, say) => {
+    await giveAccess(config, clock, { email: null, tokenDays: null }, say);
+    return 0;
+  });
   t.match(plain, { code: 0, out: /^Owner: owner@localhost\nSign in within 15 minutes: http\S+\/sign-in\/[\w-]+$/ });
   const [code] = /[\w-]+$/.exec(plain.out)!;
   t.match(await connect(t, `http://127.0.0.1:${port}`, null).post("/api/v1/sessions", { code }), { status: 201 });
@@ -224,7 +230,10 @@ t.test("SIGHUP reads the abuse lists again", async (t) => {
     "a broken file changes nothing",
   );
   await service.stop();
-  const refused = await run([], withOld);
+  const refused = await commandHere(folder, withOld, async (config) => {
+    await (await serve(config, clock, silentLog)).stop();
+    return 0;
+  });
   t.match(
     refused,
     { code: 78, complaints: /abuse\.domain_denylist_file: .*domains\.yaml cannot be used/ },

@@ -225,12 +225,12 @@ t.test("no flushed result is lost, no acknowledged result is sent again, every r
   const folder = t.testdir();
   await fc.assert(
     fc.asyncProperty(steps, (list) => check(folder, list, 64_000_000)),
-    { numRuns: 120 },
+    { numRuns: 60 },
   );
   t.pass("where there is room");
   await fc.assert(
     fc.asyncProperty(steps, (list) => check(folder, list, 64_000)),
-    { numRuns: 120 },
+    { numRuns: 60 },
   );
   t.pass("where the oldest are dropped");
 });

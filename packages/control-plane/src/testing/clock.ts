@@ -20,15 +20,21 @@ export function fakeClock(start = noon): FakeClock {
 }
 
 /**
+ * Time until a condition is looked at again, ms: an eighth of the wait so far. Most conditions are requests or queries,
+ * and several files wait at a time.
+ */
+export const pauseAfter = (waitedMs: number): number => Math.min(200, Math.max(20, waitedMs / 8));
+
+/**
  * Waits until `condition` returns a true value, and returns it; throws after `ms`. The limit is generous, because a
  * loaded machine is slow and a wait that succeeds costs only the time that it needs.
  */
 export async function until<T>(condition: () => T | Promise<T>, what: string, ms = 90_000): Promise<NonNullable<T>> {
-  const deadline = performance.now() + ms;
+  const began = performance.now();
   do {
     const value = await condition();
     if (value) return value;
-    await sleep(20);
-  } while (performance.now() < deadline);
+    await sleep(pauseAfter(performance.now() - began));
+  } while (performance.now() < began + ms);
   throw new Error(`timed out after ${ms / 1000} s: ${what}`);
 }

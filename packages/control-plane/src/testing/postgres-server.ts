@@ -23,10 +23,13 @@ fs.mkdirSync(folder, { recursive: true });
 fs.chmodSync(base, 0o711);
 fs.chmodSync(folder, 0o711);
 // Test data needs no disk flush, and databases of seconds no vacuum: it would start a process for one of them every few
-// seconds. Benchmarks have it. Several control planes with full pools share the server.
+// seconds. Benchmarks have it. Several control planes with full pools share the server. To compress pages of a log that
+// nobody reads takes a fifth of the CPU time of the server: each copy of a database is a checkpoint, after which every
+// page is logged as a whole.
 const settings = `fsync = off
 synchronous_commit = off
 full_page_writes = off
+wal_compression = off
 autovacuum = ${process.env["SM_TEST_AUTOVACUUM"] ?? "off"}
 max_connections = 200
 `;

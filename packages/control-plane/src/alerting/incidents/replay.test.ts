@@ -374,7 +374,7 @@ t.test("property: batching and duplicates change neither incidents nor notices",
         );
       },
     ),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
   t.end();
 });
@@ -411,7 +411,7 @@ t.test("property: any order within the window gives the same incidents", (t) => 
         );
       },
     ),
-    { numRuns: 500 },
+    { numRuns: 200 },
   );
   t.end();
 });
@@ -445,7 +445,7 @@ t.test("property: so does a long history in which the window overtakes no run", 
         );
       },
     ),
-    { numRuns: 500 },
+    { numRuns: 200 },
   );
   t.end();
 });
@@ -501,7 +501,7 @@ t.test("property: rechecks are requested until one status has as many runs in a 
         );
       });
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
   t.end();
 });
@@ -523,7 +523,7 @@ t.test("property: every notice of an opening is followed by one of the recovery"
       const open = new Set(outcome.incidents.filter((it) => it.closedAt === null).map((it) => it.id));
       return [...notifiedOpen].every(([id, isOpen]) => isOpen === open.has(id));
     }),
-    { numRuns: 500 },
+    { numRuns: 200 },
   );
   t.end();
 });

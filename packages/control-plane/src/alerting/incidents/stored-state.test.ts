@@ -210,7 +210,7 @@ t.test("property: a stored state is read as it was, after any runs", (t) => {
         }
       }
     }),
-    { numRuns: 300 },
+    { numRuns: 100 },
   );
   t.end();
 });

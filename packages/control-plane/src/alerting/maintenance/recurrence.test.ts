@@ -197,15 +197,16 @@ t.test("the last start equals that of the library rrule, with few conversions", 
       if (options.until != null) options.until = new Date(options.until.getTime() + day - 1);
       const far = start + 50 * 365.25 * day;
       const all = new rrule.RRule(options).between(new Date(start), new Date(far), true).map(Number);
-      const local = start;
-      const own = { start: instantOf(local, zone), rule: parseRule(text), zone };
+      const own = { start: instantOf(start, zone), rule: parseRule(text), zone };
+      // A first start that clocks skip is another local time, which the series keeps.
+      if (localOf(own.start, zone) !== start) return;
       let last: number | null = null;
       const cost = conversions(() => (last = lastStart(own)));
       const wanted = "count" in end && all.length < end.count ? null : instantOf(all.at(-1)!, zone);
       t.equal(last, wanted, `${text} in ${zone}`);
       t.ok(cost <= 50, `${text} in ${zone}: ${cost} conversions`);
     }),
-    { numRuns: 60 },
+    { numRuns: 30 },
   );
   for (const rule of ["FREQ=DAILY", "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", "FREQ=MONTHLY;BYDAY=-1SU", "FREQ=MONTHLY"])
     for (const end of ["UNTIL=20761101", "UNTIL=20761101T000000Z", "COUNT=1000"]) {

@@ -332,7 +332,7 @@ t.test("an agent that takes a target over runs the slot that has not started yet
         );
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: 500 },
   );
   t.end();
 });

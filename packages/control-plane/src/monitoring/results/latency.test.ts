@@ -80,7 +80,7 @@ t.test(
           );
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
   },
 );

@@ -209,7 +209,7 @@ t.test("property: periods equal a plain count of the letters, for any runs and a
         );
       },
     ),
-    { numRuns: 60 },
+    { numRuns: 30 },
   );
 });
 
