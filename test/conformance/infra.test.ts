@@ -339,7 +339,7 @@ t.test("a template is checked against the data of its page", async (t) => {
     writeFileSync(file, text.replace(right, wrong));
   };
   spoil("targets/list-table", "row.last_result_at", "row.last_reslut_at");
-  spoil("status-pages/list", 'noun: "status page"', 'nuon: "status page"');
+  spoil("status-pages/list", "linkTo: (to)", "linkOt: (to)");
   spoil("incidents/show", "/incidents/show-live", "/incidents/show-lvie");
   // The test runner loads hooks into every Node.js process that it sees, and the compiler does not start with them.
   const script = join(root, "infra/scripts/check-views.mjs");
@@ -348,7 +348,7 @@ t.test("a template is checked against the data of its page", async (t) => {
   });
   t.not(status, 0);
   t.match(stdout, /targets\/list-table\.eta\(\d+,\d+\): .*'last_reslut_at' does not exist/);
-  t.match(stdout, /status-pages\/list\.eta\(\d+,\d+\): error TS\d+: .*nuon/);
+  t.match(stdout, /status-pages\/list\.eta\(\d+,\d+\): error TS\d+: .*linkOt/);
   t.match(stdout, /incidents\/show\.eta\(\d+,\d+\): .*show-lvie/);
   t.equal(stdout.match(/: error TS/g)?.length, 3, stdout);
 });
