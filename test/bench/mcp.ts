@@ -1,7 +1,7 @@
 import { Agent, type IncomingMessage, request } from "node:http";
 import { newId } from "@statusmesh/shared/ids";
 import type { Sql } from "postgres";
-import { castIn } from "../harness/cast.ts";
+import { castIn, colleagueOf } from "../harness/cast.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { insertTargets, openEmbedded } from "../harness/targets.ts";
@@ -16,6 +16,9 @@ const blocks = 9;
 const perBlock = 200;
 const streams = 500;
 const waiting = 200;
+/** A user may have 32 of both, and a session 4 streams. */
+const users = 25;
+const sessionsOfUser = 5;
 /** A tool call as a multiple of the route with the same rows, in time and in CPU of the process. */
 const maxTimes = 1.5;
 const maxMb = 80;
@@ -35,6 +38,8 @@ export async function run(): Promise<Measured> {
       SM_SCHEDULER__BUILTIN_AGENT: "false",
       SM_MCP__ENABLED: "true",
       SM_SERVER__MAX_CONNECTIONS_PER_ADDRESS: "0",
+      // Streams and waiting calls may have a part of them.
+      SM_SERVER__MAX_CONNECTIONS: "8000",
     };
     const controlPlane = await startControlPlane(t, { folder, env, nodeArgs });
     const sql = openEmbedded(t, folder, 2);
@@ -76,18 +81,29 @@ export async function run(): Promise<Measured> {
     const p50 = { rest: percentile(took.rest, 0.5), tool: percentile(took.tool, 0.5) };
     const times = { time: p50.tool / p50.rest, cpu: cpu.tool / cpu.rest };
 
+    const sessions = await Promise.all(
+      Array.from({ length: users }, async () => {
+        const { token } = await colleagueOf(sql, olga);
+        return await Promise.all(Array.from({ length: sessionsOfUser }, () => sessionAt(url, `Bearer ${token}`)));
+      }),
+    );
     const before = rssMb(controlPlane.pid);
     const many = new Agent({ keepAlive: true, maxSockets: Infinity });
     t.teardown(() => many.destroy());
-    for (let n = 0; n < streams; n++) {
-      const stream = await ask(many, "GET", `${url}/mcp`, { ...session, accept: "text/event-stream" });
+    let ended = 0;
+    const keep = (stream: IncomingMessage): void => {
       if (stream.statusCode !== 200) throw new Error(`a stream was answered ${stream.statusCode}`);
+      stream.on("error", () => {}).on("end", () => ended++);
       stream.resume();
+    };
+    for (let n = 0; n < streams; n++) {
+      const session = sessions[n % users]![Math.floor(n / users) % sessionsOfUser]!;
+      keep(await ask(many, "GET", `${url}/mcp`, { ...session, accept: "text/event-stream" }));
     }
-    for (let n = 0; n < waiting; n++)
-      void ask(many, "POST", `${url}/mcp`, session, callOf("pause_monitor", { monitor_id: ids[n]! }, n)).then(
-        (stream) => stream.on("error", () => {}).resume(),
-      );
+    for (let n = 0; n < waiting; n++) {
+      const [session] = sessions[n % users]!;
+      keep(await ask(many, "POST", `${url}/mcp`, session!, callOf("pause_monitor", { monitor_id: ids[n]! }, n)));
+    }
     await waitFor("the questions", async () => (await countWaiting(sql)) === waiting, { ms: 60_000 });
     const under: number[] = [];
     for (let n = 0; n < 2 * perBlock; n++) {
@@ -97,8 +113,10 @@ export async function run(): Promise<Measured> {
     }
     const mb = rssMb(controlPlane.pid) - before;
     const held = await countHeld(sql);
+    const open = streams + waiting - ended;
     many.destroy();
     await controlPlane.stop();
+    if (ended > 0) throw new Error(`${open} streams and calls are open, and not ${streams + waiting}`);
     if (held > 1) throw new Error(`${held} connections of the database are busy while nothing is asked`);
 
     const share = Math.max(times.time / maxTimes, times.cpu / maxTimes, mb / maxMb);

@@ -41,6 +41,11 @@ export async function castIn(sql: Sql, { plan = "selfhost" }: { plan?: string } 
   };
 }
 
+/** Another member of the organisation of `who`. */
+export async function colleagueOf(sql: Sql, { orgId, orgSlug }: Pick<Person, "orgId" | "orgSlug">): Promise<Person> {
+  return await person(sql, `${newId()}@example.org`, "Otto", { id: orgId, slug: orgSlug }, "member");
+}
+
 async function org(sql: Sql, slug: string, name: string, plan: string): Promise<{ id: string; slug: string }> {
   const id = newId();
   await sql`
