@@ -110,7 +110,7 @@ function fits(found, pattern) {
   if (typeof found !== "object" || typeof pattern !== "object" || found === null || pattern === null) return false;
   const kind = Object.getPrototypeOf(pattern);
   if (kind !== Object.getPrototypeOf(found) || (kind !== Object.prototype && kind !== Array.prototype)) return false;
-  return Object.keys(pattern).every((key) => fits(found[key], pattern[key]));
+  return Object.keys(pattern).every((key) => Object.hasOwn(found, key) && fits(found[key], pattern[key]));
 }
 
 /** Of this process and, on Linux, of its ended children, with theirs: cutime and cstime of proc(5), ticks of 10 ms. */
