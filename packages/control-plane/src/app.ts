@@ -260,6 +260,7 @@ export function createApp(options: AppOptions): Koa {
     "/docs": async () => docsPage(assets.url("rapidoc-min.js"), assets.url("favicon.svg")),
   };
 
+  const base = baseHeaders(system.config.server.public_url);
   const app = new Koa();
   app.on("error", (error: unknown) => system.log.warn({ err: String(error) }, "a response could not be sent"));
   app.use(
@@ -267,7 +268,7 @@ export function createApp(options: AppOptions): Koa {
       log: system.log,
       clock: system.clock,
       page: errorPages(views, () => system.clock.now()),
-      headers: baseHeaders(system.config.server.public_url),
+      headers: base,
       onReply: options.onReply,
     }),
   );
@@ -281,7 +282,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(cors(system.config.api.cors));
   const proxies = proxiesOf(system.config);
   app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, proxies, counter));
-  app.use(cachedReplies((http) => visitOf(system, http)));
+  app.use(cachedReplies((http) => visitOf(system, http), base));
   app.use(health(options.ready ?? (() => ping(system.sql)), draining));
   app.use(assets.serve);
   app.use(apiPerIp(system.config.api.rate_limit, system.clock));

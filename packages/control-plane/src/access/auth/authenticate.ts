@@ -3,6 +3,7 @@ import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import type { Ctx, System, WriteSource } from "../../platform/context.ts";
+import { traceOf } from "../../platform/http/exchange.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { ownCommand } from "../../platform/program.ts";
 import {
@@ -142,8 +143,6 @@ function contextOf(
     writeSource,
   };
 }
-
-const traceOf = (http: Context): string | null => (http.state["traceId"] as string | undefined) ?? null;
 
 /** With `auth.required = false` every caller is the owner of the first organisation. */
 async function asFirstOwner(system: System, http: Context): Promise<Ctx> {

@@ -5,7 +5,7 @@ import { isId } from "@statusmesh/shared/ids";
 import type { System } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import type { Counter } from "../../platform/http/counter.ts";
-import { asAppError, reportFailure } from "../../platform/http/exchange.ts";
+import { asAppError, reportFailure, traceOf } from "../../platform/http/exchange.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import type { Throttle } from "../../platform/http/throttle.ts";
 import { callTool, type ToolRun } from "./calls.ts";
@@ -247,7 +247,7 @@ async function authenticate(http: Context, system: System): Promise<Caller> {
   const token = bearerOf(http);
   const session = http.get("mcp-session-id");
   const origin = {
-    traceId: (http.state["traceId"] as string | undefined) ?? null,
+    traceId: traceOf(http),
     ip: visitorAddress(http, system.config),
     userAgent: http.get("user-agent") || null,
   };

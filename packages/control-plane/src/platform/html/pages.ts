@@ -5,7 +5,7 @@ import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AuthContexts, type Ctx, requireWriter, type Role, type System } from "../context.ts";
 import { etagOf, namesTag } from "../http/etag.ts";
-import { atRoute } from "../http/exchange.ts";
+import { atRoute, traceOf } from "../http/exchange.ts";
 import type { Authenticators } from "../http/mount.ts";
 import { pageHostOf } from "../http/page-host.ts";
 import { readParams } from "../http/query.ts";
@@ -275,7 +275,7 @@ export function errorPages(views: Views, now: () => number): (error: AppError, h
     securePage(http);
     const frame = (http.state["frame"] ?? null) as object | null;
     const forVisitor = frame === null && (forVisitors.test(http.path) || pageHostOf(http) !== null);
-    return views.render("errors/error", { error, frame, forVisitor, trace: http.state["traceId"] ?? null }, now());
+    return views.render("errors/error", { error, frame, forVisitor, trace: traceOf(http) }, now());
   };
 }
 

@@ -54,6 +54,12 @@ export function atRoute(http: Context, declared: string): void {
 /** The declared path of the request; null when none was recorded. */
 export const routeOf = (http: Context): string | null => (http.state["route"] as string | undefined) ?? null;
 
+/** Header of the trace id in every reply. */
+export const traceHeader = "X-Request-Id";
+
+/** The trace id of the request; null before {@link exchange} has set it. */
+export const traceOf = (http: Context): string | null => (http.state["traceId"] as string | undefined) ?? null;
+
 /**
  * The outermost middleware: sets the trace id, writes one log line per request, and turns errors into the envelope.
  * `page` renders an error for a browser that requested a page, or returns null. `onReply` is called with every request
@@ -80,8 +86,12 @@ export function exchange(options: {
       });
     const trace = traceId(http.get("traceparent"));
     http.state["traceId"] = trace;
-    http.res.setHeader("X-Request-Id", trace);
-    for (const [name, value] of headers) http.res.setHeader(name, value);
+    // After the handler: a head that it has written is complete, and costs less than headers that are set before.
+    const setHeaders = () => {
+      if (http.res.headersSent) return;
+      http.res.setHeader(traceHeader, trace);
+      for (const [name, value] of headers) http.res.setHeader(name, value);
+    };
     if (!hasUrl(http)) {
       answer(
         http,
@@ -89,6 +99,7 @@ export function exchange(options: {
         trace,
         null,
       );
+      setHeaders();
       return report(0);
     }
     try {
@@ -101,6 +112,7 @@ export function exchange(options: {
       reportFailure(http, error, thrown, options.log);
       answer(http, error, trace, options.page(error, http));
     }
+    setHeaders();
     const took = options.clock.now() - started;
     const fields = { trace, method: http.method, path: pathOf(http), status: http.status, ms: took };
     if (http.path !== "/healthz" && http.path !== "/readyz") options.log.debug(fields, "request");
@@ -144,7 +156,7 @@ function answer(http: Context, error: AppError, trace: string, page: string | nu
 
 /** Logs a request that failed inside the service. */
 export function reportFailure(http: Context, error: AppError, thrown: unknown, log: Log): void {
-  const fields = { trace: http.state["traceId"] as string, code: error.code, path: pathOf(http) };
+  const fields = { trace: traceOf(http), code: error.code, path: pathOf(http) };
   // The database watch logs an outage once, at its start and its end.
   if (error.code === "DEPENDENCY_DOWN" && (error.cause === undefined || failureOf(error.cause) !== null))
     log.debug({ ...fields, reason: String(error.cause) }, "request failed");

@@ -7,7 +7,7 @@ import { type Ctx, type AuthContexts, requireEveryScope, requireOwner, requireSc
 import { readBody } from "./body.ts";
 import { declaredErrors, type Reply, type Route } from "./route.ts";
 import { etagOf, namesTag } from "./etag.ts";
-import { atRoute } from "./exchange.ts";
+import { atRoute, traceOf } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import { maxPiece } from "./json-scan.ts";
 import { methodsByPath, shadowed } from "./methods.ts";
@@ -124,7 +124,7 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
   // Regions and agents belong to no organisation, so no audit log has them.
   if (route.auth === "operator" && route.method !== "GET")
     ctx.log.info(
-      { action: nameOf(route), path: http.path, ip: visitorAddress(http, ctx.config), trace: http.state["traceId"] },
+      { action: nameOf(route), path: http.path, ip: visitorAddress(http, ctx.config), trace: traceOf(http) },
       "operator write",
     );
   http.status = sent.status;
