@@ -12,7 +12,7 @@ const regionsAndDays: Fixture = {
       insert into regions (id, name, created_at, updated_at)
       values ('eu', 'Europe', '2026-11-01', '2026-11-01'), ('us', 'America', '2026-11-02', '2026-11-02')`;
   },
-  poolSize: 8,
+  poolSize: 4,
 };
 
 /** A fresh migrated database with the regions `eu` and `us` and partitions for the three days around {@link noon}. */
