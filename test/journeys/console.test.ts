@@ -486,6 +486,15 @@ t.test("the console", async (t) => {
       async () => (await api.get(`/api/v1/status-pages/${pageId}/components`)).body.items[0]?.target_id === second.id,
     );
     t.same(await findings(page), []);
+    for (const [width, chosen] of [
+      [390, "Phone"],
+      [1280, "Desktop"],
+    ] as const) {
+      await page.setViewportSize({ width, height: 800 });
+      await page.reload();
+      await page.getByRole("button", { name: chosen, pressed: true }).waitFor();
+      t.equal(await page.evaluate("document.querySelector('.preview iframe').offsetWidth"), width, chosen);
+    }
     await page.goto(`/status-pages/${pageId}/edit`);
     await page.getByLabel("Heading").fill("How we are");
     await page.getByLabel("Choose brand colour").fill("#00aa88");

@@ -90,6 +90,27 @@ t.test("people of an organisation", async (t) => {
     await nina.waitForURL("**/");
   });
 
+  await t.test("an owner changes a role in the menu of the member", async (t) => {
+    await owner.goto("/settings/members");
+    const row = owner.getByRole("row").filter({ hasText: "nina@example.org" });
+    for (const [role, refused] of [
+      ["viewer", 403],
+      ["member", 400],
+    ] as const) {
+      await row.getByLabel("Actions for nina@example.org").click();
+      t.same(await findings(owner), []);
+      await row.getByRole("button", { name: `Make ${role}` }).click();
+      await owner
+        .getByRole("dialog")
+        .getByRole("button", { name: `Make ${role}` })
+        .click();
+      await row.getByRole("cell", { name: new RegExp(`^${role}$`, "i") }).waitFor();
+      const headers = { "sec-fetch-site": "same-origin" };
+      const answer = await nina.request.post(`${url}/api/v1/targets`, { headers, data: {} });
+      t.equal(answer.status(), refused, `a ${role} has the rights of one at once`);
+    }
+  });
+
   await t.test("what was done stands in the audit log", async (t) => {
     await owner.goto("/settings/audit");
     for (const action of [
