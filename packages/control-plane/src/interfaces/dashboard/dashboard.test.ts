@@ -7,7 +7,7 @@ import type { AgentCtx } from "../../platform/context.ts";
 import { openIngest } from "../../monitoring/pipeline/ingest.ts";
 import { openLoad, pipelineLoad } from "../../monitoring/pipeline/load.ts";
 import { serve } from "../../testing/app.ts";
-import { day, hour, minute, noon, second } from "../../testing/clock.ts";
+import { day, hour, minute, noon, second, until } from "../../testing/clock.ts";
 import { gatherOrgCounts, uncountDeleted } from "../../monitoring/results/org-count-queries.ts";
 import { countForOrgs } from "../../monitoring/results/org-counts.ts";
 import { addIncident, admit, agentResult, newTarget, setStatus } from "../../testing/scene.ts";
@@ -268,6 +268,7 @@ t.test(
           runs: [],
         });
         clock.advance(6 * second);
+        await until(() => ingest.load.queued > 0, "the batch to be taken");
         t.equal((await summary()).system.result_queue_depth, 2);
         await held`select 1`;
         return [waiting];
