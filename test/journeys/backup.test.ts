@@ -65,10 +65,11 @@ t.test("from the embedded database to a PostgreSQL of one's own", async (t) => {
   const target = (await api.post("/api/v1/targets", { name: "Söhne \\N", check, interval: 3600 })).body;
   await isUp(target.id);
   const sql = openEmbedded(t, folder, 1);
-  // A request that timed out on a busy machine has left a run that is stored within the minute, or never began.
-  await waitFor("the first scheduled run, and those on demand", async () => {
+  // A monitor has its first scheduled run unless one on demand came before it. A request that timed out on a busy
+  // machine has left a run that is stored within the minute, or never began.
+  await waitFor("every run that has begun", async () => {
     const [row] = await sql`
-      select count(r.target_id) >= 2
+      select count(r.target_id) > 0
         and bool_and(r.target_id is not null or i.scheduled_at < now() - interval '1 minute') as stored
       from issued_slots i left join results r using (target_id, region, scheduled_at)`;
     return row!["stored"] as boolean;
