@@ -2,7 +2,7 @@ import type { Fragment } from "postgres";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
 import { changeRegions, hourChanges, latestChanges } from "./hours-queries.ts";
-import { ownTarget, type ResultTarget, runsOf, summed, unsummed } from "./queries.ts";
+import { ownTarget, type ResultTarget, summed, unsummed } from "./queries.ts";
 import type { Range } from "./range.ts";
 import { runs } from "./runs-queries.ts";
 
@@ -140,24 +140,6 @@ export async function selectErrors(
     )} r where r.region = u.region limit 1) r on true
     order by u.n`;
   return rows.map(({ error }) => error);
-}
-
-/** Number of results by slot in a range of whole hours. */
-export async function countByHour(sql: Db, orgId: string, target: ResultTarget, hours: Range, region: string | null) {
-  const [row] = await sql<{ count: number }[]>`
-    select coalesce(sum(c.results), 0)::int as count
-    from (
-      select h.results ${summed(sql, orgId, target, { hours, runs: [] }, region, hourChanges)}
-      union all
-      select n.results
-      from (${unsummed(sql, target, { hours, runs: [] })}) as part ("from", "to")
-      cross join lateral (
-        select count(*) as results
-        from ${runsOf(sql, orgId, target, { from: sql`part."from"`, to: sql`part."to"` }, [])} r
-        where ${region}::text is null or r.region = ${region}
-      ) n
-    ) c`;
-  return row!.count;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { jitterStep } from "@statusmesh/shared/schedule";
 import type { Fragment } from "postgres";
-import type { Db } from "../../platform/db/sql.ts";
+import { getOrMake } from "../../platform/caches.ts";
+import { type Db, madeOnce } from "../../platform/db/sql.ts";
 
 /** Columns of a run besides target_id, region and scheduled_at. */
 export const runColumns = [
@@ -39,7 +40,9 @@ export interface RunRange {
 }
 
 /** Day before which results are packed. */
-export const packedTo = (sql: Db) => sql`coalesce((select b.packed_to from pack_progress b), '-infinity'::date)`;
+export const packedTo = madeOnce((sql) => sql`coalesce((select b.packed_to from pack_progress b), '-infinity'::date)`);
+/** Start of the first day that is not packed. */
+const unpackedFrom = madeOnce((sql) => startOf(sql, packedTo(sql)));
 
 /**
  * Start of the packed day from which on a target has more than `most` runs before the day of `to`, as a subquery with
@@ -75,17 +78,35 @@ export const positionMs = (sql: Db, position: Fragment) => sql`((${position}) & 
  *       with ordinality u (slot, flag, dns, connect, tls, rest, total, n)
  *     where p.target_id = '…' and p.day = '2026-11-20';
  */
-export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, columns: readonly RunColumn[]) => {
+export const runs = (sql: Db, { target, from, to, days, isShort = false }: RunRange, columns: readonly RunColumn[]) => {
+  const { rows, values, items } = getOrMake(partsOfRuns, `${isShort} ${columns.join()}`, () =>
+    makeParts(sql, columns, isShort),
+  );
+  return sql`(
+    select ${rows} from results_of(${target}, ${from}, ${to}) result
+    where result.scheduled_at >= ${unpackedFrom(sql)}
+    union all
+    select ${rows} from results_late_of(${target}, ${from}, ${to}) result
+    union all
+    select ${values}
+    from ${packedDays(sql, { target, from, to })}
+    ${items}
+    where packed.day < ${packedTo(sql)} and ${days ?? sql`true`} and ${isSlotInSpan(sql)})`;
+};
+
+/** The parts of {@link runs} without values, by their columns. */
+const partsOfRuns = new Map<string, Record<"rows" | "values" | "items", Fragment>>();
+
+function makeParts(sql: Db, columns: readonly RunColumn[], isShort: boolean) {
   const rows = [
     sql`result.target_id, result.region, result.scheduled_at`,
     ...columns.map((name) => sql`result.${sql(name)}`),
   ];
-  const wanted = columns.map((name) => packedColumns[name]);
-  const arrays = [...new Set(["slots", ...wanted.flatMap((column) => column.arrays)])];
   const values = [
     sql`packed.target_id, packed.region, slot.scheduled_at`,
     ...columns.map((name) => sql`${packedColumns[name].value(sql)} as ${sql(name)}`),
   ];
+  const arrays = new Set(["slots", ...columns.flatMap((name) => packedColumns[name].arrays)]);
   const part = sql`
     cross join lateral (
       select ${regularPart(sql)} where ${isRegular(sql)}
@@ -95,27 +116,20 @@ export const runs = (sql: Db, { target, from, to, days, isShort }: RunRange, col
       where not ${isRegular(sql)} and ${isInSpan(sql, slotAt(sql, sql`s.n`, sql`s.slot`))}
       having count(*) > 0
     ) part`;
-  return sql`(
-    select ${list(sql, rows)} from results_of(${target}, ${from}, ${to}) result
-    where result.scheduled_at >= ${startOf(sql, packedTo(sql))}
-    union all
-    select ${list(sql, rows)} from results_late_of(${target}, ${from}, ${to}) result
-    union all
-    select ${list(sql, values)}
-    from ${packedDays(sql, { target, from, to })}
+  const items = sql`
     ${isShort ? part : sql``}
     cross join lateral (
       select ${list(
         sql,
-        arrays.map(
+        [...arrays].map(
           (name) => sql`unnest(packed.${sql(name)}${isShort ? sql`[part.low:part.high]` : sql``}) as ${sql(name)}`,
         ),
       )}, ${isShort ? sql`generate_series(part.low, part.high)` : sql`generate_series(1::bigint, packed.runs)`} as n
     ) item
     cross join lateral (select ${slotAt(sql, sql`item.n`, sql`item.slots`)} as ms) at
-    cross join lateral (select to_timestamp(at.ms / 1000.0::float8) as scheduled_at) slot
-    where packed.day < ${packedTo(sql)} and ${days ?? sql`true`} and ${isInSpan(sql, sql`at.ms`)})`;
-};
+    cross join lateral (select to_timestamp(at.ms / 1000.0::float8) as scheduled_at) slot`;
+  return { rows: list(sql, rows), values: list(sql, values), items };
+}
 
 /**
  * The values of a row of {@link runArrays} after the region: numbers of the packed day (null: rows), then slots, times,
@@ -153,33 +167,14 @@ export const runArrays = (
   region: string | null,
   columns: readonly ArrayColumn[],
 ) => {
-  const each = (names: readonly string[], value: (name: (typeof arrayNames)[number]) => Fragment) =>
-    list(
-      sql,
-      arrayNames.map((name) => (names.includes(name) ? sql`array_send(${value(name)})` : sql`null::bytea`)),
-    );
-  const ofRows = {
-    delays: sql`result."timestamp"`,
-    flags: flagsOf(sql, sql`result`),
-    dns: sql`result.dns_ms`,
-    connect: sql`result.connect_ms`,
-    tls: sql`result.tls_ms`,
-    rest: sql`result.ttfb_ms`,
-    total: sql`result.total_ms`,
-  };
+  const { rows, ofRows, ofDays } = getOrMake(partsOfArrays, columns.join(), () => makeArrayParts(sql, columns));
   const isOfRegion = (name: Fragment) => (region === null ? sql`true` : sql`${name} = ${region}`);
-  const rows = list(sql, [sql`r.region`, sql`r.scheduled_at`, ...columns.map((name) => sql`r.${sql(name)}`)]);
-  const part = (array: Fragment) =>
-    sql`case when part.high - part.low + 1 = packed.runs then ${array} else ${array}[part.low:part.high] end`;
   return sql`(
     select result.region, null::bytea as day, array_send(array_agg(result.scheduled_at)) as slots,
-      ${each(
-        columns.map((name) => arrayOfColumn[name]),
-        (name) => sql`array_agg(${ofRows[name]})`,
-      )}
+      ${ofRows}
     from (
       select ${rows} from results_of(${target}, ${from}, ${to}) r
-      where r.scheduled_at >= ${startOf(sql, packedTo(sql))}
+      where r.scheduled_at >= ${unpackedFrom(sql)}
       union all
       select ${rows} from results_late_of(${target}, ${from}, ${to}) r
     ) result
@@ -189,13 +184,7 @@ export const runArrays = (
     select packed.region, array_send(array[packed.first_slot, packed.interval_ms, packed.jitter_seed,
         packed.jitter_pct, part.low - 1, part.high - part.low + 1]::bigint[]),
       case when not day.regular then array_send(packed.slots) end,
-      ${each(
-        columns.flatMap((name) => packedColumns[name].arrays),
-        (name) =>
-          name === "flags"
-            ? sql`case when packed.up < packed.runs then ${part(sql`packed.flags`)} end`
-            : part(sql`packed.${sql(name)}`),
-      )}
+      ${ofDays}
     from ${packedDays(sql, { target, from, to })}
     cross join lateral (select ${isRegular(sql)} as regular offset 0) day
     cross join lateral (
@@ -206,16 +195,53 @@ export const runArrays = (
     where packed.day < ${packedTo(sql)} and part.low <= part.high and ${isOfRegion(sql`packed.region`)})`;
 };
 
-/** Number of {@link runs} by slot, as an expression. Of a packed day with regular slots no array is expanded. */
+/** The parts of {@link runArrays} without values, by their columns. */
+const partsOfArrays = new Map<string, Record<"rows" | "ofRows" | "ofDays", Fragment>>();
+
+function makeArrayParts(sql: Db, columns: readonly ArrayColumn[]) {
+  const each = (names: readonly string[], value: (name: (typeof arrayNames)[number]) => Fragment) =>
+    list(
+      sql,
+      arrayNames.map((name) => (names.includes(name) ? sql`array_send(${value(name)})` : sql`null::bytea`)),
+    );
+  const valueOfRow = {
+    delays: sql`result."timestamp"`,
+    flags: flagsOf(sql, sql`result`),
+    dns: sql`result.dns_ms`,
+    connect: sql`result.connect_ms`,
+    tls: sql`result.tls_ms`,
+    rest: sql`result.ttfb_ms`,
+    total: sql`result.total_ms`,
+  };
+  const part = (array: Fragment) =>
+    sql`case when part.high - part.low + 1 = packed.runs then ${array} else ${array}[part.low:part.high] end`;
+  return {
+    rows: list(sql, [sql`r.region`, sql`r.scheduled_at`, ...columns.map((name) => sql`r.${sql(name)}`)]),
+    ofRows: each(
+      columns.map((name) => arrayOfColumn[name]),
+      (name) => sql`array_agg(${valueOfRow[name]})`,
+    ),
+    ofDays: each(
+      columns.flatMap((name) => packedColumns[name].arrays),
+      (name) =>
+        name === "flags"
+          ? sql`case when packed.up < packed.runs then ${part(sql`packed.flags`)} end`
+          : part(sql`packed.${sql(name)}`),
+    ),
+  };
+}
+
+/** Number of {@link runs} by slot, as an expression. Arrays are expanded of part of a day with irregular slots only. */
 export const countRuns = (sql: Db, { target, from, to }: RunRange, region: string | null) => {
   const isOfRegion = (name: Fragment) => (region === null ? sql`true` : sql`${name} = ${region}`);
   return sql`(
     (select count(*) from results_of(${target}, ${from}, ${to}) result
-    where result.scheduled_at >= ${startOf(sql, packedTo(sql))} and ${isOfRegion(sql`result.region`)})
+    where result.scheduled_at >= ${unpackedFrom(sql)} and ${isOfRegion(sql`result.region`)})
     + (select count(*) from results_late_of(${target}, ${from}, ${to}) late where ${isOfRegion(sql`late.region`)})
-    + (select coalesce(sum(case when ${isRegular(sql)} then greatest(0, part.high - part.low + 1) else (
+    + (select coalesce(sum(case when ${isWhole(sql)} then packed.runs
+        when ${isRegular(sql)} then greatest(0, part.high - part.low + 1) else (
         select count(*) from unnest(packed.slots) with ordinality u (slot, n)
-        where ${isInSpan(sql, slotAt(sql, sql`u.n`, sql`u.slot`))}) end), 0)
+        where ${isPositionInSpan(sql)}) end), 0)
       from ${packedDays(sql, { target, from, to })} cross join lateral (select ${regularPart(sql)}) part
       where packed.day < ${packedTo(sql)} and ${isOfRegion(sql`packed.region`)}))`;
 };
@@ -224,6 +250,8 @@ export const countRuns = (sql: Db, { target, from, to }: RunRange, region: strin
 const slotAt = (sql: Db, n: Fragment, slot: Fragment) =>
   sql`(packed.first_slot + ${positionMs(sql, sql`(${n} - 1) * packed.interval_ms + ${slot}`)})`;
 const isInSpan = (sql: Db, ms: Fragment) => sql`${ms} >= span.low and ${ms} < span.high`;
+const isSlotInSpan = madeOnce((sql) => isInSpan(sql, sql`at.ms`));
+const isPositionInSpan = madeOnce((sql) => isInSpan(sql, slotAt(sql, sql`u.n`, sql`u.slot`)));
 
 /** Status of a row, plus 4 if skipped, plus 8 for a recheck, as in results_packed. */
 export const flagsOf = (sql: Db, row: Fragment) => sql`
@@ -236,12 +264,19 @@ const packedDays = (sql: Db, { target, from, to }: RunRange) => sql`
   results_packed_of(${target}, ((${from}) at time zone 'UTC')::date, ((${to}) at time zone 'UTC')::date) packed
   cross join lateral (select ${msUpFrom(sql, from)} as low, ${msUpFrom(sql, to)} as high offset 0) span`;
 
+/** Whether a packed day is in the range as a whole. */
+const isWhole = madeOnce(
+  (sql) => sql`extract(epoch from packed.day) * 1000 >= span.low
+    and extract(epoch from packed.day + 1) * 1000 <= span.high`,
+);
 /** Whether all slots of a packed day are on its schedule. */
-const isRegular = (sql: Db) => sql`0 = all (packed.slots)`;
+const isRegular = madeOnce((sql) => sql`0 = all (packed.slots)`);
 /** First and last position in the range, of a regular day; the last is less when there is none. */
-const regularPart = (sql: Db) => sql`
+const regularPart = madeOnce(
+  (sql) => sql`
   least(greatest(1, ceil((span.low - packed.first_slot) / packed.interval_ms) + 1), packed.runs + 1)::bigint as low,
-  least(ceil((span.high - packed.first_slot) / packed.interval_ms), packed.runs)::bigint as high`;
+  least(ceil((span.high - packed.first_slot) / packed.interval_ms), packed.runs)::bigint as high`,
+);
 
 /** A time as Unix ms, rounded up: slots are whole ones. Integers compare faster than times. */
 const msUpFrom = (sql: Db, at: Fragment) => sql`ceil(round(date_part('epoch', ${at}) * 1000000) / 1000)`;

@@ -3,7 +3,7 @@ import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import type { Page } from "../../platform/http/wire.ts";
-import { countByHour, hourOfDepth } from "./change-queries.ts";
+import { hourOfDepth } from "./change-queries.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
 import { selectOrgCounts } from "./org-count-queries.ts";
 import { availabilityOf, shareOf, sliceState } from "../heartbeats/service.ts";
@@ -47,7 +47,7 @@ export async function readResults(
   const { target, range, region } = await resolve(reader, targetId, input);
   const { sql, orgId } = reader;
   const { limit, offset } = input;
-  const total = await countAll(reader, target, range, region);
+  const total = await queries.countResults(sql, orgId, target, range, region);
   const { before, skipped } = await skip(reader, target, range, region, Math.min(offset, total));
   const part = { from: range.from, to: before };
   const rows = await queries.selectResults(sql, orgId, target, part, region, limit, offset - skipped);
@@ -59,32 +59,24 @@ export const listResults = forMembers(readResults);
 
 /** A time in the range with `skipped` results after it, at most `offset`: whole hours of them are not read. */
 async function skip(reader: OrgReader, target: ResultTarget, range: Range, region: string | null, offset: number) {
+  const { sql, orgId } = reader;
   const none = { before: range.to, skipped: 0 };
   if (offset < deepOffset) return none;
   const { hours } = sourcesOf(surelyIn(target, range), target.counted_to);
   if (hours === null) return none;
   const newest = { from: new Date(hours.to.getTime() - slackMs), to: range.to };
-  let most = offset - (await countAll(reader, target, newest, region));
+  let most = offset - (await queries.countResults(sql, orgId, target, newest, region));
   for (let tried = 0; tried < mostTries && most > 0; tried++) {
-    const hour = await hourOfDepth(reader.sql, reader.orgId, target, hours, region, most);
+    const hour = await hourOfDepth(sql, orgId, target, hours, region, most);
     if (hour === null) return none;
     // Runs of earlier slots are over by then.
     const before = new Date(hour.getTime() + delayMs(target));
     if (before >= range.to) return none;
-    const skipped = await countAll(reader, target, { from: before, to: range.to }, region);
+    const skipped = await queries.countResults(sql, orgId, target, { from: before, to: range.to }, region);
     if (skipped <= offset) return { before, skipped };
     most -= skipped - offset;
   }
   return none;
-}
-
-/** Number of results in the range; long ranges take stored whole hours. */
-async function countAll({ sql, orgId, clock }: OrgReader, target: ResultTarget, range: Range, region: string | null) {
-  const inner = surelyIn(target, range);
-  const { hours } = isByHour(range, clock.now()) ? sourcesOf(inner, target.counted_to) : { hours: null };
-  if (hours === null) return await queries.countResults(sql, orgId, target, range, region, inner);
-  const rest = await queries.countResults(sql, orgId, target, range, region, inner, hours);
-  return rest + (await countByHour(sql, orgId, target, hours, region));
 }
 
 /** {@link Uptime} and the share that it is made from: null where nothing was measured. */
