@@ -14,8 +14,7 @@ export function mcpEndpoint(options: Omit<EndpointOptions, "registry">, tools: r
   let opened: Promise<(http: Context) => Promise<void>> | null = null;
   // The protocol's library costs 15 MB, which a process that has no client does not pay.
   const open = async () => (await import("./endpoint.ts")).openEndpoint({ ...options, registry });
-  return async (http, next) => {
-    if (http.path !== mcpPath) return await next();
+  const answer = async (http: Context): Promise<void> => {
     atRoute(http, mcpPath);
     if (!atResourceHost(http, config))
       return answerRefusal(
@@ -24,6 +23,7 @@ export function mcpEndpoint(options: Omit<EndpointOptions, "registry">, tools: r
       );
     const serve = await (opened ??= open());
     await serve(http);
-    return undefined;
   };
+  // Every request passes here: an async function would cost it a promise.
+  return (http, next) => (http.path === mcpPath ? answer(http) : next());
 }

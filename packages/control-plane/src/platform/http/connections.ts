@@ -140,7 +140,7 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
       if (!isHealth(request)) return refuse(response, tooMany(limits));
     }
     if (++connection.unanswered > maxPipelined) return void request.socket.resetAndDestroy();
-    response.once("close", () => {
+    response.on("close", () => {
       if (--connection.unanswered === 0) connection.stall = null;
       connection.next.shift()?.();
     });

@@ -18,7 +18,7 @@ export function etagOf(text: string | Buffer): string {
  * replies makes tags weak.
  */
 export const namesTag = (header: string, tag: string): boolean =>
-  header.split(",").some((one) => one.trim() === "*" || one.trim().replace(/^W\//, "") === tag);
+  header !== "" && header.split(",").some((one) => one.trim() === "*" || one.trim().replace(/^W\//, "") === tag);
 
 /** Throws PRECONDITION_FAILED where `ifMatch` (the header; empty for none) names none of the current tags. */
 export function requireMatch(ifMatch: string, ...tags: readonly string[]): void {
