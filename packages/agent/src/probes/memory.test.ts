@@ -142,7 +142,7 @@ if (process.send !== undefined && process.argv[2] === "checks") {
       const order = { url: `http://127.0.0.1:${port}/`, contains };
       let measured = await ask(child, order);
       // On a loaded machine, which is no answer about the response.
-      for (let n = 0; n < 5 && measured.error?.startsWith("the agent was suspended"); n++)
+      for (let n = 0; n < 30 && measured.error?.startsWith("the agent was suspended"); n++)
         measured = await ask(child, order);
       t.match(measured, { status, error }, what);
       t.ok(measured.rss < limit, `${what}: ${(measured.rss / mib).toFixed(1)} MiB resident`);

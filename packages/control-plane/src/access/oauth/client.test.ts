@@ -48,12 +48,19 @@ t.test("the SDK client discovers, asks, refreshes and steps up, between two repl
     t.equal(back.to.get("state"), provider.opened!.searchParams.get("state"));
     return back.to.get("code")!;
   };
-  const connect = async (): Promise<{ client: Client; transport: StreamableHTTPClientTransport }> => {
+  const connect = async () => {
     const client = new Client({ name: "Test", version: "1" }, { capabilities: { elicitation: {} } });
     client.setRequestHandler(ElicitRequestSchema, async () => ({ action: "accept", content: { confirm: true } }));
+    const send = alternating(t, replicas);
+    let streamOpens = (): void => {};
+    const streams = new Promise<void>((resolve) => (streamOpens = resolve));
     const transport = new StreamableHTTPClientTransport(new URL(`${resource}/mcp`), {
       authProvider: provider,
-      fetch: alternating(t, replicas),
+      fetch: async (url, init) => {
+        const response = await send(url, init);
+        if (init?.method === "GET") streamOpens();
+        return response;
+      },
     });
     t.teardown(() => client.close());
     try {
@@ -61,7 +68,7 @@ t.test("the SDK client discovers, asks, refreshes and steps up, between two repl
     } catch (error) {
       if (!(error instanceof UnauthorizedError)) throw error;
     }
-    return { client, transport };
+    return { client, transport, streams };
   };
 
   const first = await connect();
@@ -70,7 +77,9 @@ t.test("the SDK client discovers, asks, refreshes and steps up, between two repl
   await first.transport.finishAuth(await approve());
   t.equal(provider.kept?.scope, "targets:read status_page:read incidents:read", "no box was ticked");
 
-  const { client, transport } = await connect();
+  const { client, transport, streams } = await connect();
+  // It is requested beside the next calls, and a late one would ask the user too.
+  await streams;
   t.ok((await client.listTools()).tools.length > 0);
   const before = provider.kept!;
   world.clock.advance(hour);
