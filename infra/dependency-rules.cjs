@@ -7,6 +7,13 @@ const sources = path.join(__dirname, "../packages/control-plane/src");
 const src = "^packages/control-plane/src";
 /** The rooms of the control plane from the lowest to the highest. Interfaces and operator stand beside each other. */
 const rooms = [["platform"], ["access"], ["alerting"], ["monitoring"], ["publishing"], ["interfaces", "operator"]];
+/** The domains of alerting from the lowest to the highest; those of a line do not import each other. */
+const alerting = [
+  ["channels", "update-templates"],
+  ["channel-links", "deliveries", "maintenance"],
+  ["incidents"],
+  ["acknowledge", "snoozes"],
+];
 /** Every folder of these rooms is a domain, so that a new one is guarded from its first file. */
 const domains = ["access", "alerting", "monitoring", "publishing", "interfaces"].flatMap((room) =>
   fs
@@ -14,6 +21,10 @@ const domains = ["access", "alerting", "monitoring", "publishing", "interfaces"]
     .filter((entry) => entry.isDirectory())
     .map((entry) => `${room}/${entry.name}`),
 );
+const unordered = domains.filter(
+  (domain) => domain.startsWith("alerting/") && !alerting.flat().includes(domain.slice("alerting/".length)),
+);
+if (unordered.length > 0) throw new Error(`${unordered.join()} has no place in the order of alerting.`);
 const anyDomain = `(?:${domains.join("|")})`;
 /** Work that is periodic or done per batch of results enters a domain by its engine.ts too. */
 const engines = ["alerting/deliveries", "alerting/incidents", "monitoring/pipeline", "operator"];
@@ -91,6 +102,16 @@ module.exports = {
             .flat()
             .map((higher) => `${src}/${higher}/`),
         ],
+      },
+    })),
+    ...alerting.map((names, index) => ({
+      name: `${names.join("-and-")}-import${names.length > 1 ? "" : "s"}-nothing-above`,
+      severity: "error",
+      comment: "No circle among the domains of alerting: a message needs its channels, an incident its messages.",
+      from: { path: `${src}/alerting/(${names.join("|")})/`, pathNot: tests },
+      to: {
+        path: `${src}/alerting/(?:${alerting.slice(index).flat().join("|")})/`,
+        pathNot: `${src}/alerting/$1/`,
       },
     })),
     {

@@ -40,7 +40,8 @@ const lateMs = 40_000;
 const batchSize = 1000;
 const region = "bench";
 
-const limits = { share: 0.25, p99Ms: 50, detectionMs: 2000, sweepCores: 0.05 };
+/** `p99Ms` or `p99Bare`, whichever is more: where the bare server waits longer than that, the machine does. */
+const limits = { share: 0.25, p99Ms: 50, p99Bare: 1.25, detectionMs: 2000, sweepCores: 0.05 };
 
 /**
  * Pings of heartbeat monitors at a real control plane with 100,000 of them. `value`: pings per CPU second of control
@@ -128,7 +129,7 @@ export async function run(): Promise<Measured> {
       ratio: rounded(
         Math.max(
           limits.share / share,
-          beside.p99 / limits.p99Ms,
+          beside.p99 / Math.max(limits.p99Ms, limits.p99Bare * beside.bareP99),
           found.latestMs / limits.detectionMs,
           sweep / limits.sweepCores,
         ),
