@@ -23,7 +23,7 @@ const concurrency = Number(process.env.SM_TEST_JOBS) || 4 * availableParallelism
 const fileTimeoutSecs = 600;
 
 /** Bounds how long the event loop is blocked, so short files run beside it, one at a time. */
-const needsCore = (file) => file.endsWith("conformance/hostile.test.js");
+const needsCore = (file) => file.endsWith("faults/hostile.test.js");
 
 /** Has a process to itself: it bounds the CPU time of its main thread, or how long an event loop is blocked. */
 const isAlone = (file) => needsCore(file) || file.endsWith("http-expectations.test.js");

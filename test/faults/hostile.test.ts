@@ -8,7 +8,7 @@ import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { freePort, startControlPlane } from "../harness/processes.ts";
 import { insertTargets } from "../harness/targets.ts";
-import { nameOf, routes } from "./declared.ts";
+import { nameOf, routes } from "../conformance/declared.ts";
 
 /*
  * No body blocks the event loop: on every route with a body, other requests are answered at the same time.
