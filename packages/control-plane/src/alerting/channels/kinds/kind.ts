@@ -138,8 +138,10 @@ export interface ChannelKind<S extends TSchema = TSchema> {
 /** Declaration of a kind; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
 export interface KindDeclaration<S extends TSchema> extends Pick<
   ChannelKind<S>,
-  "type" | "label" | "purpose" | "icon" | "delegable" | "schema" | "digests" | "confirms" | "managed" | "send"
+  "type" | "label" | "purpose" | "icon" | "delegable" | "schema" | "confirms" | "managed" | "send"
 > {
+  /** False for a kind that machines read. */
+  digests?: boolean;
   /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
   rules?: ChannelKind<S>["rules"];
   /** Left out where a config is stored as it is sent. */
@@ -167,6 +169,7 @@ export function channelKind<S extends TSchema>({
     return pointer === null ? [] : [{ url, pointer }];
   };
   return {
+    digests: true,
     endpoints: [rest.type],
     endpoint: () => rest.type,
     ...rest,

@@ -159,7 +159,6 @@ export const whatsapp = channelKind({
     );
   },
   address: () => ({ url: whatsappOrigin, pointer: null }),
-  digests: true,
   async send(config, { content }, transports) {
     const sender = {
       accessToken: config.access_token,

@@ -158,7 +158,6 @@ const declared = channelKind({
   address: (config) => ({ url: providerOf(config).origin(credentialsOf(config)), pointer: null }),
   endpoints: providerNames,
   endpoint: ({ provider }) => provider,
-  digests: true,
   async send(config, { content }, { http }) {
     const provider = providerOf(config);
     const text = smsText(content);
