@@ -1,4 +1,4 @@
-import { type Db, firstOf } from "../../platform/db/sql.ts";
+import { type Db, firstOf, rowOf, valueOf } from "../../platform/db/sql.ts";
 
 export interface VerificationRow {
   id: string;
@@ -21,12 +21,11 @@ export async function insertVerification(
 
 /** Numbers of mails since a time: sent again for one channel, sent again and sent first for the organisation. */
 export async function countVerifications(sql: Db, orgId: string, channelId: string, since: Date) {
-  const [row] = await sql<{ channel: number; again: number; first: number }[]>`
+  return await rowOf(sql<{ channel: number; again: number; first: number }[]>`
     select count(*) filter (where resent and channel_id = ${channelId})::int as channel,
            count(*) filter (where resent)::int as again,
            count(*) filter (where not resent)::int as first
-    from channel_verifications where org_id = ${orgId} and created_at > ${since}`;
-  return row!;
+    from channel_verifications where org_id = ${orgId} and created_at > ${since}`);
 }
 
 /** Ends the links of a channel that are not confirmed. */
@@ -88,6 +87,5 @@ export async function deleteUselessVerifications(sql: Db, now: Date, before: Dat
 
 /** Locks the organisation, so that concurrent mails count each other, and returns its name. */
 export async function lockOrg(sql: Db, orgId: string): Promise<string> {
-  const [row] = await sql<{ name: string }[]>`select name from orgs where id = ${orgId} for no key update`;
-  return row!.name;
+  return await valueOf<string>(sql`select name from orgs where id = ${orgId} for no key update`);
 }

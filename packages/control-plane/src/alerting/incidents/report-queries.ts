@@ -1,4 +1,4 @@
-import { type Db, manyIds } from "../../platform/db/sql.ts";
+import { type Db, manyIds, rowOf } from "../../platform/db/sql.ts";
 import type { Severity } from "./schema.ts";
 import type { NewUpdate } from "./narration-schema.ts";
 
@@ -68,7 +68,7 @@ export interface MetricsRow {
 
 /** Incidents that began at `since` or later, in numbers. */
 export async function selectMetrics(sql: Db, orgId: string, since: Date): Promise<MetricsRow> {
-  const [row] = await sql<[MetricsRow]>`
+  return await rowOf(sql<MetricsRow[]>`
     select count(*)::int as total, count(*) filter (where severity = 'minor')::int as minor,
       count(*) filter (where severity = 'major')::int as major,
       count(*) filter (where severity = 'critical')::int as critical,
@@ -78,8 +78,7 @@ export async function selectMetrics(sql: Db, orgId: string, since: Date): Promis
       count(*) filter (where closed_by = 'person')::int as human_resolved,
       avg(extract(epoch from acknowledged_at - opened_at))::float8 as mtta_secs,
       (avg(past_outage_ms) filter (where closed_by <> 'pause') / 1000)::float8 as mttr_secs
-    from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`;
-  return row;
+    from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`);
 }
 
 /** Incidents of a monitor: how many, and those of them with a time to resolve. */

@@ -1,7 +1,7 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import type { WriteSource } from "../../platform/context.ts";
 import { budgetOf } from "../../alerting/incidents/service.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
 import { pastIntervals } from "./queries.ts";
 import type { RegionPolicy } from "./schema.ts";
 
@@ -150,13 +150,12 @@ export async function addChannels(
 
 /** Targets of the organisation without the channel that can take one more, locked in the order of ids. */
 export async function lockTargetsWithout(sql: Db, orgId: string, channelId: string, most: number): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await columnOf<string>(sql`
     select t.id from targets t
     where t.org_id = ${orgId}
       and not exists (select from target_alerts a where a.target_id = t.id and a.channel_id = ${channelId})
       and (select count(*) from target_alerts a where a.target_id = t.id) < ${most}
-    order by t.id for no key update`;
-  return rows.map(({ id }) => id);
+    order by t.id for no key update`);
 }
 
 export async function removeChannels(

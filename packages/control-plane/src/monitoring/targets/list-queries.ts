@@ -1,7 +1,7 @@
 import { runs } from "../results/service.ts";
 import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
 import { minuteMs } from "@statusmesh/shared/time";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, countOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import { groupedMonitors } from "./cause-queries.ts";
 import {
   isNotified,
@@ -194,10 +194,10 @@ export async function selectTargets(
 }
 
 export async function countTargets(sql: Db, orgId: string, now: Date, filter: TargetFilter): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from targets t join target_states s on s.target_id = t.id
-    where ${matching(sql, orgId, now, filter)}`;
-  return row!.count;
+  return await countOf(
+    sql,
+    sql`from targets t join target_states s on s.target_id = t.id where ${matching(sql, orgId, now, filter)}`,
+  );
 }
 
 export interface MonitorDbRow extends TargetRow {
@@ -244,10 +244,9 @@ export async function selectMonitors(
 }
 
 export async function selectMonitor(sql: Db, orgId: string, now: Date, id: string) {
-  const [row] = await sql<(MonitorDbRow & { state: string; status_until: Date | null })[]>`
+  return await firstOf(sql<(MonitorDbRow & { state: string; status_until: Date | null })[]>`
     select ${monitorColumns(sql, now)}, s.state, s.status_until from ${monitorTables(sql)}
-    where t.org_id = ${orgId} and t.id = ${id}`;
-  return row ?? null;
+    where t.org_id = ${orgId} and t.id = ${id}`);
 }
 
 export interface MonitorCounts {
@@ -266,8 +265,7 @@ export async function countMonitors(sql: Db, orgId: string, now: Date, filter: T
 
 /** The checks (secrets sealed) of enabled monitors whose newest runs an open circuit breaker refused. */
 export async function selectCircuitOpenSpecs(sql: Db, orgId: string, now: Date): Promise<CheckSpec[]> {
-  const rows = await sql<{ spec: CheckSpec }[]>`
+  return await columnOf<CheckSpec>(sql`
     select t.spec from targets t join target_states s on s.target_id = t.id
-    where t.org_id = ${orgId} and t.enabled and s.status_until >= ${now} and s.circuit_open`;
-  return rows.map((row) => row.spec);
+    where t.org_id = ${orgId} and t.enabled and s.status_until >= ${now} and s.circuit_open`);
 }

@@ -1,4 +1,4 @@
-import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db, inPortions, rowOf } from "../../platform/db/sql.ts";
 import type { MonitorStatus } from "./schema.ts";
 
 /** A monitor of a report, with what bounds the time in which it was checked. */
@@ -54,13 +54,11 @@ export async function selectTagNames(
   { limit, offset, only }: { limit: number; offset: number; only: string | null },
 ) {
   if (only !== null) {
-    const [one] = await sql<{ found: boolean }[]>`
-      select exists (select from targets where org_id = ${orgId} and tags && array[${only}]::text[]) as found`;
-    return one!.found ? { names: [only], total: 1 } : { names: [], total: 0 };
+    const found = await anyOf(sql, sql`from targets where org_id = ${orgId} and tags && array[${only}]::text[]`);
+    return found ? { names: [only], total: 1 } : { names: [], total: 0 };
   }
-  const [row] = await sql<{ names: string[]; total: number }[]>`
+  return await rowOf(sql<{ names: string[]; total: number }[]>`
     with tag as (select distinct unnest(t.tags) as name from targets t where t.org_id = ${orgId})
     select (select count(*)::int from tag) as total,
-      array(select name from tag order by natural_key(name), name limit ${limit} offset ${offset}) as names`;
-  return row!;
+      array(select name from tag order by natural_key(name), name limit ${limit} offset ${offset}) as names`);
 }
