@@ -7,7 +7,7 @@ import { record } from "../../access/audit/service.ts";
 import { lockEvidence } from "../../alerting/incidents/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { countUnreadable, type ReadBatch, unreadable } from "../../platform/crypto/opening.ts";
-import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { resealer } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
@@ -269,15 +269,9 @@ export async function unreadableTokens(
   );
 }
 
-/** Seals up to `limit` tokens after `after`, by id, under the current key. For rotate-kek. */
-export async function resealTokens(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
-  return await inTransaction(system, async ({ sql, sealer }) =>
-    resealRows<{ id: string; token: string }, string>({
-      sealer,
-      limit,
-      rows: await addressQueries.lockTokens(sql, after, limit),
-      map: ({ id, token }, change) => change(token, placeOf(id)),
-      store: async (id, token) => await addressQueries.storeToken(sql, id, token),
-    }),
-  );
-}
+/** Seals tokens under the current key. */
+export const resealTokens = resealer({
+  rows: (sql, after, limit) => addressQueries.selectTokens(sql, after, limit, { lock: true }),
+  map: ({ id, token }, change) => change(token, placeOf(id)),
+  store: addressQueries.storeToken,
+});
