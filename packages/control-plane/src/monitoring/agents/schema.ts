@@ -2,6 +2,7 @@ import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import {
   Closed,
+  described,
   Flag,
   Id,
   Integer,
@@ -39,23 +40,13 @@ const fields = {
   live: Flag("Whether it has pulled within the last 25 s"),
   version: nullable(Text("Of sm-agent; null before it was seen", "0.1.0")),
   created_at: Timestamp,
-  last_seen_at: nullable(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "Null before it was seen",
-      examples: ["2026-11-20T09:30:00.000Z"],
-    }),
-  ),
+  last_seen_at: nullable(described(Timestamp, "Null before it was seen", "2026-11-20T09:30:00.000Z")),
   waiting: nullable(Integer("Results in its spool; null where it does not report them", 12)),
   lag_ms: nullable(
     Integer("99th percentile of how late its checks start, milliseconds; null where it does not report it", 4),
   ),
   impaired_since: nullable(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "Since when its own network has been down; null while it works",
-      examples: ["2026-11-20T09:30:00.000Z"],
-    }),
+    described(Timestamp, "Since when its own network has been down; null while it works", "2026-11-20T09:30:00.000Z"),
   ),
   unable: Type.Array(
     Closed({

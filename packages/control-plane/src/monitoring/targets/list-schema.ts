@@ -4,6 +4,7 @@ import { SearchText } from "@statusmesh/shared/text";
 import { causePattern } from "../../platform/db/causes.ts";
 import {
   Closed,
+  described,
   Flag,
   Integer,
   nullable,
@@ -25,18 +26,14 @@ export const ListedTarget = Shape("ListedTarget", "A target with its current sta
     "up",
   ),
   status_since: nullable(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "Begin of the status; null before the first result and while the target is paused",
-      examples: ["2026-11-20T09:30:00.000Z"],
-    }),
+    described(
+      Timestamp,
+      "Begin of the status; null before the first result and while the target is paused",
+      "2026-11-20T09:30:00.000Z",
+    ),
   ),
   last_checked_at: nullable(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "Time of the newest result; null before the first one",
-      examples: ["2026-11-20T09:41:30.000Z"],
-    }),
+    described(Timestamp, "Time of the newest result; null before the first one", "2026-11-20T09:41:30.000Z"),
   ),
 });
 export type ListedTarget = Static<typeof ListedTarget>;

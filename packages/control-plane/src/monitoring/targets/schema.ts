@@ -7,9 +7,10 @@ import { AlertChannelId, Escalation, escalationWords } from "../../access/orgs/s
 import { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import {
   Closed,
+  described,
   Id,
-  ManagedBy,
   ignoredWhenSent,
+  ManagedBy,
   nullable,
   Shape,
   Text,
@@ -173,12 +174,7 @@ export const fields = {
     },
   }),
   region_policy: RegionPolicy,
-  escalation: nullable(
-    Type.Unsafe<Escalation>({
-      ...Escalation,
-      description: `${escalationWords}. Null: the default of the organisation; empty: none`,
-    }),
-  ),
+  escalation: nullable(described(Escalation, `${escalationWords}. Null: the default of the organisation; empty: none`)),
   depends_on: Type.Array(
     IdText({
       pattern: idPatternInAnyCase,
@@ -226,24 +222,14 @@ export const TargetCreate = Shape("TargetCreate", "A new target", {
   interval: Type.Optional(fields.interval),
   enabled: optionalWithDefault(fields.enabled, true),
   tags: optionalWithDefault(fields.tags, []),
-  alerts: Type.Optional(
-    Type.Unsafe<Static<typeof alertsInput>>({
-      ...alertsInput,
-      description: "Channels to notify; omitted: the channels with `is_default`",
-    }),
-  ),
+  alerts: Type.Optional(described(alertsInput, "Channels to notify; omitted: the channels with `is_default`")),
   alert_confirmations: optionalWithDefault(fields.alert_confirmations, 2),
   notify_recovery: optionalWithDefault(fields.notify_recovery, true),
   renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),
   region_policy: optionalWithDefault(fields.region_policy, "majority"),
   escalation: Type.Optional(fields.escalation),
   depends_on: optionalWithDefault(fields.depends_on, []),
-  regions: Type.Optional(
-    Type.Unsafe<string[]>({
-      ...regions,
-      description: "The regions that probe the target; omitted: all enabled ones",
-    }),
-  ),
+  regions: Type.Optional(described(regions, "The regions that probe the target; omitted: all enabled ones")),
   heartbeat_addresses: Type.Optional(HeartbeatAddresses),
   ...ignored,
 });
