@@ -39,8 +39,6 @@ export const connectionsOf = (sql: Sql): readonly Connection[] =>
 export const listenerOf = (sql: Sql): Sql | undefined => (sql as unknown as { listener(): Sql | undefined }).listener();
 
 export interface BeatOptions {
-  /** Time between two heartbeats, ms. */
-  everyMs: number;
   /** Ticks of `tickMs` without an answer after which a connection is silent. */
   ticks: number;
   tickMs: number;
