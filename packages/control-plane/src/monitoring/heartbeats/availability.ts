@@ -1,5 +1,6 @@
 import { outagesOf } from "../../alerting/incidents/service.ts";
 import { windowsOf } from "../../alerting/maintenance/service.ts";
+import { getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import { difference, intersection, type Interval, length, union } from "../../platform/intervals.ts";
 import { importedDays, timesOf } from "../history/service.ts";
@@ -110,10 +111,7 @@ interface Times {
 /** The union of the times of each target; what has not ended lasts until now. */
 function grouped(rows: readonly Times[], now: number): Map<string, Interval[]> {
   const spans = new Map<string, Interval[]>();
-  for (const { target_id, starts_at, ends_at } of rows) {
-    const own = spans.get(target_id) ?? [];
-    own.push({ start: starts_at.getTime(), end: ends_at?.getTime() ?? now });
-    spans.set(target_id, own);
-  }
+  for (const { target_id, starts_at, ends_at } of rows)
+    getOrMake(spans, target_id, () => []).push({ start: starts_at.getTime(), end: ends_at?.getTime() ?? now });
   return new Map([...spans].map(([id, own]) => [id, union(own)]));
 }

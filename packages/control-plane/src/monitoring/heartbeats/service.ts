@@ -5,6 +5,7 @@ import { mask } from "@statusmesh/shared/secrets";
 import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { lockEvidence } from "../../alerting/incidents/service.ts";
+import { getOrMake } from "../../platform/caches.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { countUnreadable, type ReadBatch, unreadable } from "../../platform/crypto/opening.ts";
 import { resealer } from "../../platform/crypto/reseal.ts";
@@ -106,7 +107,7 @@ export async function shownOf({ sql }: System, targetId: string): Promise<Heartb
 export async function addressesOf({ sql }: System, ids: readonly string[]): Promise<Map<string, StoredAddress[]>> {
   const found = new Map<string, StoredAddress[]>();
   for (const { target_id: id, ...address } of ids.length === 0 ? [] : await addressQueries.selectAddressesOf(sql, ids))
-    found.set(id, [...(found.get(id) ?? []), address]);
+    getOrMake(found, id, () => []).push(address);
   return found;
 }
 

@@ -1,4 +1,5 @@
 import { throttledByCap } from "@statusmesh/shared/checks";
+import { getOrMake } from "../../platform/caches.ts";
 import { arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
 import { portionsOf, takeTurns } from "../../platform/process/turns.ts";
 import { daysOf } from "../history/service.ts";
@@ -68,9 +69,7 @@ async function slicesOf(sql: Db, orgId: string, targetIds: readonly string[], ra
     select t.id::text, r.* from targets t cross join lateral ${values} r
     where t.org_id = ${orgId} and t.id = any(${arrayOf(targetIds)}::uuid[])`;
   await query.values().forEach(([id, , ...arrays]) => {
-    const target = String(id);
-    const slices = ofTargets.get(target) ?? [];
-    ofTargets.set(target, slices);
+    const slices = getOrMake(ofTargets, String(id), () => []);
     visitRuns(arrays, ({ slot, status, counts, total }) => {
       if (!counts || slot < from || slot >= to) return;
       const slice = (slices[Math.floor((slot - from) / sliceMs)] ??= { failed: false, degraded: false, totals: [] });

@@ -1,5 +1,6 @@
 import type { Sql } from "postgres";
 import { messageOf } from "@statusmesh/shared/thrown";
+import { getOrMake } from "../caches.ts";
 import type { Log } from "../process/log.ts";
 
 /** Payload for "a notification may have been missed". */
@@ -60,13 +61,7 @@ function openChannel(sql: Sql, log: Log, name: string): Channel {
 export function openHub(sql: Sql, log: Log): Hub {
   const channels = new Map<string, Channel>();
 
-  function channelOf(name: string): Channel {
-    const known = channels.get(name);
-    if (known !== undefined) return known;
-    const channel = openChannel(sql, log, name);
-    channels.set(name, channel);
-    return channel;
-  }
+  const channelOf = (name: string): Channel => getOrMake(channels, name, () => openChannel(sql, log, name));
 
   function on(channel: string, listener: (payload: string) => void): () => void {
     const { listeners } = channelOf(channel);
