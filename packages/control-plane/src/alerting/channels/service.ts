@@ -130,7 +130,6 @@ export async function listChannels(ctx: Ctx, { limit, offset }: ChannelListQuery
   return { items: rows.map((row) => present(ctx, row)), total, limit, offset };
 }
 
-/** A channel that a form offers. */
 export interface ChannelChoice {
   id: string;
   name: string;

@@ -8,7 +8,6 @@ export interface VerificationRow {
   code_hash: Buffer;
 }
 
-/** Inserts a verification mail. */
 export async function insertVerification(
   sql: Db,
   row: VerificationRow & { resent: boolean; created_at: Date; expires_at: Date },

@@ -2,7 +2,6 @@ import type { ChannelConfig, Notice } from "../channels/schema.ts";
 import { anyOf, type Db, freePlaces, valueOf } from "../../platform/db/sql.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
 
-/** Who has acknowledged an incident. */
 export interface Acknowledgement {
   /** RFC 3339. */
   at: string;

@@ -64,7 +64,6 @@ export interface Deliverer {
   stop(): Promise<void>;
 }
 
-/** An attempt to send a delivery. */
 interface Attempt {
   outcome: Outcome;
   /** False when nothing was sent: the channel is disabled or deleted. */

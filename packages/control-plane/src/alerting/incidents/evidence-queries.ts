@@ -57,7 +57,6 @@ export interface StateUpdate extends NewerRun {
   since: string | null;
   lastError: string | null;
   circuitOpen: boolean;
-  /** Region ids. */
   recheckRegions: readonly string[];
 }
 

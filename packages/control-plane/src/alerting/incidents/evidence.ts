@@ -45,7 +45,6 @@ export interface EvidenceTarget extends PolicyFields {
 export class LockedEvidence<T extends EvidenceTarget> {
   readonly target: T;
   readonly policy: Policy;
-  /** The row as it is stored. */
   readonly stored: LockedState;
   /** The short form of a target that has only passed lately, or null. */
   readonly passing: Passing | null;

@@ -2,7 +2,6 @@ import { columnOf, countOf, type Db, listed, type Listed, type Paging } from "..
 import type { Narration, NewUpdate } from "./narration-schema.ts";
 import type { Actor } from "./event-schema.ts";
 
-/** The incidents among `ids` with their targets. */
 export async function selectIncidentTargets(sql: Db, orgId: string, ids: readonly string[]) {
   return await sql<{ id: string; target_id: string }[]>`
     select id, target_id from incidents where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and not retracted`;

@@ -22,7 +22,6 @@ export interface NoticeToSend {
   readonly incident: IncidentState;
 }
 
-/** A transition of a replay. */
 export interface PlayedTransition {
   slot: number;
   /** Index of the incident within the replay. */

@@ -192,13 +192,11 @@ export async function selectState(sql: Db, targetId: string): Promise<StateRow |
   return await firstOf(sql<StateRow[]>`select state, status_until from target_states where target_id = ${targetId}`);
 }
 
-/** Names of the regions by id. */
 export async function selectRegionNames(sql: Db): Promise<Map<string, string>> {
   const rows = await sql<{ id: string; name: string }[]>`select id, name from regions`;
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
-/** Ids of the regions that the operator has disabled. */
 export async function selectDisabledRegions(sql: Db): Promise<string[]> {
   return await columnOf<string>(sql`select id from regions where not enabled`);
 }
@@ -235,7 +233,6 @@ export async function selectMonitorsWithIncidents(sql: Db, orgId: string, limit:
     order by t.sort_name, t.id limit ${limit}`;
 }
 
-/** Id of the open incident of a target; null for none. */
 export async function selectOpenIncident(sql: Db, orgId: string, targetId: string): Promise<string | null> {
   return await valueOf<string | null>(sql`
     select id from incidents

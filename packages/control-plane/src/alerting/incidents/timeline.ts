@@ -5,7 +5,6 @@ import type { Delivery } from "../deliveries/schema.ts";
 import { kindLabel } from "../channels/service.ts";
 import { list } from "../../platform/html/format.ts";
 
-/** One line of the timeline of the console. */
 export interface TimelineEntry {
   /** RFC 3339. */
   at: string;

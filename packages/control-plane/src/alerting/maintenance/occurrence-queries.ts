@@ -191,7 +191,6 @@ export async function selectWindowIds(sql: Db, orgId: string, targetIds: readonl
     group by wt.target_id`;
 }
 
-/** An occurrence in a calendar. */
 export interface CalendarRow extends OccurrenceRow {
   window_id: string;
   title: string;

@@ -187,7 +187,6 @@ export async function selectSilentRegions(sql: Db, orgId: string | null, since: 
     order by r.id`;
 }
 
-/** Live agents that are impaired. */
 export async function selectImpairedAgents(sql: Db, since: Date): Promise<AgentRow[]> {
   return await sql<
     AgentRow[]

@@ -14,7 +14,6 @@ import {
   Timestamp,
 } from "../../platform/http/wire.ts";
 
-/** `limit` and `offset` of a list. */
 export const ListQuery = Closed(paging(50, 1000));
 
 const Name = Line({
@@ -26,7 +25,6 @@ const Region = Type.String({ maxLength: 40, description: "Id of its region", exa
 
 export const AgentCreate = Shape("AgentCreate", "A new agent", { name: Name, region: Region });
 export type AgentCreate = Static<typeof AgentCreate>;
-/** Query of a deletion. */
 export const DeleteQuery = Closed({
   force: Type.Boolean({ default: false, description: "True: also deletes a connected agent" }),
 });

@@ -213,7 +213,6 @@ function silentRegion({
 export interface RegionWithAgents extends Pick<Region, "id" | "name" | "location" | "enabled"> {
   /** Enabled monitors of the organisation that are probed from it. */
   targets: number;
-  /** Kinds of these monitors. */
   kinds: readonly string[];
   agents: (Agent & { is_behind: boolean; has_left: boolean })[];
 }

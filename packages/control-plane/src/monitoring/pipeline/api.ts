@@ -88,7 +88,6 @@ function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
   ];
 }
 
-/** The route of pings that agents took. */
 export const agentPingRoutes = (take: TakeAgentPings): Route[] => [
   route("POST", "/api/agent/pings", {
     auth: "agent",

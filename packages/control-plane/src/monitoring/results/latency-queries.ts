@@ -62,7 +62,6 @@ export async function selectLatency(
   return await mapInTurns([...slices.values()], (samples) => samples.row());
 }
 
-/** Runs of one slice. */
 class Samples {
   readonly #region: string;
   readonly #t: number;

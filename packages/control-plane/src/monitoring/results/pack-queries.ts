@@ -262,7 +262,6 @@ export async function countLate(sql: Db, most: number): Promise<number> {
     select count(*)::int as count from (select from results_late r where ${packable(sql)} limit ${most}) l`);
 }
 
-/** Drops late results of days before `day`. */
 export async function dropLateBefore(sql: Db, day: Day): Promise<void> {
   await sql`delete from results_late where scheduled_at < ${day}::date::timestamp at time zone 'UTC'`;
 }

@@ -4,7 +4,6 @@ import { dayMs } from "@statusmesh/shared/time";
 import { parseTime } from "../../platform/http/query.ts";
 import { described, Timestamp } from "../../platform/http/wire.ts";
 
-/** `from` and `to` of a query string. */
 export const rangeQuery = {
   from: Type.Optional(
     described(Timestamp, "Start, inclusive. RFC 3339; default: 24 hours before `to`", "2026-11-19T09:30:00.000Z"),

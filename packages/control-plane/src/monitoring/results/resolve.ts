@@ -30,7 +30,6 @@ export const roundMs = (ms: number): number => Math.round(ms * 1000) / 1000;
 /** Concurrent reads of an organisation, and of all of them: the pool has 14 connections by default. */
 const atOnce = { org: 2, all: 5 };
 
-/** By database pool. */
 const limitsOfPool = new WeakMap<object, { ofOrg: Semaphore; all: Semaphore }>();
 
 /**

@@ -93,7 +93,6 @@ export const daysOf = (sql: Db, marks: readonly DirtyHour[]): Spans =>
       from ${marked(sql, marks)} as u (target_id, hour))`,
   );
 
-/** Counts hours. */
 export async function rollHours(sql: Db, { rows, target, at }: Spans): Promise<void> {
   await sql`
     insert into results_hourly (target_id, hour, region, up, down, degraded, error)
@@ -128,7 +127,6 @@ export async function rollChanges(sql: Db, { rows, target, at }: Spans): Promise
     set results = excluded.results, changes = excluded.changes, failing = excluded.failing`;
 }
 
-/** Sums UTC days. */
 export async function rollDays(sql: Db, { rows, target, at }: Spans): Promise<void> {
   await sql`
     insert into results_daily (target_id, day, up, down, degraded, error)

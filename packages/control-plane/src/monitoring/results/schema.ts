@@ -43,7 +43,6 @@ const meanMs = (phase: string, example: number) =>
 const percentile = (share: number, example: number) =>
   Type.Number({ description: `Total time that ${share} % of the runs kept, ms`, examples: [example] });
 
-/** One slice of a latency series. */
 export const LatencyBucket = Type.Object(
   {
     t: Integer(

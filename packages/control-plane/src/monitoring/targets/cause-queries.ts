@@ -2,7 +2,6 @@ import type { CauseKind } from "../../platform/db/causes.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { matching, monitorCauses, monitorTables, statusAt, type TargetFilter } from "./filter-queries.ts";
 
-/** Failing monitors that share a cause. */
 export interface MonitorCauseRow {
   kind: CauseKind;
   value: string;

@@ -65,7 +65,6 @@ export const targetFields = (target: Target | null) =>
     { base: "", scope: "f", values: target },
   );
 
-/** The region policy that a form starts with. */
 export const startPolicy = (target: Target | null): RegionPolicy =>
   target?.region_policy ?? (validate(TargetCreate.properties.region_policy, undefined) as RegionPolicy);
 

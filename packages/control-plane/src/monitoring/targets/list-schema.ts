@@ -17,7 +17,6 @@ import {
 } from "../../platform/http/wire.ts";
 import { monitorStates, monitorStatuses, Target } from "./schema.ts";
 
-/** A target in a list, with its current status. */
 export const ListedTarget = Shape("ListedTarget", "A target with its current status", {
   ...Target.properties,
   status: OneOf(

@@ -34,7 +34,6 @@ export interface MonitorRow {
   expires_at: Date | null;
   open_incident: {
     id: string;
-    /** Start of the current outage. */
     outage_since: Date;
     acknowledged_at: Date | null;
     severity: string;

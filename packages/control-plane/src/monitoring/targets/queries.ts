@@ -28,7 +28,6 @@ export interface TargetRow {
   escalation: Escalation | null;
   /** Settings that a binding leaves to the target are absent. */
   alerts: Alert[];
-  /** Targets that it depends on. */
   depends_on: string[];
   /** Of a heartbeat, as they are shown; null for other kinds. */
   heartbeat_addresses: HeartbeatAddresses | null;

@@ -16,7 +16,6 @@ const columns = (sql: Db, now: Date) => sql`
   t.id, t.name, t.tags, t.created_at, s.last_result_at,
   case when t.enabled and s.status_until >= ${now} then s.status else 'unknown' end as status`;
 
-/** Ids of the monitors of the organisation by name. */
 export async function selectIdsByName(sql: Db, orgId: string, limit: number, offset: number): Promise<string[]> {
   const rows = await inPortions(sql<{ id: string }[]>`
     select id from targets where org_id = ${orgId} order by sort_name, id limit ${limit} offset ${offset}`);

@@ -139,7 +139,6 @@ export interface FoundMonitor {
   id: string;
   name: string;
   state: MonitorState;
-  /** Summary of the check. */
   detail: string;
 }
 

@@ -5,7 +5,6 @@ import { openSession } from "./connect.ts";
 import { columnOf, valueOf } from "./sql.ts";
 import { columnList, quoted, type SequenceState, sequencesOf, type Table, tablesInOrder } from "./tables.ts";
 
-/** Version of the format of the archive. */
 export const backupFormat = 1;
 export const manifestName = "manifest.json";
 export const summaryName = "summary.json";
@@ -13,7 +12,6 @@ export const summaryName = "summary.json";
 /** First entry of a backup: describes the others. */
 export interface Manifest {
   readonly format: typeof backupFormat;
-  /** Version of the program that wrote it. */
   readonly version: string;
   readonly created_at: string;
   /** Migrations that define the schema of the rows. */

@@ -31,7 +31,6 @@ export const sever = (connection: Connection): void =>
     .peek()
     .socket?.destroy(Object.assign(new Error("the database does not answer"), { code: "CONNECTION_SILENT" }));
 
-/** The connections of a pool. */
 export const connectionsOf = (sql: Sql): readonly Connection[] =>
   (sql as unknown as { connections(): Connection[] }).connections();
 

@@ -23,7 +23,6 @@ interface Recorded {
   sha256: string;
 }
 
-/** The migrations of this package. */
 export const migrationsFolder = fileURLToPath(new URL("../../../migrations/", import.meta.url));
 
 /** Returns the files `NNNN_name.sql` of a folder in order. Throws for another form of name or a repeated number. */

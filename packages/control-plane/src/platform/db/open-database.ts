@@ -5,7 +5,6 @@ import { type DatabaseAddress, nameOf } from "./address.ts";
 import { openLikewise, openPool, type PoolOptions, setDirect } from "./connect.ts";
 import { valueOf } from "./sql.ts";
 
-/** The open database of a process. */
 export interface OpenDatabase {
   readonly sql: Sql;
   /** For LISTEN, migrations and locks: connections that are sessions of the server. `sql` itself without a pooler. */

@@ -34,7 +34,6 @@ export const WebhookUrl = (options: { description: string; examples: string[]; p
   });
 };
 
-/** One notification for one channel. */
 export interface ChannelMessage {
   /** The same at every attempt, so that receivers can deduplicate. */
   deliveryId: string;
@@ -43,7 +42,6 @@ export interface ChannelMessage {
   sentAt: number;
 }
 
-/** A mail of a channel. */
 export interface ChannelMail {
   /** One address. */
   to: string;
