@@ -12,6 +12,7 @@ import {
   ignoredWhenSent,
   ManagedBy,
   nullable,
+  Patch,
   Shape,
   Text,
   Timestamp,
@@ -235,32 +236,21 @@ export const TargetCreate = Shape("TargetCreate", "A new target", {
 });
 export type TargetCreate = Static<typeof TargetCreate>;
 
-export const TargetPatch = Closed(
+const { name, ...others } = fields;
+
+export const TargetPatch = Patch(
+  "TargetPatch",
+  { interval: 300, tags: ["production", "shop"], check: { timeout: 5000 } },
   {
-    name: Type.Optional(fields.name),
-    check: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), {
-        description:
-          "Fields of the check to change; omitted fields stay unchanged, secrets included. The type cannot change.",
-      }),
-    ),
-    interval: Type.Optional(fields.interval),
-    enabled: Type.Optional(fields.enabled),
-    tags: Type.Optional(fields.tags),
-    alerts: Type.Optional(alertsInput),
-    alert_confirmations: Type.Optional(fields.alert_confirmations),
-    notify_recovery: Type.Optional(fields.notify_recovery),
-    renotify_interval_secs: Type.Optional(fields.renotify_interval_secs),
-    region_policy: Type.Optional(fields.region_policy),
-    escalation: Type.Optional(fields.escalation),
-    depends_on: Type.Optional(fields.depends_on),
-    heartbeat_addresses: Type.Optional(HeartbeatAddresses),
+    name,
+    check: Type.Record(Type.String(), Type.Unknown(), {
+      description:
+        "Fields of the check to change; omitted fields stay unchanged, secrets included. The type cannot change.",
+    }),
+    ...others,
+    alerts: alertsInput,
+    heartbeat_addresses: HeartbeatAddresses,
     ...ignored,
-  },
-  {
-    title: "TargetPatch",
-    description: "Fields to change; omitted fields stay unchanged",
-    examples: [{ interval: 300, tags: ["production", "shop"], check: { timeout: 5000 } }],
   },
 );
 export type TargetPatch = Static<typeof TargetPatch>;
