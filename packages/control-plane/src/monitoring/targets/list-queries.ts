@@ -200,17 +200,21 @@ export async function countTargets(sql: Db, orgId: string, now: Date, filter: Ta
   );
 }
 
-export interface MonitorDbRow extends TargetRow {
+export interface MonitorStatusRow {
   status: MonitorStatus;
-  /** False while none of its regions is enabled. */
+  /** False while none of its regions is enabled: nothing checks it, and it reads as unknown. */
   probed: boolean;
-  /** Whether it has an enabled channel. */
+  /** Whether it has an enabled channel: nobody is notified of its incidents otherwise. */
   notified: boolean;
   status_since: Date | null;
   last_result_at: Date | null;
   last_error: string | null;
+  /** The newest details that a run read; its check has not been pointed elsewhere since. */
   details: ResultDetails | null;
   expires_at: Date | null;
+}
+
+export interface MonitorDbRow extends TargetRow, MonitorStatusRow {
   incident_id: string | null;
   /** Start of the current outage; null without an open incident. */
   outage_since: Date | null;
