@@ -1,4 +1,3 @@
-import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { mask } from "@statusmesh/shared/secrets";
@@ -11,6 +10,7 @@ import { countUnreadable, type ReadBatch, unreadable } from "../../platform/cryp
 import { resealer } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { newToken } from "../../platform/crypto/token.ts";
+import { unlessTaken } from "../../platform/db/sql.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { addressRule, hashOf, hintOf } from "./addresses.ts";
 import * as addressQueries from "./address-queries.ts";
@@ -49,18 +49,15 @@ export async function addHeartbeats({ sql, sealer }: System, made: readonly NewH
     sql,
     tokens.map(({ targetId, token }) => ({ targetId, token: sealer.seal(token, placeOf(targetId)) })),
   );
-  await addressQueries
-    .insertAddresses(sql, [
-      ...tokens.map(({ targetId, token }) => ({
-        targetId,
-        kind: "own" as const,
-        hash: hashOf("own", token),
-        hint: hintOf(token),
-        position: 0,
-      })),
-      ...made.flatMap(({ targetId, addresses }) => newAddresses(targetId, addresses)),
-    ])
-    .catch(taken);
+  const own = tokens.map(({ targetId, token }) => ({
+    targetId,
+    kind: "own" as const,
+    hash: hashOf("own", token),
+    hint: hintOf(token),
+    position: 0,
+  }));
+  const others = made.flatMap(({ targetId, addresses }) => newAddresses(targetId, addresses));
+  await unlessTaken(addressQueries.insertAddresses(sql, [...own, ...others]), taken);
 }
 
 const newAddresses = (targetId: string, addresses: HeartbeatAddresses): addressQueries.NewAddress[] =>
@@ -72,15 +69,13 @@ const newAddresses = (targetId: string, addresses: HeartbeatAddresses): addressQ
     position,
   }));
 
-/** SQLSTATE unique_violation: the hashes of addresses are unique in the installation. */
-function taken(error: unknown): never {
-  if (!(error instanceof postgres.PostgresError) || error.code !== "23505") throw error;
-  throw new AppError(
+/** The hashes of addresses are unique in the installation. */
+const taken = (cause: unknown) =>
+  new AppError(
     "HEARTBEAT_ADDRESS_TAKEN",
     "Another monitor of this installation has one of these addresses. Remove it there first.",
-    { field: "/heartbeat_addresses", cause: error },
+    { field: "/heartbeat_addresses", cause },
   );
-}
 
 /** Rules of addresses that need no database; `kept`: whether *** may keep a stored one. */
 export function addressesRule(addresses: HeartbeatAddresses, kept: boolean): void {
@@ -130,7 +125,7 @@ export async function replaceAddresses(tx: System, targetId: string, addresses: 
     return { targetId, kind, hash: kept!.hash, hint: kept!.hint, position };
   });
   await addressQueries.deleteAddresses(tx.sql, targetId);
-  await addressQueries.insertAddresses(tx.sql, next).catch(taken);
+  await unlessTaken(addressQueries.insertAddresses(tx.sql, next), taken);
 }
 
 /**
