@@ -34,11 +34,7 @@ export async function expireVerifications(sql: Db, channelId: string, now: Date)
     where channel_id = ${channelId} and confirmed_at is null and expires_at > ${now}`;
 }
 
-export interface PendingVerification {
-  id: string;
-  channel_id: string;
-  address: string;
-  org_id: string;
+export interface PendingVerification extends Omit<VerificationRow, "code_hash"> {
   org_name: string;
 }
 

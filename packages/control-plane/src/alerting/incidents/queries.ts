@@ -249,13 +249,10 @@ export async function selectMonitorNames(
     select id, name from targets where org_id = ${orgId} and id = any(${[...ids]}::uuid[])`;
 }
 
-export interface FoundIncident {
-  id: string;
-  monitor_name: string;
-  public_title: string | null;
-  error_sample: string | null;
-  started_at: Date;
-  ended_at: Date | null;
+export interface FoundIncident extends Pick<
+  IncidentRow,
+  "id" | "monitor_name" | "public_title" | "error_sample" | "started_at" | "ended_at"
+> {
   /** Incidents that match, in every row. */
   total: number;
 }

@@ -1,6 +1,6 @@
 import { type Db, manyIds, rowOf } from "../../platform/db/sql.ts";
-import type { Severity } from "./schema.ts";
 import type { NewUpdate } from "./narration-schema.ts";
+import type { IncidentRow } from "./queries.ts";
 
 type Phase = NewUpdate["phase"];
 
@@ -8,12 +8,10 @@ type Phase = NewUpdate["phase"];
 const latestPhase = (sql: Db) => sql`
   (select u.phase from incident_updates u where u.incident_id = i.id order by u.created_at desc, u.id desc limit 1)`;
 
-export interface PageIncidentRow {
-  id: string;
-  target_id: string;
-  monitor_name: string;
-  severity: Severity;
-  started_at: Date;
+export interface PageIncidentRow extends Pick<
+  IncidentRow,
+  "id" | "target_id" | "monitor_name" | "severity" | "started_at"
+> {
   latest_phase: Phase | null;
 }
 

@@ -13,12 +13,7 @@ import * as queries from "./snapshot-queries.ts";
 const keptMs = 30 * dayMs;
 
 /** The response of a failed run, as an agent reported it. `slot` and `since` are Unix ms. */
-export interface CapturedFailure {
-  orgId: string;
-  targetId: string;
-  slot: number;
-  /** Start of the failing streak that the evidence of the region is in; null where it is in none. */
-  since: number | null;
+export interface CapturedFailure extends Omit<queries.NewSnapshot, "id" | "content"> {
   snapshot: FailureSnapshot;
 }
 

@@ -2,21 +2,16 @@ import type { CheckSpec } from "@statusmesh/shared/checks";
 import type { WriteSource } from "../../platform/context.ts";
 import { budgetOf } from "../../alerting/incidents/service.ts";
 import { arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
-import { pastIntervals } from "./queries.ts";
-import type { RegionPolicy } from "./schema.ts";
+import { pastIntervals, type TargetRow } from "./queries.ts";
 
 /** The columns that a bulk action needs. */
-export interface LockedTarget {
-  id: string;
-  name: string;
-  enabled: boolean;
-  tags: string[];
+export interface LockedTarget extends Pick<
+  TargetRow,
+  "id" | "name" | "enabled" | "tags" | "interval_secs" | "alert_confirmations" | "region_policy"
+> {
   kind: CheckSpec["type"];
   /** Time budget of the check, ms. */
   timeout: number;
-  interval_secs: number;
-  alert_confirmations: number;
-  region_policy: RegionPolicy;
 }
 
 /**

@@ -179,13 +179,7 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
 const overviewRows = 6;
 
 /** Input of the sentence on top of the list: counts of all monitors, causes of failures, the first rows. */
-export interface MonitorsOverview {
-  items: MonitorRow[];
-  causes: MonitorCause[];
-  grouped: { causes: number; monitors: number };
-  counts: Record<MonitorState, number>;
-  last_check_at: Date | null;
-}
+export type MonitorsOverview = Pick<MonitorList, "items" | "causes" | "grouped" | "counts" | "last_check_at">;
 
 /** All monitors in short. Rows are read only where something fails: sorting 10,000 monitors takes 20 ms. */
 export async function monitorsOverview(ctx: Ctx): Promise<MonitorsOverview> {

@@ -1,12 +1,9 @@
 import { anyOf, arrayOf, type Db, inPortions, rowOf } from "../../platform/db/sql.ts";
 import type { MonitorStatus } from "./schema.ts";
+import type { TargetRow } from "./queries.ts";
 
 /** A monitor of a report, with what bounds the time in which it was checked. */
-export interface ReportedRow {
-  id: string;
-  name: string;
-  tags: string[];
-  created_at: Date;
+export interface ReportedRow extends Pick<TargetRow, "id" | "name" | "tags" | "created_at"> {
   last_result_at: Date | null;
   /** Unknown without live votes. */
   status: MonitorStatus;

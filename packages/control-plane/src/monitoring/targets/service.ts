@@ -27,6 +27,7 @@ export {
   monitorsOverview,
   monitorCounts,
   type MonitorCause,
+  type MonitorList,
   type MonitorRegion,
   type MonitorRow,
   openCircuits,
