@@ -1,6 +1,5 @@
 import type { Sql } from "postgres";
 import { messageOf } from "@statusmesh/shared/thrown";
-import { getOrMake } from "../caches.ts";
 import type { Log } from "../process/log.ts";
 
 /** Payload for "a notification may have been missed". */
@@ -61,7 +60,13 @@ function openChannel(sql: Sql, log: Log, name: string): Channel {
 export function openHub(sql: Sql, log: Log): Hub {
   const channels = new Map<string, Channel>();
 
-  const channelOf = (name: string): Channel => getOrMake(channels, name, () => openChannel(sql, log, name));
+  function channelOf(name: string): Channel {
+    const known = channels.get(name);
+    if (known !== undefined) return known;
+    const channel = openChannel(sql, log, name);
+    channels.set(name, channel);
+    return channel;
+  }
 
   function on(channel: string, listener: (payload: string) => void): () => void {
     const { listeners } = channelOf(channel);
