@@ -4,11 +4,7 @@ import type { System } from "../../platform/context.ts";
 import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
 import * as queries from "./queries.ts";
 
-interface Sealed {
-  id: string;
-  org_id: string;
-  config: ChannelConfig;
-}
+type Sealed = Pick<queries.ChannelRow, "id" | "org_id" | "config">;
 
 const placeOf = (orgId: string, id: string, pointer: string): string => `${orgId}/channels/${id}${pointer}`;
 

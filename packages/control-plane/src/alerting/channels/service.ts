@@ -130,10 +130,7 @@ export async function listChannels(ctx: Ctx, { limit, offset }: ChannelListQuery
   return { items: rows.map((row) => present(ctx, row)), total, limit, offset };
 }
 
-export interface ChannelChoice {
-  id: string;
-  name: string;
-  is_default: boolean;
+export interface ChannelChoice extends Pick<queries.ChannelRow, "id" | "name" | "is_default"> {
   /** Kind, and what an operator should know before relying on it. */
   note: string;
 }

@@ -31,11 +31,7 @@ export async function selectOnPages(
     order by i.id desc limit ${limit}`;
 }
 
-export interface IncidentSpan {
-  id: string;
-  started_at: Date;
-  ended_at: Date | null;
-}
+export type IncidentSpan = Pick<IncidentRow, "id" | "started_at" | "ended_at">;
 
 /** Incidents of a monitor that overlap the range, newest first; at most 200. */
 export async function selectSpans(

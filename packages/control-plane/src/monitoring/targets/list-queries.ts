@@ -163,11 +163,7 @@ const idsInOrder = (
     ${except.length === 0 ? sql`` : sql`and t.id <> all(${arrayOf(except)}::uuid[])`}
   order by place limit ${limit} offset ${offset}`;
 
-export interface ListedTargetRow extends TargetRow {
-  status: MonitorStatus;
-  status_since: Date | null;
-  last_result_at: Date | null;
-}
+export type ListedTargetRow = TargetRow & Pick<MonitorStatusRow, "status" | "status_since" | "last_result_at">;
 
 /** A page of targets, newest first unless `sorting` says otherwise. */
 export async function selectTargets(
