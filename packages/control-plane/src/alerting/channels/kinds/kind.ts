@@ -20,6 +20,14 @@ type TextOptions = TSchemaOptions & { maxLength: number };
 /** A text of a config that is not empty. */
 export const ConfigText = (options: TextOptions) => Type.String({ minLength: 1, ...options });
 
+/** The number that messages go to. */
+export const PhoneText = ConfigText({
+  maxLength: 32,
+  description: "Receiving number in international format",
+  examples: ["+4915112345678"],
+  form: { label: "Send to", placeholder: "+4915112345678", hint: "International format." },
+});
+
 /** {@link ConfigText} that is sealed at rest and reads as ***. */
 export const SecretText = (options: TextOptions) => ConfigText({ ...options, secret: true });
 
