@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { checkTypes } from "@statusmesh/shared/checks";
 import { SearchText } from "@statusmesh/shared/text";
-import { causePattern } from "../../platform/db/causes.ts";
+import { causeFilter } from "../../alerting/incidents/schema.ts";
 import {
   Closed,
   described,
@@ -60,17 +60,7 @@ export const TargetQuery = Closed({
   state: Type.Optional(OneOf(monitorStates, "Only targets in this state", "down")),
   notified: Type.Optional(Flag("Only targets with, or without, an enabled channel", false)),
   kind: Type.Optional(OneOf(checkTypes, "Only checks of this type", "http")),
-  cause: Type.Optional(
-    SearchText({
-      pattern: causePattern,
-      expects: "Use host:, tag:, error: or region: and its value, like host:db-1.example.org",
-      maxLength: 300,
-      description:
-        "Only failing targets that share this cause: `host:` and the destination host, `tag:` and a tag, " +
-        "`error:` and a class of errors, or `region:` and the id of a region",
-      examples: ["host:db-1.example.org"],
-    }),
-  ),
+  cause: causeFilter("failing targets that share"),
   sort: Type.Optional(
     OneOf(
       monitorSorts,
