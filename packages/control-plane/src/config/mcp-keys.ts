@@ -1,20 +1,16 @@
 import Type, { type Static } from "typebox";
-import { flag, text, whole } from "./reader.ts";
+import { flag, origin, origins, whole } from "./reader.ts";
 
 export const mcp = Type.Object({
   enabled: flag(false, "Serves the Model Context Protocol at /mcp"),
   oauth_enabled: flag(false, "Lets MCP clients get their tokens by OAuth 2.1; needs mcp.enabled and resource_uri"),
-  resource_uri: text(
-    "",
+  resource_uri: origin(
     "Origin of the MCP server on its own host, and audience of its tokens; empty: server.public_url, no audience",
-    "an http or https origin without a path, for example https://mcp.example.org",
-    "^(?:https?://[^\\s/?#@]+/?)?$",
+    "https://mcp.example.org",
   ),
-  allowed_origins: Type.Array(Type.String({ pattern: "^https?://[^\\s/?#@*]+$" }), {
-    default: [],
-    description: "Web pages that may call /mcp, as origins; empty: any, and clients without Origin always may",
-    expects: "a list of origins like https://app.example.org, without a path",
-  }),
+  allowed_origins: origins(
+    "Web pages that may call /mcp, as origins; empty: any, and clients without Origin always may",
+  ),
   access_token_ttl_secs: whole(3600, 1, 86_400, "Lifetime of an access token that OAuth issues, seconds"),
 });
 

@@ -9,6 +9,23 @@ export const text = (fallback: string, description: string, expects: string, pat
 /** Comes from the environment, or from a file named there, never from the configuration file. Empty: unset. */
 export const secret = (description: string, expects: string, pattern: string) =>
   Type.String({ default: "", description, expects, pattern, secret: true });
+/** The name of a file; empty: none. */
+export const fileName = (description: string) => text("", description, "a file name", "^[^\\0]*$");
+/** The origin of a server; may be empty. */
+export const origin = (description: string, example: string) =>
+  text(
+    "",
+    description,
+    `an http or https origin without a path, for example ${example}`,
+    "^(?:https?://[^\\s/?#@]+/?)?$",
+  );
+/** Origins of web pages; none without a setting. */
+export const origins = (description: string) =>
+  Type.Array(Type.String({ pattern: "^https?://[^\\s/?#@*]+$" }), {
+    default: [],
+    description,
+    expects: "a list of origins like https://app.example.org, without a path",
+  });
 export const flag = (fallback: boolean, description: string) =>
   Type.Boolean({ default: fallback, description, expects: "true or false" });
 export const whole = (fallback: number, minimum: number, maximum: number, description: string) =>

@@ -1,10 +1,14 @@
 import Type from "typebox";
 import { bindPattern } from "@statusmesh/shared/net/address";
 import { linkedChannels } from "./channel-keys.ts";
-import { flag, secret, text, whole } from "./reader.ts";
+import { fileName, flag, origin, origins, secret, text, whole } from "./reader.ts";
 
 /** 32 bytes in base64: 42 full characters, one that ends on two zero bits, one of padding. */
-const key32Pattern = "^(?:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)?$";
+const key32 = (description: string) =>
+  secret(description, "32 bytes in base64 (44 characters)", "^(?:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)?$");
+
+const postgresUrl = (description: string) =>
+  secret(description, "a URL like postgres://user:password@host:5432/name", "^(?:postgres(?:ql)?://\\S+)?$");
 
 export const server = Type.Object({
   bind: text(
@@ -13,12 +17,7 @@ export const server = Type.Object({
     "host:port, for example 127.0.0.1:8080 or [::1]:8080",
     `^${bindPattern}$`,
   ),
-  public_url: text(
-    "",
-    "URL of this service for browsers and agents; empty: http://<bind>",
-    "an http or https origin without a path, for example https://status.example.org",
-    "^(?:https?://[^\\s/?#@]+/?)?$",
-  ),
+  public_url: origin("URL of this service for browsers and agents; empty: http://<bind>", "https://status.example.org"),
   metrics_bind: text(
     "",
     "Address and port of GET /metrics, for Prometheus; empty: off",
@@ -47,11 +46,7 @@ export const api = Type.Object({
   }),
   cors: Type.Object({
     enabled: flag(false, "Allows web pages of other origins to call /api"),
-    allowed_origins: Type.Array(Type.String({ pattern: "^https?://[^\\s/?#@*]+$" }), {
-      default: [],
-      description: "Allowed origins",
-      expects: "a list of origins like https://app.example.org, without a path",
-    }),
+    allowed_origins: origins("Allowed origins"),
     allow_any_origin: flag(false, "Allows any origin; not together with allowed_origins"),
     allowed_methods: Type.Array(Type.Enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]), {
       default: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
@@ -66,15 +61,9 @@ export const data = Type.Object({
 });
 
 export const database = Type.Object({
-  url: secret(
-    "Postgres 15 or newer; empty starts the embedded one in data.dir",
-    "a URL like postgres://user:password@host:5432/name",
-    "^(?:postgres(?:ql)?://\\S+)?$",
-  ),
-  listen_url: secret(
+  url: postgresUrl("Postgres 15 or newer; empty starts the embedded one in data.dir"),
+  listen_url: postgresUrl(
     "Direct URL of the database behind a pooler, for LISTEN, migrations and locks; empty: database.url",
-    "a URL like postgres://user:password@host:5432/name",
-    "^(?:postgres(?:ql)?://\\S+)?$",
   ),
   prepare: flag(true, "False behind a pooler in transaction mode; needs listen_url"),
   pool_size: whole(14, 14, 200, "Largest number of connections, besides the one that listens; jobs hold up to eight"),
@@ -92,15 +81,9 @@ export const redis = Type.Object({
 
 export const security = Type.Object({
   allow_private_targets: flag(false, "Allows checks of private and local addresses"),
-  credentials_kek_base64: secret(
-    "Key that encrypts stored credentials (AES-256-GCM); empty: stored in plain text",
-    "32 bytes in base64 (44 characters)",
-    key32Pattern,
-  ),
-  credentials_kek_previous_base64: secret(
+  credentials_kek_base64: key32("Key that encrypts stored credentials (AES-256-GCM); empty: stored in plain text"),
+  credentials_kek_previous_base64: key32(
     "Previous key, which decrypts older credentials until statusmesh rotate-kek has run",
-    "32 bytes in base64 (44 characters)",
-    key32Pattern,
   ),
 });
 
@@ -140,28 +123,17 @@ export const declared = Type.Object({
 });
 
 export const abuse = Type.Object({
-  url_patterns_file: text(
-    "",
+  url_patterns_file: fileName(
     "YAML or TOML file of URL paths that must not be monitored; empty: a short built-in list",
-    "a file name",
-    "^[^\\0]*$",
   ),
-  domain_denylist_file: text(
-    "",
+  domain_denylist_file: fileName(
     "YAML or TOML file of domains, with their subdomains, that must be neither monitored nor notified",
-    "a file name",
-    "^[^\\0]*$",
   ),
 });
 
 export const channels = Type.Object({
   allow_http: flag(false, "Allows http URLs of webhooks; needs security.allow_private_targets"),
-  ca_file: text(
-    "",
-    "PEM file of additional certificate authorities for sending notifications; empty: none",
-    "a file name",
-    "^[^\\0]*$",
-  ),
+  ca_file: fileName("PEM file of additional certificate authorities for sending notifications; empty: none"),
   ...linkedChannels,
   // configSchema adds the keys, which the channel kinds declare.
   endpoints: Type.Object({} as Record<string, ReturnType<typeof text>>),

@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { flag, secret, text, whole } from "./reader.ts";
+import { flag, origin, secret, text, whole } from "./reader.ts";
 
 const provider = (name: string, issuer: string, example: string) =>
   Type.Object({
@@ -94,11 +94,9 @@ export const auth = Type.Object({
       expects: "a list of group=role, where role is owner, member or viewer",
     }),
   }),
-  public_base_url: text(
-    "",
+  public_base_url: origin(
     "Origin of the authorization server for MCP clients, its issuer; empty: server.public_url",
-    "an http or https origin without a path, for example https://status.example.org",
-    "^(?:https?://[^\\s/?#@]+/?)?$",
+    "https://status.example.org",
   ),
   per_ip_rate_limit_per_min: whole(60, 0, 1_000_000, "Sign-in attempts per visitor and minute; 0: unlimited"),
   session: Type.Object({

@@ -22,7 +22,7 @@ export const openedConfig = (ctx: Ctx, row: StoredChannel): ChannelConfig => ope
 /** Locks channels against other edits until the transaction ends. */
 export async function keepChannels(tx: Ctx, ids: readonly string[]): Promise<void> {
   requireScope(tx, "channels:write");
-  for (const id of [...ids].sort()) await queries.lockChannel(tx.sql, tx.orgId, id);
+  for (const id of [...ids].sort()) await queries.selectChannel(tx.sql, tx.orgId, id, { lock: true });
 }
 
 /** Writes who declares channels. */

@@ -77,7 +77,6 @@ export type Content = (
 /** State that decides colours, icons and priorities. */
 export type Tone = "down" | "degraded" | "up" | "test";
 
-/** Icons of chat messages. */
 export const toneIcon: Readonly<Record<Tone, string>> = { down: "🔴", degraded: "🟠", up: "🟢", test: "🔵" };
 
 /** A message in words that every kind formats in its vendor's way. All texts are plain: see {@link plain}. */
@@ -120,7 +119,6 @@ function shorten(text: string, maxLength: number): string {
   return points.length <= maxLength ? text : `${points.slice(0, maxLength - 1).join("")}…`;
 }
 
-/** The content in words. */
 export function messageText(content: Content): MessageText {
   const { zone = "UTC" } = content;
   if (content.kind === "digest") return digestText(content.digest, zone);

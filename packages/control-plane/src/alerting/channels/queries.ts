@@ -1,6 +1,6 @@
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { countOf, type Db, firstOf } from "../../platform/db/sql.ts";
+import { columnOf, countOf, type Db, firstOf, rowOf } from "../../platform/db/sql.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
 import type { ActiveHours } from "./schema.ts";
 
@@ -53,25 +53,23 @@ export async function insertChannel(
   sql: Db,
   row: Omit<ChannelRow, "disabled_reason" | "health" | "verified_at" | "tested_at" | "targets_count" | "managed">,
 ): Promise<ChannelRow> {
-  const [inserted] = await sql<ChannelRow[]>`
+  return await rowOf(sql<ChannelRow[]>`
     insert into channels
       (id, org_id, name, kind, config, enabled, is_default, active_hours, write_source, created_at, updated_at)
     values
       (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled},
         ${row.is_default}, ${hoursJson(sql, row)}, ${row.write_source}, ${row.created_at}, ${row.updated_at})
-    returning ${columns(sql)}`;
-  return inserted!;
+    returning ${columns(sql)}`);
 }
 
-export async function selectChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | null> {
+export async function selectChannel(
+  sql: Db,
+  orgId: string,
+  id: string,
+  { lock = false } = {},
+): Promise<ChannelRow | null> {
   return await firstOf(sql<ChannelRow[]>`
-    select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id}`);
-}
-
-/** {@link selectChannel} with a row lock. */
-export async function lockChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | null> {
-  return await firstOf(sql<ChannelRow[]>`
-    select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id} for update`);
+    select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id} ${lock ? sql`for update` : sql``}`);
 }
 
 /** Oldest first. */
@@ -101,15 +99,14 @@ export async function updateChannel(
   sql: Db,
   row: Omit<ChannelRow, "created_at" | "health" | "targets_count">,
 ): Promise<ChannelRow> {
-  const [updated] = await sql<ChannelRow[]>`
+  return await rowOf(sql<ChannelRow[]>`
     update channels
     set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
       is_default = ${row.is_default}, active_hours = ${hoursJson(sql, row)}, tested_at = ${row.tested_at},
       disabled_reason = ${row.disabled_reason},
       verified_at = ${row.verified_at}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}
-    returning ${columns(sql)}`;
-  return updated!;
+    returning ${columns(sql)}`);
 }
 
 /** The foreign key deletes bindings; deliveries stay and keep the channel's name. */
@@ -119,9 +116,8 @@ export async function deleteChannel(sql: Db, orgId: string, id: string): Promise
 
 /** Ids of the channels that new targets notify, locked against deletion until the transaction ends. Oldest first. */
 export async function keepDefaults(sql: Db, orgId: string): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    select id from channels where org_id = ${orgId} and is_default order by id for key share`;
-  return rows.map(({ id }) => id);
+  return await columnOf<string>(sql`
+    select id from channels where org_id = ${orgId} and is_default order by id for key share`);
 }
 
 /** Stores when a test was accepted. */
@@ -131,10 +127,9 @@ export async function setTested(sql: Db, orgId: string, id: string, at: Date): P
 
 /** The existing channels among `ids`, locked against deletion until the transaction ends. */
 export async function keepChannels(sql: Db, orgId: string, ids: readonly string[]): Promise<string[]> {
-  const rows = await sql<
-    { id: string }[]
-  >`select id from channels where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`;
-  return rows.map(({ id }) => id);
+  return await columnOf<string>(
+    sql`select id from channels where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`,
+  );
 }
 
 /** Configs of channels of all organisations by id; `lock` holds the rows until the end of the transaction. */
@@ -195,11 +190,10 @@ export async function disableChannel(
   { id, org_id }: Pick<ChannelRow, "id" | "org_id">,
   { reason, at, verified }: { reason: string; at: Date; verified: boolean },
 ): Promise<ChannelRow> {
-  const [row] = await sql<ChannelRow[]>`
+  return await rowOf(sql<ChannelRow[]>`
     update channels set enabled = false, disabled_reason = ${reason}, updated_at = ${at},
            verified_at = case when ${verified} then verified_at end
-    where org_id = ${org_id} and id = ${id} returning ${columns(sql)}`;
-  return row!;
+    where org_id = ${org_id} and id = ${id} returning ${columns(sql)}`);
 }
 
 /** Writes the chat id of a managed channel whose group moved. */
@@ -211,9 +205,8 @@ export async function moveChat(sql: Db, orgId: string, id: string, chatId: strin
 
 /** Names of the organisation's channels that begin with a text. */
 export async function selectNames(sql: Db, orgId: string, start: string): Promise<string[]> {
-  const rows = await sql<{ name: string }[]>`
-    select name from channels where org_id = ${orgId} and starts_with(name, ${start})`;
-  return rows.map(({ name }) => name);
+  return await columnOf<string>(sql`
+    select name from channels where org_id = ${orgId} and starts_with(name, ${start})`);
 }
 
 /** Takes a deleted channel out of the ladders of its organisation; levels that it leaves empty go. */

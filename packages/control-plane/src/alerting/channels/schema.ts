@@ -1,17 +1,17 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import {
-  Closed,
   described,
   Flag,
   Id,
+  ignored,
   Integer,
   ManagedBy,
-  ignoredWhenSent,
   nullable,
   OneOf,
   PageOf,
   paging,
+  Patch,
   Shape,
   Text,
   Timestamp,
@@ -113,12 +113,6 @@ const fields = {
   active_hours: nullable(ActiveHours),
 };
 
-/** Fields that the server sets; values in a request are ignored. */
-const ignored = {
-  write_source: ignoredWhenSent,
-  managed_by: ignoredWhenSent,
-};
-
 export const ChannelCreate = Shape("ChannelCreate", "A new channel", {
   name: fields.name,
   config: ConfigInput,
@@ -129,20 +123,10 @@ export const ChannelCreate = Shape("ChannelCreate", "A new channel", {
 });
 export type ChannelCreate = Static<typeof ChannelCreate>;
 
-export const ChannelPatch = Closed(
-  {
-    name: Type.Optional(fields.name),
-    enabled: Type.Optional(fields.enabled),
-    is_default: Type.Optional(fields.is_default),
-    active_hours: Type.Optional(fields.active_hours),
-    config: Type.Optional(ConfigInput),
-    ...ignored,
-  },
-  {
-    title: "ChannelPatch",
-    description: "Fields to change; omitted fields stay unchanged",
-    examples: [{ name: "On call, EU", enabled: true }],
-  },
+export const ChannelPatch = Patch(
+  "ChannelPatch",
+  { name: "On call, EU", enabled: true },
+  { ...fields, config: ConfigInput, ...ignored },
 );
 export type ChannelPatch = Static<typeof ChannelPatch>;
 

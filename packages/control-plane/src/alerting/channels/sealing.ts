@@ -1,14 +1,10 @@
-import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { resealer } from "../../platform/crypto/reseal.ts";
 import { countUnreadable, openPartly, type PartlyOpened, type ReadBatch } from "../../platform/crypto/opening.ts";
-import { inTransaction, type System } from "../../platform/context.ts";
+import type { System } from "../../platform/context.ts";
 import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
 import * as queries from "./queries.ts";
 
-interface Sealed {
-  id: string;
-  org_id: string;
-  config: ChannelConfig;
-}
+type Sealed = Pick<queries.ChannelRow, "id" | "org_id" | "config">;
 
 const placeOf = (orgId: string, id: string, pointer: string): string => `${orgId}/channels/${id}${pointer}`;
 
@@ -55,20 +51,14 @@ export async function unreadableChannels(
   });
 }
 
-/** Seals up to `limit` channels after `after`, by id, under the current key. For rotate-kek. */
-export async function resealChannels(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
-  return await inTransaction(system, async ({ sql, sealer }) =>
-    resealRows<Sealed, ChannelConfig>({
-      sealer,
-      limit,
-      rows: await queries.selectConfigs(sql, after, limit, { lock: true }),
-      map({ id, org_id, config }, change) {
-        if (!isChannelType(config.type)) throw new Error("this version of StatusMesh does not support its kind");
-        return kindOf(config).mapSecrets(config, (sealed, pointer) =>
-          change(sealed, placeOf(org_id, id, pointer)),
-        ) as ChannelConfig;
-      },
-      store: async (id, config) => await queries.storeConfig(sql, id, config),
-    }),
-  );
-}
+/** Seals channels under the current key. */
+export const resealChannels = resealer<Sealed, ChannelConfig>({
+  rows: (sql, after, limit) => queries.selectConfigs(sql, after, limit, { lock: true }),
+  map({ id, org_id, config }, change) {
+    if (!isChannelType(config.type)) throw new Error("this version of StatusMesh does not support its kind");
+    return kindOf(config).mapSecrets(config, (sealed, pointer) =>
+      change(sealed, placeOf(org_id, id, pointer)),
+    ) as ChannelConfig;
+  },
+  store: queries.storeConfig,
+});

@@ -15,14 +15,10 @@ import { acknowledgeTokenIn, messageText } from "./message.ts";
 import { secretMask } from "./presenting.ts";
 import { openConfig } from "./sealing.ts";
 import { addressToConfirm, confirmedMailHeaders } from "./verification.ts";
+import type { ChannelRow } from "./queries.ts";
 
 /** A channel for the deliverer: the secrets of its config are sealed. */
-export interface StoredChannel {
-  id: string;
-  org_id: string;
-  kind: string;
-  config: ChannelConfig;
-}
+export type StoredChannel = Pick<ChannelRow, "id" | "org_id" | "kind" | "config">;
 
 /** HTTP client for receivers, as configured. */
 export function channelOutbound(

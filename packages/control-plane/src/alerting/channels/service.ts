@@ -130,11 +130,7 @@ export async function listChannels(ctx: Ctx, { limit, offset }: ChannelListQuery
   return { items: rows.map((row) => present(ctx, row)), total, limit, offset };
 }
 
-/** A channel that a form offers. */
-export interface ChannelChoice {
-  id: string;
-  name: string;
-  is_default: boolean;
+export interface ChannelChoice extends Pick<queries.ChannelRow, "id" | "name" | "is_default"> {
   /** Kind, and what an operator should know before relying on it. */
   note: string;
 }
@@ -191,7 +187,7 @@ export async function updateChannel(
   requireScope(ctx, "channels:write");
   const patch = { ...rest, config: sent === undefined ? undefined : completed(sent) };
   const { channel, mail } = await inTransaction(ctx, async (tx) => {
-    const row = await findChannel(tx, id, queries.lockChannel);
+    const row = await findChannel(tx, id, { lock: true });
     if (patch.config !== undefined) {
       if (!dropsSecrets) refuseDroppedSecrets(row, sent!);
       refuseKeptSecrets(tx, row, patch.config);
@@ -235,7 +231,7 @@ export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
   await inTransaction(ctx, async (tx) => {
     // Targets before channels, as edits of targets lock them.
     if (isId(id)) await queries.leaveLadders(tx.sql, tx.orgId, id);
-    const row = await findChannel(tx, id, queries.lockChannel);
+    const row = await findChannel(tx, id, { lock: true });
     await queries.deleteChannel(tx.sql, tx.orgId, id);
     await record(tx, { resourceId: id, before: present(tx, row) });
   });

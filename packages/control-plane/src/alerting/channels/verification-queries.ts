@@ -1,4 +1,4 @@
-import { type Db, firstOf } from "../../platform/db/sql.ts";
+import { type Db, firstOf, rowOf, valueOf } from "../../platform/db/sql.ts";
 
 export interface VerificationRow {
   id: string;
@@ -8,7 +8,6 @@ export interface VerificationRow {
   code_hash: Buffer;
 }
 
-/** Inserts a verification mail. */
 export async function insertVerification(
   sql: Db,
   row: VerificationRow & { resent: boolean; created_at: Date; expires_at: Date },
@@ -21,12 +20,11 @@ export async function insertVerification(
 
 /** Numbers of mails since a time: sent again for one channel, sent again and sent first for the organisation. */
 export async function countVerifications(sql: Db, orgId: string, channelId: string, since: Date) {
-  const [row] = await sql<{ channel: number; again: number; first: number }[]>`
+  return await rowOf(sql<{ channel: number; again: number; first: number }[]>`
     select count(*) filter (where resent and channel_id = ${channelId})::int as channel,
            count(*) filter (where resent)::int as again,
            count(*) filter (where not resent)::int as first
-    from channel_verifications where org_id = ${orgId} and created_at > ${since}`;
-  return row!;
+    from channel_verifications where org_id = ${orgId} and created_at > ${since}`);
 }
 
 /** Ends the links of a channel that are not confirmed. */
@@ -36,11 +34,7 @@ export async function expireVerifications(sql: Db, channelId: string, now: Date)
     where channel_id = ${channelId} and confirmed_at is null and expires_at > ${now}`;
 }
 
-export interface PendingVerification {
-  id: string;
-  channel_id: string;
-  address: string;
-  org_id: string;
+export interface PendingVerification extends Omit<VerificationRow, "code_hash"> {
   org_name: string;
 }
 
@@ -88,6 +82,5 @@ export async function deleteUselessVerifications(sql: Db, now: Date, before: Dat
 
 /** Locks the organisation, so that concurrent mails count each other, and returns its name. */
 export async function lockOrg(sql: Db, orgId: string): Promise<string> {
-  const [row] = await sql<{ name: string }[]>`select name from orgs where id = ${orgId} for no key update`;
-  return row!.name;
+  return await valueOf<string>(sql`select name from orgs where id = ${orgId} for no key update`);
 }

@@ -112,7 +112,7 @@ export async function sendVerificationMail(
 export async function resendVerification(ctx: Ctx, id: string): Promise<{ mail: Mailed }> {
   requireScope(ctx, "channels:write");
   const mail = await inTransaction(ctx, async (tx) => {
-    const row = await findChannel(tx, id, channels.lockChannel);
+    const row = await findChannel(tx, id, { lock: true });
     const address = addressToConfirm(row.config);
     if (address === null)
       throw new AppError("CHANNEL_NOT_VERIFIABLE", "Only email channels are verified. This channel needs none.");
@@ -140,7 +140,7 @@ export async function confirmAddress(system: System, code: string, ip: string): 
     const now = new Date(tx.clock.now());
     const found = await queries.selectPending(tx.sql, hashToken(code), now);
     // The channel first, as everywhere: its config decides whether the link still holds.
-    const row = found && (await channels.lockChannel(tx.sql, found.org_id, found.channel_id));
+    const row = found && (await channels.selectChannel(tx.sql, found.org_id, found.channel_id, { lock: true }));
     const holds = row !== null && addressToConfirm(row.config) === found?.address;
     if (!holds || !(await queries.confirmVerification(tx.sql, found!.id, now)))
       throw new AppError(
@@ -195,7 +195,7 @@ export async function subscribedAddress(system: System, channelId: string, proof
 export async function unsubscribe(system: System, channelId: string, proof: string, ip: string): Promise<void> {
   await inTransaction(system, async (tx) => {
     const confirmed = isId(channelId) ? await queries.selectConfirmed(tx.sql, channelId) : null;
-    const row = confirmed && (await channels.lockChannel(tx.sql, confirmed.org_id, channelId));
+    const row = confirmed && (await channels.selectChannel(tx.sql, confirmed.org_id, channelId, { lock: true }));
     if (row === null || (await subscribedAddress(tx, channelId, proof)) === null)
       throw new AppError("CHANNEL_LINK_INVALID", "This link is not valid, or the address is unsubscribed already.");
     const after = await channels.disableChannel(tx.sql, row, {

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { columnOf, type Db } from "../../platform/db/sql.ts";
 import type { ClaimedDelivery } from "./claim-queries.ts";
 
 /** One attempt and what follows from it. Times are Unix ms. */
@@ -25,7 +25,7 @@ export interface AttemptRow {
  */
 export async function recordAttempts(sql: Db, attempts: readonly AttemptRow[]): Promise<Set<string>> {
   const time = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
-  const rows = await sql<{ id: string }[]>`
+  const held = await columnOf<string>(sql`
     with given as (
       select * from unnest(
         ${attempts.map(({ delivery }) => delivery.id)}::uuid[],
@@ -82,6 +82,6 @@ export async function recordAttempts(sql: Db, attempts: readonly AttemptRow[]): 
           paused_until = coalesce(excluded.paused_until, h.paused_until)
       returning 1
     )
-    select held.id from held where (select count(*) from health) >= 0`;
-  return new Set(rows.map(({ id }) => id));
+    select held.id from held where (select count(*) from health) >= 0`);
+  return new Set(held);
 }

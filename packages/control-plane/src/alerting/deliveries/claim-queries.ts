@@ -1,8 +1,7 @@
 import type { ChannelConfig, Notice } from "../channels/schema.ts";
-import { type Db, freePlaces } from "../../platform/db/sql.ts";
+import { anyOf, type Db, freePlaces, valueOf } from "../../platform/db/sql.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
 
-/** Who has acknowledged an incident. */
 export interface Acknowledgement {
   /** RFC 3339. */
   at: string;
@@ -244,18 +243,15 @@ export async function claimDeliveries(sql: Db, limits: ClaimLimits): Promise<Cla
 
 /** True when a delivery is pending, due or not. */
 export async function isAnyPending(sql: Db): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from deliveries where state = 'pending') as found`;
-  return row?.found === true;
+  return await anyOf(sql, sql`from deliveries where state = 'pending'`);
 }
 
 /** Time at which the next delivery becomes due, or a pause of a receiver ends; null for none. */
 export async function nextDueAt(sql: Db, now: number): Promise<Date | null> {
   const at = new Date(now);
-  const [row] = await sql<{ at: Date | null }[]>`
+  return await valueOf<Date | null>(sql`
     select least((select min(next_attempt_at) from deliveries where state = 'pending' and next_attempt_at > ${at}),
-                 (select min(paused_until) from channel_health where paused_until > ${at})) as at`;
-  return row?.at ?? null;
+                 (select min(paused_until) from channel_health where paused_until > ${at})) as at`);
 }
 
 /** Releases the lease of an unsent delivery, if it is still held. */

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import { setTimeout as sleep } from "node:timers/promises";
 import { minuteMs } from "@statusmesh/shared/time";
 import { messageOf, stackOf } from "@statusmesh/shared/thrown";
 import { timezoneOf } from "../../access/orgs/service.ts";
 import type { System } from "../../platform/context.ts";
 import { failureOf } from "../../platform/db/failures.ts";
 import type { Hub } from "../../platform/db/notify.ts";
+import { pause } from "../../platform/process/pause.ts";
 import type { Content } from "../channels/schema.ts";
 import { channelOutbound, DeliveryError, receiverOf, sendThrough } from "../channels/service.ts";
 import { noticeToSend } from "./acknowledge-links.ts";
@@ -64,7 +64,6 @@ export interface Deliverer {
   stop(): Promise<void>;
 }
 
-/** An attempt to send a delivery. */
 interface Attempt {
   outcome: Outcome;
   /** False when nothing was sent: the channel is disabled or deleted. */
@@ -293,6 +292,6 @@ const storable = (text: string): string => text.replaceAll("\0", "").toWellForme
 
 async function waitAtMost(ms: number, work: Promise<void>): Promise<void> {
   const timer = new AbortController();
-  await Promise.race([work, sleep(ms, undefined, { signal: timer.signal }).catch(() => undefined)]);
+  await Promise.race([work, pause(ms, timer.signal)]);
   timer.abort();
 }

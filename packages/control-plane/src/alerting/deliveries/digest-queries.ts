@@ -1,6 +1,6 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { lockSpaces } from "../../platform/db/locks.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, valueOf } from "../../platform/db/sql.ts";
 import type { Notice } from "../channels/schema.ts";
 import { isDue, isFresh, isNext, stormOf, type StormRules, waitingAndStorms } from "./claim-queries.ts";
 import type { HeldBy } from "./outbox-queries.ts";
@@ -38,8 +38,7 @@ export async function heldGroups(sql: Db, rules: StormRules, now: number): Promi
  * number of deliveries.
  */
 export async function formDigests(sql: Db, groups: readonly HeldGroup[], now: number): Promise<number> {
-  const [lock] = await sql<{ held: boolean }[]>`select pg_try_advisory_xact_lock(${lockSpaces.digests}, 0) as held`;
-  if (lock?.held !== true) return 0;
+  if (!(await valueOf<boolean>(sql`select pg_try_advisory_xact_lock(${lockSpaces.digests}, 0)`))) return 0;
   const at = new Date(now);
   const rows = await sql`
     with ripe as (

@@ -33,7 +33,6 @@ export interface StormLook {
   nextAt: number | null;
 }
 
-/** Forms the digests that are complete. */
 export async function gatherDigests(system: System, rules: StormRules): Promise<StormLook> {
   if (rules.kinds.length === 0) return { formed: false, nextAt: null };
   const now = system.clock.now();

@@ -1,4 +1,4 @@
-import { anyOf, arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, columnOf, type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
 import type { ActiveHours } from "../channels/schema.ts";
 import { deliveriesChannel, type HeldBy } from "./outbox-queries.ts";
 
@@ -59,11 +59,10 @@ export async function writeLooks(sql: Db, looks: readonly (Look & { id: string }
 
 /** Channels with deliveries that wait for their hours and are due for a look; null for those of deleted channels. */
 export async function selectWaitingChannels(sql: Db, at: Date): Promise<(string | null)[]> {
-  const rows = await sql<{ channel_id: string | null }[]>`
+  return await columnOf<string | null>(sql`
     select distinct d.channel_id from deliveries d
     join orgs o on o.id = d.org_id and o.deleted_at is null
-    where d.state = 'held' and d.held_by = 'hours' and d.next_attempt_at <= ${at}`;
-  return rows.map((row) => row.channel_id);
+    where d.state = 'held' and d.held_by = 'hours' and d.next_attempt_at <= ${at}`);
 }
 
 /** Keeps a channel as it is until the transaction ends; null where another process has it, or it is gone. */
@@ -92,7 +91,7 @@ export async function dropOfDeleted(sql: Db): Promise<void> {
  * deliveries. An incident that changes at this moment is left for the next look.
  */
 export async function sendWaiting(sql: Db, channelId: string, at: Date, digests: boolean): Promise<number> {
-  const [row] = await sql<{ sent: number }[]>`
+  return await valueOf<number>(sql`
     with waiting as materialized (
       select d.id, d.created_at, d.notice ->> 'ended_at' is not null as is_over, case
           when d.reason = 'resolved' then true
@@ -111,6 +110,5 @@ export async function sendWaiting(sql: Db, channelId: string, at: Date, digests:
         next_attempt_at = case when l.id is not null then ${at}::timestamptz end,
         digest_id = case when l.is_digest then l.leader end
       from waiting w left join leaving l on l.id = w.id where d.id = w.id returning d.state)
-    select count(*) filter (where state = 'pending')::integer as sent, pg_notify(${deliveriesChannel}, '') from done`;
-  return row!.sent;
+    select count(*) filter (where state = 'pending')::integer as sent, pg_notify(${deliveriesChannel}, '') from done`);
 }

@@ -1,4 +1,5 @@
 import { newId } from "@statusmesh/shared/ids";
+import { getOrMake } from "../../platform/caches.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import {
   changeHeld,
@@ -58,8 +59,7 @@ function planDeliveries(
   for (const recipient of recipients) {
     const { orgId, seq, notice } = notices[recipient.at]!;
     const pair = `${notice.incident_id}/${recipient.channel_id}`;
-    const known = pairs.get(pair) ?? knownOf(recipient, orgId, now);
-    pairs.set(pair, known);
+    const known = getOrMake(pairs, pair, () => knownOf(recipient, orgId, now));
     const isOutside = !isWithin(recipient.active_hours, now);
     if (known.held !== null) {
       const { held } = known;

@@ -10,7 +10,6 @@ export async function deliveriesOf(ctx: Ctx, incidentId: string, { limit, offset
   return { items: rows.map(presentDelivery), total, limit, offset };
 }
 
-/** A delivery as the API shows it. */
 export const presentDelivery = ({ channel_kind, ...row }: queries.DeliveryRow): Delivery => ({
   ...row,
   channel_type: channel_kind,

@@ -1,6 +1,5 @@
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 
-/** Outcome of one attempt. */
 export type Outcome =
   | { ok: true; status: number | null }
   | { ok: false; error: string; status: number | null; permanent: boolean; retryAfterSecs: number | null };

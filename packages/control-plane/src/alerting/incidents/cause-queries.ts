@@ -1,28 +1,14 @@
-import type { CauseKind } from "../../platform/db/causes.ts";
+import type { SharedCauseRow } from "../../platform/db/causes.ts";
 import type { Db, Paging } from "../../platform/db/sql.ts";
 import { causeMembers, type IncidentFilter } from "./queries.ts";
 
 /** Open incidents of monitors that share a cause. */
-export interface IncidentCauseRow {
-  kind: CauseKind;
-  value: string;
-  count: number;
-  /** Enabled monitors with the tag; null for another kind. */
-  total: number | null;
-  /** Not acknowledged yet. */
-  waiting: number;
+export interface IncidentCauseRow extends SharedCauseRow {
   /** Incidents that are no more than minor. */
   minor: number;
   critical: number;
   /** Begin of the oldest. */
   since: Date;
-  /** The most frequent error, and whether all incidents have it. */
-  error_sample: string | null;
-  same_error: boolean;
-  /** Names of the first three monitors. */
-  names: string[];
-  /** Id of the first of them. */
-  example_id: string;
   /** Causes that match, and their incidents, regardless of limit and offset. */
   causes: number;
   incidents: number;

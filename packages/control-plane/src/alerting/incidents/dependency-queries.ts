@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
 import { openParent, parentCheckMs } from "./hold-queries.ts";
 
 /** True when a dependency holds an opening. */
@@ -28,7 +28,7 @@ export async function selectStage(sql: Db, stage: "asking" | "ended", limit: num
  */
 export async function askForChecks(sql: Db, targetIds: readonly string[]): Promise<string[]> {
   if (targetIds.length === 0) return [];
-  const rows = await sql<{ region_id: string }[]>`
+  return await columnOf<string>(sql`
     with locked as materialized (
       select s.target_id from target_states s
       where s.target_id = any(${arrayOf([...new Set(targetIds)])}::uuid[]) order by s.target_id for update
@@ -42,8 +42,7 @@ export async function askForChecks(sql: Db, targetIds: readonly string[]): Promi
     ), asked as (
       update target_states s set recheck_regions = p.regions from probed p where s.target_id = p.target_id returning 1
     )
-    select distinct unnest(regions) as region_id from probed where (select count(*) from asked) >= 0`;
-  return rows.map(({ region_id: id }) => id);
+    select distinct unnest(regions) from probed where (select count(*) from asked) >= 0`);
 }
 
 /** Wakes the held pulls of regions, which then name what is to be checked once more. */
@@ -99,7 +98,7 @@ export async function followAsked(sql: Db, at: Date, limit: number) {
 
 /** Incidents of parents that hold openings and are over, or whose monitor is paused or gone. One index probe each. */
 export async function selectLapsedParents(sql: Db): Promise<string[]> {
-  const rows = await sql<{ parent: string }[]>`
+  return await columnOf<string>(sql`
     with recursive holding as (
       (select hold_parent as parent from incidents where hold_stage = 'parent' order by hold_parent limit 1)
       union all
@@ -110,8 +109,7 @@ export async function selectLapsedParents(sql: Db): Promise<string[]> {
     select h.parent from holding h
     where h.parent is not null and not exists (
       select from incidents p join targets t on t.id = p.target_id and t.enabled
-      where p.id = h.parent and p.ended_at is null and not p.retracted)`;
-  return rows.map(({ parent }) => parent);
+      where p.id = h.parent and p.ended_at is null and not p.retracted)`);
 }
 
 /** Gives openings that a parent held to another one that is down, or ends the hold. Returns how many it took. */

@@ -1,5 +1,5 @@
 import { newId } from "@statusmesh/shared/ids";
-import { countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { countOf, type Db, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
 import { type Actor, engineActor, type EventKind } from "./event-schema.ts";
 
 /** An event to append; without an actor it is the engine's. */
@@ -70,10 +70,9 @@ export async function countNotes(sql: Db, orgId: string, incidentId: string): Pr
 }
 
 export async function selectNewestEvent(sql: Db, orgId: string, incidentId: string): Promise<EventRow> {
-  const [row] = await sql<EventRow[]>`
+  return await rowOf(sql<EventRow[]>`
     select id, at, kind, actor_type, actor_id, actor_name, detail from incident_events
-    where org_id = ${orgId} and incident_id = ${incidentId} order by at desc, id desc limit 1`;
-  return row!;
+    where org_id = ${orgId} and incident_id = ${incidentId} order by at desc, id desc limit 1`);
 }
 
 /** The name of a user without their address, or of an API token. Null for one that is gone. */

@@ -1,4 +1,4 @@
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
 
 const unitSeparator = "\u001f";
 
@@ -28,10 +28,9 @@ export async function lockStates(sql: Db, targetIds: readonly string[]): Promise
  * of a deleted organisation, for example.
  */
 export async function selectRechecks(sql: Db, region: string): Promise<string[]> {
-  const rows = await sql<{ target_id: string }[]>`
+  return await columnOf<string>(sql`
     select target_id from target_states
-    where recheck_regions is not null and ${region} = any(recheck_regions) order by target_id`;
-  return rows.map((row) => row.target_id);
+    where recheck_regions is not null and ${region} = any(recheck_regions) order by target_id`);
 }
 
 /** The times of a target's newest run, ISO strings. */
@@ -58,7 +57,6 @@ export interface StateUpdate extends NewerRun {
   since: string | null;
   lastError: string | null;
   circuitOpen: boolean;
-  /** Region ids. */
   recheckRegions: readonly string[];
 }
 

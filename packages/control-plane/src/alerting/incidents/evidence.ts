@@ -30,22 +30,17 @@ import {
 import { type Checkpoint, gradeOf, isUnsettled } from "./machine.ts";
 import { freshnessMs, type Policy, policyOf, type PolicyFields } from "./policy.ts";
 import { type Reading, statusOf } from "./target-status.ts";
+import type { PolicyRow } from "./queries.ts";
 
 export { selectRechecks } from "./evidence-queries.ts";
 
 /** The part of a target that decides about its incidents and their notices. */
-export interface EvidenceTarget extends PolicyFields {
-  id: string;
-  org_id: string;
-  name: string;
-  renotify_interval_secs: number;
-}
+export type EvidenceTarget = PolicyFields & Pick<PolicyRow, "id" | "org_id" | "name" | "renotify_interval_secs">;
 
 /** The evidence of a target, locked until the transaction ends. What it holds is read when it is asked for. */
 export class LockedEvidence<T extends EvidenceTarget> {
   readonly target: T;
   readonly policy: Policy;
-  /** The row as it is stored. */
   readonly stored: LockedState;
   /** The short form of a target that has only passed lately, or null. */
   readonly passing: Passing | null;

@@ -6,7 +6,6 @@ import * as queries from "./queries.ts";
 import type { IncidentQuery } from "./schema.ts";
 
 const pageRows = 1000;
-/** Rows of an export at most. */
 const mostRows = 100_000;
 
 const head = [

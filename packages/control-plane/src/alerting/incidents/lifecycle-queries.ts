@@ -1,8 +1,7 @@
-import { countOf, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { columnOf, countOf, type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import type { Narration, NewUpdate } from "./narration-schema.ts";
 import type { Actor } from "./event-schema.ts";
 
-/** The incidents among `ids` with their targets. */
 export async function selectIncidentTargets(sql: Db, orgId: string, ids: readonly string[]) {
   return await sql<{ id: string; target_id: string }[]>`
     select id, target_id from incidents where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and not retracted`;
@@ -16,14 +15,13 @@ export async function acknowledgeIncidents(
   userId: string | null,
   now: Date,
 ): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await columnOf<string>(sql`
     update incidents
     set acknowledged_at = ${now}, acknowledged_by = ${userId}, reminder_due_at = null, escalation_due_at = null,
       updated_at = ${now}
     where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and ended_at is null and acknowledged_at is null
       and not retracted
-    returning id`;
-  return rows.map(({ id }) => id);
+    returning id`);
 }
 
 /** Undoes the acknowledgement. Returns false when there is none. */

@@ -210,25 +210,31 @@ function open(
     last.outages = [...before, [last.since, null, last.impact]];
     return "reopened";
   }
-  checkpoint.incident = {
-    id: "",
-    startedAt,
-    openedAt: at,
+  checkpoint.incident = newIncident({ id: "", startedAt, openedAt: at, severity }, failing, passing);
+  return "opened";
+}
+
+function newIncident(
+  given: Pick<IncidentState, "id" | "startedAt" | "openedAt" | "severity" | "manual">,
+  failing: string[],
+  passing: string[],
+): IncidentState {
+  const incident: IncidentState = {
+    ...given,
     endedAt: null,
     closedAt: null,
-    severity,
     impact: "degraded",
     peakImpact: "degraded",
-    since: startedAt,
+    since: given.startedAt,
     pastMs: 0,
     outages: [],
     reopened: 0,
     regionsDown: [],
     regionsUp: [],
   };
-  describe(checkpoint.incident, severity, failing, passing);
-  checkpoint.incident.outages = [[startedAt, null, checkpoint.incident.impact]];
-  return "opened";
+  describe(incident, given.severity, failing, passing);
+  incident.outages = [[given.startedAt, null, incident.impact]];
+  return incident;
 }
 
 /** The incident that a person opens at `at`, Unix ms. It stays open until a person closes it. */
@@ -242,26 +248,7 @@ export function manualIncident(
       const region = regions[name]!;
       return region.vote === vote && (vote === "failing" || isLive(policy, region.last, at));
     });
-  const incident: IncidentState = {
-    id,
-    startedAt,
-    openedAt: at,
-    endedAt: null,
-    closedAt: null,
-    severity,
-    impact: "degraded",
-    peakImpact: "degraded",
-    since: startedAt,
-    pastMs: 0,
-    outages: [],
-    reopened: 0,
-    regionsDown: [],
-    regionsUp: [],
-    manual: true,
-  };
-  describe(incident, severity, voting("failing"), voting("passing"));
-  incident.outages = [[startedAt, null, incident.impact]];
-  return incident;
+  return newIncident({ id, startedAt, openedAt: at, severity, manual: true }, voting("failing"), voting("passing"));
 }
 
 /** Closes an open incident, whose outage ended at `endedAt`. In place. */

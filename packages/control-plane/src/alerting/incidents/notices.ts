@@ -2,7 +2,7 @@ import { errorInWords } from "@statusmesh/shared/checks";
 import { copyIncident, type EngineSeverity, type IncidentState, type Transition } from "./machine.ts";
 import { type OutageTimes, outageSecs } from "./outages.ts";
 import type { Notice, Reason } from "../channels/schema.ts";
-import type { Severity } from "./schema.ts";
+import type { IncidentRow } from "./queries.ts";
 
 /** The last notice of an incident, and the number of notices. */
 export interface Notified {
@@ -22,7 +22,6 @@ export interface NoticeToSend {
   readonly incident: IncidentState;
 }
 
-/** A transition of a replay. */
 export interface PlayedTransition {
   slot: number;
   /** Index of the incident within the replay. */
@@ -99,16 +98,11 @@ export function closedSilently(notified: Readonly<Record<string, Notified>>, id:
 }
 
 /** The part of an incident that a notice shows. */
-export interface NoticeSubject extends OutageTimes {
-  id: string;
-  target_id: string;
-  severity: Severity;
-  started_at: Date;
-  ended_at: Date | null;
-  error_sample: string | null;
-  regions_down: string[];
-  regions_up: string[];
-}
+export type NoticeSubject = OutageTimes &
+  Pick<
+    IncidentRow,
+    "id" | "target_id" | "severity" | "started_at" | "ended_at" | "error_sample" | "regions_down" | "regions_up"
+  >;
 
 /** The notice of an incident as it is now. `publicUrl` is `server.public_url`. */
 export function noticeOf(incident: NoticeSubject, monitorName: string, reason: Reason, publicUrl: string): Notice {

@@ -39,7 +39,6 @@ export async function selectCalls(sql: Db, orgId: string, ids: readonly string[]
 /** Incidents of a cause that are asked whether something holds them, those with the first due levels. */
 const mostAsked = 200;
 
-/** Who is notified of a cause. */
 export interface CauseCallRow {
   key: string;
   /**

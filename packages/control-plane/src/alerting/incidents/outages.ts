@@ -42,7 +42,6 @@ export async function flapping(reader: OrgReader, targetIds: readonly string[]):
   return new Map([...changes].filter(([, count]) => count >= flappingFrom));
 }
 
-/** A stretch of an outage in one state. */
 export interface Outage {
   started_at: Date;
   /** Null while it lasts. */

@@ -1,4 +1,4 @@
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, valueOf } from "../../platform/db/sql.ts";
 import type { Actor } from "./event-schema.ts";
 import type { Impact, Severity } from "./schema.ts";
 
@@ -52,10 +52,9 @@ export async function insertPast(
 
 /** A target with more imported incidents than `most`; null for none. */
 export async function selectFull(sql: Db, targetIds: readonly string[], most: number): Promise<string | null> {
-  const [row] = await sql<{ target_id: string }[]>`
+  return await valueOf<string | null>(sql`
     select target_id from incidents where imported and target_id = any(${arrayOf(targetIds)}::uuid[])
-    group by target_id having count(*) > ${most} limit 1`;
-  return row?.target_id ?? null;
+    group by target_id having count(*) > ${most} limit 1`);
 }
 
 /** Writes the opening and the end of incidents that a person reports afterwards, at their times. */

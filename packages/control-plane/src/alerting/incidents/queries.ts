@@ -1,5 +1,15 @@
 import type { Fragment } from "postgres";
-import { arrayOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
+import {
+  arrayOf,
+  columnOf,
+  countOf,
+  type Db,
+  firstOf,
+  inPortions,
+  type Paging,
+  rowOf,
+  valueOf,
+} from "../../platform/db/sql.ts";
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
 import type { Actor } from "./event-schema.ts";
 import type { OutageTimes } from "./outages.ts";
@@ -149,7 +159,7 @@ export interface OpenCounts {
 }
 
 export async function countOpen(sql: Db, orgId: string): Promise<OpenCounts> {
-  const [row] = await sql<[OpenCounts]>`
+  return await rowOf(sql<OpenCounts[]>`
     with ${incidentCauses(sql, orgId)}, open as (
       select c.kind, coalesce(c.value, i.id::text) as value, i.acknowledged_at is null as waiting, i.severity
       from incidents i left join caused c on c.id = i.id
@@ -158,8 +168,7 @@ export async function countOpen(sql: Db, orgId: string): Promise<OpenCounts> {
     select count(*)::int as incidents, count(*) filter (where not waiting)::int as acknowledged,
       count(*) filter (where severity = 'minor')::int as minor, count(distinct (kind, value))::int as causes,
       count(distinct (kind, value)) filter (where waiting)::int as waiting
-    from open`;
-  return row;
+    from open`);
 }
 
 /** Number of incidents that began at `since` or later. */
@@ -183,16 +192,13 @@ export async function selectState(sql: Db, targetId: string): Promise<StateRow |
   return await firstOf(sql<StateRow[]>`select state, status_until from target_states where target_id = ${targetId}`);
 }
 
-/** Names of the regions by id. */
 export async function selectRegionNames(sql: Db): Promise<Map<string, string>> {
   const rows = await sql<{ id: string; name: string }[]>`select id, name from regions`;
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
-/** Ids of the regions that the operator has disabled. */
 export async function selectDisabledRegions(sql: Db): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`select id from regions where not enabled`;
-  return rows.map(({ id }) => id);
+  return await columnOf<string>(sql`select id from regions where not enabled`);
 }
 
 /**
@@ -227,12 +233,10 @@ export async function selectMonitorsWithIncidents(sql: Db, orgId: string, limit:
     order by t.sort_name, t.id limit ${limit}`;
 }
 
-/** Id of the open incident of a target; null for none. */
 export async function selectOpenIncident(sql: Db, orgId: string, targetId: string): Promise<string | null> {
-  const [row] = await sql<{ id: string }[]>`
+  return await valueOf<string | null>(sql`
     select id from incidents
-    where org_id = ${orgId} and target_id = ${targetId} and ended_at is null and not retracted`;
-  return row?.id ?? null;
+    where org_id = ${orgId} and target_id = ${targetId} and ended_at is null and not retracted`);
 }
 
 export async function selectMonitorNames(
@@ -245,13 +249,10 @@ export async function selectMonitorNames(
     select id, name from targets where org_id = ${orgId} and id = any(${[...ids]}::uuid[])`;
 }
 
-export interface FoundIncident {
-  id: string;
-  monitor_name: string;
-  public_title: string | null;
-  error_sample: string | null;
-  started_at: Date;
-  ended_at: Date | null;
+export interface FoundIncident extends Pick<
+  IncidentRow,
+  "id" | "monitor_name" | "public_title" | "error_sample" | "started_at" | "ended_at"
+> {
   /** Incidents that match, in every row. */
   total: number;
 }

@@ -22,7 +22,6 @@ export interface IncidentFacts {
   reminderDueAt: Date | null;
 }
 
-/** An incident to write. */
 export interface NewFacts {
   facts: IncidentFacts;
   incident: IncidentState;
@@ -85,7 +84,6 @@ export async function insertIncidents(sql: Db, incidents: readonly NewFacts[], n
       severity_pinned boolean, opened_by text, public_title text)`;
 }
 
-/** An incident as it was before an update. */
 export interface IncidentBefore {
   id: string;
   was_open: boolean;

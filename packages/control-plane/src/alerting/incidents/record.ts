@@ -17,7 +17,6 @@ import {
 import { writeOutages } from "./outage-queries.ts";
 import { type IncidentState, severityOf } from "./machine.ts";
 
-/** An evaluation and its target. */
 export interface EvaluatedTarget {
   orgId: string;
   targetId: string;

@@ -1,6 +1,6 @@
-import { type Db, manyIds } from "../../platform/db/sql.ts";
-import type { Severity } from "./schema.ts";
+import { type Db, manyIds, rowOf } from "../../platform/db/sql.ts";
 import type { NewUpdate } from "./narration-schema.ts";
+import type { IncidentRow } from "./queries.ts";
 
 type Phase = NewUpdate["phase"];
 
@@ -8,12 +8,10 @@ type Phase = NewUpdate["phase"];
 const latestPhase = (sql: Db) => sql`
   (select u.phase from incident_updates u where u.incident_id = i.id order by u.created_at desc, u.id desc limit 1)`;
 
-export interface PageIncidentRow {
-  id: string;
-  target_id: string;
-  monitor_name: string;
-  severity: Severity;
-  started_at: Date;
+export interface PageIncidentRow extends Pick<
+  IncidentRow,
+  "id" | "target_id" | "monitor_name" | "severity" | "started_at"
+> {
   latest_phase: Phase | null;
 }
 
@@ -33,11 +31,7 @@ export async function selectOnPages(
     order by i.id desc limit ${limit}`;
 }
 
-export interface IncidentSpan {
-  id: string;
-  started_at: Date;
-  ended_at: Date | null;
-}
+export type IncidentSpan = Pick<IncidentRow, "id" | "started_at" | "ended_at">;
 
 /** Incidents of a monitor that overlap the range, newest first; at most 200. */
 export async function selectSpans(
@@ -68,7 +62,7 @@ export interface MetricsRow {
 
 /** Incidents that began at `since` or later, in numbers. */
 export async function selectMetrics(sql: Db, orgId: string, since: Date): Promise<MetricsRow> {
-  const [row] = await sql<[MetricsRow]>`
+  return await rowOf(sql<MetricsRow[]>`
     select count(*)::int as total, count(*) filter (where severity = 'minor')::int as minor,
       count(*) filter (where severity = 'major')::int as major,
       count(*) filter (where severity = 'critical')::int as critical,
@@ -78,8 +72,7 @@ export async function selectMetrics(sql: Db, orgId: string, since: Date): Promis
       count(*) filter (where closed_by = 'person')::int as human_resolved,
       avg(extract(epoch from acknowledged_at - opened_at))::float8 as mtta_secs,
       (avg(past_outage_ms) filter (where closed_by <> 'pause') / 1000)::float8 as mttr_secs
-    from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`;
-  return row;
+    from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`);
 }
 
 /** Incidents of a monitor: how many, and those of them with a time to resolve. */

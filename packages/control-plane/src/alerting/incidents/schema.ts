@@ -164,6 +164,20 @@ export const Explanation = Shape(
 );
 export type Explanation = Static<typeof Explanation>;
 
+/** Filter of a list by a cause; `which` is what it leaves. */
+export const causeFilter = (which: string) =>
+  Type.Optional(
+    SearchText({
+      pattern: causePattern,
+      expects: "Use host:, tag:, error: or region: and its value, like host:db-1.example.org",
+      maxLength: 300,
+      description:
+        `Only ${which} this cause: \`host:\` and the destination host, \`tag:\` and a tag, ` +
+        "`error:` and a class of errors, or `region:` and the id of a region",
+      examples: ["host:db-1.example.org"],
+    }),
+  );
+
 export const IncidentQuery = Closed({
   state: Type.Enum(["open", "closed", "all"], { default: "all", description: "Open or closed incidents only" }),
   target_id: Type.Optional(
@@ -174,17 +188,7 @@ export const IncidentQuery = Closed({
     described(Timestamp, "Incidents that were not over before this time", "2026-11-19T09:30:00.000Z"),
   ),
   to: Type.Optional(described(Timestamp, "Incidents that began before this time", "2026-11-20T09:30:00.000Z")),
-  cause: Type.Optional(
-    SearchText({
-      pattern: causePattern,
-      expects: "Use host:, tag:, error: or region: and its value, like host:db-1.example.org",
-      maxLength: 300,
-      description:
-        "Only open incidents whose targets share this cause: `host:` and the destination host, `tag:` and a tag, " +
-        "`error:` and a class of errors, or `region:` and the id of a region",
-      examples: ["host:db-1.example.org"],
-    }),
-  ),
+  cause: causeFilter("open incidents whose targets share"),
   acknowledged: Type.Optional(Flag("Incidents with an acknowledgement, or those without one", false)),
   ...paging(100, 1000),
 });

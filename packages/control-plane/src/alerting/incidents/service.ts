@@ -1,6 +1,6 @@
 import { isId, newId } from "@statusmesh/shared/ids";
 import { type ActorCtx, type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
-import { type Cause, causeKey } from "../../platform/db/causes.ts";
+import { type CauseLine, causeLine } from "../../platform/db/causes.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
 import { filterOf, findIncident, presentIncident } from "./find.ts";
@@ -60,40 +60,18 @@ export async function listIncidents(ctx: Ctx, query: IncidentQuery): Promise<Pag
 }
 
 /** Open incidents of monitors that share a cause, as one line of the list. */
-export interface IncidentCause {
-  cause: Cause;
-  /** The cause as filters name it. */
-  key: string;
-  count: number;
-  /** Enabled monitors with the tag; null for another kind of cause. */
-  total: number | null;
-  /** Not acknowledged yet. */
-  waiting: number;
+export interface IncidentCause extends CauseLine {
   /** `degraded` where all of them are minor. */
   state: "down" | "degraded";
   critical: boolean;
   since: Date;
-  error: string | null;
-  /** True where all incidents have the error, not only most of them. */
-  sameError: boolean;
-  /** Names of the first three monitors, and the id of the first. */
-  names: string[];
-  exampleId: string;
 }
 
 const presentCause = (row: IncidentCauseRow): IncidentCause => ({
-  cause: { kind: row.kind, value: row.value },
-  key: causeKey(row),
-  count: row.count,
-  total: row.total,
-  waiting: row.waiting,
+  ...causeLine(row),
   state: row.minor === row.count ? "degraded" : "down",
   critical: row.critical > 0,
   since: row.since,
-  error: row.error_sample,
-  sameError: row.same_error,
-  names: row.names,
-  exampleId: row.example_id,
 });
 
 /**

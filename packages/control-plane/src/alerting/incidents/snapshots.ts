@@ -1,8 +1,8 @@
 import { boundedSnapshot, type FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import { newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
-import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
-import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { type Ctx, requireScope, type System } from "../../platform/context.ts";
+import { resealer } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { iso } from "../../platform/http/wire.ts";
 import { findIncident } from "./find.ts";
@@ -13,12 +13,7 @@ import * as queries from "./snapshot-queries.ts";
 const keptMs = 30 * dayMs;
 
 /** The response of a failed run, as an agent reported it. `slot` and `since` are Unix ms. */
-export interface CapturedFailure {
-  orgId: string;
-  targetId: string;
-  slot: number;
-  /** Start of the failing streak that the evidence of the region is in; null where it is in none. */
-  since: number | null;
+export interface CapturedFailure extends Omit<queries.NewSnapshot, "id" | "content"> {
   snapshot: FailureSnapshot;
 }
 
@@ -70,17 +65,11 @@ export async function purgeSnapshots({ sql, clock }: System): Promise<number> {
   return await queries.deleteSnapshots(sql, new Date(clock.now() - keptMs));
 }
 
-/** Seals up to `limit` snapshots after `after`, by id, under the current key. For rotate-kek. */
-export async function resealSnapshots(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
-  return await inTransaction(system, async ({ sql, sealer }) =>
-    resealRows<queries.SnapshotRow, string>({
-      sealer,
-      limit,
-      rows: await queries.lockSnapshots(sql, after, limit),
-      map: (row, change) => change(row.content, placeOf(row)),
-      store: async (id, content) => await queries.storeContent(sql, id, content),
-    }),
-  );
-}
+/** Seals snapshots under the current key. */
+export const resealSnapshots = resealer({
+  rows: queries.lockSnapshots,
+  map: (row, change) => change(row.content, placeOf(row)),
+  store: queries.storeContent,
+});
 
 const placeOf = ({ id, org_id }: { id: string; org_id: string }): string => `${org_id}/failure_snapshots/${id}/content`;

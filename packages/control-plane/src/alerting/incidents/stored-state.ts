@@ -13,7 +13,6 @@ export interface Latest {
   refused?: true;
 }
 
-/** The evidence of a target. */
 export interface TargetState {
   evaluation: EvaluationState;
   latest: Record<string, Latest>;

@@ -1,10 +1,10 @@
+import { getOrMake } from "../../platform/caches.ts";
 import type { IncidentEvent } from "./event-schema.ts";
 import { reasonWords } from "./explain-words.ts";
 import type { Delivery } from "../deliveries/schema.ts";
 import { kindLabel } from "../channels/service.ts";
 import { list } from "../../platform/html/format.ts";
 
-/** One line of the timeline of the console. */
 export interface TimelineEntry {
   /** RFC 3339. */
   at: string;
@@ -103,9 +103,8 @@ export function timelineOf(
   const notices = new Map<string, { at: string; reason: Delivery["reason"]; sent: string[] }>();
   for (const { created_at, reason, channel_name, state } of deliveries) {
     const key = `${reason} ${created_at.slice(0, 19)}`;
-    const notice = notices.get(key) ?? { at: created_at, reason, sent: [] };
-    notice.sent.push(`${channel_name}: ${states[state]}`);
-    notices.set(key, notice);
+    const { sent } = getOrMake(notices, key, () => ({ at: created_at, reason, sent: [] }));
+    sent.push(`${channel_name}: ${states[state]}`);
   }
   for (const { at, reason, sent } of notices.values())
     entries.push({

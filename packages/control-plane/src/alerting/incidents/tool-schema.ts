@@ -103,10 +103,7 @@ export const MetricsOutput = Closed({
 
 export const AcknowledgeInput = Closed({
   id: IncidentId,
-  message: Type.Unsafe<string>({
-    ...NewUpdate.properties.message,
-    description: "Public text for visitors of status pages, at most 2000 characters",
-  }),
+  message: described(NewUpdate.properties.message, "Public text for visitors of status pages, at most 2000 characters"),
   phase: Type.Enum([...phases], {
     type: "string",
     default: "investigating",

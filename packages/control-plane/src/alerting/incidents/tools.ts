@@ -19,7 +19,6 @@ import {
 } from "./service.ts";
 import * as schema from "./tool-schema.ts";
 
-/** Bytes of an explanation. */
 const explanationBytes = 6_000;
 /** Longest name in a list, characters. */
 const shortText = 200;

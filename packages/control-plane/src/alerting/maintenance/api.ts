@@ -29,7 +29,6 @@ const narration = ["EMPTY_TITLE", "TITLE_TOO_LONG", "DESCRIPTION_TOO_LONG"] as c
 const times = ["INVALID_TIME_RANGE", "INVALID_DURATION", "INVALID_RECURRENCE"] as const;
 const rules = [...narration, ...times, "INVALID_COMPONENT_ID"] as const;
 
-/** Maintenance windows. */
 export const maintenanceRoutes: Route[] = [
   route("POST", path, {
     ...write,

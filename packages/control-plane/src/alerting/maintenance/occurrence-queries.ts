@@ -191,7 +191,6 @@ export async function selectWindowIds(sql: Db, orgId: string, targetIds: readonl
     group by wt.target_id`;
 }
 
-/** An occurrence in a calendar. */
 export interface CalendarRow extends OccurrenceRow {
   window_id: string;
   title: string;
@@ -214,12 +213,7 @@ export async function selectCalendar(
 }
 
 /** A monitor that is or will be under maintenance. */
-export interface TargetWindowRow {
-  id: string;
-  title: string;
-  starts_at: Date;
-  ends_at: Date;
-}
+export type TargetWindowRow = Pick<PageWindowRow, "id" | "title" | "starts_at" | "ends_at">;
 
 /** The occurrence of a target that is in progress or starts next before `until`; null for none. */
 export async function selectTargetWindow(

@@ -1,6 +1,6 @@
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
+import { columnOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
 import { maxDays, type WindowState } from "./schema.ts";
 
 export interface WindowRow {
@@ -145,7 +145,7 @@ export const countUnfinished = async (sql: Db, orgId: string, now: Date): Promis
 
 /** The given ids that are targets of the organisation; locked against deletion until the transaction ends. */
 export async function keepTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Set<string>> {
-  const rows = await sql<{ id: string }[]>`
-    select id from targets where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`;
-  return new Set(rows.map(({ id }) => id));
+  const own = await columnOf<string>(sql`
+    select id from targets where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`);
+  return new Set(own);
 }

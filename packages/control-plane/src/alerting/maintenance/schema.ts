@@ -1,16 +1,16 @@
 import Type, { type Static } from "typebox";
 import { IdText, Line, Lines } from "@statusmesh/shared/text";
 import {
-  Closed,
   described,
   Flag,
   Id,
+  ignored,
   ManagedBy,
-  ignoredWhenSent,
   nullable,
   OneOf,
   PageOf,
   paging,
+  Patch,
   Shape,
   Timestamp,
   WriteSourceSchema,
@@ -67,11 +67,6 @@ const Recurrence = Shape("Recurrence", "How a maintenance window repeats", {
   }),
 });
 
-const ignored = {
-  write_source: ignoredWhenSent,
-  managed_by: ignoredWhenSent,
-};
-
 export const MaintenanceCreate = Shape("MaintenanceCreate", "A new maintenance window", {
   ...fields,
   description: Type.Optional(fields.description),
@@ -80,21 +75,10 @@ export const MaintenanceCreate = Shape("MaintenanceCreate", "A new maintenance w
 });
 export type MaintenanceCreate = Static<typeof MaintenanceCreate>;
 
-export const MaintenancePatch = Closed(
-  {
-    title: Type.Optional(fields.title),
-    description: Type.Optional(fields.description),
-    starts_at: Type.Optional(fields.starts_at),
-    ends_at: Type.Optional(fields.ends_at),
-    component_ids: Type.Optional(fields.component_ids),
-    recurrence: Type.Optional(nullable(Recurrence)),
-    ...ignored,
-  },
-  {
-    title: "MaintenancePatch",
-    description: "Fields to change; omitted fields stay unchanged",
-    examples: [{ ends_at: "2026-11-29T01:00:00.000Z" }],
-  },
+export const MaintenancePatch = Patch(
+  "MaintenancePatch",
+  { ends_at: "2026-11-29T01:00:00.000Z" },
+  { ...fields, recurrence: nullable(Recurrence), ...ignored },
 );
 export type MaintenancePatch = Static<typeof MaintenancePatch>;
 
@@ -146,15 +130,12 @@ export const OccurrencePage = PageOf(Occurrence);
 export const OccurrenceListQuery = Type.Object({ ...paging(50, 500) });
 export type OccurrenceListQuery = Static<typeof OccurrenceListQuery>;
 
-export const OccurrencePatch = Closed(
+export const OccurrencePatch = Patch(
+  "OccurrencePatch",
+  { cancelled: true },
   {
-    ends_at: Type.Optional(described(Timestamp, "New end of this occurrence; now ends it", "2026-11-29T03:00:00.000Z")),
-    cancelled: Type.Optional(Flag("True skips an upcoming occurrence, false restores it", true)),
-  },
-  {
-    title: "OccurrencePatch",
-    description: "Fields to change; omitted fields stay unchanged",
-    examples: [{ cancelled: true }],
+    ends_at: described(Timestamp, "New end of this occurrence; now ends it", "2026-11-29T03:00:00.000Z"),
+    cancelled: Flag("True skips an upcoming occurrence, false restores it", true),
   },
 );
 export type OccurrencePatch = Static<typeof OccurrencePatch>;

@@ -43,23 +43,27 @@ function newRow(ctx: Ctx, input: MaintenanceCreate, id: string): queries.WindowR
   const row: queries.WindowRow = {
     id,
     org_id: ctx.orgId,
-    title: input.title,
-    description: input.description ?? null,
-    starts_at: new Date(input.starts_at),
-    ends_at: new Date(input.ends_at),
-    ...recurrenceColumns(input.recurrence ?? null),
+    ...inputColumns(input),
     over_at: null,
     generated_until: null,
     write_source: ctx.writeSource,
     created_at: now,
     updated_at: now,
     managed: null,
-    target_ids: input.component_ids,
   };
   checkTimes(row, now);
   planOccurrences(row);
   return row;
 }
+
+const inputColumns = (input: MaintenanceCreate) => ({
+  title: input.title,
+  description: input.description ?? null,
+  starts_at: new Date(input.starts_at),
+  ends_at: new Date(input.ends_at),
+  ...recurrenceColumns(input.recurrence ?? null),
+  target_ids: input.component_ids,
+});
 
 /** A window as configuration as code compares it. */
 export interface StoredWindow extends queries.WindowRow {
@@ -82,15 +86,7 @@ export async function storedWindows(ctx: Ctx): Promise<StoredWindow[]> {
 export function windowRules(ctx: Ctx, input: MaintenanceCreate, stored: StoredWindow | null): queries.WindowRow {
   const now = new Date(ctx.clock.now());
   if (stored === null) return newRow(ctx, input, "");
-  const row: queries.WindowRow = {
-    ...stored,
-    title: input.title,
-    description: input.description ?? null,
-    starts_at: new Date(input.starts_at),
-    ends_at: new Date(input.ends_at),
-    ...recurrenceColumns(input.recurrence ?? null),
-    target_ids: input.component_ids,
-  };
+  const row: queries.WindowRow = { ...stored, ...inputColumns(input) };
   if (stored.state === "active") keepRunning(stored, row);
   checkTimes(row, now, stored.starts_at);
   if (timesOf(row) !== timesOf(stored)) planOccurrences(row);

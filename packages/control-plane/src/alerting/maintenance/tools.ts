@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { absent, clipped, ConsoleUrl, consoleUrl, customerText, fitting } from "../../platform/http/tool-texts.ts";
-import { Closed, Integer, Text, Timestamp } from "../../platform/http/wire.ts";
+import { Closed, described, Integer, Text, Timestamp } from "../../platform/http/wire.ts";
 import { windowStates } from "./schema.ts";
 import { plannedWindows } from "./service.ts";
 import { recurrenceWords } from "./words.ts";
@@ -9,7 +9,7 @@ import { recurrenceWords } from "./words.ts";
 /** Longest name, characters. */
 const shortText = 200;
 
-const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
+const time = (description: string) => described(Timestamp, description);
 
 export const maintenanceTools: Tool[] = [
   tool({

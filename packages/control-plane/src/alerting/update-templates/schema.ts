@@ -2,7 +2,6 @@ import Type, { type Static } from "typebox";
 import { Line, Lines } from "@statusmesh/shared/text";
 import { Id, nullable, OneOf, PageOf, paging, Shape, Timestamp } from "../../platform/http/wire.ts";
 
-/** A title on status pages. */
 export const TitleLine = (description: string, example: string) =>
   Line({ maxLength: 200, emptyCode: "EMPTY_TITLE", longCode: "TITLE_TOO_LONG", description, examples: [example] });
 

@@ -20,7 +20,6 @@ export async function listTemplates(
   return { items: rows.map(present), total, limit, offset };
 }
 
-/** Templates that a form offers. */
 export async function templatesFor(ctx: Ctx, kind: UpdateTemplate["kind"]): Promise<UpdateTemplate[]> {
   return (await listTemplates(ctx, { kind, limit: 100, offset: 0 })).items;
 }

@@ -1,6 +1,6 @@
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { Abilities } from "@statusmesh/shared/checks/abilities";
-import type { Db } from "../../platform/db/sql.ts";
+import { anyOf, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
 
 export interface AgentRow {
   id: string;
@@ -23,21 +23,19 @@ const columns = (sql: Db) =>
     kinds`;
 
 export async function selectAgentByToken(sql: Db, hash: Buffer) {
-  const [row] = await sql<
-    { id: string; region_id: string }[]
-  >`select id, region_id from agents where token_hash = ${hash}`;
-  return row ?? null;
+  return await firstOf(
+    sql<{ id: string; region_id: string }[]>`select id, region_id from agents where token_hash = ${hash}`,
+  );
 }
 
 export async function insertAgent(
   sql: Db,
   row: { id: string; regionId: string; name: string; hash: Buffer; builtIn: boolean; now: Date },
 ): Promise<AgentRow> {
-  const [inserted] = await sql<AgentRow[]>`
+  return await rowOf(sql<AgentRow[]>`
     insert into agents (id, region_id, name, token_hash, built_in, created_at)
     values (${row.id}, ${row.regionId}, ${row.name}, ${row.hash}, ${row.builtIn}, ${row.now})
-    returning ${columns(sql)}`;
-  return inserted!;
+    returning ${columns(sql)}`);
 }
 
 /**
@@ -60,25 +58,19 @@ export async function deleteStaleBuiltIns(sql: Db, before: Date): Promise<void> 
   await sql`delete from agents where built_in and coalesce(last_seen_at, created_at) < ${before}`;
 }
 
-export async function selectAgents(sql: Db, limit: number, offset: number): Promise<AgentRow[]> {
-  return await sql<
-    AgentRow[]
-  >`select ${columns(sql)} from agents order by region_id, natural_key(name), id limit ${limit} offset ${offset}`;
-}
-
-export async function countAgents(sql: Db): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from agents`;
-  return row!.count;
+export async function selectAgents(sql: Db, { limit, offset }: Paging): Promise<Listed<AgentRow>> {
+  const from = sql`from agents`;
+  const part = sql<AgentRow[]>`
+    select ${columns(sql)} ${from} order by region_id, natural_key(name), id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 export async function selectAgent(sql: Db, id: string): Promise<AgentRow | null> {
-  const [row] = await sql<AgentRow[]>`select ${columns(sql)} from agents where id = ${id}`;
-  return row ?? null;
+  return await firstOf(sql<AgentRow[]>`select ${columns(sql)} from agents where id = ${id}`);
 }
 
 export async function renameAgent(sql: Db, id: string, name: string): Promise<AgentRow | null> {
-  const [row] = await sql<AgentRow[]>`update agents set name = ${name} where id = ${id} returning ${columns(sql)}`;
-  return row ?? null;
+  return await firstOf(sql<AgentRow[]>`update agents set name = ${name} where id = ${id} returning ${columns(sql)}`);
 }
 
 /** `unlessSince` keeps an agent that was seen later than that and has not left. False when nothing was deleted. */
@@ -110,7 +102,7 @@ export async function updateAgentState(
   id: string,
   state: { version: string; impairedSince: Date | null; load: AgentLoad | null; kinds: Abilities; now: Date },
 ): Promise<AgentStateRow | null> {
-  const [before] = await sql<AgentStateRow[]>`
+  return await firstOf(sql<AgentStateRow[]>`
     update agents a
     set last_seen_at = ${state.now}, version = ${state.version}, impaired_since = ${state.impairedSince},
       left_at = null, waiting = ${state.load?.waiting ?? null}, lag_ms = ${state.load?.lag_ms ?? null},
@@ -118,8 +110,7 @@ export async function updateAgentState(
     from (select last_seen_at, impaired_since, left_at, kinds from agents where id = ${id} for update) before
     where a.id = ${id}
     returning before.last_seen_at, before.impaired_since, before.left_at,
-      before.kinds is distinct from a.kinds as "otherKinds"`;
-  return before ?? null;
+      before.kinds is distinct from a.kinds as "otherKinds"`);
 }
 
 /** Marks the agent as left. Its own held pull that ends later does not revive it. */
@@ -139,10 +130,10 @@ export async function wakeCallers(sql: Db, regionId: string): Promise<void> {
 
 /** True when an agent of the regions was seen, left or was started by its control plane since then. */
 export async function hasExpectedAgent(sql: Db, regionIds: readonly string[], since: Date): Promise<boolean> {
-  const rows = await sql`
-    select 1 from agents
-    where region_id = any(${regionIds as string[]}) and greatest(last_seen_at, left_at, started_at) > ${since} limit 1`;
-  return rows.length === 1;
+  const expected = sql`
+    from agents
+    where region_id = any(${regionIds as string[]}) and greatest(last_seen_at, left_at, started_at) > ${since}`;
+  return await anyOf(sql, expected);
 }
 
 /** An agent that is connected. */
@@ -196,7 +187,6 @@ export async function selectSilentRegions(sql: Db, orgId: string | null, since: 
     order by r.id`;
 }
 
-/** Live agents that are impaired. */
 export async function selectImpairedAgents(sql: Db, since: Date): Promise<AgentRow[]> {
   return await sql<
     AgentRow[]
@@ -213,7 +203,7 @@ export async function countTargetsByRegion(sql: Db, orgId: string) {
 
 /** True when an agent that the control plane did not start itself has connected. */
 export async function hasJoinedAgent(sql: Db): Promise<boolean> {
-  return (await sql`select 1 from agents where not built_in and last_seen_at is not null limit 1`).length === 1;
+  return await anyOf(sql, sql`from agents where not built_in and last_seen_at is not null`);
 }
 
 export interface RegionCoverRow {

@@ -2,6 +2,7 @@ import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import {
   Closed,
+  described,
   Flag,
   Id,
   Integer,
@@ -13,7 +14,6 @@ import {
   Timestamp,
 } from "../../platform/http/wire.ts";
 
-/** `limit` and `offset` of a list. */
 export const ListQuery = Closed(paging(50, 1000));
 
 const Name = Line({
@@ -25,7 +25,6 @@ const Region = Type.String({ maxLength: 40, description: "Id of its region", exa
 
 export const AgentCreate = Shape("AgentCreate", "A new agent", { name: Name, region: Region });
 export type AgentCreate = Static<typeof AgentCreate>;
-/** Query of a deletion. */
 export const DeleteQuery = Closed({
   force: Type.Boolean({ default: false, description: "True: also deletes a connected agent" }),
 });
@@ -39,23 +38,13 @@ const fields = {
   live: Flag("Whether it has pulled within the last 25 s"),
   version: nullable(Text("Of sm-agent; null before it was seen", "0.1.0")),
   created_at: Timestamp,
-  last_seen_at: nullable(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "Null before it was seen",
-      examples: ["2026-11-20T09:30:00.000Z"],
-    }),
-  ),
+  last_seen_at: nullable(described(Timestamp, "Null before it was seen", "2026-11-20T09:30:00.000Z")),
   waiting: nullable(Integer("Results in its spool; null where it does not report them", 12)),
   lag_ms: nullable(
     Integer("99th percentile of how late its checks start, milliseconds; null where it does not report it", 4),
   ),
   impaired_since: nullable(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "Since when its own network has been down; null while it works",
-      examples: ["2026-11-20T09:30:00.000Z"],
-    }),
+    described(Timestamp, "Since when its own network has been down; null while it works", "2026-11-20T09:30:00.000Z"),
   ),
   unable: Type.Array(
     Closed({

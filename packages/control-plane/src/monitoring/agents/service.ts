@@ -6,6 +6,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { type AgentCtx, type Ctx, requireScope, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import type { Region } from "../regions/schema.ts";
 import { listRegions, regionExists } from "../regions/service.ts";
@@ -212,7 +213,6 @@ function silentRegion({
 export interface RegionWithAgents extends Pick<Region, "id" | "name" | "location" | "enabled"> {
   /** Enabled monitors of the organisation that are probed from it. */
   targets: number;
-  /** Kinds of these monitors. */
   kinds: readonly string[];
   agents: (Agent & { is_behind: boolean; has_left: boolean })[];
 }
@@ -220,9 +220,9 @@ export interface RegionWithAgents extends Pick<Region, "id" | "name" | "location
 /** Every region of the installation with its agents. `is_behind`: an older release than this control plane. */
 export async function regionsWithAgents(ctx: Ctx): Promise<RegionWithAgents[]> {
   requireScope(ctx, "targets:read");
-  const [regions, agents, counts] = await Promise.all([
+  const [regions, { rows: agents }, counts] = await Promise.all([
     listRegions(ctx, { limit: 1000, offset: 0 }),
-    queries.selectAgents(ctx.sql, 1000, 0),
+    queries.selectAgents(ctx.sql, { limit: 1000, offset: 0 }),
     queries.countTargetsByRegion(ctx.sql, ctx.orgId),
   ]);
   const counted = new Map(counts.map((row) => [row.region_id, row]));
@@ -293,17 +293,9 @@ function unableOf({ kinds, version: release }: queries.AgentRow): Agent["unable"
 }
 
 /** Every agent of the installation, by region and name. For operators. */
-export async function listAgents(system: System, input: { limit: number; offset: number }): Promise<Page<Agent>> {
-  const [rows, total] = await Promise.all([
-    queries.selectAgents(system.sql, input.limit, input.offset),
-    queries.countAgents(system.sql),
-  ]);
-  return {
-    items: rows.map((row) => present(row, system.clock.now())),
-    total,
-    limit: input.limit,
-    offset: input.offset,
-  };
+export async function listAgents(system: System, { limit, offset }: Paging): Promise<Page<Agent>> {
+  const { rows, total } = await queries.selectAgents(system.sql, { limit, offset });
+  return { items: rows.map((row) => present(row, system.clock.now())), total, limit, offset };
 }
 
 /** Creates an agent and its token, which only this reply has. For operators. */

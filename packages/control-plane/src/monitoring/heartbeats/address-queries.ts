@@ -1,5 +1,5 @@
 import type { AddressKind } from "@statusmesh/shared/pings/address";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
 
 /* Tokens and addresses by which pings find their monitor, and what a ping key has created. */
 
@@ -37,8 +37,7 @@ export async function countCreation(sql: Db, key: string, day: string, limit: nu
 
 /** False for an organisation that is deleted, or never was. */
 export async function isOrg(sql: Db, id: string): Promise<boolean> {
-  const rows = await sql`select from orgs where id = ${id} and deleted_at is null`;
-  return rows.length === 1;
+  return await anyOf(sql, sql`from orgs where id = ${id} and deleted_at is null`);
 }
 
 export async function deleteCreationsBefore(sql: Db, day: string): Promise<void> {
@@ -94,18 +93,11 @@ export async function replaceToken(
   await sql`update heartbeats set token = ${next.token} where target_id = ${targetId}`;
 }
 
-/** Sealed tokens after `after`, by id; locked until the transaction ends. */
-export async function lockTokens(sql: Db, after: string | null, limit: number) {
+/** Sealed tokens after `after`, by id; `lock` locks them until the transaction ends. */
+export async function selectTokens(sql: Db, after: string | null, limit: number, { lock = false } = {}) {
   return await sql<{ id: string; token: string }[]>`
     select target_id as id, token from heartbeats where ${after}::uuid is null or target_id > ${after}::uuid
-    order by target_id limit ${limit} for no key update`;
-}
-
-/** {@link lockTokens} for looking only. */
-export async function selectTokens(sql: Db, after: string | null, limit: number) {
-  return await sql<{ id: string; token: string }[]>`
-    select target_id as id, token from heartbeats where ${after}::uuid is null or target_id > ${after}::uuid
-    order by target_id limit ${limit}`;
+    order by target_id limit ${limit} ${lock ? sql`for no key update` : sql``}`;
 }
 
 export async function storeToken(sql: Db, id: string, token: string): Promise<void> {

@@ -1,9 +1,10 @@
 import { outagesOf } from "../../alerting/incidents/service.ts";
 import { windowsOf } from "../../alerting/maintenance/service.ts";
+import { getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import { difference, intersection, type Interval, length, union } from "../../platform/intervals.ts";
 import { importedDays, timesOf } from "../history/service.ts";
-import { selectExpected } from "./queries.ts";
+import { type ExpectedRow, selectExpected } from "./queries.ts";
 
 /*
  * Uptime of heartbeats is by time: a job that reports more often while it works would else be up more. It is the share
@@ -101,19 +102,10 @@ export function dayState({ expected, down }: Availability, day: Interval): "up" 
   return failedMs === 0 ? "up" : failedMs * 2 > length(own) ? "down" : "partial";
 }
 
-interface Times {
-  target_id: string;
-  starts_at: Date;
-  ends_at: Date | null;
-}
-
 /** The union of the times of each target; what has not ended lasts until now. */
-function grouped(rows: readonly Times[], now: number): Map<string, Interval[]> {
+function grouped(rows: readonly ExpectedRow[], now: number): Map<string, Interval[]> {
   const spans = new Map<string, Interval[]>();
-  for (const { target_id, starts_at, ends_at } of rows) {
-    const own = spans.get(target_id) ?? [];
-    own.push({ start: starts_at.getTime(), end: ends_at?.getTime() ?? now });
-    spans.set(target_id, own);
-  }
+  for (const { target_id, starts_at, ends_at } of rows)
+    getOrMake(spans, target_id, () => []).push({ start: starts_at.getTime(), end: ends_at?.getTime() ?? now });
   return new Map([...spans].map(([id, own]) => [id, union(own)]));
 }

@@ -55,15 +55,9 @@ const HeartbeatPing = Closed(
     }),
     duration_ms: nullable(Ms("Duration of the run that ended, where its start was reported; milliseconds")),
     run_id: Type.Union([Id, Type.Null()], { description: "The run, where the job gave an id" }),
-    source_ip: Type.Union([Type.String(), Type.Null()], {
-      description: "Address of the job; null for viewers",
-      examples: ["192.0.2.7"],
-    }),
+    source_ip: nullable(Text("Address of the job; null for viewers", "192.0.2.7")),
     user_agent: Text("Its User-Agent", "curl/8.14.1"),
-    body: Type.Union([Type.String(), Type.Null()], {
-      description: "The first 10 kB of the body of a POST; null for viewers",
-      examples: ["backup of 3 databases done"],
-    }),
+    body: nullable(Text("The first 10 kB of the body of a POST; null for viewers", "backup of 3 databases done")),
   },
   { title: "HeartbeatPing" },
 );

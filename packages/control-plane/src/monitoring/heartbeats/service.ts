@@ -1,15 +1,16 @@
-import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { mask } from "@statusmesh/shared/secrets";
 import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { lockEvidence } from "../../alerting/incidents/service.ts";
+import { getOrMake } from "../../platform/caches.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { countUnreadable, type ReadBatch, unreadable } from "../../platform/crypto/opening.ts";
-import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { resealer } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { newToken } from "../../platform/crypto/token.ts";
+import { unlessTaken } from "../../platform/db/sql.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { addressRule, hashOf, hintOf } from "./addresses.ts";
 import * as addressQueries from "./address-queries.ts";
@@ -48,18 +49,15 @@ export async function addHeartbeats({ sql, sealer }: System, made: readonly NewH
     sql,
     tokens.map(({ targetId, token }) => ({ targetId, token: sealer.seal(token, placeOf(targetId)) })),
   );
-  await addressQueries
-    .insertAddresses(sql, [
-      ...tokens.map(({ targetId, token }) => ({
-        targetId,
-        kind: "own" as const,
-        hash: hashOf("own", token),
-        hint: hintOf(token),
-        position: 0,
-      })),
-      ...made.flatMap(({ targetId, addresses }) => newAddresses(targetId, addresses)),
-    ])
-    .catch(taken);
+  const own = tokens.map(({ targetId, token }) => ({
+    targetId,
+    kind: "own" as const,
+    hash: hashOf("own", token),
+    hint: hintOf(token),
+    position: 0,
+  }));
+  const others = made.flatMap(({ targetId, addresses }) => newAddresses(targetId, addresses));
+  await unlessTaken(addressQueries.insertAddresses(sql, [...own, ...others]), taken);
 }
 
 const newAddresses = (targetId: string, addresses: HeartbeatAddresses): addressQueries.NewAddress[] =>
@@ -71,15 +69,13 @@ const newAddresses = (targetId: string, addresses: HeartbeatAddresses): addressQ
     position,
   }));
 
-/** SQLSTATE unique_violation: the hashes of addresses are unique in the installation. */
-function taken(error: unknown): never {
-  if (!(error instanceof postgres.PostgresError) || error.code !== "23505") throw error;
-  throw new AppError(
+/** The hashes of addresses are unique in the installation. */
+const taken = (cause: unknown) =>
+  new AppError(
     "HEARTBEAT_ADDRESS_TAKEN",
     "Another monitor of this installation has one of these addresses. Remove it there first.",
-    { field: "/heartbeat_addresses", cause: error },
+    { field: "/heartbeat_addresses", cause },
   );
-}
 
 /** Rules of addresses that need no database; `kept`: whether *** may keep a stored one. */
 export function addressesRule(addresses: HeartbeatAddresses, kept: boolean): void {
@@ -106,7 +102,7 @@ export async function shownOf({ sql }: System, targetId: string): Promise<Heartb
 export async function addressesOf({ sql }: System, ids: readonly string[]): Promise<Map<string, StoredAddress[]>> {
   const found = new Map<string, StoredAddress[]>();
   for (const { target_id: id, ...address } of ids.length === 0 ? [] : await addressQueries.selectAddressesOf(sql, ids))
-    found.set(id, [...(found.get(id) ?? []), address]);
+    getOrMake(found, id, () => []).push(address);
   return found;
 }
 
@@ -129,7 +125,7 @@ export async function replaceAddresses(tx: System, targetId: string, addresses: 
     return { targetId, kind, hash: kept!.hash, hint: kept!.hint, position };
   });
   await addressQueries.deleteAddresses(tx.sql, targetId);
-  await addressQueries.insertAddresses(tx.sql, next).catch(taken);
+  await unlessTaken(addressQueries.insertAddresses(tx.sql, next), taken);
 }
 
 /**
@@ -269,15 +265,9 @@ export async function unreadableTokens(
   );
 }
 
-/** Seals up to `limit` tokens after `after`, by id, under the current key. For rotate-kek. */
-export async function resealTokens(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
-  return await inTransaction(system, async ({ sql, sealer }) =>
-    resealRows<{ id: string; token: string }, string>({
-      sealer,
-      limit,
-      rows: await addressQueries.lockTokens(sql, after, limit),
-      map: ({ id, token }, change) => change(token, placeOf(id)),
-      store: async (id, token) => await addressQueries.storeToken(sql, id, token),
-    }),
-  );
-}
+/** Seals tokens under the current key. */
+export const resealTokens = resealer({
+  rows: (sql, after, limit) => addressQueries.selectTokens(sql, after, limit, { lock: true }),
+  map: ({ id, token }, change) => change(token, placeOf(id)),
+  store: addressQueries.storeToken,
+});

@@ -1,4 +1,5 @@
 import { dayMs } from "@statusmesh/shared/time";
+import { getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import type { Interval } from "../../platform/intervals.ts";
 import { selectDays } from "./queries.ts";
@@ -20,11 +21,8 @@ export async function importedDays(
   range: { from: Date; to: Date },
 ): Promise<Map<string, ImportedDay[]>> {
   const days = new Map<string, ImportedDay[]>();
-  for (const row of await selectDays(system.sql, orgId, targetIds, range)) {
-    const own = days.get(row.target_id);
-    if (own === undefined) days.set(row.target_id, [row]);
-    else own.push(row);
-  }
+  for (const row of await selectDays(system.sql, orgId, targetIds, range))
+    getOrMake(days, row.target_id, () => []).push(row);
   return days;
 }
 

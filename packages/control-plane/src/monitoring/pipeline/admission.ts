@@ -20,7 +20,6 @@ const futureMs = 300_000;
 /** Retention of raw results: older ones have no partition. */
 export const retentionMs = 90 * dayMs;
 
-/** A result that is admitted. */
 export interface AdmittedResult extends AgentResult {
   /** Set for a run between two slots of the schedule: evidence that counts in neither uptime nor latency. */
   readonly recheck?: true;

@@ -14,7 +14,7 @@ import { record } from "../../access/audit/service.ts";
 import { requireScope } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { Closed, Flag, IdParam, nullable, Shape } from "../../platform/http/wire.ts";
+import { Closed, described, Flag, IdParam, nullable, Shape } from "../../platform/http/wire.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { CheckResult } from "../results/schema.ts";
 import { Check, checkErrors } from "../targets/schema.ts";
@@ -29,13 +29,7 @@ const TestResult = Shape("TestResult", "The result, and whether it meets the exp
   result: Closed(
     {
       ...CheckResult.properties,
-      target_id: nullable(
-        Type.Unsafe<string>({
-          ...CheckResult.properties.target_id,
-          description: "Null: nothing is stored",
-          examples: [null],
-        }),
-      ),
+      target_id: nullable(described(CheckResult.properties.target_id, "Null: nothing is stored", null)),
     },
     { description: "Status of the run" },
   ),
@@ -94,7 +88,6 @@ function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
   ];
 }
 
-/** The route of pings that agents took. */
 export const agentPingRoutes = (take: TakeAgentPings): Route[] => [
   route("POST", "/api/agent/pings", {
     auth: "agent",

@@ -1,6 +1,6 @@
 import type { PendingQuery, Row } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
-import type { Db } from "../../platform/db/sql.ts";
+import { columnOf, type Db, rowOf } from "../../platform/db/sql.ts";
 
 /** A target of a region, or one that has left it. */
 export interface AssignableRow {
@@ -48,10 +48,10 @@ export async function selectChangedTargets(
     where ${isNew(sql`t.changed_xid`)}
       and (${region} = any(t.former_regions)
         or exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}))`;
-  const deleted = await sql<{ target_id: string }[]>`
+  const deleted = await columnOf<string>(sql`
     select target_id from deleted_targets
-    where ${isNew(sql`changed_xid`)} and ${region} = any(regions)`;
-  return { rows, deleted: deleted.map((row) => row.target_id) };
+    where ${isNew(sql`changed_xid`)} and ${region} = any(regions)`);
+  return { rows, deleted };
 }
 
 /** A snapshot, and the history that it belongs to. */
@@ -63,9 +63,8 @@ export interface SnapshotPlace {
 }
 
 export async function selectSnapshotPlace(sql: Db): Promise<SnapshotPlace> {
-  const [row] = await sql<SnapshotPlace[]>`
+  return await rowOf(sql<SnapshotPlace[]>`
     select pg_current_snapshot()::text as snapshot, concat_ws('/', (select system_identifier from pg_control_system()),
       (select oid from pg_database
-        where datname = current_database()), left(pg_walfile_name(pg_current_wal_lsn()), 8)) as history`;
-  return row!;
+        where datname = current_database()), left(pg_walfile_name(pg_current_wal_lsn()), 8)) as history`);
 }

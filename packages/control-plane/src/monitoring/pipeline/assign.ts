@@ -12,6 +12,7 @@ import { hash32, nextSlot, recheckMs } from "@statusmesh/shared/schedule";
 import { agentLeaves, agentPulls, agentSeen, liveAgents } from "../agents/service.ts";
 import type { AgentCtx } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
+import { pause } from "../../platform/process/pause.ts";
 import { selectRechecks } from "../../alerting/incidents/engine.ts";
 import { disabledRegionIds } from "../regions/service.ts";
 import { issueSlots, leastRecheckMs } from "../results/engine.ts";
@@ -91,7 +92,7 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
       // outage of many targets they change all the time.
       const hasNew = changes || (held && otherRechecks);
       if (hasNew || left <= 0 || signal.aborted) return reply;
-      if (await woken) await new Promise((resolve) => setTimeout(resolve, settleMs));
+      if (await woken) await pause(settleMs);
       await agentSeen(ctx);
     } finally {
       waiting.abort();

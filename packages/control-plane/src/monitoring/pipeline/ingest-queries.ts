@@ -1,6 +1,6 @@
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import { isoOf } from "@statusmesh/shared/time";
-import { arrayOf, copyIn, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, copyIn, type Db } from "../../platform/db/sql.ts";
 import type { EvidenceTarget } from "../../alerting/incidents/engine.ts";
 import { intervalsOf, runs } from "../results/engine.ts";
 import type { AdmittedResult, ScheduledTarget } from "./admission.ts";
@@ -32,12 +32,11 @@ export async function deleteMissed(
   targetId: string,
   { from, to }: { from: number; to: number },
 ): Promise<Date[]> {
-  const rows = await sql<{ scheduled_at: Date }[]>`
+  return await columnOf<Date>(sql`
     delete from results
     where target_id = ${targetId} and region = ${heartbeatRegion} and status = 'down'
       and scheduled_at >= ${new Date(from)} ${to === Infinity ? sql`` : sql`and scheduled_at < ${new Date(to)}`}
-    returning scheduled_at`;
-  return rows.map((row) => row.scheduled_at);
+    returning scheduled_at`);
 }
 
 /**

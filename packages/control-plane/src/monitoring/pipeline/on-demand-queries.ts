@@ -1,7 +1,7 @@
 import type { RunReply } from "@statusmesh/shared/agent-protocol";
 import type { Abilities } from "@statusmesh/shared/checks/abilities";
 import type { CheckSpec } from "@statusmesh/shared/checks";
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, valueOf } from "../../platform/db/sql.ts";
 
 /** A stored run: its secrets are sealed while it waits. */
 export interface RunRow {
@@ -28,8 +28,7 @@ export async function wakeAgents(sql: Db, region: string): Promise<void> {
 
 /** The agent's reply; null until there is one. */
 export async function selectReply(sql: Db, id: string): Promise<RunReply | null> {
-  const [row] = await sql<{ reply: RunReply | null }[]>`select reply from on_demand_runs where id = ${id}`;
-  return row?.reply ?? null;
+  return await valueOf<RunReply | null>(sql`select reply from on_demand_runs where id = ${id}`);
 }
 
 export async function deleteRun(sql: Db, id: string): Promise<void> {
@@ -38,10 +37,9 @@ export async function deleteRun(sql: Db, id: string): Promise<void> {
 
 /** Number of the organisation's runs without a reply that were requested after a time. */
 export async function countWaitingRuns(sql: Db, orgId: string, after: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
+  return await valueOf<number>(sql`
     select count(*)::int as count from on_demand_runs
-    where org_id = ${orgId} and reply is null and requested_at > ${after}`;
-  return row!.count;
+    where org_id = ${orgId} and reply is null and requested_at > ${after}`);
 }
 
 export interface RunClaim {

@@ -6,7 +6,7 @@ import { newId } from "@statusmesh/shared/ids";
 import type { OnDemandRun, RunReply, WithheldCheck } from "@statusmesh/shared/agent-protocol";
 import { inabilityOfAll, isAgentExpected, liveAgents } from "../agents/service.ts";
 import { type AgentCtx, type Ctx, inTransaction, type System } from "../../platform/context.ts";
-import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { resealer } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import type { Db } from "../../platform/db/sql.ts";
@@ -187,19 +187,13 @@ export async function recordRunReplies(ctx: AgentCtx, replies: readonly RunReply
   for (const reply of replies) await queries.storeReply(ctx.sql, ctx.agentId, reply);
 }
 
-/** Seals up to `limit` waiting runs after `after`, by id, under the current key. For rotate-kek. */
-export async function resealWaitingRuns(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
-  return await inTransaction(system, async ({ sql, sealer }) =>
-    resealRows<Pick<queries.RunRow, "id" | "spec">, CheckSpec>({
-      sealer,
-      limit,
-      rows: await queries.selectUnclaimedRuns(sql, after, limit),
-      map: ({ id, spec }, change) =>
-        kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, place(id, pointer))) as CheckSpec,
-      store: async (id, spec) => await queries.updateRunSpec(sql, id, spec),
-    }),
-  );
-}
+/** Seals the checks of waiting runs under the current key. */
+export const resealWaitingRuns = resealer({
+  rows: queries.selectUnclaimedRuns,
+  map: ({ id, spec }, change) =>
+    kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, place(id, pointer))) as CheckSpec,
+  store: queries.updateRunSpec,
+});
 
 /** Removes runs that were requested 10 minutes ago: nothing waits for them. */
 export async function sweepRuns({ sql, clock }: System): Promise<void> {

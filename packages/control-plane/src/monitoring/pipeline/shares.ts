@@ -1,6 +1,7 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { isAble, neededName } from "@statusmesh/shared/checks/abilities";
 import { hash32 } from "@statusmesh/shared/schedule";
+import { getOrMake } from "../../platform/caches.ts";
 import { type LiveAgent, sharersOf } from "../agents/service.ts";
 
 /** How the connected agents of a region share its targets: each target is run by one of those that can run it. */
@@ -20,12 +21,10 @@ export function openShares(agents: readonly LiveAgent[]): Shares {
   const everyone = sharersOf(agents);
   const alike = new Set(agents.map(({ kinds }) => JSON.stringify(kinds))).size <= 1;
   const able = new Map<string, string[]>();
-  const ableFor = (spec: CheckSpec): string[] => {
-    const key = `${spec.type} ${neededName(spec) ?? ""}`;
-    const ids = able.get(key) ?? sharersOf(agents.filter(({ kinds }) => isAble(kinds, spec)));
-    able.set(key, ids);
-    return ids;
-  };
+  const ableFor = (spec: CheckSpec): string[] =>
+    getOrMake(able, `${spec.type} ${neededName(spec) ?? ""}`, () =>
+      sharersOf(agents.filter(({ kinds }) => isAble(kinds, spec))),
+    );
   return {
     ownerOf: (targetId, spec) => ownerOf(targetId, ableFor(spec)),
     mayHaveRun: (agentId, targetId) => !alike || ownerOf(targetId, everyone) === agentId,

@@ -1,5 +1,5 @@
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
-import type { Db } from "../../platform/db/sql.ts";
+import { columnOf, countOf, type Db, firstOf, type Paging, rowOf } from "../../platform/db/sql.ts";
 
 export interface RegionRow {
   id: string;
@@ -15,48 +15,33 @@ const chosen = (sql: Db) => sql`id <> ${heartbeatRegion}`;
 
 const columns = (sql: Db) => sql`id, name, location, enabled, created_at, updated_at`;
 
-export async function selectRegions(
-  sql: Db,
-  onlyEnabled: boolean,
-  limit: number,
-  offset: number,
-): Promise<RegionRow[]> {
+const listed = (sql: Db, onlyEnabled: boolean) =>
+  sql`from regions where ${chosen(sql)} and (enabled or not ${onlyEnabled})`;
+
+export async function selectRegions(sql: Db, onlyEnabled: boolean, { limit, offset }: Paging): Promise<RegionRow[]> {
   return await sql<RegionRow[]>`
-    select ${columns(sql)} from regions where ${chosen(sql)} and (enabled or not ${onlyEnabled}) order by created_at, id
-    limit ${limit} offset ${offset}`;
+    select ${columns(sql)} ${listed(sql, onlyEnabled)} order by created_at, id limit ${limit} offset ${offset}`;
 }
 
 export async function countRegions(sql: Db, onlyEnabled: boolean): Promise<number> {
-  const [row] = await sql<
-    { count: number }[]
-  >`select count(*)::int as count from regions where ${chosen(sql)} and (enabled or not ${onlyEnabled})`;
-  return row!.count;
+  return await countOf(sql, listed(sql, onlyEnabled));
 }
 
-export async function selectRegion(sql: Db, id: string): Promise<RegionRow | null> {
-  const [row] = await sql<RegionRow[]>`select ${columns(sql)} from regions where ${chosen(sql)} and id = ${id}`;
-  return row ?? null;
-}
-
-/** The region, locked against another change until the transaction ends. */
-export async function lockRegion(sql: Db, id: string): Promise<RegionRow | null> {
-  const [row] = await sql<
-    RegionRow[]
-  >`select ${columns(sql)} from regions where ${chosen(sql)} and id = ${id} for no key update`;
-  return row ?? null;
+/** `lock` keeps others from changing it until the transaction ends. */
+export async function selectRegion(sql: Db, id: string, { lock = false } = {}): Promise<RegionRow | null> {
+  return await firstOf(sql<RegionRow[]>`
+    select ${columns(sql)} from regions where ${chosen(sql)} and id = ${id} ${lock ? sql`for no key update` : sql``}`);
 }
 
 /** The enabled regions among `ids`, locked against deletion until the transaction ends. */
 export async function keepEnabledRegions(sql: Db, ids: readonly string[]): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await columnOf<string>(sql`
     select id from regions where ${chosen(sql)} and enabled and id = any(${[...ids]}::text[])
-    order by id for key share`;
-  return rows.map((row) => row.id);
+    order by id for key share`);
 }
 
 export async function selectDisabledRegions(sql: Db): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`select id from regions where not enabled order by id`;
-  return rows.map((row) => row.id);
+  return await columnOf<string>(sql`select id from regions where not enabled order by id`);
 }
 
 /** Wakes the held pulls of every replica, which then check whether their region is enabled. */
@@ -69,22 +54,20 @@ export async function insertRegion(
   sql: Db,
   row: { id: string; name: string; location: string | null; now: Date },
 ): Promise<RegionRow | null> {
-  const [inserted] = await sql<RegionRow[]>`
+  return await firstOf(sql<RegionRow[]>`
     insert into regions (id, name, location, created_at, updated_at)
     values (${row.id}, ${row.name}, ${row.location}, ${row.now}, ${row.now})
-    on conflict (id) do nothing returning ${columns(sql)}`;
-  return inserted ?? null;
+    on conflict (id) do nothing returning ${columns(sql)}`);
 }
 
 export async function updateRegion(
   sql: Db,
   row: { id: string; name: string; location: string | null; enabled: boolean; now: Date },
 ): Promise<RegionRow> {
-  const [updated] = await sql<RegionRow[]>`
+  return await rowOf(sql<RegionRow[]>`
     update regions set name = ${row.name}, location = ${row.location}, enabled = ${row.enabled},
       updated_at = ${row.now}
-    where id = ${row.id} returning ${columns(sql)}`;
-  return updated!;
+    where id = ${row.id} returning ${columns(sql)}`);
 }
 
 /** False when it does not exist. Throws a foreign key violation while targets or agents are in it. */

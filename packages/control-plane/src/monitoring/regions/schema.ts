@@ -2,7 +2,6 @@ import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import { Closed, Flag, nullable, PageOf, paging, Shape, Text, Timestamp } from "../../platform/http/wire.ts";
 
-/** `limit` and `offset` of a list. */
 export const ListQuery = Closed(paging(50, 1000));
 
 const RegionId = Type.String({
@@ -25,7 +24,6 @@ const Location = nullable(
 );
 const shown = { name: Text("As people read it", "Frankfurt"), location: Location };
 
-/** `{id}` of a region in a path. */
 export const RegionParam = Type.Object({
   id: Text("Id of the region", "frankfurt"),
 });

@@ -2,6 +2,7 @@ import postgres from "postgres";
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import { AppError } from "@statusmesh/shared/errors";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import type { Paging } from "../../platform/db/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { ProbeRegion, Region, RegionCreate, RegionPatch } from "./schema.ts";
@@ -9,18 +10,22 @@ import type { ProbeRegion, Region, RegionCreate, RegionPatch } from "./schema.ts
 const notFound = () => new AppError("REGION_NOT_FOUND", "Region not found.");
 
 /** The regions that targets can be probed from. */
-export async function listProbeRegions(ctx: Ctx, input: { limit: number; offset: number }): Promise<Page<ProbeRegion>> {
+export async function listProbeRegions(ctx: Ctx, part: Paging): Promise<Page<ProbeRegion>> {
   requireScope(ctx, "targets:read");
+  return await pageOf(ctx, true, part, ({ id, name, location }) => ({ id, name, location }));
+}
+
+async function pageOf<T>(
+  { sql }: System,
+  onlyEnabled: boolean,
+  { limit, offset }: Paging,
+  presented: (row: queries.RegionRow) => T,
+): Promise<Page<T>> {
   const [rows, total] = await Promise.all([
-    queries.selectRegions(ctx.sql, true, input.limit, input.offset),
-    queries.countRegions(ctx.sql, true),
+    queries.selectRegions(sql, onlyEnabled, { limit, offset }),
+    queries.countRegions(sql, onlyEnabled),
   ]);
-  return {
-    items: rows.map(({ id, name, location }) => ({ id, name, location })),
-    total,
-    limit: input.limit,
-    offset: input.offset,
-  };
+  return { items: rows.map(presented), total, limit, offset };
 }
 
 /** The enabled regions and, of the disabled ones, those in `own`, oldest first: what a form lets people choose from. */
@@ -29,7 +34,7 @@ export async function listRegionChoices(
   own: readonly string[],
 ): Promise<(ProbeRegion & { enabled: boolean })[]> {
   requireScope(ctx, "targets:read");
-  const rows = await queries.selectRegions(ctx.sql, false, 10_000, 0);
+  const rows = await queries.selectRegions(ctx.sql, false, { limit: 10_000, offset: 0 });
   return rows
     .filter((row) => row.enabled || own.includes(row.id))
     .map(({ id, name, location, enabled }) => ({ id, name, location, enabled }));
@@ -37,7 +42,7 @@ export async function listRegionChoices(
 
 /** Ids of the enabled regions, oldest first. For internal use, without a scope. */
 export async function probeRegionIds(system: System): Promise<string[]> {
-  return (await queries.selectRegions(system.sql, true, 1000, 0)).map((region) => region.id);
+  return (await queries.selectRegions(system.sql, true, { limit: 1000, offset: 0 })).map((region) => region.id);
 }
 
 const present = (row: queries.RegionRow): Region => ({
@@ -50,12 +55,8 @@ const present = (row: queries.RegionRow): Region => ({
 });
 
 /** Every region of the installation, oldest first. For operators. */
-export async function listRegions(system: System, input: { limit: number; offset: number }): Promise<Page<Region>> {
-  const [rows, total] = await Promise.all([
-    queries.selectRegions(system.sql, false, input.limit, input.offset),
-    queries.countRegions(system.sql, false),
-  ]);
-  return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
+export async function listRegions(system: System, part: Paging): Promise<Page<Region>> {
+  return await pageOf(system, false, part, present);
 }
 
 /** One region. For operators. */
@@ -105,7 +106,7 @@ export async function createRegion(system: System, input: RegionCreate): Promise
  */
 export async function updateRegion(system: System, id: string, patch: RegionPatch): Promise<Region> {
   return await inTransaction(system, async ({ sql, clock }) => {
-    const before = await queries.lockRegion(sql, id);
+    const before = await queries.selectRegion(sql, id, { lock: true });
     if (before === null) throw notFound();
     const after = await queries.updateRegion(sql, {
       id,

@@ -11,7 +11,6 @@ export interface BeatRow {
   degraded: number;
   /** Median of the successful runs, ms. */
   p50: number | null;
-  /** Newest error. */
   error: string | null;
 }
 

@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, type Db, valueOf } from "../../platform/db/sql.ts";
 import type { Sources } from "./hours.ts";
 import { changeRegions, hourChanges, latestChanges } from "./hours-queries.ts";
 import { ownTarget, type ResultTarget, summed, unsummed } from "./queries.ts";
@@ -129,7 +129,7 @@ export async function selectErrors(
   target: ResultTarget,
   failed: readonly { region: string; slotMs: number }[],
 ): Promise<(string | null)[]> {
-  const rows = await sql<{ error: string | null }[]>`
+  return await columnOf<string | null>(sql`
     select coalesce(r.cause, r.error) as error
     from unnest(${arrayOf(failed.map(({ slotMs }) => new Date(slotMs).toISOString()))}::timestamptz[],
       ${arrayOf(failed.map(({ region }) => region))}::text[]) with ordinality as u (slot, region, n)
@@ -138,8 +138,7 @@ export async function selectErrors(
       { target: sql`${target.id}::uuid`, from: sql`u.slot`, to: sql`u.slot + interval '1 ms'` },
       ["cause", "error"],
     )} r where r.region = u.region limit 1) r on true
-    order by u.n`;
-  return rows.map(({ error }) => error);
+    order by u.n`);
 }
 
 /**
@@ -154,13 +153,12 @@ export async function hourOfDepth(
   region: string | null,
   most: number,
 ): Promise<Date | null> {
-  const [row] = await sql<{ hour: Date | null }[]>`
+  return await valueOf<Date>(sql`
     select min(c.hour) as hour
     from (
       select h.hour, sum(sum(h.results)) over (order by h.hour desc) as results
       ${summed(sql, orgId, target, { hours, runs: [] }, region, hourChanges)}
       group by h.hour
     ) c
-    where c.results <= ${most}`;
-  return row!.hour;
+    where c.results <= ${most}`);
 }

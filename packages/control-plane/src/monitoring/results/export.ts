@@ -38,21 +38,7 @@ export async function resultsCsv(ctx: Ctx, targetId: string, input: RangeInput):
       const rows = await queries.selectResults(ctx.sql, ctx.orgId, target, { ...range, to }, region, pageRows, 0);
       const fresh = rows.slice(atEdge);
       if (fresh.length === 0) return;
-      yield fresh.map((row) => [
-        row.target_id,
-        row.region,
-        row.timestamp.toISOString(),
-        row.status,
-        row.error,
-        row.http_status,
-        row.response_size,
-        row.dns_ms,
-        row.connect_ms,
-        row.tls_ms,
-        row.ttfb_ms,
-        row.total_ms,
-        row.recheck,
-      ]);
+      yield fresh.map((row) => head.map((name) => (name === "timestamp" ? row.timestamp.toISOString() : row[name])));
       sent += fresh.length;
       if (rows.length < pageRows) return;
       const last = rows.at(-1)!.timestamp.getTime();

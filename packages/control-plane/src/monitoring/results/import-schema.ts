@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
-import { Id, Integer, nullable, Shape, Timestamp } from "../../platform/http/wire.ts";
+import { described, Id, Integer, nullable, Shape, Timestamp } from "../../platform/http/wire.ts";
 
 /** Days and incidents of a target that are kept, and targets of a request. */
 export const mostDays = 400;
@@ -10,8 +10,7 @@ const mostTargets = 1000;
 /** Sums over all days stay below 2^31. */
 const count = (description: string, example: number) =>
   Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0, description, examples: [example] });
-const time = (description: string, example: string) =>
-  Type.Unsafe<string>({ ...Timestamp, description, examples: [example] });
+const time = (description: string, example: string) => described(Timestamp, description, example);
 
 const HistoryDay = Shape("HistoryDay", "Runs of a target in one UTC day", {
   date: Type.String({

@@ -1,6 +1,6 @@
 import type { CheckType } from "@statusmesh/shared/checks";
 import { lockSpaces } from "../../platform/db/locks.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
 
 /** A slot of a target in a region, Unix ms. */
 export interface Slot {
@@ -39,14 +39,13 @@ export async function lockIssuing(
 ): Promise<SlotHistoryRow | null> {
   await sql`select pg_advisory_xact_lock(${lockSpaces.issuing}, hashtext(${targetId}))`;
   // A separate statement, so that it sees the slots of the transactions that the lock waited for.
-  const [row] = await sql<SlotHistoryRow[]>`
+  return await firstOf(sql<SlotHistoryRow[]>`
     select t.kind, t.created_at, ${intervalsOf(sql)} as intervals, i.last
     from targets t cross join (
       select max(scheduled_at) as last from issued_slots
       where target_id = ${targetId} and region = ${region} and scheduled_at >= ${from}
     ) i
-    where t.id = ${targetId}`;
-  return row ?? null;
+    where t.id = ${targetId}`);
 }
 
 /** SQL: all intervals that the target `t` has had, in seconds, the current one first. */

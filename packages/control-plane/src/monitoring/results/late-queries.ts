@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, valueOf } from "../../platform/db/sql.ts";
 
 /**
  * Marks hours (start as Unix ms) for the rollup. The rows are sorted, so that two batches do not deadlock. An update
@@ -19,10 +19,9 @@ export async function insertLateHours(sql: Db, marks: readonly { targetId: strin
  * the insert would fail for the whole batch.
  */
 export async function oldestAcceptable(sql: Db): Promise<Date | null> {
-  const [row] = await sql<{ day: Date | null }[]>`
+  return await valueOf<Date | null>(sql`
     select coalesce((select p.first_day from pack_progress p), substring(min(c.relname) from '[0-9]{8}$')::date)
       ::timestamp at time zone 'UTC' as day
     from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = 'results'::regclass and not i.inhdetachpending`;
-  return row?.day ?? null;
+    where i.inhparent = 'results'::regclass and not i.inhdetachpending`);
 }

@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import type { Db } from "../../platform/db/sql.ts";
+import { columnOf, type Db } from "../../platform/db/sql.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import type { Sources } from "./hours.ts";
 import { hourCounts, hourLatencies } from "./hours-queries.ts";
@@ -62,7 +62,6 @@ export async function selectLatency(
   return await mapInTurns([...slices.values()], (samples) => samples.row());
 }
 
-/** Runs of one slice. */
 class Samples {
   readonly #region: string;
   readonly #t: number;
@@ -222,7 +221,7 @@ export async function selectLatencySlices(
 
 /** Regions that ran in the range, by slot, also those without a success; sorted. */
 export async function selectRegions(sql: Db, orgId: string, target: ResultTarget, sources: Sources): Promise<string[]> {
-  const rows = await sql<{ region: string }[]>`
+  return await columnOf<string>(sql`
     select h.region ${summed(sql, orgId, target, sources, null, hourCounts)}
     union
     select n.region
@@ -232,6 +231,5 @@ export async function selectRegions(sql: Db, orgId: string, target: ResultTarget
       from ${runsOf(sql, orgId, target, { from: sql`part."from"`, to: sql`part."to"` }, ["skip", "recheck"])} r
       where not r.skip and not r.recheck
     ) n
-    order by 1`;
-  return rows.map(({ region }) => region);
+    order by 1`);
 }

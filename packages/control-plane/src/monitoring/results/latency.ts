@@ -25,7 +25,6 @@ export async function readLatency(reader: OrgReader, targetId: string, input: Ra
   return { bucket_seconds: bucketSecs, buckets: fill(range, bucketSecs, rows) };
 }
 
-/** {@link readLatency} for members. */
 export const latencySeries = forMembers(readLatency);
 
 /**
@@ -47,7 +46,6 @@ export async function readLatencyByRegion(
   };
 }
 
-/** {@link readLatencyByRegion} for members. */
 export const latencyByRegion = forMembers(readLatencyByRegion);
 
 /** Slices with samples. Short ranges are exact and go by the time of the run, long ones by the hour of the slot. */

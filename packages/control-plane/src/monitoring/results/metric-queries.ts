@@ -1,20 +1,13 @@
-import type { CheckStatus } from "@statusmesh/shared/result";
 import { inPortions, type Db } from "../../platform/db/sql.ts";
 import { hourCounts } from "./hours-queries.ts";
 import { runs } from "./runs-queries.ts";
+import type { ResultRow } from "./queries.ts";
 
 /** The newest run of a target in a region. */
-export interface NewestRun {
-  target_id: string;
-  region: string;
-  timestamp: Date;
-  status: CheckStatus;
-  dns_ms: number | null;
-  connect_ms: number | null;
-  tls_ms: number | null;
-  ttfb_ms: number | null;
-  total_ms: number | null;
-}
+export type NewestRun = Pick<
+  ResultRow,
+  "target_id" | "region" | "timestamp" | "status" | "dns_ms" | "connect_ms" | "tls_ms" | "ttfb_ms" | "total_ms"
+>;
 
 const newestColumns = ["timestamp", "status", "skip", "dns_ms", "connect_ms", "tls_ms", "ttfb_ms", "total_ms"] as const;
 

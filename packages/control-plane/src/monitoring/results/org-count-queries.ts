@@ -1,5 +1,5 @@
 import { dayMs, hourMs, secondMs } from "@statusmesh/shared/time";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, rowOf, valueOf } from "../../platform/db/sql.ts";
 import { hourOf } from "./late.ts";
 import type { Counts } from "./queries.ts";
 import { runs } from "./runs-queries.ts";
@@ -73,7 +73,7 @@ const runsSince = (sql: Db, from: Date) => sql`
 export async function uncountDeleted(sql: Db, nowMs: number): Promise<boolean> {
   // Runs that ingest counted slightly ahead of this clock are within the hour.
   const from = new Date(nowMs - dayMs - hourMs);
-  const [done] = await sql<{ targets: number }[]>`
+  const done = await valueOf<number>(sql`
     with gone as (
       select target_id, org_id from deleted_targets where not uncounted
       order by target_id limit ${deletedAtOnce} for update skip locked
@@ -84,8 +84,8 @@ export async function uncountDeleted(sql: Db, nowMs: number): Promise<boolean> {
       select d.org_id, date_trunc('hour', n.at), n.at, -sum(n.up), -sum(n.down), -sum(n.degraded), -sum(n.error)
       from gone d cross join lateral (${runsSince(sql, from)}) n group by 1, 2, 3
     )
-    select count(*)::int as targets from gone`;
-  return done!.targets === deletedAtOnce;
+    select count(*)::int from gone`);
+  return done === deletedAtOnce;
 }
 
 /** Deletes counts older than any dashboard shows. */
@@ -103,7 +103,7 @@ export async function dropOldOrgCounts(sql: Db, nowMs: number): Promise<void> {
 export async function selectOrgCounts(sql: Db, orgId: string, nowMs: number): Promise<Counts> {
   const from = new Date(Math.ceil((nowMs - dayMs) / secondMs) * secondMs);
   const firstHour = new Date(Math.ceil(from.getTime() / hourMs) * hourMs);
-  const [row] = await sql<Counts[]>`
+  return await rowOf(sql<Counts[]>`
     select coalesce(sum(c.up), 0)::int as up, coalesce(sum(c.down), 0)::int as down,
       coalesce(sum(c.degraded), 0)::int as degraded, coalesce(sum(c.error), 0)::int as error
     from (
@@ -117,6 +117,5 @@ export async function selectOrgCounts(sql: Db, orgId: string, nowMs: number): Pr
       select -n.up, -n.down, -n.degraded, -n.error
       from (select target_id from deleted_targets where org_id = ${orgId} and not uncounted limit ${deletedAtOnce}) d
       cross join lateral (${runsSince(sql, from)}) n
-    ) c`;
-  return row!;
+    ) c`);
 }

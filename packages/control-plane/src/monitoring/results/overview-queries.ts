@@ -1,5 +1,6 @@
 import { throttledByCap } from "@statusmesh/shared/checks";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { getOrMake } from "../../platform/caches.ts";
+import { arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
 import { portionsOf, takeTurns } from "../../platform/process/turns.ts";
 import { daysOf } from "../history/service.ts";
 import { type Counts, slackMs } from "./queries.ts";
@@ -9,7 +10,7 @@ import type { Range } from "./range.ts";
 
 /** The targets whose newest result was throttled by the limit per host. */
 export async function selectThrottled(sql: Db, orgId: string, targetIds: readonly string[]): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await columnOf<string>(sql`
     select t.id from targets t join target_states s on s.target_id = t.id
     cross join lateral (
       select r.skip, r.error
@@ -25,8 +26,7 @@ export async function selectThrottled(sql: Db, orgId: string, targetIds: readonl
       order by r.scheduled_at desc limit 1
     ) newest
     where t.org_id = ${orgId} and t.id = any(${arrayOf(targetIds)}::uuid[]) and newest.skip
-      and newest.error = ${throttledByCap}`;
-  return rows.map((row) => row.id);
+      and newest.error = ${throttledByCap}`);
 }
 
 export interface SliceRow {
@@ -69,9 +69,7 @@ async function slicesOf(sql: Db, orgId: string, targetIds: readonly string[], ra
     select t.id::text, r.* from targets t cross join lateral ${values} r
     where t.org_id = ${orgId} and t.id = any(${arrayOf(targetIds)}::uuid[])`;
   await query.values().forEach(([id, , ...arrays]) => {
-    const target = String(id);
-    const slices = ofTargets.get(target) ?? [];
-    ofTargets.set(target, slices);
+    const slices = getOrMake(ofTargets, String(id), () => []);
     visitRuns(arrays, ({ slot, status, counts, total }) => {
       if (!counts || slot < from || slot >= to) return;
       const slice = (slices[Math.floor((slot - from) / sliceMs)] ??= { failed: false, degraded: false, totals: [] });

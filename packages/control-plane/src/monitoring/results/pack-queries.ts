@@ -1,6 +1,6 @@
 import type { Fragment } from "postgres";
 import { lockKeys } from "../../platform/db/locks.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
 import { flagsOf, jitterOf, packedTo, positionMs, runColumns, runs } from "./runs-queries.ts";
 
 /** A UTC day, `2026-11-20`. */
@@ -25,11 +25,10 @@ export async function startPacking(sql: Db, firstDay: Day, now: Date): Promise<v
 }
 
 export async function selectProgress(sql: Db): Promise<PackProgress | null> {
-  const [row] = await sql<PackProgress[]>`
+  return await firstOf(sql<PackProgress[]>`
     select first_day::text, sealed_to::text, packed_to::text, packed_at, mismatches,
       failure
-    from pack_progress`;
-  return row ?? null;
+    from pack_progress`);
 }
 
 /**
@@ -46,9 +45,8 @@ export async function lockPacking(sql: Db): Promise<void> {
  */
 export async function lockSealing(sql: Db): Promise<Date | null> {
   await sql`select pg_advisory_xact_lock_shared(${lockKeys.sealDay})`;
-  const [row] = await sql<{ at: Date }[]>`
-    select sealed_to::timestamp at time zone 'UTC' as at from pack_progress`;
-  return row?.at ?? null;
+  return await valueOf<Date | null>(sql`
+    select sealed_to::timestamp at time zone 'UTC' as at from pack_progress`);
 }
 
 /** Seals a day: from now on its results go to results_late. Waits for transactions of {@link lockSealing}. */
@@ -103,10 +101,10 @@ export async function selectPackTargets(sql: Db): Promise<PlacedTarget[]> {
 
 /** Those of the targets that have packed results of the day. */
 export async function selectPacked(sql: Db, day: Day, targets: readonly PackTarget[]): Promise<Set<string>> {
-  const rows = await sql<{ id: string }[]>`
-    select distinct target_id as id from results_packed
-    where target_id = any(${arrayOf(targets.map(({ id }) => id))}::uuid[]) and day = ${day}`;
-  return new Set(rows.map(({ id }) => id));
+  const ids = await columnOf<string>(sql`
+    select distinct target_id from results_packed
+    where target_id = any(${arrayOf(targets.map(({ id }) => id))}::uuid[]) and day = ${day}`);
+  return new Set(ids);
 }
 
 /** A target with what its jitter is computed from. */
@@ -260,12 +258,10 @@ export async function selectLateDays(sql: Db, after: string | null, limit: numbe
 
 /** Number of late results that wait to be merged, at most `most`. */
 export async function countLate(sql: Db, most: number): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from (select from results_late r where ${packable(sql)} limit ${most}) l`;
-  return row!.count;
+  return await valueOf<number>(sql`
+    select count(*)::int as count from (select from results_late r where ${packable(sql)} limit ${most}) l`);
 }
 
-/** Drops late results of days before `day`. */
 export async function dropLateBefore(sql: Db, day: Day): Promise<void> {
   await sql`delete from results_late where scheduled_at < ${day}::date::timestamp at time zone 'UTC'`;
 }

@@ -23,7 +23,6 @@ interface PackState {
 
 const nothing = { waiting: 0, oldest: null, dueSince: null, mismatches: 0 };
 
-/** Progress of the job `pack`. */
 export async function packState({ sql, clock }: Pick<System, "sql" | "clock">): Promise<PackState> {
   const progress = await selectProgress(sql);
   const late = await countLate(sql, mostLate);

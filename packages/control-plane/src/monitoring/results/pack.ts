@@ -15,7 +15,6 @@ const statementMs = 600_000;
 /** Pause after a day did not match, doubled each time. */
 const mismatchMs = 10 * minuteMs;
 
-/** Sizes of the transactions. */
 export const packSizes = {
   /** Expected results per statement: below 2 s, 20 MB for the sort and 35 for the arrays. */
   runsAtOnce: 150_000,

@@ -52,7 +52,6 @@ export async function readPeriods(
   return { items: items.reverse(), total, limit, offset };
 }
 
-/** {@link readPeriods} for members. */
 export const listPeriods = forMembers(readPeriods);
 
 /**

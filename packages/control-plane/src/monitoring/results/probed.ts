@@ -1,4 +1,5 @@
 import { dayMs, hourMs, utcDay } from "@statusmesh/shared/time";
+import { getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import type { Interval } from "../../platform/intervals.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
@@ -156,9 +157,7 @@ async function spansOf(
       : // Also bounds the hours of today that are not counted yet.
         Math.min(now, Math.max(lastRun, start, Date.parse(last)));
     if (end <= start) return;
-    const own = spans.get(target_id);
-    if (own === undefined) spans.set(target_id, [{ start, end }]);
-    else own.push({ start, end });
+    getOrMake(spans, target_id, () => []).push({ start, end });
   });
   return spans;
 }

@@ -2,24 +2,13 @@ import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { dayMs } from "@statusmesh/shared/time";
 import { parseTime } from "../../platform/http/query.ts";
-import { Timestamp } from "../../platform/http/wire.ts";
+import { described, Timestamp } from "../../platform/http/wire.ts";
 
-/** `from` and `to` of a query string. */
 export const rangeQuery = {
   from: Type.Optional(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "Start, inclusive. RFC 3339; default: 24 hours before `to`",
-      examples: ["2026-11-19T09:30:00.000Z"],
-    }),
+    described(Timestamp, "Start, inclusive. RFC 3339; default: 24 hours before `to`", "2026-11-19T09:30:00.000Z"),
   ),
-  to: Type.Optional(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "End, exclusive. RFC 3339; default: now",
-      examples: ["2026-11-20T09:30:00.000Z"],
-    }),
-  ),
+  to: Type.Optional(described(Timestamp, "End, exclusive. RFC 3339; default: now", "2026-11-20T09:30:00.000Z")),
 };
 
 /** A half-open time range: includes `from`, excludes `to`. */

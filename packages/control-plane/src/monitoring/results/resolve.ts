@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
+import { getOrMake } from "../../platform/caches.ts";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { type ResultTarget, targetExists } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
@@ -29,7 +30,6 @@ export const roundMs = (ms: number): number => Math.round(ms * 1000) / 1000;
 /** Concurrent reads of an organisation, and of all of them: the pool has 14 connections by default. */
 const atOnce = { org: 2, all: 5 };
 
-/** By database pool. */
 const limitsOfPool = new WeakMap<object, { ofOrg: Semaphore; all: Semaphore }>();
 
 /**
@@ -39,10 +39,10 @@ const limitsOfPool = new WeakMap<object, { ofOrg: Semaphore; all: Semaphore }>()
 export async function inTurn<T>({ sql, orgId }: OrgReader, work: () => Promise<T>): Promise<T> {
   // A transaction has its connection already, and may not wait for those that wait for one.
   if (!("begin" in sql)) return await work();
-  let limits = limitsOfPool.get(sql);
-  if (limits === undefined)
-    limitsOfPool.set(sql, (limits = { ofOrg: new Semaphore(atOnce.org), all: new Semaphore(atOnce.all) }));
-  const { ofOrg, all } = limits;
+  const { ofOrg, all } = getOrMake(limitsOfPool, sql, () => ({
+    ofOrg: new Semaphore(atOnce.org),
+    all: new Semaphore(atOnce.all),
+  }));
   return await ofOrg.run(orgId, () => all.run("", work));
 }
 

@@ -61,5 +61,3 @@ async function emptyDeleted(system: System, signal?: AbortSignal): Promise<void>
     after = ids.at(-1)!;
   }
 }
-
-/** The UTC day of a time, Unix ms; `2026-11-20`. */

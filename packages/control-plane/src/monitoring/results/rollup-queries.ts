@@ -1,13 +1,12 @@
 import type { Fragment } from "postgres";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, countOf, type Db, valueOf } from "../../platform/db/sql.ts";
 import { runs } from "./runs-queries.ts";
 import { changeColumns, changesOfRuns, latencyColumns, latencyOfRuns } from "./engine.ts";
 
 /** Whether any result is stored that no rollup has counted yet; before the first rollup. */
 export async function hasResults(sql: Db): Promise<boolean> {
-  const [row] = await sql<{ has: boolean }[]>`
-    select exists (select from results) or exists (select from results_late) as has`;
-  return row!.has;
+  return await valueOf<boolean>(sql`
+    select exists (select from results) or exists (select from results_late)`);
 }
 
 /** Writes where the rollup begins, unless it has begun. */
@@ -21,8 +20,7 @@ export async function startProgress(sql: Db, hour: Date): Promise<void> {
  * day is the sum of hours, and two sums at once would miss each other's.
  */
 export async function lockProgress(sql: Db): Promise<Date | null> {
-  const [row] = await sql<{ next_hour: Date }[]>`select next_hour from rollup_progress for update`;
-  return row?.next_hour ?? null;
+  return await valueOf<Date | null>(sql`select next_hour from rollup_progress for update`);
 }
 
 export async function writeProgress(sql: Db, nextHour: Date): Promise<void> {
@@ -31,8 +29,7 @@ export async function writeProgress(sql: Db, nextHour: Date): Promise<void> {
 
 /** The next hour to count; null before the rollup began. */
 export async function selectNextHour(sql: Db): Promise<Date | null> {
-  const [row] = await sql<{ next_hour: Date }[]>`select next_hour from rollup_progress`;
-  return row?.next_hour ?? null;
+  return await valueOf<Date | null>(sql`select next_hour from rollup_progress`);
 }
 
 /** The runs of one target in one hour by region; for a lateral join. Only runs that are evidence count. */
@@ -55,62 +52,92 @@ const dayOfHours = (sql: Db, target: Fragment, day: Fragment) => sql`
  * before the first is written. Citus reads and writes over the same connection to a worker.
  */
 
-/** Counts one hour of every target. One index scan per target: the hour is a small part of its day's partition. */
-export async function rollHour(sql: Db, hour: Date): Promise<void> {
+/** Rows of a `from`, each a target and the start of an hour or a UTC day. */
+interface Spans {
+  rows: Fragment;
+  target: Fragment;
+  at: Fragment;
+}
+
+const ofAll = (sql: Db, span: Fragment): Spans => ({
+  rows: sql`(values (${span})) as w (at) cross join targets t`,
+  target: sql`t.id`,
+  at: sql`w.at`,
+});
+
+/** An hour of every target. One index scan per target: the hour is a small part of its day's partition. */
+export const hourOfAll = (sql: Db, hour: Date): Spans => ofAll(sql, sql`${hour}::timestamptz`);
+
+/** A UTC day (`2026-11-20`) of every target. */
+export const dayOfAll = (sql: Db, day: string): Spans => ofAll(sql, sql`${day}::date`);
+
+const marked = (sql: Db, marks: readonly DirtyHour[]) => sql`
+  unnest(${marks.map((mark) => mark.target_id)}::uuid[],
+    ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[])`;
+
+const ofSome = (sql: Db, rows: Fragment): Spans => ({
+  rows: sql`${rows} as m (target_id, at)`,
+  target: sql`m.target_id`,
+  at: sql`m.at`,
+});
+
+/** The given hours of the given targets. */
+export const hoursOf = (sql: Db, marks: readonly DirtyHour[]): Spans => ofSome(sql, marked(sql, marks));
+
+/** The UTC days of the given hours. */
+export const daysOf = (sql: Db, marks: readonly DirtyHour[]): Spans =>
+  ofSome(
+    sql,
+    sql`(
+      select distinct target_id, (hour at time zone 'UTC')::date as day
+      from ${marked(sql, marks)} as u (target_id, hour))`,
+  );
+
+export async function rollHours(sql: Db, { rows, target, at }: Spans): Promise<void> {
   await sql`
     insert into results_hourly (target_id, hour, region, up, down, degraded, error)
-    select t.id, w.hour, c.region, c.up, c.down, c.degraded, c.error
-    from (values (${hour}::timestamptz)) as w (hour) cross join targets t cross
-    join lateral (${hourOfRuns(sql, sql`t.id`, sql`w.hour`)}) c order by c.region
+    select ${target}, ${at}, c.region, c.up, c.down, c.degraded, c.error
+    from ${rows} cross join lateral (${hourOfRuns(sql, target, at)}) c order by c.region
     on conflict (target_id, hour, region) do update
     set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
 }
 
-const onNewSums = (sql: Db) => sql`
-  on conflict (target_id, hour, region) do update
-  set samples = excluded.samples, total_sum = excluded.total_sum, dns_sum = excluded.dns_sum,
-    connect_sum = excluded.connect_sum,
-    tls_sum = excluded.tls_sum, ttfb_sum = excluded.ttfb_sum, dns_n = excluded.dns_n, connect_n = excluded.connect_n,
-      tls_n = excluded.tls_n, ttfb_n = excluded.ttfb_n, sketch = excluded.sketch`;
-
-/** Sums up the latency of one hour of every target. */
-export async function rollLatency(sql: Db, hour: Date): Promise<void> {
+/** Sums up the latency of hours. */
+export async function rollLatency(sql: Db, { rows, target, at }: Spans): Promise<void> {
   await sql`
     insert into latency_hourly (target_id, ${latencyColumns(sql)})
-    select t.id, ${latencyColumns(sql)}
-    from (values (${hour}::timestamptz)) as w (at) cross join targets t cross
-    join lateral (${latencyOfRuns(sql, sql`t.id`, sql`w.at`, sql`w.at + interval '1 hour'`)}) n order by n.region
-    ${onNewSums(sql)}`;
+    select ${target}, ${latencyColumns(sql)}
+    from ${rows} cross join lateral (${latencyOfRuns(sql, target, at, sql`${at} + interval '1 hour'`)}) n
+    order by n.region
+    on conflict (target_id, hour, region) do update
+    set samples = excluded.samples, total_sum = excluded.total_sum, dns_sum = excluded.dns_sum,
+      connect_sum = excluded.connect_sum, tls_sum = excluded.tls_sum, ttfb_sum = excluded.ttfb_sum,
+      dns_n = excluded.dns_n, connect_n = excluded.connect_n, tls_n = excluded.tls_n, ttfb_n = excluded.ttfb_n,
+      sketch = excluded.sketch`;
 }
 
-const onNewChanges = (sql: Db) => sql`
-  on conflict (target_id, hour, region) do update
-  set results = excluded.results, changes = excluded.changes, failing = excluded.failing`;
-
-/** Stores the state changes of one hour of every target. */
-export async function rollChanges(sql: Db, hour: Date): Promise<void> {
+/** Stores the state changes of hours. */
+export async function rollChanges(sql: Db, { rows, target, at }: Spans): Promise<void> {
   await sql`
     insert into changes_hourly (target_id, ${changeColumns(sql)})
-    select t.id, ${changeColumns(sql)}
-    from (values (${hour}::timestamptz)) as w (at) cross join targets t cross
-    join lateral (${changesOfRuns(sql, sql`t.id`, sql`w.at`, sql`w.at + interval '1 hour'`)}) n order by n.region
-    ${onNewChanges(sql)}`;
+    select ${target}, ${changeColumns(sql)}
+    from ${rows} cross join lateral (${changesOfRuns(sql, target, at, sql`${at} + interval '1 hour'`)}) n
+    order by n.region
+    on conflict (target_id, hour, region) do update
+    set results = excluded.results, changes = excluded.changes, failing = excluded.failing`;
 }
 
-/** Sums one UTC day (`2026-11-20`) of every target. */
-export async function rollDay(sql: Db, day: string): Promise<void> {
+export async function rollDays(sql: Db, { rows, target, at }: Spans): Promise<void> {
   await sql`
     insert into results_daily (target_id, day, up, down, degraded, error)
-    select t.id, w.day, c.up, c.down, c.degraded, c.error
-    from (values (${day}::date)) as w (day) cross join targets t cross
-    join lateral (${dayOfHours(sql, sql`t.id`, sql`w.day`)}) c order by c.up
+    select ${target}, ${at}, c.up, c.down, c.degraded, c.error
+    from ${rows} cross join lateral (${dayOfHours(sql, target, at)}) c order by c.up
     on conflict (target_id, day) do update
     set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
 }
 
 export async function countDirty(sql: Db): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from rollup_dirty`;
-  return row!.count;
+  return await countOf(sql, sql`from rollup_dirty`);
 }
 
 export interface DirtyHour {
@@ -129,57 +156,6 @@ export async function takeDirty(sql: Db, before: Date, limit: number): Promise<D
       for update skip locked) as taken
     where d.target_id = taken.target_id and d.hour = taken.hour
     returning d.target_id, d.hour`;
-}
-
-/** Counts the given hours of the given targets again. */
-export async function rollMarked(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
-  await sql`
-    insert into results_hourly (target_id, hour, region, up, down, degraded, error)
-    select m.target_id, m.hour, c.region, c.up, c.down, c.degraded, c.error
-    from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
-      ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, hour)
-    cross join lateral (${hourOfRuns(sql, sql`m.target_id`, sql`m.hour`)}) c order by c.region
-    on conflict (target_id, hour, region) do update
-    set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
-}
-
-/** Sums up the latency of the given hours of the given targets again. */
-export async function rollMarkedLatency(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
-  await sql`
-    insert into latency_hourly (target_id, ${latencyColumns(sql)})
-    select m.target_id, ${latencyColumns(sql)}
-    from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
-      ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, at)
-    cross join lateral (${latencyOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n
-    order by n.region
-    ${onNewSums(sql)}`;
-}
-
-/** Stores the state changes of the given hours of the given targets again. */
-export async function rollMarkedChanges(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
-  await sql`
-    insert into changes_hourly (target_id, ${changeColumns(sql)})
-    select m.target_id, ${changeColumns(sql)}
-    from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
-      ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, at)
-    cross join lateral (${changesOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n
-    order by n.region
-    ${onNewChanges(sql)}`;
-}
-
-/** Sums the UTC days of the given hours again. */
-export async function rollMarkedDays(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
-  await sql`
-    insert into results_daily (target_id, day, up, down, degraded, error)
-    select m.target_id, m.day, c.up, c.down, c.degraded, c.error
-    from (
-      select distinct target_id, (hour at time zone 'UTC')::date as day
-      from unnest(${marks.map((mark) => mark.target_id)}::uuid[],
-        ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as u (target_id, hour)
-    ) as m
-    cross join lateral (${dayOfHours(sql, sql`m.target_id`, sql`m.day`)}) c order by c.up
-    on conflict (target_id, day) do update
-    set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
 }
 
 /** Tables by the hour, and by the UTC day, of which old rows are dropped. */
@@ -208,10 +184,9 @@ export async function deleteDaysBefore(
 
 /** Deleted targets of which something may be stored, by id, after `after`. */
 export async function selectToEmpty(sql: Db, after: string | null, limit: number): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await columnOf<string>(sql`
     select target_id as id from deleted_targets
-    where not emptied and (${after}::uuid is null or target_id > ${after}) order by target_id limit ${limit}`;
-  return rows.map(({ id }) => id);
+    where not emptied and (${after}::uuid is null or target_id > ${after}) order by target_id limit ${limit}`);
 }
 
 /**
@@ -219,9 +194,9 @@ export async function selectToEmpty(sql: Db, after: string | null, limit: number
  * organisation. The caller holds the locks of rollup and packing, which could write it again.
  */
 export async function emptyDeleted(sql: Db, targetIds: readonly string[]): Promise<void> {
-  const uncounted = await sql<{ id: string }[]>`
-    select target_id as id from deleted_targets where target_id = any(${arrayOf(targetIds)}::uuid[]) and uncounted`;
-  const ids = arrayOf(uncounted.map(({ id }) => id));
+  const uncounted = await columnOf<string>(sql`
+    select target_id from deleted_targets where target_id = any(${arrayOf(targetIds)}::uuid[]) and uncounted`);
+  const ids = arrayOf(uncounted);
   for (const table of sumsOfTargets)
     await sql`delete from ${sql(table)} where target_id = any(${arrayOf(targetIds)}::uuid[])`;
   for (const table of resultsOfTargets) await sql`delete from ${sql(table)} where target_id = any(${ids}::uuid[])`;

@@ -33,10 +33,11 @@ async function rollNextHour(system: System): Promise<boolean> {
     const hour = (await queries.lockProgress(sql)) ?? (await begin({ ...system, sql }));
     if (hour === null || hour.getTime() + hourMs + settleMs > clock.now()) return false;
     await allowTime(sql, statementMs);
-    await queries.rollHour(sql, hour);
-    await queries.rollChanges(sql, hour);
-    await queries.rollDay(sql, utcDay(hour.getTime()));
-    await queries.rollLatency(sql, hour);
+    const all = queries.hourOfAll(sql, hour);
+    await queries.rollHours(sql, all);
+    await queries.rollChanges(sql, all);
+    await queries.rollDays(sql, queries.dayOfAll(sql, utcDay(hour.getTime())));
+    await queries.rollLatency(sql, all);
     await queries.writeProgress(sql, new Date(hour.getTime() + hourMs));
     return true;
   });
@@ -72,10 +73,11 @@ async function repairMarked(system: System): Promise<number> {
     const marks = await queries.takeDirty(sql, nextHour, marksAtOnce);
     if (marks.length === 0) return 0;
     await unpackHours(sql, daysOf(marks));
-    await queries.rollMarked(sql, marks);
-    await queries.rollMarkedLatency(sql, marks);
-    await queries.rollMarkedChanges(sql, marks);
-    await queries.rollMarkedDays(sql, marks);
+    const hours = queries.hoursOf(sql, marks);
+    await queries.rollHours(sql, hours);
+    await queries.rollLatency(sql, hours);
+    await queries.rollChanges(sql, hours);
+    await queries.rollDays(sql, queries.daysOf(sql, marks));
     return marks.length;
   });
 }

@@ -1,6 +1,17 @@
 import Type, { type Static } from "typebox";
 import { Details, measurementFields } from "@statusmesh/shared/result";
-import { Flag, Id, Integer, nullable, OneOf, PageOf, Shape, Text, Timestamp } from "../../platform/http/wire.ts";
+import {
+  described,
+  Flag,
+  Id,
+  Integer,
+  nullable,
+  OneOf,
+  PageOf,
+  Shape,
+  Text,
+  Timestamp,
+} from "../../platform/http/wire.ts";
 
 export { rangeQuery } from "./range.ts";
 
@@ -32,7 +43,6 @@ const meanMs = (phase: string, example: number) =>
 const percentile = (share: number, example: number) =>
   Type.Number({ description: `Total time that ${share} % of the runs kept, ms`, examples: [example] });
 
-/** One slice of a latency series. */
 export const LatencyBucket = Type.Object(
   {
     t: Integer(
@@ -106,13 +116,7 @@ export const IncidentPeriod = Shape("IncidentPeriod", "A contiguous run of bad r
   }),
   target_id: Id,
   started_at: Timestamp,
-  ended_at: nullable(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "Null while it lasts",
-      examples: ["2026-11-20T09:41:30.000Z"],
-    }),
-  ),
+  ended_at: nullable(described(Timestamp, "Null while it lasts", "2026-11-20T09:41:30.000Z")),
   status: OneOf(["down", "error"], "down when any of its runs was down"),
   duration_secs: nullable(Integer("Null while it lasts", 690)),
   check_count: Integer("Runs with status down or error", 12),

@@ -25,7 +25,6 @@ export type Histogram = Uint32Array;
 
 export const emptyHistogram = (): Histogram => new Uint32Array(lastBucket + 1);
 
-/** Adds a stored sketch to the histogram. */
 export function addSketch(histogram: Histogram, sketch: Uint8Array): void {
   let bucket = 0;
   for (const byte of sketch) {

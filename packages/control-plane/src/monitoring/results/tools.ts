@@ -3,7 +3,7 @@ import { IdText } from "@statusmesh/shared/text";
 import { hourMs } from "@statusmesh/shared/time";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { absent, clippedOrNull, customerText, fitting } from "../../platform/http/tool-texts.ts";
-import { Closed, Integer, Text, Timestamp } from "../../platform/http/wire.ts";
+import { Closed, described, Integer, Text, Timestamp } from "../../platform/http/wire.ts";
 import { type IncidentSpan, incidentSpans } from "../../alerting/incidents/service.ts";
 import { latencySeries, listFailures, listPeriods, uptime } from "./service.ts";
 
@@ -14,7 +14,7 @@ const shortText = 300;
 const failureBytes = 9_000;
 const periodBytes = 5_000;
 
-const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
+const time = (description: string) => described(Timestamp, description);
 const ms = () => absent(Type.Number());
 
 const History = Closed({

@@ -17,7 +17,6 @@ const bulk = {
   idempotent: true,
 } as const;
 
-/** Many targets at once. */
 export const targetBulkRoutes: Route[] = [
   route("POST", "/api/v1/targets/bulk", {
     ...bulk,

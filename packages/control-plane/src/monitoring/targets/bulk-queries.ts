@@ -1,22 +1,17 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import type { WriteSource } from "../../platform/context.ts";
 import { budgetOf } from "../../alerting/incidents/service.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import { pastIntervals } from "./queries.ts";
-import type { RegionPolicy } from "./schema.ts";
+import { arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
+import { pastIntervals, type TargetRow } from "./queries.ts";
 
 /** The columns that a bulk action needs. */
-export interface LockedTarget {
-  id: string;
-  name: string;
-  enabled: boolean;
-  tags: string[];
+export interface LockedTarget extends Pick<
+  TargetRow,
+  "id" | "name" | "enabled" | "tags" | "interval_secs" | "alert_confirmations" | "region_policy"
+> {
   kind: CheckSpec["type"];
   /** Time budget of the check, ms. */
   timeout: number;
-  interval_secs: number;
-  alert_confirmations: number;
-  region_policy: RegionPolicy;
 }
 
 /**
@@ -34,64 +29,48 @@ export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]
     from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for no key update`;
 }
 
-/** Client and time of a write. */
-export interface Stamp {
-  write_source: WriteSource;
-  updated_at: Date;
+/** A write to targets of an organisation: its transaction, its client and its time. */
+export interface Write {
+  sql: Db;
+  orgId: string;
+  source: WriteSource;
+  at: Date;
 }
 
-export async function setEnabled(
-  sql: Db,
-  orgId: string,
-  ids: readonly string[],
-  enabled: boolean,
-  stamp: Stamp,
-): Promise<void> {
+/** Assignments of every change that agents are not sent. */
+const stamped = ({ sql, source, at }: Write) => sql`write_source = ${source}, updated_at = ${at}`;
+
+/** Assignments of every change that agents are sent. */
+const sent = (write: Write) => write.sql`
+  ${stamped(write)}, changed_xid = pg_current_xact_id(), version = version + 1`;
+
+export async function setEnabled(write: Write, ids: readonly string[], enabled: boolean): Promise<void> {
+  const { sql, orgId } = write;
   await sql`
-    update targets
-    set enabled = ${enabled}, write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at},
-      changed_xid = pg_current_xact_id(), version = version + 1
+    update targets set enabled = ${enabled}, ${sent(write)}
     where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
 }
 
 /** Writes the tags of each target. Agents are not sent tags, so their copies stay valid. */
-export async function setTags(
-  sql: Db,
-  orgId: string,
-  rows: readonly Pick<LockedTarget, "id" | "tags">[],
-  stamp: Stamp,
-): Promise<void> {
+export async function setTags(write: Write, rows: readonly Pick<LockedTarget, "id" | "tags">[]): Promise<void> {
+  const { sql, orgId } = write;
   await sql`
-    update targets t set tags = n.tags, write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at}
+    update targets t set tags = n.tags, ${stamped(write)}
     from jsonb_to_recordset(${sql.json(rows.map(({ id, tags }) => ({ id, tags })))}) as n (id uuid, tags text[])
     where t.org_id = ${orgId} and t.id = n.id`;
 }
 
-/** Assignments of every change that agents are not sent. */
-const stamped = (sql: Db, stamp: Stamp) => sql`write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at}`;
-
 /** Sets the interval. A replaced one is kept: ingest takes results of its slots. */
-export async function setInterval(
-  sql: Db,
-  orgId: string,
-  ids: readonly string[],
-  interval: number,
-  stamp: Stamp,
-): Promise<void> {
+export async function setInterval(write: Write, ids: readonly string[], interval: number): Promise<void> {
+  const { sql, orgId, at } = write;
   await sql`
-    update targets t set ${pastIntervals(sql, interval, stamp.updated_at)}, interval_secs = ${interval},
-      ${stamped(sql, stamp)}, changed_xid = pg_current_xact_id(), version = version + 1
+    update targets t set ${pastIntervals(sql, interval, at)}, interval_secs = ${interval}, ${sent(write)}
     where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
 }
 
 /** Has exactly these regions probe the targets. */
-export async function setRegions(
-  sql: Db,
-  orgId: string,
-  ids: readonly string[],
-  regions: readonly string[],
-  stamp: Stamp,
-): Promise<void> {
+export async function setRegions(write: Write, ids: readonly string[], regions: readonly string[]): Promise<void> {
+  const { sql, orgId } = write;
   await sql`
     with gone as (
       delete from target_regions
@@ -100,7 +79,7 @@ export async function setRegions(
     )
     update targets t set former_regions = array(
         select unnest(t.former_regions) union select region_id from gone where gone.target_id = t.id),
-      ${stamped(sql, stamp)}, changed_xid = pg_current_xact_id(), version = version + 1
+      ${sent(write)}
     where t.org_id = ${orgId} and t.id = any(${arrayOf(ids)}::uuid[])`;
   await sql`
     insert into target_regions (target_id, region_id)
@@ -126,22 +105,16 @@ export async function countChannelsWith(sql: Db, ids: readonly string[], channel
 }
 
 /** The targets whose bindings change, as the expression `changed`. */
-const changed = (sql: Db, orgId: string, ids: readonly string[], stamp: Stamp) => sql`
+const changed = (write: Write, ids: readonly string[]) => write.sql`
   changed as (
-    update targets set ${stamped(sql, stamp)}
-    where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) returning id
+    update targets set ${stamped(write)}
+    where org_id = ${write.orgId} and id = any(${arrayOf(ids)}::uuid[]) returning id
   )`;
 
 /** Binds channels to the targets, after those that they have. Agents are not sent channels. */
-export async function addChannels(
-  sql: Db,
-  orgId: string,
-  ids: readonly string[],
-  channelIds: readonly string[],
-  stamp: Stamp,
-): Promise<void> {
-  await sql`
-    with ${changed(sql, orgId, ids, stamp)}
+export async function addChannels(write: Write, ids: readonly string[], channelIds: readonly string[]): Promise<void> {
+  await write.sql`
+    with ${changed(write, ids)}
     insert into target_alerts (target_id, channel_id, position)
     select t.id, c.id, c.place + coalesce((select max(position) from target_alerts a where a.target_id = t.id), 0)
     from changed t cross join unnest(${arrayOf(channelIds)}::uuid[]) with ordinality as c (id, place)
@@ -150,24 +123,21 @@ export async function addChannels(
 
 /** Targets of the organisation without the channel that can take one more, locked in the order of ids. */
 export async function lockTargetsWithout(sql: Db, orgId: string, channelId: string, most: number): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await columnOf<string>(sql`
     select t.id from targets t
     where t.org_id = ${orgId}
       and not exists (select from target_alerts a where a.target_id = t.id and a.channel_id = ${channelId})
       and (select count(*) from target_alerts a where a.target_id = t.id) < ${most}
-    order by t.id for no key update`;
-  return rows.map(({ id }) => id);
+    order by t.id for no key update`);
 }
 
 export async function removeChannels(
-  sql: Db,
-  orgId: string,
+  write: Write,
   ids: readonly string[],
   channelIds: readonly string[],
-  stamp: Stamp,
 ): Promise<void> {
-  await sql`
-    with ${changed(sql, orgId, ids, stamp)}
+  await write.sql`
+    with ${changed(write, ids)}
     delete from target_alerts a using changed t
     where a.target_id = t.id and a.channel_id = any(${arrayOf(channelIds)}::uuid[])`;
 }

@@ -1,6 +1,6 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { IdText } from "@statusmesh/shared/text";
-import { Closed, Id, Shape, Text } from "../../platform/http/wire.ts";
+import { Closed, described, Id, Shape, Text } from "../../platform/http/wire.ts";
 import { AlertChannelId, fields, maxAlerts, TargetCreate, TargetRegions } from "./schema.ts";
 
 /** How many targets one request may create or act on. */
@@ -37,10 +37,10 @@ const channelAction = <T extends string>(type: T, description: string) =>
   });
 
 export const BulkAction = Shape("BulkAction", "Targets and the action", {
-  ids: Type.Unsafe<string[]>({
-    ...bulkOf(IdText({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
-    description: "Ids of targets",
-  }),
+  ids: described(
+    bulkOf(IdText({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
+    "Ids of targets",
+  ),
   action: Type.Union(
     [
       plainAction("enable", "Checks run again"),

@@ -42,7 +42,7 @@ export async function changeChannels(
   tx: Ctx,
   rows: Rows,
   action: Extract<BulkAction["action"], { channel_ids: string[] }>,
-  stamp: queries.Stamp,
+  write: queries.Write,
 ): Promise<Refusals> {
   const { type, channel_ids: channels } = action;
   const known = await existingChannelIds(tx, tx.orgId, channels);
@@ -51,7 +51,7 @@ export async function changeChannels(
     throw new AppError("INVALID_ALERT_CONFIG", "Channel not found.", { field: `/action/channel_ids/${unknown}` });
   const ids = rows.map(({ id }) => id);
   if (type === "channel_remove") {
-    await queries.removeChannels(tx.sql, tx.orgId, ids, channels, stamp);
+    await queries.removeChannels(write, ids, channels);
     return new Map();
   }
   const counts = new Map(
@@ -65,19 +65,19 @@ export async function changeChannels(
         `A target has at most ${maxAlerts} channels; this one would have ${count}.`,
       );
   });
-  await queries.addChannels(tx.sql, tx.orgId, acceptedOf(rows, refused), channels, stamp);
+  await queries.addChannels(write, acceptedOf(rows, refused), channels);
   return refused;
 }
 
 /** Sets the interval, except where plan or kind ask for a longer one. */
-export async function changeInterval(tx: Ctx, rows: Rows, interval: number, stamp: queries.Stamp): Promise<Refusals> {
+export async function changeInterval(tx: Ctx, rows: Rows, interval: number, write: queries.Write): Promise<Refusals> {
   const plan = await planOf(tx);
   const refused = refusalsOf(rows, ({ kind }) => {
     probedRule(kind, "its interval follows from its period");
     intervalRule(plan, { type: kind } as CheckSpec, interval);
   });
   const changed = rows.filter(({ id, interval_secs }) => !refused.has(id) && interval_secs !== interval);
-  await queries.setInterval(tx.sql, tx.orgId, acceptedOf(rows, refused), interval, stamp);
+  await queries.setInterval(write, acceptedOf(rows, refused), interval);
   const regions = await regionsOf(tx, changed);
   await reevaluate(
     tx,
@@ -92,7 +92,7 @@ export async function changeRegions(
   tx: Ctx,
   rows: Rows,
   regions: readonly string[],
-  stamp: queries.Stamp,
+  write: queries.Write,
 ): Promise<Refusals> {
   regionsRule(regions, await enabledRegionIds(tx, regions), "/action/regions");
   const refused = refusalsOf(rows, (row) => {
@@ -100,7 +100,7 @@ export async function changeRegions(
     regionPolicyRule(row.region_policy, regions.length);
   });
   const changed = rows.filter(({ id }) => !refused.has(id));
-  await queries.setRegions(tx.sql, tx.orgId, acceptedOf(rows, refused), regions, stamp);
+  await queries.setRegions(write, acceptedOf(rows, refused), regions);
   await reevaluate(
     tx,
     editsOf(changed, () => regions),

@@ -47,7 +47,7 @@ export async function applyChannel(ctx: Ctx, channelId: string): Promise<number>
     if (!(await existingChannelIds(tx, tx.orgId, [channelId])).has(channelId))
       throw new AppError("CHANNEL_NOT_FOUND", "Channel not found.");
     const ids = await queries.lockTargetsWithout(tx.sql, tx.orgId, channelId, maxAlerts);
-    if (ids.length > 0) await queries.addChannels(tx.sql, tx.orgId, ids, [channelId], stampOf(tx));
+    if (ids.length > 0) await queries.addChannels(writeOf(tx), ids, [channelId]);
     await record(tx, { resourceId: channelId, after: { action: "apply", count: ids.length, ids } });
     return ids.length;
   });
@@ -60,35 +60,28 @@ function changeOf(
   failed: number,
   action: Action,
 ): Change {
-  const done = { action, count: ids.length, failed, ids };
+  const after = { action, count: ids.length, failed, ids };
+  const change = (before?: Record<string, unknown>): Change => ({ resourceId: null, ...(before && { before }), after });
   if (action.type === "enable" || action.type === "disable")
-    return {
-      resourceId: null,
-      before: { enabled: rows.filter((row) => row.enabled).map((row) => row.id) },
-      after: done,
-    };
+    return change({ enabled: rows.filter((row) => row.enabled).map((row) => row.id) });
   if (action.type === "interval_set")
-    return {
-      resourceId: null,
-      before: { intervals: Object.fromEntries(rows.map((row) => [row.id, row.interval_secs])) },
-      after: done,
-    };
-  if (action.type !== "delete") return { resourceId: null, after: done };
+    return change({ intervals: Object.fromEntries(rows.map((row) => [row.id, row.interval_secs])) });
+  if (action.type !== "delete") return change();
   const names = new Map(rows.map((row) => [row.id, row.name]));
-  return { resourceId: null, before: { names: ids.map((id) => names.get(id)) }, after: done };
+  return change({ names: ids.map((id) => names.get(id)) });
 }
 
 /** Applies the action to the locked rows. Returns the refused ones. */
 async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Action): Promise<Refusals> {
   if (action.type === "tag_add" || action.type === "tag_remove") return await changeTags(tx, rows, action);
   if (action.type === "channel_add" || action.type === "channel_remove")
-    return await changeChannels(tx, rows, action, stampOf(tx));
-  if (action.type === "interval_set") return await changeInterval(tx, rows, action.interval, stampOf(tx));
-  if (action.type === "regions_set") return await changeRegions(tx, rows, action.regions, stampOf(tx));
+    return await changeChannels(tx, rows, action, writeOf(tx));
+  if (action.type === "interval_set") return await changeInterval(tx, rows, action.interval, writeOf(tx));
+  if (action.type === "regions_set") return await changeRegions(tx, rows, action.regions, writeOf(tx));
   const ids = rows.map((row) => row.id);
   if (action.type === "delete") await deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
   else {
-    await queries.setEnabled(tx.sql, tx.orgId, ids, action.type === "enable", stampOf(tx));
+    await queries.setEnabled(writeOf(tx), ids, action.type === "enable");
     const reported = rows.filter((row) => row.kind === "heartbeat" && row.enabled !== (action.type === "enable"));
     await reopenWindows(
       tx,
@@ -117,8 +110,13 @@ async function changeTags(
     const after = action.type === "tag_add" ? addedTags(before, tags) : before.filter((tag) => !tags.includes(tag));
     changed.push({ id, tags: after });
   });
-  await queries.setTags(tx.sql, tx.orgId, changed, stampOf(tx));
+  await queries.setTags(writeOf(tx), changed);
   return refused;
 }
 
-const stampOf = (ctx: Ctx): queries.Stamp => ({ write_source: ctx.writeSource, updated_at: new Date(ctx.clock.now()) });
+const writeOf = ({ sql, orgId, writeSource, clock }: Ctx): queries.Write => ({
+  sql,
+  orgId,
+  source: writeSource,
+  at: new Date(clock.now()),
+});

@@ -1,29 +1,15 @@
-import type { CauseKind } from "../../platform/db/causes.ts";
+import type { SharedCauseRow } from "../../platform/db/causes.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { matching, monitorCauses, monitorTables, statusAt, type TargetFilter } from "./filter-queries.ts";
 
-/** Failing monitors that share a cause. */
-export interface MonitorCauseRow {
-  kind: CauseKind;
-  value: string;
-  count: number;
-  /** Enabled monitors with the tag; null for another kind. */
-  total: number | null;
-  /** Members with an open incident that nobody has acknowledged, and with an acknowledged one. */
-  waiting: number;
+export interface MonitorCauseRow extends SharedCauseRow {
+  /** Members with an open incident that is acknowledged. */
   acknowledged: number;
   down: number;
   error: number;
   degraded: number;
   /** Begin of the oldest failure. */
   since: Date | null;
-  /** The most frequent error, and whether all members have it. */
-  error_sample: string | null;
-  same_error: boolean;
-  /** The first three names. */
-  names: string[];
-  /** The first of them. */
-  example_id: string;
   /** Causes that match, and their monitors, regardless of limit and offset. */
   causes: number;
   monitors: number;

@@ -62,7 +62,6 @@ export async function existingTargetIds(ctx: Ctx, ids: readonly string[]): Promi
   return new Set(ids.length === 0 ? [] : await queries.selectExisting(ctx.sql, ctx.orgId, ids));
 }
 
-/** Number of targets of the organisation. */
 export async function targetCount({ sql, orgId, clock }: OrgReader): Promise<number> {
   return await countTargets(sql, orgId, new Date(clock.now()), everything);
 }

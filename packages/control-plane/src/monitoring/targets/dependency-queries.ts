@@ -1,5 +1,5 @@
 import { lockSpaces } from "../../platform/db/locks.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, valueOf } from "../../platform/db/sql.ts";
 import type { MonitorState } from "./schema.ts";
 
 /** Waits until no other transaction changes dependencies of the organisation: two might close a cycle between them. */
@@ -30,14 +30,13 @@ export async function replaceDependencies(sql: Db, orgId: string, targets: reado
 
 /** A target among these that depends on itself over others; null for none. */
 export async function findCycle(sql: Db, ids: readonly string[]): Promise<string | null> {
-  const [row] = await sql<{ id: string }[]>`
+  return await valueOf<string | null>(sql`
     with recursive above as (
       select target_id as id, parent_id from target_dependencies where target_id = any(${arrayOf(ids)}::uuid[])
       union
       select a.id, d.parent_id from above a join target_dependencies d on d.target_id = a.parent_id
     )
-    select id from above where id = parent_id limit 1`;
-  return row?.id ?? null;
+    select id from above where id = parent_id limit 1`);
 }
 
 /** A monitor in the graph of another. */

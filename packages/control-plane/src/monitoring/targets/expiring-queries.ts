@@ -1,6 +1,7 @@
-import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
+import type { ResultDetails } from "@statusmesh/shared/checks";
 import { inPortions, type Db } from "../../platform/db/sql.ts";
 import type { ExpirationLevel } from "./expiring-schema.ts";
+import type { TargetRow } from "./queries.ts";
 
 /** Limits for the certificate of an HTTP check, days: the defaults of a certificate check. */
 const httpDays = { warn: 14, critical: 7 };
@@ -12,11 +13,7 @@ const levelAt = (sql: Db, now: Date) => sql`
       + coalesce((t.spec ->> 'warn_days')::int, ${httpDays.warn}) * interval '1 day' then 'warning'
     else 'ok' end`;
 
-export interface ExpirationRow {
-  id: string;
-  name: string;
-  spec: CheckSpec;
-  enabled: boolean;
+export interface ExpirationRow extends Pick<TargetRow, "id" | "name" | "spec" | "enabled"> {
   details: ResultDetails | null;
   expires_at: Date;
   level: ExpirationLevel;

@@ -12,13 +12,11 @@ import { fieldsOf, type FormSection, formOf } from "../../platform/html/schema-f
 import { type RegionPolicy, type Target, TargetCreate } from "./schema.ts";
 
 /** A check kind as the form shows it. */
-export interface KindForm {
+export interface KindForm extends Pick<
+  CheckKind,
+  "label" | "purpose" | "icon" | "defaultIntervalSecs" | "minIntervalSecs"
+> {
   type: CheckType;
-  label: string;
-  purpose: string;
-  icon: string;
-  defaultIntervalSecs: number;
-  minIntervalSecs: number;
   sections: FormSection[];
   /** False for a kind whose monitors report by themselves: it has no interval and no regions. */
   probed: boolean;
@@ -65,7 +63,6 @@ export const targetFields = (target: Target | null) =>
     { base: "", scope: "f", values: target },
   );
 
-/** The region policy that a form starts with. */
 export const startPolicy = (target: Target | null): RegionPolicy =>
   target?.region_policy ?? (validate(TargetCreate.properties.region_policy, undefined) as RegionPolicy);
 

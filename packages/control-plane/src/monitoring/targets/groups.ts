@@ -4,15 +4,10 @@ import type { TagCount } from "./list-schema.ts";
 import type { MonitorState } from "./schema.ts";
 import { type TagGroupRow, selectTagGroups } from "./tag-queries.ts";
 
-/** Monitors of one tag below a prefix, rolled up. */
-export interface TagGroup {
-  /** Null: monitors without a tag below the prefix. */
-  tag: string | null;
-  /** Worst state of the members; paused where all are. */
-  state: MonitorState;
+/** Monitors of one tag below a prefix, or of none (`tag` null), with the worst state of them; paused where all are. */
+export interface TagGroup extends Pick<TagGroupRow, "tag" | "state" | "last_result_at"> {
   total: number;
   counts: Partial<Record<MonitorState, number>>;
-  last_result_at: Date | null;
 }
 
 /** Prefixes that stand beside the tags. */

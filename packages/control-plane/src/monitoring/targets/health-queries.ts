@@ -1,4 +1,4 @@
-import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, inPortions } from "../../platform/db/sql.ts";
 import { type Cause, causeKey } from "../../platform/db/causes.ts";
 import { matching, monitorCauses, monitorTables, stateAt, type TargetFilter } from "./filter-queries.ts";
 import type { MonitorState } from "./schema.ts";
@@ -81,10 +81,10 @@ export async function countListedMonitors(
   now: Date,
   filter: MonitorListFilter,
 ): Promise<number> {
-  const [row] = await sql<[{ count: number }]>`
-    select count(*)::int as count from targets t join target_states s on s.target_id = t.id
-    where ${listed(sql, orgId, now, filter)}`;
-  return row.count;
+  return await countOf(
+    sql,
+    sql`from targets t join target_states s on s.target_id = t.id where ${listed(sql, orgId, now, filter)}`,
+  );
 }
 
 /** The cause that each of these monitors shares with others, and the number of its monitors. */

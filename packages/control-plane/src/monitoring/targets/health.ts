@@ -4,7 +4,7 @@ import { selectMonitorCauses } from "./cause-queries.ts";
 import { everything, filterOf } from "./filter-queries.ts";
 import * as queries from "./health-queries.ts";
 import { countMonitors } from "./list-queries.ts";
-import { type MonitorCause, presentCause } from "./monitors.ts";
+import { type MonitorCause, type MonitorsInput, presentCause } from "./monitors.ts";
 import type { MonitorState } from "./schema.ts";
 
 export interface OrgHealth {
@@ -46,17 +46,12 @@ export async function orgHealth(ctx: Ctx, { worst, most }: { worst: number; most
   };
 }
 
-export interface MonitorListInput {
-  q?: string;
-  tag?: string;
-  kind?: string;
-  state?: MonitorState;
+export interface MonitorListInput extends Pick<MonitorsInput, "q" | "tag" | "kind" | "state" | "limit"> {
   failing?: boolean;
   /** A cause as filters name it; `none`: failing monitors without a common cause. */
   cause?: string;
   /** The `position` of the row before. */
   after: string | null;
-  limit: number;
 }
 
 export interface ListedMonitor extends queries.ListedMonitorRow {

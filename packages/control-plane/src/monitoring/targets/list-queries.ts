@@ -1,7 +1,7 @@
 import { runs } from "../results/service.ts";
 import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
 import { minuteMs } from "@statusmesh/shared/time";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, countOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import { groupedMonitors } from "./cause-queries.ts";
 import {
   isNotified,
@@ -163,11 +163,7 @@ const idsInOrder = (
     ${except.length === 0 ? sql`` : sql`and t.id <> all(${arrayOf(except)}::uuid[])`}
   order by place limit ${limit} offset ${offset}`;
 
-export interface ListedTargetRow extends TargetRow {
-  status: MonitorStatus;
-  status_since: Date | null;
-  last_result_at: Date | null;
-}
+export type ListedTargetRow = TargetRow & Pick<MonitorStatusRow, "status" | "status_since" | "last_result_at">;
 
 /** A page of targets, newest first unless `sorting` says otherwise. */
 export async function selectTargets(
@@ -194,23 +190,27 @@ export async function selectTargets(
 }
 
 export async function countTargets(sql: Db, orgId: string, now: Date, filter: TargetFilter): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from targets t join target_states s on s.target_id = t.id
-    where ${matching(sql, orgId, now, filter)}`;
-  return row!.count;
+  return await countOf(
+    sql,
+    sql`from targets t join target_states s on s.target_id = t.id where ${matching(sql, orgId, now, filter)}`,
+  );
 }
 
-export interface MonitorDbRow extends TargetRow {
+export interface MonitorStatusRow {
   status: MonitorStatus;
-  /** False while none of its regions is enabled. */
+  /** False while none of its regions is enabled: nothing checks it, and it reads as unknown. */
   probed: boolean;
-  /** Whether it has an enabled channel. */
+  /** Whether it has an enabled channel: nobody is notified of its incidents otherwise. */
   notified: boolean;
   status_since: Date | null;
   last_result_at: Date | null;
   last_error: string | null;
+  /** The newest details that a run read; its check has not been pointed elsewhere since. */
   details: ResultDetails | null;
   expires_at: Date | null;
+}
+
+export interface MonitorDbRow extends TargetRow, MonitorStatusRow {
   incident_id: string | null;
   /** Start of the current outage; null without an open incident. */
   outage_since: Date | null;
@@ -244,10 +244,9 @@ export async function selectMonitors(
 }
 
 export async function selectMonitor(sql: Db, orgId: string, now: Date, id: string) {
-  const [row] = await sql<(MonitorDbRow & { state: string; status_until: Date | null })[]>`
+  return await firstOf(sql<(MonitorDbRow & { state: string; status_until: Date | null })[]>`
     select ${monitorColumns(sql, now)}, s.state, s.status_until from ${monitorTables(sql)}
-    where t.org_id = ${orgId} and t.id = ${id}`;
-  return row ?? null;
+    where t.org_id = ${orgId} and t.id = ${id}`);
 }
 
 export interface MonitorCounts {
@@ -266,8 +265,7 @@ export async function countMonitors(sql: Db, orgId: string, now: Date, filter: T
 
 /** The checks (secrets sealed) of enabled monitors whose newest runs an open circuit breaker refused. */
 export async function selectCircuitOpenSpecs(sql: Db, orgId: string, now: Date): Promise<CheckSpec[]> {
-  const rows = await sql<{ spec: CheckSpec }[]>`
+  return await columnOf<CheckSpec>(sql`
     select t.spec from targets t join target_states s on s.target_id = t.id
-    where t.org_id = ${orgId} and t.enabled and s.status_until >= ${now} and s.circuit_open`;
-  return rows.map((row) => row.spec);
+    where t.org_id = ${orgId} and t.enabled and s.status_until >= ${now} and s.circuit_open`);
 }

@@ -1,9 +1,10 @@
 import Type, { type Static } from "typebox";
 import { checkTypes } from "@statusmesh/shared/checks";
 import { SearchText } from "@statusmesh/shared/text";
-import { causePattern } from "../../platform/db/causes.ts";
+import { causeFilter } from "../../alerting/incidents/schema.ts";
 import {
   Closed,
+  described,
   Flag,
   Integer,
   nullable,
@@ -16,7 +17,6 @@ import {
 } from "../../platform/http/wire.ts";
 import { monitorStates, monitorStatuses, Target } from "./schema.ts";
 
-/** A target in a list, with its current status. */
 export const ListedTarget = Shape("ListedTarget", "A target with its current status", {
   ...Target.properties,
   status: OneOf(
@@ -25,18 +25,14 @@ export const ListedTarget = Shape("ListedTarget", "A target with its current sta
     "up",
   ),
   status_since: nullable(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "Begin of the status; null before the first result and while the target is paused",
-      examples: ["2026-11-20T09:30:00.000Z"],
-    }),
+    described(
+      Timestamp,
+      "Begin of the status; null before the first result and while the target is paused",
+      "2026-11-20T09:30:00.000Z",
+    ),
   ),
   last_checked_at: nullable(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: "Time of the newest result; null before the first one",
-      examples: ["2026-11-20T09:41:30.000Z"],
-    }),
+    described(Timestamp, "Time of the newest result; null before the first one", "2026-11-20T09:41:30.000Z"),
   ),
 });
 export type ListedTarget = Static<typeof ListedTarget>;
@@ -64,17 +60,7 @@ export const TargetQuery = Closed({
   state: Type.Optional(OneOf(monitorStates, "Only targets in this state", "down")),
   notified: Type.Optional(Flag("Only targets with, or without, an enabled channel", false)),
   kind: Type.Optional(OneOf(checkTypes, "Only checks of this type", "http")),
-  cause: Type.Optional(
-    SearchText({
-      pattern: causePattern,
-      expects: "Use host:, tag:, error: or region: and its value, like host:db-1.example.org",
-      maxLength: 300,
-      description:
-        "Only failing targets that share this cause: `host:` and the destination host, `tag:` and a tag, " +
-        "`error:` and a class of errors, or `region:` and the id of a region",
-      examples: ["host:db-1.example.org"],
-    }),
-  ),
+  cause: causeFilter("failing targets that share"),
   sort: Type.Optional(
     OneOf(
       monitorSorts,

@@ -1,8 +1,8 @@
-import { budgetMs, kindOf, type ResultDetails } from "@statusmesh/shared/checks";
+import { budgetMs, kindOf } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
-import { type Cause, causeKey } from "../../platform/db/causes.ts";
+import { type Cause, type CauseLine, causeLine } from "../../platform/db/causes.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { explainVotes } from "../../alerting/incidents/service.ts";
 import { disabledRegionIds } from "../regions/service.ts";
@@ -14,27 +14,15 @@ import { countUngrouped } from "./pin-queries.ts";
 import { pinnedTargets } from "./pins.ts";
 import { selectRegionsOf } from "./queries.ts";
 import { notFound, present } from "./rules.ts";
-import type { MonitorState, MonitorStatus, Target } from "./schema.ts";
+import type { MonitorState, Target } from "./schema.ts";
 import { withInabilities } from "./unable.ts";
 
 /** A target as the console lists it: with how it reads now. */
-export interface MonitorRow {
+export interface MonitorRow extends queries.MonitorStatusRow {
   target: Target;
-  status: MonitorStatus;
   paused: boolean;
-  /** Whether it has an enabled channel: nobody is notified of its incidents otherwise. */
-  notified: boolean;
-  /** False while none of its regions is enabled: nothing checks it, and it reads as unknown. */
-  probed: boolean;
-  status_since: Date | null;
-  last_result_at: Date | null;
-  last_error: string | null;
-  /** The newest details that a run read; its check has not been pointed elsewhere since. */
-  details: ResultDetails | null;
-  expires_at: Date | null;
   open_incident: {
     id: string;
-    /** Start of the current outage. */
     outage_since: Date;
     acknowledged_at: Date | null;
     severity: string;
@@ -72,41 +60,19 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
 }
 
 /** Failing monitors that share a cause, as one line of the list. */
-export interface MonitorCause {
-  cause: Cause;
-  /** The cause as filters name it. */
-  key: string;
-  count: number;
-  /** Enabled monitors with the tag; null for another kind of cause. */
-  total: number | null;
+export interface MonitorCause extends CauseLine {
   /** True where every open incident of the members is acknowledged. */
   acknowledged: boolean;
-  /** Open incidents that nobody has acknowledged. */
-  waiting: number;
   /** Worst state of the members. */
   state: "down" | "error" | "degraded";
   since: Date | null;
-  error: string | null;
-  /** True where all members have the error, not only most of them. */
-  sameError: boolean;
-  /** The first three names, and the id of the first. */
-  names: string[];
-  exampleId: string;
 }
 
 export const presentCause = (row: MonitorCauseRow): MonitorCause => ({
-  cause: { kind: row.kind, value: row.value },
-  key: causeKey(row),
-  count: row.count,
-  total: row.total,
+  ...causeLine(row),
   acknowledged: row.waiting === 0 && row.acknowledged > 0,
   state: row.down > 0 ? "down" : row.error > 0 ? "error" : "degraded",
   since: row.since,
-  error: row.error_sample,
-  sameError: row.same_error,
-  names: row.names,
-  exampleId: row.example_id,
-  waiting: row.waiting,
 });
 
 export interface MonitorList extends Page<MonitorRow> {
@@ -213,13 +179,7 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
 const overviewRows = 6;
 
 /** Input of the sentence on top of the list: counts of all monitors, causes of failures, the first rows. */
-export interface MonitorsOverview {
-  items: MonitorRow[];
-  causes: MonitorCause[];
-  grouped: { causes: number; monitors: number };
-  counts: Record<MonitorState, number>;
-  last_check_at: Date | null;
-}
+export type MonitorsOverview = Pick<MonitorList, "items" | "causes" | "grouped" | "counts" | "last_check_at">;
 
 /** All monitors in short. Rows are read only where something fails: sorting 10,000 monitors takes 20 ms. */
 export async function monitorsOverview(ctx: Ctx): Promise<MonitorsOverview> {

@@ -1,4 +1,4 @@
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, countOf, type Db } from "../../platform/db/sql.ts";
 import { groupedMonitors } from "./cause-queries.ts";
 import type { TargetFilter } from "./filter-queries.ts";
 
@@ -27,10 +27,9 @@ export async function deletePin(sql: Db, orgId: string, userId: string, id: stri
 
 /** Ids of the monitors of the organisation that the user has pinned, those pinned first. */
 export async function selectPins(sql: Db, orgId: string, userId: string, limit: number): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await columnOf<string>(sql`
     select t.id from pins p join targets t on t.id = p.target_id
-    where p.user_id = ${userId} and t.org_id = ${orgId} order by p.created_at, t.id limit ${limit}`;
-  return rows.map((row) => row.id);
+    where p.user_id = ${userId} and t.org_id = ${orgId} order by p.created_at, t.id limit ${limit}`);
 }
 
 /** How many of these monitors would have a line of their own in the grouped list. */
@@ -41,8 +40,8 @@ export async function countUngrouped(
   filter: TargetFilter,
   ids: readonly string[],
 ): Promise<number> {
-  const [row] = await sql<[{ count: number }]>`
-    select count(*)::int as count from unnest(${arrayOf(ids)}::uuid[]) as p (id)
-    where p.id not in (${groupedMonitors(sql, orgId, now, filter)})`;
-  return row.count;
+  return await countOf(
+    sql,
+    sql`from unnest(${arrayOf(ids)}::uuid[]) as p (id) where p.id not in (${groupedMonitors(sql, orgId, now, filter)})`,
+  );
 }

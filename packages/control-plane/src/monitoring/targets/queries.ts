@@ -3,7 +3,7 @@ import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { Escalation } from "../../access/orgs/schema.ts";
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, type Db, firstOf, inPortions } from "../../platform/db/sql.ts";
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import type { Alert, RegionPolicy } from "./schema.ts";
 
@@ -28,7 +28,6 @@ export interface TargetRow {
   escalation: Escalation | null;
   /** Settings that a binding leaves to the target are absent. */
   alerts: Alert[];
-  /** Targets that it depends on. */
   depends_on: string[];
   /** Of a heartbeat, as they are shown; null for other kinds. */
   heartbeat_addresses: HeartbeatAddresses | null;
@@ -134,10 +133,9 @@ export async function replaceAlerts(
 }
 
 export async function selectTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
-  const [row] = await sql<
-    TargetRow[]
-  >`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id}`;
-  return row ?? null;
+  return await firstOf(
+    sql<TargetRow[]>`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id}`,
+  );
 }
 
 /**
@@ -173,13 +171,12 @@ export async function selectNames(sql: Db, orgId: string, tag: string | null) {
 
 /** Ids of the channels that the targets with a tag notify, those of their ladders included. */
 export async function selectNotified(sql: Db, orgId: string, tag: string): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await columnOf<string>(sql`
     with tagged as (select t.id, t.escalation from targets t where t.org_id = ${orgId} and ${withTag(sql, tag)})
     select a.channel_id::text as id from tagged t join target_alerts a on a.target_id = t.id
     union
     select c.id from tagged t cross join jsonb_array_elements(t.escalation) as level
-    cross join jsonb_array_elements_text(level -> 'channel_ids') as c (id)`;
-  return rows.map(({ id }) => id);
+    cross join jsonb_array_elements_text(level -> 'channel_ids') as c (id)`);
 }
 
 export async function selectTagged(sql: Db, orgId: string, tags: readonly string[]) {
@@ -188,9 +185,8 @@ export async function selectTagged(sql: Db, orgId: string, tags: readonly string
 }
 
 export async function selectExisting(sql: Db, orgId: string, ids: readonly string[]): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
-  return rows.map(({ id }) => id);
+  return await columnOf<string>(sql`
+    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`);
 }
 
 /** {@link lockTarget} for many, in the order of ids, so that two callers cannot wait for each other. */
@@ -248,10 +244,9 @@ export async function deleteTargets(sql: Db, orgId: string, ids: readonly string
 }
 
 export async function selectRegionsOf(sql: Db, targetId: string): Promise<string[]> {
-  const rows = await sql<
-    { region_id: string }[]
-  >`select region_id from target_regions where target_id = ${targetId} order by region_id`;
-  return rows.map((row) => row.region_id);
+  return await columnOf<string>(
+    sql`select region_id from target_regions where target_id = ${targetId} order by region_id`,
+  );
 }
 
 /** The enabled regions of each target, in the order of their ids. */
@@ -300,20 +295,13 @@ export async function deleteTombstonesBefore(sql: Db, before: Date): Promise<voi
 }
 
 /**
- * The checks of targets of all organisations, secrets sealed, in the order of ids; the rows are locked until the
+ * The checks of targets of all organisations, secrets sealed, in the order of ids; `lock` locks the rows until the
  * transaction ends.
  */
-export async function lockSpecs(sql: Db, after: string | null, limit: number) {
+export async function selectSpecs(sql: Db, after: string | null, limit: number, { lock = false } = {}) {
   return await sql<{ id: string; spec: CheckSpec }[]>`
     select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id
-    limit ${limit} for no key update`;
-}
-
-/** {@link lockSpecs} for looking only. */
-export async function selectSpecs(sql: Db, after: string | null, limit: number) {
-  return await sql<
-    { id: string; spec: CheckSpec }[]
-  >`select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit}`;
+    limit ${limit} ${lock ? sql`for no key update` : sql``}`;
 }
 
 /** Writes the spec and nothing else: agents have the check already. */

@@ -1,12 +1,9 @@
-import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db, inPortions, rowOf } from "../../platform/db/sql.ts";
 import type { MonitorStatus } from "./schema.ts";
+import type { TargetRow } from "./queries.ts";
 
 /** A monitor of a report, with what bounds the time in which it was checked. */
-export interface ReportedRow {
-  id: string;
-  name: string;
-  tags: string[];
-  created_at: Date;
+export interface ReportedRow extends Pick<TargetRow, "id" | "name" | "tags" | "created_at"> {
   last_result_at: Date | null;
   /** Unknown without live votes. */
   status: MonitorStatus;
@@ -16,7 +13,6 @@ const columns = (sql: Db, now: Date) => sql`
   t.id, t.name, t.tags, t.created_at, s.last_result_at,
   case when t.enabled and s.status_until >= ${now} then s.status else 'unknown' end as status`;
 
-/** Ids of the monitors of the organisation by name. */
 export async function selectIdsByName(sql: Db, orgId: string, limit: number, offset: number): Promise<string[]> {
   const rows = await inPortions(sql<{ id: string }[]>`
     select id from targets where org_id = ${orgId} order by sort_name, id limit ${limit} offset ${offset}`);
@@ -54,13 +50,11 @@ export async function selectTagNames(
   { limit, offset, only }: { limit: number; offset: number; only: string | null },
 ) {
   if (only !== null) {
-    const [one] = await sql<{ found: boolean }[]>`
-      select exists (select from targets where org_id = ${orgId} and tags && array[${only}]::text[]) as found`;
-    return one!.found ? { names: [only], total: 1 } : { names: [], total: 0 };
+    const found = await anyOf(sql, sql`from targets where org_id = ${orgId} and tags && array[${only}]::text[]`);
+    return found ? { names: [only], total: 1 } : { names: [], total: 0 };
   }
-  const [row] = await sql<{ names: string[]; total: number }[]>`
+  return await rowOf(sql<{ names: string[]; total: number }[]>`
     with tag as (select distinct unnest(t.tags) as name from targets t where t.org_id = ${orgId})
     select (select count(*)::int from tag) as total,
-      array(select name from tag order by natural_key(name), name limit ${limit} offset ${offset}) as names`;
-  return row!;
+      array(select name from tag order by natural_key(name), name limit ${limit} offset ${offset}) as names`);
 }

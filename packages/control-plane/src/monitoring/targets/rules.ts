@@ -177,7 +177,6 @@ export function reportedRules(
 export const shownAddresses = (addresses: HeartbeatAddresses): HeartbeatAddresses =>
   addresses.map(({ kind, value }) => ({ kind, value: mask, hint: value.slice(-4) }));
 
-/** The tags, each once. */
 export const tagsRule = (tags: readonly string[]): string[] => [...new Set(tags)];
 
 /** The tags with others added, as many as a target may have. */

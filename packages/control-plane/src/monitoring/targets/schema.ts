@@ -7,10 +7,12 @@ import { AlertChannelId, Escalation, escalationWords } from "../../access/orgs/s
 import { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import {
   Closed,
+  described,
   Id,
-  ManagedBy,
   ignoredWhenSent,
+  ManagedBy,
   nullable,
+  Patch,
   Shape,
   Text,
   Timestamp,
@@ -173,12 +175,7 @@ export const fields = {
     },
   }),
   region_policy: RegionPolicy,
-  escalation: nullable(
-    Type.Unsafe<Escalation>({
-      ...Escalation,
-      description: `${escalationWords}. Null: the default of the organisation; empty: none`,
-    }),
-  ),
+  escalation: nullable(described(Escalation, `${escalationWords}. Null: the default of the organisation; empty: none`)),
   depends_on: Type.Array(
     IdText({
       pattern: idPatternInAnyCase,
@@ -226,55 +223,34 @@ export const TargetCreate = Shape("TargetCreate", "A new target", {
   interval: Type.Optional(fields.interval),
   enabled: optionalWithDefault(fields.enabled, true),
   tags: optionalWithDefault(fields.tags, []),
-  alerts: Type.Optional(
-    Type.Unsafe<Static<typeof alertsInput>>({
-      ...alertsInput,
-      description: "Channels to notify; omitted: the channels with `is_default`",
-    }),
-  ),
+  alerts: Type.Optional(described(alertsInput, "Channels to notify; omitted: the channels with `is_default`")),
   alert_confirmations: optionalWithDefault(fields.alert_confirmations, 2),
   notify_recovery: optionalWithDefault(fields.notify_recovery, true),
   renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),
   region_policy: optionalWithDefault(fields.region_policy, "majority"),
   escalation: Type.Optional(fields.escalation),
   depends_on: optionalWithDefault(fields.depends_on, []),
-  regions: Type.Optional(
-    Type.Unsafe<string[]>({
-      ...regions,
-      description: "The regions that probe the target; omitted: all enabled ones",
-    }),
-  ),
+  regions: Type.Optional(described(regions, "The regions that probe the target; omitted: all enabled ones")),
   heartbeat_addresses: Type.Optional(HeartbeatAddresses),
   ...ignored,
 });
 export type TargetCreate = Static<typeof TargetCreate>;
 
-export const TargetPatch = Closed(
+const { name, ...others } = fields;
+
+export const TargetPatch = Patch(
+  "TargetPatch",
+  { interval: 300, tags: ["production", "shop"], check: { timeout: 5000 } },
   {
-    name: Type.Optional(fields.name),
-    check: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), {
-        description:
-          "Fields of the check to change; omitted fields stay unchanged, secrets included. The type cannot change.",
-      }),
-    ),
-    interval: Type.Optional(fields.interval),
-    enabled: Type.Optional(fields.enabled),
-    tags: Type.Optional(fields.tags),
-    alerts: Type.Optional(alertsInput),
-    alert_confirmations: Type.Optional(fields.alert_confirmations),
-    notify_recovery: Type.Optional(fields.notify_recovery),
-    renotify_interval_secs: Type.Optional(fields.renotify_interval_secs),
-    region_policy: Type.Optional(fields.region_policy),
-    escalation: Type.Optional(fields.escalation),
-    depends_on: Type.Optional(fields.depends_on),
-    heartbeat_addresses: Type.Optional(HeartbeatAddresses),
+    name,
+    check: Type.Record(Type.String(), Type.Unknown(), {
+      description:
+        "Fields of the check to change; omitted fields stay unchanged, secrets included. The type cannot change.",
+    }),
+    ...others,
+    alerts: alertsInput,
+    heartbeat_addresses: HeartbeatAddresses,
     ...ignored,
-  },
-  {
-    title: "TargetPatch",
-    description: "Fields to change; omitted fields stay unchanged",
-    examples: [{ interval: 300, tags: ["production", "shop"], check: { timeout: 5000 } }],
   },
 );
 export type TargetPatch = Static<typeof TargetPatch>;

@@ -1,5 +1,5 @@
 import { checkKinds, type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
-import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { resealer } from "../../platform/crypto/reseal.ts";
 import {
   countUnreadable,
   openPartly,
@@ -8,7 +8,7 @@ import {
   unreadable,
 } from "../../platform/crypto/opening.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
-import { inTransaction, type System } from "../../platform/context.ts";
+import type { System } from "../../platform/context.ts";
 import * as queries from "./queries.ts";
 
 /** The fields of each kind in the order of its schema: the database keeps them in an order of its own. */
@@ -86,21 +86,12 @@ export async function unreadableTargets(
   });
 }
 
-/**
- * Seals up to `limit` targets of the instance, those after `after` in the order of ids, under the key in use. For
- * rotate-kek. Agents are not sent the rows: their checks stay the same.
- */
-export async function resealTargets(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
-  return await inTransaction(system, async ({ sql, sealer }) =>
-    resealRows<{ id: string; spec: CheckSpec }, CheckSpec>({
-      sealer,
-      limit,
-      rows: await queries.lockSpecs(sql, after, limit),
-      map({ id, spec }, change) {
-        if (!isCheckType(spec.type)) throw new Error("this version of StatusMesh does not know its kind");
-        return kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, placeOf(id, pointer))) as CheckSpec;
-      },
-      store: async (id, spec) => await queries.storeSpec(sql, id, spec),
-    }),
-  );
-}
+/** Seals checks of targets under the current key. Agents are not sent the rows: their checks stay the same. */
+export const resealTargets = resealer<{ id: string; spec: CheckSpec }, CheckSpec>({
+  rows: (sql, after, limit) => queries.selectSpecs(sql, after, limit, { lock: true }),
+  map({ id, spec }, change) {
+    if (!isCheckType(spec.type)) throw new Error("this version of StatusMesh does not know its kind");
+    return kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, placeOf(id, pointer))) as CheckSpec;
+  },
+  store: queries.storeSpec,
+});

@@ -27,6 +27,7 @@ export {
   monitorsOverview,
   monitorCounts,
   type MonitorCause,
+  type MonitorList,
   type MonitorRegion,
   type MonitorRow,
   openCircuits,
@@ -139,7 +140,6 @@ export interface FoundMonitor {
   id: string;
   name: string;
   state: MonitorState;
-  /** Summary of the check. */
   detail: string;
 }
 

@@ -2,7 +2,6 @@ import { hasJoinedAgent } from "../agents/service.ts";
 import { type Ctx } from "../../platform/context.ts";
 import * as queries from "./setup-queries.ts";
 
-/** One step of the setup checklist. */
 export interface SetupStep {
   name: "monitor" | "channel" | "status_page" | "agent";
   done: boolean;

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, valueOf } from "../../platform/db/sql.ts";
 import { likeText, matching, stateAt, type TargetFilter } from "./filter-queries.ts";
 import type { TagCount } from "./list-schema.ts";
 import type { MonitorState } from "./schema.ts";
@@ -16,9 +16,8 @@ export async function selectTags(sql: Db, orgId: string, prefix: string, limit: 
 }
 
 export async function countTags(sql: Db, orgId: string, prefix: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(distinct tag.name)::int as count ${tagged(sql, orgId, prefix)}`;
-  return row!.count;
+  return await valueOf<number>(sql`
+    select count(distinct tag.name)::int as count ${tagged(sql, orgId, prefix)}`);
 }
 
 /** Monitors of one tag, or of none with the prefix (`tag` null), in one state. */

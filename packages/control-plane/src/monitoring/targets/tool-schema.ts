@@ -3,7 +3,7 @@ import { checkTypes } from "@statusmesh/shared/checks";
 import { IdText, SearchText } from "@statusmesh/shared/text";
 import { causePattern } from "../../platform/db/causes.ts";
 import { absent, ConsoleUrl, customerText } from "../../platform/http/tool-texts.ts";
-import { Closed, Flag, Integer, nullable, Text, Timestamp } from "../../platform/http/wire.ts";
+import { Closed, described, Flag, Integer, nullable, Text, Timestamp } from "../../platform/http/wire.ts";
 import { heartbeatStates } from "../heartbeats/schema.ts";
 import { monitorStates } from "./schema.ts";
 
@@ -14,7 +14,7 @@ const State = Type.Enum([...monitorStates], {
   description: "unknown: no result lately; paused: not checked",
 });
 const Tags = Type.Array(customerText("a tag"));
-const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
+const time = (description: string) => described(Timestamp, description);
 const LastChecked = absent(time("Newest result"));
 /** Without the names of all kinds, which the input of list_monitors has. */
 const Kind = Type.String();
@@ -111,7 +111,7 @@ export const ListOutput = Closed({
 });
 
 const text = (description: string) => absent(customerText(description));
-const whole = (description: string) => absent(Type.Integer({ description }));
+const whole = (description: string) => absent(Integer(description));
 const flag = () => absent(Type.Boolean());
 
 /** The visible part of a check: a list of allowed fields, so that a new field with a secret stays hidden. */

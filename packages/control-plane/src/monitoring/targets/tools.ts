@@ -118,6 +118,9 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
   };
 }
 
+const switching = { scope: "targets:write", input: schema.SwitchInput, output: schema.SwitchOutput } as const;
+const edit = { idempotent: true, openWorld: false, action: "PATCH /api/v1/targets/{id}" } as const;
+
 export const targetTools: Tool[] = [
   tool({
     name: "get_org_health",
@@ -245,9 +248,7 @@ export const targetTools: Tool[] = [
     description:
       "Stops the checks of one monitor until it is resumed; an open incident of it is closed without a notification. " +
       "The user confirms it. Use it only when the user asks for it.",
-    scope: "targets:write",
-    input: schema.SwitchInput,
-    output: schema.SwitchOutput,
+    ...switching,
     confirm: {
       async ask({ ctx, args }) {
         const { name } = await getTarget(ctx, args.monitor_id);
@@ -256,10 +257,8 @@ export const targetTools: Tool[] = [
           "An open incident of it is closed without a notification."
         );
       },
-      idempotent: true,
+      ...edit,
       destructive: true,
-      openWorld: false,
-      action: "PATCH /api/v1/targets/{id}",
     },
     handle: async ({ ctx, args }) => await setEnabled(ctx, args.monitor_id, false),
   }),
@@ -268,18 +267,14 @@ export const targetTools: Tool[] = [
     title: "Resume a monitor",
     description:
       "Starts the checks of a paused monitor again. The user confirms it. Use it only when the user asks for it.",
-    scope: "targets:write",
-    input: schema.SwitchInput,
-    output: schema.SwitchOutput,
+    ...switching,
     confirm: {
       async ask({ ctx, args }) {
         const { name } = await getTarget(ctx, args.monitor_id);
         return `Resume the monitor ${quoted(name)}? Its checks start again, and it alerts as it is configured.`;
       },
-      idempotent: true,
+      ...edit,
       destructive: false,
-      openWorld: false,
-      action: "PATCH /api/v1/targets/{id}",
     },
     handle: async ({ ctx, args }) => await setEnabled(ctx, args.monitor_id, true),
   }),

@@ -4,7 +4,7 @@ import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
 import { capital, list, number, plural } from "../../platform/html/format.ts";
 import type { Explanation } from "../../alerting/incidents/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
-import type { MonitorCause, MonitorRow } from "./service.ts";
+import type { MonitorCause, MonitorList, MonitorRow } from "./service.ts";
 
 /** The states of a monitor in the console, worst first. */
 export const shownStates = ["down", "error", "degraded", "unknown", "up", "paused"] as const;
@@ -73,12 +73,7 @@ const causeLead = ({
 };
 
 /** Input of the sentence on top: the first lines of the whole list, and the counts of all monitors. */
-export interface OverviewInput {
-  items: readonly MonitorRow[];
-  causes: readonly MonitorCause[];
-  grouped: { causes: number; monitors: number };
-  counts: Counts;
-}
+export type OverviewInput = Pick<MonitorList, "items" | "causes" | "grouped" | "counts">;
 
 /** The sentence on top of the list: what fails and what does not, or that all are up. */
 export function overview({ items, causes, grouped, counts }: OverviewInput): Overview {

@@ -1,4 +1,6 @@
 import { messageOf } from "@statusmesh/shared/thrown";
+import { inTransaction, type System } from "../context.ts";
+import type { Db } from "../db/sql.ts";
 import type { Sealer } from "./seal.ts";
 
 /** The outcome of one batch of rows that were sealed again. */
@@ -51,3 +53,19 @@ export async function resealRows<Row extends { id: string }, Value>({
   }
   return { last: rows.length === limit ? (rows.at(-1)?.id ?? null) : null, seen: rows.length, changed, failed };
 }
+
+/** Where sealed rows are stored, and which part of them is sealed. */
+export interface SealedRows<Row, Value> extends Pick<Resealing<Row, Value>, "map"> {
+  /** Up to `limit` rows after `after`, by id, locked until the transaction ends. */
+  rows(sql: Db, after: string | null, limit: number): Promise<readonly Row[]>;
+  store(sql: Db, id: string, value: Value): Promise<void>;
+}
+
+/** Makes the function that seals up to `limit` rows after `after`, by id, under the current key. For rotate-kek. */
+export const resealer =
+  <Row extends { id: string }, Value>({ rows, map, store }: SealedRows<Row, Value>) =>
+  async (system: System, after: string | null, limit: number): Promise<ResealedBatch> =>
+    await inTransaction(system, async ({ sql, sealer }) => {
+      const batch = await rows(sql, after, limit);
+      return await resealRows({ sealer, rows: batch, limit, map, store: (id, value: Value) => store(sql, id, value) });
+    });

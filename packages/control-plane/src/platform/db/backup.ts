@@ -2,9 +2,9 @@ import type { ISql, Sql } from "postgres";
 import { StartupError } from "../../config/startup-error.ts";
 import { digest, type Entry, partBytes } from "./archive.ts";
 import { openSession } from "./connect.ts";
+import { columnOf, valueOf } from "./sql.ts";
 import { columnList, quoted, type SequenceState, sequencesOf, type Table, tablesInOrder } from "./tables.ts";
 
-/** Version of the format of the archive. */
 export const backupFormat = 1;
 export const manifestName = "manifest.json";
 export const summaryName = "summary.json";
@@ -12,7 +12,6 @@ export const summaryName = "summary.json";
 /** First entry of a backup: describes the others. */
 export interface Manifest {
   readonly format: typeof backupFormat;
-  /** Version of the program that wrote it. */
   readonly version: string;
   readonly created_at: string;
   /** Migrations that define the schema of the rows. */
@@ -62,22 +61,21 @@ export async function* backupEntries(pool: Sql, about: { version: string; at: Da
 }
 
 async function readManifest(sql: ISql, { version, at }: { version: string; at: Date }): Promise<Manifest> {
-  const [there] = await sql<{ there: boolean }[]>`select to_regclass('schema_migrations') is not null as there`;
-  if (there?.there !== true)
+  if (!(await valueOf<boolean>(sql`select to_regclass('schema_migrations') is not null`)))
     throw new StartupError("There is nothing to back up: no StatusMesh has used this database.");
   const migrations = await sql<Manifest["migrations"][number][]>`
     select name, sha256 from schema_migrations order by name`;
-  const days = await sql<{ day: string }[]>`
+  const days = await columnOf<string>(sql`
     select substr(c.relname, 9) as day from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = to_regclass('results') and c.relname ~ '^results_[0-9]{8}$' and not i.inhdetachpending
-    order by 1`;
+    order by 1`);
   return {
     format: backupFormat,
     version,
     created_at: at.toISOString(),
     migrations: [...migrations],
     tables: await tablesInOrder(sql),
-    result_days: days.map(({ day }) => day),
+    result_days: days,
   };
 }
 

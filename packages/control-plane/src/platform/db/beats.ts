@@ -31,7 +31,6 @@ export const sever = (connection: Connection): void =>
     .peek()
     .socket?.destroy(Object.assign(new Error("the database does not answer"), { code: "CONNECTION_SILENT" }));
 
-/** The connections of a pool. */
 export const connectionsOf = (sql: Sql): readonly Connection[] =>
   (sql as unknown as { connections(): Connection[] }).connections();
 
@@ -39,8 +38,6 @@ export const connectionsOf = (sql: Sql): readonly Connection[] =>
 export const listenerOf = (sql: Sql): Sql | undefined => (sql as unknown as { listener(): Sql | undefined }).listener();
 
 export interface BeatOptions {
-  /** Time between two heartbeats, ms. */
-  everyMs: number;
   /** Ticks of `tickMs` without an answer after which a connection is silent. */
   ticks: number;
   tickMs: number;

@@ -14,6 +14,44 @@ export interface Cause {
 /** `host:db-1.example.org`, as filters name a cause. */
 export const causeKey = ({ kind, value }: Cause): string => `${kind}:${value}`;
 
+/** Monitors or incidents that share a cause, as statements read them. */
+export interface SharedCauseRow extends Cause {
+  count: number;
+  /** Enabled monitors with the tag; null for another kind of cause. */
+  total: number | null;
+  /** Open incidents that nobody has acknowledged. */
+  waiting: number;
+  /** The most frequent error, and whether all members have it. */
+  error_sample: string | null;
+  same_error: boolean;
+  /** The first three names of monitors, and the id of the first member. */
+  names: string[];
+  example_id: string;
+}
+
+/** They as one line of a list. */
+export interface CauseLine extends Pick<SharedCauseRow, "count" | "total" | "waiting" | "names"> {
+  cause: Cause;
+  /** The cause as filters name it. */
+  key: string;
+  error: string | null;
+  /** True where all members have the error, not only most of them. */
+  sameError: boolean;
+  exampleId: string;
+}
+
+export const causeLine = ({ kind, value, ...row }: SharedCauseRow): CauseLine => ({
+  cause: { kind, value },
+  key: causeKey({ kind, value }),
+  count: row.count,
+  total: row.total,
+  waiting: row.waiting,
+  error: row.error_sample,
+  sameError: row.same_error,
+  names: row.names,
+  exampleId: row.example_id,
+});
+
 /** Syntax of {@link causeKey}. */
 export const causePattern = `^(${causeKinds.join("|")}):.+$`;
 

@@ -1,5 +1,5 @@
 import type { ISql } from "postgres";
-import type { Db } from "./sql.ts";
+import { columnOf, type Db, valueOf } from "./sql.ts";
 
 /** What Citus needs to know of the result tables: docs/scale.md. */
 
@@ -20,19 +20,17 @@ export type SpreadTable = (typeof spreadTables)[number];
 
 /** Version of Citus in this database; null without the extension. */
 export async function citusVersion(sql: ISql): Promise<string | null> {
-  const [row] = await sql<{ version: string }[]>`
-    select extversion as version from pg_extension where extname = 'citus'`;
-  return row?.version ?? null;
+  return await valueOf<string | null>(sql`
+    select extversion as version from pg_extension where extname = 'citus'`);
 }
 
 /** The result tables that are spread over workers; none without Citus. */
 export async function tablesOnWorkers(sql: ISql): Promise<SpreadTable[]> {
   if ((await citusVersion(sql)) === null) return [];
-  const rows = await sql<{ name: SpreadTable }[]>`
-    select c.relname as name from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid
-    where c.relnamespace = current_schema()::regnamespace and p.partmethod = 'h'`;
-  const found = new Set(rows.map(({ name }) => name));
-  return spreadTables.filter((name) => found.has(name));
+  const found = await columnOf<string>(sql`
+    select c.relname from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid
+    where c.relnamespace = current_schema()::regnamespace and p.partmethod = 'h'`);
+  return spreadTables.filter((name) => found.includes(name));
 }
 
 /** A PostgreSQL that holds shards. */
@@ -47,8 +45,7 @@ export interface Worker {
 
 /** True on the node whose address the service must be given. */
 export async function isCoordinator(sql: ISql): Promise<boolean> {
-  const [row] = await sql<{ here: boolean }[]>`select groupid = 0 as here from pg_dist_local_group`;
-  return row?.here === true;
+  return (await valueOf<boolean | null>(sql`select groupid = 0 from pg_dist_local_group`)) === true;
 }
 
 /** Asks every worker how many transactions it can prepare: a batch on two workers is committed in two phases. */

@@ -43,7 +43,6 @@ export async function countEvent(sql: Db, caps: readonly Cap[], now: number): Pr
   return null;
 }
 
-/** Deletes the counters of windows that have ended. */
 export async function deleteEndedCounters(sql: Db, now: Date): Promise<void> {
   await sql`delete from counters where ends_at <= ${now}`;
 }

@@ -181,7 +181,6 @@ export function socketFolder({ dataDir, pgdata, owner }: Folder): string {
   return dir;
 }
 
-/** Path of the socket in a socket folder. */
 export function socketPath(dir: string): string {
   return join(dir, socketName);
 }

@@ -10,6 +10,7 @@ import { ensureCluster, prepareFolder, removeLeftovers } from "./embedded-folder
 import { ensurePassword, isSecretOf, scramSecret, setPassword, superuser } from "./embedded-password.ts";
 import { capLog, database, makeServer } from "./embedded-server.ts";
 import { lockKeys } from "./locks.ts";
+import { valueOf } from "./sql.ts";
 
 /** The server releases the lock of a killed process when it reads the end of its socket. */
 const lockPatienceMs = 1500;
@@ -113,8 +114,7 @@ async function ensureDatabase(sql: Sql): Promise<void> {
 /** Takes the lock of the data folder; false when another process still holds it after `patienceMs`. */
 async function takeLock(sql: Sql, patienceMs: number): Promise<boolean> {
   for (const until = performance.now() + patienceMs; ; await sleep(50)) {
-    const [row] = await sql<{ held: boolean }[]>`select pg_try_advisory_lock(${lockKeys.dataFolder}) as held`;
-    if (row?.held === true) return true;
+    if (await valueOf<boolean>(sql`select pg_try_advisory_lock(${lockKeys.dataFolder})`)) return true;
     if (performance.now() >= until) return false;
   }
 }
@@ -128,8 +128,7 @@ const folderTaken = (folder: Folder, holder: string | null): StartupError =>
   );
 
 async function lockHolder(sql: Sql): Promise<string | null> {
-  const [row] = await sql<{ name: string }[]>`
+  return await valueOf<string | null>(sql`
     select a.application_name as name from pg_locks l join pg_stat_activity a using (pid)
-    where l.locktype = 'advisory' and l.objid = ${lockKeys.dataFolder} and l.granted`;
-  return row?.name ?? null;
+    where l.locktype = 'advisory' and l.objid = ${lockKeys.dataFolder} and l.granted`);
 }

@@ -37,7 +37,6 @@ const bySqlState: readonly (readonly [string, Failure])[] = [
   ["57P", "away"], // shutdown, crash, starting up, database dropped, idle session
 ];
 
-/** Codes of the client. */
 const byClientCode: Readonly<Record<string, Failure>> = {
   CONNECT_TIMEOUT: "away",
   CONNECTION_CLOSED: "away",

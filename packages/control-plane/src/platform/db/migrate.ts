@@ -8,6 +8,7 @@ import { StartupError } from "../../config/startup-error.ts";
 import { allowTime } from "./connect.ts";
 import { failureOf } from "./failures.ts";
 import { lockKeys } from "./locks.ts";
+import { valueOf } from "./sql.ts";
 
 export interface Migration {
   /** The file name without its ending: `0001_initial`. */
@@ -22,7 +23,6 @@ interface Recorded {
   sha256: string;
 }
 
-/** The migrations of this package. */
 export const migrationsFolder = fileURLToPath(new URL("../../../migrations/", import.meta.url));
 
 /** Returns the files `NNNN_name.sql` of a folder in order. Throws for another form of name or a repeated number. */
@@ -60,9 +60,8 @@ export async function migrate(sql: Sql, folder: string = migrationsFolder, last?
 /** Returns the names of the migrations that have not run. Throws StartupError like {@link migrate}. */
 export async function pendingMigrations(sql: Sql): Promise<string[]> {
   const migrations = readMigrations(migrationsFolder);
-  const [table] = await sql<{ there: boolean }[]>`select to_regclass('schema_migrations') is not null as there`;
-  const done =
-    table?.there === true ? await sql<Recorded[]>`select name, sha256 from schema_migrations order by name` : [];
+  const isThere = await valueOf<boolean>(sql`select to_regclass('schema_migrations') is not null`);
+  const done = isThere ? await sql<Recorded[]>`select name, sha256 from schema_migrations order by name` : [];
   firstPending(migrations, done);
   return migrations.slice(done.length).map(({ name }) => name);
 }

@@ -3,8 +3,8 @@ import { codeOf } from "@statusmesh/shared/thrown";
 import { StartupError } from "../../config/startup-error.ts";
 import { type DatabaseAddress, nameOf } from "./address.ts";
 import { openLikewise, openPool, type PoolOptions, setDirect } from "./connect.ts";
+import { valueOf } from "./sql.ts";
 
-/** The open database of a process. */
 export interface OpenDatabase {
   readonly sql: Sql;
   /** For LISTEN, migrations and locks: connections that are sessions of the server. `sql` itself without a pooler. */
@@ -123,10 +123,9 @@ async function requireSameDatabase(sql: Sql, direct: Sql): Promise<void> {
     );
 }
 
-async function identityOf(sql: Sql): Promise<string | undefined> {
-  const [row] = await sql<{ identity: string }[]>`
-    select concat_ws('/', (select system_identifier from pg_control_system()), current_database()) as identity`;
-  return row?.identity;
+async function identityOf(sql: Sql): Promise<string> {
+  return await valueOf<string>(sql`
+    select concat_ws('/', (select system_identifier from pg_control_system()), current_database()) as identity`);
 }
 
 const behindPooler = (address: DatabaseAddress): string =>

@@ -1,4 +1,4 @@
-import type { Db } from "./sql.ts";
+import { type Db, valueOf } from "./sql.ts";
 
 /** A key never changes, so that each process reads it once per database pool. */
 const known = new WeakMap<object, Map<string, Promise<string>>>();
@@ -17,6 +17,5 @@ export async function signingKey(sql: Db, name: "cursor" | "plan" | "acknowledge
 }
 
 async function selectKey(sql: Db, name: string): Promise<string> {
-  const [row] = await sql<{ secret: string }[]>`select secret from signing_keys where name = ${name}`;
-  return row!.secret;
+  return await valueOf<string>(sql`select secret from signing_keys where name = ${name}`);
 }

@@ -58,6 +58,22 @@ export async function firstOf<T extends Row>(query: PendingQuery<T[]>): Promise<
   return row ?? null;
 }
 
+/** The row of a query that always has one. */
+export async function rowOf<T extends Row>(query: PendingQuery<T[]>): Promise<T> {
+  return (await query)[0]!;
+}
+
+/** The values of the first column of a query. */
+export async function columnOf<T>(query: PendingQuery<Row[]>): Promise<T[]> {
+  return (await query.values()).map(([value]) => value as T);
+}
+
+/** The first value of the first row of a query; null without a row, which `T` allows where that may be. */
+export async function valueOf<T>(query: PendingQuery<Row[]>): Promise<T> {
+  const [value] = await columnOf<T>(query);
+  return value ?? (null as T);
+}
+
 /** Waits for a write. Where another row has the value of a unique column (SQLSTATE 23505), throws `taken` instead. */
 export async function unlessTaken(write: Promise<void>, taken: (cause: unknown) => Error): Promise<void> {
   try {
@@ -69,8 +85,7 @@ export async function unlessTaken(write: Promise<void>, taken: (cause: unknown) 
 
 /** True when `from`, the tables and conditions of a select, has a row. */
 export async function anyOf(sql: Db, from: Fragment): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`select exists (select ${from}) as found`;
-  return row!.found;
+  return await valueOf<boolean>(sql`select exists (select ${from})`);
 }
 
 /** Part of a list: `limit` rows behind the first `offset`. */
@@ -81,8 +96,7 @@ export interface Paging {
 
 /** Number of the rows of `from`: the tables and conditions of a select. */
 export async function countOf(sql: Db, from: Fragment): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count ${from}`;
-  return row!.count;
+  return await valueOf<number>(sql`select count(*)::int ${from}`);
 }
 
 /** Part of a list, and the number of all its rows. */
@@ -146,12 +160,10 @@ export async function ping(sql: Db): Promise<void> {
 
 /** Version of the server, like `15.4`. */
 export async function serverVersion(sql: Db): Promise<string> {
-  const [row] = await sql<{ version: string }[]>`select current_setting('server_version') as version`;
-  return row!.version;
+  return await valueOf<string>(sql`select current_setting('server_version')`);
 }
 
 /** Clock of the server, Unix ms. */
 export async function serverTime(sql: Db): Promise<number> {
-  const [row] = await sql<{ now: number }[]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`;
-  return row!.now;
+  return await valueOf<number>(sql`select (extract(epoch from clock_timestamp()) * 1000)::float8`);
 }

@@ -51,7 +51,6 @@ export async function sequencesOf(sql: ISql): Promise<SequenceState[]> {
     where schemaname = current_schema() order by 1`;
 }
 
-/** Quotes an identifier. */
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 export const columnList = ({ columns }: Table): string => columns.map(quoted).join(", ");

@@ -1,6 +1,7 @@
 import type { Sql } from "postgres";
 import type { Clock } from "../process/clock.ts";
 import type { Log } from "../process/log.ts";
+import { pause } from "../process/pause.ts";
 import { type Beat, beat, connectionsOf, listenerOf, sever, silenceOf } from "./beats.ts";
 import { openLikewise, statementTimeoutMs } from "./connect.ts";
 import { failureAnswer, failureOf, type DatabaseProblem } from "./failures.ts";
@@ -39,7 +40,7 @@ export function watchDatabase(
   { pool, direct, log, clock }: { pool: Sql; direct: Sql; log: Log; clock: Clock },
   { beatMs = 1_000, graceMs = 1_000, statementMs = statementTimeoutMs }: WatchOptions = {},
 ): DatabaseWatch {
-  const options = { everyMs: beatMs, ticks: silentTicks, tickMs };
+  const options = { ticks: silentTicks, tickMs };
   const stopping = new AbortController();
   const pools = [...new Set([pool, direct])];
   const availability = openAvailability({ log, clock, graceMs });
@@ -126,19 +127,6 @@ async function withinReadyTime(answer: Promise<void>): Promise<void> {
     timer = setTimeout(() => reject(failureAnswer("away")), readyMs);
   });
   await Promise.race([late, answer]).finally(() => clearTimeout(timer));
-}
-
-function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted === true) return resolve();
-    const end = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal?.addEventListener("abort", end, { once: true });
-  });
 }
 
 /** When a heartbeat fails, connections that are silent for this long are closed too. */

@@ -52,6 +52,15 @@ export const Closed = <P extends TProperties>(fields: P, options: TObjectOptions
 export const Shape = <P extends TProperties>(title: string, description: string, fields: P) =>
   Closed(fields, { title, description });
 
+/** A change: fields that may all be left out. */
+export const Patch = <P extends TProperties>(title: string, example: object, fields: P) =>
+  Type.Partial(Type.Object(fields), {
+    additionalProperties: false,
+    title,
+    description: "Fields to change; omitted fields stay unchanged",
+    examples: [example],
+  });
+
 /** The schema or null; description and examples move to the union. */
 export const nullable = <S extends TSchema>(schema: S) => {
   const { title, description, examples, ...rest } = schema as S & {
@@ -172,6 +181,9 @@ export const ManagedBy = nullable(
 
 /** In a request, so that a client can send back what it has read. */
 export const ignoredWhenSent = Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" }));
+
+/** Fields of every object that may be declared, in requests: the server sets them. */
+export const ignored = { write_source: ignoredWhenSent, managed_by: ignoredWhenSent };
 
 /** `managed_by` of a reply. */
 export const managedBy = (managed: Managed | null): Static<typeof ManagedBy> =>

@@ -5,6 +5,7 @@ import { stackOf } from "@statusmesh/shared/thrown";
 import { inTransaction, type System } from "../context.ts";
 import { directOf } from "../db/connect.ts";
 import { failureOf } from "../db/failures.ts";
+import { pause } from "../process/pause.ts";
 import { takeJobLock } from "./queries.ts";
 
 /** Periodic work. A run must be idempotent: a replica that is killed in the middle has done half of it. */
@@ -109,19 +110,5 @@ export async function runAlone(
     if (!(await takeJobLock(sql, job.name))) return false;
     await job.run(system, signal);
     return true;
-  });
-}
-
-/** Resolves early when the signal fires. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const end = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal.addEventListener("abort", end, { once: true });
   });
 }

@@ -45,7 +45,6 @@ export const discord = channelKind({
     if (suffix !== undefined)
       invalid(`The URL ends with ${suffix}, which is for other senders. Leave it out.`, "/webhook_url");
   },
-  digests: true,
   async send({ webhook_url }, { content }, { http }) {
     const message = messageText(content);
     const text = fitted(

@@ -41,7 +41,6 @@ export const email = channelKind({
   address: () => ({ url: "smtp://email", pointer: null }),
   endpoints: [],
   confirms: ({ to }) => to,
-  digests: true,
   endpoint: () => "",
   async send({ to }, { content }, { mail }) {
     await mail({ to, ...alertMail(messageText(content)) });

@@ -50,7 +50,6 @@ export const googleChat = channelKind({
     const isWebhook = /^\/v1\/spaces\/[^/]+\/messages$/.test(pathname);
     if (!isWebhook || !searchParams.get("key") || !searchParams.get("token")) invalid(wanted, "/webhook_url");
   },
-  digests: true,
   async send({ webhook_url }, { content }, { http }) {
     const message = messageText(content);
     const text = fitted(

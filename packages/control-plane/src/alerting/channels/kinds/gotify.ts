@@ -41,7 +41,6 @@ export const gotify = channelKind({
       holds(isToken(token), "A token of Gotify has printable ASCII characters only, without blanks.", "/token"),
     );
   },
-  digests: true,
   async send({ url, token }, { content }, { http }) {
     const message = messageText(content);
     const push = {

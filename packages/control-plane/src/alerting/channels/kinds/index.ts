@@ -44,7 +44,6 @@ export const channelKinds = {
 } as const;
 
 export type ChannelType = keyof typeof channelKinds;
-/** Config of any kind. */
 export type ChannelConfig = { [T in ChannelType]: Static<(typeof channelKinds)[T]["schema"]> }[ChannelType];
 
 /** The kind of a config. The cast states what the registry guarantees: the kind matches the config. */

@@ -20,6 +20,14 @@ type TextOptions = TSchemaOptions & { maxLength: number };
 /** A text of a config that is not empty. */
 export const ConfigText = (options: TextOptions) => Type.String({ minLength: 1, ...options });
 
+/** The number that messages go to. */
+export const PhoneText = ConfigText({
+  maxLength: 32,
+  description: "Receiving number in international format",
+  examples: ["+4915112345678"],
+  form: { label: "Send to", placeholder: "+4915112345678", hint: "International format." },
+});
+
 /** {@link ConfigText} that is sealed at rest and reads as ***. */
 export const SecretText = (options: TextOptions) => ConfigText({ ...options, secret: true });
 
@@ -34,7 +42,6 @@ export const WebhookUrl = (options: { description: string; examples: string[]; p
   });
 };
 
-/** One notification for one channel. */
 export interface ChannelMessage {
   /** The same at every attempt, so that receivers can deduplicate. */
   deliveryId: string;
@@ -43,7 +50,6 @@ export interface ChannelMessage {
   sentAt: number;
 }
 
-/** A mail of a channel. */
 export interface ChannelMail {
   /** One address. */
   to: string;
@@ -138,8 +144,10 @@ export interface ChannelKind<S extends TSchema = TSchema> {
 /** Declaration of a kind; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
 export interface KindDeclaration<S extends TSchema> extends Pick<
   ChannelKind<S>,
-  "type" | "label" | "purpose" | "icon" | "delegable" | "schema" | "digests" | "confirms" | "managed" | "send"
+  "type" | "label" | "purpose" | "icon" | "delegable" | "schema" | "confirms" | "managed" | "send"
 > {
+  /** False for a kind that machines read. */
+  digests?: boolean;
   /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
   rules?: ChannelKind<S>["rules"];
   /** Left out where a config is stored as it is sent. */
@@ -167,6 +175,7 @@ export function channelKind<S extends TSchema>({
     return pointer === null ? [] : [{ url, pointer }];
   };
   return {
+    digests: true,
     endpoints: [rest.type],
     endpoint: () => rest.type,
     ...rest,

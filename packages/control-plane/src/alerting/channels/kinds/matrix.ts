@@ -57,7 +57,6 @@ export const matrix = channelKind({
       ),
     );
   },
-  digests: true,
   async send({ homeserver, access_token, room_id }, { content, deliveryId }, { http }) {
     const message = messageText(content);
     const body = fitted(

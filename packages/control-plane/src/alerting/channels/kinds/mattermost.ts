@@ -42,7 +42,6 @@ export const mattermost = channelKind({
     if (!/\/hooks\/[A-Za-z0-9_-]+$/.test(pathname))
       invalid("This is not an incoming webhook of Mattermost. Its URL ends with /hooks/ and a key.", "/webhook_url");
   },
-  digests: true,
   async send({ webhook_url }, { content }, { http }) {
     const message = messageText(content);
     const text = fitted(

@@ -97,7 +97,6 @@ export const msteams = channelKind({
         "/webhook_url",
       );
   },
-  digests: true,
   async send({ webhook_url }, { content }, { http }) {
     const text = fitted(messageText(content), card, (rendered) => Buffer.byteLength(rendered) <= maxCardBytes);
     await deliver(

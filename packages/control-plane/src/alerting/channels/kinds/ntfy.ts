@@ -81,7 +81,6 @@ export const ntfy = channelKind({
       ),
     );
   },
-  digests: true,
   async send({ server_url, topic, access_token }, { content }, { http }) {
     const message = messageText(content);
     const text = fitted(message, factLines, (rendered) => Buffer.byteLength(rendered) <= maxMessageBytes);

@@ -58,7 +58,6 @@ export const pushover = channelKind({
       holds(/^[A-Za-z0-9]{30}$/.test(config[field]), `${name} of Pushover has 30 letters and digits.`, `/${field}`);
     checkAll(key("token", "An API token"), key("user", "A user key"));
   },
-  digests: true,
   async send({ token, user, device }, { content }, { http }) {
     const message = messageText(content);
     const high = message.urgent || (content.kind === "notice" && content.notice.urgency === "high");

@@ -62,7 +62,6 @@ export const signal = channelKind({
       ),
     );
   },
-  digests: true,
   async send({ url, number, recipients }, { content }, { http }) {
     const message = messageText(content);
     const text = fitted(

@@ -67,7 +67,6 @@ export const slack = channelKind({
     if (url.hostname.endsWith("slack.com") && url.search !== "")
       invalid("A webhook of Slack has no query. Copy the URL again.", "/webhook_url");
   },
-  digests: true,
   async send({ webhook_url }, { content }, { http, central }) {
     const message = messageText(content);
     const text = fitted(

@@ -112,7 +112,6 @@ export const telegram = channelKind({
     );
   },
   address: () => ({ url: telegramOrigin, pointer: null }),
-  digests: true,
   send: async ({ bot_token: botToken, chat_id: chatId }, { content }, transports) =>
     sendTelegram(transports, { botToken, chatId }, content),
 });

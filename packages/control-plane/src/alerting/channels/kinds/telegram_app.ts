@@ -31,7 +31,6 @@ export const telegramApp = channelKind({
   address: () => ({ url: telegramOrigin, pointer: null }),
   endpoints: [],
   endpoint: () => "telegram",
-  digests: true,
   async send({ chat_id: chatId }, { content }, transports) {
     const botToken = transports.central.telegram.bot_token;
     if (botToken === "") throw new DeliveryError("no Telegram bot is configured (channels.telegram)");

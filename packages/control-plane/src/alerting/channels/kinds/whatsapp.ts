@@ -2,7 +2,7 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import type { OutboundReply } from "../../../platform/outbound/client.ts";
 import { type Content, messageText } from "../message.ts";
-import { channelKind, holds, ConfigText, SecretText, type Transports } from "./kind.ts";
+import { channelKind, ConfigText, holds, PhoneText, SecretText, type Transports } from "./kind.ts";
 import { asObject, deliver, joined, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
 import { e164 } from "./sms/provider.ts";
 import { Shape } from "../../../platform/http/wire.ts";
@@ -24,12 +24,7 @@ const WhatsappConfig = Shape(
       examples: ["106540352242922"],
       form: { label: "Phone number id", placeholder: "106540352242922", hint: "The id of the sending number." },
     }),
-    to: ConfigText({
-      maxLength: 32,
-      description: "Receiving number in international format",
-      examples: ["+4915112345678"],
-      form: { label: "Send to", placeholder: "+4915112345678", hint: "International format." },
-    }),
+    to: PhoneText,
     template_name: ConfigText({
       maxLength: 512,
       description: "Approved template whose body has {{1}} (summary), {{2}} (details) and {{3}} (link)",
@@ -159,7 +154,6 @@ export const whatsapp = channelKind({
     );
   },
   address: () => ({ url: whatsappOrigin, pointer: null }),
-  digests: true,
   async send(config, { content }, transports) {
     const sender = {
       accessToken: config.access_token,

@@ -25,7 +25,6 @@ export const whatsappApp = channelKind({
   address: () => ({ url: whatsappOrigin, pointer: null }),
   endpoints: [],
   endpoint: () => "whatsapp",
-  digests: true,
   async send({ phone }, { content }, transports) {
     const central = transports.central.whatsapp;
     if (central.access_token === "") throw new DeliveryError("no WhatsApp number is configured (channels.whatsapp)");

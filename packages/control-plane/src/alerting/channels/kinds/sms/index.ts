@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import type { FieldForm } from "@statusmesh/shared/form";
 import { type Content, messageText } from "../../message.ts";
-import { type ChannelKind, channelKind, holds, invalid, ConfigText } from "../kind.ts";
+import { type ChannelKind, channelKind, ConfigText, holds, invalid, PhoneText } from "../kind.ts";
 import { deliver } from "../deliver.ts";
 import { plivo } from "./plivo.ts";
 import { type Credential, e164, type Inbound, type InboundRequest, type SmsProvider, withPlus } from "./provider.ts";
@@ -48,12 +48,7 @@ export const SmsConfig = Shape(
         options: Object.fromEntries(Object.entries(smsProviders).map(([name, { label }]) => [name, label])),
       },
     }),
-    to: ConfigText({
-      maxLength: 32,
-      description: "Receiving number in international format",
-      examples: ["+4915112345678"],
-      form: { label: "Send to", placeholder: "+4915112345678", hint: "International format." },
-    }),
+    to: PhoneText,
     from: ConfigText({
       maxLength: 32,
       description: "Your number at the provider, or a sender id of at most 11 characters",
@@ -158,7 +153,6 @@ const declared = channelKind({
   address: (config) => ({ url: providerOf(config).origin(credentialsOf(config)), pointer: null }),
   endpoints: providerNames,
   endpoint: ({ provider }) => provider,
-  digests: true,
   async send(config, { content }, { http }) {
     const provider = providerOf(config);
     const text = smsText(content);

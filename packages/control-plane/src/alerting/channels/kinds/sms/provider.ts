@@ -13,10 +13,8 @@ export type Credential =
   | "api_token"
   | "region";
 
-/** Credentials of one provider. */
 export type Credentials = Readonly<Partial<Record<Credential, string>>>;
 
-/** One text message. */
 export interface SmsText {
   to: string;
   from: string;
