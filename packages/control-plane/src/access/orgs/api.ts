@@ -1,5 +1,5 @@
 import { AuditEntry, AuditPage, AuditQuery } from "../audit/schema.ts";
-import { Session } from "../auth/schema.ts";
+import { ListQuery, Session } from "../auth/schema.ts";
 import { callerOf, sessionCookie, signedInAs } from "../auth/service.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam } from "../../platform/http/wire.ts";
@@ -25,7 +25,7 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
   route("GET", "/api/v1/orgs", {
     ...read,
     summary: "List the caller's organisations",
-    query: schema.ListQuery,
+    query: ListQuery,
     replies: { 200: schema.OrgPage },
     handle: async ({ ctx, query }) => ok(await orgs.listOrgs(ctx, query)),
   }),
@@ -123,7 +123,7 @@ const memberRoutes: Route[] = [
     ...read,
     summary: "List the members",
     params: IdParam,
-    query: schema.ListQuery,
+    query: ListQuery,
     replies: { 200: schema.MemberPage },
     errors: absent,
     handle: async ({ ctx, params, query }) => ok(await orgs.listMembers(ctx, params.id, query)),
@@ -158,7 +158,7 @@ const invitationRoutes: Route[] = [
     ...ownerOnly,
     summary: "List the pending invitations",
     params: IdParam,
-    query: schema.ListQuery,
+    query: ListQuery,
     replies: { 200: schema.InvitationPage },
     errors: absent,
     handle: async ({ ctx, params, query }) => ok(await orgs.listInvitations(ctx, params.id, query)),

@@ -1,5 +1,6 @@
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { IdParam, slicePage } from "../../platform/http/wire.ts";
+import { ListQuery } from "../auth/schema.ts";
 import { PlanPage } from "../plans/schema.ts";
 import { listPlans } from "../plans/service.ts";
 import { changePlan, getAnyOrg, listAllOrgs } from "./operator.ts";
@@ -38,7 +39,7 @@ export const operatorOrgRoutes: Route[] = [
   route("GET", "/operator/plans", {
     ...operator,
     summary: "List the plans",
-    query: schema.ListQuery,
+    query: ListQuery,
     replies: { 200: PlanPage },
     handle: async ({ ctx, query }) => ok(slicePage(await listPlans(ctx), query)),
   }),

@@ -19,9 +19,6 @@ import {
 } from "../../platform/http/wire.ts";
 import { perQuota, PlanLimits, PlanOverrides } from "../plans/schema.ts";
 
-/** `limit` and `offset` of a list. */
-export const ListQuery = Closed(paging(50, 1000));
-
 const Role = OneOf(
   ["owner", "member", "viewer"],
   "Owners have full access; members have everything except owner-only operations; viewers read everything but " +

@@ -2,7 +2,7 @@ import Type, { type Static, type TObjectOptions, type TProperties, type TSchema 
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText } from "@statusmesh/shared/text";
 import type { Managed } from "../db/managed-queries.ts";
-import type { Paging } from "../db/sql.ts";
+import type { Listed, Paging } from "../db/sql.ts";
 
 /** An id, RFC 9562 version 7. */
 export const Id = IdText({
@@ -93,6 +93,14 @@ export interface Page<T> extends Paging {
   total: number;
 }
 
+/** A page of what a query has listed; `present` gives a row the shape of the API. */
+export const pageOf = <R, T>({ rows, total }: Listed<R>, paging: Paging, present: (row: R) => T): Page<T> => ({
+  items: rows.map((row) => present(row)),
+  total,
+  limit: paging.limit,
+  offset: paging.offset,
+});
+
 /** A page of a list that is read as a whole. */
 export const slicePage = <T>(all: readonly T[], { limit, offset }: Paging): Page<T> => ({
   items: all.slice(offset, offset + limit),
@@ -150,6 +158,16 @@ export const ErrorEnvelope = Type.Object(
 /** A Date in the format of the API. */
 export const iso = (date: Date): string => date.toISOString();
 export const isoOrNull = (date: Date | null): string | null => date?.toISOString() ?? null;
+
+type IsoTimes<R> = {
+  [K in keyof R]: R[K] extends Date ? string : R[K] extends Date | null ? string | null : R[K];
+};
+
+/** A row with its times in the format of the API. */
+export const isoTimes = <R extends object>(row: R): IsoTimes<R> =>
+  Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [name, value instanceof Date ? iso(value) : value]),
+  ) as IsoTimes<R>;
 
 export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], {
   description: "Which kind of client wrote it last",
