@@ -1,8 +1,11 @@
-import Type, { type Static, type TObjectOptions, type TProperties, type TSchema } from "typebox";
+import Type, { type Static, type TSchema } from "typebox";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
+import { nullable } from "@statusmesh/shared/shapes";
 import { IdText } from "@statusmesh/shared/text";
 import type { Managed } from "../db/managed-queries.ts";
 import type { Listed, Paging } from "../db/sql.ts";
+
+export { Closed, described, Flag, Integer, nullable, OneOf, Shape, Text } from "@statusmesh/shared/shapes";
 
 /** An id, RFC 9562 version 7. */
 export const Id = IdText({
@@ -24,48 +27,6 @@ export const TimeZoneName = Type.String({
   description: "Name of an IANA time zone",
   examples: ["Europe/Berlin"],
 });
-
-/** The schema with words of its own. */
-export const described = <S extends TSchema>(schema: S, description: string, ...examples: unknown[]) =>
-  Type.Unsafe<Static<S>>({ ...schema, description, ...(examples.length === 0 ? {} : { examples }) });
-
-/** A text of a reply. */
-export const Text = (description: string, ...examples: unknown[]) => described(Type.String(), description, ...examples);
-
-/** A whole number of a reply. */
-export const Integer = (description: string, ...examples: unknown[]) =>
-  described(Type.Integer(), description, ...examples);
-
-/** Yes or no of a reply. */
-export const Flag = (description: string, ...examples: unknown[]) =>
-  described(Type.Boolean(), description, ...examples);
-
-/** One of these words. */
-export const OneOf = <const V extends string>(values: readonly V[], description: string, ...examples: unknown[]) =>
-  described(Type.Enum([...values]), description, ...examples);
-
-/** An object without other fields. */
-export const Closed = <P extends TProperties>(fields: P, options: TObjectOptions = {}) =>
-  Type.Object(fields, { additionalProperties: false, ...options });
-
-/** {@link Closed} with a title, which makes it a component of the OpenAPI document. */
-export const Shape = <P extends TProperties>(title: string, description: string, fields: P) =>
-  Closed(fields, { title, description });
-
-/** The schema or null; description and examples move to the union. */
-export const nullable = <S extends TSchema>(schema: S) => {
-  const { title, description, examples, ...rest } = schema as S & {
-    title?: string;
-    description?: string;
-    examples?: unknown[];
-  };
-  if (title !== undefined) return Type.Union([schema, Type.Null()]);
-  const words = {
-    ...(description === undefined ? {} : { description }),
-    ...(examples === undefined ? {} : { examples }),
-  };
-  return Type.Union([Type.Unsafe<Static<S>>(rest), Type.Null()], words);
-};
 
 /** `{id}` in a path. Any string: an invalid id is answered like an absent one. */
 export const IdParam = Type.Object({ id: Type.String() });
