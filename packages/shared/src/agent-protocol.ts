@@ -4,6 +4,7 @@ import { FailureSnapshot } from "./failure-snapshot.ts";
 import { idPattern } from "./ids.ts";
 import { pingKinds } from "./pings/address.ts";
 import { Cause, Details, measurementFields } from "./result.ts";
+import { Closed, described, Flag, Integer, nullable, OneOf, Shape, Text } from "./shapes.ts";
 
 /**
  * Messages between agent and control plane: `POST /api/agent/pull` and `POST /api/agent/results`, JSON,
@@ -13,74 +14,51 @@ import { Cause, Details, measurementFields } from "./result.ts";
  */
 export const protocolVersion = 1;
 
-const Id = Type.String({
-  pattern: idPattern,
-  description: "UUIDv7",
-  examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
-});
+const Id = described(Type.String({ pattern: idPattern }), "UUIDv7", "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90");
 const unixMs = (description: string) =>
   Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description, examples: [1_795_253_400_000] });
 const UnixMs = unixMs("Unix milliseconds");
 /** A field that is there when it is true. */
 const mark = (description: string) => Type.Optional(Type.Literal(true, { description }));
-const Protocol = Type.Integer({
-  minimum: 1,
-  maximum: 1000,
-  description: "Version of the protocol",
-  examples: [protocolVersion],
-});
+const Protocol = described(Type.Integer({ minimum: 1, maximum: 1000 }), "Version of the protocol", protocolVersion);
 const AnyCheck = Type.Object(
-  { type: Type.String({ description: "Kind of the check", examples: ["tcp"] }) },
+  { type: Text("Kind of the check", "tcp") },
   { additionalProperties: true, description: "A check with its secrets opened" },
 );
 
 /**
  * Requests the checks to run. The control plane replies at once when something changed, else after at most 25 s.
  */
-export const PullRequest = Type.Object(
-  {
-    protocol: Protocol,
-    agent_version: Type.String({
-      minLength: 1,
-      maxLength: 40,
-      description: "Version of sm-agent",
-      examples: ["0.1.0"],
-    }),
-    kinds: Abilities,
-    cursor: Type.Union([Type.String({ maxLength: 4000 }), Type.Null()], {
-      description: "Opaque cursor of the last applied reply. Null requests the complete list",
-      examples: [null],
-    }),
-    capacity: Type.Integer({
-      minimum: 0,
-      maximum: 10_000,
-      description: "Number of on-demand runs that the agent can take now",
-      examples: [10],
-    }),
-    impaired_since: Type.Optional(unixMs("Start of the outage of the agent's own network; absent while it works")),
-    load: Type.Optional(
-      Type.Object(
-        {
-          waiting: Type.Integer({
-            minimum: 0,
-            maximum: 1_000_000_000,
-            description: "Results that wait in the spool",
-            examples: [12],
-          }),
-          lag_ms: Type.Integer({
-            minimum: 0,
-            maximum: 3_600_000,
-            description: "99th percentile of the scheduling lag, milliseconds",
-            examples: [4],
-          }),
-        },
-        { additionalProperties: false, description: "Load of the agent, shown to operators" },
-      ),
+export const PullRequest = Shape("PullRequest", "State and capacity of the agent", {
+  protocol: Protocol,
+  agent_version: described(Type.String({ minLength: 1, maxLength: 40 }), "Version of sm-agent", "0.1.0"),
+  kinds: Abilities,
+  cursor: described(
+    nullable(Type.String({ maxLength: 4000 })),
+    "Opaque cursor of the last applied reply. Null requests the complete list",
+    null,
+  ),
+  capacity: described(
+    Type.Integer({ minimum: 0, maximum: 10_000 }),
+    "Number of on-demand runs that the agent can take now",
+    10,
+  ),
+  impaired_since: Type.Optional(unixMs("Start of the outage of the agent's own network; absent while it works")),
+  load: Type.Optional(
+    Closed(
+      {
+        waiting: described(Type.Integer({ minimum: 0, maximum: 1_000_000_000 }), "Results that wait in the spool", 12),
+        lag_ms: described(
+          Type.Integer({ minimum: 0, maximum: 3_600_000 }),
+          "99th percentile of the scheduling lag, milliseconds",
+          4,
+        ),
+      },
+      { description: "Load of the agent, shown to operators" },
     ),
-    leaving: mark("The agent stops: its targets move to the others of its region. Answered at once, with no checks"),
-  },
-  { additionalProperties: false, title: "PullRequest", description: "State and capacity of the agent" },
-);
+  ),
+  leaving: mark("The agent stops: its targets move to the others of its region. Answered at once, with no checks"),
+});
 export type PullRequest = Static<typeof PullRequest>;
 
 /** A check that this agent runs from now on. `check` has its secrets opened: it is never logged or written to disk. */
@@ -88,19 +66,15 @@ export const AssignedCheck = Type.Object({
   target_id: Id,
   org_id: Id,
   /** An agent keeps the higher one. */
-  version: Type.String({
-    pattern: "^[0-9]{1,20}$",
-    description: "Grows with every change of the target",
-    examples: ["42"],
-  }),
+  version: described(Type.String({ pattern: "^[0-9]{1,20}$" }), "Grows with every change of the target", "42"),
   interval_ms: Type.Integer({ minimum: 1000, description: "Time between two runs, milliseconds", examples: [60_000] }),
   /** When to run next. Off the target's grid only for a target without any result yet, which runs at once. */
   next_due_at: UnixMs,
-  recheck_ms: Type.Integer({
-    minimum: 1000,
-    description: "Time between rechecks, milliseconds: they run at `slot + j × recheck_ms` until the next slot",
-    examples: [10_000],
-  }),
+  recheck_ms: described(
+    Type.Integer({ minimum: 1000 }),
+    "Time between rechecks, milliseconds: they run at `slot + j × recheck_ms` until the next slot",
+    10_000,
+  ),
   check: AnyCheck,
 });
 export type AssignedCheck = Static<typeof AssignedCheck>;
@@ -126,27 +100,18 @@ export type OnDemandRun = Static<typeof OnDemandRun>;
 export const PullReply = Type.Object(
   {
     protocol: Protocol,
-    region: Type.String({ description: "Region of the agent, by its token", examples: ["frankfurt"] }),
+    region: Text("Region of the agent, by its token", "frankfurt"),
     /** Time of the control plane at the reply: the agent schedules by that clock. */
     server_time: UnixMs,
-    cursor: Type.String({ description: "To send with the next pull", examples: ["MTczMjA5"] }),
-    jitter_pct: Type.Number({
-      minimum: 0,
-      maximum: 100,
-      description: "Spread of starts, percent of the interval",
-      examples: [10],
-    }),
-    per_host_max_inflight: Type.Integer({
-      minimum: 1,
-      description: "Checks at a time per host and port",
-      examples: [2],
-    }),
-    rdap_max_inflight: Type.Integer({
-      minimum: 1,
-      description: "Concurrent queries to the registry of one top-level domain",
-      examples: [1],
-    }),
-    full: Type.Boolean({ description: "True: `checks` is the complete list of this agent" }),
+    cursor: Text("To send with the next pull", "MTczMjA5"),
+    jitter_pct: described(Type.Number({ minimum: 0, maximum: 100 }), "Spread of starts, percent of the interval", 10),
+    per_host_max_inflight: described(Type.Integer({ minimum: 1 }), "Checks at a time per host and port", 2),
+    rdap_max_inflight: described(
+      Type.Integer({ minimum: 1 }),
+      "Concurrent queries to the registry of one top-level domain",
+      1,
+    ),
+    full: Flag("True: `checks` is the complete list of this agent"),
     checks: Type.Array(AssignedCheck, { description: "Checks to run from now on" }),
     /** Empty when `full`. */
     drop: Type.Array(Id, { description: "Targets to run no longer" }),
@@ -166,9 +131,9 @@ export type PullReply = Static<typeof PullReply>;
  */
 export const WhoAmIReply = Type.Object(
   {
-    name: Type.String({ description: "Name of the agent, by its token", examples: ["fra-1"] }),
-    region: Type.String({ description: "Region of the agent", examples: ["frankfurt"] }),
-    version: Type.String({ description: "Release of the control plane", examples: ["0.1.0"] }),
+    name: Text("Name of the agent, by its token", "fra-1"),
+    region: Text("Region of the agent", "frankfurt"),
+    version: Text("Release of the control plane", "0.1.0"),
     protocol: Protocol,
     server_time: UnixMs,
   },
@@ -177,86 +142,71 @@ export const WhoAmIReply = Type.Object(
 export type WhoAmIReply = Static<typeof WhoAmIReply>;
 
 /** Result of one slot. The region follows from the token. */
-export const AgentResult = Type.Object(
-  {
-    target_id: Id,
-    /** The slot: order and part of the key of a result. */
-    scheduled_at: UnixMs,
-    /** Start of the probe, by the control plane's clock as the agent estimates it. */
-    timestamp: UnixMs,
-    /** True for a run that is no evidence (throttled, or a failure of the agent): recorded only. */
-    skip: Type.Boolean({ description: "True: recorded, but no evidence about the target", examples: [false] }),
-    ...measurementFields,
-    details: Type.Optional(Details),
-    cause: Type.Optional(Cause),
-    http: Type.Optional(
-      Type.Object(
-        {
-          certificate_not_after: Type.Optional(
-            unixMs(
-              "End of validity of the certificate that expires first among those of the request and its redirects",
-            ),
-          ),
-        },
-        { additionalProperties: false, description: "What an HTTP run found beside its measurement" },
-      ),
+export const AgentResult = Closed({
+  target_id: Id,
+  /** The slot: order and part of the key of a result. */
+  scheduled_at: UnixMs,
+  /** Start of the probe, by the control plane's clock as the agent estimates it. */
+  timestamp: UnixMs,
+  /** True for a run that is no evidence (throttled, or a failure of the agent): recorded only. */
+  skip: Flag("True: recorded, but no evidence about the target", false),
+  ...measurementFields,
+  details: Type.Optional(Details),
+  cause: Type.Optional(Cause),
+  http: Type.Optional(
+    Closed(
+      {
+        certificate_not_after: Type.Optional(
+          unixMs("End of validity of the certificate that expires first among those of the request and its redirects"),
+        ),
+      },
+      { description: "What an HTTP run found beside its measurement" },
     ),
-    /** Of the first failing run of a streak that received a response. */
-    snapshot: Type.Optional(FailureSnapshot),
-  },
-  { additionalProperties: false },
-);
+  ),
+  /** Of the first failing run of a streak that received a response. */
+  snapshot: Type.Optional(FailureSnapshot),
+});
 export type AgentResult = Static<typeof AgentResult>;
 
 /** The answer to an {@link OnDemandRun}. A check-now's result is also sent as an {@link AgentResult}. */
-export const RunReply = Type.Object(
-  {
-    run_id: Id,
-    timestamp: UnixMs,
-    matched_expectations: Type.Boolean({ description: "Everything was as the check expects it" }),
-    skip: mark("The run was no evidence about the target, as the error says"),
-    warnings: Type.Array(Type.String({ maxLength: 500 }), {
-      maxItems: 20,
-      description: "Warnings that do not change the status",
-      examples: [[]],
-    }),
-    ...measurementFields,
-    details: Type.Optional(Details),
-    busy: mark("The agent had no place for the run: nothing was checked, and `error` has the reason"),
-  },
-  { additionalProperties: false },
-);
+export const RunReply = Closed({
+  run_id: Id,
+  timestamp: UnixMs,
+  matched_expectations: Flag("Everything was as the check expects it"),
+  skip: mark("The run was no evidence about the target, as the error says"),
+  warnings: Type.Array(Type.String({ maxLength: 500 }), {
+    maxItems: 20,
+    description: "Warnings that do not change the status",
+    examples: [[]],
+  }),
+  ...measurementFields,
+  details: Type.Optional(Details),
+  busy: mark("The agent had no place for the run: nothing was checked, and `error` has the reason"),
+});
 export type RunReply = Static<typeof RunReply>;
 
 /** Maximum number of results in a batch. */
 export const maxBatch = 1000;
 
-export const ResultsRequest = Type.Object(
-  {
-    protocol: Protocol,
-    results: Type.Array(AgentResult, { maxItems: maxBatch, description: "Of the schedule" }),
-    runs: Type.Array(RunReply, { maxItems: maxBatch, description: "Of runs on demand" }),
-  },
-  { additionalProperties: false, title: "ResultsRequest", description: "Results of the agent" },
-);
+export const ResultsRequest = Shape("ResultsRequest", "Results of the agent", {
+  protocol: Protocol,
+  results: Type.Array(AgentResult, { maxItems: maxBatch, description: "Of the schedule" }),
+  runs: Type.Array(RunReply, { maxItems: maxBatch, description: "Of runs on demand" }),
+});
 export type ResultsRequest = Static<typeof ResultsRequest>;
 
 /** Every result sent is in exactly one of the five counts. A 200 acknowledges the whole batch. */
 export const ResultsReply = Type.Object(
   {
-    stored: Type.Integer({ description: "New results", examples: [98] }),
-    duplicates: Type.Integer({ description: "Results that were stored already", examples: [2] }),
-    dropped_future: Type.Integer({ description: "Results with an impossible time", examples: [0] }),
-    dropped_unassigned: Type.Integer({
-      description: "Results of targets that the region does not probe",
-      examples: [0],
-    }),
-    dropped_off_schedule: Type.Integer({
-      description:
-        "Results that fit no schedule: of a slot that the target does not have, of before it existed, or of a" +
+    stored: Integer("New results", 98),
+    duplicates: Integer("Results that were stored already", 2),
+    dropped_future: Integer("Results with an impossible time", 0),
+    dropped_unassigned: Integer("Results of targets that the region does not probe", 0),
+    dropped_off_schedule: Integer(
+      "Results that fit no schedule: of a slot that the target does not have, of before it existed, or of a" +
         " run that did not start near its slot",
-      examples: [0],
-    }),
+      0,
+    ),
     /** Also for duplicates: the reply to the first attempt may have been lost. */
     rechecks: Type.Array(Id, {
       description:
@@ -270,45 +220,47 @@ export const ResultsReply = Type.Object(
 export type ResultsReply = Static<typeof ResultsReply>;
 
 /** Digest of an address of pings, {@link digestOf}: the agent keeps and sends no address. */
-const PingAddress = Type.String({
-  pattern: "^[0-9a-f]{64}$",
-  description: "SHA-256 of the address that the job used, in hex",
-  examples: ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
-});
+const PingAddress = described(
+  Type.String({ pattern: "^[0-9a-f]{64}$" }),
+  "SHA-256 of the address that the job used, in hex",
+  "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+);
 
 /** A ping of a job that the agent has answered. */
-export const AgentPing = Type.Object(
+export const AgentPing = Closed(
   {
     /** By which a ping that is sent twice is stored once. */
     id: Id,
     address: PingAddress,
     at: unixMs("When the agent took it, Unix milliseconds"),
-    method: Type.Enum(["HEAD", "GET", "POST"], { description: "Method of the job's request", examples: ["POST"] }),
-    kind: Type.Enum([...pingKinds], { description: "What the job said", examples: ["success"] }),
-    exit_code: Type.Union([Type.Integer({ minimum: 0, maximum: 255 }), Type.Null()], {
-      description: "Exit code of the job, where it gave one",
-      examples: [0],
-    }),
-    run_id: Type.Union([Type.String({ pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" }), Type.Null()], {
-      description: "UUID of the run, where the job gave one",
-      examples: [null],
-    }),
+    method: OneOf(["HEAD", "GET", "POST"], "Method of the job's request", "POST"),
+    kind: OneOf(pingKinds, "What the job said", "success"),
+    exit_code: described(
+      nullable(Type.Integer({ minimum: 0, maximum: 255 })),
+      "Exit code of the job, where it gave one",
+      0,
+    ),
+    run_id: described(
+      nullable(Type.String({ pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" })),
+      "UUID of the run, where the job gave one",
+      null,
+    ),
     source_ip: Type.String({ maxLength: 64, description: "Address of the job", examples: ["10.1.2.3"] }),
     user_agent: Type.String({ maxLength: 200, description: "Its User-Agent", examples: ["curl/8.14.1"] }),
     beyond_rate: mark("A sign of life of a job that sends too many: it counts, and is not listed"),
   },
-  { additionalProperties: false, description: "A ping of a job that the agent has answered" },
+  { description: "A ping of a job that the agent has answered" },
 );
 export type AgentPing = Static<typeof AgentPing>;
 
 /** The body of a ping, which arrives after it. */
-export const AgentPingBody = Type.Object(
+export const AgentPingBody = Closed(
   {
     id: Type.Unsafe<string>({ ...Id, description: "Of the ping" }),
     address: PingAddress,
     body: Type.String({ minLength: 1, maxLength: 10_000, description: "The first 10 kB", examples: ["done"] }),
   },
-  { additionalProperties: false, description: "The body of a ping" },
+  { description: "The body of a ping" },
 );
 export type AgentPingBody = Static<typeof AgentPingBody>;
 
@@ -316,36 +268,27 @@ export type AgentPingBody = Static<typeof AgentPingBody>;
 export const maxPingBatch = 500;
 
 /** Sent every few seconds, also without a ping: `until` tells the control plane that none is under way. */
-export const PingsRequest = Type.Object(
-  {
-    protocol: Protocol,
-    listening_since: unixMs("Since when the agent takes pings without a gap, Unix milliseconds"),
-    until: unixMs("Every ping that the agent took before is in this batch or an earlier one, Unix milliseconds"),
-    pings: Type.Array(AgentPing, { maxItems: maxPingBatch, description: "In the order in which they came" }),
-    bodies: Type.Array(AgentPingBody, {
-      maxItems: maxPingBatch,
-      description: "Bodies of these pings or earlier ones",
-      examples: [[]],
-    }),
-  },
-  { additionalProperties: false, title: "PingsRequest", description: "Pings that the agent took" },
-);
+export const PingsRequest = Shape("PingsRequest", "Pings that the agent took", {
+  protocol: Protocol,
+  listening_since: unixMs("Since when the agent takes pings without a gap, Unix milliseconds"),
+  until: unixMs("Every ping that the agent took before is in this batch or an earlier one, Unix milliseconds"),
+  pings: Type.Array(AgentPing, { maxItems: maxPingBatch, description: "In the order in which they came" }),
+  bodies: Type.Array(AgentPingBody, {
+    maxItems: maxPingBatch,
+    description: "Bodies of these pings or earlier ones",
+    examples: [[]],
+  }),
+});
 export type PingsRequest = Static<typeof PingsRequest>;
 
 /** Every ping sent is in exactly one of the counts. A 200 acknowledges the whole batch. */
 export const PingsReply = Type.Object(
   {
-    stored: Type.Integer({ description: "New pings", examples: [3] }),
-    duplicates: Type.Integer({ description: "Pings that were stored already", examples: [0] }),
-    dropped_unknown: Type.Integer({ description: "Pings of unknown addresses", examples: [0] }),
-    dropped_method: Type.Integer({
-      description: "Pings without POST of monitors that take POST only",
-      examples: [0],
-    }),
-    dropped_time: Type.Integer({
-      description: "Pings older than 7 days, or more than 5 minutes in the future",
-      examples: [0],
-    }),
+    stored: Integer("New pings", 3),
+    duplicates: Integer("Pings that were stored already", 0),
+    dropped_unknown: Integer("Pings of unknown addresses", 0),
+    dropped_method: Integer("Pings without POST of monitors that take POST only", 0),
+    dropped_time: Integer("Pings older than 7 days, or more than 5 minutes in the future", 0),
     unknown: Type.Array(PingAddress, { description: "Addresses of the batch that no monitor has", examples: [[]] }),
   },
   { title: "PingsReply", description: "Every ping sent is in exactly one of the counts" },

@@ -1,4 +1,5 @@
 import Type, { type Static } from "typebox";
+import { Closed, described, nullable, OneOf } from "./shapes.ts";
 
 /** Limits of a snapshot. The sum bounds the names and values of all headers, characters. */
 export const snapshotLimits = { statusLine: 200, headers: 40, name: 100, value: 500, headerSum: 4096, body: 1024 };
@@ -6,45 +7,45 @@ export const snapshotLimits = { statusLine: 200, headers: 40, name: 100, value: 
 const bodyStates = ["complete", "truncated", "interrupted", "not_text", "none"] as const;
 
 /** The response of a failed HTTP run, on the agent's wire and in the API. Secrets are masked by the agent. */
-export const FailureSnapshot = Type.Object(
+export const FailureSnapshot = Closed(
   {
-    status_line: Type.String({
-      maxLength: snapshotLimits.statusLine,
-      description: "Status line of the last response of the run",
-      examples: ["HTTP/1.1 503 Service Unavailable"],
-    }),
+    status_line: described(
+      Type.String({ maxLength: snapshotLimits.statusLine }),
+      "Status line of the last response of the run",
+      "HTTP/1.1 503 Service Unavailable",
+    ),
     headers: Type.Array(
-      Type.Object(
+      Closed(
         {
           name: Type.String({ maxLength: snapshotLimits.name, description: "As received", examples: ["Content-Type"] }),
-          value: Type.String({
-            maxLength: snapshotLimits.value,
-            description: "Secrets read as ***, control characters as escapes",
-            examples: ["text/html"],
-          }),
+          value: described(
+            Type.String({ maxLength: snapshotLimits.value }),
+            "Secrets read as ***, control characters as escapes",
+            "text/html",
+          ),
         },
-        { additionalProperties: false, description: "One header" },
+        { description: "One header" },
       ),
       { maxItems: snapshotLimits.headers, description: "Headers in the order received" },
     ),
-    headers_omitted: Type.Integer({
-      minimum: 0,
-      maximum: 100_000,
-      description: "Headers beyond the limit, which are left out",
-      examples: [0],
-    }),
-    body: Type.Union([Type.String({ maxLength: snapshotLimits.body }), Type.Null()], {
-      description: "Beginning of a text body, at most 1 KiB; null for any other body and where none was received",
-      examples: ["<h1>Service Unavailable</h1>"],
-    }),
-    body_state: Type.Enum([...bodyStates], {
-      description:
-        "`complete`: `body` is all of it; `truncated`: it is longer; `interrupted`: the connection or the time " +
+    headers_omitted: described(
+      Type.Integer({ minimum: 0, maximum: 100_000 }),
+      "Headers beyond the limit, which are left out",
+      0,
+    ),
+    body: described(
+      nullable(Type.String({ maxLength: snapshotLimits.body })),
+      "Beginning of a text body, at most 1 KiB; null for any other body and where none was received",
+      "<h1>Service Unavailable</h1>",
+    ),
+    body_state: OneOf(
+      bodyStates,
+      "`complete`: `body` is all of it; `truncated`: it is longer; `interrupted`: the connection or the time " +
         "ended before it; `not_text`: binary or compressed; `none`: no body was received",
-      examples: ["complete"],
-    }),
+      "complete",
+    ),
   },
-  { additionalProperties: false, description: "Response of a failed HTTP run" },
+  { description: "Response of a failed HTTP run" },
 );
 export type FailureSnapshot = Static<typeof FailureSnapshot>;
 

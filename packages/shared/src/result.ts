@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { detailSchemas, type ResultDetails } from "./checks/index.ts";
+import { Closed, described, nullable, OneOf } from "./shapes.ts";
 
 /**
  * Status of one run. `unknown` is the state of a monitor without fresh results, not of a run.
@@ -7,33 +8,32 @@ import { detailSchemas, type ResultDetails } from "./checks/index.ts";
 export const checkStatuses = ["up", "down", "degraded", "error"] as const;
 export type CheckStatus = (typeof checkStatuses)[number];
 
-const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "Status of the run" });
+const CheckStatusSchema = OneOf(checkStatuses, "Status of the run");
 
 const ms = (what: string, example: number) =>
-  Type.Union([Type.Number({ minimum: 0, maximum: 86_400_000 }), Type.Null()], {
-    description: `${what}, milliseconds; null where the kind skips the phase`,
-    examples: [example],
-  });
+  described(
+    nullable(Type.Number({ minimum: 0, maximum: 86_400_000 })),
+    `${what}, milliseconds; null where the kind skips the phase`,
+    example,
+  );
 
 /**
  * The measured part of a result, the same on the agent's wire and in the API. Phases are those of a fresh connection.
  */
 export const measurementFields = {
   status: CheckStatusSchema,
-  error: Type.Union([Type.String({ maxLength: 2000 }), Type.Null()], {
-    description:
-      "Error in words; null when the status is up. `throttled: host concurrency cap` is no evidence: " +
+  error: described(
+    nullable(Type.String({ maxLength: 2000 })),
+    "Error in words; null when the status is up. `throttled: host concurrency cap` is no evidence: " +
       "`checker.per_host_max_inflight` other checks of the host were running",
-    examples: [null],
-  }),
-  http_status: Type.Union([Type.Integer({ minimum: 100, maximum: 999 }), Type.Null()], {
-    description: "Status code of the last response; null for other kinds",
-    examples: [200],
-  }),
-  response_size: Type.Union([Type.Integer({ minimum: 0, maximum: 2_147_483_647 }), Type.Null()], {
-    description: "Body bytes read",
-    examples: [5120],
-  }),
+    null,
+  ),
+  http_status: described(
+    nullable(Type.Integer({ minimum: 100, maximum: 999 })),
+    "Status code of the last response; null for other kinds",
+    200,
+  ),
+  response_size: described(nullable(Type.Integer({ minimum: 0, maximum: 2_147_483_647 })), "Body bytes read", 5120),
   dns_ms: ms("Name resolution", 4.2),
   connect_ms: ms("TCP connect", 11.8),
   tls_ms: ms("TLS handshake", 23.5),
@@ -52,12 +52,12 @@ export const Details = Type.Unsafe<ResultDetails | null>(
 );
 
 /** The last failure at a destination, which an open circuit breaker keeps from being tried again. */
-export const Cause = Type.Object(
+export const Cause = Closed(
   {
-    status: Type.Enum(["down", "error"], { description: "As the kind of the check judges it" }),
+    status: OneOf(["down", "error"], "As the kind of the check judges it"),
     error: Type.String({ maxLength: 2000, description: "Error of that run", examples: ["connection refused"] }),
   },
-  { additionalProperties: false, description: "The failure that opened the circuit breaker" },
+  { description: "The failure that opened the circuit breaker" },
 );
 export type Cause = Static<typeof Cause>;
 

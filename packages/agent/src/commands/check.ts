@@ -31,21 +31,16 @@ export function define(command: Command): void {
     .allowUnknownOption()
     .allowExcessArguments()
     .action(async (given: RunOptions & { spec?: string }, self: Command) => {
+      const refuse = (message: string): never => fail(self, exits.usage, message);
       const [first] = self.args;
-      if (first?.startsWith("-") === true) fail(self, exits.usage, `unknown option '${first.replace(/=.*/, "")}'`);
+      if (first?.startsWith("-") === true) refuse(`unknown option '${first.replace(/=.*/, "")}'`);
       if (first !== undefined)
-        fail(
-          self,
-          exits.usage,
+        refuse(
           `there is no kind "${first}" of check.${suggestion(first, probedTypes)} There are ${probedTypes.join(", ")}.`,
         );
       const { spec } = given;
       if (spec === undefined)
-        fail(
-          self,
-          exits.usage,
-          `what to check is missing: sm-agent check <${probedTypes.join(" | ")}> …, or --spec <file>`,
-        );
+        return refuse(`what to check is missing: sm-agent check <${probedTypes.join(" | ")}> …, or --spec <file>`);
       await check(() => specFromFile(spec), given, self);
     });
   shared(command);

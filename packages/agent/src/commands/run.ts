@@ -267,9 +267,8 @@ function stopOnRequest(log: Log, stop: () => Promise<void>): (why: string, code:
   process.on("SIGTERM", () => request("SIGTERM"));
   process.on("SIGINT", () => request("SIGINT"));
   if (process.env["SM_AGENT_PARENT"] !== "stdin") return request;
-  process.stdin.on("error", () => request("the parent process has exited"));
-  process.stdin.on("close", () => request("the parent process has exited"));
-  process.stdin.on("end", () => request("the parent process has exited"));
+  for (const event of ["error", "close", "end"])
+    process.stdin.on(event, () => request("the parent process has exited"));
   process.stdin.resume();
   return request;
 }

@@ -39,22 +39,19 @@ const tokenFile = (): Option =>
 
 export const spoolDir = (words: string): Option => new Option("--spool-dir <dir>", words).env("SM_AGENT_SPOOL_DIR");
 
+const yesOrNoOption = (flags: string, words: string): Option =>
+  new Option(flags, words).argParser(yesOrNo).preset("true").default(false);
+
 export const allowPrivateTargets = (): Option =>
-  new Option("--allow-private-targets [yes]", "allow checks of private and local addresses")
-    .env("SM_SECURITY__ALLOW_PRIVATE_TARGETS")
-    .argParser(yesOrNo)
-    .preset("true")
-    .default(false);
+  yesOrNoOption("--allow-private-targets [yes]", "allow checks of private and local addresses").env(
+    "SM_SECURITY__ALLOW_PRIVATE_TARGETS",
+  );
 
 const insecureHttp = (): Option =>
-  new Option(
+  yesOrNoOption(
     "--insecure-http [yes]",
     "send the token over plain http to another machine; by default only https and loopback are allowed",
-  )
-    .env("SM_AGENT_INSECURE_HTTP")
-    .argParser(yesOrNo)
-    .preset("true")
-    .default(false);
+  ).env("SM_AGENT_INSECURE_HTTP");
 
 export const rdapBootstrapUrl = (): Option =>
   new Option("--rdap-bootstrap-url <url>", "mirror of the IANA list of RDAP registries, for domain checks")
@@ -224,9 +221,7 @@ export function findToken(file: string | undefined): { token: string } | { probl
     try {
       token = readFileSync(file, "utf8");
     } catch (error) {
-      return {
-        problem: `the token file ${file} cannot be read (${codeOrMessage(error)}).`,
-      };
+      return { problem: `the token file ${file} cannot be read (${codeOrMessage(error)}).` };
     }
   }
   token = token.trim();

@@ -134,9 +134,7 @@ function checksOf(item: Item, of: Row): Check[] {
   if (type === "tcp")
     return (ports.length === 0 ? [0] : ports).map((port) => ({ type: "tcp", host, port, timeout: timeoutMs }));
   if (type === "dns")
-    return [
-      { type: "dns", domain: text(of["request_body"]), ...(host === "" ? {} : { resolver: host }), timeout: timeoutMs },
-    ];
+    return [{ type: "dns", domain: text(of["request_body"]), resolver: host || undefined, timeout: timeoutMs }];
   const mail = Object.hasOwn(mailPorts, type) ? mailPorts[type]! : null;
   if (mail === null) {
     item.refuseKind(type);

@@ -80,14 +80,14 @@ function checkOf(item: Item, module: Row, target: string): Check | null {
         host,
         port,
         timeout,
-        ...(isPlain ? { tls: false } : {}),
-        ...(service === "" ? {} : { service }),
+        tls: isPlain ? false : undefined,
+        service: service || undefined,
       };
     }
     case "websocket": {
       item.note("sends no message: write it as send, and what comes back as expect", "silent");
       const config = row(of["http_config"]);
-      return { type: "websocket", url: target, timeout, ...(isUnverified(config) ? { verify_tls: false } : {}) };
+      return { type: "websocket", url: target, timeout, verify_tls: isUnverified(config) ? false : undefined };
     }
     default:
       return item.refuse(`no check for the prober ${prober.slice(0, 40)}`);
@@ -139,9 +139,9 @@ function httpOf(item: Item, of: Row, target: string, timeout: number): Check | n
     if (basic[name] !== undefined || authorization[name] !== undefined || of[name] !== undefined)
       item.note("its credentials are in a file of the exporter's machine: set them", "silent");
   const more: Json = {
-    ...(absent.length === 0 ? {} : { expected_body_not_matches: absent[0] }),
-    ...(present.length === 0 ? {} : { expected_body_matches: present[0] }),
-    ...(expectedHeaders.length === 0 ? {} : { expected_headers: expectedHeaders.slice(0, 10) }),
+    expected_body_not_matches: absent[0],
+    expected_body_matches: present[0],
+    expected_headers: expectedHeaders.length === 0 ? undefined : expectedHeaders.slice(0, 10),
   };
   return httpCheck(item, {
     url: /^https?:\/\//i.test(target) ? target : `http://${target}`,
@@ -193,9 +193,9 @@ function tcpOf(item: Item, of: Row, server: Server): Check {
   return {
     type: "tcp",
     ...server,
-    ...(tls === "none" ? {} : { tls }),
-    ...(isUnverified(of) && tls !== "none" ? { verify_tls: false } : {}),
-    ...(isUsed ? { expect } : {}),
+    tls: tls === "none" ? undefined : tls,
+    verify_tls: isUnverified(of) && tls !== "none" ? false : undefined,
+    expect: isUsed ? expect : undefined,
   };
 }
 

@@ -102,9 +102,7 @@ export function webhook(item: Item, url: string, headers: readonly (readonly [st
   return {
     type: "webhook",
     url: new Secret(url),
-    ...(sent.length === 0
-      ? {}
-      : { headers: Object.fromEntries(sent.map(([name, value]) => [name, new Secret(value)])) }),
+    headers: sent.length === 0 ? undefined : Object.fromEntries(sent.map(([name, value]) => [name, new Secret(value)])),
   };
 }
 
@@ -117,8 +115,8 @@ export function ntfy(item: Item, server: string, topic: string, token: string): 
   return {
     type: "ntfy",
     topic,
-    ...(url.origin === "https://ntfy.sh" ? {} : { server_url: url.origin }),
-    ...(token === "" ? {} : { access_token: new Secret(token) }),
+    server_url: url.origin === "https://ntfy.sh" ? undefined : url.origin,
+    access_token: token === "" ? undefined : new Secret(token),
   };
 }
 
@@ -128,7 +126,7 @@ export const pushover = (item: Item, token: string, user: string, device: string
         type: "pushover",
         token: new Secret(token),
         user: new Secret(user),
-        ...(/^[A-Za-z0-9_-]{1,25}(?:,[A-Za-z0-9_-]{1,25}){0,9}$/.test(device) ? { device } : {}),
+        device: /^[A-Za-z0-9_-]{1,25}(?:,[A-Za-z0-9_-]{1,25}){0,9}$/.test(device) ? device : undefined,
       }
     : no(item, "its token or user key is not valid for Pushover");
 
@@ -209,5 +207,5 @@ export function signal(item: Item, url: string, sender: string, recipients: stri
 
 export const opsgenie = (item: Item, key: string, region: string): Config =>
   isToken(key)
-    ? { type: "opsgenie", api_key: new Secret(key), ...(region.toLowerCase() === "eu" ? { region: "eu" } : {}) }
+    ? { type: "opsgenie", api_key: new Secret(key), region: region.toLowerCase() === "eu" ? "eu" : undefined }
     : no(item, "its key is not valid for Opsgenie");

@@ -38,7 +38,7 @@ export interface Imported {
   readonly report: Report;
 }
 
-/** A check in the making. Texts of it may be {@link Secret}s. */
+/** A check in the making. Texts of it may be {@link Secret}s; fields that are undefined are not in it. */
 export type Check = Json & { type: CheckType };
 
 export interface MonitorInput {
@@ -112,7 +112,7 @@ export class Draft {
 
   /** Adds a monitor and returns its key; null where the item is refused. */
   monitor(item: Item, input: MonitorInput): string | null {
-    const { check } = input;
+    const { check, addresses = [] } = input;
     if (item.isRefused) return null;
     if (hasUnstorable(check))
       return item.refuse("a text of it has a character that cannot be stored (NUL or half a character)");
@@ -127,25 +127,22 @@ export class Draft {
     const body: Json = {
       name,
       check: this.#withVariables(check, "monitors", key),
-      ...(kind.reported === true ? {} : { interval: this.#interval(item, input.interval, spec.type) }),
-      ...(input.enabled === false ? { enabled: false } : {}),
-      ...(tags.length === 0 ? {} : { tags: tags.slice(0, 50).map(escaped) }),
-      ...(input.alerts == null ? {} : { alerts: [...new Set(input.alerts)].slice(0, 100) }),
-      ...(input.confirmations == null || kind.reported === true
-        ? {}
-        : { alert_confirmations: clamp(input.confirmations, 1, 100) }),
-      ...(input.renotify == null
-        ? {}
-        : { renotify_interval_secs: input.renotify <= 0 ? 0 : clamp(input.renotify, 60, 2_678_400) }),
-      ...(input.notifyRecovery === false ? { notify_recovery: false } : {}),
-      ...((input.addresses ?? []).length === 0
-        ? {}
-        : {
-            heartbeat_addresses: input.addresses!.map(({ kind: of, value }) => ({
+      interval: kind.reported === true ? undefined : this.#interval(item, input.interval, spec.type),
+      enabled: input.enabled === false ? false : undefined,
+      tags: tags.length === 0 ? undefined : tags.slice(0, 50).map(escaped),
+      alerts: input.alerts == null ? undefined : [...new Set(input.alerts)].slice(0, 100),
+      alert_confirmations:
+        input.confirmations == null || kind.reported === true ? undefined : clamp(input.confirmations, 1, 100),
+      renotify_interval_secs:
+        input.renotify == null ? undefined : input.renotify <= 0 ? 0 : clamp(input.renotify, 60, 2_678_400),
+      notify_recovery: input.notifyRecovery === false ? false : undefined,
+      heartbeat_addresses:
+        addresses.length === 0
+          ? undefined
+          : addresses.map(({ kind: of, value }) => ({
               kind: of,
               value: this.#variable(value.value, "monitors", key, `/${of}`),
             })),
-          }),
     };
     return this.#add("monitors", item, key, body);
   }
@@ -159,8 +156,8 @@ export class Draft {
     return this.#add("channels", item, key, {
       name,
       config: this.#withVariables(input.config, "channels", key),
-      ...(input.enabled === false ? { enabled: false } : {}),
-      ...(input.isDefault === true ? { is_default: true } : {}),
+      enabled: input.enabled === false ? false : undefined,
+      is_default: input.isDefault || undefined,
     });
   }
 
@@ -180,10 +177,10 @@ export class Draft {
     if (address !== input.slug)
       item.note("its address is another one: 1 to 60 of a-z, 0-9 and - between them, each once");
     const about = lines(input.about, 500);
-    const branding = {
-      ...(about === "" ? {} : { about: escaped(about) }),
-      ...(input.style === undefined || input.style === "auto" ? {} : { style: input.style }),
-    };
+    const branding = present({
+      about: about === "" ? undefined : escaped(about),
+      style: input.style === "auto" ? undefined : input.style,
+    });
     const seen = new Set<string>();
     const components = input.components.flatMap((component): Json[] => {
       const texts = {
@@ -205,8 +202,8 @@ export class Draft {
     return this.#add("status_pages", item, key, {
       slug: address,
       name: line(input.name, 80) || address,
-      ...(input.enabled === false ? { enabled: false } : {}),
-      ...(Object.keys(branding).length === 0 ? {} : { branding }),
+      enabled: input.enabled === false ? false : undefined,
+      branding: Object.keys(branding).length === 0 ? undefined : branding,
       components: components.slice(0, mostComponents),
     });
   }
@@ -220,10 +217,10 @@ export class Draft {
     const description = lines(input.description ?? "", 5000);
     this.#add("maintenance", item, this.#newKey("maintenance", item.name), {
       title: escaped(line(input.title, 200) || "Maintenance"),
-      ...(description === "" ? {} : { description: escaped(description) }),
+      description: description === "" ? undefined : escaped(description),
       starts_at: new Date(startsAt).toISOString(),
       ends_at: new Date(endsAt).toISOString(),
-      ...(recurrence === null ? {} : { recurrence }),
+      recurrence: recurrence ?? undefined,
       monitors: [...new Set(input.monitors)],
     });
   }
@@ -265,7 +262,7 @@ export class Draft {
 
   #add(section: Section, item: Item, key: string, body: Json): string {
     const { name } = body;
-    this.#objects[section].set(key, typeof name === "string" ? { ...body, name: escaped(name) } : body);
+    this.#objects[section].set(key, present(typeof name === "string" ? { ...body, name: escaped(name) } : body));
     item.key ??= key;
     return key;
   }
@@ -373,9 +370,13 @@ function mapTexts(value: unknown, change: (text: string | Secret, pointer: strin
   if (Array.isArray(value)) return value.map((one, at) => mapTexts(one, change, `${pointer}/${at}`));
   if (!isObject(value)) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([name, one]) => [name, mapTexts(one, change, `${pointer}/${name}`)]),
+    Object.entries(present(value)).map(([name, one]) => [name, mapTexts(one, change, `${pointer}/${name}`)]),
   );
 }
+
+/** The fields that have a value. */
+const present = (fields: Json): Json =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 
 /** PostgreSQL takes neither NUL nor lone surrogates, and an environment takes no NUL. */
 function hasUnstorable(value: unknown): boolean {

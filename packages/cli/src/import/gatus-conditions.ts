@@ -37,11 +37,11 @@ export class Expected {
     if (this.#json.length > 10) this.#item.note("has more than ten conditions of its body: the first ten", "silent");
     return {
       ...expectedStatus(codes ?? allCodes),
-      ...(this.contains === null ? {} : { expected_body_contains: this.contains }),
-      ...(this.#matches === null ? {} : { expected_body_matches: this.#matches }),
-      ...(this.#notMatches === null ? {} : { expected_body_not_matches: this.#notMatches }),
-      ...(json.length === 0 ? {} : { expected_json: json }),
-      ...(this.downAboveMs === null || this.downAboveMs > timeout ? {} : { down_above_ms: this.downAboveMs }),
+      expected_body_contains: this.contains ?? undefined,
+      expected_body_matches: this.#matches ?? undefined,
+      expected_body_not_matches: this.#notMatches ?? undefined,
+      expected_json: json.length === 0 ? undefined : json,
+      down_above_ms: this.downAboveMs === null || this.downAboveMs > timeout ? undefined : this.downAboveMs,
     };
   }
 

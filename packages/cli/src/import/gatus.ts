@@ -284,8 +284,8 @@ function checkOf(item: Item, given: Given): Check | null {
         type: "dns",
         domain: text(query["query-name"]),
         record_type: text(query["query-type"]) || "A",
-        ...(resolver === "" ? {} : { resolver }),
-        ...(expected.contains === null ? {} : { expected_contains: expected.contains }),
+        resolver: resolver || undefined,
+        expected_contains: expected.contains ?? undefined,
         timeout,
         ...slow,
       };
@@ -297,7 +297,7 @@ function checkOf(item: Item, given: Given): Check | null {
     case "tls":
     case "starttls": {
       const tls = scheme === "tls" ? "tls" : "starttls_smtp";
-      return { type: "tcp", ...server, tls, timeout, ...(isUnverified ? { verify_tls: false } : {}), ...slow };
+      return { type: "tcp", ...server, tls, timeout, verify_tls: isUnverified ? false : undefined, ...slow };
     }
     case "ssh":
       item.note("waits for the greeting of SSH, and does not sign in");
@@ -305,10 +305,10 @@ function checkOf(item: Item, given: Given): Check | null {
     case "ws":
     case "wss":
       if (text(endpoint["body"]) !== "") item.note("sends no message: write it as send, and what comes back as expect");
-      return { type: "websocket", url, timeout, ...(isUnverified ? { verify_tls: false } : {}) };
+      return { type: "websocket", url, timeout, verify_tls: isUnverified ? false : undefined };
     case "grpc":
     case "grpcs":
-      return { type: "grpc", ...server, timeout, ...(scheme === "grpc" ? { tls: false } : {}), ...slow };
+      return { type: "grpc", ...server, timeout, tls: scheme === "grpc" ? false : undefined, ...slow };
     default:
       return item.refuse(`no check for ${scheme === "" ? "an address without a scheme" : `${scheme}://`}`);
   }

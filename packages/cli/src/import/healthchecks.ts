@@ -47,7 +47,7 @@ export function importHealthchecks({ checks, channels }: HealthchecksData, proje
         type,
         ...(schedule === "" ? { period } : { schedule: { cron: schedule.replaceAll(/\s+/g, " "), timezone: zone } }),
         grace,
-        ...(text(check["methods"]).toUpperCase() === "POST" ? { methods: "post" } : {}),
+        methods: text(check["methods"]).toUpperCase() === "POST" ? "post" : undefined,
       },
       enabled: check["status"] !== "paused",
       tags: text(check["tags"]).split(/\s+/),

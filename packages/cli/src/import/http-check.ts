@@ -57,22 +57,19 @@ export function httpCheck(item: Item, input: HttpInput): Json & { type: "http" }
   return {
     type: "http",
     url,
-    ...(method === "GET" ? {} : { method }),
+    method: method === "GET" ? undefined : method,
     ...statusOf(item, input.statuses ?? []),
-    ...(headers.length === 0
-      ? {}
-      : {
-          headers: Object.fromEntries(
-            headers.map(([name, value]) => [name, isSecretHeader(name) ? new Secret(value) : value]),
-          ),
-        }),
-    ...(body === "" || bodiless.has(method) ? {} : { body }),
-    ...(basicAuth === null ? {} : { basic_auth: [basicAuth[0], new Secret(basicAuth[1])] }),
-    ...(bearer === "" || basicAuth !== null ? {} : { bearer_token: new Secret(bearer) }),
-    ...(input.timeoutMs == null ? {} : { timeout: timeoutOf(item, input.timeoutMs) }),
-    ...(isUnverified && !keepsCheck ? { verify_tls: false } : {}),
-    ...(input.followRedirects === false ? { follow_redirects: false } : {}),
-    ...(input.maxRedirects === undefined ? {} : { max_redirects: clamp(input.maxRedirects, 0, 20) }),
+    headers:
+      headers.length === 0
+        ? undefined
+        : Object.fromEntries(headers.map(([name, value]) => [name, isSecretHeader(name) ? new Secret(value) : value])),
+    body: body === "" || bodiless.has(method) ? undefined : body,
+    basic_auth: basicAuth === null ? undefined : [basicAuth[0], new Secret(basicAuth[1])],
+    bearer_token: bearer === "" || basicAuth !== null ? undefined : new Secret(bearer),
+    timeout: input.timeoutMs == null ? undefined : timeoutOf(item, input.timeoutMs),
+    verify_tls: isUnverified && !keepsCheck ? false : undefined,
+    follow_redirects: input.followRedirects === false ? false : undefined,
+    max_redirects: input.maxRedirects === undefined ? undefined : clamp(input.maxRedirects, 0, 20),
     ...input.more,
   };
 }

@@ -6,7 +6,7 @@ import { containing, httpCheck, jsonOperators, timeoutOf } from "./http-check.ts
 import type { Item } from "./report.ts";
 import { clamp, flag, jsonIn, number, type Row, rows, text, texts } from "./values.ts";
 
-type Mapped = { check: Check; paused?: true; addresses?: { kind: string; value: Secret }[] } | null;
+type Mapped = { check: Check; paused?: boolean; addresses?: { kind: string; value: Secret }[] } | null;
 
 const mebibyte = 1_048_576;
 
@@ -31,7 +31,7 @@ const kinds: Readonly<Record<string, (item: Item, monitor: Row) => Mapped>> = {
   ping: (item, monitor) => {
     const packets = number(monitor["ping_count"], 1);
     if (number(monitor["packet_size"], 56) !== 56) item.note("its packets have the usual size", "detail");
-    return { check: { type: "ping", host: host(monitor), ...(packets > 1 ? { packets: clamp(packets, 1, 10) } : {}) } };
+    return { check: { type: "ping", host: host(monitor), packets: packets > 1 ? clamp(packets, 1, 10) : undefined } };
   },
   dns,
   push,
@@ -44,7 +44,7 @@ const kinds: Readonly<Record<string, (item: Item, monitor: Row) => Mapped>> = {
   "websocket-upgrade": (item, monitor) => {
     if (text(monitor["ws_subprotocol"]) !== "") item.note("its subprotocol is not asked for");
     const isUnverified = flag(monitor["ignore_tls"]);
-    return { check: { type: "websocket", url: text(monitor["url"]), ...(isUnverified ? { verify_tls: false } : {}) } };
+    return { check: { type: "websocket", url: text(monitor["url"]), verify_tls: isUnverified ? false : undefined } };
   },
   "grpc-keyword": (item, monitor) => {
     const isHealth = /^(?:grpc\.health\.v1\.)?Health$/.test(text(monitor["grpc_service_name"]));
@@ -53,7 +53,7 @@ const kinds: Readonly<Record<string, (item: Item, monitor: Row) => Mapped>> = {
       return item.refuse("calls a method of its own: gRPC checks ask the standard health service (grpc.health.v1)");
     item.note("asks the standard health service of gRPC", "detail");
     const tls = flag(monitor["grpc_enable_tls"]);
-    return { check: { type: "grpc", host: name, port: Number(port), ...(tls ? {} : { tls: false }) } };
+    return { check: { type: "grpc", host: name, port: Number(port), tls: tls ? undefined : false } };
   },
 };
 
@@ -96,7 +96,7 @@ function http(item: Item, monitor: Row, more: Json): Mapped {
     statuses: texts(codes),
     more,
   });
-  return { check, ...(isProxied ? { paused: true } : {}) };
+  return { check, paused: isProxied };
 }
 
 function noteExpiry(item: Item, monitor: Row): void {
@@ -163,8 +163,8 @@ function dns(item: Item, monitor: Row): Mapped {
       type: "dns",
       domain: host(monitor),
       record_type: text(monitor["dns_resolve_type"]) || "A",
-      ...(resolver === null ? {} : { resolver }),
-      ...(wanted === "" ? {} : { expected_contains: wanted }),
+      resolver: resolver ?? undefined,
+      expected_contains: wanted || undefined,
     },
   };
 }

@@ -87,8 +87,8 @@ function checkOf(item: Item, detail: Row): Check | null {
         type: "tcp",
         host,
         port: number(of["port"], 0),
-        ...(send === "" ? {} : { send: send.replaceAll("\\", "\\\\") }),
-        ...(expect === "" ? {} : { expect: expect.slice(0, 1000) }),
+        send: send === "" ? undefined : send.replaceAll("\\", "\\\\"),
+        expect: expect === "" ? undefined : expect.slice(0, 1000),
         ...slow,
       };
     }
@@ -116,8 +116,8 @@ function checkOf(item: Item, detail: Row): Check | null {
       return {
         type: "dns",
         domain: host,
-        ...(isAddress ? { resolver: server } : {}),
-        ...(wanted === "" ? {} : { expected_contains: wanted }),
+        resolver: isAddress ? server : undefined,
+        expected_contains: wanted || undefined,
         ...slow,
       };
     }

@@ -104,7 +104,7 @@ function checkOf(item: Item, monitor: Row): Check | null {
         type: "dns",
         domain: host,
         record_type: first?.[0].toUpperCase() ?? "A",
-        ...(first === undefined ? {} : { expected_contains: first[1].slice(0, 1000) }),
+        expected_contains: first?.[1].slice(0, 1000),
         timeout,
       };
     }
@@ -147,7 +147,7 @@ function httpOf(item: Item, monitor: Row, { type, url, timeout, slow }: Given): 
     verifyTls: flag(monitor["checkSSLErrors"], true),
     followRedirects: flag(monitor["followRedirections"], true),
     statuses: texts(monitor["successHttpResponseCodes"]),
-    more: { ...keyword, ...(isAnyCase ? { body_case_insensitive: true } : {}), ...slow },
+    more: { ...keyword, body_case_insensitive: isAnyCase || undefined, ...slow },
   });
 }
 

@@ -1,4 +1,4 @@
-import type { Db } from "../platform/db/sql.ts";
+import { affectsRow, type Db } from "../platform/db/sql.ts";
 
 export interface Liveness {
   /** Time of the newest result of an enabled target, and of the oldest such target. Null without targets. */
@@ -38,12 +38,10 @@ export async function readLiveness(sql: Db, now: Date): Promise<Liveness> {
 /** Takes the next heartbeat: true for one replica in `everySecs`. */
 export async function takeHeartbeat(sql: Db, now: Date, everySecs: number): Promise<boolean> {
   // A mark in the future was set by a clock that was wrong.
-  const rows = await sql`
+  return await affectsRow(sql`
     insert into heartbeat as h (sent_at) values (${now})
     on conflict (only_row) do update set sent_at = excluded.sent_at
-    where abs(extract(epoch from excluded.sent_at - h.sent_at)) >= ${everySecs}
-    returning 1`;
-  return rows.length > 0;
+    where abs(extract(epoch from excluded.sent_at - h.sent_at)) >= ${everySecs}`);
 }
 
 /** Lets any replica send the heartbeat again that could not be sent. */

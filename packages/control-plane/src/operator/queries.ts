@@ -1,9 +1,8 @@
-import type { Db } from "../platform/db/sql.ts";
+import { anyOf, type Db } from "../platform/db/sql.ts";
 
 /** True when the work of this name is done for the day, YYYY-MM-DD. */
 export async function isDoneForDay(sql: Db, name: string, day: string): Promise<boolean> {
-  const rows = await sql`select 1 from nightly_runs where name = ${name} and day >= ${day}::date`;
-  return rows.length > 0;
+  return await anyOf(sql, sql`from nightly_runs where name = ${name} and day >= ${day}::date`);
 }
 
 export async function markDoneForDay(sql: Db, name: string, day: string): Promise<void> {

@@ -1,28 +1,26 @@
 import Type, { type Static } from "typebox";
 import { type CheckSpec, isProbedType, kindOf, type ProbedType, probedTypes } from "./index.ts";
+import { Closed, described } from "../shapes.ts";
 
 const name = "^[a-z0-9_-]{1,40}$";
 
 /** What an agent says of one kind; empty where it runs every check of it. */
-const Ability = Type.Object(
-  {
-    unable: Type.Optional(
-      Type.String({
-        pattern: name,
-        description: "Cause for which it runs no check of the kind; the kind has words for it",
-        examples: ["ping_missing"],
-      }),
+const Ability = Closed({
+  unable: Type.Optional(
+    described(
+      Type.String({ pattern: name }),
+      "Cause for which it runs no check of the kind; the kind has words for it",
+      "ping_missing",
     ),
-    names: Type.Optional(
-      Type.Array(Type.String({ pattern: name }), {
-        maxItems: 1000,
-        description: "What a check of the kind may name, such as a command",
-        examples: [["disk"]],
-      }),
-    ),
-  },
-  { additionalProperties: false },
-);
+  ),
+  names: Type.Optional(
+    Type.Array(Type.String({ pattern: name }), {
+      maxItems: 1000,
+      description: "What a check of the kind may name, such as a command",
+      examples: [["disk"]],
+    }),
+  ),
+});
 
 /** The kinds of checks that an agent knows, with what keeps it from running some of them. */
 export const Abilities = Type.Record(Type.String({ pattern: name }), Ability, {

@@ -8,6 +8,7 @@ import { groupsOfV6 } from "../net/address.ts";
 import { type CheckKind, degradedAbove, nullableText, thresholdRules, timeout } from "./kind.ts";
 import { refuseInvisible } from "./host.ts";
 import { durationOption } from "./shell.ts";
+import { Closed } from "../shapes.ts";
 
 export const recordTypes = ["A", "AAAA", "CNAME", "MX", "NS", "TXT", "SOA", "PTR", "CAA", "SRV"] as const;
 export type RecordType = (typeof recordTypes)[number];
@@ -18,7 +19,7 @@ const nullable = (maxLength: number, description: string, form: FieldForm) =>
 /** Title of the collapsed part of the form. */
 const section = "Advanced DNS options";
 
-export const DnsCheck = Type.Object(
+export const DnsCheck = Closed(
   {
     type: Type.Literal("dns"),
     domain: Type.String({
@@ -49,7 +50,7 @@ export const DnsCheck = Type.Object(
     timeout: timeout({ section, beside: true, hint: "Includes retries of lost packets." }),
     degraded_above_ms: Type.Optional(degradedAbove({ section })),
   },
-  { additionalProperties: false, title: "DnsCheck" },
+  { title: "DnsCheck" },
 );
 export type DnsCheck = Static<typeof DnsCheck>;
 

@@ -7,10 +7,11 @@ import { type RegistrableDomain, registrableDomain } from "../net/registrable-do
 import { DaysRemaining, Expiry, expiryFields, expiryInWords, expiryRule, expiryShort } from "./expiry.ts";
 import { type CheckKind, timeout } from "./kind.ts";
 import { canonicalHost, refuseInvisible } from "./host.ts";
+import { Closed, described, nullable, Shape } from "../shapes.ts";
 
 const errorCode = "INVALID_DOMAIN_PARAMS";
 
-export const DomainExpiryCheck = Type.Object(
+export const DomainExpiryCheck = Closed(
   {
     type: Type.Literal("domain_expiry"),
     domain: Type.String({
@@ -28,7 +29,7 @@ export const DomainExpiryCheck = Type.Object(
       30_000,
     ),
   },
-  { additionalProperties: false, title: "DomainExpiryCheck" },
+  { title: "DomainExpiryCheck" },
 );
 export type DomainExpiryCheck = Static<typeof DomainExpiryCheck>;
 
@@ -36,26 +37,16 @@ export type DomainExpiryCheck = Static<typeof DomainExpiryCheck>;
 export const servedStale = "served_stale:";
 
 /** The registry's data on the domain at the time of the run. */
-export const RegistrationDetails = Type.Object(
-  {
-    domain: Type.String({
-      maxLength: 253,
-      description: "The registrable domain, in ASCII",
-      examples: ["example.org"],
-    }),
-    days_remaining: DaysRemaining,
-    expiration_date: Expiry("End of the registration, RFC 3339, UTC"),
-    registrar: Type.Union([Type.String({ maxLength: 200 }), Type.Null()], {
-      description: "Registrar of the domain; null where the registry names none",
-      examples: ["Example Registrar Ltd"],
-    }),
-  },
-  {
-    additionalProperties: false,
-    title: "RegistrationDetails",
-    description: "The registration of a domain_expiry check",
-  },
-);
+export const RegistrationDetails = Shape("RegistrationDetails", "The registration of a domain_expiry check", {
+  domain: described(Type.String({ maxLength: 253 }), "The registrable domain, in ASCII", "example.org"),
+  days_remaining: DaysRemaining,
+  expiration_date: Expiry("End of the registration, RFC 3339, UTC"),
+  registrar: described(
+    nullable(Type.String({ maxLength: 200 })),
+    "Registrar of the domain; null where the registry names none",
+    "Example Registrar Ltd",
+  ),
+});
 export type RegistrationDetails = Static<typeof RegistrationDetails>;
 
 /** JSON error of a result that is not up. */

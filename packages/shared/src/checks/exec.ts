@@ -1,59 +1,47 @@
 import Type, { type Static } from "typebox";
 import type { CheckKind } from "./kind.ts";
 import { timeout } from "./kind.ts";
+import { Closed, described, nullable, Shape } from "../shapes.ts";
 
 /** A key of the agent's file of commands. */
 export const commandPattern = "^[a-z0-9_-]{1,40}$";
 
-export const ExecCheck = Type.Object(
-  {
-    type: Type.Literal("exec"),
-    command: Type.String({
-      pattern: commandPattern,
-      expects: "Use 1 to 40 small letters, digits, _ and -",
-      description: "Key of a command in the agent's own file, which decides what it runs",
-      examples: ["disk"],
-      form: { hint: "A key of the agent's file of commands. The file decides what it runs." },
-    }),
-    timeout: timeout({ section: "Advanced command options", hint: "The command is killed after this time." }),
-  },
-  {
-    additionalProperties: false,
-    title: "ExecCheck",
-    description: "Runs a command of the agent's file, such as a Nagios plugin",
-  },
-);
+export const ExecCheck = Shape("ExecCheck", "Runs a command of the agent's file, such as a Nagios plugin", {
+  type: Type.Literal("exec"),
+  command: Type.String({
+    pattern: commandPattern,
+    expects: "Use 1 to 40 small letters, digits, _ and -",
+    description: "Key of a command in the agent's own file, which decides what it runs",
+    examples: ["disk"],
+    form: { hint: "A key of the agent's file of commands. The file decides what it runs." },
+  }),
+  timeout: timeout({ section: "Advanced command options", hint: "The command is killed after this time." }),
+});
 export type ExecCheck = Static<typeof ExecCheck>;
 
 const NumberOrNull = (description: string, example: number | null) =>
-  Type.Union([Type.Number(), Type.Null()], { description, examples: [example] });
+  described(nullable(Type.Number()), description, example);
 const Range = (description: string, example: string) =>
-  Type.Union([Type.String({ maxLength: 60 }), Type.Null()], { description, examples: [example] });
+  described(nullable(Type.String({ maxLength: 60 })), description, example);
 
 /** Performance data of one measurement, as the Monitoring Plugins write it. */
-const Perfdata = Type.Object(
-  {
-    label: Type.String({ minLength: 1, maxLength: 100, description: "What is measured", examples: ["/var"] }),
-    value: NumberOrNull("Null where the command reported no value (U)", 2643),
-    uom: Type.String({ maxLength: 20, description: "Unit; empty for a number", examples: ["MB"] }),
-    warn: Range("Range of a warning", "5948"),
-    crit: Range("Range of a failure", "@10:20"),
-    min: NumberOrNull("Smallest possible value", 0),
-    max: NumberOrNull("Largest possible value", 5968),
-  },
-  { additionalProperties: false },
-);
+const Perfdata = Closed({
+  label: Type.String({ minLength: 1, maxLength: 100, description: "What is measured", examples: ["/var"] }),
+  value: NumberOrNull("Null where the command reported no value (U)", 2643),
+  uom: Type.String({ maxLength: 20, description: "Unit; empty for a number", examples: ["MB"] }),
+  warn: Range("Range of a warning", "5948"),
+  crit: Range("Range of a failure", "@10:20"),
+  min: NumberOrNull("Smallest possible value", 0),
+  max: NumberOrNull("Largest possible value", 5968),
+});
 export type Perfdata = Static<typeof Perfdata>;
 
 /** Measurements of a run. */
 export const maxPerfdata = 50;
 
-export const ExecDetails = Type.Object(
-  {
-    perfdata: Type.Array(Perfdata, { maxItems: maxPerfdata, description: "What follows the last | of the first line" }),
-  },
-  { additionalProperties: false, title: "ExecDetails", description: "Performance data of an exec check" },
-);
+export const ExecDetails = Shape("ExecDetails", "Performance data of an exec check", {
+  perfdata: Type.Array(Perfdata, { maxItems: maxPerfdata, description: "What follows the last | of the first line" }),
+});
 export type ExecDetails = Static<typeof ExecDetails>;
 
 export const exec: CheckKind<typeof ExecCheck, ExecDetails> = {

@@ -2,6 +2,7 @@ import Type from "typebox";
 import type { ErrorCode } from "../errors.ts";
 import { rule } from "../faults.ts";
 import { dayMs } from "../time.ts";
+import { described } from "../shapes.ts";
 
 /** The limits of a check of an expiry. `what` ends, in the hint. */
 export const expiryFields = (warnDays: number, what: string, errorCode: ErrorCode) => ({
@@ -41,20 +42,19 @@ export const expiryRule = (
   );
 
 /** Days to the end as a run counted them. */
-export const DaysRemaining = Type.Integer({
-  minimum: -10_000_000,
-  maximum: 10_000_000,
-  description: "Whole days left at the time of the run, rounded down: -1 on the first day after the expiry",
-  examples: [74],
-});
+export const DaysRemaining = described(
+  Type.Integer({ minimum: -10_000_000, maximum: 10_000_000 }),
+  "Whole days left at the time of the run, rounded down: -1 on the first day after the expiry",
+  74,
+);
 
 /** A time of the years 0000 to 9999 as Date.toISOString writes it: PostgreSQL takes any of them. */
 export const Expiry = (description: string) =>
-  Type.String({
-    pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$",
+  described(
+    Type.String({ pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$" }),
     description,
-    examples: ["2027-02-04T12:00:00.000Z"],
-  });
+    "2027-02-04T12:00:00.000Z",
+  );
 
 /** `in 5 days`, from whole days left (0 and more). */
 function inDays(left: number): string {

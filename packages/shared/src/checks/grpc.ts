@@ -4,37 +4,35 @@ import { hostAndPort } from "../url.ts";
 import { type CheckKind, degradedAbove, thresholdRules, timeout, verifyTls } from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { durationOption, readHostAndPort } from "./shell.ts";
+import { Shape } from "../shapes.ts";
 
 /** Title of the collapsed part of the form. */
 const section = "Advanced gRPC options";
 
-export const GrpcCheck = Type.Object(
-  {
-    type: Type.Literal("grpc"),
-    host: hostField("orders.example.org"),
-    port: portField({ examples: [50_051] }),
-    service: Type.String({
-      maxLength: 500,
-      default: "",
-      description: "Name of the service; empty: the server as a whole",
-      examples: ["shop.v1.Orders"],
-      form: { hint: "As registered on the server. Empty checks the server as a whole." },
-    }),
-    tls: Type.Boolean({
-      default: true,
-      description: "false connects without encryption",
-      form: { label: "Encryption (TLS)" },
-    }),
-    verify_tls: verifyTls(section),
-    server_name: serverNameField("Name of the server (SNI and :authority); null: the host", {
-      section,
-      hint: "Empty uses the host.",
-    }),
-    timeout: timeout({ section }),
-    degraded_above_ms: degradedAbove({ section, beside: true }),
-  },
-  { additionalProperties: false, title: "GrpcCheck", description: "Queries the health service of a gRPC server" },
-);
+export const GrpcCheck = Shape("GrpcCheck", "Queries the health service of a gRPC server", {
+  type: Type.Literal("grpc"),
+  host: hostField("orders.example.org"),
+  port: portField({ examples: [50_051] }),
+  service: Type.String({
+    maxLength: 500,
+    default: "",
+    description: "Name of the service; empty: the server as a whole",
+    examples: ["shop.v1.Orders"],
+    form: { hint: "As registered on the server. Empty checks the server as a whole." },
+  }),
+  tls: Type.Boolean({
+    default: true,
+    description: "false connects without encryption",
+    form: { label: "Encryption (TLS)" },
+  }),
+  verify_tls: verifyTls(section),
+  server_name: serverNameField("Name of the server (SNI and :authority); null: the host", {
+    section,
+    hint: "Empty uses the host.",
+  }),
+  timeout: timeout({ section }),
+  degraded_above_ms: degradedAbove({ section, beside: true }),
+});
 export type GrpcCheck = Static<typeof GrpcCheck>;
 
 /** https://github.com/grpc/grpc/blob/master/doc/health-checking.md */

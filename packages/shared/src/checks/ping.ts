@@ -4,53 +4,49 @@ import { checkAll } from "../faults.ts";
 import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
 import { canonicalHost, hostField, hostOrThrow, refuseInvisible } from "./host.ts";
 import { durationOption } from "./shell.ts";
+import { described, nullable, Shape } from "../shapes.ts";
 
 /** Title of the collapsed part of the form. */
 const section = "Advanced ping options";
 
-export const PingCheck = Type.Object(
-  {
-    type: Type.Literal("ping"),
-    host: hostField("gw.example.org"),
-    packets: Type.Integer({
-      minimum: 1,
-      maximum: 10,
-      default: 3,
-      description: "Echo requests of one check",
-      form: { section, label: "Packets" },
-    }),
-    max_loss_pct: Type.Integer({
-      minimum: 0,
-      maximum: 99,
-      default: 0,
-      errorCode: "INVALID_THRESHOLD",
-      description: "Degraded when more packets than this are lost, percent; down when all are",
-      form: { section, label: "Packet loss allowed (%)", hint: "Above this: degraded. All lost: down.", beside: true },
-    }),
-    timeout: timeout({ section, hint: "Includes name resolution and all packets." }),
-    degraded_above_ms: degradedAbove({ section, beside: true }),
-  },
-  { additionalProperties: false, title: "PingCheck", description: "Sends ICMP echo requests" },
-);
+export const PingCheck = Shape("PingCheck", "Sends ICMP echo requests", {
+  type: Type.Literal("ping"),
+  host: hostField("gw.example.org"),
+  packets: Type.Integer({
+    minimum: 1,
+    maximum: 10,
+    default: 3,
+    description: "Echo requests of one check",
+    form: { section, label: "Packets" },
+  }),
+  max_loss_pct: Type.Integer({
+    minimum: 0,
+    maximum: 99,
+    default: 0,
+    errorCode: "INVALID_THRESHOLD",
+    description: "Degraded when more packets than this are lost, percent; down when all are",
+    form: { section, label: "Packet loss allowed (%)", hint: "Above this: degraded. All lost: down.", beside: true },
+  }),
+  timeout: timeout({ section, hint: "Includes name resolution and all packets." }),
+  degraded_above_ms: degradedAbove({ section, beside: true }),
+});
 export type PingCheck = Static<typeof PingCheck>;
 
 const RoundTrip = (which: string, example: number) =>
-  Type.Union([Type.Number({ minimum: 0, maximum: 86_400_000 }), Type.Null()], {
-    description: `${which} round trip, milliseconds; null when no packet was answered`,
-    examples: [example],
-  });
+  described(
+    nullable(Type.Number({ minimum: 0, maximum: 86_400_000 })),
+    `${which} round trip, milliseconds; null when no packet was answered`,
+    example,
+  );
 
 /** What a ping found, for every status. */
-export const PingDetails = Type.Object(
-  {
-    sent: Type.Integer({ minimum: 0, maximum: 10, description: "Echo requests sent", examples: [3] }),
-    received: Type.Integer({ minimum: 0, maximum: 10, description: "Requests that were answered", examples: [3] }),
-    loss_pct: Type.Number({ minimum: 0, maximum: 100, description: "Share that was not, percent", examples: [0] }),
-    min_ms: RoundTrip("Shortest", 11.2),
-    max_ms: RoundTrip("Longest", 12.9),
-  },
-  { additionalProperties: false, title: "PingDetails", description: "Packets of a ping check" },
-);
+export const PingDetails = Shape("PingDetails", "Packets of a ping check", {
+  sent: Type.Integer({ minimum: 0, maximum: 10, description: "Echo requests sent", examples: [3] }),
+  received: Type.Integer({ minimum: 0, maximum: 10, description: "Requests that were answered", examples: [3] }),
+  loss_pct: Type.Number({ minimum: 0, maximum: 100, description: "Share that was not, percent", examples: [0] }),
+  min_ms: RoundTrip("Shortest", 11.2),
+  max_ms: RoundTrip("Longest", 12.9),
+});
 export type PingDetails = Static<typeof PingDetails>;
 
 /** Host names never begin with `-`; an argument that does is an option of the ping program. */

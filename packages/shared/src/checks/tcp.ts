@@ -2,9 +2,10 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import { hostAndPort } from "../url.ts";
-import { type CheckKind, degradedAbove, thresholdRules, timeout, verifyTls } from "./kind.ts";
+import { type CheckKind, degradedAbove, nullableText, thresholdRules, timeout, verifyTls } from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { durationOption, readHostAndPort } from "./shell.ts";
+import { Shape } from "../shapes.ts";
 
 /** Title of the collapsed part of the form. */
 const section = "Advanced TCP options";
@@ -13,67 +14,64 @@ const tlsModes = ["none", "tls", "starttls_smtp", "starttls_imap", "starttls_pop
 const maxSent = 4096;
 
 // Fields after the port are optional for what makes a check by hand: validation fills in their defaults.
-export const TcpCheck = Type.Object(
-  {
-    type: Type.Literal("tcp"),
-    host: hostField("db.example.org"),
-    port: portField({ examples: [5432] }),
-    tls: Type.Optional(
-      Type.Enum([...tlsModes], {
-        default: "none",
-        description: "Encryption: none, from the first byte, or after STARTTLS of a mail protocol",
-        form: {
-          section,
-          label: "Encryption",
-          options: {
-            none: "None",
-            tls: "TLS",
-            starttls_smtp: "STARTTLS (SMTP)",
-            starttls_imap: "STARTTLS (IMAP)",
-            starttls_pop3: "STARTTLS (POP3)",
-          },
-        },
-      }),
-    ),
-    server_name: Type.Optional(
-      serverNameField("Server name (SNI); null: the host", {
+export const TcpCheck = Shape("TcpCheck", "Connects to a port", {
+  type: Type.Literal("tcp"),
+  host: hostField("db.example.org"),
+  port: portField({ examples: [5432] }),
+  tls: Type.Optional(
+    Type.Enum([...tlsModes], {
+      default: "none",
+      description: "Encryption: none, from the first byte, or after STARTTLS of a mail protocol",
+      form: {
         section,
-        hint: "With encryption. Empty uses the host.",
+        label: "Encryption",
+        options: {
+          none: "None",
+          tls: "TLS",
+          starttls_smtp: "STARTTLS (SMTP)",
+          starttls_imap: "STARTTLS (IMAP)",
+          starttls_pop3: "STARTTLS (POP3)",
+        },
+      },
+    }),
+  ),
+  server_name: Type.Optional(
+    serverNameField("Server name (SNI); null: the host", {
+      section,
+      hint: "With encryption. Empty uses the host.",
+      beside: true,
+    }),
+  ),
+  verify_tls: Type.Optional(verifyTls(section)),
+  send: Type.Optional(
+    nullableText(
+      16_384,
+      "Sent after the connection, with the escapes \\\\ \\r \\n \\t \\xHH; at most 4 KiB. Reads as ***",
+      {
+        section,
+        control: "text",
+        hint: "Encrypted. \\r \\n \\t \\xHH stand for bytes.",
+        placeholder: "PING\\r\\n",
+      },
+      "INVALID_EXPECTATION",
+    ),
+  ),
+  expect: Type.Optional(
+    nullableText(
+      1000,
+      "Text that the first 4 KiB which come back must contain",
+      {
+        section,
+        label: "Response must contain",
+        hint: "In the first 4 KiB. Empty: no reply is expected.",
         beside: true,
-      }),
+      },
+      "INVALID_EXPECTATION",
     ),
-    verify_tls: Type.Optional(verifyTls(section)),
-    send: Type.Optional(
-      Type.Union([Type.String({ minLength: 1, maxLength: 16_384, errorCode: "INVALID_EXPECTATION" }), Type.Null()], {
-        default: null,
-        errorCode: "INVALID_EXPECTATION",
-        description: "Sent after the connection, with the escapes \\\\ \\r \\n \\t \\xHH; at most 4 KiB. Reads as ***",
-        form: {
-          section,
-          control: "text",
-          hint: "Encrypted. \\r \\n \\t \\xHH stand for bytes.",
-          placeholder: "PING\\r\\n",
-        },
-      }),
-    ),
-    expect: Type.Optional(
-      Type.Union([Type.String({ minLength: 1, maxLength: 1000, errorCode: "INVALID_EXPECTATION" }), Type.Null()], {
-        default: null,
-        errorCode: "INVALID_EXPECTATION",
-        description: "Text that the first 4 KiB which come back must contain",
-        form: {
-          section,
-          label: "Response must contain",
-          hint: "In the first 4 KiB. Empty: no reply is expected.",
-          beside: true,
-        },
-      }),
-    ),
-    timeout: timeout({ section, hint: "Includes name resolution and connect." }),
-    degraded_above_ms: Type.Optional(degradedAbove({ section, beside: true })),
-  },
-  { additionalProperties: false, title: "TcpCheck", description: "Connects to a port" },
-);
+  ),
+  timeout: timeout({ section, hint: "Includes name resolution and connect." }),
+  degraded_above_ms: Type.Optional(degradedAbove({ section, beside: true })),
+});
 export type TcpCheck = Static<typeof TcpCheck>;
 
 /** The bytes of `send`; empty for none. Throws INVALID_EXPECTATION for an unknown escape, or too many. */

@@ -5,12 +5,13 @@ import { DaysRemaining, Expiry, expiryFields, expiryInWords, expiryRule, expiryS
 import { type CheckKind, timeout } from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { readHostAndPort } from "./shell.ts";
+import { Closed, described, nullable, Shape } from "../shapes.ts";
 
 const errorCode = "INVALID_TLS_CERT_PARAMS";
 /** Title of the collapsed part of the form. */
 const section = "Advanced TLS options";
 
-export const TlsCertCheck = Type.Object(
+export const TlsCertCheck = Closed(
   {
     type: Type.Literal("tls_cert"),
     host: hostField("shop.example.org"),
@@ -19,26 +20,20 @@ export const TlsCertCheck = Type.Object(
     ...expiryFields(14, "certificate", errorCode),
     timeout: timeout({ section, beside: true, hint: "Includes name resolution, connect and handshake." }),
   },
-  { additionalProperties: false, title: "TlsCertCheck" },
+  { title: "TlsCertCheck" },
 );
 export type TlsCertCheck = Static<typeof TlsCertCheck>;
 
 const CommonName = (whose: string, example: string) =>
-  Type.Union([Type.String({ maxLength: 200 }), Type.Null()], {
-    description: `Common name of ${whose}; null where there is none`,
-    examples: [example],
-  });
+  described(nullable(Type.String({ maxLength: 200 })), `Common name of ${whose}; null where there is none`, example);
 
 /** Data of the certificate; the error of a result that is not up is the same document as JSON. */
-export const CertificateDetails = Type.Object(
-  {
-    days_remaining: DaysRemaining,
-    not_after: Expiry("End of the certificate's validity, RFC 3339, UTC"),
-    subject_common_name: CommonName("the subject", "shop.example.org"),
-    issuer_common_name: CommonName("the issuer", "R11"),
-  },
-  { additionalProperties: false, title: "CertificateDetails", description: "The certificate of a tls_cert check" },
-);
+export const CertificateDetails = Shape("CertificateDetails", "The certificate of a tls_cert check", {
+  days_remaining: DaysRemaining,
+  not_after: Expiry("End of the certificate's validity, RFC 3339, UTC"),
+  subject_common_name: CommonName("the subject", "shop.example.org"),
+  issuer_common_name: CommonName("the issuer", "R11"),
+});
 export type CertificateDetails = Static<typeof CertificateDetails>;
 
 export const tlsCert: CheckKind<typeof TlsCertCheck, CertificateDetails> = {

@@ -7,53 +7,44 @@ import { canonicalHost } from "./host.ts";
 import { headersFrom } from "./http-shell.ts";
 import { type CheckKind, degradedAbove, nullableText, thresholdRules, timeout, verifyTls } from "./kind.ts";
 import { durationOption } from "./shell.ts";
+import { Shape } from "../shapes.ts";
 
 /** Title of the collapsed part of the form. */
 const section = "Advanced WebSocket options";
 
-export const WebSocketCheck = Type.Object(
-  {
-    type: Type.Literal("websocket"),
-    url: Type.String({
-      minLength: 1,
-      maxLength: 2048,
-      errorCode: "INVALID_URL_FORMAT",
-      description: "ws or wss",
-      examples: ["wss://live.example.org/socket"],
-      form: { label: "URL", control: "url" },
-    }),
-    send: nullableText(65_536, "Text message that is sent after the handshake", { section, control: "lines" }),
-    expect: Type.Union(
-      [Type.String({ minLength: 1, maxLength: 1000, errorCode: "INVALID_EXPECTATION" }), Type.Null()],
-      {
-        default: null,
-        errorCode: "INVALID_EXPECTATION",
-        description: "Text that a message within the first MiB must contain",
-        form: {
-          section,
-          label: "Response must contain",
-          hint: "A message with this text. Empty: no message is expected.",
-        },
-      },
-    ),
-    headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
-      default: {},
-      maxProperties: 50,
-      description: "Sent with the handshake. Values read as ***, except those of headers that never authenticate",
-      form: {
-        section,
-        placeholder: "Origin: https://shop.example.org",
-        hint: "One per line, name and value. Values are encrypted.",
-        maskedHint:
-          "One per line. *** is a stored value: leave the list unchanged to keep it, or enter every value again.",
-      },
-    }),
-    verify_tls: verifyTls(section, "false accepts any certificate; not together with a header that authenticates"),
-    timeout: timeout({ section }),
-    degraded_above_ms: degradedAbove({ section, beside: true }),
-  },
-  { additionalProperties: false, title: "WebSocketCheck", description: "Opens a WebSocket, and verifies a message" },
-);
+export const WebSocketCheck = Shape("WebSocketCheck", "Opens a WebSocket, and verifies a message", {
+  type: Type.Literal("websocket"),
+  url: Type.String({
+    minLength: 1,
+    maxLength: 2048,
+    errorCode: "INVALID_URL_FORMAT",
+    description: "ws or wss",
+    examples: ["wss://live.example.org/socket"],
+    form: { label: "URL", control: "url" },
+  }),
+  send: nullableText(65_536, "Text message that is sent after the handshake", { section, control: "lines" }),
+  expect: nullableText(
+    1000,
+    "Text that a message within the first MiB must contain",
+    { section, label: "Response must contain", hint: "A message with this text. Empty: no message is expected." },
+    "INVALID_EXPECTATION",
+  ),
+  headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
+    default: {},
+    maxProperties: 50,
+    description: "Sent with the handshake. Values read as ***, except those of headers that never authenticate",
+    form: {
+      section,
+      placeholder: "Origin: https://shop.example.org",
+      hint: "One per line, name and value. Values are encrypted.",
+      maskedHint:
+        "One per line. *** is a stored value: leave the list unchanged to keep it, or enter every value again.",
+    },
+  }),
+  verify_tls: verifyTls(section, "false accepts any certificate; not together with a header that authenticates"),
+  timeout: timeout({ section }),
+  degraded_above_ms: degradedAbove({ section, beside: true }),
+});
 export type WebSocketCheck = Static<typeof WebSocketCheck>;
 
 function urlRule(text: string): URL {

@@ -128,8 +128,6 @@ export async function selectNames(sql: Db, orgId: string, ids: readonly string[]
 /** Returns the number of deleted rows. */
 export async function deleteEntriesBefore(sql: Db, before: Date): Promise<number> {
   return await deleteInBatches(
-    async (limit) =>
-      (await sql`delete from audit_log where id in (select id from audit_log where at < ${before} limit ${limit})`)
-        .count,
+    (limit) => sql`delete from audit_log where id in (select id from audit_log where at < ${before} limit ${limit})`,
   );
 }

@@ -2,7 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { type ActorCtx, type Ctx, requireOwner, requireScope, type System } from "../../platform/context.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { AuditEntry, AuditQuery } from "./schema.ts";
 
@@ -91,14 +91,12 @@ export async function recordRequest(ctx: Ctx, resourceId: string | null): Promis
 export async function listAudit(ctx: Ctx, query: AuditQuery): Promise<Page<AuditEntry>> {
   requireScope(ctx, "org:read");
   requireOwner(ctx);
-  const { limit, offset } = query;
   const filter = {
     userId: query.user_id ?? null,
     resourceId: query.resource_id ?? null,
     resourceType: query.resource_type ?? null,
   };
-  const { rows, total } = await queries.selectEntries(ctx.sql, ctx.orgId, filter, query);
-  return { items: rows.map(present), total, limit, offset };
+  return pageOf(await queries.selectEntries(ctx.sql, ctx.orgId, filter, query), query, isoTimes);
 }
 
 /** The last recorded name of each of these resources. For owners. */
@@ -115,15 +113,10 @@ export async function getEntry(ctx: Ctx, id: string): Promise<AuditEntry> {
   requireOwner(ctx);
   const row = isId(id) ? await queries.selectEntry(ctx.sql, ctx.orgId, id) : null;
   if (row === null) throw new AppError("AUDIT_ENTRY_NOT_FOUND", "Audit entry not found.");
-  return present(row);
+  return isoTimes(row);
 }
 
-const present = (row: queries.AuditRow): AuditEntry => ({ ...row, at: iso(row.at) });
-
 /** Deletes rows older than `retention.audit_days`. Returns their number. */
-export async function purgeAudit(system: System): Promise<number> {
-  return await queries.deleteEntriesBefore(
-    system.sql,
-    new Date(system.clock.now() - system.config.retention.audit_days * dayMs),
-  );
+export async function purgeAudit({ sql, clock, config }: System): Promise<number> {
+  return await queries.deleteEntriesBefore(sql, new Date(clock.now() - config.retention.audit_days * dayMs));
 }

@@ -1,5 +1,4 @@
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import {
   ApiTokenCreate,
   ApiTokenPage,
@@ -76,7 +75,6 @@ export const authRoutes: Route[] = [
   route("DELETE", "/api/v1/sessions/{id}", {
     ...write,
     summary: "End a session; `current` is the caller's own",
-    params: IdParam,
     replies: { 204: null },
     errors: ["NOT_FOUND"],
     handle: async ({ ctx, params, http }) => {
@@ -96,7 +94,6 @@ export const authRoutes: Route[] = [
     summary: "Unlink a GitHub or Google account",
     description:
       "Not with an API token. The next sign-in with it links it again, if it still has the address of the account.",
-    params: IdParam,
     replies: { 204: null },
     errors: ["NOT_FOUND", "FORBIDDEN", "LAST_SIGN_IN_METHOD"],
     handle: async ({ ctx, params }) => unlinkIdentity(ctx, params.id),
@@ -124,7 +121,6 @@ export const authRoutes: Route[] = [
     tag: "API tokens",
     summary: "Revoke an API token at once",
     description: "The tokens that it created are revoked with it.",
-    params: IdParam,
     replies: { 204: null },
     errors: ["API_TOKEN_NOT_FOUND"],
     handle: async ({ ctx, params }) => revokeToken(ctx, params.id),

@@ -71,12 +71,8 @@ export async function withAttemptRecorded<T extends { userId: string }>(
   try {
     opened = await work();
   } catch (error) {
-    await recordAttempt(
-      system,
-      attempt,
-      caller,
-      (error instanceof AppError ? outcomes[error.code] : undefined) ?? "error",
-    );
+    const outcome = error instanceof AppError ? outcomes[error.code] : undefined;
+    await recordAttempt(system, attempt, caller, outcome ?? "error");
     throw error;
   }
   await recordAttempt(system, { ...attempt, userId: opened.userId }, caller, "ok");
@@ -84,9 +80,6 @@ export async function withAttemptRecorded<T extends { userId: string }>(
 }
 
 /** Deletes attempts older than `retention.login_attempts_days`; returns their number. */
-export async function purgeAttempts(system: System): Promise<number> {
-  return await queries.deleteAttemptsBefore(
-    system.sql,
-    new Date(system.clock.now() - system.config.retention.login_attempts_days * dayMs),
-  );
+export async function purgeAttempts({ sql, clock, config }: System): Promise<number> {
+  return await queries.deleteAttemptsBefore(sql, new Date(clock.now() - config.retention.login_attempts_days * dayMs));
 }

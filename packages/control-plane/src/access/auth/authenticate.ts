@@ -227,10 +227,9 @@ export async function signedInAs(system: System, http: Context): Promise<Ctx | n
 /** The browser that signs in. Refuses login CSRF: another site could sign a visitor in with another account. */
 export function callerOf(system: System, http: Context): Caller {
   if (http.get("origin") !== "" || http.get("sec-fetch-site") !== "") refuseForeignOrigin(http);
-  const ip = visitorAddress(http, system.config);
   return {
     userAgent: http.get("user-agent") || null,
-    ip,
+    ip: visitorAddress(http, system.config),
     previous: http.cookies.get(sessionCookieName(system.config)) ?? null,
     traceId: traceOf(http),
   };
@@ -242,17 +241,9 @@ function refuseForeignOrigin(http: Context): void {
   const site = http.get("sec-fetch-site");
   if (site === "same-origin") return;
   const origin = http.get("origin");
-  if (site === "" && origin !== "" && sameHost(origin, http.host)) return;
+  if (site === "" && URL.canParse(origin) && new URL(origin).host === http.host) return;
   throw new AppError(
     "CSRF_REJECTED",
     "This write came from another site, or its origin is unknown. Use the console itself, or a token.",
   );
-}
-
-function sameHost(origin: string, host: string): boolean {
-  try {
-    return new URL(origin).host === host;
-  } catch {
-    return false;
-  }
 }

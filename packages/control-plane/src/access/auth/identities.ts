@@ -3,7 +3,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as identities from "./identity-queries.ts";
 import { lockUser, selectHome, upsertVerifiedUser } from "./queries.ts";
 import type { Identity } from "./schema.ts";
@@ -71,29 +71,15 @@ export async function linkTo(
   { provider, subject }: Attested,
   email: string,
 ): Promise<void> {
-  await identities.linkIdentity(tx.sql, {
-    id: newId(),
-    userId,
-    provider,
-    subject,
-    email,
-    now: new Date(tx.clock.now()),
-  });
+  const now = new Date(tx.clock.now());
+  const row = { id: newId(), user_id: userId, provider, subject, email, created_at: now, last_used_at: now };
+  await identities.linkIdentity(tx.sql, row);
 }
 
 /** The linked identities of the caller's user. */
-export async function listIdentities(
-  ctx: Ctx,
-  { limit, offset }: Paging = { limit: 50, offset: 0 },
-): Promise<Page<Identity>> {
+export async function listIdentities(ctx: Ctx, paging: Paging = { limit: 50, offset: 0 }): Promise<Page<Identity>> {
   requireScope(ctx, "org:read");
-  const { rows, total } = await identities.selectIdentities(ctx.sql, ctx.userId, { limit, offset });
-  const items = rows.map((row) => ({
-    ...row,
-    created_at: iso(row.created_at),
-    last_used_at: iso(row.last_used_at),
-  }));
-  return { items, total, limit, offset };
+  return pageOf(await identities.selectIdentities(ctx.sql, ctx.userId, paging), paging, isoTimes);
 }
 
 /**

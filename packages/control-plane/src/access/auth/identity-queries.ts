@@ -16,14 +16,9 @@ export async function selectLinked(sql: Db, provider: string, subject: string) {
 }
 
 /** Links an identity to a user. The caller has checked that its previous user has no organisation any more. */
-export async function linkIdentity(
-  sql: Db,
-  row: { id: string; userId: string; provider: string; subject: string; email: string; now: Date },
-): Promise<void> {
+export async function linkIdentity(sql: Db, row: IdentityRow & { user_id: string; subject: string }): Promise<void> {
   await sql`
-    insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
-    values (${row.id}, ${row.userId}, ${row.provider}, ${row.subject}, ${row.email}, ${row.now}, ${row.now})
-    on conflict (provider, subject) do update
+    insert into user_identities ${sql(row)} on conflict (provider, subject) do update
       set user_id = excluded.user_id, email = excluded.email, last_used_at = excluded.last_used_at`;
 }
 

@@ -127,10 +127,7 @@ export interface AttemptRow {
 }
 
 export async function insertAttempt(sql: Db, row: AttemptRow): Promise<void> {
-  await sql`
-    insert into login_attempts (id, at, method, email, user_id, outcome, ip, user_agent)
-    values (${row.id}, ${row.at}, ${row.method}, ${row.email}, ${row.user_id}, ${row.outcome}, ${row.ip},
-      ${row.user_agent})`;
+  await sql`insert into login_attempts ${sql(row)}`;
 }
 
 /** Returns the number of deleted rows. */

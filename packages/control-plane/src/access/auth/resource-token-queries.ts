@@ -1,4 +1,4 @@
-import { type Db, firstOf } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, firstOf } from "../../platform/db/sql.ts";
 import type { TokenCredentialRow } from "./token-queries.ts";
 
 type ResourceTokenRow = TokenCredentialRow & {
@@ -79,7 +79,7 @@ export async function selectAccessToken(sql: Db, hash: Buffer): Promise<AccessTo
 
 /** Revokes one access token; false when it was revoked before. */
 export async function revokeAccessToken(sql: Db, id: string, now: Date): Promise<boolean> {
-  return (await sql`update api_tokens set revoked_at = ${now} where id = ${id} and revoked_at is null`).count === 1;
+  return await affectsRow(sql`update api_tokens set revoked_at = ${now} where id = ${id} and revoked_at is null`);
 }
 
 /** Deletes access tokens of connected apps that expired before `at`. */

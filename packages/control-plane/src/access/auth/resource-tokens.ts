@@ -65,14 +65,14 @@ export async function liveResourceTokens(
 
 /** The grant that an access token stands for. */
 interface Grant {
-  connectionId: string;
-  userId: string;
-  orgId: string;
+  connection_id: string;
+  user_id: string;
+  org_id: string;
   audience: string;
   scopes: readonly string[];
   /** Name of the client, for lists and the audit log. */
   name: string;
-  expiresAt: Date;
+  expires_at: Date;
 }
 
 /**
@@ -83,18 +83,12 @@ export async function makeAccessToken(tx: System, grant: Grant): Promise<string>
   const token = newToken("sm_live_");
   const now = new Date(tx.clock.now());
   await tokenQueries.insertToken(tx.sql, {
+    ...grant,
     id: newId(),
-    userId: grant.userId,
-    orgId: grant.orgId,
-    name: grant.name,
-    hash: hashToken(token),
-    scopes: grant.scopes,
-    now,
-    expiresAt: grant.expiresAt,
-    audience: grant.audience,
-    connectionId: grant.connectionId,
+    token_hash: hashToken(token),
+    created_at: now,
   });
-  await queries.revokeOldestOf(tx.sql, grant.connectionId, maxLiveTokens, now);
+  await queries.revokeOldestOf(tx.sql, grant.connection_id, maxLiveTokens, now);
   return token;
 }
 

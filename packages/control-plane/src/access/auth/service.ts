@@ -24,6 +24,7 @@ export {
   unlinkIdentity,
 } from "./identities.ts";
 export { requestMagicLink, requireMethod } from "./magic-link.ts";
+export { lockUser } from "./queries.ts";
 export { endedSessionCookie, returnCookie, sessionCookie, sessionCookieName, signInCookie } from "./cookies.ts";
 export {
   asSignedIn,
@@ -102,12 +103,12 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
       if (wanted.token !== "")
         await tokenQueries.insertToken(tx.sql, {
           id: newId(),
-          userId,
-          orgId,
+          user_id: userId,
+          org_id: orgId,
           name: "Bootstrap token",
-          hash: hashToken(wanted.token),
+          token_hash: hashToken(wanted.token),
           scopes,
-          now,
+          created_at: now,
         });
     }
     const owner = await queries.selectOwner(tx.sql, null);
@@ -166,23 +167,19 @@ export async function bootstrapOwner(system: System, { email, tokenDays }: Owner
   });
 }
 
-async function makeOwnerToken(
-  tx: System,
-  owner: queries.OwnerRow,
-  days: number,
-): Promise<{ secret: string; expiresAt: Date }> {
+async function makeOwnerToken(tx: System, owner: queries.OwnerRow, days: number): Promise<GivenAccess["token"]> {
   const secret = newToken("sm_live_");
   const now = new Date(tx.clock.now());
   const expiresAt = new Date(now.getTime() + days * dayMs);
   await tokenQueries.insertToken(tx.sql, {
     id: newId(),
-    userId: owner.user_id,
-    orgId: owner.org_id,
+    user_id: owner.user_id,
+    org_id: owner.org_id,
     name: "Created by bootstrap-owner",
-    hash: hashToken(secret),
+    token_hash: hashToken(secret),
     scopes,
-    now,
-    expiresAt,
+    created_at: now,
+    expires_at: expiresAt,
   });
   return { secret, expiresAt };
 }

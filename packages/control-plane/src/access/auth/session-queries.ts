@@ -1,5 +1,5 @@
 import type { Role } from "../../platform/context.ts";
-import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 
 /** User, organisation and role of a good credential. */
@@ -92,29 +92,16 @@ export async function selectSignInLink(sql: Db, hash: Buffer): Promise<SignInLin
 
 export async function insertSignInLink(
   sql: Db,
-  row: { id: string; userId: string; method: string; hash: Buffer; now: Date; expiresAt: Date },
+  row: Omit<SignInLinkRow, "email"> & { id: string; code_hash: Buffer; created_at: Date; expires_at: Date },
 ): Promise<void> {
-  await sql`
-    insert into sign_in_links (id, user_id, method, code_hash, created_at, expires_at)
-    values (${row.id}, ${row.userId}, ${row.method}, ${row.hash}, ${row.now}, ${row.expiresAt})`;
+  await sql`insert into sign_in_links ${sql(row)}`;
 }
 
-export interface NewSession {
-  id: string;
-  userId: string;
-  orgId: string;
-  hash: Buffer;
-  userAgent: string | null;
-  ip: string;
-  now: Date;
-  expiresAt: Date;
-}
-
-export async function insertSession(sql: Db, row: NewSession): Promise<void> {
-  await sql`
-    insert into sessions (id, user_id, org_id, secret_hash, user_agent, ip, created_at, last_used_at, expires_at)
-    values (${row.id}, ${row.userId}, ${row.orgId}, ${row.hash}, ${row.userAgent}, ${row.ip}, ${row.now}, ${row.now},
-      ${row.expiresAt})`;
+export async function insertSession(
+  sql: Db,
+  row: SessionRow & { user_id: string; org_id: string; secret_hash: Buffer },
+): Promise<void> {
+  await sql`insert into sessions ${sql(row)}`;
 }
 
 export interface SessionRow {
@@ -177,12 +164,10 @@ export async function deleteSession(
  * true.
  */
 export async function takeMagicLinkTurn(sql: Db, emailHash: Buffer, now: Date, since: Date): Promise<boolean> {
-  const rows = await sql`
+  return await affectsRow(sql`
     insert into magic_link_requests (email_hash, asked_at) values (${emailHash}, ${now})
     on conflict (email_hash) do update set asked_at = excluded.asked_at
-      where magic_link_requests.asked_at <= ${since}
-    returning 1`;
-  return rows.length === 1;
+      where magic_link_requests.asked_at <= ${since}`);
 }
 
 /** Deletes expired sign-in links, ended sessions, and link requests that no throttle needs. */

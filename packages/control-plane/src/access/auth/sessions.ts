@@ -4,7 +4,7 @@ import { record } from "../audit/service.ts";
 import { type ActorCtx, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import { ownCommand } from "../../platform/program.ts";
 import { type Attempt, type Caller, withAttemptRecorded } from "./attempts.ts";
 import * as queries from "./queries.ts";
@@ -70,30 +70,23 @@ export async function openSessionOf(
 ): Promise<OpenedSession> {
   const now = new Date(tx.clock.now());
   const secret = newToken("");
-  const id = newId();
-  const userAgent = caller.userAgent?.slice(0, 300) ?? null;
   const ended = caller.previous ? await sessionQueries.deleteSessionBySecret(tx.sql, hashToken(caller.previous)) : null;
   const expiresAt = caller.continues && ended !== null ? ended : new Date(now.getTime() + absoluteMs);
-  await sessionQueries.insertSession(tx.sql, {
-    id,
-    userId,
-    orgId,
-    hash: hashToken(secret),
-    userAgent,
+  const row = {
+    id: newId(),
+    user_agent: caller.userAgent?.slice(0, 300) ?? null,
     ip: caller.ip,
-    now,
-    expiresAt,
-  });
-  const session = {
-    id,
-    user_agent: userAgent,
-    ip: caller.ip,
-    current: true,
-    created_at: iso(now),
-    last_used_at: iso(now),
-    expires_at: iso(expiresAt),
+    created_at: now,
+    last_used_at: now,
+    expires_at: expiresAt,
   };
-  return { secret, session, expiresAt, userId };
+  await sessionQueries.insertSession(tx.sql, {
+    ...row,
+    user_id: userId,
+    org_id: orgId,
+    secret_hash: hashToken(secret),
+  });
+  return { secret, session: present(row, true), expiresAt, userId };
 }
 
 /** The newly signed-in user as an actor of the audit log. */
@@ -111,23 +104,15 @@ export function asSignedIn(tx: System, orgId: string, opened: OpenedSession, cal
 }
 
 /** Live sessions of the caller's user, most recently used first. A bound token sees those of its organisation only. */
-export async function listSessions(
-  ctx: Ctx,
-  { limit, offset }: Paging = { limit: 50, offset: 0 },
-): Promise<Page<Session>> {
+export async function listSessions(ctx: Ctx, paging: Paging = { limit: 50, offset: 0 }): Promise<Page<Session>> {
   requireScope(ctx, "org:read");
   const now = new Date(ctx.clock.now());
   const orgId = (await reachOf(ctx))?.org_id ?? null;
-  const { rows, total } = await sessionQueries.selectSessions(ctx.sql, ctx.userId, orgId, now, { limit, offset });
-  const items = rows.map((row) => ({
-    ...row,
-    current: ctx.actor.type === "session" && ctx.actor.id === row.id,
-    created_at: iso(row.created_at),
-    last_used_at: iso(row.last_used_at),
-    expires_at: iso(row.expires_at),
-  }));
-  return { items, total, limit, offset };
+  const listed = await sessionQueries.selectSessions(ctx.sql, ctx.userId, orgId, now, paging);
+  return pageOf(listed, paging, (row) => present(row, ctx.actor.type === "session" && ctx.actor.id === row.id));
 }
+
+const present = (row: sessionQueries.SessionRow, current: boolean): Session => ({ ...isoTimes(row), current });
 
 /** Ends a session of the caller's user; `current` is the caller's. It fails from its next request on every replica. */
 export async function endSession(ctx: Ctx, id: string): Promise<void> {
@@ -138,11 +123,8 @@ export async function endSession(ctx: Ctx, id: string): Promise<void> {
     const ended =
       which !== null && isId(which) ? await sessionQueries.deleteSession(tx.sql, ctx.userId, orgId, which) : null;
     if (ended === null) throw new AppError("NOT_FOUND", "Session not found.");
-    const { user_agent, ip, created_at, last_used_at } = ended;
-    await record(tx, {
-      resourceId: which,
-      before: { user_agent, ip, created_at: iso(created_at), last_used_at: iso(last_used_at) },
-    });
+    const { user_agent, ip, created_at, last_used_at } = isoTimes(ended);
+    await record(tx, { resourceId: which, before: { user_agent, ip, created_at, last_used_at } });
   });
 }
 
@@ -167,11 +149,11 @@ export async function makeSignInLink(
   const now = new Date(system.clock.now());
   await sessionQueries.insertSignInLink(system.sql, {
     id: newId(),
-    userId,
+    user_id: userId,
     method,
-    hash: hashToken(code),
-    now,
-    expiresAt: new Date(now.getTime() + signInLinkMs),
+    code_hash: hashToken(code),
+    created_at: now,
+    expires_at: new Date(now.getTime() + signInLinkMs),
   });
   return `/sign-in/${code}`;
 }

@@ -130,27 +130,16 @@ export async function revokeTokensIn(sql: Db, userId: string, orgId: string, now
 
 export async function insertToken(
   sql: Db,
-  row: {
-    id: string;
-    userId: string;
-    orgId: string | null;
-    name: string;
-    hash: Buffer;
-    scopes: readonly string[];
-    now: Date;
-    expiresAt?: Date | null;
-    /** The token that creates it; null when a person does. */
-    madeBy?: string | null;
-    /** The resource that it is for; null: the REST API. */
-    audience?: string | null;
-    /** The connection of an access token of OAuth. */
-    connectionId?: string | null;
-  },
+  row: Pick<ApiTokenRow, "id" | "name" | "org_id" | "created_at"> &
+    Partial<Pick<ApiTokenRow, "audience" | "expires_at" | "last_used_at">> & {
+      user_id: string;
+      token_hash: Buffer;
+      scopes: readonly string[];
+      /** The token that creates it; null when a person does. */
+      made_by?: string | null;
+      /** The connection of an access token of OAuth. */
+      connection_id?: string;
+    },
 ): Promise<void> {
-  await sql`
-    insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at, made_by, audience,
-      connection_id)
-    values (${row.id}, ${row.userId}, ${row.orgId}, ${row.name}, ${row.hash}, ${row.scopes as string[]}, ${row.now},
-      ${row.expiresAt ?? null}, ${row.madeBy ?? null}, ${row.audience ?? null}, ${row.connectionId ?? null})
-    on conflict (token_hash) do nothing`;
+  await sql`insert into api_tokens ${sql({ ...row, scopes: [...row.scopes] })} on conflict (token_hash) do nothing`;
 }

@@ -237,13 +237,13 @@ t.test("a token for another resource does not open the REST API, is in no list a
     values (${connection}, ${client}, ${owner.userId}, ${owner.orgId}, 'app.example', '{targets:write}', ${uri},
       ${now}, ${later})`;
   const made = await makeAccessToken(system, {
-    connectionId: connection,
-    userId: owner.userId,
-    orgId: owner.orgId,
+    connection_id: connection,
+    user_id: owner.userId,
+    org_id: owner.orgId,
     audience: uri,
     scopes: ["targets:write"],
     name: "App",
-    expiresAt: later,
+    expires_at: later,
   });
   t.match(await ask("GET", "/api/v1/targets", undefined, bearer(made)), refused(401, "UNAUTHENTICATED"));
   t.match(await ask("GET", "/api/v1/me", undefined, bearer(made)), refused(401, "UNAUTHENTICATED"));

@@ -5,7 +5,7 @@ import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, isReadScope, requireScope } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
+import { iso, isoOrNull, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 import type { ApiToken, ApiTokenCreate, NewApiToken } from "./schema.ts";
@@ -50,16 +50,10 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
         { details: { current, limit } },
       );
     await tokenQueries.insertToken(tx.sql, {
-      id: row.id,
-      userId: ctx.userId,
-      orgId,
-      name: row.name,
-      hash: hashToken(token),
-      scopes: row.scopes,
-      now,
-      expiresAt,
-      audience: row.audience,
-      madeBy: ctx.actor.type === "token" ? ctx.actor.id : null,
+      ...row,
+      user_id: ctx.userId,
+      token_hash: hashToken(token),
+      made_by: ctx.actor.type === "token" ? ctx.actor.id : null,
     });
     await record(tx, { resourceId: row.id, after: auditable(row) });
   });
@@ -67,11 +61,10 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
 }
 
 /** The caller's tokens that were not revoked, newest first. A bound token sees those of its organisation only. */
-export async function listTokens(ctx: Ctx, { limit, offset }: Paging): Promise<Page<ApiToken>> {
+export async function listTokens(ctx: Ctx, paging: Paging): Promise<Page<ApiToken>> {
   requireScope(ctx, "org:read");
   const orgId = (await reachOf(ctx))?.org_id ?? null;
-  const { rows, total } = await tokenQueries.selectTokens(ctx.sql, ctx.userId, orgId, { limit, offset });
-  return { items: rows.map(present), total, limit, offset };
+  return pageOf(await tokenQueries.selectTokens(ctx.sql, ctx.userId, orgId, paging), paging, present);
 }
 
 /** Revokes a token of the caller with all tokens that it created; they fail from their next request on. */

@@ -1,6 +1,5 @@
 import { ListQuery } from "../auth/schema.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import { ConnectedAppPage } from "./schema.ts";
 import { disconnectApp, listConnectedApps } from "./service.ts";
 
@@ -22,7 +21,6 @@ export const oauthRoutes: Route[] = [
     scope: "org:write",
     tag,
     summary: "Disconnect an MCP client at once",
-    params: IdParam,
     replies: { 204: null },
     errors: ["CONNECTED_APP_NOT_FOUND"],
     handle: async ({ ctx, params }) => disconnectApp(ctx, params.id),

@@ -133,7 +133,7 @@ async function issueCode(tx: Ctx, form: Form, scopes: readonly string[], days: n
   const code = newToken("");
   const connectionId = newId();
   await queries.insertCode(tx.sql, {
-    hash: hashToken(code),
+    code_hash: hashToken(code),
     client_id: form.client,
     user_id: tx.userId,
     org_id: tx.orgId,
@@ -143,8 +143,8 @@ async function issueCode(tx: Ctx, form: Form, scopes: readonly string[], days: n
     scopes: [...scopes],
     audience: tx.config.mcp.resource_uri,
     lifetime_days: days,
-    now: new Date(now),
-    expiresAt: new Date(now + codeMs),
+    created_at: new Date(now),
+    expires_at: new Date(now + codeMs),
   });
   await record(tx, {
     resourceId: connectionId,

@@ -72,7 +72,7 @@ export async function exchangeCode(system: System, client: queries.ClientRow, se
       expires_at: new Date(now.getTime() + code.lifetime_days * dayMs),
     };
     await queries.keepClient(tx.sql, client.id, new Date(connection.expires_at.getTime() + knownMs));
-    await queries.insertConnection(tx.sql, connection, now);
+    await queries.insertConnection(tx.sql, { ...connection, created_at: now, last_used_at: now });
     // The row of the client is locked, so concurrent exchanges see each other's connections.
     for (const id of await queries.selectSurplus(tx.sql, connection, maxConnections, now))
       await endConnection(tx, id, "POST /oauth/token", "newer consent");
@@ -129,20 +129,20 @@ async function issueTokens(
   const end = connection.expires_at.getTime();
   const expiresAt = Math.min(now + tx.config.mcp.access_token_ttl_secs * 1000, end);
   const access = await makeAccessToken(tx, {
-    connectionId: connection.id,
-    userId: connection.user_id,
-    orgId: connection.org_id,
+    connection_id: connection.id,
+    user_id: connection.user_id,
+    org_id: connection.org_id,
     audience: connection.audience,
     scopes,
     name: client.name ?? connection.redirect_host,
-    expiresAt: new Date(expiresAt),
+    expires_at: new Date(expiresAt),
   });
   const next = newToken("");
   await queries.insertRefreshToken(tx.sql, {
-    hash: hashToken(next),
-    connectionId: connection.id,
-    now: new Date(now),
-    expiresAt: connection.expires_at,
+    token_hash: hashToken(next),
+    connection_id: connection.id,
+    created_at: new Date(now),
+    expires_at: connection.expires_at,
   });
   return {
     access_token: access,

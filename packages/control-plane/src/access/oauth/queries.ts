@@ -1,4 +1,4 @@
-import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, firstOf, idsOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 
 export interface ClientRow {
   id: string;
@@ -40,16 +40,14 @@ export async function selectClient(sql: Db, id: string, now: Date): Promise<Clie
 
 /** Keeps the client at least until `until`; false when there is none. */
 export async function keepClient(sql: Db, id: string, until: Date): Promise<boolean> {
-  const { count } = await sql`
-    update oauth_clients set expires_at = greatest(expires_at, ${until}) where id = ${id}`;
-  return count === 1;
+  return await affectsRow(sql`
+    update oauth_clients set expires_at = greatest(expires_at, ${until}) where id = ${id}`);
 }
 
 /** Marks a consent form as answered. Of concurrent callers with one form exactly one gets true. */
 export async function takeConsent(sql: Db, id: string, expiresAt: Date): Promise<boolean> {
-  const { count } = await sql`
-    insert into oauth_consents (id, expires_at) values (${id}, ${expiresAt}) on conflict (id) do nothing`;
-  return count === 1;
+  return await affectsRow(sql`
+    insert into oauth_consents (id, expires_at) values (${id}, ${expiresAt}) on conflict (id) do nothing`);
 }
 
 export interface CodeRow {
@@ -64,12 +62,11 @@ export interface CodeRow {
   lifetime_days: number;
 }
 
-export async function insertCode(sql: Db, row: CodeRow & { hash: Buffer; now: Date; expiresAt: Date }): Promise<void> {
-  await sql`
-    insert into oauth_codes (code_hash, client_id, user_id, org_id, connection_id, redirect_uri, challenge, scopes,
-      audience, lifetime_days, created_at, expires_at)
-    values (${row.hash}, ${row.client_id}, ${row.user_id}, ${row.org_id}, ${row.connection_id}, ${row.redirect_uri},
-      ${row.challenge}, ${row.scopes}, ${row.audience}, ${row.lifetime_days}, ${row.now}, ${row.expiresAt})`;
+export async function insertCode(
+  sql: Db,
+  row: CodeRow & { code_hash: Buffer; created_at: Date; expires_at: Date },
+): Promise<void> {
+  await sql`insert into oauth_codes ${sql(row)}`;
 }
 
 /** A code, also a used or expired one. */
@@ -95,10 +92,9 @@ export async function useCode(sql: Db, hash: Buffer, now: Date): Promise<"used" 
  * for this transaction and then sees its rows.
  */
 export async function lockMembership(sql: Db, userId: string, orgId: string): Promise<boolean> {
-  const rows = await sql`
+  return await affectsRow(sql`
     select 1 from memberships m join orgs o on o.id = m.org_id and o.deleted_at is null
-    where m.user_id = ${userId} and m.org_id = ${orgId} for key share of m`;
-  return rows.length === 1;
+    where m.user_id = ${userId} and m.org_id = ${orgId} for key share of m`);
 }
 
 export interface ConnectionRow {
@@ -112,22 +108,20 @@ export interface ConnectionRow {
   expires_at: Date;
 }
 
-export async function insertConnection(sql: Db, row: ConnectionRow, now: Date): Promise<void> {
-  await sql`
-    insert into oauth_connections (id, client_id, user_id, org_id, redirect_host, scopes, audience, created_at,
-      last_used_at, expires_at)
-    values (${row.id}, ${row.client_id}, ${row.user_id}, ${row.org_id}, ${row.redirect_host}, ${row.scopes},
-      ${row.audience}, ${now}, ${now}, ${row.expires_at})`;
+export async function insertConnection(
+  sql: Db,
+  row: ConnectionRow & { created_at: Date; last_used_at: Date },
+): Promise<void> {
+  await sql`insert into oauth_connections ${sql(row)}`;
 }
 
 /** Live connections of the user, client and organisation of `newest` beyond `keep`, that one included. */
 export async function selectSurplus(sql: Db, newest: ConnectionRow, keep: number, now: Date): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await idsOf(sql`
     select id from oauth_connections
     where client_id = ${newest.client_id} and user_id = ${newest.user_id} and org_id = ${newest.org_id}
       and id <> ${newest.id} and revoked_at is null and expires_at > ${now}
-    order by created_at desc, id desc offset ${keep - 1}`;
-  return rows.map(({ id }) => id);
+    order by created_at desc, id desc offset ${keep - 1}`);
 }
 
 /** The live connection, locked and marked as used; null when it has ended. */
@@ -155,7 +149,7 @@ export interface EndedRow {
   name: string | null;
 }
 
-/** Id of the user's own live connection in the organisation. */
+/** True for the user's own live connection in the organisation. */
 export async function selectOwnConnection(
   sql: Db,
   userId: string,
@@ -163,27 +157,23 @@ export async function selectOwnConnection(
   id: string,
   now: Date,
 ): Promise<boolean> {
-  const rows = await sql`
+  return await affectsRow(sql`
     select 1 from oauth_connections
-    where id = ${id} and user_id = ${userId} and org_id = ${orgId} and revoked_at is null and expires_at > ${now}`;
-  return rows.length === 1;
+    where id = ${id} and user_id = ${userId} and org_id = ${orgId} and revoked_at is null and expires_at > ${now}`);
 }
 
 /** Ends the connections of a former member in the organisation; returns their ids. */
 export async function revokeConnectionsIn(sql: Db, userId: string, orgId: string, now: Date): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await idsOf(sql`
     update oauth_connections set revoked_at = ${now}
-    where user_id = ${userId} and org_id = ${orgId} and revoked_at is null returning id`;
-  return rows.map(({ id }) => id);
+    where user_id = ${userId} and org_id = ${orgId} and revoked_at is null returning id`);
 }
 
 export async function insertRefreshToken(
   sql: Db,
-  row: { hash: Buffer; connectionId: string; now: Date; expiresAt: Date },
+  row: { token_hash: Buffer; connection_id: string; created_at: Date; expires_at: Date },
 ): Promise<void> {
-  await sql`
-    insert into oauth_refresh_tokens (token_hash, connection_id, created_at, expires_at)
-    values (${row.hash}, ${row.connectionId}, ${row.now}, ${row.expiresAt})`;
+  await sql`insert into oauth_refresh_tokens ${sql(row)}`;
 }
 
 /** Connection and client of a refresh token, also of a used one. */

@@ -6,24 +6,17 @@ import { accessTokenOf, purgeAccessTokens, revokeAccessToken, revokeAccessTokens
 import { asSystem, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
+import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { ConnectedApp } from "./schema.ts";
 
 export { offeredScopes } from "./scopes.ts";
 
 /** The caller's live connections in the organisation, newest first. */
-export async function listConnectedApps(ctx: Ctx, { limit, offset }: Paging): Promise<Page<ConnectedApp>> {
+export async function listConnectedApps(ctx: Ctx, paging: Paging): Promise<Page<ConnectedApp>> {
   requireScope(ctx, "org:read");
   const now = new Date(ctx.clock.now());
-  const { rows, total } = await queries.selectConnections(ctx.sql, ctx.userId, ctx.orgId, now, { limit, offset });
-  const items = rows.map((row) => ({
-    ...row,
-    created_at: iso(row.created_at),
-    last_used_at: isoOrNull(row.last_used_at),
-    expires_at: iso(row.expires_at),
-  }));
-  return { items, total, limit, offset };
+  return pageOf(await queries.selectConnections(ctx.sql, ctx.userId, ctx.orgId, now, paging), paging, isoTimes);
 }
 
 /** Disconnects an app of the caller: its tokens fail from their next request on. Throws CONNECTED_APP_NOT_FOUND. */

@@ -1,8 +1,7 @@
 import { AuditEntry, AuditPage, AuditQuery } from "../audit/schema.ts";
-import { Session } from "../auth/schema.ts";
+import { ListQuery, Session } from "../auth/schema.ts";
 import { callerOf, sessionCookie, signedInAs } from "../auth/service.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import { asOwner } from "./access.ts";
 import * as schema from "./schema.ts";
 import * as orgs from "./service.ts";
@@ -25,7 +24,7 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
   route("GET", "/api/v1/orgs", {
     ...read,
     summary: "List the caller's organisations",
-    query: schema.ListQuery,
+    query: ListQuery,
     replies: { 200: schema.OrgPage },
     handle: async ({ ctx, query }) => ok(await orgs.listOrgs(ctx, query)),
   }),
@@ -40,7 +39,6 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
   route("GET", "/api/v1/orgs/{id}", {
     ...read,
     summary: "One organisation",
-    params: IdParam,
     replies: { 200: schema.Org },
     errors: absent,
     handle: async ({ ctx, params }) => ok(await orgs.getOrg(ctx, params.id)),
@@ -49,7 +47,6 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     ...write,
     ...ownerOnly,
     summary: "Change name, slug, time zone or default escalation ladder of an organisation",
-    params: IdParam,
     body: schema.OrgPatch,
     replies: { 200: schema.Org },
     errors: [...absent, "INVALID_SLUG", "SLUG_TAKEN", "INVALID_ALERT_CONFIG", "INVALID_TIME_ZONE"],
@@ -62,7 +59,6 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     description:
       "Members and tokens are refused and checks stop at once. Owners can restore it for " +
       "tenancy.deletion_grace_period_days (30); then it is deleted with all its data.",
-    params: IdParam,
     replies: { 204: null },
     errors: absent,
     handle: async ({ ctx, params }) => orgs.deleteOrg(ctx, params.id, effects),
@@ -71,7 +67,6 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     ...write,
     ...ownerOfDeletedToo,
     summary: "Restore a deleted organisation",
-    params: IdParam,
     replies: { 200: schema.Org },
     errors: [...absent, "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params }) => ok(await orgs.restoreOrg(ctx, params.id, effects)),
@@ -80,7 +75,6 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     auth: "tenant",
     tag,
     summary: "Switch the caller's session to this organisation",
-    params: IdParam,
     replies: { 200: schema.Org },
     errors: [...absent, "FORBIDDEN"],
     handle: async ({ ctx, params }) => ok(await orgs.switchOrg(ctx, params.id)),
@@ -88,7 +82,6 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
   route("GET", "/api/v1/orgs/{id}/usage", {
     ...read,
     summary: "Plan limits and current usage",
-    params: IdParam,
     replies: { 200: schema.Usage },
     errors: absent,
     handle: async ({ ctx, params }) => ok(await orgs.usage(ctx, params.id)),
@@ -98,7 +91,6 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     ...ownerOnly,
     summary: "Audit log, newest first",
     description: "One entry for each write, kept for retention.audit_days (730).",
-    params: IdParam,
     query: AuditQuery,
     replies: { 200: AuditPage },
     errors: absent,
@@ -110,7 +102,6 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
     ...ownerOnly,
     summary: "One entry of the audit log",
     description: "With every id of a bulk request, of which the list shows the first hundred.",
-    params: schema.AuditEntryParams,
     replies: { 200: AuditEntry },
     errors: [...absent, "AUDIT_ENTRY_NOT_FOUND"],
     cache: "no-store",
@@ -122,8 +113,7 @@ const memberRoutes: Route[] = [
   route("GET", "/api/v1/orgs/{id}/members", {
     ...read,
     summary: "List the members",
-    params: IdParam,
-    query: schema.ListQuery,
+    query: ListQuery,
     replies: { 200: schema.MemberPage },
     errors: absent,
     handle: async ({ ctx, params, query }) => ok(await orgs.listMembers(ctx, params.id, query)),
@@ -133,7 +123,6 @@ const memberRoutes: Route[] = [
     everyScope: true,
     ...ownerOnly,
     summary: "Change the role of a member",
-    params: schema.MemberParams,
     body: schema.MemberPatch,
     replies: { 200: schema.Member },
     errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER"],
@@ -145,7 +134,6 @@ const memberRoutes: Route[] = [
     role: "owner_or_self",
     summary: "Remove a member, or leave",
     description: "Owners remove any member; every member may leave. The last owner cannot leave.",
-    params: schema.MemberParams,
     replies: { 204: null },
     errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER"],
     handle: async ({ ctx, params }) => orgs.removeMember(ctx, params.id, params.user_id),
@@ -157,8 +145,7 @@ const invitationRoutes: Route[] = [
     ...read,
     ...ownerOnly,
     summary: "List the pending invitations",
-    params: IdParam,
-    query: schema.ListQuery,
+    query: ListQuery,
     replies: { 200: schema.InvitationPage },
     errors: absent,
     handle: async ({ ctx, params, query }) => ok(await orgs.listInvitations(ctx, params.id, query)),
@@ -169,7 +156,6 @@ const invitationRoutes: Route[] = [
     ...ownerOnly,
     summary: "Invite a person by email",
     description: "The link is sent to that address only and is valid for one week (168 h).",
-    params: IdParam,
     body: schema.InvitationCreate,
     replies: { 201: schema.NewInvitation },
     errors: [...absent, "ALREADY_MEMBER", "ALREADY_INVITED", "INVITATIONS_LIMIT", "QUOTA_EXCEEDED"],
@@ -181,7 +167,6 @@ const invitationRoutes: Route[] = [
     everyScope: true,
     ...ownerOnly,
     summary: "Revoke a pending invitation",
-    params: schema.InvitationParams,
     replies: { 204: null },
     errors: [...absent, "INVITATION_NOT_FOUND"],
     handle: async ({ ctx, params }) => orgs.revokeInvitation(ctx, params.id, params.invitation_id),

@@ -42,7 +42,7 @@ export async function followGroups(
   await linkTo(tx, userId, person, email);
   if (before === null) {
     const current = await queries.countMembers(sql, orgId);
-    await queries.insertMembership(sql, { orgId, userId, role, now: new Date(tx.clock.now()) });
+    await queries.insertMembership(sql, { org_id: orgId, user_id: userId, role, created_at: new Date(tx.clock.now()) });
     await roomForMember(tx, orgId, current);
     await record(trail, { resourceId: userId, after: { email, role } });
   } else if (before.role !== role && !isLastOwner) {

@@ -19,7 +19,7 @@ import { sendMail } from "../../platform/email/mail.ts";
 import { nameInSubject } from "../../platform/email/layout.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import { PlanRefusal, planOf, takeQuota } from "../plans/service.ts";
 import { asOwner } from "./access.ts";
 import * as queries from "./member-queries.ts";
@@ -61,7 +61,7 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
       created_at: now,
       expires_at: new Date(now.getTime() + lifetimeMs),
     };
-    await queries.insertInvitation(tx.sql, { ...made, invitedBy: own.userId, hash: hashToken(code) });
+    await queries.insertInvitation(tx.sql, { ...made, invited_by: own.userId, code_hash: hashToken(code) });
     await record(own, { resourceId: made.id, after: auditable(made) });
     return { row: made, org: await selectOrg(tx.sql, orgId) };
   });
@@ -79,12 +79,11 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
 }
 
 /** The pending invitations, newest first. For owners. */
-export async function listInvitations(ctx: Ctx, orgId: string, { limit, offset }: Paging): Promise<Page<Invitation>> {
+export async function listInvitations(ctx: Ctx, orgId: string, paging: Paging): Promise<Page<Invitation>> {
   requireScope(ctx, "org:read");
   const own = await asOwner(ctx, orgId);
   const now = new Date(ctx.clock.now());
-  const { rows, total } = await queries.selectInvitations(own.sql, orgId, now, { limit, offset });
-  return { items: rows.map(present), total, limit, offset };
+  return pageOf(await queries.selectInvitations(own.sql, orgId, now, paging), paging, present);
 }
 
 /** Revokes an invitation; its link is invalid from then on. For owners. */
@@ -192,7 +191,7 @@ async function join(
   if (!(await queries.takeInvitation(tx.sql, id, now))) return null;
   const opened = await openSession(tx, { ...caller, email, orgId });
   const current = await queries.countMembers(tx.sql, orgId);
-  if (await queries.insertMembership(tx.sql, { orgId, userId: opened.userId, role, now }))
+  if (await queries.insertMembership(tx.sql, { org_id: orgId, user_id: opened.userId, role, created_at: now }))
     await roomForMember(tx, orgId, current);
   await record(asSignedIn(tx, orgId, opened, caller, action), { resourceId: id, after: { email, role } });
   return opened;
@@ -218,13 +217,7 @@ async function roomForInvitation(own: Ctx, now: Date): Promise<void> {
     throw new PlanRefusal(
       "INVITATIONS_LIMIT",
       `${current} invitations are pending, and ${limit} are allowed. Revoke one, or wait until it is accepted.`,
-      {
-        quota: "max_pending_invitations",
-        current,
-        limit,
-        plan,
-        orgId: own.orgId,
-      },
+      { quota: "max_pending_invitations", current, limit, plan, orgId: own.orgId },
     );
   await roomForMember(own, own.orgId, await queries.countMembers(own.sql, own.orgId));
 }
@@ -243,8 +236,4 @@ const invalid = () =>
 
 const auditable = ({ email, role }: queries.InvitationRow) => ({ email, role });
 
-const present = ({ org_id: _, created_at, expires_at, ...row }: queries.InvitationRow): Invitation => ({
-  ...row,
-  created_at: iso(created_at),
-  expires_at: iso(expires_at),
-});
+const present = ({ org_id: _, ...row }: queries.InvitationRow): Invitation => isoTimes(row);

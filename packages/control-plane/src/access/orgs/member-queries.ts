@@ -1,16 +1,21 @@
-import { anyOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import {
+  affectsRow,
+  anyOf,
+  countOf,
+  type Db,
+  firstOf,
+  type Listed,
+  listed,
+  type Paging,
+} from "../../platform/db/sql.ts";
 import type { Role } from "./schema.ts";
 
 /** False when the user is already a member. */
 export async function insertMembership(
   sql: Db,
-  row: { orgId: string; userId: string; role: Role; now: Date },
+  row: { org_id: string; user_id: string; role: Role; created_at: Date },
 ): Promise<boolean> {
-  const rows = await sql`
-    insert into memberships (org_id, user_id, role, created_at)
-    values (${row.orgId}, ${row.userId}, ${row.role}, ${row.now})
-    on conflict (org_id, user_id) do nothing returning user_id`;
-  return rows.length === 1;
+  return await affectsRow(sql`insert into memberships ${sql(row)} on conflict (org_id, user_id) do nothing`);
 }
 
 export interface MemberRow {
@@ -84,14 +89,8 @@ const invitationColumns = (sql: Db) =>
     i.created_at, i.expires_at`;
 const pending = (sql: Db, now: Date) => sql`i.accepted_at is null and i.revoked_at is null and i.expires_at > ${now}`;
 
-export async function insertInvitation(
-  sql: Db,
-  row: InvitationRow & { invitedBy: string; hash: Buffer },
-): Promise<void> {
-  await sql`
-    insert into invitations (id, org_id, email, role, code_hash, invited_by, created_at, expires_at)
-    values (${row.id}, ${row.org_id}, ${row.email}, ${row.role}, ${row.hash}, ${row.invitedBy}, ${row.created_at},
-      ${row.expires_at})`;
+export async function insertInvitation(sql: Db, row: InvitationRow & { code_hash: Buffer }): Promise<void> {
+  await sql`insert into invitations ${sql(row)}`;
 }
 
 const pendingOf = (sql: Db, orgId: string, now: Date) =>
@@ -139,7 +138,6 @@ export async function selectInvitationTo(sql: Db, emails: readonly string[], now
 
 /** Consumes an invitation. Exactly one of two callers with one code gets true. */
 export async function takeInvitation(sql: Db, id: string, now: Date): Promise<boolean> {
-  return (
-    (await sql`update invitations i set accepted_at = ${now} where i.id = ${id} and ${pending(sql, now)}`).count === 1
-  );
+  return await affectsRow(sql`
+    update invitations i set accepted_at = ${now} where i.id = ${id} and ${pending(sql, now)}`);
 }

@@ -5,18 +5,17 @@ import { endAccess } from "../auth/service.ts";
 import { endConnectionsOf } from "../oauth/service.ts";
 import { type Ctx, inTransaction, requireEveryScope, requireOwner, requireScope } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import { asOwner, inOrg } from "./access.ts";
 import * as queries from "./member-queries.ts";
 import { lockOrg } from "./queries.ts";
 import type { Member, Role } from "./schema.ts";
 
 /** The members of the organisation, oldest first. */
-export async function listMembers(ctx: Ctx, orgId: string, { limit, offset }: Paging): Promise<Page<Member>> {
+export async function listMembers(ctx: Ctx, orgId: string, paging: Paging): Promise<Page<Member>> {
   requireScope(ctx, "org:read");
   const own = await inOrg(ctx, orgId);
-  const { rows, total } = await queries.selectMembers(own.sql, orgId, { limit, offset });
-  return { items: rows.map(present), total, limit, offset };
+  return pageOf(await queries.selectMembers(own.sql, orgId, paging), paging, isoTimes);
 }
 
 /** Changes the role of a member. For owners. Throws MEMBER_NOT_FOUND, LAST_OWNER. */
@@ -30,7 +29,7 @@ export async function updateMember(ctx: Ctx, orgId: string, userId: string, role
     if (before.role === "owner" && role !== "owner") await notTheLast(own);
     await queries.updateRole(tx.sql, orgId, userId, role);
     await record(own, { resourceId: userId, ...differences({ before: auditable(before), after: auditable(after) }) });
-    return present(after);
+    return isoTimes(after);
   });
 }
 
@@ -67,5 +66,3 @@ async function notTheLast(own: Ctx): Promise<void> {
 }
 
 const auditable = ({ email, role }: queries.MemberRow) => ({ email, role });
-
-const present = (row: queries.MemberRow): Member => ({ ...row, joined_at: iso(row.joined_at) });

@@ -1,12 +1,12 @@
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam, slicePage } from "../../platform/http/wire.ts";
+import { slicePage } from "../../platform/http/wire.ts";
+import { ListQuery } from "../auth/schema.ts";
 import { PlanPage } from "../plans/schema.ts";
 import { listPlans } from "../plans/service.ts";
 import { changePlan, getAnyOrg, listAllOrgs } from "./operator.ts";
 import * as schema from "./schema.ts";
 
 const operator = { auth: "operator", tag: "Operator" } as const;
-const one = { ...operator, params: IdParam } as const;
 
 export const operatorOrgRoutes: Route[] = [
   route("GET", "/operator/orgs", {
@@ -17,7 +17,7 @@ export const operatorOrgRoutes: Route[] = [
     handle: async ({ ctx, query }) => ok(await listAllOrgs(ctx, query)),
   }),
   route("GET", "/operator/orgs/{id}", {
-    ...one,
+    ...operator,
     summary: "Get one organisation with its plan",
     description: "`{id}` may be the slug.",
     replies: { 200: schema.OperatorOrg },
@@ -25,7 +25,7 @@ export const operatorOrgRoutes: Route[] = [
     handle: async ({ ctx, params }) => ok(await getAnyOrg(ctx, params.id)),
   }),
   route("PATCH", "/operator/orgs/{id}", {
-    ...one,
+    ...operator,
     summary: "Change the plan of an organisation, or its overrides",
     description:
       "Quotas apply at once, rate budgets within 5 s. Existing resources above a lower limit are kept; only " +
@@ -38,7 +38,7 @@ export const operatorOrgRoutes: Route[] = [
   route("GET", "/operator/plans", {
     ...operator,
     summary: "List the plans",
-    query: schema.ListQuery,
+    query: ListQuery,
     replies: { 200: PlanPage },
     handle: async ({ ctx, query }) => ok(slicePage(await listPlans(ctx), query)),
   }),

@@ -2,7 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { suggestion } from "@statusmesh/shared/text";
 import { record } from "../audit/service.ts";
 import { asSystem, inTransaction, type System } from "../../platform/context.ts";
-import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
+import { iso, isoOrNull, type Page, pageOf } from "../../platform/http/wire.ts";
 import type { PlanOverrides, Quota } from "../plans/schema.ts";
 import { listPlans } from "../plans/service.ts";
 import * as queries from "./operator-queries.ts";
@@ -12,12 +12,12 @@ import type { OperatorOrg, OperatorOrgPatch, OperatorOrgQuery } from "./schema.t
 /** Organisations of the installation, oldest first, deleted ones too. For operators. */
 export async function listAllOrgs(
   { sql, clock }: Pick<System, "sql" | "clock">,
-  { q: text = "", limit, offset }: OperatorOrgQuery,
+  { q: text = "", ...paging }: OperatorOrgQuery,
 ): Promise<Page<OperatorOrg>> {
-  const { rows, total } = await queries.selectOrgs(sql, text, { limit, offset });
-  const ids = rows.map(({ id }) => id);
+  const listed = await queries.selectOrgs(sql, text, paging);
+  const ids = listed.rows.map(({ id }) => id);
   const counts = await countUsage(sql, ids, new Date(clock.now()));
-  return { items: rows.map((row) => present(row, counts.get(row.id)!)), total, limit, offset };
+  return pageOf(listed, paging, (row) => present(row, counts.get(row.id)!));
 }
 
 /** One organisation, by its id or its slug. For operators. Throws ORG_NOT_FOUND. */

@@ -1,5 +1,16 @@
 import { allowTime } from "../../platform/db/connect.ts";
-import { arrayOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import {
+  affectsRow,
+  anyOf,
+  arrayOf,
+  countOf,
+  type Db,
+  firstOf,
+  idsOf,
+  type Listed,
+  listed,
+  type Paging,
+} from "../../platform/db/sql.ts";
 import { perQuota, type Quota } from "../plans/schema.ts";
 import type { Escalation, Role } from "./schema.ts";
 
@@ -27,9 +38,8 @@ export async function selectRole(
 }
 
 /** True for a token that is bound to one organisation. */
-export async function isBound(sql: Db, tokenId: string): Promise<boolean> {
-  return (await sql`select 1 from api_tokens where id = ${tokenId} and org_id is not null`).length === 1;
-}
+export const isBound = async (sql: Db, tokenId: string): Promise<boolean> =>
+  await anyOf(sql, sql`from api_tokens where id = ${tokenId} and org_id is not null`);
 
 export interface OrgRow {
   id: string;
@@ -81,11 +91,10 @@ export async function selectFirstOrg(sql: Db): Promise<string | null> {
 
 /** False when the slug is taken. */
 export async function insertOrg(sql: Db, row: OrgRow): Promise<boolean> {
-  const rows = await sql`
+  return await affectsRow(sql`
     insert into orgs (id, slug, name, plan_id, created_at, updated_at)
     values (${row.id}, ${row.slug}, ${row.name}, ${row.plan_id}, ${row.created_at}, ${row.created_at})
-    on conflict (slug) do nothing returning id`;
-  return rows.length === 1;
+    on conflict (slug) do nothing`);
 }
 
 /** A taken slug raises a unique violation. */
@@ -97,11 +106,6 @@ export async function updateOrg(sql: Db, row: OrgRow, now: Date): Promise<void> 
     where id = ${row.id}`;
 }
 
-/** Locks the user, so that concurrent creations count each other. */
-export async function lockUser(sql: Db, userId: string): Promise<void> {
-  await sql`select id from users where id = ${userId} for no key update`;
-}
-
 export async function countOwnedOrgs(sql: Db, userId: string): Promise<number> {
   const from = sql`
     from memberships m join orgs o on o.id = m.org_id and o.deleted_at is null
@@ -110,17 +114,14 @@ export async function countOwnedOrgs(sql: Db, userId: string): Promise<number> {
 }
 
 export async function selectPurgeable(sql: Db, deletedBefore: Date): Promise<string[]> {
-  const rows = await sql<
-    { id: string }[]
-  >`select id from orgs where deleted_at <= ${deletedBefore} order by deleted_at`;
-  return rows.map(({ id }) => id);
+  return await idsOf(sql`select id from orgs where deleted_at <= ${deletedBefore} order by deleted_at`);
 }
 
 /** Locks an organisation that is to be purged; false when it was restored meanwhile. The work may take any time. */
 export async function lockPurgeable(sql: Db, orgId: string, deletedBefore: Date): Promise<boolean> {
   await allowTime(sql, 0);
-  const rows = await sql`select id from orgs where id = ${orgId} and deleted_at <= ${deletedBefore} for update`;
-  return rows.length > 0;
+  return await affectsRow(sql`
+    select id from orgs where id = ${orgId} and deleted_at <= ${deletedBefore} for update`);
 }
 
 /** Deletes an organisation with everything in it. */

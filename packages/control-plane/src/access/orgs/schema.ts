@@ -19,9 +19,6 @@ import {
 } from "../../platform/http/wire.ts";
 import { perQuota, PlanLimits, PlanOverrides } from "../plans/schema.ts";
 
-/** `limit` and `offset` of a list. */
-export const ListQuery = Closed(paging(50, 1000));
-
 const Role = OneOf(
   ["owner", "member", "viewer"],
   "Owners have full access; members have everything except owner-only operations; viewers read everything but " +
@@ -156,12 +153,6 @@ export const Usage = Shape("Usage", "Plan limits and current usage", {
 });
 export type Usage = Static<typeof Usage>;
 
-/** `{id}` and `{entry_id}` in a path. */
-export const AuditEntryParams = Type.Object({ id: Type.String(), entry_id: Type.String() });
-
-/** `{id}` and `{user_id}` in a path. */
-export const MemberParams = Type.Object({ id: Type.String(), user_id: Type.String() });
-
 export const Member = Shape("Member", "A member of the organisation", {
   user_id: Id,
   email: Text("Address of mails to the user", "olga@example.org"),
@@ -172,9 +163,6 @@ export const Member = Shape("Member", "A member of the organisation", {
 export type Member = Static<typeof Member>;
 export const MemberPage = PageOf(Member);
 export const MemberPatch = Shape("MemberPatch", "The new role", { role: Role });
-
-/** `{id}` and `{invitation_id}` in a path. */
-export const InvitationParams = Type.Object({ id: Type.String(), invitation_id: Type.String() });
 
 export const InvitationCreate = Shape("InvitationCreate", "A new invitation", {
   email: Email,

@@ -4,10 +4,10 @@ import { newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { differences, getEntry, listAudit as listEntries, record, recordedNames } from "../audit/service.ts";
 import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
-import { moveSession, slugOf } from "../auth/service.ts";
+import { lockUser, moveSession, slugOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { type Paging, unlessTaken } from "../../platform/db/sql.ts";
-import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
+import { iso, isoOrNull, type Page, pageOf } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
 import { PlanRefusal, refusalsOf } from "../plans/service.ts";
 import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
@@ -31,10 +31,10 @@ export { listMembers, removeMember, updateMember } from "./members.ts";
 const graceMs = (system: System): number => system.config.tenancy.deletion_grace_period_days * dayMs;
 
 /** The caller's organisations, oldest first. Owners also see those that they can restore. */
-export async function listOrgs(ctx: Ctx, { limit, offset }: Paging): Promise<Page<Org>> {
+export async function listOrgs(ctx: Ctx, paging: Paging): Promise<Page<Org>> {
   requireScope(ctx, "org:read");
-  const { rows, total } = await queries.selectOrgs(ctx.sql, ctx.userId, tokenOf(ctx), { limit, offset });
-  return { items: rows.map((row) => present(ctx, row, row.role)), total, limit, offset };
+  const listed = await queries.selectOrgs(ctx.sql, ctx.userId, tokenOf(ctx), paging);
+  return pageOf(listed, paging, (row) => present(ctx, row, row.role));
 }
 
 /** One organisation of the caller. Throws ORG_NOT_FOUND. */
@@ -75,7 +75,7 @@ export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
       if (input.slug !== undefined) throw slugTaken(row.slug);
       row.slug = `${slugOf(name).slice(0, 24)}-${randomInt(10_000, 100_000)}`;
     }
-    await insertMembership(tx.sql, { orgId: row.id, userId: ctx.userId, role: "owner", now });
+    await insertMembership(tx.sql, { org_id: row.id, user_id: ctx.userId, role: "owner", created_at: now });
     await record({ ...tx, orgId: row.id }, { resourceId: row.id, after: auditable(row) });
     return present(tx, row, "owner");
   });
@@ -265,7 +265,7 @@ async function change(
 
 async function withinOwnerLimit(tx: Ctx): Promise<void> {
   const limit = tx.config.tenancy.free_tier_owner_org_limit;
-  await queries.lockUser(tx.sql, tx.userId);
+  await lockUser(tx.sql, tx.userId);
   const current = await queries.countOwnedOrgs(tx.sql, tx.userId);
   if (current < limit) return;
   const refused = { quota: "owned_orgs", current, limit, plan: tx.config.tenancy.default_plan };

@@ -1,3 +1,4 @@
+import { isObject } from "@statusmesh/shared/json";
 import type { AuditEntry } from "../audit/schema.ts";
 
 /** Words for each write of the API; the name of its resource follows. */
@@ -132,9 +133,6 @@ export function changesOf({ before, after }: Pick<AuditEntry, "before" | "after"
     is: after ? inWords(is.get(field)) : null,
   }));
 }
-
-const isObject = (value: unknown): value is object =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 function flat(value: unknown, at = ""): [string, unknown][] {
   return Object.entries(value ?? {}).flatMap(([key, one]): [string, unknown][] =>

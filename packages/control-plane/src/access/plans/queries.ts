@@ -62,10 +62,7 @@ export async function countRefusals(sql: Db, orgId: string, since: Date) {
 /** Returns the number of deleted rows. */
 export async function deleteRefusalsBefore(sql: Db, before: Date): Promise<number> {
   return await deleteInBatches(
-    async (limit) =>
-      (
-        await sql`
-          delete from quota_events where id in (select id from quota_events where at < ${before} limit ${limit})`
-      ).count,
+    (limit) => sql`
+      delete from quota_events where id in (select id from quota_events where at < ${before} limit ${limit})`,
   );
 }

@@ -47,17 +47,9 @@ export async function recordRefusal(ctx: System | Ctx, error: unknown): Promise<
   const [orgId, userId] = "orgId" in ctx ? [refused.orgId ?? ctx.orgId, ctx.userId] : [refused.orgId, null];
   if (orgId === undefined) return;
   try {
-    await queries.upsertRefusal(ctx.sql, {
-      id: newId(),
-      orgId,
-      userId,
-      quota,
-      current,
-      limit,
-      plan,
-      minute: new Date(now - (now % minuteMs)),
-      at: new Date(now),
-    });
+    const minute = new Date(now - (now % minuteMs));
+    const row = { id: newId(), orgId, userId, quota, current, limit, plan, minute, at: new Date(now) };
+    await queries.upsertRefusal(ctx.sql, row);
   } catch (cause) {
     ctx.log.warn({ org: orgId, quota, err: String(cause) }, "a plan limit refusal could not be recorded");
   }
@@ -65,17 +57,11 @@ export async function recordRefusal(ctx: System | Ctx, error: unknown): Promise<
 
 /** Refusals per quota in the last 30 days, without zeros. The caller has checked its scope. */
 export async function refusalsOf(ctx: Ctx): Promise<Record<string, number>> {
-  return Object.fromEntries(
-    (await queries.countRefusals(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - usageDays * dayMs))).map(
-      ({ quota, refusals }) => [quota, refusals],
-    ),
-  );
+  const rows = await queries.countRefusals(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - usageDays * dayMs));
+  return Object.fromEntries(rows.map(({ quota, refusals }) => [quota, refusals]));
 }
 
 /** Deletes rows older than `retention.quota_events_days`. Returns their number. */
-export async function purgeRefusals(system: System): Promise<number> {
-  return await queries.deleteRefusalsBefore(
-    system.sql,
-    new Date(system.clock.now() - system.config.retention.quota_events_days * dayMs),
-  );
+export async function purgeRefusals({ sql, clock, config }: System): Promise<number> {
+  return await queries.deleteRefusalsBefore(sql, new Date(clock.now() - config.retention.quota_events_days * dayMs));
 }

@@ -1,17 +1,15 @@
 import type { Db } from "../../platform/db/sql.ts";
 
 export interface FlowRow {
-  stateHash: Buffer;
-  browserHash: Buffer;
+  state_hash: Buffer;
+  browser_hash: Buffer;
   provider: string;
-  returnTo: string;
-  expiresAt: Date;
+  return_to: string;
+  expires_at: Date;
 }
 
 export async function insertFlow(sql: Db, row: FlowRow): Promise<void> {
-  await sql`
-    insert into sign_in_flows (state_hash, browser_hash, provider, return_to, expires_at)
-    values (${row.stateHash}, ${row.browserHash}, ${row.provider}, ${row.returnTo}, ${row.expiresAt})`;
+  await sql`insert into sign_in_flows ${sql(row)}`;
 }
 
 /**

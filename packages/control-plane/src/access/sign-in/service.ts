@@ -86,11 +86,11 @@ export async function beginSignIn(system: System, provider: Provider, returnTo: 
   const flow: Flow = { redirectUri: redirectUri(system, provider), state: newToken(""), browser: newToken("") };
   const url = await provider.authorizationUrl(flow);
   await queries.insertFlow(system.sql, {
-    stateHash: hashToken(flow.state),
-    browserHash: hashToken(flow.browser),
+    state_hash: hashToken(flow.state),
+    browser_hash: hashToken(flow.browser),
     provider: provider.name,
-    returnTo,
-    expiresAt: new Date(system.clock.now() + flowMs),
+    return_to: returnTo,
+    expires_at: new Date(system.clock.now() + flowMs),
   });
   return { url, browser: flow.browser };
 }

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { dayMs } from "@statusmesh/shared/time";
-import { atMost } from "../../platform/caches.ts";
+import { atMost, getOrMake } from "../../platform/caches.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { incidentsSince } from "../../alerting/incidents/service.ts";
 import { lastDayCounts, uptimePct } from "../../monitoring/results/service.ts";
@@ -19,26 +19,20 @@ type Summaries = LRUCache<string, DashboardSummary, () => Promise<DashboardSumma
 /** One cache per database pool. */
 const caches = new WeakMap<object, Summaries>();
 
-function cacheOf(ctx: Ctx): Summaries {
-  let cache = caches.get(ctx.sql);
-  if (cache === undefined) {
-    // Concurrent callers of a key share one computation; failures are not cached.
-    cache = new LRUCache({
-      ...atMost(maxOrgs),
-      ttl: freshMs,
-      ttlResolution: 0,
-      perf: { now: () => ctx.clock.now() },
-      fetchMethod: (_org, _stale, { context }) => context(),
-    });
-    caches.set(ctx.sql, cache);
-  }
-  return cache;
-}
+/** Concurrent callers of a key share one computation; failures are not cached. */
+const newCache = ({ clock }: Ctx): Summaries =>
+  new LRUCache({
+    ...atMost(maxOrgs),
+    ttl: freshMs,
+    ttlResolution: 0,
+    perf: { now: () => clock.now() },
+    fetchMethod: (_org, _stale, { context }) => context(),
+  });
 
 /** The dashboard summary, at most 5 s old, shared by the members of the organisation. */
 export async function dashboardSummary(ctx: Ctx, load: PipelineLoad): Promise<DashboardSummary> {
   requireScope(ctx, "targets:read");
-  const cache = cacheOf(ctx);
+  const cache = getOrMake(caches, ctx.sql, () => newCache(ctx));
   return cache.get(ctx.orgId) ?? (await cache.forceFetch(ctx.orgId, { context: () => compute(ctx, load) }));
 }
 

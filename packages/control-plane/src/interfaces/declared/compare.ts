@@ -20,6 +20,10 @@ export function changesBetween(old: Json, fresh: Json, base = ""): FieldChange[]
   });
 }
 
+/** The fields of an object that have one of these names. */
+export const only = <T extends object>(fields: T, names: ReadonlySet<string>): Partial<T> =>
+  Object.fromEntries(Object.entries(fields).filter(([name]) => names.has(name))) as Partial<T>;
+
 /** What a secret that changes reads as; one that stays is masked. */
 export const changedSecret = "changed";
 

@@ -1,5 +1,5 @@
 import { checkKinds, isCheckType, isProbedType } from "@statusmesh/shared/checks";
-import { AppError } from "@statusmesh/shared/errors";
+import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
 import type { Faults } from "@statusmesh/shared/faults";
 import { isId, normaliseId } from "@statusmesh/shared/ids";
 import { isObject, type Json } from "@statusmesh/shared/json";
@@ -36,28 +36,29 @@ const keyPattern = /^[a-z0-9._/-]{1,120}$/;
 const maxObjects = 20_000;
 const tops = ["version", "project", "defaults", "moved", ...sections];
 
-const fault = (code: ConstructorParameters<typeof AppError>[0], message: string, field: string) =>
-  new AppError(code, message, { field });
+const add = (faults: Faults, code: ErrorCode, message: string, field: string): void =>
+  faults.add(new AppError(code, message, { field }));
 
 /** Takes a document apart. Adds its faults; the field of each points into the request. */
 export async function readDocument(document: Json, project: string, faults: Faults): Promise<Document> {
   const at = "/document";
   for (const name of Object.keys(document))
     if (!tops.includes(name) && !name.startsWith("x-"))
-      faults.add(fault("UNKNOWN_FIELD", `There is no field "${name}" here.${suggestion(name, tops)}`, `${at}/${name}`));
-  if (document["version"] !== 1) faults.add(fault("INVALID_BODY", "version must be 1.", `${at}/version`));
+      add(faults, "UNKNOWN_FIELD", `There is no field "${name}" here.${suggestion(name, tops)}`, `${at}/${name}`);
+  if (document["version"] !== 1) add(faults, "INVALID_BODY", "version must be 1.", `${at}/version`);
   const named = document["project"] ?? project;
   if (named !== project)
-    faults.add(
-      fault(
-        "INVALID_BODY",
-        `The document is of another project than ${project}: it says ${show(named)}.`,
-        `${at}/project`,
-      ),
+    add(
+      faults,
+      "INVALID_BODY",
+      `The document is of another project than ${project}: it says ${show(named)}.`,
+      `${at}/project`,
     );
   const count = sections.reduce((sum, section) => sum + Object.keys(Object(document[section])).length, 0);
   if (count > maxObjects)
-    throw fault("BULK_TOO_LARGE", `One request has at most ${maxObjects} objects; this one has ${count}.`, at);
+    throw new AppError("BULK_TOO_LARGE", `One request has at most ${maxObjects} objects; this one has ${count}.`, {
+      field: at,
+    });
   const defaults = defaultsOf(document["defaults"], faults);
   const objects = {} as Record<Section, Map<string, Declared>>;
   for (const section of sections) objects[section] = await readSection(section, document[section], defaults, faults);
@@ -70,17 +71,16 @@ const show = (value: unknown): string => (JSON.stringify(value) ?? "nothing").sl
 function defaultsOf(value: unknown, faults: Faults): Json {
   if (value === undefined || value === null) return {};
   if (!isObject(value) || (value["check"] !== undefined && !isObject(value["check"]))) {
-    faults.add(fault("INVALID_BODY", "defaults and its check must be objects.", "/document/defaults"));
+    add(faults, "INVALID_BODY", "defaults and its check must be objects.", "/document/defaults");
     return {};
   }
   for (const name of Object.keys(value))
     if (!defaultFields.includes(name))
-      faults.add(
-        fault(
-          "UNKNOWN_FIELD",
-          `Monitors have no default "${name}".${suggestion(name, defaultFields)}`,
-          `/document/defaults/${name}`,
-        ),
+      add(
+        faults,
+        "UNKNOWN_FIELD",
+        `Monitors have no default "${name}".${suggestion(name, defaultFields)}`,
+        `/document/defaults/${name}`,
       );
   return value;
 }
@@ -90,15 +90,15 @@ async function readSection(section: Section, value: unknown, defaults: Json, fau
   if (value === undefined || value === null) return read;
   const base = `/document/${section}`;
   if (!isObject(value)) {
-    faults.add(fault("INVALID_BODY", `${section} must be a map from key to object.`, base));
+    add(faults, "INVALID_BODY", `${section} must be a map from key to object.`, base);
     return read;
   }
   await mapInTurns(Object.entries(value), ([key, object]) => {
     if (faults.isFull) return;
     const pointer = `${base}/${pointerSegment(key)}`;
     if (!keyPattern.test(key))
-      faults.add(fault("INVALID_BODY", "A key has 1 to 120 of a-z, 0-9, dot, hyphen, underscore and slash.", pointer));
-    else if (!isObject(object)) faults.add(fault("INVALID_BODY", `${key} must be an object.`, pointer));
+      add(faults, "INVALID_BODY", "A key has 1 to 120 of a-z, 0-9, dot, hyphen, underscore and slash.", pointer);
+    else if (!isObject(object)) add(faults, "INVALID_BODY", `${key} must be an object.`, pointer);
     else read.set(key, readObject({ section, key, pointer, object, defaults }, faults));
   });
   return read;
@@ -114,10 +114,10 @@ function readObject(
   const id = typeof adopt === "string" ? normaliseId(adopt) : null;
   const adopted = id !== null && isId(id) ? id : null;
   if (adopt !== null && adopted === null)
-    faults.add(fault("INVALID_ID", "adopt must be the id of a stored object.", `${pointer}/adopt`));
+    add(faults, "INVALID_ID", "adopt must be the id of a stored object.", `${pointer}/adopt`);
   const ways = section === "maintenance" ? ["delete", "keep"] : ["delete", "keep", "pause"];
   if (!ways.includes(onRemove as string))
-    faults.add(fault("INVALID_BODY", `on_remove must be one of ${ways.join(", ")}.`, `${pointer}/on_remove`));
+    add(faults, "INVALID_BODY", `on_remove must be one of ${ways.join(", ")}.`, `${pointer}/on_remove`);
   // Null is the API's default, of fields and of those of the check.
   const fields = withoutNulls(unescaped(rest, pointer, faults) as Json);
   if (isObject(fields["check"])) fields["check"] = withoutNulls(fields["check"]);
@@ -166,12 +166,11 @@ function unescaped(value: unknown, pointer: string, faults: Faults): unknown {
     if (!value.includes("${")) return value;
     return value.replaceAll(/\$\$\{|\$\{[^}]*\}/g, (found) => {
       if (found === "$${") return "${";
-      faults.add(
-        fault(
-          "UNRESOLVED_VARIABLE",
-          `${found.slice(0, 100)} has no value: the client fills in variables. Write $\${ for the text itself.`,
-          pointer,
-        ),
+      add(
+        faults,
+        "UNRESOLVED_VARIABLE",
+        `${found.slice(0, 100)} has no value: the client fills in variables. Write $\${ for the text itself.`,
+        pointer,
       );
       return found;
     });
@@ -191,19 +190,18 @@ function readDurations(fields: Json, pointer: string, faults: Faults): void {
     const number = durationIn(unit, value as string);
     if (number !== null) fields[name] = number;
     else
-      faults.add(
-        fault(
-          "INVALID_BODY",
-          `${name} is a number of ${unit}, or a duration like 30s, 5m or 1d that is a whole number of them.`,
-          `${pointer}/${name}`,
-        ),
+      add(
+        faults,
+        "INVALID_BODY",
+        `${name} is a number of ${unit}, or a duration like 30s, 5m or 1d that is a whole number of them.`,
+        `${pointer}/${name}`,
       );
   }
 }
 
 function movedOf(value: unknown, objects: Document["objects"], faults: Faults): Document["moved"] {
   const moved = perSection(() => new Map<string, string>());
-  const wrong = (message: string, pointer: string) => faults.add(fault("INVALID_BODY", message, pointer));
+  const wrong = (message: string, pointer: string) => add(faults, "INVALID_BODY", message, pointer);
   for (const [section, keys] of Object.entries(isObject(value) ? value : {})) {
     const base = `/document/moved/${pointerSegment(section)}`;
     if (!(sections as readonly string[]).includes(section) || !isObject(keys)) {

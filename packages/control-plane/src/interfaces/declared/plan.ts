@@ -6,6 +6,7 @@ import { maxAlerts, type TargetCreate } from "../../monitoring/targets/schema.ts
 import type { TargetEdit } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
+import { getOrMake } from "../../platform/caches.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { judgeChannel } from "./kinds/channels.ts";
 import type { Judged, Judging } from "./kinds/kind.ts";
@@ -156,11 +157,8 @@ function taggedAfter(state: State, matched: readonly Matched[]): Judging["tagged
   const declared = new Set(matched.map(({ id }) => id));
   const byTag = new Map<string, string[]>();
   const add = (id: string, tags: unknown): void => {
-    for (const tag of new Set(Array.isArray(tags) ? tags.map(String) : [])) {
-      const own = byTag.get(tag);
-      if (own === undefined) byTag.set(tag, [id]);
-      else own.push(id);
-    }
+    for (const tag of new Set(Array.isArray(tags) ? tags.map(String) : []))
+      getOrMake(byTag, tag, (): string[] => []).push(id);
   };
   for (const { id, tags } of state.tagged) if (!declared.has(id)) add(id, tags);
   for (const { id, declared: object } of matched) add(id, object.fields["tags"]);

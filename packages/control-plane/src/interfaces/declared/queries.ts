@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, firstOf } from "../../platform/db/sql.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import type { Summary } from "./schema.ts";
@@ -109,8 +109,7 @@ export interface FileRow {
 }
 
 export async function selectFile(sql: Db): Promise<FileRow | null> {
-  const [row] = await sql<FileRow[]>`select org_id, path, ok, error, read_at, applied_at from declared_files`;
-  return row ?? null;
+  return await firstOf(sql<FileRow[]>`select org_id, path, ok, error, read_at, applied_at from declared_files`);
 }
 
 /** Stores what was read; `applied`: the files have changed something. */

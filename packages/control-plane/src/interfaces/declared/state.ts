@@ -1,3 +1,4 @@
+import { isId, normaliseId } from "@statusmesh/shared/ids";
 import { type Plan, planOf } from "../../access/plans/service.ts";
 import { type StoredChannel, storedChannels } from "../../alerting/channels/service.ts";
 import { type StoredWindow, storedWindows } from "../../alerting/maintenance/service.ts";
@@ -69,7 +70,6 @@ export async function readMonitors(
   return rows.map((row) => ({ ...row, addresses: addresses.get(row.id) ?? [] }));
 }
 
-const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 const texts = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((item): item is string => typeof item === "string") : [];
 
@@ -78,7 +78,7 @@ function namedIds(objects: ReadonlyMap<string, Declared>, list: string, field?: 
   return [...objects.values()].flatMap(({ fields }) => {
     const items: unknown[] = Array.isArray(fields[list]) ? fields[list] : [];
     const ids = field === undefined ? items : items.map((item) => (item as Record<string, unknown> | null)?.[field]);
-    return texts(ids).flatMap((id) => (uuid.test(id) ? [id.toLowerCase()] : []));
+    return texts(ids).map(normaliseId).filter(isId);
   });
 }
 

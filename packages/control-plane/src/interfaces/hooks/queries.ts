@@ -1,12 +1,11 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { affectsRow, type Db } from "../../platform/db/sql.ts";
 
 export type Source = "telegram" | "whatsapp" | "resend" | "sms";
 
 /** Records an event in the transaction that handles it. False for a duplicate. */
 export async function claimEvent(sql: Db, source: Source, id: string, now: Date): Promise<boolean> {
-  const { count } = await sql`
-    insert into hook_events (source, id, received_at) values (${source}, ${id}, ${now}) on conflict do nothing`;
-  return count === 1;
+  return await affectsRow(sql`
+    insert into hook_events (source, id, received_at) values (${source}, ${id}, ${now}) on conflict do nothing`);
 }
 
 /** Deletes old events. Vendors retry an event for at most three days. */

@@ -1,5 +1,4 @@
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import { asOwner } from "../../access/orgs/service.ts";
 import { listMcpAudit } from "./audit.ts";
 import { McpCallPage, McpCallQuery } from "./schema.ts";
@@ -13,7 +12,6 @@ export const mcpRoutes: Route[] = [
     tag: "Organisations",
     summary: "Calls of MCP tools that write, newest first",
     description: "One entry for each call, also for a refused one, kept for retention.audit_days (730).",
-    params: IdParam,
     query: McpCallQuery,
     replies: { 200: McpCallPage },
     errors: ["ORG_NOT_FOUND"],

@@ -1,4 +1,4 @@
-import { deleteInBatches, type Db } from "../../platform/db/sql.ts";
+import { deleteInBatches, type Db, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { Outcome } from "./schema.ts";
 
 export interface CallRow {
@@ -18,31 +18,22 @@ export interface CallRow {
 }
 
 export async function insertCall(sql: Db, row: Omit<CallRow, "user_email" | "actor_type">): Promise<void> {
-  await sql`
-    insert into mcp_audit
-      (id, at, actor_type, token_id, user_id, org_id, app, monitor, tool, arguments, outcome, detail)
-    values (${row.id}, ${row.at}, 'mcp', ${row.token_id}, ${row.user_id}, ${row.org_id}, ${row.app}, ${row.monitor},
-      ${row.tool}, ${sql.json(row.arguments as never)}, ${row.outcome}, ${row.detail})`;
+  const whole = { ...row, actor_type: "mcp", arguments: sql.json(row.arguments as never) };
+  await sql`insert into mcp_audit ${sql(whole)}`;
 }
 
 /** Newest first. */
-export async function selectCalls(sql: Db, orgId: string, limit: number, offset: number): Promise<CallRow[]> {
-  return await sql<CallRow[]>`
+export async function selectCalls(sql: Db, orgId: string, { limit, offset }: Paging): Promise<Listed<CallRow>> {
+  const from = sql`from mcp_audit a left join users u on u.id = a.user_id where a.org_id = ${orgId}`;
+  const part = sql<CallRow[]>`
     select a.id, a.at, a.actor_type, a.token_id, a.user_id, u.email as user_email, a.org_id, a.app, a.monitor,
       a.tool, a.arguments, a.outcome, a.detail
-    from mcp_audit a left join users u on u.id = a.user_id
-    where a.org_id = ${orgId} order by a.id desc limit ${limit} offset ${offset}`;
-}
-
-export async function countCalls(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from mcp_audit where org_id = ${orgId}`;
-  return row!.count;
+    ${from} order by a.id desc limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 export async function deleteCallsBefore(sql: Db, before: Date): Promise<void> {
   await deleteInBatches(
-    async (limit) =>
-      (await sql`delete from mcp_audit where id in (select id from mcp_audit where at < ${before} limit ${limit})`)
-        .count,
+    (limit) => sql`delete from mcp_audit where id in (select id from mcp_audit where at < ${before} limit ${limit})`,
   );
 }

@@ -1,7 +1,8 @@
 import { newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { type Ctx, requireScope, type System } from "../../platform/context.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import type { Paging } from "../../platform/db/sql.ts";
+import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import { getIncident } from "../../alerting/incidents/service.ts";
 import { asOwner } from "../../access/orgs/service.ts";
 import { getTarget } from "../../monitoring/targets/service.ts";
@@ -68,18 +69,10 @@ export function recordedArguments(
 }
 
 /** The calls of write tools in an organisation, newest first. For owners. */
-export async function listMcpAudit(
-  ctx: Ctx,
-  orgId: string,
-  { limit, offset }: { limit: number; offset: number },
-): Promise<Page<McpCall>> {
+export async function listMcpAudit(ctx: Ctx, orgId: string, paging: Paging): Promise<Page<McpCall>> {
   requireScope(ctx, "org:read");
   const own = await asOwner(ctx, orgId);
-  const [rows, total] = await Promise.all([
-    queries.selectCalls(own.sql, own.orgId, limit, offset),
-    queries.countCalls(own.sql, own.orgId),
-  ]);
-  return { items: rows.map((row) => ({ ...row, at: iso(row.at) })), total, limit, offset };
+  return pageOf(await queries.selectCalls(own.sql, own.orgId, paging), paging, isoTimes);
 }
 
 /** Deletes ended sessions, confirmations of killed processes, and calls older than the audit log is kept. */

@@ -1,11 +1,11 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, idsOf } from "../../platform/db/sql.ts";
 
 /** failed: the client answered with an error; withdrawn: the client cancelled the call. */
 export type Answer = "accepted" | "declined" | "dismissed" | "failed" | "withdrawn";
 
 /** Locks the session until the end of the transaction, against a second confirmation; false when it has ended. */
 export async function lockSession(sql: Db, sessionId: string): Promise<boolean> {
-  return (await sql`select 1 from mcp_sessions where id = ${sessionId} for no key update`).length > 0;
+  return await affectsRow(sql`select 1 from mcp_sessions where id = ${sessionId} for no key update`);
 }
 
 /** Adds a confirmation unless `max` of its session are open. */
@@ -14,28 +14,25 @@ export async function insertConfirmation(
   row: { id: string; sessionId: string; requestId: string; now: Date; expiresAt: Date },
   max: number,
 ): Promise<boolean> {
-  const { count } = await sql`
+  return await affectsRow(sql`
     insert into mcp_elicitations (id, session_id, request_id, expires_at)
     select ${row.id}, ${row.sessionId}, ${row.requestId}, ${row.expiresAt}
     where (select count(*) from mcp_elicitations
-      where session_id = ${row.sessionId} and answer is null and expires_at > ${row.now}) < ${max}`;
-  return count > 0;
+      where session_id = ${row.sessionId} and answer is null and expires_at > ${row.now}) < ${max}`);
 }
 
 /** Answers an open confirmation of the session. The first answer counts; false for any other. */
 export async function answerOpen(sql: Db, sessionId: string, id: string, answer: Answer, now: Date): Promise<boolean> {
-  const { count } = await sql`
+  return await affectsRow(sql`
     update mcp_elicitations set answer = ${answer}
-    where id = ${id} and session_id = ${sessionId} and answer is null and expires_at > ${now}`;
-  return count > 0;
+    where id = ${id} and session_id = ${sessionId} and answer is null and expires_at > ${now}`);
 }
 
 /** Withdraws the open confirmations of a call. Returns their ids. */
 export async function withdrawCall(sql: Db, sessionId: string, requestId: string): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await idsOf(sql`
     update mcp_elicitations set answer = 'withdrawn'
-    where session_id = ${sessionId} and request_id = ${requestId} and answer is null returning id`;
-  return rows.map(({ id }) => id);
+    where session_id = ${sessionId} and request_id = ${requestId} and answer is null returning id`);
 }
 
 /** The answer of a confirmation; `open` while there is none, null when its session has ended. */

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, idsOf } from "../../platform/db/sql.ts";
 
 /** User, organisation and client that a session belongs to. */
 export interface SessionOwner {
@@ -22,19 +22,15 @@ export async function insertSession(
   { userId, orgId, client }: SessionOwner,
   row: SessionRow & { client_name: string; created_at: Date },
 ): Promise<void> {
-  await sql`
-    insert into mcp_sessions (id, user_id, org_id, client, can_confirm, client_name, protocol, created_at, expires_at)
-    values (${row.id}, ${userId}, ${orgId}, ${client}, ${row.can_confirm}, ${row.client_name}, ${row.protocol},
-      ${row.created_at}, ${row.expires_at})`;
+  await sql`insert into mcp_sessions ${sql({ ...row, user_id: userId, org_id: orgId, client })}`;
 }
 
 /** Ends the oldest sessions of an owner beyond `keep`. Returns their ids. */
 export async function deleteOldest(sql: Db, owner: SessionOwner, keep: number): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  return await idsOf(sql`
     delete from mcp_sessions where id in (
       select id from mcp_sessions where ${owned(sql, owner)} order by created_at desc, id desc offset ${keep})
-    returning id`;
-  return rows.map(({ id }) => id);
+    returning id`);
 }
 
 export async function extendSession(sql: Db, id: string, expiresAt: Date): Promise<void> {
@@ -43,14 +39,12 @@ export async function extendSession(sql: Db, id: string, expiresAt: Date): Promi
 
 /** The given sessions that have not ended. */
 export async function selectLive(sql: Db, ids: readonly string[], now: Date): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    select id from mcp_sessions where id = any(${[...ids]}::uuid[]) and expires_at > ${now}`;
-  return rows.map(({ id }) => id);
+  return await idsOf(sql`select id from mcp_sessions where id = any(${[...ids]}::uuid[]) and expires_at > ${now}`);
 }
 
 /** Returns true when there was such a session. */
 export async function deleteSession(sql: Db, owner: SessionOwner, id: string): Promise<boolean> {
-  return (await sql`delete from mcp_sessions where id = ${id} and ${owned(sql, owner)}`).count > 0;
+  return await affectsRow(sql`delete from mcp_sessions where id = ${id} and ${owned(sql, owner)}`);
 }
 
 export async function deleteExpiredSessions(sql: Db, now: Date): Promise<void> {

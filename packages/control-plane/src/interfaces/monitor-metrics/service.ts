@@ -3,6 +3,7 @@ import { LRUCache } from "lru-cache";
 import { minuteMs, secondMs } from "@statusmesh/shared/time";
 import { type NewestRun, newestRuns, type UptimeWindow, uptimesOf } from "../../monitoring/results/service.ts";
 import { measuredMonitors } from "../../monitoring/targets/service.ts";
+import { getOrMake } from "../../platform/caches.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { windowsOf } from "../../alerting/maintenance/service.ts";
@@ -27,32 +28,29 @@ interface Caches {
 /** By database pool. */
 const cachesOf = new WeakMap<object, Caches>();
 
-function caches(ctx: Ctx): Caches {
-  let own = cachesOf.get(ctx.sql);
-  if (own === undefined) {
-    // Concurrent scrapes share one read; failures are not cached.
-    const shared = { ttlResolution: 0, perf: { now: () => ctx.clock.now() } };
-    const texts = (read: (ctx: Ctx) => Promise<Buffer[]>) =>
-      new LRUCache<string, Buffer[], Ctx>({
-        ...shared,
-        ttl: freshMs,
-        maxSize: maxBytes,
-        sizeCalculation: (chunks) => chunks.reduce((sum, { length }) => sum + length, 1),
-        fetchMethod: (_org, _stale, { context }) => read(context),
-      });
-    own = {
-      texts: texts(textOf),
-      kuma: texts(kumaTextOf),
-      uptimes: new LRUCache({
-        ...shared,
-        ttl: uptimeMs,
-        max: mostOrgs,
-        fetchMethod: (_org, _stale, { context }) => uptimesOf(context),
-      }),
-    };
-    cachesOf.set(ctx.sql, own);
-  }
-  return own;
+const caches = (ctx: Ctx): Caches => getOrMake(cachesOf, ctx.sql, () => newCaches(ctx));
+
+/** Concurrent scrapes share one read; failures are not cached. */
+function newCaches({ clock }: Ctx): Caches {
+  const shared = { ttlResolution: 0, perf: { now: () => clock.now() } };
+  const texts = (read: (ctx: Ctx) => Promise<Buffer[]>) =>
+    new LRUCache<string, Buffer[], Ctx>({
+      ...shared,
+      ttl: freshMs,
+      maxSize: maxBytes,
+      sizeCalculation: (chunks) => chunks.reduce((sum, { length }) => sum + length, 1),
+      fetchMethod: (_org, _stale, { context }) => read(context),
+    });
+  return {
+    texts: texts(textOf),
+    kuma: texts(kumaTextOf),
+    uptimes: new LRUCache({
+      ...shared,
+      ttl: uptimeMs,
+      max: mostOrgs,
+      fetchMethod: (_org, _stale, { context }) => uptimesOf(context),
+    }),
+  };
 }
 
 /** Metrics of every monitor of the organisation as a stream of text, at most 5 s old. */
@@ -88,11 +86,7 @@ async function kumaTextOf(ctx: Ctx): Promise<Buffer[]> {
 
 async function runsByTarget(runs: readonly NewestRun[]): Promise<Map<string, NewestRun[]>> {
   const byTarget = new Map<string, NewestRun[]>();
-  await mapInTurns(runs, (run) => {
-    const own = byTarget.get(run.target_id);
-    if (own === undefined) byTarget.set(run.target_id, [run]);
-    else own.push(run);
-  });
+  await mapInTurns(runs, (run) => getOrMake(byTarget, run.target_id, (): NewestRun[] => []).push(run));
   return byTarget;
 }
 

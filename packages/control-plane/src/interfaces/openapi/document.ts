@@ -8,7 +8,16 @@ import { errorComponents, errorResponses } from "./errors.ts";
 import { exampleId, exampleOf } from "./examples.ts";
 import { about, describeBody, describeOperation, describePathParameter, describeReply, tags } from "./words.ts";
 import { oauthOperations } from "./oauth.ts";
-import { fixedHeader, operationIdOf, sharedHeader, textParameter, typical, unfilled } from "./parts.ts";
+import {
+  content,
+  fixedHeader,
+  operationIdOf,
+  sharedHeader,
+  textHeader,
+  textParameter,
+  typical,
+  unfilled,
+} from "./parts.ts";
 import { pingOperations } from "./pings.ts";
 import { openSchemas, type Schemas } from "./schemas.ts";
 import { surfaceOperations } from "./surfaces.ts";
@@ -47,12 +56,10 @@ const sharedParameters: Json = {
 };
 
 const sharedHeaders: Json = {
-  RequestId: {
-    description: "Finds the request in the log: the trace id of `traceparent` when the request has one",
-    required: true,
-    schema: { type: "string" },
-    example: "4bf92f3577b34da6a3ce929d0e0e4736",
-  },
+  RequestId: textHeader(
+    "Finds the request in the log: the trace id of `traceparent` when the request has one",
+    "4bf92f3577b34da6a3ce929d0e0e4736",
+  ),
   NoStore: fixedHeader("Not to be cached", "no-store"),
   RetryAfter: {
     description: "Seconds to wait before the next try",
@@ -98,21 +105,9 @@ function replyHeaders(route: Route, status: string): Json {
     "Cache-Control": cache === null ? sharedHeader("NoStore") : fixedHeader("Caching rules of the reply", cache),
   };
   if (status === "201" && locates(route))
-    headers["Location"] = {
-      description: "Path of the created resource",
-      required: true,
-      schema: { type: "string" },
-      example: `${route.path}/${exampleId}`,
-    };
-  if (setsCookie(route))
-    headers["Set-Cookie"] = { description: "The session", required: true, schema: { type: "string" } };
-  if (route.etag)
-    headers["ETag"] = {
-      description: "Changes with the answer",
-      required: true,
-      schema: { type: "string" },
-      example: exampleTag,
-    };
+    headers["Location"] = textHeader("Path of the created resource", `${route.path}/${exampleId}`);
+  if (setsCookie(route)) headers["Set-Cookie"] = textHeader("The session");
+  if (route.etag) headers["ETag"] = textHeader("Changes with the answer", exampleTag);
   if (route.idempotent)
     headers["Idempotent-Replayed"] = {
       description: "`true` on a replayed reply",
@@ -133,14 +128,13 @@ function replies(route: Route, schemas: Schemas): Json {
       const headers = replyHeaders(route, status);
       if (schema === null) return [status, { description: status === "202" ? "Accepted" : "Done", headers }];
       const published = schemas.publish(schema, "out");
-      const examples = typical(exampleOf(published, schemas.components));
       return [
         status,
         {
           description: describeReply(status, published, schemas.components),
           headers,
           content: {
-            [route.mediaType]: { schema: published, examples },
+            ...content(route.mediaType, published, exampleOf(published, schemas.components)),
             ...(route.csv && status === "200" ? { "text/csv": csvContent } : {}),
           },
         },
@@ -175,15 +169,14 @@ const fileContent: Json = {
 function requestBody(route: Route, schemas: Schemas): Json {
   if (route.body === null) return {};
   const schema = schemas.publish(route.body, "in");
-  const content = {
-    "application/json": { schema, examples: typical(exampleOf(schema, schemas.components)) },
-    ...(route.upload === null ? {} : fileContent),
-  };
   return {
     requestBody: {
       required: !route.bodyOptional,
       description: describeBody(schema, schemas.components, route.summary),
-      content,
+      content: {
+        ...content("application/json", schema, exampleOf(schema, schemas.components)),
+        ...(route.upload === null ? {} : fileContent),
+      },
     },
   };
 }
@@ -195,7 +188,6 @@ const security: Record<Route["auth"], Json[]> = {
   public: [],
 };
 
-/** `GET /api/v1/targets/{id}` is `get_targets_id`: stable, and unique because path and method are. */
 /** The OpenAPI 3.1 document of all declared routes and of the other surfaces, made in slices. */
 export async function openApiDocument(routes: readonly Route[], publicUrl: string, cookieName: string): Promise<Json> {
   const schemas = openSchemas(routes.flatMap((route) => Object.values(route.replies)).filter((it) => it !== null));

@@ -1,7 +1,7 @@
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { errorResponses } from "./errors.ts";
 import type { Json } from "@statusmesh/shared/json";
-import { fixedHeader, operationIdOf, sharedHeader, typical } from "./parts.ts";
+import { content, fixedHeader, operationIdOf, sharedHeader, textHeader } from "./parts.ts";
 import { object, type Operation, operations, text } from "./oauth-operations.ts";
 
 /*
@@ -13,15 +13,13 @@ const refusalSchema = object({
   error: text("Code of RFC 6749, RFC 7591 or RFC 8707"),
   error_description: text("What is wrong"),
 });
-const html = { "text/html": { schema: { type: "string" }, examples: typical("<!doctype html>…") } };
+const html = content("text/html", { type: "string" }, "<!doctype html>…");
 
 function headersOf(status: number, cache: string): Json {
   return {
     "X-Request-Id": sharedHeader("RequestId"),
     "Cache-Control": fixedHeader("Caching rules of the reply", cache),
-    ...(status === 302
-      ? { Location: { description: "Where the browser goes", required: true, schema: { type: "string" } } }
-      : {}),
+    ...(status === 302 ? { Location: textHeader("Where the browser goes") } : {}),
     ...(status === 401
       ? { "WWW-Authenticate": { description: "Where the client authenticated", schema: { type: "string" } } }
       : {}),
@@ -36,19 +34,17 @@ function refusalOf([status, description]: [string, string], pages: boolean): [st
     : /^4(?!29)/.test(status)
       ? "invalid_request"
       : "temporarily_unavailable";
-  const content = {
-    "application/json": {
-      // A Host that is not served has the envelope of the API.
-      schema: status === "400" ? { anyOf: [refusalSchema, { $ref: "#/components/schemas/Error" }] } : refusalSchema,
-      examples: typical({ error, error_description: description }),
-    },
-  };
+  // A Host that is not served has the envelope of the API.
+  const schema = status === "400" ? { anyOf: [refusalSchema, { $ref: "#/components/schemas/Error" }] } : refusalSchema;
   return [
     status,
     {
       description,
       headers: headersOf(Number(status), "no-store"),
-      content: pages && status.startsWith("4") ? html : content,
+      content:
+        pages && status.startsWith("4")
+          ? html
+          : content("application/json", schema, { error, error_description: description }),
     },
   ];
 }
@@ -63,7 +59,7 @@ function responsesOf({ reply, cache = "no-store", redirects = {}, refusals, page
     [reply.status]: {
       description: reply.description,
       headers: headersOf(reply.status, cache),
-      ...(reply.example === undefined ? {} : { content: { [type]: { schema, examples: typical(reply.example) } } }),
+      ...(reply.example === undefined ? {} : { content: content(type, schema, reply.example) }),
     },
     ...Object.fromEntries(
       Object.entries(redirects).map(([status, description]) => [
@@ -81,7 +77,7 @@ function bodyOf({ form, json }: Operation): Json {
       requestBody: {
         required: true,
         description: "Metadata of the client",
-        content: { "application/json": { schema: json.schema, examples: typical(json.example) } },
+        content: content("application/json", json.schema, json.example),
       },
     };
   if (form === undefined) return {};
@@ -95,7 +91,7 @@ function bodyOf({ form, json }: Operation): Json {
     requestBody: {
       required: true,
       description: "A form",
-      content: { "application/x-www-form-urlencoded": { schema, examples: typical(value) } },
+      content: content("application/x-www-form-urlencoded", schema, value),
     },
   };
 }

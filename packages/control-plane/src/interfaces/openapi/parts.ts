@@ -3,6 +3,11 @@ import type { Json } from "@statusmesh/shared/json";
 /** A single example. */
 export const typical = (value: unknown): Json => ({ typical: { summary: "Typical", value } });
 
+/** The content of a body that has one type. */
+export const content = (type: string, schema: unknown, example: unknown): Json => ({
+  [type]: { schema, examples: typical(example) },
+});
+
 /** An example that the viewer does not prefill: it would send an unwanted filter with the first try. */
 export const unfilled = (value: unknown): Json => ({
   typical: { summary: "Typical", value, "x-example-show-value": false },
@@ -28,6 +33,14 @@ export const fixedHeader = (description: string, value: string): Json => ({
   description,
   required: true,
   schema: { type: "string", const: value },
+});
+
+/** A header of a reply that always is there, with any text. */
+export const textHeader = (description: string, example?: string): Json => ({
+  description,
+  required: true,
+  schema: { type: "string" },
+  ...(example === undefined ? {} : { example }),
 });
 
 /** A header of a reply that is described among the components. */

@@ -1,5 +1,5 @@
 import type { Json } from "@statusmesh/shared/json";
-import { fixedHeader, operationIdOf, sharedHeader, textParameter, typical } from "./parts.ts";
+import { content, fixedHeader, operationIdOf, sharedHeader, textParameter } from "./parts.ts";
 
 /*
  * Pings of heartbeat monitors in the document. They are no declared routes: jobs send them without signing in, and
@@ -30,9 +30,7 @@ function reply(status: number, description: string, text: string, json?: { ok: b
   return {
     description,
     headers: { ...headers, ...(status === 429 ? { "Retry-After": sharedHeader("RetryAfter") } : {}) },
-    content: {
-      [json === undefined ? "text/plain" : "application/json"]: { schema, examples: typical(json ?? text) },
-    },
+    content: content(json === undefined ? "text/plain" : "application/json", schema, json ?? text),
   };
 }
 

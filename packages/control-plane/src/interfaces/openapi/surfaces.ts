@@ -2,7 +2,7 @@ import type { Json } from "@statusmesh/shared/json";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { byStatus, errorResponses, whenOf } from "./errors.ts";
 import { exampleId } from "./examples.ts";
-import { fixedHeader, operationIdOf, sharedHeader, textParameter, typical } from "./parts.ts";
+import { content, fixedHeader, operationIdOf, sharedHeader, textParameter } from "./parts.ts";
 
 /* Operations besides the declared routes: health, this document, public pages. */
 
@@ -167,7 +167,7 @@ function errorPageResponses(codes: readonly ErrorCode[]): Json {
           "Cache-Control": sharedHeader("NoStore"),
           ...(status === 503 ? { "Retry-After": sharedHeader("RetryAfter") } : {}),
         },
-        content: { [html.type]: { schema: html.schema, examples: typical(html.example) } },
+        content: content(html.type, html.schema, html.example),
       },
     ]),
   );
@@ -192,7 +192,7 @@ export function surfaceOperations(used: Set<ErrorCode>): Record<string, Json> {
                 "X-Request-Id": sharedHeader("RequestId"),
                 "Cache-Control": fixedHeader("How long the answer may be kept", it.cache),
               },
-              content: { [it.type]: { schema: it.schema, examples: typical(it.example) } },
+              content: content(it.type, it.schema, it.example),
             },
             ...errorResponses(["INTERNAL", "INVALID_HOST", ...(it.errors ?? [])], used),
             ...errorPageResponses(it.errorPages ?? []),

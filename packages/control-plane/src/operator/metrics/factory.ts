@@ -12,6 +12,20 @@ export class MetricFactory {
     return new Gauge({ registers: [this.registry], name: `statusmesh_${name}`, help, labelNames });
   }
 
+  /** A gauge whose value each scrape reads; absent while the value is null. */
+  watched(name: string, help: string, read: () => number | null): Gauge {
+    return new Gauge({
+      registers: [this.registry],
+      name: `statusmesh_${name}`,
+      help,
+      collect() {
+        const value = read();
+        if (value === null) this.remove();
+        else this.set(value);
+      },
+    });
+  }
+
   histogram(name: string, help: string, buckets: number[], ...labelNames: string[]): Histogram {
     return new Histogram({ registers: [this.registry], name: `statusmesh_${name}`, help, buckets, labelNames });
   }

@@ -40,23 +40,36 @@ export function openMetrics(system: System, version: string): Metrics {
   const make = new MetricFactory();
   collectDefaultMetrics({ register: make.registry });
   make.gauge("build_info", "1; the version is its label", "version").set({ version }, 1);
-  const ingest = ingestMetrics(make);
-  const limits = limitMetrics(make);
-  const declared = declaredMetrics(make);
+  const batch = ingestMetrics(make);
+  let queue: Pick<IngestLoad, "queued"> = { queued: 0 };
+  let isShared = (): boolean => false;
+  let isDeclaredOk = (): boolean | null => null;
+  make.watched("ingest_queued_results", "Results that were received and are not stored yet", () => queue.queued);
+  make.watched(
+    "rate_limits_shared",
+    "1 while Redis counts rate limits for all replicas; 0 while each replica counts its own, so that " +
+      "limits apply per replica",
+    () => Number(isShared()),
+  );
+  make.watched(
+    "declared_ok",
+    "1 while the files of declared.path, as this process has them, are applied; 0 while they cannot be; absent without",
+    () => {
+      const ok = isDeclaredOk();
+      return ok === null ? null : Number(ok);
+    },
+  );
   const refreshInstance = instanceGauges(make, system);
   return {
     request: requestMetrics(make),
-    batch: ingest.batch,
+    batch,
     attempt: attemptMetrics(make),
     job: jobMetrics(make),
-    watchQueue: ingest.watchQueue,
-    watchSharedLimits: limits.watchSharedLimits,
-    watchDeclared: declared.watch,
+    watchQueue: (load) => void (queue = load),
+    watchSharedLimits: (shared) => void (isShared = shared),
+    watchDeclared: (ok) => void (isDeclaredOk = ok),
     async text() {
       await refreshInstance();
-      limits.refresh();
-      ingest.refresh();
-      declared.refresh();
       return await make.registry.metrics();
     },
   };
@@ -83,7 +96,7 @@ function requestMetrics(make: MetricFactory): Metrics["request"] {
     );
 }
 
-function ingestMetrics(make: MetricFactory) {
+function ingestMetrics(make: MetricFactory): BatchWatch {
   const results = make.counter("ingest_results_total", "Results that agents reported, by outcome", "outcome");
   const batches = make.counter(
     "ingest_batches_total",
@@ -97,10 +110,7 @@ function ingestMetrics(make: MetricFactory) {
   );
   for (const outcome of ["stored", "duplicate", "unassigned", "untimely", "off_schedule"]) results.inc({ outcome }, 0);
   for (const outcome of ["stored", "busy", "failed"]) batches.inc({ outcome }, 0);
-  const queued = make.gauge("ingest_queued_results", "Results that were received and are not stored yet");
-  let queue: Pick<IngestLoad, "queued"> = { queued: 0 };
-
-  const batch: BatchWatch = (seen) => {
+  return (seen) => {
     batches.inc({ outcome: seen.outcome });
     if (seen.outcome !== "stored") return;
     seconds.observe(Math.max(0, seen.ms) / 1000);
@@ -109,11 +119,6 @@ function ingestMetrics(make: MetricFactory) {
     results.inc({ outcome: "unassigned" }, seen.dropped_unassigned);
     results.inc({ outcome: "untimely" }, seen.dropped_future);
     results.inc({ outcome: "off_schedule" }, seen.dropped_off_schedule);
-  };
-  return {
-    batch,
-    watchQueue: (load: IngestLoad) => void (queue = load),
-    refresh: () => queued.set(queue.queued),
   };
 }
 
@@ -153,35 +158,6 @@ function jobMetrics(make: MetricFactory): JobWatch {
     if (outcome === "elsewhere") return;
     took.set({ name }, Math.max(0, ms) / 1000);
     if (outcome === "ok") succeeded.set({ name }, at / 1000);
-  };
-}
-
-function limitMetrics(make: MetricFactory) {
-  const shared = make.gauge(
-    "rate_limits_shared",
-    "1 while Redis counts rate limits for all replicas; 0 while each replica counts its own, so that " +
-      "limits apply per replica",
-  );
-  let isShared = (): boolean => false;
-  return {
-    watchSharedLimits: (of: () => boolean) => void (isShared = of),
-    refresh: () => shared.set(isShared() ? 1 : 0),
-  };
-}
-
-function declaredMetrics(make: MetricFactory) {
-  const gauge = make.gauge(
-    "declared_ok",
-    "1 while the files of declared.path, as this process has them, are applied; 0 while they cannot be; absent without",
-  );
-  let isOk = (): boolean | null => null;
-  return {
-    watch: (of: () => boolean | null) => void (isOk = of),
-    refresh() {
-      const ok = isOk();
-      if (ok === null) gauge.remove();
-      else gauge.set(ok ? 1 : 0);
-    },
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { countOf, type Db } from "../../platform/db/sql.ts";
 
 export interface OutboxRow {
   kind: string;
@@ -32,21 +32,17 @@ export async function openIncidents(sql: Db) {
 
 /** Enabled channels whose last delivery attempt failed. */
 export async function failingChannels(sql: Db): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from channel_health h
+  const from = sql`
+    from channel_health h
     join channels c on c.id = h.channel_id and c.enabled
     join orgs o on o.id = c.org_id and o.deleted_at is null
     where h.failing_since is not null`;
-  return row!.count;
+  return await countOf(sql, from);
 }
 
 /** Enabled targets of all organisations that are not deleted. */
-export async function enabledTargets(sql: Db): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count
-    from targets t join orgs o on o.id = t.org_id and o.deleted_at is null where t.enabled`;
-  return row!.count;
-}
+export const enabledTargets = async (sql: Db): Promise<number> =>
+  await countOf(sql, sql`from targets t join orgs o on o.id = t.org_id and o.deleted_at is null where t.enabled`);
 
 export interface AgentCounts {
   /** Agents that pull and are not impaired. */
@@ -67,12 +63,8 @@ export async function agentCounts(sql: Db, since: Date): Promise<AgentCounts> {
 }
 
 /** Open notices to the operator. */
-export async function openOperatorNotices(sql: Db): Promise<number> {
-  const [row] = await sql<
-    { count: number }[]
-  >`select count(*)::int as count from operator_notices where mailed_at is not null`;
-  return row!.count;
-}
+export const openOperatorNotices = async (sql: Db): Promise<number> =>
+  await countOf(sql, sql`from operator_notices where mailed_at is not null`);
 
 /** Connections of all replicas to the database, by state. */
 export async function connections(sql: Db) {

@@ -74,6 +74,13 @@ export async function valueOf<T>(query: PendingQuery<Row[]>): Promise<T> {
   return value ?? (null as T);
 }
 
+/** True when a statement has changed, locked or found a row. */
+export const affectsRow = async (statement: PendingQuery<Row[]>): Promise<boolean> => (await statement).count > 0;
+
+/** The ids that a query returns. */
+export const idsOf = async (query: PendingQuery<{ id: string }[]>): Promise<string[]> =>
+  (await query).map(({ id }) => id);
+
 /** Waits for a write. Where another row has the value of a unique column (SQLSTATE 23505), throws `taken` instead. */
 export async function unlessTaken(write: Promise<void>, taken: (cause: unknown) => Error): Promise<void> {
   try {
@@ -114,10 +121,10 @@ export async function listed<T>(sql: Db, from: Fragment, part: PromiseLike<T[]>)
 /** Keeps locks short and each statement below its time limit. */
 const batch = 5_000;
 
-/** Calls `step`, which deletes at most `limit` rows and returns their number, until it deletes fewer. Returns all. */
-export async function deleteInBatches(step: (limit: number) => Promise<number>): Promise<number> {
+/** Runs `step`, which deletes at most `limit` rows, until it deletes fewer. Returns their number. */
+export async function deleteInBatches(step: (limit: number) => PendingQuery<Row[]>): Promise<number> {
   for (let total = 0; ;) {
-    const gone = await step(batch);
+    const { count: gone } = await step(batch);
     total += gone;
     if (gone < batch) return total;
   }

@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Context } from "koa";
-import type { Static, TObject, TSchema } from "typebox";
+import Type, { type Static, type TObject, type TSchema } from "typebox";
 import type { Ctx, AuthContexts, Scope } from "../context.ts";
 import { type ErrorCode, isErrorCode } from "@statusmesh/shared/errors";
 import type { OnInvalidBody } from "./json-pieces.ts";
@@ -27,10 +27,14 @@ export interface Sent {
   readonly text: string | Buffer | Readable | null;
 }
 
+/** The names in braces of a path. */
+type NamesIn<P extends string> = P extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never;
+
 /** A request that has passed all declared checks. */
-export interface Call<D extends keyof AuthContexts, P extends TSchema, Q extends TSchema, B extends TSchema> {
+export interface Call<D extends keyof AuthContexts, P extends string, Q extends TSchema, B extends TSchema> {
   ctx: AuthContexts[D];
-  params: Static<P>;
+  /** By the names in the path. Any text: an invalid id is answered like an absent one. */
+  params: Record<NamesIn<P>, string>;
   query: Static<Q>;
   body: Static<B>;
   /** The Koa context, for cookies and the like. */
@@ -75,12 +79,12 @@ export interface Route {
   readonly csv: boolean;
   /** Cache-Control of a successful GET. */
   readonly cache: string | null;
-  handle(call: Call<keyof AuthContexts, TSchema, TSchema, TSchema>): Promise<Reply>;
+  handle(call: Call<keyof AuthContexts, string, TSchema, TSchema>): Promise<Reply>;
 }
 
 export interface RouteDeclaration<
   D extends keyof AuthContexts,
-  P extends TObject,
+  P extends string,
   Q extends TObject,
   B extends TSchema,
 > {
@@ -102,7 +106,8 @@ export interface RouteDeclaration<
   tag: string;
   summary: string;
   description?: string;
-  params?: P;
+  /** Words for the names in the path, where their own do not say enough. */
+  params?: TObject;
   query?: Q;
   body?: B;
   /** True when the body is optional. */
@@ -131,9 +136,9 @@ export interface RouteDeclaration<
 export const json = "application/json";
 
 /** Declares a route; `path` as in {@link Route}. */
-export function route<D extends keyof AuthContexts, P extends TObject, Q extends TObject, B extends TSchema>(
+export function route<D extends keyof AuthContexts, P extends string, Q extends TObject, B extends TSchema>(
   method: Method,
-  path: string,
+  path: P,
   declared: RouteDeclaration<D, P, Q, B>,
 ): Route {
   return {
@@ -151,7 +156,7 @@ export function route<D extends keyof AuthContexts, P extends TObject, Q extends
     tag: declared.tag,
     summary: declared.summary,
     description: declared.description ?? null,
-    params: declared.params ?? null,
+    params: declared.params ?? paramsOf(path),
     query: declared.query ?? null,
     body: declared.body ?? null,
     bodyOptional: declared.bodyOptional ?? false,
@@ -168,6 +173,11 @@ export function route<D extends keyof AuthContexts, P extends TObject, Q extends
     // Erases the types of the declaration; the router passes values that its schemas have validated.
     handle: async (call) => (await declared.handle(call as unknown as Call<D, P, Q, B>)) ?? noContent(),
   };
+}
+
+function paramsOf(path: string): TObject | null {
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => [name!, Type.String()] as const);
+  return names.length === 0 ? null : Type.Object(Object.fromEntries(names));
 }
 
 /** True when a 201 has `Location`: the new resource has an id and is no session. */

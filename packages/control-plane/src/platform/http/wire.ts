@@ -1,8 +1,11 @@
-import Type, { type Static, type TObjectOptions, type TProperties, type TSchema } from "typebox";
+import Type, { type Static, type TProperties, type TSchema } from "typebox";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
+import { nullable } from "@statusmesh/shared/shapes";
 import { IdText } from "@statusmesh/shared/text";
 import type { Managed } from "../db/managed-queries.ts";
-import type { Paging } from "../db/sql.ts";
+import type { Listed, Paging } from "../db/sql.ts";
+
+export { Closed, described, Flag, Integer, nullable, OneOf, Shape, Text } from "@statusmesh/shared/shapes";
 
 /** An id, RFC 9562 version 7. */
 export const Id = IdText({
@@ -25,33 +28,6 @@ export const TimeZoneName = Type.String({
   examples: ["Europe/Berlin"],
 });
 
-/** The schema with words of its own. */
-export const described = <S extends TSchema>(schema: S, description: string, ...examples: unknown[]) =>
-  Type.Unsafe<Static<S>>({ ...schema, description, ...(examples.length === 0 ? {} : { examples }) });
-
-/** A text of a reply. */
-export const Text = (description: string, ...examples: unknown[]) => described(Type.String(), description, ...examples);
-
-/** A whole number of a reply. */
-export const Integer = (description: string, ...examples: unknown[]) =>
-  described(Type.Integer(), description, ...examples);
-
-/** Yes or no of a reply. */
-export const Flag = (description: string, ...examples: unknown[]) =>
-  described(Type.Boolean(), description, ...examples);
-
-/** One of these words. */
-export const OneOf = <const V extends string>(values: readonly V[], description: string, ...examples: unknown[]) =>
-  described(Type.Enum([...values]), description, ...examples);
-
-/** An object without other fields. */
-export const Closed = <P extends TProperties>(fields: P, options: TObjectOptions = {}) =>
-  Type.Object(fields, { additionalProperties: false, ...options });
-
-/** {@link Closed} with a title, which makes it a component of the OpenAPI document. */
-export const Shape = <P extends TProperties>(title: string, description: string, fields: P) =>
-  Closed(fields, { title, description });
-
 /** A change: fields that may all be left out. */
 export const Patch = <P extends TProperties>(title: string, example: object, fields: P) =>
   Type.Partial(Type.Object(fields), {
@@ -60,21 +36,6 @@ export const Patch = <P extends TProperties>(title: string, example: object, fie
     description: "Fields to change; omitted fields stay unchanged",
     examples: [example],
   });
-
-/** The schema or null; description and examples move to the union. */
-export const nullable = <S extends TSchema>(schema: S) => {
-  const { title, description, examples, ...rest } = schema as S & {
-    title?: string;
-    description?: string;
-    examples?: unknown[];
-  };
-  if (title !== undefined) return Type.Union([schema, Type.Null()]);
-  const words = {
-    ...(description === undefined ? {} : { description }),
-    ...(examples === undefined ? {} : { examples }),
-  };
-  return Type.Union([Type.Unsafe<Static<S>>(rest), Type.Null()], words);
-};
 
 /** `{id}` in a path. Any string: an invalid id is answered like an absent one. */
 export const IdParam = Type.Object({ id: Type.String() });
@@ -101,6 +62,14 @@ export interface Page<T> extends Paging {
   items: T[];
   total: number;
 }
+
+/** A page of what a query has listed; `present` gives a row the shape of the API. */
+export const pageOf = <R, T>({ rows, total }: Listed<R>, paging: Paging, present: (row: R) => T): Page<T> => ({
+  items: rows.map((row) => present(row)),
+  total,
+  limit: paging.limit,
+  offset: paging.offset,
+});
 
 /** A page of a list that is read as a whole. */
 export const slicePage = <T>(all: readonly T[], { limit, offset }: Paging): Page<T> => ({
@@ -159,6 +128,16 @@ export const ErrorEnvelope = Type.Object(
 /** A Date in the format of the API. */
 export const iso = (date: Date): string => date.toISOString();
 export const isoOrNull = (date: Date | null): string | null => date?.toISOString() ?? null;
+
+type IsoTimes<R> = {
+  [K in keyof R]: R[K] extends Date ? string : R[K] extends Date | null ? string | null : R[K];
+};
+
+/** A row with its times in the format of the API. */
+export const isoTimes = <R extends object>(row: R): IsoTimes<R> =>
+  Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [name, value instanceof Date ? iso(value) : value]),
+  ) as IsoTimes<R>;
 
 export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], {
   description: "Which kind of client wrote it last",

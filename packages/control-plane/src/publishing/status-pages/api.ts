@@ -28,7 +28,7 @@ const logos = [
 
 /** Set and remove a logo. POST and PUT are the same: forms of browsers send POST, files are put. */
 const logoRoutes = logos.flatMap(({ name, theme, what }) => {
-  const path = `/api/v1/status-pages/{id}/${name}`;
+  const path = `/api/v1/status-pages/{id}/${name}` as const;
   const set = {
     ...write,
     summary: `Set ${what}`,

@@ -9,7 +9,7 @@ import {
   openedConfig,
   type StoredChannel,
 } from "../../../alerting/channels/service.ts";
-import { changedSecret, changesBetween, fieldsOf } from "../compare.ts";
+import { changedSecret, changesBetween, fieldsOf, only } from "../compare.ts";
 import type { Declared } from "../document.ts";
 import { type Judged, judge, type Judging, secretsOf, withKept } from "./kind.ts";
 
@@ -45,7 +45,7 @@ export function judgeChannel(
   };
   if (stored === null) {
     judge(judging, pointer, () => checkConfig(ctx, config));
-    const written = Object.fromEntries(Object.entries(fresh).filter(([name]) => name in fields));
+    const written = only(fresh, new Set(Object.keys(fields)));
     return { changes: changesBetween({}, written), create: input, edit: null };
   }
   const old = {
@@ -58,13 +58,5 @@ export function judgeChannel(
   const changes = changesBetween(old, fresh);
   const changed = fieldsOf(changes);
   if (changed.has("config")) judge(judging, pointer, () => checkConfig(ctx, config));
-  const whole: ChannelPatch = {
-    name: input.name,
-    config,
-    enabled: input.enabled ?? true,
-    is_default: input.is_default ?? false,
-    active_hours: hours,
-  };
-  const edit = Object.fromEntries(Object.entries(whole).filter(([name]) => changed.has(name)));
-  return { changes, create: input, edit };
+  return { changes, create: input, edit: only(input, changed) };
 }

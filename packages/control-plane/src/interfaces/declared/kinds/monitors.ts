@@ -12,7 +12,7 @@ import {
   type StoredTarget,
   type TargetEdit,
 } from "../../../monitoring/targets/service.ts";
-import { changedSecret, changesBetween, fieldsOf, sorted } from "../compare.ts";
+import { changedSecret, changesBetween, fieldsOf, only, sorted } from "../compare.ts";
 import type { Declared } from "../document.ts";
 import { type Judged, judge, type Judging, listIn, refuse, secretsOf, withKept } from "./kind.ts";
 
@@ -48,7 +48,7 @@ export function judgeMonitor(
   if (stored === null) {
     const { plan, channels, defaultChannels: defaults, regions } = judging;
     judge(judging, pointer, () => createRules(ctx, input, { plan, channels, defaults, regions }));
-    const written = Object.fromEntries(Object.entries(fresh).filter(([name]) => name in declared.fields));
+    const written = only(fresh, new Set(Object.keys(declared.fields)));
     return { changes: changesBetween({}, written), create: input, edit: null };
   }
   const changes = changesBetween(shownStored(stored, before!, "enabled" in fresh, judging), fresh);
@@ -222,24 +222,16 @@ function shownStored(stored: StoredMonitor, check: CheckSpec, isPausable: boolea
 function editOf(
   id: string,
   input: TargetCreate,
-  changed: ReadonlySet<string>,
+  changed: Set<string>,
   { stored, judging }: Pick<Compared, "stored" | "judging">,
 ): TargetEdit {
-  const whole: TargetEdit["patch"] = {
-    name: input.name,
-    check: input.check as unknown as Record<string, unknown>,
+  const regions = changed.delete("regions") ? { regions: regionsOf(input, stored, judging) } : {};
+  const whole = {
+    ...input,
     interval: input.interval ?? kindOf(input.check).defaultIntervalSecs,
-    enabled: input.enabled ?? true,
-    tags: input.tags ?? [],
     alerts: input.alerts ?? judging.defaultChannels.map((channel_id) => ({ channel_id })),
-    alert_confirmations: input.alert_confirmations ?? 2,
-    notify_recovery: input.notify_recovery ?? true,
-    renotify_interval_secs: input.renotify_interval_secs ?? 3600,
-    region_policy: input.region_policy ?? "majority",
     escalation: input.escalation ?? null,
-    depends_on: input.depends_on ?? [],
     heartbeat_addresses: input.heartbeat_addresses ?? [],
   };
-  const patch = Object.fromEntries(Object.entries(whole).filter(([name]) => changed.has(name)));
-  return changed.has("regions") ? { id, patch, regions: regionsOf(input, stored, judging) } : { id, patch };
+  return { id, patch: only(whole, changed), ...regions };
 }

@@ -8,7 +8,7 @@ import {
   type WrittenComponent,
   writtenComponent,
 } from "../../../publishing/status-pages/service.ts";
-import { changesBetween, fieldsOf } from "../compare.ts";
+import { changesBetween, fieldsOf, only } from "../compare.ts";
 import type { Declared } from "../document.ts";
 import { type Judged, judge, type Judging, listIn, refuse } from "./kind.ts";
 
@@ -55,7 +55,7 @@ export function judgePage(
     components: components.map((component) => shownComponent(component, judging)),
   };
   if (stored === null) {
-    const written = Object.fromEntries(Object.entries(fresh).filter(([name]) => name in declared.fields));
+    const written = only(fresh, new Set(Object.keys(declared.fields)));
     return { changes: changesBetween({}, written), create, edit: null };
   }
   const changes = changesBetween(
@@ -72,8 +72,8 @@ export function judgePage(
   );
   const changed = fieldsOf(changes);
   const { components: _shown, ...whole } = fresh;
-  const patch = Object.fromEntries(Object.entries(whole).filter(([name]) => changed.has(name)));
-  return { changes, create, edit: { patch, components: changed.has("components") ? components : null } };
+  const edit = { patch: only(whole, changed), components: changed.has("components") ? components : null };
+  return { changes, create, edit };
 }
 
 /** A component as plans show it: without its state, which is initial only. */

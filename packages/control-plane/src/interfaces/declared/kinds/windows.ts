@@ -2,7 +2,7 @@ import { validate } from "@statusmesh/shared/validate";
 import { MaintenanceCreate, type MaintenancePatch } from "../../../alerting/maintenance/schema.ts";
 import { type StoredWindow, windowRules } from "../../../alerting/maintenance/service.ts";
 import { iso } from "../../../platform/http/wire.ts";
-import { changesBetween, fieldsOf, sorted } from "../compare.ts";
+import { changesBetween, fieldsOf, only, sorted } from "../compare.ts";
 import type { Declared } from "../document.ts";
 import { type Judged, judge, type Judging, listIn, refuse } from "./kind.ts";
 
@@ -37,14 +37,8 @@ export function judgeWindow(
   if (stored === null) return { changes: changesBetween({}, fresh), create: read, edit: null };
   const changes = changesBetween(shownRow(stored, judging), fresh);
   const changed = fieldsOf(changes);
-  const whole: MaintenancePatch = {
-    title: read.title,
-    description: read.description ?? null,
-    starts_at: read.starts_at,
-    ends_at: read.ends_at,
-    recurrence: read.recurrence ?? null,
-  };
-  const edit: MaintenancePatch = Object.fromEntries(Object.entries(whole).filter(([name]) => changed.has(name)));
+  const whole = { ...read, description: read.description ?? null, recurrence: read.recurrence ?? null };
+  const edit = only(whole, changed);
   return { changes, create: read, edit: changed.has("monitors") ? { ...edit, component_ids: ids } : edit };
 }
 
