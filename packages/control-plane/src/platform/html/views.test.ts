@@ -244,7 +244,6 @@ t.test("tokens", async (t) => {
         ["accent", `${state}-soft`],
       ]),
       ["accent", "accent-soft"],
-      ["on-accent", "accent"],
     ];
     for (const [text, ground] of pairs)
       t.ok(
