@@ -24,6 +24,15 @@ export function say(text, tone = "up") {
   fading = setTimeout(() => toast.remove(), tone === "up" ? 5000 : 12000);
 }
 
+/** Opens a dialog, which is removed when it closes. */
+export function openDialog(attributes, ...children) {
+  const dialog = el("dialog", attributes, ...children);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
 /** Asks for a confirmation; `verb` is the label of the button that gives it. True when it was given. */
 export function ask(text, verb) {
   const buttons = el(
@@ -32,13 +41,6 @@ export function ask(text, verb) {
     el("button", { class: "btn primary", value: "yes" }, verb),
     el("button", { class: "btn", value: "no" }, "Cancel"),
   );
-  const dialog = el("dialog", { "aria-label": text }, el("form", { method: "dialog" }, el("p", {}, text), buttons));
-  document.body.append(dialog);
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      resolve(dialog.returnValue === "yes");
-    });
-  });
+  const dialog = openDialog({ "aria-label": text }, el("form", { method: "dialog" }, el("p", {}, text), buttons));
+  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes")));
 }

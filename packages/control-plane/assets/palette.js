@@ -1,5 +1,5 @@
 import { call } from "./api.js";
-import { announce, el, say } from "./dom.js";
+import { announce, el, openDialog, say } from "./dom.js";
 import { refresh } from "./live.js";
 import { orgFetch } from "./org.js";
 import { localTimes } from "./times.js";
@@ -110,14 +110,12 @@ export function openPalette() {
   const list = el("div", { id: "palette-list", role: "listbox", "aria-label": "Results" });
   const note = el("p", { class: "muted box", hidden: "" });
   const close = el("button", { class: "btn", type: "button" }, "Close");
-  const dialog = el(
-    "dialog",
+  const dialog = openDialog(
     { id: "palette", "aria-label": "Search" },
     el("div", { class: "palette-head" }, input, close),
     list,
     note,
   );
-  document.body.append(dialog);
 
   let options = [];
   const acts = new WeakMap();
@@ -227,10 +225,8 @@ export function openPalette() {
   dialog.addEventListener("close", () => {
     clearTimeout(waiting);
     running?.abort();
-    dialog.remove();
   });
   list.hidden = true;
-  dialog.showModal();
   input.focus();
   void search();
 }

@@ -1,4 +1,4 @@
-import { el, say } from "./dom.js";
+import { el, openDialog, say } from "./dom.js";
 
 /** Reports the end of the session and signs in again in place, or in another tab; the input of the page stays. */
 export function sessionEnded() {
@@ -35,8 +35,7 @@ export function sessionEnded() {
       el("button", { class: "btn", type: "button", "data-shut": "" }, "Close"),
     ),
   );
-  const dialog = el(
-    "dialog",
+  const dialog = openDialog(
     { id: "session-ended", "aria-labelledby": "session-ended-title" },
     el("h2", { id: "session-ended-title" }, "Your session has ended"),
     el("p", {}, "What you typed is kept. Sign in, then save again."),
@@ -48,13 +47,8 @@ export function sessionEnded() {
     void signIn(dialog, code, problem);
   });
   form.querySelector("[data-shut]").addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => {
-    window.removeEventListener("focus", onFocus);
-    dialog.remove();
-  });
+  dialog.addEventListener("close", () => window.removeEventListener("focus", onFocus));
   window.addEventListener("focus", onFocus);
-  document.body.append(dialog);
-  dialog.showModal();
 }
 
 /** Uses the code of a pasted link, or the code alone. */
