@@ -6,6 +6,13 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** A button that acts when it is pressed. */
+export function button(label, act, look = "btn") {
+  const made = el("button", { class: look, type: "button" }, label);
+  made.addEventListener("click", act);
+  return made;
+}
+
 /** Announces a text to screen readers. */
 export function announce(text) {
   const region = document.getElementById("live-region");

@@ -1,6 +1,6 @@
 import { call, split, tagOf } from "./api.js";
 import { bodyOf, controlsOf, Unreadable } from "./body.js";
-import { announce, el, say } from "./dom.js";
+import { announce, button, el, say } from "./dom.js";
 import { leaveFor, markSaved } from "./leave.js";
 
 /** Takes the errors off a form. */
@@ -153,10 +153,8 @@ function afterwardsPatch(form, id) {
 function outdated(form) {
   const message = "This was changed by someone else since you opened it. Your changes were not saved.  ";
   showError(form, { message });
-  const reload = el("button", { class: "btn", type: "button" }, "Reload and discard my changes");
-  reload.addEventListener("click", () => void leaveFor(location.href));
-  const overwrite = el("button", { class: "btn", type: "button" }, "Save my changes anyway");
-  overwrite.addEventListener("click", () => {
+  const reload = button("Reload and discard my changes", () => void leaveFor(location.href));
+  const overwrite = button("Save my changes anyway", () => {
     form.dataset.match = "";
     form.requestSubmit(form.querySelector("[type=submit]"));
   });

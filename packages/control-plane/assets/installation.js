@@ -1,4 +1,4 @@
-import { announce, el, say } from "./dom.js";
+import { announce, button, el, say } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 import { ask, keep, refuseSecret, secretOf } from "./operator.js";
 
@@ -67,11 +67,7 @@ function show({ items, total }) {
   announce(`${number(total)} ${total === 1 ? "organisation" : "organisations"}`);
   const pager = document.querySelector("[data-pager]");
   pager.hidden = total <= pageSize && offset() === 0;
-  const to = (at, text) => {
-    const button = el("button", { class: "btn", type: "button" }, text);
-    button.addEventListener("click", () => open({ q: query().get("q"), offset: at }));
-    return button;
-  };
+  const to = (at, text) => button(text, () => open({ q: query().get("q"), offset: at }));
   const last = offset() + items.length;
   pager.replaceChildren(
     el("span", { class: "muted" }, `${number(Math.min(offset() + 1, last))}–${number(last)} of ${number(total)}`),
@@ -102,13 +98,8 @@ function rowOf(org) {
   const full = (limit) => org.limits[limit] !== null && org.usage[limit] >= org.limits[limit];
   const cell = (limit, label) =>
     el("td", { class: full(limit) ? "num full" : "num", "data-label": label }, used(limit));
-  const button = el(
-    "button",
-    { class: "btn", type: "button" },
-    "Change plan",
-    el("span", { class: "sr" }, ` of ${org.name}`),
-  );
-  button.addEventListener("click", () => void edit(org.id));
+  const change = button("Change plan", () => void edit(org.id));
+  change.append(el("span", { class: "sr" }, ` of ${org.name}`));
   return el(
     "tr",
     {},
@@ -123,7 +114,7 @@ function rowOf(org) {
     cell("max_targets", "Monitors"),
     cell("max_members", "Members"),
     el("td", { class: "num", "data-label": "Overrides" }, number(Object.keys(org.overrides).length)),
-    el("td", { class: "num" }, button),
+    el("td", { class: "num" }, change),
   );
 }
 
