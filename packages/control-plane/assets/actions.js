@@ -1,5 +1,5 @@
 import { call, split } from "./api.js";
-import { ask, say } from "./dom.js";
+import { ask, say, whileDisabled } from "./dom.js";
 import { leaveFor } from "./leave.js";
 import { stay } from "./org.js";
 
@@ -22,19 +22,17 @@ async function send(button) {
     if (body.ids.length === 0) return say(button.dataset.none, "down");
   }
   if (button.dataset.collect) {
-    button.disabled = true;
     const { collect } = await import("./collect.js");
-    const found = await collect(button.dataset.collect, (item) => !item[button.dataset.unless]);
-    button.disabled = false;
+    const found = await whileDisabled(button, () =>
+      collect(button.dataset.collect, (item) => !item[button.dataset.unless]),
+    );
     if (!found.ok) return say(found.error.message, "down");
     body.ids = found.items.map(({ id }) => id);
     if (body.ids.length === 0) return say(button.dataset.none, "down");
   }
   if (button.dataset.ask && !(await ask(button.dataset.ask, verbOf(button)))) return;
-  button.disabled = true;
   const [method, path] = split(button.dataset.send);
-  const answer = await call(method, path, body);
-  button.disabled = false;
+  const answer = await whileDisabled(button, () => call(method, path, body));
   // A browser takes the focus off a button that is disabled.
   if (document.activeElement === document.body) button.focus({ preventScroll: true });
   if (!answer.ok) {

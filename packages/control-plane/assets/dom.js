@@ -13,6 +13,16 @@ export function button(label, act, look = "btn") {
   return made;
 }
 
+/** What a request of a button answers. The button is disabled until then. */
+export async function whileDisabled(button, request) {
+  button.disabled = true;
+  try {
+    return await request();
+  } finally {
+    button.disabled = false;
+  }
+}
+
 /** Announces a text to screen readers. */
 export function announce(text) {
   const region = document.getElementById("live-region");

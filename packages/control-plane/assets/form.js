@@ -1,6 +1,6 @@
 import { call, split, tagOf } from "./api.js";
 import { bodyOf, controlsOf, Unreadable } from "./body.js";
-import { announce, button, el, say } from "./dom.js";
+import { announce, button, el, say, whileDisabled } from "./dom.js";
 import { leaveFor, markSaved } from "./leave.js";
 
 /** Takes the errors off a form. */
@@ -119,11 +119,10 @@ async function submit(form) {
   // A module that few pages need.
   const images = form.querySelector("[data-image]") === null ? null : await import("./upload.js");
   if (showFaults(images?.imageFaults(form) ?? [])) return;
-  const button = form.querySelector("[type=submit]");
-  button.disabled = true;
-  const saved = await sendAll(form, requests);
-  const fault = saved === null ? null : await images?.sendImages(form, saved.id ?? form.dataset.id);
-  button.disabled = false;
+  const [saved, fault] = await whileDisabled(form.querySelector("[type=submit]"), async () => {
+    const first = await sendAll(form, requests);
+    return [first, first && (await images?.sendImages(form, first.id ?? form.dataset.id))];
+  });
   if (saved === null) return;
   if (fault) {
     afterwardsPatch(form, saved.id);

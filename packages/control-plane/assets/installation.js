@@ -1,4 +1,4 @@
-import { announce, button, el, say } from "./dom.js";
+import { announce, button, el, say, whileDisabled } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 import { ask, keep, refuseSecret, secretOf } from "./operator.js";
 
@@ -166,11 +166,10 @@ async function save(form) {
   const overrides = { ...read.body.overrides };
   for (const row of form.querySelectorAll("[data-limit]"))
     if (row.querySelector("select").value === "unlimited") overrides[row.dataset.limit] = null;
-  const button = form.querySelector("[type=submit]");
-  button.disabled = true;
   const body = { plan: read.body.plan, overrides };
-  const answer = await ask("PATCH", `/operator/orgs/${form.dataset.org}`, body, secret);
-  button.disabled = false;
+  const answer = await whileDisabled(form.querySelector("[type=submit]"), () =>
+    ask("PATCH", `/operator/orgs/${form.dataset.org}`, body, secret),
+  );
   if (answer.status === 401) return refuseSecret(form, "The operator secret is wrong. Enter operator.admin_token.");
   if (!answer.ok) return showError(form, answer.error);
   keep(secret);
