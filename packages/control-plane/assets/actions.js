@@ -1,18 +1,10 @@
 import { call, split } from "./api.js";
-import { ask, say, whileDisabled } from "./dom.js";
+import { ask, say, verbOf, whileDisabled } from "./dom.js";
 import { leaveFor } from "./leave.js";
 import { stay } from "./org.js";
 
 /** Replaces the live part of the page. */
 const refresh = async () => (await import("./live.js")).refresh(true);
-
-/** Label of a button without its part for screen readers, which names the thing. */
-const verbOf = (button) =>
-  [...button.childNodes]
-    .filter((node) => node.nodeType === Node.TEXT_NODE)
-    .map((node) => node.data)
-    .join("")
-    .trim();
 
 /** Sends the request of a button, and shows its outcome. */
 async function send(button) {

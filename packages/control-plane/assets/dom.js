@@ -23,6 +23,14 @@ export async function whileDisabled(button, request) {
   }
 }
 
+/** Label of a button without its part for screen readers, which names the thing. */
+export const verbOf = (button) =>
+  [...button.childNodes]
+    .filter((node) => node.nodeType === Node.TEXT_NODE)
+    .map((node) => node.data)
+    .join("")
+    .trim();
+
 /** Announces a text to screen readers. */
 export function announce(text) {
   const region = document.getElementById("live-region");

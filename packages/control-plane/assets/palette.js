@@ -1,5 +1,5 @@
 import { call } from "./api.js";
-import { announce, el, openDialog, say } from "./dom.js";
+import { announce, el, openDialog, say, verbOf } from "./dom.js";
 import { refresh } from "./live.js";
 import { orgFetch } from "./org.js";
 import { localTimes } from "./times.js";
@@ -18,11 +18,7 @@ function actionsOf() {
   const offered = [...document.querySelectorAll("main [data-hotkey], main [data-check-now], main .menu [data-send]")]
     .filter((button) => !button.disabled)
     .map((button) => [
-      [...button.childNodes]
-        .filter((node) => node.nodeType === Node.TEXT_NODE)
-        .map((node) => node.data)
-        .join("")
-        .trim(),
+      verbOf(button),
       document.querySelector("h1 .name-text")?.textContent.trim() ?? "",
       () => button.click(),
     ]);
