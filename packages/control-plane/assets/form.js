@@ -1,4 +1,4 @@
-import { call, split, tagOf } from "./api.js";
+import { call, codeOf, split, tagOf } from "./api.js";
 import { bodyOf, controlsOf, Unreadable } from "./body.js";
 import { announce, button, el, say, whileDisabled } from "./dom.js";
 import { leaveFor, markSaved } from "./leave.js";
@@ -193,12 +193,7 @@ async function sendAll(form, requests) {
 
 async function signIn(form) {
   clearErrors(form);
-  // A whole link may be pasted where its code is asked for.
-  const code = form.elements["/code"].value
-    .trim()
-    .replace(/^.*\/sign-in\//, "")
-    .replace(/[?#].*$/, "");
-  const answer = await call("POST", "/api/v1/sessions", { code });
+  const answer = await call("POST", "/api/v1/sessions", { code: codeOf(form.elements["/code"].value) });
   if (answer.ok) await leaveFor(form.dataset.next);
   else showError(form, answer.error);
 }

@@ -1,3 +1,4 @@
+import { codeOf } from "./api.js";
 import { el, openDialog, say } from "./dom.js";
 
 /** Reports the end of the session and signs in again in place, or in another tab; the input of the page stays. */
@@ -54,14 +55,10 @@ export function sessionEnded() {
 /** Uses the code of a pasted link, or the code alone. */
 async function signIn(dialog, input, problem) {
   problem.hidden = true;
-  const code = input.value
-    .trim()
-    .replace(/^.*\/sign-in\//, "")
-    .replace(/[?#].*$/, "");
   const reply = await fetch("/api/v1/sessions", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ code }),
+    body: JSON.stringify({ code: codeOf(input.value) }),
   }).catch(() => null);
   if (reply?.ok) return check(dialog);
   const data = await reply?.json().catch(() => null);
