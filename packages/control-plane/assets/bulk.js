@@ -1,4 +1,5 @@
 import { call } from "./api.js";
+import { partsOf } from "./body.js";
 import { collect } from "./collect.js";
 import { deletionQuestion, takeDeletion } from "./deletion.js";
 import { announce, ask, el, say, whileDisabled } from "./dom.js";
@@ -166,11 +167,7 @@ async function open(name) {
 
 function valueOf(form, field) {
   if (field === "interval") return Number(form.elements.interval.value);
-  if (field === "tags")
-    return form.elements.tags.value
-      .split(",")
-      .map((tag) => tag.trim())
-      .filter((tag) => tag !== "");
+  if (field === "tags") return partsOf(form.elements.tags.value, ",");
   return [...form.querySelectorAll(`[name="${field}"]:checked`)].map((box) => box.value);
 }
 
