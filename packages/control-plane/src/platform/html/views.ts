@@ -7,7 +7,7 @@ import { errorInWords } from "@statusmesh/shared/checks";
 import { markdownHtml } from "./markdown.ts";
 import type { Assets } from "./assets.ts";
 import * as charts from "./charts.ts";
-import { field } from "./fields.ts";
+import { field, options } from "./fields.ts";
 import * as format from "./format.ts";
 import { type Icon, icon, isIcon, mark, markInDots } from "./icons.ts";
 import { escapeHtml, html, Markup } from "./markup.ts";
@@ -69,6 +69,7 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   ...format,
   ...charts,
   field,
+  options,
   now,
   has,
   asset: (name: string) => assets.url(name),
@@ -85,6 +86,9 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   hidden: (text: string) => html`<span class="sr">${text}</span>`,
   pill: (name: string, word?: string) => state(name, word, "pill"),
   stateWords,
+  /** Options of a select, for the tags of monitors and how many each has. */
+  tagOptions: (tags: readonly { name: string; count: number }[]) =>
+    tags.map(({ name, count }) => [name, `${name} (${format.number(count)})`] as const),
   /** ` checked`: an attribute without a value, where `on` is true. */
   flag: (name: string, on: unknown) => new Markup(on ? ` ${name}` : ""),
   /** Milliseconds as a form shows them: `10 min`; empty for none. */
