@@ -19,14 +19,10 @@ const orgParameter = "statusmesh_org";
 
 /** `offered`: the scopes that clients can request. */
 export const oauthPages = (offered: readonly Scope[]) => [
-  page({ path: "/oauth/authorize", auth: "public", handle: async ({ ctx, http }) => authorize(ctx, offered, http) }),
-  page({
-    path: "/settings/connected-apps",
-    auth: "tenant",
-    async handle({ ctx, query }) {
-      const list = await listConnectedApps(ctx, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) });
-      return { view: "oauth/connected-apps", data: { list, words: scopeWords, endpoint: endpointOf(ctx) } };
-    },
+  page("/oauth/authorize", "public", async ({ ctx, http }) => authorize(ctx, offered, http)),
+  page("/settings/connected-apps", "tenant", async ({ ctx, query }) => {
+    const list = await listConnectedApps(ctx, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) });
+    return { view: "oauth/connected-apps", data: { list, words: scopeWords, endpoint: endpointOf(ctx) } };
   }),
 ];
 

@@ -74,30 +74,26 @@ export function installCommands({ config }: Pick<System, "config">): { id: strin
 }
 
 export const agentPages = [
-  page({
-    path: "/settings/regions",
-    auth: "tenant",
-    async handle({ ctx }) {
-      const regions = await regionsWithAgents(ctx);
-      const { hostname } = new URL(ctx.config.server.public_url);
-      return {
-        view: "agents/regions",
-        fragment: "agents/regions-live",
-        data: {
-          regions: regions.map((region) => ({
-            ...region,
-            ...regionState(region),
-            agents: region.agents.map((agent) => ({ ...agent, ...agentState(agent) })),
-          })),
-          version,
-          /** Buttons are for owners; the operator secret decides. */
-          manages: ctx.role === "owner" && ctx.config.operator.admin_token !== "",
-          owner: ctx.role === "owner",
-          commands: installCommands(ctx),
-          isLocal: ["localhost", "127.0.0.1", "[::1]"].includes(hostname),
-          url: ctx.config.server.public_url,
-        },
-      };
-    },
+  page("/settings/regions", "tenant", async ({ ctx }) => {
+    const regions = await regionsWithAgents(ctx);
+    const { hostname } = new URL(ctx.config.server.public_url);
+    return {
+      view: "agents/regions",
+      fragment: "agents/regions-live",
+      data: {
+        regions: regions.map((region) => ({
+          ...region,
+          ...regionState(region),
+          agents: region.agents.map((agent) => ({ ...agent, ...agentState(agent) })),
+        })),
+        version,
+        /** Buttons are for owners; the operator secret decides. */
+        manages: ctx.role === "owner" && ctx.config.operator.admin_token !== "",
+        owner: ctx.role === "owner",
+        commands: installCommands(ctx),
+        isLocal: ["localhost", "127.0.0.1", "[::1]"].includes(hostname),
+        url: ctx.config.server.public_url,
+      },
+    };
   }),
 ];

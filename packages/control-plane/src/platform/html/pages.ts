@@ -82,16 +82,19 @@ type DataByView<A, R> = R extends { view: infer V extends string; data: infer D 
  * Declares a page. A handler that stands alone has no return type and marks its view `as const`, so that the template
  * is checked against its data.
  */
-export function page<A extends PageAuth, const R extends PageReply>(declared: {
-  path: string;
-  auth: A;
-  writes?: boolean;
-  handle(call: PageCall<A>): Promise<R>;
-}): DeclaredPage<A, R> {
+export const page = <A extends PageAuth, const R extends PageReply>(
+  path: string,
+  auth: A,
+  handle: (call: PageCall<A>) => Promise<R>,
+): DeclaredPage<A, R> =>
   // Erases which auth the handler was checked with; mountPages hands over the context of that very auth.
-  const { path, auth, writes = false } = declared;
-  return { path, auth, writes, handle: declared.handle as Page["handle"] };
-}
+  ({ path, auth, writes: false, handle: handle as Page["handle"] });
+
+/** Declares a page with a form: viewers are refused. */
+export const formPage = <const R extends PageReply>(
+  path: string,
+  handle: (call: PageCall<"tenant">) => Promise<R>,
+): DeclaredPage<"tenant", R> => ({ ...page(path, "tenant", handle), writes: true });
 
 /** Data of the frame around every page of the console. */
 export interface Frame {
