@@ -3,6 +3,7 @@ import { gzip } from "node:zlib";
 import { Router } from "@koa/router";
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
+import { getOrMake } from "../caches.ts";
 import { type AuthContexts, type Ctx, requireWriter, type Role, type System } from "../context.ts";
 import { etagOf, namesTag } from "../http/etag.ts";
 import { atRoute, traceOf } from "../http/exchange.ts";
@@ -217,14 +218,8 @@ interface Rendered {
 const rendered = new WeakMap<object, Map<string, Promise<Rendered>>>();
 
 function renderedFor(shared: object, view: string, render: () => string): Promise<Rendered> {
-  let views = rendered.get(shared);
-  if (views === undefined) rendered.set(shared, (views = new Map<string, Promise<Rendered>>()));
-  let page = views.get(view);
-  if (page === undefined) {
-    page = renderInTurns(render);
-    views.set(view, page);
-  }
-  return page;
+  const views = getOrMake(rendered, shared, () => new Map<string, Promise<Rendered>>());
+  return getOrMake(views, view, () => renderInTurns(render));
 }
 
 /** A page of 1,000 components has 5 MB: the template, the bytes and their hash are a slice each. */
