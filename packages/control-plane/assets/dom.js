@@ -13,6 +13,15 @@ export function button(label, act, look = "btn") {
   return made;
 }
 
+/** Calls `work` with a form that is sent, which sends nothing itself; also with one that a live region brings. */
+export function onSubmit(selector, work) {
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches(selector)) return;
+    event.preventDefault();
+    void work(event.target);
+  });
+}
+
 /** What a request of a button answers. The button is disabled until then. */
 export async function whileDisabled(button, request) {
   button.disabled = true;

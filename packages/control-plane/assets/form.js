@@ -1,6 +1,6 @@
 import { call, codeOf, split, tagOf } from "./api.js";
 import { bodyOf, controlsOf, Unreadable } from "./body.js";
-import { announce, button, el, say, whileDisabled } from "./dom.js";
+import { announce, button, el, onSubmit, say, whileDisabled } from "./dom.js";
 import { leaveFor, markSaved } from "./leave.js";
 
 /** Takes the errors off a form. */
@@ -218,12 +218,8 @@ function suggestInterval(form, radio) {
 
 /** Makes the forms of the page work. Listens on the document: parts of the page are replaced while it is open. */
 export function forms() {
-  document.addEventListener("submit", (event) => {
-    const form = event.target;
-    if (!form.matches("[data-api], [data-sign-in]")) return;
-    event.preventDefault();
-    void (form.matches("[data-sign-in]") ? signIn(form) : submit(form));
-  });
+  onSubmit("[data-sign-in]", signIn);
+  onSubmit("[data-api]", submit);
   document.addEventListener("input", (event) => {
     const invalid = event.target.closest("[aria-invalid]");
     if (!invalid) return;

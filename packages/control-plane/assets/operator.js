@@ -1,5 +1,5 @@
 import { answerOf, split } from "./api.js";
-import { announce, el, say, whileDisabled } from "./dom.js";
+import { announce, el, onSubmit, say, whileDisabled } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 import { refresh } from "./live.js";
 
@@ -120,9 +120,5 @@ export function operator() {
     }
     prepare(dialog);
   });
-  document.addEventListener("submit", (event) => {
-    if (!event.target.matches("[data-operator-send]")) return;
-    event.preventDefault();
-    void submit(event.target);
-  });
+  onSubmit("[data-operator-send]", submit);
 }

@@ -1,3 +1,4 @@
+import { onSubmit } from "./dom.js";
 import { localOf, showLocal } from "./zoned.js";
 
 // Custom ranges of time: chosen in the reader's zone, sent as UTC; dragging over a chart zooms into it.
@@ -63,11 +64,7 @@ function end(zoom) {
 export function ranges() {
   translate();
   document.addEventListener("refreshed", (event) => translate(event.target));
-  document.addEventListener("submit", (event) => {
-    if (!event.target.matches("[data-range]")) return;
-    event.preventDefault();
-    open(event.target);
-  });
+  onSubmit("[data-range]", open);
   document.addEventListener("pointerdown", (event) => {
     const chart = event.target.closest?.(".chart[data-from]");
     // A finger scrolls the page; it chooses a range in the form.
