@@ -1,6 +1,6 @@
 import { dayMs } from "@statusmesh/shared/time";
 import { mcpAddress } from "../../config/mcp-keys.ts";
-import { localPath, page, wholeNumber } from "../../platform/html/pages.ts";
+import { localPath, page } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { returnPath } from "./cookies.ts";
 import { listIdentities, listSessions, listTokens, me } from "./service.ts";
@@ -18,8 +18,8 @@ export const authPages = [
     data: { code: params["code"]!, next: localPath(query["next"] ?? returnPath(ctx.config, http)) },
     headers: secretAddress,
   })),
-  page("/settings/tokens", "tenant", async ({ ctx, query }) => {
-    const list = await listTokens(ctx, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) });
+  page("/settings/tokens", "tenant", async ({ ctx, query, offset }) => {
+    const list = await listTokens(ctx, { limit: 50, offset });
     const { mcp } = ctx.config;
     const ends = expiryOptions(ctx.clock.now());
     const endpoint = mcp.enabled ? mcpAddress(ctx.config) : null;

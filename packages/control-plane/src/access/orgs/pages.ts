@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { normaliseId } from "@statusmesh/shared/ids";
 import { signedInAs } from "../auth/service.ts";
-import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { page } from "../../platform/html/pages.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { zoneNames } from "../../platform/zoned.ts";
@@ -21,7 +21,6 @@ import {
 const pageSize = 50;
 /** Owner-only pages answer 404 to members, who have no link to them. */
 const notHere = () => new AppError("OWNER_REQUIRED", "Only owners of the organisation can open this page.");
-const offsetOf = (query: Readonly<Record<string, string>>): number => wholeNumber(query["offset"], 0, 1_000_000);
 
 /** Resource filter of the audit log: collection in the path, and display name. */
 const auditedTypes = new Map([
@@ -45,12 +44,12 @@ export interface LadderChannel {
 
 /** `channelsOf`: the channels of the caller's organisation, which levels of the ladder name. */
 export const tenancyPages = (channelsOf: (ctx: Ctx) => Promise<readonly LadderChannel[]>) => [
-  page("/settings/members", "tenant", async ({ ctx, query }) => {
+  page("/settings/members", "tenant", async ({ ctx, offset }) => {
     const owner = ctx.role === "owner";
     const none = { items: [], total: 0, limit: 0, offset: 0 };
     const [org, members, invitations] = await Promise.all([
       getOrg(ctx, ctx.orgId),
-      listMembers(ctx, ctx.orgId, { limit: pageSize, offset: offsetOf(query) }),
+      listMembers(ctx, ctx.orgId, { limit: pageSize, offset }),
       owner ? listInvitations(ctx, ctx.orgId, { limit: 1000, offset: 0 }) : none,
     ]);
     return {
@@ -89,7 +88,7 @@ export const tenancyPages = (channelsOf: (ctx: Ctx) => Promise<readonly LadderCh
       },
     };
   }),
-  page("/settings/audit", "tenant", async ({ ctx, query }) => {
+  page("/settings/audit", "tenant", async ({ ctx, query, offset }) => {
     if (ctx.role !== "owner") throw notHere();
     const asked = {
       user: normaliseId(query["user"] ?? ""),
@@ -102,7 +101,7 @@ export const tenancyPages = (channelsOf: (ctx: Ctx) => Promise<readonly LadderCh
       ...(asked.resource === "" ? {} : { resource_id: asked.resource }),
     };
     const [list, members] = await Promise.all([
-      listAudit(ctx, ctx.orgId, { ...filter, limit: pageSize, offset: offsetOf(query) }),
+      listAudit(ctx, ctx.orgId, { ...filter, limit: pageSize, offset }),
       listMembers(ctx, ctx.orgId, { limit: 1000, offset: 0 }),
     ]);
     const names = await recordedNames(

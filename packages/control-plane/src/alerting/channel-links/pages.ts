@@ -7,7 +7,7 @@ import {
   pendingVerification,
   subscribedAddress,
 } from "../channels/service.ts";
-import { formPage, page, wholeNumber } from "../../platform/html/pages.ts";
+import { formPage, page } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import {
   codeState,
@@ -42,8 +42,7 @@ const codePage = (purpose: "telegram" | "whatsapp") =>
   });
 
 export const channelLinkPages = [
-  formPage("/channels/connect", async ({ ctx, query }) => {
-    const offset = wholeNumber(query["offset"], 0, 1_000_000);
+  formPage("/channels/connect", async ({ ctx, offset }) => {
     const list = await listDelegations(ctx, { limit: 50, offset });
     return {
       view: "channel-links/connect",

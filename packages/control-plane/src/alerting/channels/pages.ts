@@ -1,4 +1,4 @@
-import { formPage, page, wholeNumber } from "../../platform/html/pages.ts";
+import { formPage, page } from "../../platform/html/pages.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { isChannelType, kindOf } from "./kinds/index.ts";
 import { channelForms, getChannel, listChannels } from "./service.ts";
@@ -7,8 +7,8 @@ const pageSize = 50;
 const kinds = channelForms();
 
 export const channelsPages = [
-  page("/channels", "tenant", async ({ ctx, query }) => {
-    const list = await listChannels(ctx, { limit: pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) });
+  page("/channels", "tenant", async ({ ctx, offset }) => {
+    const list = await listChannels(ctx, { limit: pageSize, offset });
     return {
       view: "channels/list",
       data: {

@@ -2,7 +2,7 @@ import { dayMs, utcDay } from "@statusmesh/shared/time";
 import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { zoneNames } from "../../platform/zoned.ts";
-import { formPage, page, wholeNumber } from "../../platform/html/pages.ts";
+import { formPage, page } from "../../platform/html/pages.ts";
 import type { Maintenance } from "./schema.ts";
 import * as service from "./service.ts";
 import { recurrenceWords, ruleParts } from "./words.ts";
@@ -97,8 +97,7 @@ async function formOf(ctx: Ctx, listTags: TagList, window: Maintenance | null, c
 }
 
 export const maintenancePages = (listTags: TagList) => [
-  page("/maintenance", "tenant", async ({ ctx, query }) => {
-    const offset = wholeNumber(query["offset"], 0, 1_000_000);
+  page("/maintenance", "tenant", async ({ ctx, query, offset }) => {
     const view = query["view"] === "past" || query["view"] === "calendar" ? query["view"] : "scheduled";
     const calendar = view === "calendar" ? await calendarOf(ctx, query["month"]) : null;
     return {

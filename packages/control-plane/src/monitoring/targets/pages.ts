@@ -248,12 +248,12 @@ export const targetsPages = [
   })),
   formPage("/monitors/{id}/edit", editMonitor),
   page("/monitors/{id}", "tenant", monitor),
-  page("/expiring", "tenant", async ({ ctx, query }) => {
+  page("/expiring", "tenant", async ({ ctx, query, offset }) => {
     const level = expirationLevels.find((known) => known === query["level"]);
     const list = await listExpirations(ctx, {
       ...(level === undefined ? {} : { level }),
       limit: 50,
-      offset: wholeNumber(query["offset"], 0, 1_000_000),
+      offset,
     });
     return { view: "targets/expiring", data: { list, level: level ?? "" } };
   }),

@@ -45,6 +45,8 @@ export interface PageCall<D extends PageAuth> {
   params: Readonly<Record<string, string>>;
   /** The raw query, the last value of each name. Pages are lenient: an invalid value is ignored. */
   query: Readonly<Record<string, string>>;
+  /** Where the part of a list begins that the query asks for. */
+  offset: number;
   http: Context;
   /** Renders a view for each of many rows, in slices: a template of 1,000 rows would hold the event loop. */
   rows(view: string, each: readonly object[]): Promise<Markup[]>;
@@ -178,7 +180,8 @@ async function serve(
   const now = ctx.clock.now();
   const rows: PageCall<PageAuth>["rows"] = async (view, each) =>
     await mapInTurns(each, (data) => new Markup(views.render(view, data, now)));
-  const reply = await declared.handle({ ctx, params: readParams(http), query, http, rows });
+  const offset = wholeNumber(query["offset"], 0, 1_000_000);
+  const reply = await declared.handle({ ctx, params: readParams(http), query, offset, http, rows });
   if ("redirect" in reply) {
     if (reply.headers !== undefined) http.set(reply.headers);
     return redirect(http, reply.redirect);

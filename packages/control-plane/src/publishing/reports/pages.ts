@@ -5,7 +5,7 @@ import { timezoneOf } from "../../access/orgs/service.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import * as format from "../../platform/html/format.ts";
-import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { page } from "../../platform/html/pages.ts";
 import { localOf } from "@statusmesh/shared/zoned";
 import { listPages } from "../status-pages/service.ts";
 import { startOfMonth } from "./range.ts";
@@ -24,14 +24,14 @@ const maxChoices = { limit: 1000, offset: 0 };
 type TagList = (ctx: Ctx, page: Paging) => Promise<{ items: { name: string; count: number }[] }>;
 
 export const reportPages = (listTags: TagList) => [
-  page("/reports/uptime", "tenant", async ({ ctx, query, rows }) => {
+  page("/reports/uptime", "tenant", async ({ ctx, query, rows, offset }) => {
     const zone = await timezoneOf(ctx, ctx.orgId);
     const now = ctx.clock.now();
     const choices = choicesOf(now, zone);
     const group_by = groupings.find((known) => known === query["group_by"]) ?? "target";
     const asked = { from: query["from"] || choices[0]!.from, to: query["to"] || choices[0]!.to };
     const all = query["all"] === "1";
-    const paging = { limit: all ? mostRows : pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) };
+    const paging = { limit: all ? mostRows : pageSize, offset };
     let problem: string | null = null;
     const report = await uptimeReport(ctx, { ...asked, group_by, ...paging }).catch((error: unknown) => {
       // An error of the form is shown beside it.

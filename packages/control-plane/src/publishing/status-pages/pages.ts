@@ -1,5 +1,5 @@
 import type { Ctx } from "../../platform/context.ts";
-import { formPage, page, wholeNumber } from "../../platform/html/pages.ts";
+import { formPage, page } from "../../platform/html/pages.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { listTags, listTargets } from "../../monitoring/targets/service.ts";
 import { manualStates } from "./schema.ts";
@@ -11,8 +11,8 @@ const offered = 30;
 const offeredOfTag = 100;
 
 export const statusPagesPages = [
-  page("/status-pages", "tenant", async ({ ctx, query }) => {
-    const list = await listPages(ctx, { limit: pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) });
+  page("/status-pages", "tenant", async ({ ctx, offset }) => {
+    const list = await listPages(ctx, { limit: pageSize, offset });
     return {
       view: "status-pages/list",
       data: { list, owner: ctx.role === "owner", origin: ctx.config.server.public_url },

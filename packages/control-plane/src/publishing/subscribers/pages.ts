@@ -1,13 +1,12 @@
-import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { page } from "../../platform/html/pages.ts";
 import { getPage } from "../status-pages/service.ts";
 import { listSubscribers, subscriberCounts } from "./service.ts";
 
 export const subscribersPages = [
-  page("/status-pages/{id}/subscribers", "tenant", async ({ ctx, params, query }) => {
+  page("/status-pages/{id}/subscribers", "tenant", async ({ ctx, params, offset }) => {
     const id = params["id"]!;
     const statusPage = await getPage(ctx, id);
     const owner = ctx.role === "owner";
-    const offset = wholeNumber(query["offset"], 0, 1_000_000);
     const [list, counts] = owner
       ? await Promise.all([listSubscribers(ctx, id, { limit: 50, offset }), subscriberCounts(ctx, id)])
       : [null, null];
