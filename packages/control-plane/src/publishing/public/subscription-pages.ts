@@ -19,13 +19,12 @@ export const subscriptionPages = [
         done: query["done"] === "webhook" ? "webhook" : query["done"] === undefined ? null : "mail",
         problem: query["error"] === "limit" ? "limit" : query["error"] === undefined ? null : "input",
       },
-      headers: { "Cache-Control": "no-store" },
     };
   }),
   // Programs without RFC 8058 open the address of List-Unsubscribe, and so do link scanners.
   page("/status/subscriptions/{token}/unsubscribe", "public", async ({ ctx, params }) => ({
     redirect: `${ctx.pagePath ?? "/status"}/subscriptions/${params["token"]!}`,
-    headers: { ...secretAddress, "Cache-Control": "no-store" },
+    headers: secretAddress,
   })),
   page("/status/subscriptions/{token}", "public", async ({ ctx, params, query }) => {
     const token = params["token"]!;
@@ -42,7 +41,7 @@ export const subscriptionPages = [
         said: query["confirmed"] === "1" ? "confirmed" : query["saved"] === "1" ? "saved" : null,
       },
       status: subscription === null && !ended ? 404 : 200,
-      headers: { ...secretAddress, "Cache-Control": "no-store" },
+      headers: secretAddress,
     };
   }),
 ];
