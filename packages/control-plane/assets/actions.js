@@ -3,10 +3,8 @@ import { ask, say, verbOf, whileDisabled } from "./dom.js";
 import { leaveFor } from "./leave.js";
 import { stay } from "./org.js";
 
-/** Replaces the live part of the page. */
 const refresh = async () => (await import("./live.js")).refresh(true);
 
-/** Sends the request of a button, and shows its outcome. */
 async function send(button) {
   const body = button.dataset.body === undefined ? undefined : JSON.parse(button.dataset.body);
   if (button.dataset.checked) {

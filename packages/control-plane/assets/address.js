@@ -54,7 +54,6 @@ function suggestName(form, text) {
 
 const chosen = (form, kind) => form.querySelector(`[name="/check/type"][value="${kind}"]`);
 
-/** Checks only whether the port of an address answers. */
 function portOnly(form, url) {
   const kind = chosen(form, "tcp");
   kind.checked = true;

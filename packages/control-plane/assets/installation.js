@@ -21,7 +21,6 @@ function open(params) {
   void load();
 }
 
-/** Asks for the secret again. */
 function lock(message) {
   document.getElementById("organisations").hidden = true;
   const form = document.getElementById("unlock");

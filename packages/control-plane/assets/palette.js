@@ -65,7 +65,6 @@ function commandOf(words) {
   return verb === undefined ? { verb: null, wanted: words } : { verb, name: name.toLowerCase(), wanted: rest };
 }
 
-/** The actions of a verb on found monitors or incidents. */
 const verbActions = ({ verb, name }, found) =>
   found
     .filter(({ type, state }) => type === verb[0] && (type !== "incident" || state === "open"))

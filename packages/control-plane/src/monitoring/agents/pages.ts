@@ -25,7 +25,6 @@ function regionState({ enabled, agents }: RegionWithAgents): { state: StateName;
     : { state: "down", word: "Not checking" };
 }
 
-/** Placeholder of the token in the install commands. */
 const tokenPlace = "{token}";
 
 /** Commands that install and start an agent, per way of running it. `{token}` stands for its token. */

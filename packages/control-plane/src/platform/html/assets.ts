@@ -45,7 +45,6 @@ export interface Assets {
 
 const require = createRequire(import.meta.url);
 
-/** Folder of the assets, relative to the compiled file. */
 const assetsFolder = fileURLToPath(new URL("../../../assets", import.meta.url));
 
 /** Files of packages that are served beside our own. The banner of the bundle names its licenses as a neighbour. */
