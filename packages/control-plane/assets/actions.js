@@ -1,20 +1,10 @@
 import { call, split } from "./api.js";
-import { ask, say } from "./dom.js";
+import { ask, say, verbOf, whileDisabled } from "./dom.js";
 import { leaveFor } from "./leave.js";
 import { stay } from "./org.js";
 
-/** Replaces the live part of the page. */
 const refresh = async () => (await import("./live.js")).refresh(true);
 
-/** Label of a button without its part for screen readers, which names the thing. */
-const verbOf = (button) =>
-  [...button.childNodes]
-    .filter((node) => node.nodeType === Node.TEXT_NODE)
-    .map((node) => node.data)
-    .join("")
-    .trim();
-
-/** Sends the request of a button, and shows its outcome. */
 async function send(button) {
   const body = button.dataset.body === undefined ? undefined : JSON.parse(button.dataset.body);
   if (button.dataset.checked) {
@@ -22,19 +12,17 @@ async function send(button) {
     if (body.ids.length === 0) return say(button.dataset.none, "down");
   }
   if (button.dataset.collect) {
-    button.disabled = true;
     const { collect } = await import("./collect.js");
-    const found = await collect(button.dataset.collect, (item) => !item[button.dataset.unless]);
-    button.disabled = false;
+    const found = await whileDisabled(button, () =>
+      collect(button.dataset.collect, (item) => !item[button.dataset.unless]),
+    );
     if (!found.ok) return say(found.error.message, "down");
     body.ids = found.items.map(({ id }) => id);
     if (body.ids.length === 0) return say(button.dataset.none, "down");
   }
   if (button.dataset.ask && !(await ask(button.dataset.ask, verbOf(button)))) return;
-  button.disabled = true;
   const [method, path] = split(button.dataset.send);
-  const answer = await call(method, path, body);
-  button.disabled = false;
+  const answer = await whileDisabled(button, () => call(method, path, body));
   // A browser takes the focus off a button that is disabled.
   if (document.activeElement === document.body) button.focus({ preventScroll: true });
   if (!answer.ok) {

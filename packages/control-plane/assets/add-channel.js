@@ -1,4 +1,4 @@
-import { el, say } from "./dom.js";
+import { el, openDialog, say } from "./dom.js";
 import { orgFetch } from "./org.js";
 
 /**
@@ -8,17 +8,15 @@ import { orgFetch } from "./org.js";
 export async function addChannel(link) {
   const reply = await orgFetch(`${link.pathname}?fragment=1`, { headers: { Accept: "text/html" } }).catch(() => null);
   if (!reply?.ok || reply.redirected) return location.assign(link.href);
-  const dialog = el("dialog", { class: "wide", "aria-labelledby": "add-channel-title" });
-  dialog.innerHTML = await reply.text();
+  const content = el("div");
+  content.innerHTML = await reply.text();
+  const dialog = openDialog({ class: "wide", "aria-labelledby": "add-channel-title" }, ...content.childNodes);
   dialog.addEventListener("added", (event) => {
     const kind = dialog.querySelector("[name='/config/type']:checked").ariaLabel;
     dialog.close();
     tick(link, event.detail, kind);
   });
   dialog.addEventListener("click", (event) => event.target.closest("[data-close]") && dialog.close());
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
 }
 
 function tick(link, { id, name }, kind) {

@@ -1,6 +1,6 @@
 // What people type as an address becomes what is checked: a bare host gets its scheme, a host with a port is split, and
 // the name follows from it. The line below the field says how it was read, and offers the other ways.
-import { announce, el } from "./dom.js";
+import { announce, button, el } from "./dom.js";
 
 const hasScheme = /^[a-z][a-z0-9+.-]*:\/\//i;
 
@@ -54,7 +54,6 @@ function suggestName(form, text) {
 
 const chosen = (form, kind) => form.querySelector(`[name="/check/type"][value="${kind}"]`);
 
-/** Checks only whether the port of an address answers. */
 function portOnly(form, url) {
   const kind = chosen(form, "tcp");
   kind.checked = true;
@@ -76,17 +75,13 @@ function read(control) {
   field.querySelector(".read")?.remove();
   const url = urlOf(control.value);
   if (url === null || !control.closest("[data-addressed]")) return;
-  const button = (words, act) => {
-    const made = el("button", { class: "link", type: "button" }, words);
-    made.addEventListener("click", act);
-    return made;
-  };
   const other = url.protocol === "https:" ? "http" : "https";
   const line = el("p", { class: "read" }, el("span", {}, "Checked as ", el("span", { class: "mono" }, url.href)));
   const turned = new URL(url);
   turned.protocol = `${other}:`;
-  line.append(button(`Use ${other}`, () => (put(control, turned.href), control.focus())));
-  if (chosen(control.form, "tcp")) line.append(button("Check the port only", () => portOnly(control.form, url)));
+  line.append(button(`Use ${other}`, () => (put(control, turned.href), control.focus()), "link"));
+  if (chosen(control.form, "tcp"))
+    line.append(button("Check the port only", () => portOnly(control.form, url), "link"));
   field.append(line);
 }
 

@@ -42,6 +42,13 @@ export async function tagOf(path) {
   return reply?.ok ? (reply.headers.get("etag")?.replace(/^W\//, "") ?? null) : null;
 }
 
+/** The code of a sign-in link: a whole link may be pasted where its code is asked for. */
+export const codeOf = (text) =>
+  text
+    .trim()
+    .replace(/^.*\/sign-in\//, "")
+    .replace(/[?#].*$/, "");
+
 /** `POST /api/v1/targets` in its two parts. */
 export function split(text) {
   const at = text.indexOf(" ");

@@ -30,6 +30,13 @@ function inWords(seconds) {
   return `${count} ${unit}${count === 1 ? "" : "s"}`;
 }
 
+/** The parts of a text between separators, trimmed, without empty ones. */
+export const partsOf = (text, separator) =>
+  text
+    .split(separator)
+    .map((part) => part.trim())
+    .filter((part) => part !== "");
+
 const units = { ms: 1, s: 1000, min: 60_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 const readers = {
@@ -65,16 +72,8 @@ const readers = {
   },
   // A local time in the zone that the form names.
   instant: (control) => new Date(instantOf(readLocal(control.value), control.form.elements.zone.value)).toISOString(),
-  tags: (control) =>
-    control.value
-      .split(",")
-      .map((tag) => tag.trim())
-      .filter((tag) => tag !== ""),
-  list: (control) =>
-    control.value
-      .split("\n")
-      .map((line) => line.trim())
-      .filter((line) => line !== ""),
+  tags: (control) => partsOf(control.value, ","),
+  list: (control) => partsOf(control.value, "\n"),
   headers(control) {
     const headers = {};
     for (const line of control.value.split("\n").filter((text) => text.trim() !== "")) {

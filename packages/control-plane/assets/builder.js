@@ -1,5 +1,5 @@
 import { call, split } from "./api.js";
-import { announce, say } from "./dom.js";
+import { announce, onSubmit, say } from "./dom.js";
 import { refresh } from "./live.js";
 
 const frame = document.querySelector(".preview iframe");
@@ -74,11 +74,7 @@ const draggable = () => {
 
 /** The screen on which a status page is put together. */
 export function builder() {
-  document.addEventListener("submit", (event) => {
-    if (!event.target.matches("[data-add]")) return;
-    event.preventDefault();
-    void add(event.target);
-  });
+  onSubmit("[data-add]", add);
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-all]"))
       for (const box of document.querySelectorAll("[name=add]")) box.checked = true;

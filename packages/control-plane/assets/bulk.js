@@ -1,7 +1,8 @@
 import { call } from "./api.js";
+import { partsOf } from "./body.js";
 import { collect } from "./collect.js";
 import { deletionQuestion, takeDeletion } from "./deletion.js";
-import { announce, ask, el, say } from "./dom.js";
+import { announce, ask, el, say, whileDisabled } from "./dom.js";
 import { refresh } from "./live.js";
 
 // Changes of many monitors: row checkboxes, or all that match the filters, over the bulk API.
@@ -166,11 +167,7 @@ async function open(name) {
 
 function valueOf(form, field) {
   if (field === "interval") return Number(form.elements.interval.value);
-  if (field === "tags")
-    return form.elements.tags.value
-      .split(",")
-      .map((tag) => tag.trim())
-      .filter((tag) => tag !== "");
+  if (field === "tags") return partsOf(form.elements.tags.value, ",");
   return [...form.querySelectorAll(`[name="${field}"]:checked`)].map((box) => box.value);
 }
 
@@ -180,10 +177,9 @@ async function submit(form) {
   const ids = await chosenIds();
   if (ids === null) return;
   form.querySelector(".error-note")?.remove();
-  const button = form.querySelector("[type=submit]");
-  button.disabled = true;
-  const answer = await send(ids, { type, [field]: valueOf(form, field) }, done[field]);
-  button.disabled = false;
+  const answer = await whileDisabled(form.querySelector("[type=submit]"), () =>
+    send(ids, { type, [field]: valueOf(form, field) }, done[field]),
+  );
   if (!answer.ok) {
     form.querySelector(".actions").before(el("p", { class: "error-note", role: "alert" }, answer.error.message));
     return;

@@ -1,4 +1,5 @@
 import { actions } from "./actions.js";
+import { onSubmit } from "./dom.js";
 import { forms } from "./form.js";
 import { keys } from "./keys.js";
 import { warnOnLeave } from "./leave.js";
@@ -62,9 +63,4 @@ document.addEventListener("click", (event) => {
   if (link.dataset.sheet) void import("./sheet.js").then((module) => module.openSheet(link));
   else void import("./add-channel.js").then((module) => module.addChannel(link));
 });
-document.addEventListener("submit", (event) => {
-  const form = event.target;
-  if (!form.matches("[data-once]")) return;
-  event.preventDefault();
-  void import("./once.js").then((module) => module.submitOnce(form));
-});
+onSubmit("[data-once]", (form) => import("./once.js").then((module) => module.submitOnce(form)));

@@ -6,6 +6,40 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** A button that acts when it is pressed. */
+export function button(label, act, look = "btn") {
+  const made = el("button", { class: look, type: "button" }, label);
+  made.addEventListener("click", act);
+  return made;
+}
+
+/** Calls `work` with a form that is sent, which sends nothing itself; also with one that a live region brings. */
+export function onSubmit(selector, work) {
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches(selector)) return;
+    event.preventDefault();
+    void work(event.target);
+  });
+}
+
+/** What a request of a button answers. The button is disabled until then. */
+export async function whileDisabled(button, request) {
+  button.disabled = true;
+  try {
+    return await request();
+  } finally {
+    button.disabled = false;
+  }
+}
+
+/** Label of a button without its part for screen readers, which names the thing. */
+export const verbOf = (button) =>
+  [...button.childNodes]
+    .filter((node) => node.nodeType === Node.TEXT_NODE)
+    .map((node) => node.data)
+    .join("")
+    .trim();
+
 /** Announces a text to screen readers. */
 export function announce(text) {
   const region = document.getElementById("live-region");
@@ -24,6 +58,15 @@ export function say(text, tone = "up") {
   fading = setTimeout(() => toast.remove(), tone === "up" ? 5000 : 12000);
 }
 
+/** Opens a dialog, which is removed when it closes. */
+export function openDialog(attributes, ...children) {
+  const dialog = el("dialog", attributes, ...children);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
 /** Asks for a confirmation; `verb` is the label of the button that gives it. True when it was given. */
 export function ask(text, verb) {
   const buttons = el(
@@ -32,13 +75,6 @@ export function ask(text, verb) {
     el("button", { class: "btn primary", value: "yes" }, verb),
     el("button", { class: "btn", value: "no" }, "Cancel"),
   );
-  const dialog = el("dialog", { "aria-label": text }, el("form", { method: "dialog" }, el("p", {}, text), buttons));
-  document.body.append(dialog);
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      resolve(dialog.returnValue === "yes");
-    });
-  });
+  const dialog = openDialog({ "aria-label": text }, el("form", { method: "dialog" }, el("p", {}, text), buttons));
+  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes")));
 }

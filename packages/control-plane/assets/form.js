@@ -1,6 +1,6 @@
-import { call, split, tagOf } from "./api.js";
+import { call, codeOf, split, tagOf } from "./api.js";
 import { bodyOf, controlsOf, Unreadable } from "./body.js";
-import { announce, el, say } from "./dom.js";
+import { announce, button, el, onSubmit, say, whileDisabled } from "./dom.js";
 import { leaveFor, markSaved } from "./leave.js";
 
 /** Takes the errors off a form. */
@@ -119,11 +119,10 @@ async function submit(form) {
   // A module that few pages need.
   const images = form.querySelector("[data-image]") === null ? null : await import("./upload.js");
   if (showFaults(images?.imageFaults(form) ?? [])) return;
-  const button = form.querySelector("[type=submit]");
-  button.disabled = true;
-  const saved = await sendAll(form, requests);
-  const fault = saved === null ? null : await images?.sendImages(form, saved.id ?? form.dataset.id);
-  button.disabled = false;
+  const [saved, fault] = await whileDisabled(form.querySelector("[type=submit]"), async () => {
+    const first = await sendAll(form, requests);
+    return [first, first && (await images?.sendImages(form, first.id ?? form.dataset.id))];
+  });
   if (saved === null) return;
   if (fault) {
     afterwardsPatch(form, saved.id);
@@ -153,10 +152,8 @@ function afterwardsPatch(form, id) {
 function outdated(form) {
   const message = "This was changed by someone else since you opened it. Your changes were not saved.  ";
   showError(form, { message });
-  const reload = el("button", { class: "btn", type: "button" }, "Reload and discard my changes");
-  reload.addEventListener("click", () => void leaveFor(location.href));
-  const overwrite = el("button", { class: "btn", type: "button" }, "Save my changes anyway");
-  overwrite.addEventListener("click", () => {
+  const reload = button("Reload and discard my changes", () => void leaveFor(location.href));
+  const overwrite = button("Save my changes anyway", () => {
     form.dataset.match = "";
     form.requestSubmit(form.querySelector("[type=submit]"));
   });
@@ -196,12 +193,7 @@ async function sendAll(form, requests) {
 
 async function signIn(form) {
   clearErrors(form);
-  // A whole link may be pasted where its code is asked for.
-  const code = form.elements["/code"].value
-    .trim()
-    .replace(/^.*\/sign-in\//, "")
-    .replace(/[?#].*$/, "");
-  const answer = await call("POST", "/api/v1/sessions", { code });
+  const answer = await call("POST", "/api/v1/sessions", { code: codeOf(form.elements["/code"].value) });
   if (answer.ok) await leaveFor(form.dataset.next);
   else showError(form, answer.error);
 }
@@ -226,12 +218,8 @@ function suggestInterval(form, radio) {
 
 /** Makes the forms of the page work. Listens on the document: parts of the page are replaced while it is open. */
 export function forms() {
-  document.addEventListener("submit", (event) => {
-    const form = event.target;
-    if (!form.matches("[data-api], [data-sign-in]")) return;
-    event.preventDefault();
-    void (form.matches("[data-sign-in]") ? signIn(form) : submit(form));
-  });
+  onSubmit("[data-sign-in]", signIn);
+  onSubmit("[data-api]", submit);
   document.addEventListener("input", (event) => {
     const invalid = event.target.closest("[aria-invalid]");
     if (!invalid) return;

@@ -1,4 +1,4 @@
-import { announce, el, say } from "./dom.js";
+import { announce, button, el, say, whileDisabled } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 import { ask, keep, refuseSecret, secretOf } from "./operator.js";
 
@@ -21,7 +21,6 @@ function open(params) {
   void load();
 }
 
-/** Asks for the secret again. */
 function lock(message) {
   document.getElementById("organisations").hidden = true;
   const form = document.getElementById("unlock");
@@ -67,11 +66,7 @@ function show({ items, total }) {
   announce(`${number(total)} ${total === 1 ? "organisation" : "organisations"}`);
   const pager = document.querySelector("[data-pager]");
   pager.hidden = total <= pageSize && offset() === 0;
-  const to = (at, text) => {
-    const button = el("button", { class: "btn", type: "button" }, text);
-    button.addEventListener("click", () => open({ q: query().get("q"), offset: at }));
-    return button;
-  };
+  const to = (at, text) => button(text, () => open({ q: query().get("q"), offset: at }));
   const last = offset() + items.length;
   pager.replaceChildren(
     el("span", { class: "muted" }, `${number(Math.min(offset() + 1, last))}–${number(last)} of ${number(total)}`),
@@ -102,13 +97,8 @@ function rowOf(org) {
   const full = (limit) => org.limits[limit] !== null && org.usage[limit] >= org.limits[limit];
   const cell = (limit, label) =>
     el("td", { class: full(limit) ? "num full" : "num", "data-label": label }, used(limit));
-  const button = el(
-    "button",
-    { class: "btn", type: "button" },
-    "Change plan",
-    el("span", { class: "sr" }, ` of ${org.name}`),
-  );
-  button.addEventListener("click", () => void edit(org.id));
+  const change = button("Change plan", () => void edit(org.id));
+  change.append(el("span", { class: "sr" }, ` of ${org.name}`));
   return el(
     "tr",
     {},
@@ -123,7 +113,7 @@ function rowOf(org) {
     cell("max_targets", "Monitors"),
     cell("max_members", "Members"),
     el("td", { class: "num", "data-label": "Overrides" }, number(Object.keys(org.overrides).length)),
-    el("td", { class: "num" }, button),
+    el("td", { class: "num" }, change),
   );
 }
 
@@ -175,11 +165,10 @@ async function save(form) {
   const overrides = { ...read.body.overrides };
   for (const row of form.querySelectorAll("[data-limit]"))
     if (row.querySelector("select").value === "unlimited") overrides[row.dataset.limit] = null;
-  const button = form.querySelector("[type=submit]");
-  button.disabled = true;
   const body = { plan: read.body.plan, overrides };
-  const answer = await ask("PATCH", `/operator/orgs/${form.dataset.org}`, body, secret);
-  button.disabled = false;
+  const answer = await whileDisabled(form.querySelector("[type=submit]"), () =>
+    ask("PATCH", `/operator/orgs/${form.dataset.org}`, body, secret),
+  );
   if (answer.status === 401) return refuseSecret(form, "The operator secret is wrong. Enter operator.admin_token.");
   if (!answer.ok) return showError(form, answer.error);
   keep(secret);

@@ -1,4 +1,4 @@
-import { el } from "./dom.js";
+import { el, openDialog } from "./dom.js";
 
 const lines = [
   ["Ctrl K", "Go to anything"],
@@ -19,8 +19,7 @@ const lines = [
 const places = { m: "/monitors", i: "/incidents", c: "/channels", s: "/status-pages" };
 
 function help() {
-  const dialog = el(
-    "dialog",
+  openDialog(
     { "aria-label": "Keys" },
     el("h2", {}, "Keys"),
     el(
@@ -30,9 +29,6 @@ function help() {
     ),
     el("form", { method: "dialog", class: "actions" }, el("button", { class: "btn" }, "Close")),
   );
-  document.body.append(dialog);
-  dialog.addEventListener("close", () => dialog.remove());
-  dialog.showModal();
 }
 
 /** Opens the search. Its module is loaded at the first use. */

@@ -7,7 +7,6 @@ const ownZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
 const weekdays = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 const weekdayOf = (local) => weekdays[(new Date(local).getUTCDay() + 6) % 7];
 
-/** The rule of the chosen controls. */
 function ruleOf({ elements }, start) {
   const repeat = elements.repeat.value;
   const parts = [`FREQ=${repeat.toUpperCase()}`];

@@ -1,4 +1,5 @@
 import { call, split } from "./api.js";
+import { whileDisabled } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 
 /**
@@ -10,10 +11,7 @@ export async function submitOnce(form) {
   const [method, path] = split(form.dataset.once);
   const read = readForm(form);
   if (read === null) return;
-  const button = form.querySelector("[type=submit]");
-  button.disabled = true;
-  const answer = await call(method, path, read.body);
-  button.disabled = false;
+  const answer = await whileDisabled(form.querySelector("[type=submit]"), () => call(method, path, read.body));
   if (!answer.ok) return showError(form, answer.error);
   const box = document.getElementById(form.dataset.shows);
   const secret = answer.data.token ?? answer.data.url;

@@ -1,5 +1,5 @@
 import { answerOf, split } from "./api.js";
-import { announce, el, say } from "./dom.js";
+import { announce, el, onSubmit, say, whileDisabled } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 import { refresh } from "./live.js";
 
@@ -68,9 +68,7 @@ async function submit(form) {
   const read = method === "DELETE" ? { body: undefined } : readForm(form);
   if (read === null) return;
   const button = form.querySelector("[type=submit]");
-  button.disabled = true;
-  const answer = await ask(method, path, read.body, secret);
-  button.disabled = false;
+  const answer = await whileDisabled(button, () => ask(method, path, read.body, secret));
   if (answer.status === 401) return refuseSecret(form, "The operator secret is wrong. Enter operator.admin_token.");
   if (!answer.ok) return showError(form, answer.error);
   keep(secret);
@@ -122,9 +120,5 @@ export function operator() {
     }
     prepare(dialog);
   });
-  document.addEventListener("submit", (event) => {
-    if (!event.target.matches("[data-operator-send]")) return;
-    event.preventDefault();
-    void submit(event.target);
-  });
+  onSubmit("[data-operator-send]", submit);
 }

@@ -1,4 +1,4 @@
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 
 // The console shows one organisation at a time, that of the session, and another tab may switch it. The requests of a
 // page name the organisation that the page shows, so that they go there all the same.
@@ -34,8 +34,7 @@ function show(now) {
   elsewhere = now;
   document.getElementById("elsewhere")?.remove();
   if (!now) return;
-  const back = el("button", { class: "btn", type: "button" }, "Switch back");
-  back.addEventListener("click", async () => {
+  const back = button("Switch back", async () => {
     await stay();
     show(false);
     tell();

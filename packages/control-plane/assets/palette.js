@@ -1,5 +1,5 @@
 import { call } from "./api.js";
-import { announce, el, say } from "./dom.js";
+import { announce, el, openDialog, say, verbOf } from "./dom.js";
 import { refresh } from "./live.js";
 import { orgFetch } from "./org.js";
 import { localTimes } from "./times.js";
@@ -18,11 +18,7 @@ function actionsOf() {
   const offered = [...document.querySelectorAll("main [data-hotkey], main [data-check-now], main .menu [data-send]")]
     .filter((button) => !button.disabled)
     .map((button) => [
-      [...button.childNodes]
-        .filter((node) => node.nodeType === Node.TEXT_NODE)
-        .map((node) => node.data)
-        .join("")
-        .trim(),
+      verbOf(button),
       document.querySelector("h1 .name-text")?.textContent.trim() ?? "",
       () => button.click(),
     ]);
@@ -69,7 +65,6 @@ function commandOf(words) {
   return verb === undefined ? { verb: null, wanted: words } : { verb, name: name.toLowerCase(), wanted: rest };
 }
 
-/** The actions of a verb on found monitors or incidents. */
 const verbActions = ({ verb, name }, found) =>
   found
     .filter(({ type, state }) => type === verb[0] && (type !== "incident" || state === "open"))
@@ -110,14 +105,12 @@ export function openPalette() {
   const list = el("div", { id: "palette-list", role: "listbox", "aria-label": "Results" });
   const note = el("p", { class: "muted box", hidden: "" });
   const close = el("button", { class: "btn", type: "button" }, "Close");
-  const dialog = el(
-    "dialog",
+  const dialog = openDialog(
     { id: "palette", "aria-label": "Search" },
     el("div", { class: "palette-head" }, input, close),
     list,
     note,
   );
-  document.body.append(dialog);
 
   let options = [];
   const acts = new WeakMap();
@@ -227,10 +220,8 @@ export function openPalette() {
   dialog.addEventListener("close", () => {
     clearTimeout(waiting);
     running?.abort();
-    dialog.remove();
   });
   list.hidden = true;
-  dialog.showModal();
   input.focus();
   void search();
 }

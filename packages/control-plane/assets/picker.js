@@ -1,5 +1,5 @@
 import { call } from "./api.js";
-import { announce, el, say } from "./dom.js";
+import { announce, button, el, say } from "./dom.js";
 
 const shown = 8;
 const most = 1000;
@@ -36,17 +36,15 @@ function picker(box) {
     const answer = await call("GET", `/api/v1/targets?q=${encodeURIComponent(q)}&limit=${shown}`);
     if (search.value.trim() !== q) return;
     if (!answer.ok) return say(answer.error.message, "down");
-    const buttons = answer.data.items.map((target) => {
-      const button = el("button", { class: "btn", type: "button" }, `${single ? "Choose" : "Add"} ${target.name}`);
-      button.addEventListener("click", () => {
+    const buttons = answer.data.items.map((target) =>
+      button(`${single ? "Choose" : "Add"} ${target.name}`, () => {
         add(target);
         changed(`${target.name} added.`);
         search.value = "";
         found.replaceChildren();
         search.focus();
-      });
-      return button;
-    });
+      }),
+    );
     const more = answer.data.total > shown ? `${answer.data.total - shown} more: narrow the search.` : "";
     found.replaceChildren(
       ...buttons,

@@ -1,16 +1,14 @@
+import { onSubmit } from "./dom.js";
+import { localOf, showLocal } from "./zoned.js";
+
 // Custom ranges of time: chosen in the reader's zone, sent as UTC; dragging over a chart zooms into it.
 
-const pad = (value) => String(value).padStart(2, "0");
 const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
-
-/** A time as a control of type datetime-local has it, in the reader's zone. */
-const localOf = (date) =>
-  `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}` +
-  `T${pad(date.getHours())}:${pad(date.getMinutes())}`;
 
 function translate(within = document) {
   for (const input of within.querySelectorAll("input[data-utc]")) {
-    if (input.dataset.utc !== "") input.value = input.defaultValue = localOf(new Date(`${input.dataset.utc}Z`));
+    const utc = Date.parse(`${input.dataset.utc}Z`);
+    if (input.dataset.utc !== "") input.value = input.defaultValue = showLocal(localOf(utc, zone()));
     input.removeAttribute("data-utc");
     const note = input.form?.querySelector("[data-zone]");
     if (note) note.textContent = `Times are in ${zone()}.`;
@@ -66,11 +64,7 @@ function end(zoom) {
 export function ranges() {
   translate();
   document.addEventListener("refreshed", (event) => translate(event.target));
-  document.addEventListener("submit", (event) => {
-    if (!event.target.matches("[data-range]")) return;
-    event.preventDefault();
-    open(event.target);
-  });
+  onSubmit("[data-range]", open);
   document.addEventListener("pointerdown", (event) => {
     const chart = event.target.closest?.(".chart[data-from]");
     // A finger scrolls the page; it chooses a range in the form.

@@ -1,5 +1,5 @@
 import { call, split } from "./api.js";
-import { announce, el, say } from "./dom.js";
+import { announce, el, say, whileDisabled } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 import { refresh } from "./live.js";
 import { orgFetch } from "./org.js";
@@ -46,10 +46,8 @@ async function finding(of, result, warnings = []) {
 }
 
 async function checkNow(button) {
-  button.disabled = true;
   const done = progress("Checking");
-  const answer = await call("POST", button.dataset.checkNow);
-  button.disabled = false;
+  const answer = await whileDisabled(button, () => call("POST", button.dataset.checkNow));
   if (!answer.ok) {
     done();
     return say(answer.error.message, "down");
@@ -71,11 +69,10 @@ async function test(button) {
   const value = read.body?.[part.slice(1)];
   // The kind of a stored check is no control that can be changed, so it is not among the values.
   if (value && value.type === undefined) value.type = form.querySelector(`[name="${part}/type"]:checked`)?.value;
-  button.disabled = true;
   const done = progress("Testing", form);
   const [method, path] = split(value ? button.dataset.test : button.dataset.testStored);
-  const answer = await call(method, path, !value ? undefined : whole ? { [part.slice(1)]: value } : value);
-  button.disabled = false;
+  const body = !value ? undefined : whole ? { [part.slice(1)]: value } : value;
+  const answer = await whileDisabled(button, () => call(method, path, body));
   if (!answer.ok) {
     done();
     return showError(form, answer.error, whole ? "" : part);

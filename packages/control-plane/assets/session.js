@@ -1,4 +1,5 @@
-import { el, say } from "./dom.js";
+import { codeOf } from "./api.js";
+import { el, openDialog, say } from "./dom.js";
 
 /** Reports the end of the session and signs in again in place, or in another tab; the input of the page stays. */
 export function sessionEnded() {
@@ -35,8 +36,7 @@ export function sessionEnded() {
       el("button", { class: "btn", type: "button", "data-shut": "" }, "Close"),
     ),
   );
-  const dialog = el(
-    "dialog",
+  const dialog = openDialog(
     { id: "session-ended", "aria-labelledby": "session-ended-title" },
     el("h2", { id: "session-ended-title" }, "Your session has ended"),
     el("p", {}, "What you typed is kept. Sign in, then save again."),
@@ -48,26 +48,17 @@ export function sessionEnded() {
     void signIn(dialog, code, problem);
   });
   form.querySelector("[data-shut]").addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => {
-    window.removeEventListener("focus", onFocus);
-    dialog.remove();
-  });
+  dialog.addEventListener("close", () => window.removeEventListener("focus", onFocus));
   window.addEventListener("focus", onFocus);
-  document.body.append(dialog);
-  dialog.showModal();
 }
 
 /** Uses the code of a pasted link, or the code alone. */
 async function signIn(dialog, input, problem) {
   problem.hidden = true;
-  const code = input.value
-    .trim()
-    .replace(/^.*\/sign-in\//, "")
-    .replace(/[?#].*$/, "");
   const reply = await fetch("/api/v1/sessions", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ code }),
+    body: JSON.stringify({ code: codeOf(input.value) }),
   }).catch(() => null);
   if (reply?.ok) return check(dialog);
   const data = await reply?.json().catch(() => null);

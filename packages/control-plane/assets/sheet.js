@@ -1,3 +1,5 @@
+import { openDialog } from "./dom.js";
+
 // A part of the page as a sheet at the bottom of a phone: a dialog, so that focus, Escape and Back to the page are its.
 
 /** Keeps the sheet above the keyboard of the phone, which covers the page without making it smaller. */
@@ -21,13 +23,8 @@ function aboveKeyboard(dialog) {
 export function openSheet(link) {
   const part = document.getElementById(link.dataset.sheet);
   const place = document.createComment("");
-  const dialog = document.createElement("dialog");
-  dialog.className = "bottom";
-  dialog.setAttribute("aria-labelledby", part.getAttribute("aria-labelledby"));
   part.replaceWith(place);
-  dialog.append(part);
-  document.body.append(dialog);
-  dialog.showModal();
+  const dialog = openDialog({ class: "bottom", "aria-labelledby": part.getAttribute("aria-labelledby") }, part);
   const done = aboveKeyboard(dialog);
   part.querySelector("textarea, input:not([type=radio])")?.focus();
   // A touch beside the sheet closes it. What is typed stays in the form.
@@ -35,7 +32,6 @@ export function openSheet(link) {
   dialog.addEventListener("close", () => {
     done();
     place.replaceWith(part);
-    dialog.remove();
     // The live region may have been replaced: its link has the focus again.
     document.querySelector(`[data-sheet="${part.id}"]`)?.focus();
   });

@@ -1,6 +1,6 @@
 import { dayMs } from "@statusmesh/shared/time";
 import { mcpAddress } from "../../config/mcp-keys.ts";
-import { localPath, page, wholeNumber } from "../../platform/html/pages.ts";
+import { localPath, page } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { returnPath } from "./cookies.ts";
 import { listIdentities, listSessions, listTokens, me } from "./service.ts";
@@ -12,56 +12,44 @@ const expiryOptions = (now: number): [value: string, label: string][] => [
 ];
 
 export const authPages = [
-  page({
-    // Mail scanners open links: only the button on this page consumes the code.
-    path: "/sign-in/{code}",
-    auth: "public",
-    handle: async ({ ctx, params, query, http }) => ({
-      view: "auth/sign-in-link",
-      data: { code: params["code"]!, next: localPath(query["next"] ?? returnPath(ctx.config, http)) },
-      headers: secretAddress,
-    }),
+  // Mail scanners open links: only the button on this page consumes the code.
+  page("/sign-in/{code}", "public", async ({ ctx, params, query, http }) => ({
+    view: "auth/sign-in-link",
+    data: { code: params["code"]!, next: localPath(query["next"] ?? returnPath(ctx.config, http)) },
+    headers: secretAddress,
+  })),
+  page("/settings/tokens", "tenant", async ({ ctx, query, offset }) => {
+    const list = await listTokens(ctx, { limit: 50, offset });
+    const { mcp } = ctx.config;
+    const ends = expiryOptions(ctx.clock.now());
+    const endpoint = mcp.enabled ? mcpAddress(ctx.config) : null;
+    const forMcp = endpoint !== null && query["for"] === "mcp";
+    return {
+      view: "auth/tokens",
+      data: {
+        list,
+        scopes: [...ctx.scopes],
+        orgId: ctx.orgId,
+        // A token for MCP always expires.
+        ends: forMcp ? ends.slice(1) : ends,
+        endpoint,
+        forMcp,
+        byOAuth: mcp.oauth_enabled,
+      },
+    };
   }),
-  page({
-    path: "/settings/tokens",
-    auth: "tenant",
-    async handle({ ctx, query }) {
-      const list = await listTokens(ctx, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) });
-      const { mcp } = ctx.config;
-      const ends = expiryOptions(ctx.clock.now());
-      const endpoint = mcp.enabled ? mcpAddress(ctx.config) : null;
-      const forMcp = endpoint !== null && query["for"] === "mcp";
-      return {
-        view: "auth/tokens",
-        data: {
-          list,
-          scopes: [...ctx.scopes],
-          orgId: ctx.orgId,
-          // A token for MCP always expires.
-          ends: forMcp ? ends.slice(1) : ends,
-          endpoint,
-          forMcp,
-          byOAuth: mcp.oauth_enabled,
-        },
-      };
-    },
-  }),
-  page({
-    path: "/settings",
-    auth: "tenant",
-    async handle({ ctx }) {
-      const [who, sessions, identities] = await Promise.all([me(ctx), listSessions(ctx), listIdentities(ctx)]);
-      return {
-        view: "auth/settings",
-        data: {
-          who,
-          sessions,
-          identities,
-          bySession: ctx.actor.type === "session",
-          owner: ctx.role === "owner",
-          oidcName: ctx.config.auth.oidc.name,
-        },
-      };
-    },
+  page("/settings", "tenant", async ({ ctx }) => {
+    const [who, sessions, identities] = await Promise.all([me(ctx), listSessions(ctx), listIdentities(ctx)]);
+    return {
+      view: "auth/settings",
+      data: {
+        who,
+        sessions,
+        identities,
+        bySession: ctx.actor.type === "session",
+        owner: ctx.role === "owner",
+        oidcName: ctx.config.auth.oidc.name,
+      },
+    };
   }),
 ];

@@ -2,7 +2,7 @@ import type { Context } from "koa";
 import { type BrowserSession, browserSession, me, returnCookie } from "../auth/service.ts";
 import { mcpAddress } from "../../config/mcp-keys.ts";
 import { type Ctx, isReadScope, type Scope, type System } from "../../platform/context.ts";
-import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { page } from "../../platform/html/pages.ts";
 import { mayBePopup, secretAddress } from "../../platform/http/security-headers.ts";
 import { type Addressee, addresseeOf, authorizationOf, type AuthorizationRequest, refusalAt } from "./authorization.ts";
 import { lifetimes, signedForm, usualLifetime } from "./consent.ts";
@@ -19,14 +19,10 @@ const orgParameter = "statusmesh_org";
 
 /** `offered`: the scopes that clients can request. */
 export const oauthPages = (offered: readonly Scope[]) => [
-  page({ path: "/oauth/authorize", auth: "public", handle: async ({ ctx, http }) => authorize(ctx, offered, http) }),
-  page({
-    path: "/settings/connected-apps",
-    auth: "tenant",
-    async handle({ ctx, query }) {
-      const list = await listConnectedApps(ctx, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) });
-      return { view: "oauth/connected-apps", data: { list, words: scopeWords, endpoint: endpointOf(ctx) } };
-    },
+  page("/oauth/authorize", "public", async ({ ctx, http }) => authorize(ctx, offered, http)),
+  page("/settings/connected-apps", "tenant", async ({ ctx, offset }) => {
+    const list = await listConnectedApps(ctx, { limit: 50, offset });
+    return { view: "oauth/connected-apps", data: { list, words: scopeWords, endpoint: endpointOf(ctx) } };
   }),
 ];
 

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { normaliseId } from "@statusmesh/shared/ids";
 import { signedInAs } from "../auth/service.ts";
-import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { page } from "../../platform/html/pages.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { zoneNames } from "../../platform/zoned.ts";
@@ -21,7 +21,6 @@ import {
 const pageSize = 50;
 /** Owner-only pages answer 404 to members, who have no link to them. */
 const notHere = () => new AppError("OWNER_REQUIRED", "Only owners of the organisation can open this page.");
-const offsetOf = (query: Readonly<Record<string, string>>): number => wholeNumber(query["offset"], 0, 1_000_000);
 
 /** Resource filter of the audit log: collection in the path, and display name. */
 const auditedTypes = new Map([
@@ -45,116 +44,96 @@ export interface LadderChannel {
 
 /** `channelsOf`: the channels of the caller's organisation, which levels of the ladder name. */
 export const tenancyPages = (channelsOf: (ctx: Ctx) => Promise<readonly LadderChannel[]>) => [
-  page({
-    path: "/settings/members",
-    auth: "tenant",
-    async handle({ ctx, query }) {
-      const owner = ctx.role === "owner";
-      const none = { items: [], total: 0, limit: 0, offset: 0 };
-      const [org, members, invitations] = await Promise.all([
-        getOrg(ctx, ctx.orgId),
-        listMembers(ctx, ctx.orgId, { limit: pageSize, offset: offsetOf(query) }),
-        owner ? listInvitations(ctx, ctx.orgId, { limit: 1000, offset: 0 }) : none,
-      ]);
-      return {
-        view: "orgs/members",
-        data: { org, members, invitations, owner, userId: ctx.userId, sends: ctx.config.email.smtp_url !== "" },
-      };
-    },
+  page("/settings/members", "tenant", async ({ ctx, offset }) => {
+    const owner = ctx.role === "owner";
+    const none = { items: [], total: 0, limit: 0, offset: 0 };
+    const [org, members, invitations] = await Promise.all([
+      getOrg(ctx, ctx.orgId),
+      listMembers(ctx, ctx.orgId, { limit: pageSize, offset }),
+      owner ? listInvitations(ctx, ctx.orgId, { limit: 1000, offset: 0 }) : none,
+    ]);
+    return {
+      view: "orgs/members",
+      data: { org, members, invitations, owner, userId: ctx.userId, sends: ctx.config.email.smtp_url !== "" },
+    };
   }),
-  page({
-    path: "/settings/organisation",
-    auth: "tenant",
-    async handle({ ctx }) {
-      const [org, orgs] = await Promise.all([getOrg(ctx, ctx.orgId), listOrgs(ctx, { limit: 1000, offset: 0 })]);
-      const owner = ctx.role === "owner" && org.deleted_at === null;
-      const used = org.deleted_at === null ? await usage(ctx, ctx.orgId) : null;
-      const { deletion_grace_period_days: graceDays } = ctx.config.tenancy;
-      return {
-        view: "orgs/organisation",
-        data: {
-          org,
-          orgs,
-          channels: owner ? await channelsOf(ctx) : [],
-          zones: owner ? zoneNames : [],
-          usage: used,
-          words: limitWords,
-          owner: ctx.role === "owner",
-          bySession: ctx.actor.type === "session",
-          graceDays,
-        },
-      };
-    },
+  page("/settings/organisation", "tenant", async ({ ctx }) => {
+    const [org, orgs] = await Promise.all([getOrg(ctx, ctx.orgId), listOrgs(ctx, { limit: 1000, offset: 0 })]);
+    const owner = ctx.role === "owner" && org.deleted_at === null;
+    const used = org.deleted_at === null ? await usage(ctx, ctx.orgId) : null;
+    const { deletion_grace_period_days: graceDays } = ctx.config.tenancy;
+    return {
+      view: "orgs/organisation",
+      data: {
+        org,
+        orgs,
+        channels: owner ? await channelsOf(ctx) : [],
+        zones: owner ? zoneNames : [],
+        usage: used,
+        words: limitWords,
+        owner: ctx.role === "owner",
+        bySession: ctx.actor.type === "session",
+        graceDays,
+      },
+    };
   }),
-  page({
-    // Only the frame: the browser asks for the organisations with the operator secret.
-    path: "/settings/installation",
-    auth: "tenant",
-    async handle({ ctx }) {
-      if (ctx.role !== "owner") throw notHere();
-      return {
-        view: "orgs/installation",
-        data: {
-          manages: ctx.config.operator.admin_token !== "",
-          limits: limitNames.map((name) => ({ name, label: limitWords[name], ...boundsOf(name) })),
-        },
-      };
-    },
+  // Only the frame: the browser asks for the organisations with the operator secret.
+  page("/settings/installation", "tenant", async ({ ctx }) => {
+    if (ctx.role !== "owner") throw notHere();
+    return {
+      view: "orgs/installation",
+      data: {
+        manages: ctx.config.operator.admin_token !== "",
+        limits: limitNames.map((name) => ({ name, label: limitWords[name], ...boundsOf(name) })),
+      },
+    };
   }),
-  page({
-    path: "/settings/audit",
-    auth: "tenant",
-    async handle({ ctx, query }) {
-      if (ctx.role !== "owner") throw notHere();
-      const asked = {
-        user: normaliseId(query["user"] ?? ""),
-        type: auditedTypes.has(query["type"] ?? "") ? query["type"]! : "",
-        resource: normaliseId(query["resource"]?.slice(0, 100) ?? ""),
-      };
-      const filter = {
-        ...(asked.user === "" ? {} : { user_id: asked.user }),
-        ...(asked.type === "" ? {} : { resource_type: asked.type }),
-        ...(asked.resource === "" ? {} : { resource_id: asked.resource }),
-      };
-      const [list, members] = await Promise.all([
-        listAudit(ctx, ctx.orgId, { ...filter, limit: pageSize, offset: offsetOf(query) }),
-        listMembers(ctx, ctx.orgId, { limit: 1000, offset: 0 }),
-      ]);
-      const names = await recordedNames(
-        ctx,
-        list.items.flatMap((entry) => entry.resource_id ?? []),
-      );
-      const entries = list.items.map((entry) => ({
-        ...entry,
-        words: entryInWords(entry, names),
-        changes: changesOf(entry),
-      }));
-      return {
-        view: "orgs/audit",
-        data: {
-          list,
-          entries,
-          members: members.items,
-          types: [...auditedTypes],
-          query: asked,
-          mcp: ctx.config.mcp.enabled,
-        },
-      };
-    },
+  page("/settings/audit", "tenant", async ({ ctx, query, offset }) => {
+    if (ctx.role !== "owner") throw notHere();
+    const asked = {
+      user: normaliseId(query["user"] ?? ""),
+      type: auditedTypes.has(query["type"] ?? "") ? query["type"]! : "",
+      resource: normaliseId(query["resource"]?.slice(0, 100) ?? ""),
+    };
+    const filter = {
+      ...(asked.user === "" ? {} : { user_id: asked.user }),
+      ...(asked.type === "" ? {} : { resource_type: asked.type }),
+      ...(asked.resource === "" ? {} : { resource_id: asked.resource }),
+    };
+    const [list, members] = await Promise.all([
+      listAudit(ctx, ctx.orgId, { ...filter, limit: pageSize, offset }),
+      listMembers(ctx, ctx.orgId, { limit: 1000, offset: 0 }),
+    ]);
+    const names = await recordedNames(
+      ctx,
+      list.items.flatMap((entry) => entry.resource_id ?? []),
+    );
+    const entries = list.items.map((entry) => ({
+      ...entry,
+      words: entryInWords(entry, names),
+      changes: changesOf(entry),
+    }));
+    return {
+      view: "orgs/audit",
+      data: {
+        list,
+        entries,
+        members: members.items,
+        types: [...auditedTypes],
+        query: asked,
+        mcp: ctx.config.mcp.enabled,
+      },
+    };
   }),
-  page({
-    // As with sign-in links: only the button on this page consumes the code.
-    path: "/invitations/{code}",
-    auth: "public",
-    async handle({ ctx, params, http }) {
-      const code = params["code"]!;
-      const invitation = await getInvitation(ctx, code, await signedInAs(ctx, http));
-      return {
-        view: "orgs/invitation",
-        data: { code, invitation },
-        status: invitation === null ? 404 : 200,
-        headers: secretAddress,
-      };
-    },
+  // As with sign-in links: only the button on this page consumes the code.
+  page("/invitations/{code}", "public", async ({ ctx, params, http }) => {
+    const code = params["code"]!;
+    const invitation = await getInvitation(ctx, code, await signedInAs(ctx, http));
+    return {
+      view: "orgs/invitation",
+      data: { code, invitation },
+      status: invitation === null ? 404 : 200,
+      headers: secretAddress,
+    };
   }),
 ];

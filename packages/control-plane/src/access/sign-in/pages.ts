@@ -13,57 +13,45 @@ const flowSecs = 600;
 
 /** The sign-in page, and per provider the start and the callback; a browser requests both with GET. */
 export const signInPages = (providers: Providers) => [
-  page({
-    path: "/sign-in",
-    auth: "public",
-    async handle({ ctx, query }) {
-      const next = localPath(query["next"]);
-      return ctx.config.auth.required
-        ? signInView(ctx.config, { next, asked: query["asked"] === "1" })
-        : { redirect: next };
-    },
+  page("/sign-in", "public", async ({ ctx, query }) => {
+    const next = localPath(query["next"]);
+    return ctx.config.auth.required
+      ? signInView(ctx.config, { next, asked: query["asked"] === "1" })
+      : { redirect: next };
   }),
   ...(["github", "google", "oidc"] as const).flatMap((name) => [begin(name, providers), comeBack(name, providers)]),
 ];
 
 const begin = (name: ProviderName, providers: Providers) =>
-  page({
-    path: `/sign-in/${name}`,
-    auth: "public",
-    async handle({ ctx, query, http }) {
-      const provider = requireProvider(ctx, providers, name);
-      const next = localPath(query["next"]);
-      // Another site may link here; the person still presses the button. A HEAD request starts no flow.
-      const site = http.get("sec-fetch-site");
-      if (http.method !== "GET" || (site !== "" && site !== "same-origin" && site !== "none"))
-        return { redirect: `/sign-in?next=${encodeURIComponent(next)}` };
-      return await shown(ctx, provider, next, async () => {
-        const { url, browser } = await beginSignIn(ctx, provider, next);
-        return { redirect: url, headers: { "Set-Cookie": flowCookie(ctx.config, browser) } };
-      });
-    },
+  page(`/sign-in/${name}`, "public", async ({ ctx, query, http }) => {
+    const provider = requireProvider(ctx, providers, name);
+    const next = localPath(query["next"]);
+    // Another site may link here; the person still presses the button. A HEAD request starts no flow.
+    const site = http.get("sec-fetch-site");
+    if (http.method !== "GET" || (site !== "" && site !== "same-origin" && site !== "none"))
+      return { redirect: `/sign-in?next=${encodeURIComponent(next)}` };
+    return await shown(ctx, provider, next, async () => {
+      const { url, browser } = await beginSignIn(ctx, provider, next);
+      return { redirect: url, headers: { "Set-Cookie": flowCookie(ctx.config, browser) } };
+    });
   });
 
 const comeBack = (name: ProviderName, providers: Providers) =>
-  page({
-    path: `/sign-in/${name}/callback`,
-    auth: "public",
-    async handle({ ctx, http }) {
-      const provider = requireProvider(ctx, providers, name);
-      if (http.method !== "GET") return { redirect: "/sign-in" };
-      const reply = await shown(ctx, provider, "/", async () => {
-        const { opened, returnTo } = await finishSignIn(ctx, provider, {
-          ...callerOf(ctx, http),
-          query: http.search,
-          browser: flowOf(ctx.config, http),
-        });
-        return {
-          redirect: returnTo,
-          headers: { "Set-Cookie": [sessionCookie(ctx.config, opened), endOfFlow(ctx.config)] },
-        };
+  page(`/sign-in/${name}/callback`, "public", async ({ ctx, http }) => {
+    const provider = requireProvider(ctx, providers, name);
+    if (http.method !== "GET") return { redirect: "/sign-in" };
+    const reply = await shown(ctx, provider, "/", async () => {
+      const { opened, returnTo } = await finishSignIn(ctx, provider, {
+        ...callerOf(ctx, http),
+        query: http.search,
+        browser: flowOf(ctx.config, http),
       });
-      return reply;
-    },
+      return {
+        redirect: returnTo,
+        headers: { "Set-Cookie": [sessionCookie(ctx.config, opened), endOfFlow(ctx.config)] },
+      };
+    });
+    return reply;
   });
 
 /** The reply, or the sign-in page with the error in words. */

@@ -4,18 +4,14 @@ import { linkedIncident } from "./service.ts";
 
 /** The page of a link in a notification. It changes nothing, because scanners of mails open links. */
 export const acknowledgePages = [
-  page({
-    path: "/a/{token}",
-    auth: "public",
-    async handle({ ctx, params }) {
-      const token = params["token"]!;
-      const linked = await linkedIncident(ctx, token);
-      return {
-        view: "acknowledge/show",
-        data: { token, linked },
-        status: linked === null ? 404 : linked.incident.state === "closed" ? 410 : 200,
-        headers: secretAddress,
-      };
-    },
+  page("/a/{token}", "public", async ({ ctx, params }) => {
+    const token = params["token"]!;
+    const linked = await linkedIncident(ctx, token);
+    return {
+      view: "acknowledge/show",
+      data: { token, linked },
+      status: linked === null ? 404 : linked.incident.state === "closed" ? 410 : 200,
+      headers: secretAddress,
+    };
   }),
 ];

@@ -1,4 +1,4 @@
-import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { formPage, page } from "../../platform/html/pages.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { isChannelType, kindOf } from "./kinds/index.ts";
 import { channelForms, getChannel, listChannels } from "./service.ts";
@@ -7,48 +7,34 @@ const pageSize = 50;
 const kinds = channelForms();
 
 export const channelsPages = [
-  page({
-    path: "/channels",
-    auth: "tenant",
-    async handle({ ctx, query }) {
-      const list = await listChannels(ctx, { limit: pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) });
-      return {
-        view: "channels/list",
-        data: {
-          list,
-          items: list.items.map((channel) => ({ ...channel, kind: kindOf(channel.config).label })),
-          origin: ctx.config.server.public_url,
-        },
-      };
-    },
-  }),
-  page({
-    path: "/channels/new",
-    auth: "tenant",
-    writes: true,
-    handle: async ({ ctx, query }) => ({
-      view: "channels/form",
-      fragment: "channels/add",
+  page("/channels", "tenant", async ({ ctx, offset }) => {
+    const list = await listChannels(ctx, { limit: pageSize, offset });
+    return {
+      view: "channels/list",
       data: {
-        /** The first channel is the default: a monitor without one is silent. */
-        first: (await listChannels(ctx, { limit: 1, offset: 0 })).total === 0,
-        channel: null,
-        zones: zoneNames,
-        kinds,
-        type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type,
+        list,
+        items: list.items.map((channel) => ({ ...channel, kind: kindOf(channel.config).label })),
+        origin: ctx.config.server.public_url,
       },
-    }),
+    };
   }),
-  page({
-    path: "/channels/{id}/edit",
-    auth: "tenant",
-    writes: true,
-    async handle({ ctx, params }) {
-      const channel = await getChannel(ctx, params["id"]!);
-      return {
-        view: "channels/form",
-        data: { first: false, channel, zones: zoneNames, kinds, type: channel.config.type },
-      };
+  formPage("/channels/new", async ({ ctx, query }) => ({
+    view: "channels/form",
+    fragment: "channels/add",
+    data: {
+      /** The first channel is the default: a monitor without one is silent. */
+      first: (await listChannels(ctx, { limit: 1, offset: 0 })).total === 0,
+      channel: null,
+      zones: zoneNames,
+      kinds,
+      type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type,
     },
+  })),
+  formPage("/channels/{id}/edit", async ({ ctx, params }) => {
+    const channel = await getChannel(ctx, params["id"]!);
+    return {
+      view: "channels/form",
+      data: { first: false, channel, zones: zoneNames, kinds, type: channel.config.type },
+    };
   }),
 ];

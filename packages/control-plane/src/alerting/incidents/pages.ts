@@ -5,7 +5,7 @@ import type { Ctx } from "../../platform/context.ts";
 import { readCause } from "../../platform/db/causes.ts";
 import { causeName, causeTitle, namesOf, shareOf, withRegionName } from "../../platform/html/causes.ts";
 import { numbered } from "../../platform/html/format.ts";
-import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { formPage, page, wholeNumber } from "../../platform/html/pages.ts";
 import { readTimeRange, type TimeRange } from "../../platform/http/query.ts";
 import { kindLabel } from "../channels/service.ts";
 import type { RegionPolicy } from "./policy.ts";
@@ -116,104 +116,87 @@ function inWords(line: service.IncidentCause, region: (id: string) => string) {
 const maxCalls = 50;
 
 export const incidentsPages = (stripsOf: StripsOf) => [
-  page({
-    path: "/oncall",
-    auth: "tenant",
-    async handle({ ctx }) {
-      const [region, { causes, items, total }, open] = await Promise.all([
-        service.regionNamer(ctx),
-        service.listIncidentLines(ctx, { state: "open", limit: maxCalls, offset: 0 }),
-        service.openCounts(ctx),
-      ]);
-      const [shared, calls] = await Promise.all([
-        service.callsOfCauses(
-          ctx,
-          causes.map(({ key }) => key),
-        ),
-        service.callsOf(
-          ctx,
-          items.map(({ id }) => id),
-        ),
-      ]);
-      return {
-        view: "incidents/on-call",
-        fragment: "incidents/on-call-live",
-        data: {
-          title: numbered("On call", open.waiting),
-          open,
-          causes: causes.map((one) => ({ ...inWords(one, region), call: shared.get(one.key) ?? null })),
-          items: items.map((one) => ({ ...one, call: calls.get(one.id) ?? null })),
-          hidden: total - causes.length - items.length,
-        },
-      };
-    },
+  page("/oncall", "tenant", async ({ ctx }) => {
+    const [region, { causes, items, total }, open] = await Promise.all([
+      service.regionNamer(ctx),
+      service.listIncidentLines(ctx, { state: "open", limit: maxCalls, offset: 0 }),
+      service.openCounts(ctx),
+    ]);
+    const [shared, calls] = await Promise.all([
+      service.callsOfCauses(
+        ctx,
+        causes.map(({ key }) => key),
+      ),
+      service.callsOf(
+        ctx,
+        items.map(({ id }) => id),
+      ),
+    ]);
+    return {
+      view: "incidents/on-call",
+      fragment: "incidents/on-call-live",
+      data: {
+        title: numbered("On call", open.waiting),
+        open,
+        causes: causes.map((one) => ({ ...inWords(one, region), call: shared.get(one.key) ?? null })),
+        items: items.map((one) => ({ ...one, call: calls.get(one.id) ?? null })),
+        hidden: total - causes.length - items.length,
+      },
+    };
   }),
-  page({
-    path: "/incidents",
-    auth: "tenant",
-    async handle({ ctx, query }) {
-      const asked = readQuery(query, ctx.clock.now());
-      const data = await listOf(ctx, asked, stripsOf);
-      return {
-        view: "incidents/list",
-        fragment: "incidents/list-live",
-        data: { title: numbered("Incidents", data.open.waiting), ...data, query: asked },
-      };
-    },
+  page("/incidents", "tenant", async ({ ctx, query }) => {
+    const asked = readQuery(query, ctx.clock.now());
+    const data = await listOf(ctx, asked, stripsOf);
+    return {
+      view: "incidents/list",
+      fragment: "incidents/list-live",
+      data: { title: numbered("Incidents", data.open.waiting), ...data, query: asked },
+    };
   }),
-  page({
-    path: "/incidents/new",
-    auth: "tenant",
-    writes: true,
-    async handle({ ctx, query }) {
-      const id = normaliseId(query["monitor"] ?? "");
-      const monitors = await service.monitorNames(ctx, id === "" ? [] : [id]);
-      return {
-        view: "incidents/report",
-        data: { chosen: monitors[0] ?? null, templates: await templatesFor(ctx, "incident") },
-      };
-    },
+  formPage("/incidents/new", async ({ ctx, query }) => {
+    const id = normaliseId(query["monitor"] ?? "");
+    const monitors = await service.monitorNames(ctx, id === "" ? [] : [id]);
+    return {
+      view: "incidents/report",
+      data: { chosen: monitors[0] ?? null, templates: await templatesFor(ctx, "incident") },
+    };
   }),
-  page({
-    path: "/incidents/{id}",
-    auth: "tenant",
-    async handle({ ctx, params }) {
-      const id = params["id"]!;
-      const incident = await service.getIncident(ctx, id);
-      const [region, explained, events, snapshots, outages, templates] = await Promise.all([
-        service.regionNamer(ctx),
-        service.explainIncident(ctx, id),
-        service.listEvents(ctx, id, { limit: maxEvents, offset: 0 }),
-        service.listSnapshots(ctx, id),
-        service.listOutages(ctx, { incidentId: id }, maxOutages),
-        templatesFor(ctx, "incident"),
-      ]);
-      const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
-      const deliveries = {
-        items: votes.deliveries.map((one) => ({ ...one, kind: kindLabel(one.channel_type) })),
-        total: votes.deliveries_total,
-      };
-      const timeline = timelineOf(events.items, deliveries.items, region);
-      const changes = (await flapping(ctx, [incident.target_id])).get(incident.target_id) ?? 0;
-      const call = (await service.callsOf(ctx, [id])).get(id) ?? null;
-      const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
-      return {
-        view: "incidents/show",
-        fragment: "incidents/show-live",
-        data: {
-          title,
-          region,
-          incident,
-          call,
-          changes,
-          votes,
-          deliveries,
-          timeline,
-          outages,
-          templates,
-          snapshots: snapshots.toReversed(),
-        },
-      };
-    },
+  page("/incidents/{id}", "tenant", async ({ ctx, params }) => {
+    const id = params["id"]!;
+    const incident = await service.getIncident(ctx, id);
+    const [region, explained, events, snapshots, outages, templates] = await Promise.all([
+      service.regionNamer(ctx),
+      service.explainIncident(ctx, id),
+      service.listEvents(ctx, id, { limit: maxEvents, offset: 0 }),
+      service.listSnapshots(ctx, id),
+      service.listOutages(ctx, { incidentId: id }, maxOutages),
+      templatesFor(ctx, "incident"),
+    ]);
+    const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
+    const deliveries = {
+      items: votes.deliveries.map((one) => ({ ...one, kind: kindLabel(one.channel_type) })),
+      total: votes.deliveries_total,
+    };
+    const timeline = timelineOf(events.items, deliveries.items, region);
+    const changes = (await flapping(ctx, [incident.target_id])).get(incident.target_id) ?? 0;
+    const call = (await service.callsOf(ctx, [id])).get(id) ?? null;
+    const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
+    return {
+      view: "incidents/show",
+      fragment: "incidents/show-live",
+      data: {
+        title,
+        region,
+        incident,
+        call,
+        changes,
+        votes,
+        deliveries,
+        timeline,
+        outages,
+        templates,
+        snapshots: snapshots.toReversed(),
+      },
+    };
   }),
 ];

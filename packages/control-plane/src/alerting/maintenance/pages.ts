@@ -2,7 +2,7 @@ import { dayMs, utcDay } from "@statusmesh/shared/time";
 import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { zoneNames } from "../../platform/zoned.ts";
-import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { formPage, page } from "../../platform/html/pages.ts";
 import type { Maintenance } from "./schema.ts";
 import * as service from "./service.ts";
 import { recurrenceWords, ruleParts } from "./words.ts";
@@ -97,59 +97,40 @@ async function formOf(ctx: Ctx, listTags: TagList, window: Maintenance | null, c
 }
 
 export const maintenancePages = (listTags: TagList) => [
-  page({
-    path: "/maintenance",
-    auth: "tenant",
-    async handle({ ctx, query }) {
-      const offset = wholeNumber(query["offset"], 0, 1_000_000);
-      const view = query["view"] === "past" || query["view"] === "calendar" ? query["view"] : "scheduled";
-      const calendar = view === "calendar" ? await calendarOf(ctx, query["month"]) : null;
-      return {
-        view: "maintenance/list",
-        fragment: "maintenance/list-live",
-        data: {
-          view,
-          calendar,
-          ...(await listOf(ctx, view === "past", offset)),
-          offset,
-          origin: ctx.config.server.public_url,
-        },
-      };
-    },
+  page("/maintenance", "tenant", async ({ ctx, query, offset }) => {
+    const view = query["view"] === "past" || query["view"] === "calendar" ? query["view"] : "scheduled";
+    const calendar = view === "calendar" ? await calendarOf(ctx, query["month"]) : null;
+    return {
+      view: "maintenance/list",
+      fragment: "maintenance/list-live",
+      data: {
+        view,
+        calendar,
+        ...(await listOf(ctx, view === "past", offset)),
+        offset,
+        origin: ctx.config.server.public_url,
+      },
+    };
   }),
-  page({
-    path: "/maintenance/new",
-    auth: "tenant",
-    writes: true,
-    async handle({ ctx }) {
-      return { view: "maintenance/form", data: await formOf(ctx, listTags, null, []) };
-    },
+  formPage("/maintenance/new", async ({ ctx }) => {
+    return { view: "maintenance/form", data: await formOf(ctx, listTags, null, []) };
   }),
-  page({
-    path: "/maintenance/{id}",
-    auth: "tenant",
-    async handle({ ctx, params }) {
-      const id = params["id"]!;
-      const window = await service.getWindow(ctx, id);
-      const [occurrences, scope] = await Promise.all([
-        service.listOccurrences(ctx, id, { limit: nextOccurrences, offset: 0 }),
-        service.windowScope(ctx, id),
-      ]);
-      return {
-        view: "maintenance/show",
-        fragment: "maintenance/show-live",
-        data: { window: withWords(window), occurrences, ...scope, now: new Date(ctx.clock.now()).toISOString() },
-      };
-    },
+  page("/maintenance/{id}", "tenant", async ({ ctx, params }) => {
+    const id = params["id"]!;
+    const window = await service.getWindow(ctx, id);
+    const [occurrences, scope] = await Promise.all([
+      service.listOccurrences(ctx, id, { limit: nextOccurrences, offset: 0 }),
+      service.windowScope(ctx, id),
+    ]);
+    return {
+      view: "maintenance/show",
+      fragment: "maintenance/show-live",
+      data: { window: withWords(window), occurrences, ...scope, now: new Date(ctx.clock.now()).toISOString() },
+    };
   }),
-  page({
-    path: "/maintenance/{id}/edit",
-    auth: "tenant",
-    writes: true,
-    async handle({ ctx, params }) {
-      const window = await service.getWindow(ctx, params["id"]!);
-      const { monitors } = await service.windowScope(ctx, window.id);
-      return { view: "maintenance/form", data: await formOf(ctx, listTags, window, monitors) };
-    },
+  formPage("/maintenance/{id}/edit", async ({ ctx, params }) => {
+    const window = await service.getWindow(ctx, params["id"]!);
+    const { monitors } = await service.windowScope(ctx, window.id);
+    return { view: "maintenance/form", data: await formOf(ctx, listTags, window, monitors) };
   }),
 ];

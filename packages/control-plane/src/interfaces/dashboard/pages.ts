@@ -61,74 +61,70 @@ async function tagTiles(ctx: Ctx) {
 }
 
 export const dashboardPages = [
-  page({
-    path: "/wall",
-    auth: "tenant",
-    async handle({ ctx }) {
-      const [lines, counts, open, tags, region, windows] = await Promise.all([
-        listIncidentLines(ctx, { state: "open", limit: 100, offset: 0 }),
-        monitorCounts(ctx),
-        openCounts(ctx),
-        tagTiles(ctx),
-        regionNamer(ctx),
-        ctx.scopes.has("maintenance:read") ? activeWindows(ctx) : [],
-      ]);
-      const tiles: Tile[] = [
-        ...lines.causes
-          .map((line) => withRegionName(line, region))
-          .map((one) => ({
-            id: one.key,
-            title: causeTitle(one),
-            text: shareOf(one, "incident"),
-            since: one.since.toISOString(),
-            tone: one.state,
-            acknowledged: one.waiting === 0,
-            by: null,
-            targetId: one.exampleId,
-          })),
-        ...lines.items.map((one) => ({
-          id: one.id,
-          title: one.monitor_name,
-          text: one.error_sample === null ? "" : errorInWords(one.error_sample),
-          since: one.outage_since ?? one.started_at,
-          tone: one.severity === "minor" ? ("degraded" as const) : ("down" as const),
-          acknowledged: one.acknowledged_at !== null,
-          by: one.acknowledged_by?.name ?? null,
-          targetId: one.target_id,
+  page("/wall", "tenant", async ({ ctx }) => {
+    const [lines, counts, open, tags, region, windows] = await Promise.all([
+      listIncidentLines(ctx, { state: "open", limit: 100, offset: 0 }),
+      monitorCounts(ctx),
+      openCounts(ctx),
+      tagTiles(ctx),
+      regionNamer(ctx),
+      ctx.scopes.has("maintenance:read") ? activeWindows(ctx) : [],
+    ]);
+    const tiles: Tile[] = [
+      ...lines.causes
+        .map((line) => withRegionName(line, region))
+        .map((one) => ({
+          id: one.key,
+          title: causeTitle(one),
+          text: shareOf(one, "incident"),
+          since: one.since.toISOString(),
+          tone: one.state,
+          acknowledged: one.waiting === 0,
+          by: null,
+          targetId: one.exampleId,
         })),
-      ];
-      const waiting = tiles.filter((tile) => !tile.acknowledged);
-      const shown = waiting.slice(0, alarms).map(({ id }) => id);
-      const [shared, alone] = await Promise.all([
-        callsOfCauses(
-          ctx,
-          shown.filter((id) => !isId(id)),
-        ),
-        callsOf(ctx, shown.filter(isId)),
-      ]);
-      return {
-        view: "wall/wall",
-        fragment: "wall/live",
-        data: {
-          waiting: await Promise.all(
-            waiting.slice(0, alarms).map(async (tile) => ({
-              ...tile,
-              next: (shared.get(tile.id) ?? alone.get(tile.id))?.next ?? null,
-              beats: await beatsOf(ctx, tile),
-            })),
-          ),
-          tags,
-          hidden: Math.max(0, open.waiting - alarms),
-          taken: tiles.filter((tile) => tile.acknowledged).slice(0, taken),
-          maintenance: windows.slice(0, maintained).map((one) => ({
-            title: one.title,
-            since: one.starts_at,
-            left: duration((one.ends_at.getTime() - ctx.clock.now()) / 1000),
+      ...lines.items.map((one) => ({
+        id: one.id,
+        title: one.monitor_name,
+        text: one.error_sample === null ? "" : errorInWords(one.error_sample),
+        since: one.outage_since ?? one.started_at,
+        tone: one.severity === "minor" ? ("degraded" as const) : ("down" as const),
+        acknowledged: one.acknowledged_at !== null,
+        by: one.acknowledged_by?.name ?? null,
+        targetId: one.target_id,
+      })),
+    ];
+    const waiting = tiles.filter((tile) => !tile.acknowledged);
+    const shown = waiting.slice(0, alarms).map(({ id }) => id);
+    const [shared, alone] = await Promise.all([
+      callsOfCauses(
+        ctx,
+        shown.filter((id) => !isId(id)),
+      ),
+      callsOf(ctx, shown.filter(isId)),
+    ]);
+    return {
+      view: "wall/wall",
+      fragment: "wall/live",
+      data: {
+        waiting: await Promise.all(
+          waiting.slice(0, alarms).map(async (tile) => ({
+            ...tile,
+            next: (shared.get(tile.id) ?? alone.get(tile.id))?.next ?? null,
+            beats: await beatsOf(ctx, tile),
           })),
-          open,
-          counts,
-        },
-      };
-    },
+        ),
+        tags,
+        hidden: Math.max(0, open.waiting - alarms),
+        taken: tiles.filter((tile) => tile.acknowledged).slice(0, taken),
+        maintenance: windows.slice(0, maintained).map((one) => ({
+          title: one.title,
+          since: one.starts_at,
+          left: duration((one.ends_at.getTime() - ctx.clock.now()) / 1000),
+        })),
+        open,
+        counts,
+      },
+    };
   }),
 ];

@@ -3,11 +3,7 @@ import { listDrift, listProjects } from "./service.ts";
 
 /** Projects of configuration as code, and the state of the server's own files. */
 export const declaredPages = [
-  page({
-    path: "/settings/config",
-    auth: "tenant",
-    async handle({ ctx }) {
-      return { view: "declared/projects", data: { ...(await listProjects(ctx)), ...(await listDrift(ctx)) } };
-    },
+  page("/settings/config", "tenant", async ({ ctx }) => {
+    return { view: "declared/projects", data: { ...(await listProjects(ctx)), ...(await listDrift(ctx)) } };
   }),
 ];

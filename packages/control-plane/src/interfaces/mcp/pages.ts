@@ -1,19 +1,14 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { page } from "../../platform/html/pages.ts";
 import { listMcpAudit } from "./audit.ts";
 
 const pageSize = 50;
 
 export const mcpPages = [
-  page({
-    path: "/settings/audit/mcp-calls",
-    auth: "tenant",
-    async handle({ ctx, query }) {
-      if (ctx.role !== "owner")
-        throw new AppError("OWNER_REQUIRED", "Only owners of the organisation can open this page.");
-      const offset = wholeNumber(query["offset"], 0, 1_000_000);
-      const list = await listMcpAudit(ctx, ctx.orgId, { limit: pageSize, offset });
-      return { view: "mcp/calls", data: { list } };
-    },
+  page("/settings/audit/mcp-calls", "tenant", async ({ ctx, offset }) => {
+    if (ctx.role !== "owner")
+      throw new AppError("OWNER_REQUIRED", "Only owners of the organisation can open this page.");
+    const list = await listMcpAudit(ctx, ctx.orgId, { limit: pageSize, offset });
+    return { view: "mcp/calls", data: { list } };
   }),
 ];

@@ -2,12 +2,8 @@ import { page } from "../../platform/html/pages.ts";
 import { search } from "./service.ts";
 
 export const searchPages = [
-  page({
-    path: "/search",
-    auth: "tenant",
-    async handle({ ctx, query }) {
-      const q = (query["q"] ?? "").slice(0, 200);
-      return { view: "search/results", data: { q, ...(await search(ctx, { q, per_type: 50 })) } };
-    },
+  page("/search", "tenant", async ({ ctx, query }) => {
+    const q = (query["q"] ?? "").slice(0, 200);
+    return { view: "search/results", data: { q, ...(await search(ctx, { q, per_type: 50 })) } };
   }),
 ];

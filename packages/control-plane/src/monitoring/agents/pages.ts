@@ -25,7 +25,6 @@ function regionState({ enabled, agents }: RegionWithAgents): { state: StateName;
     : { state: "down", word: "Not checking" };
 }
 
-/** Placeholder of the token in the install commands. */
 const tokenPlace = "{token}";
 
 /** Commands that install and start an agent, per way of running it. `{token}` stands for its token. */
@@ -74,30 +73,26 @@ export function installCommands({ config }: Pick<System, "config">): { id: strin
 }
 
 export const agentPages = [
-  page({
-    path: "/settings/regions",
-    auth: "tenant",
-    async handle({ ctx }) {
-      const regions = await regionsWithAgents(ctx);
-      const { hostname } = new URL(ctx.config.server.public_url);
-      return {
-        view: "agents/regions",
-        fragment: "agents/regions-live",
-        data: {
-          regions: regions.map((region) => ({
-            ...region,
-            ...regionState(region),
-            agents: region.agents.map((agent) => ({ ...agent, ...agentState(agent) })),
-          })),
-          version,
-          /** Buttons are for owners; the operator secret decides. */
-          manages: ctx.role === "owner" && ctx.config.operator.admin_token !== "",
-          owner: ctx.role === "owner",
-          commands: installCommands(ctx),
-          isLocal: ["localhost", "127.0.0.1", "[::1]"].includes(hostname),
-          url: ctx.config.server.public_url,
-        },
-      };
-    },
+  page("/settings/regions", "tenant", async ({ ctx }) => {
+    const regions = await regionsWithAgents(ctx);
+    const { hostname } = new URL(ctx.config.server.public_url);
+    return {
+      view: "agents/regions",
+      fragment: "agents/regions-live",
+      data: {
+        regions: regions.map((region) => ({
+          ...region,
+          ...regionState(region),
+          agents: region.agents.map((agent) => ({ ...agent, ...agentState(agent) })),
+        })),
+        version,
+        /** Buttons are for owners; the operator secret decides. */
+        manages: ctx.role === "owner" && ctx.config.operator.admin_token !== "",
+        owner: ctx.role === "owner",
+        commands: installCommands(ctx),
+        isLocal: ["localhost", "127.0.0.1", "[::1]"].includes(hostname),
+        url: ctx.config.server.public_url,
+      },
+    };
   }),
 ];

@@ -5,7 +5,7 @@ import { getOrg } from "../../access/orgs/service.ts";
 import { channelChoices } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { StateName } from "../../platform/html/format.ts";
-import { page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
+import { formPage, page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
 import { targetWindow } from "../../alerting/maintenance/service.ts";
 import {
   flapping,
@@ -230,43 +230,31 @@ async function editMonitor({ ctx, params }: PageCall<"tenant">) {
 }
 
 export const targetsPages = [
-  page({ path: "/", auth: "tenant", handle: monitorsPage }),
-  page({ path: "/monitors", auth: "tenant", handle: monitorsPage }),
-  page({
-    // The console asks for it after a test or a check, so that their words are those of every page.
-    path: "/monitors/finding",
-    auth: "tenant",
-    handle: async ({ ctx, query, http }) =>
-      http.get("sec-fetch-dest") === "document"
-        ? { redirect: "/monitors" }
-        : { view: "targets/finding", data: findingOf(query, await regionNamer(ctx)) },
-  }),
-  page({ path: "/monitors/new", auth: "tenant", writes: true, handle: newMonitor }),
-  page({
-    path: "/monitors/import",
-    auth: "tenant",
-    writes: true,
-    handle: async ({ ctx }) => ({
-      view: "targets/import",
-      data: {
-        title: "Import monitors",
-        minIntervalSecs: Math.max(checkKinds.http.minIntervalSecs, (await planOf(ctx)).min_check_interval_secs),
-      },
-    }),
-  }),
-  page({ path: "/monitors/{id}/edit", auth: "tenant", writes: true, handle: editMonitor }),
-  page({ path: "/monitors/{id}", auth: "tenant", handle: monitor }),
-  page({
-    path: "/expiring",
-    auth: "tenant",
-    async handle({ ctx, query }) {
-      const level = expirationLevels.find((known) => known === query["level"]);
-      const list = await listExpirations(ctx, {
-        ...(level === undefined ? {} : { level }),
-        limit: 50,
-        offset: wholeNumber(query["offset"], 0, 1_000_000),
-      });
-      return { view: "targets/expiring", data: { list, level: level ?? "" } };
+  page("/", "tenant", monitorsPage),
+  page("/monitors", "tenant", monitorsPage),
+  // The console asks for it after a test or a check, so that their words are those of every page.
+  page("/monitors/finding", "tenant", async ({ ctx, query, http }) =>
+    http.get("sec-fetch-dest") === "document"
+      ? { redirect: "/monitors" }
+      : { view: "targets/finding", data: findingOf(query, await regionNamer(ctx)) },
+  ),
+  formPage("/monitors/new", newMonitor),
+  formPage("/monitors/import", async ({ ctx }) => ({
+    view: "targets/import",
+    data: {
+      title: "Import monitors",
+      minIntervalSecs: Math.max(checkKinds.http.minIntervalSecs, (await planOf(ctx)).min_check_interval_secs),
     },
+  })),
+  formPage("/monitors/{id}/edit", editMonitor),
+  page("/monitors/{id}", "tenant", monitor),
+  page("/expiring", "tenant", async ({ ctx, query, offset }) => {
+    const level = expirationLevels.find((known) => known === query["level"]);
+    const list = await listExpirations(ctx, {
+      ...(level === undefined ? {} : { level }),
+      limit: 50,
+      offset,
+    });
+    return { view: "targets/expiring", data: { list, level: level ?? "" } };
   }),
 ];

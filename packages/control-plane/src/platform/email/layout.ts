@@ -1,7 +1,6 @@
 /** Inline colours, because mail readers load no style sheets. The contrast on white is at least 4.5. */
 const colours = { down: "#b42318", degraded: "#8f4a00", up: "#067647", test: "#344054", plain: "#175cd3" } as const;
 
-/** Severity shown by a mail. */
 export type MailTone = keyof typeof colours;
 
 /** A mail in words. All texts are plain; {@link mailHtml} escapes them. */

@@ -8,6 +8,7 @@ import { gzip } from "node:zlib";
 import type { Middleware } from "koa";
 import { LRUCache } from "lru-cache";
 import { AppError } from "@statusmesh/shared/errors";
+import { getOrMake } from "../caches.ts";
 import { atRoute } from "../http/exchange.ts";
 import { answerOtherMethod } from "../http/methods.ts";
 import { brandSheet } from "./brand.ts";
@@ -44,7 +45,6 @@ export interface Assets {
 
 const require = createRequire(import.meta.url);
 
-/** Folder of the assets, relative to the compiled file. */
 const assetsFolder = fileURLToPath(new URL("../../../assets", import.meta.url));
 
 /** Files of packages that are served beside our own. The banner of the bundle names its licenses as a neighbour. */
@@ -87,14 +87,11 @@ function assetsIn(folder: string): Assets {
     const color = branded.exec(name)?.[1];
     const base = files.get("status.css");
     if (color === undefined || base === undefined) return files.get(name);
-    let sheet = brands.get(name);
-    if (sheet === undefined) {
+    return getOrMake(brands, name, () => {
       const tokens = files.get("tokens.css")!.body.toString();
       const [light, dark] = tokens.split('[data-theme="dark"]').map(backgroundsOf) as [string[], string[]];
-      sheet = asset(name, Buffer.from(base.body + brandSheet(`#${color}`, light, dark)));
-      brands.set(name, sheet);
-    }
-    return sheet;
+      return asset(name, Buffer.from(base.body + brandSheet(`#${color}`, light, dark)));
+    });
   };
   const modules = new Map<string, readonly string[]>();
   const hash = fingerprint([...files].map(([name, file]) => `${name} ${file.etag}`).join("\n"));
@@ -105,11 +102,7 @@ function assetsIn(folder: string): Assets {
       return `/assets/${hash}/${name}`;
     },
     text: (name) => files.get(name)!.body.toString(),
-    modules(name) {
-      let found = modules.get(name);
-      if (found === undefined) modules.set(name, (found = modulesOf(files, name)));
-      return found;
-    },
+    modules: (name) => getOrMake(modules, name, () => modulesOf(files, name)),
     async serve(http, next) {
       if (!http.path.startsWith("/assets/")) return next();
       atRoute(http, "/assets/{file}");

@@ -38,11 +38,7 @@ export function readable(color: string, backgrounds: readonly string[]): string 
 
 /** A sheet that replaces the accent by a brand colour, readable on the backgrounds of each theme. */
 export function brandSheet(color: string, light: readonly string[], dark: readonly string[]): string {
-  const rules = (backgrounds: readonly string[]) => {
-    const accent = readable(color, backgrounds);
-    const on = contrast(accent, "#ffffff") >= wanted ? "#ffffff" : "#000000";
-    return `{--accent:${accent};--on-accent:${on}}`;
-  };
+  const rules = (backgrounds: readonly string[]) => `{--accent:${readable(color, backgrounds)}}`;
   return (
     `:root{--brand:${color}}:root${rules(light)}:root[data-theme="dark"]${rules(dark)}` +
     `@media (prefers-color-scheme:dark){:root:not([data-theme="light"])${rules(dark)}}`

@@ -54,12 +54,13 @@ export function stripLabel(cells: readonly string[], sliceSecs: number): string 
   return `${span}: ${parts.length === 0 ? "up" : parts.join(", ")}`;
 }
 
+/** Values by their place, with gaps. */
+type Series = readonly (number | null)[];
+/** Where a place or a value is drawn. */
+type Scale = (at: number) => number;
+
 /** A line through the values that exist. A gap breaks it; {@link dotsPath} shows what stands alone. */
-export function linePath(
-  values: readonly (number | null)[],
-  x: (at: number) => number,
-  y: (value: number) => number,
-): string {
+export function linePath(values: Series, x: Scale, y: Scale): string {
   let path = "";
   let open = false;
   for (const [at, value] of values.entries()) {
@@ -74,11 +75,7 @@ export function linePath(
 }
 
 /** The values between two gaps, which no line shows: a stroke of no length is a dot where its ends are round. */
-export function dotsPath(
-  values: readonly (number | null)[],
-  x: (at: number) => number,
-  y: (value: number) => number,
-): string {
+export function dotsPath(values: Series, x: Scale, y: Scale): string {
   const alone = (at: number) => (values[at - 1] ?? null) === null && (values[at + 1] ?? null) === null;
   return values
     .map((value, at) => (value !== null && alone(at) ? `M${round(x(at))} ${round(y(value))}h0` : ""))
@@ -86,12 +83,7 @@ export function dotsPath(
 }
 
 /** The area between two lines, one closed shape for each run without a gap. */
-export function bandPath(
-  low: readonly (number | null)[],
-  high: readonly (number | null)[],
-  x: (at: number) => number,
-  y: (value: number) => number,
-): string {
+export function bandPath(low: Series, high: Series, x: Scale, y: Scale): string {
   let path = "";
   let run: number[] = [];
   const close = () => {
@@ -141,7 +133,7 @@ const plot = { width: 1000, height: 200 } as const;
 const spike = 2.5;
 
 /** Top of the scale: that of the data, without single spikes, which would flatten the rest. Values in ms. */
-export function scaleTop(values: readonly (number | null)[]): number {
+export function scaleTop(values: Series): number {
   const known = values.filter((value) => value !== null).sort((a, b) => a - b);
   const usual = known[Math.floor((known.length - 1) * 0.95)] ?? 1;
   const highest = known.at(-1) ?? 1;
@@ -149,7 +141,7 @@ export function scaleTop(values: readonly (number | null)[]): number {
 }
 
 /** The highest of neighbouring values above `top`: index and value. */
-function spikesOf(values: readonly (number | null)[], top: number): { at: number; value: number }[] {
+function spikesOf(values: Series, top: number): { at: number; value: number }[] {
   const found: { at: number; value: number; last: number }[] = [];
   for (const [at, value] of values.entries()) {
     if (value === null || value <= top) continue;

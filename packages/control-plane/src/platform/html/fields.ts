@@ -71,15 +71,16 @@ export function field(it: Field): Markup {
   return html`<div class="field${it.short ? " short" : ""}">${label}${control(it, id, shared)}${hint}</div>`;
 }
 
+/** The options of a select, of which the one with the value `chosen` is selected. */
+export const options = (all: readonly (readonly [value: string, label: string])[], chosen: unknown = ""): Markup =>
+  html`${all.map(
+    ([value, label]) =>
+      html`<option value="${value}"${attributes({ selected: value === String(chosen) })}>${label}</option>`,
+  )}`;
+
 function control(it: Field, id: string, shared: Markup[]): Markup {
   const value = it.value ?? "";
-  if (it.type === "select") {
-    const options = (it.options ?? []).map(([key, label]) => {
-      const selected = attributes({ selected: key === String(value) });
-      return html`<option value="${key}"${selected}>${label}</option>`;
-    });
-    return html`<select${shared}>${options}</select>`;
-  }
+  if (it.type === "select") return html`<select${shared}>${options(it.options ?? [], value)}</select>`;
   const text = { maxlength: it.maxLength, placeholder: it.placeholder };
   if (it.type === "lines") {
     const own = attributes({ rows: it.rows ?? 3, ...text, spellcheck: "false" });

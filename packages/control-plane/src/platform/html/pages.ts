@@ -3,6 +3,7 @@ import { gzip } from "node:zlib";
 import { Router } from "@koa/router";
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
+import { getOrMake } from "../caches.ts";
 import { type AuthContexts, type Ctx, requireWriter, type Role, type System } from "../context.ts";
 import { etagOf, namesTag } from "../http/etag.ts";
 import { atRoute, traceOf } from "../http/exchange.ts";
@@ -44,6 +45,8 @@ export interface PageCall<D extends PageAuth> {
   params: Readonly<Record<string, string>>;
   /** The raw query, the last value of each name. Pages are lenient: an invalid value is ignored. */
   query: Readonly<Record<string, string>>;
+  /** Where the part of a list begins that the query asks for. */
+  offset: number;
   http: Context;
   /** Renders a view for each of many rows, in slices: a template of 1,000 rows would hold the event loop. */
   rows(view: string, each: readonly object[]): Promise<Markup[]>;
@@ -82,16 +85,19 @@ type DataByView<A, R> = R extends { view: infer V extends string; data: infer D 
  * Declares a page. A handler that stands alone has no return type and marks its view `as const`, so that the template
  * is checked against its data.
  */
-export function page<A extends PageAuth, const R extends PageReply>(declared: {
-  path: string;
-  auth: A;
-  writes?: boolean;
-  handle(call: PageCall<A>): Promise<R>;
-}): DeclaredPage<A, R> {
+export const page = <A extends PageAuth, const R extends PageReply>(
+  path: string,
+  auth: A,
+  handle: (call: PageCall<A>) => Promise<R>,
+): DeclaredPage<A, R> =>
   // Erases which auth the handler was checked with; mountPages hands over the context of that very auth.
-  const { path, auth, writes = false } = declared;
-  return { path, auth, writes, handle: declared.handle as Page["handle"] };
-}
+  ({ path, auth, writes: false, handle: handle as Page["handle"] });
+
+/** Declares a page with a form: viewers are refused. */
+export const formPage = <const R extends PageReply>(
+  path: string,
+  handle: (call: PageCall<"tenant">) => Promise<R>,
+): DeclaredPage<"tenant", R> => ({ ...page(path, "tenant", handle), writes: true });
 
 /** Data of the frame around every page of the console. */
 export interface Frame {
@@ -174,7 +180,8 @@ async function serve(
   const now = ctx.clock.now();
   const rows: PageCall<PageAuth>["rows"] = async (view, each) =>
     await mapInTurns(each, (data) => new Markup(views.render(view, data, now)));
-  const reply = await declared.handle({ ctx, params: readParams(http), query, http, rows });
+  const offset = wholeNumber(query["offset"], 0, 1_000_000);
+  const reply = await declared.handle({ ctx, params: readParams(http), query, offset, http, rows });
   if ("redirect" in reply) {
     if (reply.headers !== undefined) http.set(reply.headers);
     return redirect(http, reply.redirect);
@@ -214,14 +221,8 @@ interface Rendered {
 const rendered = new WeakMap<object, Map<string, Promise<Rendered>>>();
 
 function renderedFor(shared: object, view: string, render: () => string): Promise<Rendered> {
-  let views = rendered.get(shared);
-  if (views === undefined) rendered.set(shared, (views = new Map<string, Promise<Rendered>>()));
-  let page = views.get(view);
-  if (page === undefined) {
-    page = renderInTurns(render);
-    views.set(view, page);
-  }
-  return page;
+  const views = getOrMake(rendered, shared, () => new Map<string, Promise<Rendered>>());
+  return getOrMake(views, view, () => renderInTurns(render));
 }
 
 /** A page of 1,000 components has 5 MB: the template, the bytes and their hash are a slice each. */

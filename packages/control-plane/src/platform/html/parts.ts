@@ -22,13 +22,9 @@ function latencies(now: number): { points: LatencyPoint[]; spans: Span[] } {
 
 /** `/docs/parts`: every component of the console with its states. In development only. */
 export const partsPages = [
-  page({
-    path: "/docs/parts",
-    auth: "public",
-    async handle({ ctx }) {
-      if (process.env["NODE_ENV"] !== "development") throw new AppError("NOT_FOUND", "Page not found.");
-      const now = ctx.clock.now();
-      return { view: "parts/parts", data: { ...latencies(now), from: now - 1440 * minuteMs, to: now } };
-    },
+  page("/docs/parts", "public", async ({ ctx }) => {
+    if (process.env["NODE_ENV"] !== "development") throw new AppError("NOT_FOUND", "Page not found.");
+    const now = ctx.clock.now();
+    return { view: "parts/parts", data: { ...latencies(now), from: now - 1440 * minuteMs, to: now } };
   }),
 ];

@@ -1,5 +1,3 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { inUnits } from "@statusmesh/shared/time";
 import { Eta } from "eta";
@@ -7,7 +5,7 @@ import { errorInWords } from "@statusmesh/shared/checks";
 import { markdownHtml } from "./markdown.ts";
 import type { Assets } from "./assets.ts";
 import * as charts from "./charts.ts";
-import { field } from "./fields.ts";
+import { field, options } from "./fields.ts";
 import * as format from "./format.ts";
 import { type Icon, icon, isIcon, mark, markInDots } from "./icons.ts";
 import { escapeHtml, html, Markup } from "./markup.ts";
@@ -20,8 +18,6 @@ export const viewsFolder = fileURLToPath(new URL("../../../views", import.meta.u
 export interface Views {
   /** A view by its path without ending: `targets/list`. `now` (Unix ms) is what relative times count from. */
   render(name: string, data: object, now: number): string;
-  /** True where the file exists, for views that come one per kind. */
-  has(name: string): boolean;
 }
 
 export interface ViewOptions {
@@ -47,13 +43,11 @@ export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOp
     escapeFunction: escapeHtml,
     functionHeader: "const h = it.h;",
   });
-  const has = (name: string) => existsSync(join(folder, `${name}.eta`));
   // The rows of a page are rendered with the same time, one after the other.
-  let latest = helpers(assets, 0, has);
+  let latest = helpers(assets, 0);
   return {
-    has,
     render(name, data, now) {
-      if (latest.now !== now) latest = helpers(assets, now, has);
+      if (latest.now !== now) latest = helpers(assets, now);
       return eta.render(`/${name}`, { ...data, h: latest }).trimStart();
     },
   };
@@ -65,12 +59,12 @@ export type TimeStyle = "ago" | "clock" | "day" | "due" | "hour";
 /** `h` of the templates. @public */
 export type Helpers = ReturnType<typeof helpers>;
 
-const helpers = (assets: Assets, now: number, has: (view: string) => boolean) => ({
+const helpers = (assets: Assets, now: number) => ({
   ...format,
   ...charts,
   field,
+  options,
   now,
-  has,
   asset: (name: string) => assets.url(name),
   /** The imports of `console.js`, so that a page requests all of them at once. */
   modules: assets.modules("console.js"),
@@ -85,6 +79,9 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   hidden: (text: string) => html`<span class="sr">${text}</span>`,
   pill: (name: string, word?: string) => state(name, word, "pill"),
   stateWords,
+  /** Options of a select, for the tags of monitors and how many each has. */
+  tagOptions: (tags: readonly { name: string; count: number }[]) =>
+    tags.map(({ name, count }) => [name, `${name} (${format.number(count)})`] as const),
   /** ` checked`: an attribute without a value, where `on` is true. */
   flag: (name: string, on: unknown) => new Markup(on ? ` ${name}` : ""),
   /** Milliseconds as a form shows them: `10 min`; empty for none. */
@@ -101,8 +98,6 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   errorSentence: (error: string | null) =>
     error === null ? "" : `${format.capital(errorInWords(error).replace(/\.$/, ""))}.`,
   time: (at: Date | string | number | null, style: TimeStyle = "ago") => timeTag(at, style, now),
-  /** `3 s ago` as plain text, for titles. */
-  ago: (at: Date | string | number) => format.ago(new Date(at).getTime(), now),
   clock: (at: Date | string | number) => format.clock(new Date(at), now),
   /** `2 h`: how long something has lasted, short. */
   since: (at: Date | string | number) => format.brief((now - new Date(at).getTime()) / 1000),

@@ -11,7 +11,6 @@ export interface Log {
   error(fields: object, message: string): void;
 }
 
-/** Fields that are redacted in any case. */
 const redacted = [
   "*.authorization",
   "*.cookie",

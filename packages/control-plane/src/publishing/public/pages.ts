@@ -23,61 +23,48 @@ const historyPast = 200;
 
 /** Public pages. */
 export const publicPages = [
-  page({
-    path: "/status",
-    auth: "public",
-    handle: ({ ctx }) =>
-      show(ctx, async (served) => ({
-        view: "public/status",
-        fragment: "public/status-fragment",
-        data: await statusData(served, ctx),
-        shared: sharedAt(served, ctx),
-      })),
-  }),
-  page({
-    path: "/status/incidents",
-    auth: "public",
-    handle: ({ ctx }) =>
-      show(ctx, async (served) => {
-        const history = getOrMake(histories, served, () => historyData(served));
-        return {
-          view: "public/history",
-          data: { ...frameOf(served, ctx), ...history },
-          shared: sharedAt(history, ctx),
-        };
-      }),
-  }),
-  page({
-    path: "/status/incidents/{id}",
-    auth: "public",
-    handle: ({ ctx, params, query }) =>
-      show(ctx, async (served) => {
-        const whole = await publicIncident(ctx, params["id"] ?? "");
-        const cut = query["updates"] !== "all" && whole.updates.length > listedUpdates;
-        const incident = cut ? { ...whole, updates: whole.updates.slice(0, listedUpdates) } : whole;
-        return {
-          view: "public/incident",
-          data: { ...frameOf(served, ctx), incident },
-          shared: sharedAt(incident, ctx),
-        };
-      }),
-  }),
-  page({
-    path: "/status-pages/{id}/preview",
-    auth: "tenant",
-    async handle({ ctx, params }) {
-      const own = await pageToPreview(ctx, params["id"] ?? "");
-      const served = await statusOf(ctx, own);
+  page("/status", "public", ({ ctx }) =>
+    show(ctx, async (served) => ({
+      view: "public/status",
+      fragment: "public/status-fragment",
+      data: await statusData(served, ctx),
+      shared: sharedAt(served, ctx),
+    })),
+  ),
+  page("/status/incidents", "public", ({ ctx }) =>
+    show(ctx, async (served) => {
+      const history = getOrMake(histories, served, () => historyData(served));
       return {
-        view: "public/status" as const,
-        fragment: "public/status-fragment" as const,
-        data: {
-          ...(await statusData(served, { ...ctx, pagePath: `/status/${own.slug}` })),
-          live: `${ctx.config.server.public_url}/status-pages/${served.pageId}/preview`,
-        },
-        headers: framedByUs,
+        view: "public/history",
+        data: { ...frameOf(served, ctx), ...history },
+        shared: sharedAt(history, ctx),
       };
-    },
+    }),
+  ),
+  page("/status/incidents/{id}", "public", ({ ctx, params, query }) =>
+    show(ctx, async (served) => {
+      const whole = await publicIncident(ctx, params["id"] ?? "");
+      const cut = query["updates"] !== "all" && whole.updates.length > listedUpdates;
+      const incident = cut ? { ...whole, updates: whole.updates.slice(0, listedUpdates) } : whole;
+      return {
+        view: "public/incident",
+        data: { ...frameOf(served, ctx), incident },
+        shared: sharedAt(incident, ctx),
+      };
+    }),
+  ),
+  page("/status-pages/{id}/preview", "tenant", async ({ ctx, params }) => {
+    const own = await pageToPreview(ctx, params["id"] ?? "");
+    const served = await statusOf(ctx, own);
+    return {
+      view: "public/status" as const,
+      fragment: "public/status-fragment" as const,
+      data: {
+        ...(await statusData(served, { ...ctx, pagePath: `/status/${own.slug}` })),
+        live: `${ctx.config.server.public_url}/status-pages/${served.pageId}/preview`,
+      },
+      headers: framedByUs,
+    };
   }),
 ];
 

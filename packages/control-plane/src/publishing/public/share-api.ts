@@ -6,7 +6,7 @@ import { paging, Text } from "../../platform/http/wire.ts";
 import type { OrgReader, System } from "../../platform/context.ts";
 import { CheckResultPage, IncidentPeriodPage, LatencySeries, rangeQuery } from "../../monitoring/results/schema.ts";
 import { parseRange, readLatency, readPeriods, readResults } from "../../monitoring/results/service.ts";
-import { openShare, type SharedMonitor } from "../shares/service.ts";
+import { openShare } from "../shares/service.ts";
 import { publicPeriod, publicResult, sharedStatus } from "./share-view.ts";
 import { SharedStatus } from "./schema.ts";
 import { readForVisitors } from "./share-reads.ts";
@@ -39,10 +39,7 @@ export const shareViewRoutes: Route[] = [
     replies: { 200: CheckResultPage },
     errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE", "STATUS_DATA_UNAVAILABLE"],
     async handle({ ctx, params, query }) {
-      const share = await openShare(ctx, params.token);
-      const page = await readRange(ctx, share, "results", query, (reader) =>
-        readResults(reader, share.targetId, query),
-      );
+      const page = await readRange(ctx, params.token, "results", query, (reader, id) => readResults(reader, id, query));
       return ok({ ...page, items: page.items.map(publicResult) });
     },
   }),
@@ -52,10 +49,8 @@ export const shareViewRoutes: Route[] = [
     query: Type.Object({ ...rangeQuery, region }),
     replies: { 200: LatencySeries },
     errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE", "STATUS_DATA_UNAVAILABLE"],
-    async handle({ ctx, params, query }) {
-      const share = await openShare(ctx, params.token);
-      return ok(await readRange(ctx, share, "latency", query, (reader) => readLatency(reader, share.targetId, query)));
-    },
+    handle: async ({ ctx, params, query }) =>
+      ok(await readRange(ctx, params.token, "latency", query, (reader, id) => readLatency(reader, id, query))),
   }),
   route("GET", "/m/{token}/incidents", {
     ...shared,
@@ -64,9 +59,8 @@ export const shareViewRoutes: Route[] = [
     replies: { 200: IncidentPeriodPage },
     errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE", "STATUS_DATA_UNAVAILABLE"],
     async handle({ ctx, params, query }) {
-      const share = await openShare(ctx, params.token);
-      const page = await readRange(ctx, share, "incidents", query, (reader) =>
-        readPeriods(reader, share.targetId, { ...query, ongoing_only: false }),
+      const page = await readRange(ctx, params.token, "incidents", query, (reader, id) =>
+        readPeriods(reader, id, { ...query, ongoing_only: false }),
       );
       return ok({ ...page, items: page.items.map(publicPeriod) });
     },
@@ -74,19 +68,23 @@ export const shareViewRoutes: Route[] = [
 ];
 
 /**
- * Reads a range for visitors, by {@link readForVisitors}. Throws BAD_TIME_RANGE for one that is longer than 90 days.
+ * Reads a range of the shared monitor for visitors, by {@link readForVisitors}. Throws SHARE_NOT_FOUND, and
+ * BAD_TIME_RANGE for one that is longer than 90 days.
  */
 async function readRange<T extends object>(
   visit: System,
-  share: SharedMonitor,
+  token: string,
   name: string,
   query: { from?: string | undefined; to?: string | undefined },
-  work: (reader: OrgReader) => Promise<T>,
+  work: (reader: OrgReader, targetId: string) => Promise<T>,
 ): Promise<T> {
+  const share = await openShare(visit, token);
   const { from, to } = parseRange(query, visit.clock.now());
   if (to.getTime() - from.getTime() > maxRangeDays * dayMs)
     throw new AppError("BAD_TIME_RANGE", `A shared monitor is read in ranges of up to ${maxRangeDays} days.`, {
       field: "/query/from",
     });
-  return await readForVisitors(visit, share, "ranges", `${name} ${JSON.stringify(query)}`, work);
+  return await readForVisitors(visit, share, "ranges", `${name} ${JSON.stringify(query)}`, (reader) =>
+    work(reader, share.targetId),
+  );
 }

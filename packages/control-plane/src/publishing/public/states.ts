@@ -62,12 +62,10 @@ export function componentState(now: {
   return now.status === "unknown" ? "no_data" : "operational";
 }
 
-/** A stretch of an outage of a component. */
 export interface IncidentSpan extends Interval {
   state: Impact;
 }
 
-/** One day of a component. */
 export interface DayCell {
   /** `2026-11-20` */
   date: string;

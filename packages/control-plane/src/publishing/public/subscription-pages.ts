@@ -7,54 +7,41 @@ import { subscriptionTexts } from "./subscription-texts.ts";
 
 /** Pages of visitors who subscribe. A GET changes nothing, because scanners of mails open links. */
 export const subscriptionPages = [
-  page({
-    path: "/status/subscribe",
-    auth: "public",
-    async handle({ ctx, query }) {
-      const [served, { components }] = await Promise.all([servedStatus(ctx), subscribablePage(ctx)]);
-      return {
-        view: "public/subscribe",
-        data: {
-          ...frameOf(served, ctx),
-          components,
-          texts: subscriptionTexts(served.branding.language),
-          mails: ctx.config.email.smtp_url !== "",
-          done: query["done"] === "webhook" ? "webhook" : query["done"] === undefined ? null : "mail",
-          problem: query["error"] === "limit" ? "limit" : query["error"] === undefined ? null : "input",
-        },
-        headers: { "Cache-Control": "no-store" },
-      };
-    },
+  page("/status/subscribe", "public", async ({ ctx, query }) => {
+    const [served, { components }] = await Promise.all([servedStatus(ctx), subscribablePage(ctx)]);
+    return {
+      view: "public/subscribe",
+      data: {
+        ...frameOf(served, ctx),
+        components,
+        texts: subscriptionTexts(served.branding.language),
+        mails: ctx.config.email.smtp_url !== "",
+        done: query["done"] === "webhook" ? "webhook" : query["done"] === undefined ? null : "mail",
+        problem: query["error"] === "limit" ? "limit" : query["error"] === undefined ? null : "input",
+      },
+    };
   }),
-  page({
-    // Programs without RFC 8058 open the address of List-Unsubscribe, and so do link scanners.
-    path: "/status/subscriptions/{token}/unsubscribe",
-    auth: "public",
-    handle: async ({ ctx, params }) => ({
-      redirect: `${ctx.pagePath ?? "/status"}/subscriptions/${params["token"]!}`,
-      headers: { ...secretAddress, "Cache-Control": "no-store" },
-    }),
-  }),
-  page({
-    path: "/status/subscriptions/{token}",
-    auth: "public",
-    async handle({ ctx, params, query }) {
-      const token = params["token"]!;
-      const [served, subscription] = await Promise.all([servedStatus(ctx), subscriptionOf(ctx, token)]);
-      const ended = query["ended"] === "1";
-      return {
-        view: "public/subscription",
-        data: {
-          ...frameOf(served, ctx),
-          texts: subscriptionTexts(served.branding.language),
-          token,
-          subscription,
-          ended,
-          said: query["confirmed"] === "1" ? "confirmed" : query["saved"] === "1" ? "saved" : null,
-        },
-        status: subscription === null && !ended ? 404 : 200,
-        headers: { ...secretAddress, "Cache-Control": "no-store" },
-      };
-    },
+  // Programs without RFC 8058 open the address of List-Unsubscribe, and so do link scanners.
+  page("/status/subscriptions/{token}/unsubscribe", "public", async ({ ctx, params }) => ({
+    redirect: `${ctx.pagePath ?? "/status"}/subscriptions/${params["token"]!}`,
+    headers: secretAddress,
+  })),
+  page("/status/subscriptions/{token}", "public", async ({ ctx, params, query }) => {
+    const token = params["token"]!;
+    const [served, subscription] = await Promise.all([servedStatus(ctx), subscriptionOf(ctx, token)]);
+    const ended = query["ended"] === "1";
+    return {
+      view: "public/subscription",
+      data: {
+        ...frameOf(served, ctx),
+        texts: subscriptionTexts(served.branding.language),
+        token,
+        subscription,
+        ended,
+        said: query["confirmed"] === "1" ? "confirmed" : query["saved"] === "1" ? "saved" : null,
+      },
+      status: subscription === null && !ended ? 404 : 200,
+      headers: secretAddress,
+    };
   }),
 ];

@@ -52,7 +52,6 @@ export function monthlyMail({ about, rows, month, timezone, url }: ReportedMonth
 
 const percentOf = ({ uptime_pct: pct }: UptimeRow): string => (pct === null ? "Not measured" : `${pct} %`);
 
-/** The sums of one row. */
 function sumsOf(row: UptimeRow | undefined, timezone: string) {
   if (row === undefined) return { paragraphs: ["No monitor has this tag any more."], facts: [] };
   const gaps = gapsOf(row, timezone);

@@ -5,7 +5,7 @@ import { timezoneOf } from "../../access/orgs/service.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import * as format from "../../platform/html/format.ts";
-import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { page } from "../../platform/html/pages.ts";
 import { localOf } from "@statusmesh/shared/zoned";
 import { listPages } from "../status-pages/service.ts";
 import { startOfMonth } from "./range.ts";
@@ -24,82 +24,74 @@ const maxChoices = { limit: 1000, offset: 0 };
 type TagList = (ctx: Ctx, page: Paging) => Promise<{ items: { name: string; count: number }[] }>;
 
 export const reportPages = (listTags: TagList) => [
-  page({
-    path: "/reports/uptime",
-    auth: "tenant",
-    async handle({ ctx, query, rows }) {
-      const zone = await timezoneOf(ctx, ctx.orgId);
-      const now = ctx.clock.now();
-      const choices = choicesOf(now, zone);
-      const group_by = groupings.find((known) => known === query["group_by"]) ?? "target";
-      const asked = { from: query["from"] || choices[0]!.from, to: query["to"] || choices[0]!.to };
-      const all = query["all"] === "1";
-      const paging = { limit: all ? mostRows : pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) };
-      let problem: string | null = null;
-      const report = await uptimeReport(ctx, { ...asked, group_by, ...paging }).catch((error: unknown) => {
-        // An error of the form is shown beside it.
-        if (!(error instanceof AppError) || !error.field?.startsWith("/query/")) throw error;
-        problem = error.message;
-        return null;
-      });
-      const day = (at: string, before = 0) => format.day(new Date(localOf(Date.parse(at) - before, zone)));
-      return {
-        view: "reports/uptime",
-        data: {
-          problem,
-          report,
-          group_by,
-          all,
-          zone,
-          choices,
-          asked,
-          chosen: choices.find(({ from, to }) => from === asked.from && to === asked.to)?.name ?? null,
-          first: report && day(report.from),
-          last: report && day(report.to, 1),
-          rows: await rows(
-            "reports/row",
-            (report?.items ?? []).map((row) => ({ row, group_by, gaps: gapsOf(row, zone) })),
-          ),
-        },
-      };
-    },
+  page("/reports/uptime", "tenant", async ({ ctx, query, rows, offset }) => {
+    const zone = await timezoneOf(ctx, ctx.orgId);
+    const now = ctx.clock.now();
+    const choices = choicesOf(now, zone);
+    const group_by = groupings.find((known) => known === query["group_by"]) ?? "target";
+    const asked = { from: query["from"] || choices[0]!.from, to: query["to"] || choices[0]!.to };
+    const all = query["all"] === "1";
+    const paging = { limit: all ? mostRows : pageSize, offset };
+    let problem: string | null = null;
+    const report = await uptimeReport(ctx, { ...asked, group_by, ...paging }).catch((error: unknown) => {
+      // An error of the form is shown beside it.
+      if (!(error instanceof AppError) || !error.field?.startsWith("/query/")) throw error;
+      problem = error.message;
+      return null;
+    });
+    const day = (at: string, before = 0) => format.day(new Date(localOf(Date.parse(at) - before, zone)));
+    return {
+      view: "reports/uptime",
+      data: {
+        problem,
+        report,
+        group_by,
+        all,
+        zone,
+        choices,
+        asked,
+        chosen: choices.find(({ from, to }) => from === asked.from && to === asked.to)?.name ?? null,
+        first: report && day(report.from),
+        last: report && day(report.to, 1),
+        rows: await rows(
+          "reports/row",
+          (report?.items ?? []).map((row) => ({ row, group_by, gaps: gapsOf(row, zone) })),
+        ),
+      },
+    };
   }),
-  page({
-    path: "/reports/recipients",
-    auth: "tenant",
-    async handle({ ctx }) {
-      const [recipients, channels, pages, tags, zone] = await Promise.all([
-        listRecipients(ctx, maxChoices),
-        listChannels(ctx, maxChoices),
-        listPages(ctx, maxChoices),
-        listTags(ctx, maxChoices),
-        timezoneOf(ctx, ctx.orgId),
-      ]);
-      const nameOf = (items: readonly { id: string; name: string }[], id: string) =>
-        items.find((one) => one.id === id)?.name ?? id;
-      const mail = channels.items.filter(({ config }) => config.type === "email");
-      return {
-        view: "reports/recipients",
-        data: {
-          zone,
-          recipients: recipients.items.map(({ id, channel_id, page_id, tag, last_mail }) => ({
-            id,
-            last_mail,
-            channel: nameOf(channels.items, channel_id),
-            about:
-              page_id !== null
-                ? `status page ${nameOf(pages.items, page_id)}`
-                : tag !== null
-                  ? `tag ${tag}`
-                  : "all monitors",
-          })),
-          channels: mail.filter(({ verified }) => verified === true).map(({ id, name }) => ({ id, name })),
-          unconfirmed: mail.filter(({ verified }) => verified !== true).length,
-          pages: pages.items.map(({ id, name }) => ({ id, name })),
-          tags: tags.items,
-        },
-      };
-    },
+  page("/reports/recipients", "tenant", async ({ ctx }) => {
+    const [recipients, channels, pages, tags, zone] = await Promise.all([
+      listRecipients(ctx, maxChoices),
+      listChannels(ctx, maxChoices),
+      listPages(ctx, maxChoices),
+      listTags(ctx, maxChoices),
+      timezoneOf(ctx, ctx.orgId),
+    ]);
+    const nameOf = (items: readonly { id: string; name: string }[], id: string) =>
+      items.find((one) => one.id === id)?.name ?? id;
+    const mail = channels.items.filter(({ config }) => config.type === "email");
+    return {
+      view: "reports/recipients",
+      data: {
+        zone,
+        recipients: recipients.items.map(({ id, channel_id, page_id, tag, last_mail }) => ({
+          id,
+          last_mail,
+          channel: nameOf(channels.items, channel_id),
+          about:
+            page_id !== null
+              ? `status page ${nameOf(pages.items, page_id)}`
+              : tag !== null
+                ? `tag ${tag}`
+                : "all monitors",
+        })),
+        channels: mail.filter(({ verified }) => verified === true).map(({ id, name }) => ({ id, name })),
+        unconfirmed: mail.filter(({ verified }) => verified !== true).length,
+        pages: pages.items.map(({ id, name }) => ({ id, name })),
+        tags: tags.items,
+      },
+    };
   }),
 ];
 

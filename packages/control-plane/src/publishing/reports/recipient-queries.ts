@@ -71,7 +71,6 @@ export interface ZoneMonth {
   dueAt: number;
 }
 
-/** A recipient whose mail is due. */
 export interface DueRecipient {
   id: string;
   org_id: string;
@@ -131,7 +130,6 @@ export async function leaseMail(
   return row?.attempts ?? null;
 }
 
-/** What became of a leased mail. */
 export interface MailOutcome {
   state: "pending" | "sent" | "failed";
   /** The next attempt, or the end of the extended lease; null for none. */

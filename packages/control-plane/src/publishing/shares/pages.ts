@@ -1,5 +1,5 @@
 import { dayMs } from "@statusmesh/shared/time";
-import { page, wholeNumber } from "../../platform/html/pages.ts";
+import { formPage } from "../../platform/html/pages.ts";
 import { getTarget } from "../../monitoring/targets/service.ts";
 import { listShares } from "./service.ts";
 
@@ -13,20 +13,12 @@ const ends = (now: number): [value: string, label: string][] => [
 ];
 
 export const sharesPages = [
-  page({
-    path: "/monitors/{id}/shares",
-    auth: "tenant",
-    writes: true,
-    async handle({ ctx, params, query }) {
-      const id = params["id"]!;
-      const [target, list] = await Promise.all([
-        getTarget(ctx, id),
-        listShares(ctx, id, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) }),
-      ]);
-      return {
-        view: "shares/list",
-        data: { target, list, ends: ends(ctx.clock.now()), now: new Date(ctx.clock.now()).toISOString() },
-      };
-    },
+  formPage("/monitors/{id}/shares", async ({ ctx, params, offset }) => {
+    const id = params["id"]!;
+    const [target, list] = await Promise.all([getTarget(ctx, id), listShares(ctx, id, { limit: 50, offset })]);
+    return {
+      view: "shares/list",
+      data: { target, list, ends: ends(ctx.clock.now()), now: new Date(ctx.clock.now()).toISOString() },
+    };
   }),
 ];

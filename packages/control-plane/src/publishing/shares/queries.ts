@@ -59,7 +59,6 @@ export async function deleteShare(sql: Db, orgId: string, targetId: string, id: 
     returning ${columns(sql)}`);
 }
 
-/** Target and options of a share link. */
 export interface LiveShareRow {
   id: string;
   org_id: string;

@@ -147,7 +147,6 @@ export async function selectSlugsElsewhere(sql: Db, orgId: string, slugs: readon
   return rows.map(({ slug }) => slug);
 }
 
-/** A page of a report. */
 export interface ReportedPageRow {
   id: string;
   name: string;

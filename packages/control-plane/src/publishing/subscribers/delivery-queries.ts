@@ -4,7 +4,6 @@ import type { Content, Source } from "./content.ts";
 import type { SubscriberRow } from "./queries.ts";
 import type { Kind } from "./schema.ts";
 
-/** A message to queue. */
 export interface NewMessage {
   id: string;
   orgId: string;

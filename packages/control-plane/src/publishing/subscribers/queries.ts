@@ -213,7 +213,6 @@ export async function purge(sql: Db, { pendingBefore, messagesBefore }: Record<s
   await sql`delete from subscriber_messages where created_at < ${messagesBefore!}`;
 }
 
-/** The stored secret of a webhook subscriber. */
 export interface SecretRow {
   id: string;
   org_id: string;
