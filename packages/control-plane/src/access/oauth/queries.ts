@@ -1,4 +1,4 @@
-import { affectsRow, type Db, firstOf, idsOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, firstOf, columnOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 
 export interface ClientRow {
   id: string;
@@ -117,7 +117,7 @@ export async function insertConnection(
 
 /** Live connections of the user, client and organisation of `newest` beyond `keep`, that one included. */
 export async function selectSurplus(sql: Db, newest: ConnectionRow, keep: number, now: Date): Promise<string[]> {
-  return await idsOf(sql`
+  return await columnOf<string>(sql`
     select id from oauth_connections
     where client_id = ${newest.client_id} and user_id = ${newest.user_id} and org_id = ${newest.org_id}
       and id <> ${newest.id} and revoked_at is null and expires_at > ${now}
@@ -164,7 +164,7 @@ export async function selectOwnConnection(
 
 /** Ends the connections of a former member in the organisation; returns their ids. */
 export async function revokeConnectionsIn(sql: Db, userId: string, orgId: string, now: Date): Promise<string[]> {
-  return await idsOf(sql`
+  return await columnOf<string>(sql`
     update oauth_connections set revoked_at = ${now}
     where user_id = ${userId} and org_id = ${orgId} and revoked_at is null returning id`);
 }

@@ -6,7 +6,7 @@ import {
   countOf,
   type Db,
   firstOf,
-  idsOf,
+  columnOf,
   type Listed,
   listed,
   type Paging,
@@ -114,7 +114,7 @@ export async function countOwnedOrgs(sql: Db, userId: string): Promise<number> {
 }
 
 export async function selectPurgeable(sql: Db, deletedBefore: Date): Promise<string[]> {
-  return await idsOf(sql`select id from orgs where deleted_at <= ${deletedBefore} order by deleted_at`);
+  return await columnOf<string>(sql`select id from orgs where deleted_at <= ${deletedBefore} order by deleted_at`);
 }
 
 /** Locks an organisation that is to be purged; false when it was restored meanwhile. The work may take any time. */

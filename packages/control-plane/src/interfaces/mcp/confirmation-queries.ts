@@ -1,4 +1,4 @@
-import { affectsRow, type Db, idsOf } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, columnOf } from "../../platform/db/sql.ts";
 
 /** failed: the client answered with an error; withdrawn: the client cancelled the call. */
 export type Answer = "accepted" | "declined" | "dismissed" | "failed" | "withdrawn";
@@ -30,7 +30,7 @@ export async function answerOpen(sql: Db, sessionId: string, id: string, answer:
 
 /** Withdraws the open confirmations of a call. Returns their ids. */
 export async function withdrawCall(sql: Db, sessionId: string, requestId: string): Promise<string[]> {
-  return await idsOf(sql`
+  return await columnOf<string>(sql`
     update mcp_elicitations set answer = 'withdrawn'
     where session_id = ${sessionId} and request_id = ${requestId} and answer is null returning id`);
 }

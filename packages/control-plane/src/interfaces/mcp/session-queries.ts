@@ -1,4 +1,4 @@
-import { affectsRow, type Db, idsOf } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, columnOf } from "../../platform/db/sql.ts";
 
 /** User, organisation and client that a session belongs to. */
 export interface SessionOwner {
@@ -27,7 +27,7 @@ export async function insertSession(
 
 /** Ends the oldest sessions of an owner beyond `keep`. Returns their ids. */
 export async function deleteOldest(sql: Db, owner: SessionOwner, keep: number): Promise<string[]> {
-  return await idsOf(sql`
+  return await columnOf<string>(sql`
     delete from mcp_sessions where id in (
       select id from mcp_sessions where ${owned(sql, owner)} order by created_at desc, id desc offset ${keep})
     returning id`);
@@ -39,7 +39,9 @@ export async function extendSession(sql: Db, id: string, expiresAt: Date): Promi
 
 /** The given sessions that have not ended. */
 export async function selectLive(sql: Db, ids: readonly string[], now: Date): Promise<string[]> {
-  return await idsOf(sql`select id from mcp_sessions where id = any(${[...ids]}::uuid[]) and expires_at > ${now}`);
+  return await columnOf<string>(
+    sql`select id from mcp_sessions where id = any(${[...ids]}::uuid[]) and expires_at > ${now}`,
+  );
 }
 
 /** Returns true when there was such a session. */

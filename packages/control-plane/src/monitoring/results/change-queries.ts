@@ -153,8 +153,8 @@ export async function hourOfDepth(
   region: string | null,
   most: number,
 ): Promise<Date | null> {
-  return await valueOf<Date>(sql`
-    select min(c.hour) as hour
+  return await valueOf<Date | null>(sql`
+    select min(c.hour)
     from (
       select h.hour, sum(sum(h.results)) over (order by h.hour desc) as results
       ${summed(sql, orgId, target, { hours, runs: [] }, region, hourChanges)}

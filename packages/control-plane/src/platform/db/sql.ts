@@ -77,10 +77,6 @@ export async function valueOf<T>(query: PendingQuery<Row[]>): Promise<T> {
 /** True when a statement has changed, locked or found a row. */
 export const affectsRow = async (statement: PendingQuery<Row[]>): Promise<boolean> => (await statement).count > 0;
 
-/** The ids that a query returns. */
-export const idsOf = async (query: PendingQuery<{ id: string }[]>): Promise<string[]> =>
-  (await query).map(({ id }) => id);
-
 /** Waits for a write. Where another row has the value of a unique column (SQLSTATE 23505), throws `taken` instead. */
 export async function unlessTaken(write: Promise<void>, taken: (cause: unknown) => Error): Promise<void> {
   try {
