@@ -43,18 +43,18 @@ export async function inPortions<T extends Row>(
   return rows;
 }
 
-/** The first row of a query; null without one. */
-export async function firstOf<T extends Row>(query: PendingQuery<T[]>): Promise<T | null> {
-  const [row] = await query;
-  return row ?? null;
-}
-
 /** True when a statement has changed, locked or found a row. */
 export const affectsRow = async (statement: PendingQuery<Row[]>): Promise<boolean> => (await statement).count > 0;
 
 /** The ids that a query returns. */
 export const idsOf = async (query: PendingQuery<{ id: string }[]>): Promise<string[]> =>
   (await query).map(({ id }) => id);
+
+/** The first row of a query; null without one. */
+export async function firstOf<T extends Row>(query: PendingQuery<T[]>): Promise<T | null> {
+  const [row] = await query;
+  return row ?? null;
+}
 
 /** Waits for a write. Where another row has the value of a unique column (SQLSTATE 23505), throws `taken` instead. */
 export async function unlessTaken(write: Promise<void>, taken: (cause: unknown) => Error): Promise<void> {
