@@ -10,7 +10,7 @@ import {
   type Route,
   seeOther,
 } from "../../platform/http/route.ts";
-import { IdParam, Text } from "../../platform/http/wire.ts";
+import { Text } from "../../platform/http/wire.ts";
 import {
   CodeCreate,
   CodeState,
@@ -55,7 +55,6 @@ export const channelLinkRoutes: Route[] = [
   route("GET", `${path}/telegram-link/{id}`, {
     ...read,
     summary: "Read the state of a Telegram code",
-    params: IdParam,
     replies: { 200: CodeState },
     errors: ["TELEGRAM_LINK_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await codeState(ctx, "telegram", params.id)),
@@ -74,7 +73,6 @@ export const channelLinkRoutes: Route[] = [
   route("GET", `${path}/whatsapp-link/{id}`, {
     ...read,
     summary: "Read the state of a WhatsApp code",
-    params: IdParam,
     replies: { 200: CodeState },
     errors: ["WHATSAPP_LINK_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await codeState(ctx, "whatsapp", params.id)),
@@ -99,7 +97,6 @@ export const channelLinkRoutes: Route[] = [
   route("DELETE", `${path}/delegate/{id}`, {
     ...write,
     summary: "Revoke a pending delegation link",
-    params: IdParam,
     replies: { 204: null },
     errors: ["DELEGATE_LINK_NOT_FOUND"],
     handle: async ({ ctx, params }) => revokeDelegation(ctx, params.id),

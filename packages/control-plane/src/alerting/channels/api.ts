@@ -1,6 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import { isChannelType, kindOf } from "./kinds/index.ts";
 import {
   Channel,
@@ -79,7 +78,6 @@ export const channelRoutes: Route[] = [
   route("GET", `${path}/{id}`, {
     ...read,
     summary: "Read a channel",
-    params: IdParam,
     replies: { 200: Channel },
     errors: ["CHANNEL_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await getChannel(ctx, params.id)),
@@ -89,7 +87,6 @@ export const channelRoutes: Route[] = [
     summary: "Change a channel",
     description:
       "A config replaces the stored one whole; left out, it stays with its secrets. Enabling clears disabled_reason.",
-    params: IdParam,
     body: ChannelPatch,
     onInvalidBody: refuseManaged,
     replies: { 200: Channel },
@@ -105,7 +102,6 @@ export const channelRoutes: Route[] = [
   route("DELETE", `${path}/{id}`, {
     ...write,
     summary: "Delete a channel and its bindings",
-    params: IdParam,
     replies: { 204: null },
     errors: ["CHANNEL_NOT_FOUND"],
     handle: async ({ ctx, params }) => deleteChannel(ctx, params.id),
@@ -115,7 +111,6 @@ export const channelRoutes: Route[] = [
     category: "test_now",
     summary: "Send a test message through a stored channel",
     description: "Works on a disabled channel too.",
-    params: IdParam,
     replies: { 200: ChannelTestReply },
     errors: ["CHANNEL_NOT_FOUND", "CHANNEL_TEST_FAILED", "CHANNEL_UNVERIFIED", "DOMAIN_DENYLISTED"],
     async handle({ ctx, params }) {
@@ -127,7 +122,6 @@ export const channelRoutes: Route[] = [
     ...write,
     summary: "Send the verification mail of an email channel again",
     description: "At most 5 times a day for a channel, and 20 times a day for an organisation.",
-    params: IdParam,
     replies: { 200: ResendReply },
     errors: ["CHANNEL_NOT_FOUND", "CHANNEL_NOT_VERIFIABLE", "CHANNEL_VERIFICATION_LIMIT"],
     handle: async ({ ctx, params }) => ok(await resendVerification(ctx, params.id)),

@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
-import { Closed, IdParam, paging, slicePage, Text } from "../../platform/http/wire.ts";
+import { Closed, paging, slicePage, Text } from "../../platform/http/wire.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IncidentEvent, IncidentEventPage } from "./event-schema.ts";
@@ -28,7 +28,7 @@ import * as service from "./service.ts";
 
 const read = { auth: "tenant", scope: "incidents:read", tag: "Incidents" } as const;
 const write = { auth: "tenant", scope: "incidents:write", tag: "Incidents" } as const;
-const one = { params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
+const one = { errors: ["INCIDENT_NOT_FOUND"] } as const;
 const page = Closed(paging(100, 1000));
 
 export const incidentRoutes: Route[] = [

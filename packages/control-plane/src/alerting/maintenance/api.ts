@@ -1,5 +1,4 @@
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import {
   Maintenance,
   MaintenanceCreate,
@@ -49,7 +48,6 @@ export const maintenanceRoutes: Route[] = [
   route("GET", `${path}/{id}`, {
     ...read,
     summary: "Read a maintenance window",
-    params: IdParam,
     replies: { 200: Maintenance },
     errors: ["MAINTENANCE_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await getWindow(ctx, params.id)),
@@ -61,7 +59,6 @@ export const maintenanceRoutes: Route[] = [
       "While an occurrence is in progress, start and components stay as they are; `ends_at` of a window that happens " +
       "once may be now. Changes of times and recurrence apply to occurrences that have not started. A past window is " +
       "final.",
-    params: IdParam,
     body: MaintenancePatch,
     replies: { 200: Maintenance },
     errors: [...rules, "MAINTENANCE_NOT_FOUND", "MAINTENANCE_COMPLETED"],
@@ -70,7 +67,6 @@ export const maintenanceRoutes: Route[] = [
   route("DELETE", `${path}/{id}`, {
     ...write,
     summary: "Cancel a maintenance window",
-    params: IdParam,
     replies: { 204: null },
     errors: ["MAINTENANCE_NOT_FOUND"],
     handle: async ({ ctx, params }) => deleteWindow(ctx, params.id),
@@ -79,7 +75,6 @@ export const maintenanceRoutes: Route[] = [
     ...read,
     summary: "List the occurrences of a maintenance window",
     description: "Current and future ones, by start. Occurrences of a recurring window are listed two months ahead.",
-    params: IdParam,
     query: OccurrenceListQuery,
     replies: { 200: OccurrencePage },
     errors: ["MAINTENANCE_NOT_FOUND"],

@@ -1,5 +1,4 @@
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import { Snooze, SnoozeCreate, SnoozePage, SnoozeQuery } from "./schema.ts";
 import * as service from "./service.ts";
 
@@ -29,7 +28,6 @@ export const snoozeRoutes: Route[] = [
   route("DELETE", `${path}/{id}`, {
     ...write,
     summary: "End a snooze",
-    params: IdParam,
     replies: { 204: null },
     errors: ["SNOOZE_NOT_FOUND"],
     handle: async ({ ctx, params }) => service.endSnooze(ctx, params.id),

@@ -1,5 +1,4 @@
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import {
   UpdateTemplate,
   UpdateTemplateCreate,
@@ -34,7 +33,6 @@ export const updateTemplateRoutes: Route[] = [
   route("GET", `${path}/{id}`, {
     ...read,
     summary: "Read an update template",
-    params: IdParam,
     replies: { 200: UpdateTemplate },
     errors: ["UPDATE_TEMPLATE_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await service.getTemplate(ctx, params.id)),
@@ -42,7 +40,6 @@ export const updateTemplateRoutes: Route[] = [
   route("PATCH", `${path}/{id}`, {
     ...write,
     summary: "Change an update template",
-    params: IdParam,
     body: UpdateTemplatePatch,
     replies: { 200: UpdateTemplate },
     errors: ["UPDATE_TEMPLATE_NOT_FOUND", "UPDATE_TEMPLATE_NAME_TAKEN"],
@@ -51,7 +48,6 @@ export const updateTemplateRoutes: Route[] = [
   route("DELETE", `${path}/{id}`, {
     ...write,
     summary: "Delete an update template",
-    params: IdParam,
     replies: { 204: null },
     errors: ["UPDATE_TEMPLATE_NOT_FOUND"],
     handle: async ({ ctx, params }) => service.removeTemplate(ctx, params.id),

@@ -1,13 +1,11 @@
 import { WhoAmIReply } from "@statusmesh/shared/agent-protocol";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken, DeleteQuery, ListQuery } from "./schema.ts";
 import { createAgent, deleteAgent, getAgent, listAgents, renameAgent, whoAmI } from "./service.ts";
 
 const one = {
   auth: "operator",
   tag: "Operator",
-  params: IdParam,
   errors: ["AGENT_NOT_FOUND"],
 } as const;
 

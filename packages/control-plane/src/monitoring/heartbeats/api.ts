@@ -1,12 +1,10 @@
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import { Heartbeat, PingPage, PingQuery } from "./schema.ts";
 import { getHeartbeat, listPings, rotateToken } from "./service.ts";
 
 const common = {
   auth: "tenant",
   tag: "Heartbeats",
-  params: IdParam,
   errors: ["TARGET_NOT_FOUND", "NOT_FOUND", "SECRET_UNREADABLE"],
 } as const;
 

@@ -14,7 +14,7 @@ import { record } from "../../access/audit/service.ts";
 import { requireScope } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { Closed, described, Flag, IdParam, nullable, Shape } from "../../platform/http/wire.ts";
+import { Closed, described, Flag, nullable, Shape } from "../../platform/http/wire.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { CheckResult } from "../results/schema.ts";
 import { Check, checkErrors } from "../targets/schema.ts";
@@ -148,7 +148,6 @@ function onDemandRoutes(hub: Hub): Route[] {
         "The run waits for capacity at the host (checker.per_host_max_inflight) for as long as the timeout of " +
         "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when there is no " +
         `place. ${expectedAgent}`,
-      params: IdParam,
       replies: { 200: CheckResult },
       errors: ["TARGET_NOT_FOUND", "SECRET_UNREADABLE", "NOT_PROBED", "PROBE_UNAVAILABLE", "PROBE_BUSY"],
       handle: async ({ ctx, params }) => ok(present(await checkNow(ctx, hub, params.id), params.id)),

@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { csvReply } from "../../platform/http/csv.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { Closed, IdParam, paging, Text } from "../../platform/http/wire.ts";
+import { Closed, paging, Text } from "../../platform/http/wire.ts";
 import { importHistory } from "./import.ts";
 import { HistoryImport, HistoryImported } from "./import-schema.ts";
 import { rangeQuery } from "./range.ts";
@@ -13,7 +13,6 @@ const shared = {
   auth: "tenant",
   scope: "targets:read",
   tag: "Results",
-  params: IdParam,
   errors: ["TARGET_NOT_FOUND", "BAD_TIME_RANGE"],
 } as const;
 

@@ -1,5 +1,5 @@
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam, Text } from "../../platform/http/wire.ts";
+import { Text } from "../../platform/http/wire.ts";
 import { TagPage, TagQuery, TargetPage, TargetQuery } from "./list-schema.ts";
 import { addRuleFaults } from "./rules.ts";
 import { checkErrors, Target, TargetCreate, TargetPatch, TargetRegions } from "./schema.ts";
@@ -36,8 +36,8 @@ export const targetErrors = [
 
 const read = { auth: "tenant", scope: "targets:read", tag: "Targets" } as const;
 const write = { auth: "tenant", scope: "targets:write", tag: "Targets" } as const;
-const regions = { params: IdParam, replies: { 200: TargetRegions } } as const;
-const pin = { ...read, params: IdParam, replies: { 204: null }, errors: ["TARGET_NOT_FOUND"] } as const;
+const regions = { replies: { 200: TargetRegions } } as const;
+const pin = { ...read, replies: { 204: null }, errors: ["TARGET_NOT_FOUND"] } as const;
 
 export const targetRoutes: Route[] = [
   route("POST", "/api/v1/targets", {
@@ -61,7 +61,6 @@ export const targetRoutes: Route[] = [
   route("GET", "/api/v1/targets/{id}", {
     ...read,
     summary: "Get one target",
-    params: IdParam,
     etag: true,
     replies: { 200: Target },
     errors: ["TARGET_NOT_FOUND"],
@@ -74,7 +73,6 @@ export const targetRoutes: Route[] = [
       "Fields left out stay as they are. An edited policy is held against the evidence at once; " +
       "enabled=false closes an open incident silently. " +
       "An edit of scheme, host or port, or of verify_tls to false, must bring every stored secret of the check again.",
-    params: IdParam,
     body: TargetPatch,
     etag: true,
     replies: { 200: Target },
@@ -91,7 +89,6 @@ export const targetRoutes: Route[] = [
   route("DELETE", "/api/v1/targets/{id}", {
     ...write,
     summary: "Delete a target with its results",
-    params: IdParam,
     replies: { 204: null },
     errors: ["TARGET_NOT_FOUND"],
     handle: async ({ ctx, params }) => deleteTarget(ctx, params.id),

@@ -1,7 +1,6 @@
 import Type from "typebox";
 import { ChannelApplied } from "../../alerting/channels/schema.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import { targetErrors } from "./api.ts";
 import { applyChannel, bulkAction } from "./bulk.ts";
 import { createTargets } from "./create.ts";
@@ -56,7 +55,6 @@ export const targetBulkRoutes: Route[] = [
     description:
       "Adds the channel to the `alerts` of each target that lacks it, after those that it has. Targets with the most " +
       "channels stay as they are. New targets follow `is_default`.",
-    params: IdParam,
     replies: { 200: ChannelApplied },
     errors: ["CHANNEL_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok({ added: await applyChannel(ctx, params.id) }),

@@ -37,9 +37,6 @@ export const Patch = <P extends TProperties>(title: string, example: object, fie
     examples: [example],
   });
 
-/** `{id}` in a path. Any string: an invalid id is answered like an absent one. */
-export const IdParam = Type.Object({ id: Type.String() });
-
 /** Reply of every list. `total` counts all matching rows, regardless of limit and offset. */
 export const PageOf = <S extends TSchema>(item: S) =>
   Type.Object(

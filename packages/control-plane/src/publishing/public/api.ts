@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { ok, route, type Route, text } from "../../platform/http/route.ts";
-import { described, Id, IdParam, paging, Text } from "../../platform/http/wire.ts";
+import { described, Id, paging, Text } from "../../platform/http/wire.ts";
 import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
 import type { Visit } from "../../platform/context.ts";
 import { BadgeQuery, componentBadge, pageBadge } from "./badges.ts";
@@ -38,7 +38,6 @@ export const publicRoutes: Route[] = [
   route("GET", "/api/public/v1/components/{id}/history", {
     ...shared,
     summary: "History of a component",
-    params: IdParam,
     query: Type.Object({
       days: Type.Integer({
         minimum: 1,
@@ -64,7 +63,6 @@ export const publicRoutes: Route[] = [
   route("GET", "/api/public/v1/incidents/{id}", {
     ...shared,
     summary: "An incident with its updates",
-    params: IdParam,
     replies: { 200: PublicIncident },
     errors: [...unavailable, "INCIDENT_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await service.publicIncident(ctx, params.id)),
@@ -118,7 +116,6 @@ export const publicRoutes: Route[] = [
     ...shared,
     summary: "Badge of a figure of a component",
     mediaType: "image/svg+xml",
-    params: IdParam,
     query: BadgeQuery,
     replies: { 200: Text("SVG; grey and n/a without data", "<svg>…</svg>") },
     errors: [...unavailable, "COMPONENT_NOT_FOUND"],

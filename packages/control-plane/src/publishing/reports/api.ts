@@ -1,6 +1,5 @@
 import { csvReply } from "../../platform/http/csv.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import { Recipient, RecipientCreate, RecipientPage, RecipientQuery } from "./recipient-schema.ts";
 import * as recipients from "./recipients.ts";
 import { UptimePage, UptimeQuery } from "./schema.ts";
@@ -52,7 +51,6 @@ export const reportRoutes: Route[] = [
   route("DELETE", `${path}/{id}`, {
     ...write,
     summary: "Stop sending a report",
-    params: IdParam,
     replies: { 204: null },
     errors: ["REPORT_RECIPIENT_NOT_FOUND"],
     handle: async ({ ctx, params }) => recipients.removeRecipient(ctx, params.id),

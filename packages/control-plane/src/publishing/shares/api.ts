@@ -1,6 +1,5 @@
 import Type from "typebox";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam } from "../../platform/http/wire.ts";
 import { Share, ShareCreate, ShareListQuery, SharePage } from "./schema.ts";
 import { createShare, listShares, revokeShare } from "./service.ts";
 
@@ -12,7 +11,6 @@ export const shareRoutes: Route[] = [
   route("POST", path, {
     ...shared,
     summary: "Create a share link",
-    params: IdParam,
     body: ShareCreate,
     replies: { 201: Share },
     errors: ["TARGET_NOT_FOUND", "SHARE_LABEL_INVALID", "INVALID_EXPIRY", "QUOTA_EXCEEDED"],
@@ -23,7 +21,6 @@ export const shareRoutes: Route[] = [
     ...shared,
     summary: "List share links",
     description: "With their tokens. A link that expired is listed for 30 more days.",
-    params: IdParam,
     query: ShareListQuery,
     replies: { 200: SharePage },
     errors: ["TARGET_NOT_FOUND"],

@@ -1,7 +1,7 @@
 import Type from "typebox";
 import type { Ctx } from "../../platform/context.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IdParam, paging } from "../../platform/http/wire.ts";
+import { paging } from "../../platform/http/wire.ts";
 import {
   Component,
   ComponentBulk,
@@ -35,7 +35,6 @@ const logoRoutes = logos.flatMap(({ name, theme, what }) => {
     description:
       "Takes a form with one file, the bytes of the image, or base64 in JSON. The image is encoded again " +
       "and scaled down.",
-    params: IdParam,
     body: LogoUpload,
     upload: { field: "image", limit: 4_194_304 },
     replies: { 200: StatusPage },
@@ -51,7 +50,6 @@ const logoRoutes = logos.flatMap(({ name, theme, what }) => {
     route("DELETE", path, {
       ...write,
       summary: `Remove ${what}`,
-      params: IdParam,
       replies: { 204: null },
       errors: ["STATUS_PAGE_NOT_FOUND"],
       handle: async ({ ctx, params }) => service.removeLogo(ctx, params.id, theme),
@@ -79,7 +77,6 @@ export const statusPageRoutes: Route[] = [
   route("GET", "/api/v1/status-pages/{id}", {
     ...read,
     summary: "Read a status page",
-    params: IdParam,
     replies: { 200: StatusPage },
     errors: ["STATUS_PAGE_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await service.getPage(ctx, params.id)),
@@ -87,7 +84,6 @@ export const statusPageRoutes: Route[] = [
   route("PATCH", "/api/v1/status-pages/{id}", {
     ...write,
     summary: "Change a status page",
-    params: IdParam,
     body: StatusPagePatch,
     replies: { 200: StatusPage },
     errors: [
@@ -103,7 +99,6 @@ export const statusPageRoutes: Route[] = [
   route("DELETE", "/api/v1/status-pages/{id}", {
     ...write,
     summary: "Delete a status page",
-    params: IdParam,
     replies: { 204: null },
     errors: ["STATUS_PAGE_NOT_FOUND"],
     handle: async ({ ctx, params }) => service.deletePage(ctx, params.id),
@@ -112,7 +107,6 @@ export const statusPageRoutes: Route[] = [
     ...write,
     summary: "Check the DNS record of a custom domain",
     description: "Records are checked every 10 minutes until they prove the domain, then daily.",
-    params: IdParam,
     replies: { 200: StatusPage },
     errors: ["STATUS_PAGE_NOT_FOUND"],
     async handle({ ctx, params }) {
@@ -124,7 +118,6 @@ export const statusPageRoutes: Route[] = [
   route("GET", "/api/v1/status-pages/{id}/components", {
     ...read,
     summary: "List the components of a page",
-    params: IdParam,
     query: Type.Object(paging(1000, 1000)),
     replies: { 200: ComponentPage },
     errors: ["STATUS_PAGE_NOT_FOUND"],
@@ -134,7 +127,6 @@ export const statusPageRoutes: Route[] = [
     ...write,
     summary: "Put a component on a page",
     description: "A monitor, or with manual a component without one, whose state is set with PATCH.",
-    params: IdParam,
     body: ComponentCreate,
     replies: { 201: Component },
     errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "COMPONENT_ALREADY_ON_PAGE", "QUOTA_EXCEEDED"],
@@ -145,7 +137,6 @@ export const statusPageRoutes: Route[] = [
     ...write,
     summary: "Put several monitors on a page",
     description: "All or nothing. Answers all components of the page in their order.",
-    params: IdParam,
     body: ComponentBulk,
     replies: { 200: ComponentPage },
     errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "QUOTA_EXCEEDED"],
@@ -155,7 +146,6 @@ export const statusPageRoutes: Route[] = [
     ...write,
     summary: "Order the components of a page",
     description: "Answers the components in their new order.",
-    params: IdParam,
     body: ComponentOrder,
     replies: { 200: ComponentPage },
     errors: ["STATUS_PAGE_NOT_FOUND", "INVALID_COMPONENT_ID"],

@@ -6,7 +6,7 @@ import type { Visit } from "../../platform/context.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { isBrowser, noContent, ok, route, type Route, seeOther } from "../../platform/http/route.ts";
-import { IdParam, Text } from "../../platform/http/wire.ts";
+import { Text } from "../../platform/http/wire.ts";
 import { zoneName } from "@statusmesh/shared/zoned";
 import {
   Accepted,
@@ -128,7 +128,6 @@ export const subscriberRoutes: Route[] = [
     ...read,
     summary: "List the subscribers of a status page",
     description: "Newest first. Addresses are masked.",
-    params: IdParam,
     query: SubscriberQuery,
     replies: { 200: SubscriberPage },
     errors: ["STATUS_PAGE_NOT_FOUND"],
@@ -139,7 +138,6 @@ export const subscriberRoutes: Route[] = [
     ...read,
     summary: "Export the confirmed subscribers of a status page",
     description: "CSV (RFC 4180) with full addresses, by kind and address. Sent while it is read.",
-    params: IdParam,
     replies: { 200: Text("CSV", "kind,address,created_at,confirmed_at") },
     errors: ["STATUS_PAGE_NOT_FOUND"],
     mediaType: "text/csv",
@@ -154,7 +152,6 @@ export const subscriberRoutes: Route[] = [
       "Subscribers of another product who have confirmed there. No confirmation is sent; the first message to each " +
       "says where the address comes from. An address that has unsubscribed from this page is never subscribed again " +
       "by an import. An item that cannot be added is listed with its reason and does not affect the others.",
-    params: IdParam,
     bodyLimit: 8 * 1_048_576,
     body: SubscriberImport,
     replies: { 200: SubscribersImported },
