@@ -1,7 +1,6 @@
 import { messageOf } from "@statusmesh/shared/thrown";
 import { inTransaction, type System } from "../context.ts";
 import type { Db } from "../db/sql.ts";
-import type { Sealer } from "./seal.ts";
 
 /** The outcome of one batch of rows that were sealed again. */
 export interface ResealedBatch {
@@ -13,59 +12,44 @@ export interface ResealedBatch {
   readonly failed: readonly { readonly id: string; readonly reason: string }[];
 }
 
-export interface Resealing<Row, Value> {
-  sealer: Sealer;
-  /** The rows of the batch, locked, ordered by id. */
-  rows: readonly Row[];
-  /** The batch size: a smaller batch is the last. */
-  limit: number;
-  /** The stored part of a row, with `change` applied to each secret. */
-  map(row: Row, change: (sealed: string, place: string) => string): Value;
-  store(id: string, value: Value): Promise<void>;
-}
-
-/** Seals the secrets of the rows under the current key and stores the changed rows. */
-export async function resealRows<Row extends { id: string }, Value>({
-  sealer,
-  rows,
-  limit,
-  map,
-  store,
-}: Resealing<Row, Value>): Promise<ResealedBatch> {
-  let changed = 0;
-  const failed: { id: string; reason: string }[] = [];
-  for (const row of rows) {
-    let stale = false;
-    let value: Value;
-    try {
-      value = map(row, (sealed, place) => {
-        const fresh = sealer.reseal(sealed, place);
-        stale ||= fresh !== sealed;
-        return fresh;
-      });
-    } catch (error) {
-      failed.push({ id: row.id, reason: messageOf(error) });
-      continue;
-    }
-    if (!stale) continue;
-    await store(row.id, value);
-    changed++;
-  }
-  return { last: rows.length === limit ? (rows.at(-1)?.id ?? null) : null, seen: rows.length, changed, failed };
-}
-
 /** Where sealed rows are stored, and which part of them is sealed. */
-export interface SealedRows<Row, Value> extends Pick<Resealing<Row, Value>, "map"> {
+export interface SealedRows<Row, Value> {
   /** Up to `limit` rows after `after`, by id, locked until the transaction ends. */
   rows(sql: Db, after: string | null, limit: number): Promise<readonly Row[]>;
+  /** The stored part of a row, with `change` applied to each secret. */
+  map(row: Row, change: (sealed: string, place: string) => string): Value;
   store(sql: Db, id: string, value: Value): Promise<void>;
 }
 
-/** Makes the function that seals up to `limit` rows after `after`, by id, under the current key. For rotate-kek. */
+/**
+ * Makes the function that seals the secrets of up to `limit` rows after `after`, by id, under the current key, and
+ * stores the changed rows. For rotate-kek.
+ */
 export const resealer =
   <Row extends { id: string }, Value>({ rows, map, store }: SealedRows<Row, Value>) =>
   async (system: System, after: string | null, limit: number): Promise<ResealedBatch> =>
     await inTransaction(system, async ({ sql, sealer }) => {
       const batch = await rows(sql, after, limit);
-      return await resealRows({ sealer, rows: batch, limit, map, store: (id, value: Value) => store(sql, id, value) });
+      let changed = 0;
+      const failed: { id: string; reason: string }[] = [];
+      for (const row of batch) {
+        let stale = false;
+        let value: Value;
+        try {
+          value = map(row, (sealed, place) => {
+            const fresh = sealer.reseal(sealed, place);
+            stale ||= fresh !== sealed;
+            return fresh;
+          });
+        } catch (error) {
+          failed.push({ id: row.id, reason: messageOf(error) });
+          continue;
+        }
+        if (!stale) continue;
+        await store(sql, row.id, value);
+        changed++;
+      }
+      // A smaller batch is the last.
+      const last = batch.length === limit ? (batch.at(-1)?.id ?? null) : null;
+      return { last, seen: batch.length, changed, failed };
     });

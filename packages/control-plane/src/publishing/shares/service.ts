@@ -3,7 +3,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
-import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { resealer } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
@@ -93,18 +93,12 @@ export async function purgeShares(system: System): Promise<number> {
   return await queries.deleteExpired(system.sql, new Date(system.clock.now() - keptExpiredMs));
 }
 
-/** Seals up to `limit` tokens after `after`, by id, under the current key. For rotate-kek. */
-export async function resealShares(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
-  return await inTransaction(system, async ({ sql, sealer }) =>
-    resealRows<queries.ShareRow, string>({
-      sealer,
-      limit,
-      rows: await queries.lockTokens(sql, after, limit),
-      map: (row, change) => change(row.token_sealed, placeOf(row)),
-      store: async (id, sealed) => await queries.storeToken(sql, id, sealed),
-    }),
-  );
-}
+/** Seals tokens under the current key. */
+export const resealShares = resealer({
+  rows: queries.lockTokens,
+  map: (row, change) => change(row.token_sealed, placeOf(row)),
+  store: queries.storeToken,
+});
 
 const placeOf = ({ id, org_id }: Pick<queries.ShareRow, "id" | "org_id">): string => `${org_id}/shares/${id}/token`;
 

@@ -1,6 +1,6 @@
-import { inTransaction, type System } from "../../platform/context.ts";
+import type { System } from "../../platform/context.ts";
 import { countUnreadable, type ReadBatch } from "../../platform/crypto/opening.ts";
-import { type ResealedBatch, resealRows } from "../../platform/crypto/reseal.ts";
+import { resealer } from "../../platform/crypto/reseal.ts";
 import * as queries from "./queries.ts";
 
 type Owned = Pick<queries.SecretRow, "id" | "org_id">;
@@ -23,15 +23,9 @@ export async function unreadableSubscribers(
   return countUnreadable(await queries.selectSecrets(sql, after, limit), limit, (row) => openSecret({ sealer }, row));
 }
 
-/** Seals up to `limit` webhook secrets after `after`, by id, under the current key. For rotate-kek. */
-export async function resealSubscribers(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
-  return await inTransaction(system, async ({ sql, sealer }) =>
-    resealRows<queries.SecretRow, string>({
-      sealer,
-      limit,
-      rows: await queries.selectSecrets(sql, after, limit, { lock: true }),
-      map: (row, change) => change(row.secret, placeOf(row)),
-      store: async (id, secret) => await queries.storeSecret(sql, id, secret),
-    }),
-  );
-}
+/** Seals webhook secrets under the current key. */
+export const resealSubscribers = resealer({
+  rows: (sql, after, limit) => queries.selectSecrets(sql, after, limit, { lock: true }),
+  map: (row, change) => change(row.secret, placeOf(row)),
+  store: queries.storeSecret,
+});
