@@ -230,7 +230,8 @@ t.test("SIGHUP reads the abuse lists again", async (t) => {
     "a broken file changes nothing",
   );
   await service.stop();
-  const refused = await commandHere(folder, withOld, async (config) => {
+  const elsewhere = { ...withOld, SM_SERVER__BIND: `127.0.0.1:${await freePort()}` };
+  const refused = await commandHere(folder, elsewhere, async (config) => {
     await (await serve(config, clock, silentLog)).stop();
     return 0;
   });

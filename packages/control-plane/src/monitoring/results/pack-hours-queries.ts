@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { changeColumns } from "./change-queries.ts";
 import { hourChanges, hourCounts, hourLatencies } from "./hours-queries.ts";
 import { latencyColumns } from "./latency-queries.ts";
@@ -101,10 +101,11 @@ export async function packHours(sql: Db, targetIds: readonly string[], before: s
 /** Whether one of the targets has hours before the UTC day `before` as rows. */
 export async function areHoursLeft(sql: Db, targetIds: readonly string[], before: string): Promise<boolean> {
   for (const table of ["results_hourly", "changes_hourly"]) {
-    const left = sql`
-      from ${sql(table)} where target_id = any(${arrayOf(targetIds)}::uuid[])
-        and hour < ${before}::date::timestamp at time zone 'UTC'`;
-    if (await anyOf(sql, left)) return true;
+    // Citus fails on a subquery without columns.
+    const [row] = await sql`
+      select 1 from ${sql(table)} where target_id = any(${arrayOf(targetIds)}::uuid[])
+        and hour < ${before}::date::timestamp at time zone 'UTC' limit 1`;
+    if (row !== undefined) return true;
   }
   return false;
 }
