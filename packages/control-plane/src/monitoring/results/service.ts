@@ -47,20 +47,34 @@ export async function readResults(
   const { target, range, region } = await resolve(reader, targetId, input);
   const { sql, orgId } = reader;
   const { limit, offset } = input;
-  const total = await queries.countResults(sql, orgId, target, range, region);
-  const { before, skipped } = await skip(reader, target, range, region, Math.min(offset, total));
-  const part = { from: range.from, to: before };
-  const rows = await queries.selectResults(sql, orgId, target, part, region, limit, offset - skipped);
+  const counting = queries.countResults(sql, orgId, target, range, region);
+  const reading = async () => {
+    const { before, skipped } = await skip(reader, target, range, region, offset, counting);
+    const part = { from: range.from, to: before };
+    return await queries.selectResults(sql, orgId, target, part, region, limit, offset - skipped);
+  };
+  const [total, rows] = await Promise.all([counting, reading()]);
   return { items: await mapInTurns(rows, present), total, limit, offset };
 }
 
 /** {@link readResults} for members. */
 export const listResults = forMembers(readResults);
 
-/** A time in the range with `skipped` results after it, at most `offset`: whole hours of them are not read. */
-async function skip(reader: OrgReader, target: ResultTarget, range: Range, region: string | null, offset: number) {
+/**
+ * A time in the range with `skipped` results after it, at most `offset`: whole hours of them are not read. Waits for the
+ * number of results only where the offset is deep, so that a usual page is read while they are counted.
+ */
+async function skip(
+  reader: OrgReader,
+  target: ResultTarget,
+  range: Range,
+  region: string | null,
+  asked: number,
+  counting: Promise<number>,
+) {
   const { sql, orgId } = reader;
   const none = { before: range.to, skipped: 0 };
+  const offset = asked < deepOffset ? asked : Math.min(asked, await counting);
   if (offset < deepOffset) return none;
   const { hours } = sourcesOf(surelyIn(target, range), target.counted_to);
   if (hours === null) return none;
