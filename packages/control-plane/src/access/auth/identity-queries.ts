@@ -1,4 +1,6 @@
 import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { Identity } from "./schema.ts";
 
 /** Id of the user that an identity belongs to; records the use. */
 export async function useIdentity(sql: Db, provider: string, subject: string, now: Date): Promise<string | null> {
@@ -32,13 +34,7 @@ export async function selectUserOf(sql: Db, emails: readonly string[], { member 
     order by array_position(${[...emails]}::text[], u.email) limit 1`);
 }
 
-export interface IdentityRow {
-  id: string;
-  provider: string;
-  email: string;
-  created_at: Date;
-  last_used_at: Date;
-}
+export type IdentityRow = StoredRow<Identity>;
 
 export async function selectIdentities(
   sql: Db,

@@ -1,6 +1,8 @@
 import type { Role } from "../../platform/context.ts";
 import { affectsRow, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
+import type { Session } from "./schema.ts";
 
 /** User, organisation and role of a good credential. */
 export interface CredentialRow {
@@ -104,14 +106,7 @@ export async function insertSession(
   await sql`insert into sessions ${sql(row)}`;
 }
 
-export interface SessionRow {
-  id: string;
-  user_agent: string | null;
-  ip: string | null;
-  created_at: Date;
-  last_used_at: Date;
-  expires_at: Date;
-}
+export type SessionRow = StoredRow<Omit<Session, "current">>;
 
 const ownSessions = (sql: Db, userId: string, orgId: string | null) =>
   sql`user_id = ${userId} and (${orgId}::uuid is null or org_id = ${orgId})`;

@@ -1,5 +1,6 @@
-import type { Scope } from "../../platform/context.ts";
 import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { ApiToken } from "./schema.ts";
 import { type CredentialRow, type LiveCredentialRow, recordedBefore } from "./session-queries.ts";
 
 export type TokenCredentialRow = CredentialRow & { scopes: string[] };
@@ -49,16 +50,9 @@ export async function selectTokenReach(sql: Db, userId: string, id: string): Pro
     select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id} and revoked_at is null`);
 }
 
-export interface ApiTokenRow {
-  id: string;
-  name: string;
-  org_id: string | null;
-  scopes: Scope[];
+export interface ApiTokenRow extends StoredRow<Omit<ApiToken, "audience">> {
   /** The resource that it is for; null: the REST API. */
   audience: string | null;
-  created_at: Date;
-  expires_at: Date | null;
-  last_used_at: Date | null;
 }
 
 const ownTokens = (sql: Db, userId: string, orgId: string | null) =>

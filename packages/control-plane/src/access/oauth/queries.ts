@@ -1,4 +1,6 @@
 import { affectsRow, type Db, firstOf, columnOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { ConnectedApp } from "./schema.ts";
 
 export interface ClientRow {
   id: string;
@@ -193,16 +195,6 @@ export async function useRefreshToken(sql: Db, hash: Buffer, now: Date): Promise
   return rows.length === 1 ? "replayed" : "expired";
 }
 
-export interface ConnectedAppRow {
-  id: string;
-  client_name: string | null;
-  redirect_host: string;
-  scopes: string[];
-  created_at: Date;
-  last_used_at: Date | null;
-  expires_at: Date;
-}
-
 /** The user's live connections in the organisation, newest first. */
 export async function selectConnections(
   sql: Db,
@@ -210,11 +202,11 @@ export async function selectConnections(
   orgId: string,
   now: Date,
   { limit, offset }: Paging,
-): Promise<Listed<ConnectedAppRow>> {
+): Promise<Listed<StoredRow<ConnectedApp>>> {
   const from = sql`
     from oauth_connections c join oauth_clients k on k.id = c.client_id
     where c.user_id = ${userId} and c.org_id = ${orgId} and c.revoked_at is null and c.expires_at > ${now}`;
-  const part = sql<ConnectedAppRow[]>`
+  const part = sql<StoredRow<ConnectedApp>[]>`
     select c.id, k.name as client_name, c.redirect_host, c.scopes, c.created_at, c.expires_at,
       greatest(c.last_used_at, (select max(t.last_used_at) from api_tokens t where t.connection_id = c.id))
         as last_used_at

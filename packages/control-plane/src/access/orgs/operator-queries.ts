@@ -1,16 +1,17 @@
 import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
 import type { Limits, PlanOverrides } from "../plans/schema.ts";
+import type { OperatorOrg } from "./schema.ts";
 
-export interface OperatorOrgRow {
-  id: string;
-  name: string;
-  slug: string;
+export interface OrgPlanRow {
   plan_id: string;
   plan_overrides: PlanOverrides;
+}
+
+type Shown = StoredRow<Omit<OperatorOrg, "plan" | "overrides" | "limits" | "usage">>;
+
+export interface OperatorOrgRow extends Shown, OrgPlanRow {
   limits: Limits & Record<"id" | "name", string>;
-  owners: string[];
-  created_at: Date;
-  deleted_at: Date | null;
 }
 
 const columns = (sql: Db) => sql`
@@ -32,11 +33,6 @@ export async function selectOrgs(sql: Db, text: string, { limit, offset }: Pagin
 export async function selectOrg(sql: Db, org: string): Promise<OperatorOrgRow | null> {
   return await firstOf(sql<OperatorOrgRow[]>`
     select ${columns(sql)} from orgs o where ${org} in (o.id::text, o.slug)`);
-}
-
-export interface OrgPlanRow {
-  plan_id: string;
-  plan_overrides: PlanOverrides;
 }
 
 /** The plan of an organisation, locked. */

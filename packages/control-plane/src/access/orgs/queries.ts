@@ -12,7 +12,8 @@ import {
   type Paging,
 } from "../../platform/db/sql.ts";
 import { perQuota, type Quota } from "../plans/schema.ts";
-import type { Escalation, Role } from "./schema.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { Org, Role } from "./schema.ts";
 
 /** Condition on a membership `m`: its organisation is one of the token, if there is one. */
 const reaches = (sql: Db, tokenId: string | null) => sql`
@@ -41,16 +42,9 @@ export async function selectRole(
 export const isBound = async (sql: Db, tokenId: string): Promise<boolean> =>
   await anyOf(sql, sql`from api_tokens where id = ${tokenId} and org_id is not null`);
 
-export interface OrgRow {
-  id: string;
-  slug: string;
-  name: string;
+export interface OrgRow extends StoredRow<Omit<Org, "plan" | "role" | "setup_dismissed" | "current" | "purged_at">> {
   plan_id: string;
-  created_at: Date;
-  deleted_at: Date | null;
   setup_dismissed_at: Date | null;
-  escalation: Escalation;
-  timezone: string;
 }
 
 const orgColumns = (sql: Db) => sql`

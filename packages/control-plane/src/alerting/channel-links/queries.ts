@@ -1,19 +1,16 @@
 import { anyOf, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { DelegationLink } from "./schema.ts";
 
 export type Purpose = "telegram" | "whatsapp" | "delegation";
 
-export interface LinkRow {
-  id: string;
+export interface LinkRow extends StoredRow<Omit<DelegationLink, "kind" | "state">> {
   org_id: string;
   purpose: Purpose;
-  name: string | null;
   channel_kind: string | null;
   created_by: string | null;
-  created_at: Date;
-  expires_at: Date;
   revoked_at: Date | null;
   consumed_at: Date | null;
-  channel_id: string | null;
 }
 
 const columns = (sql: Db) =>

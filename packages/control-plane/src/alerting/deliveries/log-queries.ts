@@ -1,20 +1,10 @@
 import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
-import { deliveriesChannel, type HeldBy } from "./outbox-queries.ts";
-import type { Reason } from "../channels/schema.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import { deliveriesChannel } from "./outbox-queries.ts";
+import type { Delivery } from "./schema.ts";
 
-export interface DeliveryRow {
-  id: string;
-  channel_id: string | null;
-  channel_name: string;
+export interface DeliveryRow extends StoredRow<Omit<Delivery, "channel_type">> {
   channel_kind: string;
-  reason: Reason;
-  state: "pending" | "held" | "delivered" | "dead" | "dropped";
-  held_by: HeldBy | null;
-  next_attempt_at: Date | null;
-  created_at: Date;
-  delivered_at: Date | null;
-  digest_id: string | null;
-  attempts: { at: string; ok: boolean; status: number | null; error: string | null }[];
 }
 
 const columns = (sql: Db) => sql`

@@ -1,6 +1,7 @@
 import { newId } from "@statusmesh/shared/ids";
 import { countOf, type Db, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
-import { type Actor, engineActor, type EventKind } from "./event-schema.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import { type Actor, engineActor, type EventKind, type IncidentEvent } from "./event-schema.ts";
 
 /** An event to append; without an actor it is the engine's. */
 export interface NewEvent {
@@ -38,14 +39,10 @@ export async function insertEvents(sql: Db, events: readonly NewEvent[], now: Da
       as e (id, org_id, incident_id, kind, actor_type, actor_id, actor_name, detail, place)`;
 }
 
-export interface EventRow {
-  id: string;
-  at: Date;
-  kind: EventKind;
+export interface EventRow extends StoredRow<Omit<IncidentEvent, "actor">> {
   actor_type: Actor["type"];
   actor_id: string | null;
   actor_name: string | null;
-  detail: Record<string, unknown>;
 }
 
 /** Oldest first. */

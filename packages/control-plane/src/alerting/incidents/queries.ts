@@ -11,33 +11,15 @@ import {
   valueOf,
 } from "../../platform/db/sql.ts";
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
-import type { Actor } from "./event-schema.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
 import type { OutageTimes } from "./outages.ts";
 import type { Impact, Incident, Severity } from "./schema.ts";
 
-export interface IncidentRow extends OutageTimes {
-  id: string;
-  target_id: string;
-  monitor_name: string;
-  severity: Severity;
-  started_at: Date;
+type Shown = StoredRow<Omit<Incident, "state" | "peak_severity" | "duration_secs" | "past_outage_secs" | "imported">>;
+
+export interface IncidentRow extends Shown, OutageTimes {
   opened_at: Date;
-  ended_at: Date | null;
-  severity_pinned: boolean;
   peak_impact: Impact;
-  acknowledged_at: Date | null;
-  /** Null without an acknowledgement. */
-  acknowledged_by: Actor | null;
-  opened_by: Incident["opened_by"];
-  closed_by: Incident["closed_by"];
-  reopened_count: number;
-  error_sample: string | null;
-  regions_down: string[];
-  regions_up: string[];
-  public_title: string | null;
-  public_description: string | null;
-  created_at: Date;
-  updated_at: Date;
   imported: boolean;
 }
 

@@ -1,11 +1,8 @@
 import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
 import type { UpdateTemplate } from "./schema.ts";
 
-export type TemplateRow = Omit<UpdateTemplate, "created_at" | "updated_at"> & {
-  org_id: string;
-  created_at: Date;
-  updated_at: Date;
-};
+export type TemplateRow = StoredRow<UpdateTemplate> & { org_id: string };
 
 const columns = (sql: Db) => sql`id, org_id, kind, name, phase, title, body, created_at, updated_at`;
 
