@@ -8,7 +8,7 @@ import type { Config } from "../../config/config.ts";
 import { asSystem, type Ctx, inTransaction, requireScope, type System, type Trail } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { iso, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { CodeCreate, DelegateCreate, DelegationLink } from "./schema.ts";
 
@@ -133,10 +133,10 @@ export async function createDelegation(ctx: Ctx, input: DelegateCreate = {}) {
 }
 
 /** Delegation links, newest first. */
-export async function listDelegations(ctx: Ctx, { limit, offset }: Paging): Promise<Page<DelegationLink>> {
+export async function listDelegations(ctx: Ctx, page: Paging): Promise<Page<DelegationLink>> {
   requireScope(ctx, "channels:read");
-  const { rows, total } = await queries.selectDelegations(ctx.sql, ctx.orgId, { limit, offset });
-  return { items: rows.map((row) => present(row, ctx.clock.now())), total, limit, offset };
+  const listed = await queries.selectDelegations(ctx.sql, ctx.orgId, page);
+  return pageOf(listed, page, (row) => present(row, ctx.clock.now()));
 }
 
 /** Revokes a pending delegation link. Throws DELEGATE_LINK_NOT_FOUND. */
