@@ -1,4 +1,4 @@
-import { affectsRow, type Db } from "../platform/db/sql.ts";
+import { affectsRow, type Db, rowOf, valueOf } from "../platform/db/sql.ts";
 
 export interface Liveness {
   /** Time of the newest result of an enabled target, and of the oldest such target. Null without targets. */
@@ -12,7 +12,7 @@ export interface Liveness {
 
 /** Deliveries to channels that fail or pause are left out: the receiver fails. */
 export async function readLiveness(sql: Db, now: Date): Promise<Liveness> {
-  const [row] = await sql<Liveness[]>`
+  return await rowOf(sql<Liveness[]>`
     select targets.*, (
       select min(d.next_attempt_at)
       from deliveries d
@@ -31,8 +31,7 @@ export async function readLiveness(sql: Db, now: Date): Promise<Liveness> {
           from targets t
           join orgs o on o.id = t.org_id and o.deleted_at is null
           left join target_states s on s.target_id = t.id
-          where t.enabled) targets`;
-  return row!;
+          where t.enabled) targets`);
 }
 
 /** Takes the next heartbeat: true for one replica in `everySecs`. */
@@ -51,6 +50,5 @@ export async function returnHeartbeat(sql: Db): Promise<void> {
 
 /** When the heartbeat was last sent; null for never. */
 export async function lastHeartbeat(sql: Db): Promise<Date | null> {
-  const [row] = await sql<{ sent_at: Date }[]>`select sent_at from heartbeat where sent_at > to_timestamp(0)`;
-  return row?.sent_at ?? null;
+  return await valueOf<Date | null>(sql`select sent_at from heartbeat where sent_at > to_timestamp(0)`);
 }

@@ -1,5 +1,5 @@
 import type { Role } from "../../platform/context.ts";
-import { affectsRow, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, firstOf, listed, type Listed, type Paging, valueOf } from "../../platform/db/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import type { Session } from "./schema.ts";
@@ -130,9 +130,7 @@ export async function selectSessions(
 
 /** Ends the session with this secret; returns its absolute expiry. */
 export async function deleteSessionBySecret(sql: Db, hash: Buffer): Promise<Date | null> {
-  const [row] = await sql<{ expires_at: Date }[]>`
-    delete from sessions where secret_hash = ${hash} returning expires_at`;
-  return row?.expires_at ?? null;
+  return await valueOf<Date | null>(sql`delete from sessions where secret_hash = ${hash} returning expires_at`);
 }
 
 export async function updateSessionOrg(sql: Db, userId: string, id: string, orgId: string): Promise<void> {

@@ -1,4 +1,14 @@
-import { affectsRow, type Db, firstOf, columnOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import type { Fragment } from "postgres";
+import {
+  affectsRow,
+  anyOf,
+  type Db,
+  firstOf,
+  columnOf,
+  listed,
+  type Listed,
+  type Paging,
+} from "../../platform/db/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { ConnectedApp } from "./schema.ts";
 
@@ -20,7 +30,7 @@ export async function insertClient(
   row: ClientRow & { now: Date; expiresAt: Date },
   { max, keepSince }: { max: number; keepSince: Date },
 ): Promise<boolean> {
-  const { count } = await sql`
+  return await affectsRow(sql`
     with surplus as (
       select c.id, c.created_at from oauth_clients c where ${isUnused(sql)}
       order by c.created_at desc offset ${max - 1}
@@ -31,8 +41,7 @@ export async function insertClient(
     )
     insert into oauth_clients (id, name, redirect_uris, created_at, expires_at)
     select ${row.id}, ${row.name}, ${row.redirect_uris}::text[], ${row.now}, ${row.expiresAt}
-    where not exists (select from surplus where created_at >= ${keepSince})`;
-  return count === 1;
+    where not exists (select from surplus where created_at >= ${keepSince})`);
 }
 
 export async function selectClient(sql: Db, id: string, now: Date): Promise<ClientRow | null> {
@@ -79,15 +88,18 @@ export async function selectCode(sql: Db, hash: Buffer): Promise<CodeRow | null>
 }
 
 /**
- * Uses a code up. Of concurrent callers exactly one gets `used`; the others get `replayed` once that one has committed.
+ * Uses up what works once. Of concurrent callers exactly one gets `used`; the others get `replayed` once that one has
+ * committed.
  */
-export async function useCode(sql: Db, hash: Buffer, now: Date): Promise<"used" | "replayed" | "expired"> {
-  const { count } = await sql`
-    update oauth_codes set used_at = ${now} where code_hash = ${hash} and used_at is null and expires_at > ${now}`;
-  if (count === 1) return "used";
-  const rows = await sql`select 1 from oauth_codes where code_hash = ${hash} and used_at is not null`;
-  return rows.length === 1 ? "replayed" : "expired";
+async function useUp(sql: Db, table: Fragment, isIt: Fragment, now: Date): Promise<"used" | "replayed" | "expired"> {
+  const update = sql`update ${table} set used_at = ${now} where ${isIt} and used_at is null and expires_at > ${now}`;
+  if (await affectsRow(update)) return "used";
+  return (await anyOf(sql, sql`from ${table} where ${isIt} and used_at is not null`)) ? "replayed" : "expired";
 }
+
+/** Uses a code up; see {@link useUp}. */
+export const useCode = async (sql: Db, hash: Buffer, now: Date) =>
+  await useUp(sql, sql`oauth_codes`, sql`code_hash = ${hash}`, now);
 
 /**
  * True while the user is a member of the organisation and it is not deleted. Locks the membership: its removal waits
@@ -185,15 +197,9 @@ export async function selectRefreshToken(sql: Db, hash: Buffer) {
     from oauth_refresh_tokens r join oauth_connections c on c.id = r.connection_id where r.token_hash = ${hash}`);
 }
 
-/** Uses a refresh token up; see {@link useCode}. */
-export async function useRefreshToken(sql: Db, hash: Buffer, now: Date): Promise<"used" | "replayed" | "expired"> {
-  const { count } = await sql`
-    update oauth_refresh_tokens set used_at = ${now}
-    where token_hash = ${hash} and used_at is null and expires_at > ${now}`;
-  if (count === 1) return "used";
-  const rows = await sql`select 1 from oauth_refresh_tokens where token_hash = ${hash} and used_at is not null`;
-  return rows.length === 1 ? "replayed" : "expired";
-}
+/** Uses a refresh token up; see {@link useUp}. */
+export const useRefreshToken = async (sql: Db, hash: Buffer, now: Date) =>
+  await useUp(sql, sql`oauth_refresh_tokens`, sql`token_hash = ${hash}`, now);
 
 /** The user's live connections in the organisation, newest first. */
 export async function selectConnections(

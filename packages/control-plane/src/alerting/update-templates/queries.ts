@@ -1,4 +1,4 @@
-import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { UpdateTemplate } from "./schema.ts";
 
@@ -8,12 +8,11 @@ const columns = (sql: Db) => sql`id, org_id, kind, name, phase, title, body, cre
 
 /** False when the organisation has a template of this kind with the name. */
 export async function insertTemplate(sql: Db, row: TemplateRow): Promise<boolean> {
-  const rows = await sql`
+  return await affectsRow(sql`
     insert into update_templates (id, org_id, kind, name, phase, title, body, created_at, updated_at)
     values (${row.id}, ${row.org_id}, ${row.kind}, ${row.name}, ${row.phase}, ${row.title}, ${row.body},
       ${row.created_at}, ${row.updated_at})
-    on conflict (org_id, kind, name) do nothing returning id`;
-  return rows.length === 1;
+    on conflict (org_id, kind, name) do nothing`);
 }
 
 /** Writes every mutable field. A taken name raises a unique violation. */

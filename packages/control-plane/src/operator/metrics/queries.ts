@@ -1,4 +1,4 @@
-import { countOf, type Db } from "../../platform/db/sql.ts";
+import { countOf, type Db, rowOf } from "../../platform/db/sql.ts";
 
 export interface OutboxRow {
   kind: string;
@@ -54,12 +54,11 @@ export interface AgentCounts {
 }
 
 export async function agentCounts(sql: Db, since: Date): Promise<AgentCounts> {
-  const [row] = await sql<AgentCounts[]>`
+  return await rowOf(sql<AgentCounts[]>`
     select count(*) filter (where last_seen_at > ${since} and impaired_since is null)::int as live,
       count(*) filter (where last_seen_at > ${since} and impaired_since is not null)::int as impaired,
       count(*) filter (where last_seen_at is null or last_seen_at <= ${since})::int as silent
-    from agents`;
-  return row!;
+    from agents`);
 }
 
 /** Open notices to the operator. */
