@@ -1,3 +1,4 @@
+import { isDue, isNext } from "../alerting/deliveries/engine.ts";
 import { affectsRow, type Db, rowOf, valueOf } from "../platform/db/sql.ts";
 
 export interface Liveness {
@@ -18,13 +19,8 @@ export async function readLiveness(sql: Db, now: Date): Promise<Liveness> {
       from deliveries d
       join orgs o on o.id = d.org_id and o.deleted_at is null
       left join channel_health h on h.channel_id = d.channel_id
-      where d.state = 'pending' and d.next_attempt_at <= ${now}
-        and (d.leased_until is null or d.leased_until <= ${now})
-        and (d.digest_id is null or d.digest_id = d.id)
+      where ${isDue(sql, now)} and ${isNext(sql)}
         and h.failing_since is null and coalesce(h.paused_until <= ${now}, true)
-        and not exists (select from deliveries older
-                        where older.incident_id = d.incident_id and older.channel_id = d.channel_id
-                          and older.state = 'pending' and (older.created_at, older.id) < (d.created_at, d.id))
     ) as stuck_since
     from (select max(s.last_result_at) as newest_result_at, min(t.created_at) as oldest_target_at,
                  min(t.interval_secs) as shortest_secs
