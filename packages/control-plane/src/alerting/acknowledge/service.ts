@@ -27,7 +27,7 @@ export async function linkedIncident(
 ): Promise<{ incident: Incident; channel: string } | null> {
   const linked = await linkedChannel(system, token);
   if (linked === null) return null;
-  const incident = await incidentOf({ ...system, orgId: linked.orgId }, linked.incidentId);
+  const incident = await incidentOf({ ...system, orgId: linked.org_id }, linked.incident_id);
   return { incident, channel: placeOf(linked) };
 }
 
@@ -68,12 +68,12 @@ export async function acknowledgeAllOf(
   system: System,
   { channelIds, ...by }: Acknowledger & { channelIds: readonly string[] },
 ): Promise<void> {
-  for (const linked of await waitingIncidents(system, channelIds)) await acknowledgeAs(system, linked, by);
+  for (const linked of await waitingIncidents(system.sql, channelIds)) await acknowledgeAs(system, linked, by);
 }
 
 async function acknowledgeAs(
   system: System,
-  { orgId, incidentId, channel }: LinkedChannel,
+  { org_id: orgId, incident_id: incidentId, channel }: LinkedChannel,
   { action, person = null, ...trail }: Acknowledger,
 ): Promise<Acknowledged> {
   const ctx: ActorCtx = {
