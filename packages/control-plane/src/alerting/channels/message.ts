@@ -74,6 +74,15 @@ export type Content = (
   zone?: string;
 };
 
+/** Content about one incident. */
+export type SingleContent = Exclude<Content, { kind: "digest" }>;
+
+/** The content of a kind whose `digests` is false, so that none comes to it. */
+export function single(content: Content): SingleContent {
+  if (content.kind === "digest") throw new Error("this kind of channel takes no digest");
+  return content;
+}
+
 /** State that decides colours, icons and priorities. */
 export type Tone = "down" | "degraded" | "up" | "test";
 
@@ -136,20 +145,26 @@ export function messageText(content: Content): MessageText {
 }
 
 /** Title and facts as lines, with a line break at the end: what a kind escapes before its {@link linkLines}. */
-export const headLines = ({ title, facts }: MessageText): string =>
-  [title, ...facts.map(({ label, value }) => `${label}: ${value}`), ""].join("\n");
+export const headLines = ({ title, facts }: MessageText): string => [title, ...facts.map(factLine), ""].join("\n");
 
 /** The links as lines: the one that acknowledges, then the incident. `shown` writes a URL in the vendor's way. */
 export function linkLines({ url, acknowledgeUrl }: MessageText, shown = (link: string): string => link): string {
   return [...(acknowledgeUrl === null ? [] : [`Acknowledge: ${shown(acknowledgeUrl)}`]), shown(url)].join("\n");
 }
 
+/** The message with the icon of its tone in front of the title. */
+export const withIcon = (message: MessageText): MessageText => ({
+  ...message,
+  title: `${toneIcon[message.tone]} ${message.title}`,
+});
+
 /** The message as lines of text, for kinds without markup: title, facts, links. */
 export const textLines = (message: MessageText): string => headLines(message) + linkLines(message);
 
 /** The facts as lines of text, for kinds that show the title and the links apart. */
-export const factLines = ({ facts }: MessageText): string =>
-  facts.map(({ label, value }) => `${label}: ${value}`).join("\n");
+export const factLines = ({ facts }: MessageText): string => facts.map(factLine).join("\n");
+
+export const factLine = ({ label, value }: MessageText["facts"][number]): string => `${label}: ${value}`;
 
 /** The token of the link that acknowledges, for buttons; null without one. */
 export const acknowledgeTokenIn = ({ acknowledgeUrl }: Pick<MessageText, "acknowledgeUrl">): string | null =>
@@ -165,23 +180,24 @@ export const factsAndAcknowledge = (message: MessageText): string =>
 const fittingLengths = [240, 120, 60, 30, 15];
 
 /**
- * The rendered message, with values shortened until `fits` accepts it, in the last resort without facts. Vendors count
- * their limit after escaping, in their own unit.
+ * The rendered message, with values shortened until it is at most `most` long, in the last resort without facts. Vendors
+ * count their limit after escaping, in the unit of `lengthOf`: UTF-16 units where it is left out.
  */
 export function fitted(
   message: MessageText,
   render: (message: MessageText) => string,
-  fits: (rendered: string) => boolean,
+  most: number,
+  lengthOf: (rendered: string) => number = (rendered) => rendered.length,
 ): string {
   const whole = render(message);
-  if (fits(whole)) return whole;
+  if (lengthOf(whole) <= most) return whole;
   for (const length of fittingLengths) {
     const facts = message.facts.map(({ label, value }) => ({
       label: shorten(label, 2 * length),
       value: shorten(value, length),
     }));
     const rendered = render({ ...message, title: shorten(message.title, Math.max(60, length)), facts });
-    if (fits(rendered)) return rendered;
+    if (lengthOf(rendered) <= most) return rendered;
   }
   return render({ ...message, title: shorten(message.title, 60), facts: [] });
 }

@@ -50,7 +50,7 @@ export const discord = channelKind({
     const text = fitted(
       message,
       (part) => `${toneIcon[part.tone]} ${escaped(headLines(part))}${linkLines(part, (link) => `<${link}>`)}`,
-      (rendered) => rendered.length <= maxContentLength,
+      maxContentLength,
     );
     const url = new URL(webhook_url);
     url.searchParams.set("wait", "true");

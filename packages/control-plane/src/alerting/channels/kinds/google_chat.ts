@@ -55,7 +55,7 @@ export const googleChat = channelKind({
     const text = fitted(
       message,
       (part) => `${toneIcon[part.tone]} ${unformatted(headLines(part))}${linkLines(part)}`,
-      (rendered) => rendered.length <= maxTextLength,
+      maxTextLength,
     );
     await deliver(http, jsonRequest(webhook_url, { text }, { "content-type": "application/json; charset=UTF-8" }));
   },

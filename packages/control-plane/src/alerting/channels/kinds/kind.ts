@@ -144,8 +144,10 @@ export interface ChannelKind<S extends TSchema = TSchema> {
 /** Declaration of a kind; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
 export interface KindDeclaration<S extends TSchema> extends Pick<
   ChannelKind<S>,
-  "type" | "label" | "purpose" | "icon" | "delegable" | "schema" | "confirms" | "managed" | "send"
+  "type" | "label" | "purpose" | "icon" | "schema" | "confirms" | "managed" | "send"
 > {
+  /** Left out by a kind that no delegation link connects. */
+  delegable?: ChannelKind<S>["delegable"];
   /** False for a kind that machines read. */
   digests?: boolean;
   /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
@@ -175,6 +177,7 @@ export function channelKind<S extends TSchema>({
     return pointer === null ? [] : [{ url, pointer }];
   };
   return {
+    delegable: () => false,
     digests: true,
     endpoints: [rest.type],
     endpoint: () => rest.type,
@@ -261,8 +264,9 @@ export const below = (server: string, path: string): string => {
   return `${origin}${pathname.replace(/\/+$/, "")}${path}`;
 };
 
-/** True for a text that a header can carry as a credential. */
-export const isToken = (text: string): boolean => /^[\x21-\x7e]+$/.test(text);
+/** A rule for `checkAll`: a header can carry the text as a credential. `name` begins the sentence of the refusal. */
+export const headerToken = (text: string, name: string, field: string) =>
+  holds(/^[\x21-\x7e]+$/.test(text), `${name} has printable ASCII characters only, without blanks.`, field);
 
 /**
  * {@link webUrl} on a host of the vendor: one of `hosts`, or below one that begins with a dot. `wanted` is the sentence

@@ -47,7 +47,7 @@ export const mattermost = channelKind({
     const text = fitted(
       message,
       (part) => `${toneIcon[part.tone]} ${escaped(headLines(part))}${linkLines(part, (link) => `<${link}>`)}`,
-      (rendered) => rendered.length <= maxTextLength,
+      maxTextLength,
     );
     await deliver(http, jsonRequest(webhook_url, { text }));
   },
