@@ -37,14 +37,14 @@ export {
   webhookSignature,
 } from "./config-rules.ts";
 export { completed as completedConfig, delegableKinds, kindOf as channelKindOf } from "./kinds/index.ts";
-export { keepChannels, manageChannels, openedConfig, type StoredChannel, storedChannels } from "./declared.ts";
+export { keepChannels, manageChannels, type StoredChannel, storedChannels } from "./declared.ts";
 export { checkedHours, isWithin, nextBegin } from "./hours.ts";
 export { acknowledgeAction } from "./kinds/slack.ts";
 export { readInbound } from "./kinds/sms/index.ts";
 export type { InboundRequest } from "./kinds/sms/provider.ts";
 export { maxNameLength, plain } from "./message.ts";
 export { DeliveryError } from "./kinds/kind.ts";
-export { resealChannels, unreadableChannels } from "./sealing.ts";
+export { openConfigPartly as openedConfig, resealChannels, unreadableChannels } from "./sealing.ts";
 export { channelOutbound, digestingKinds, kindTakesDigests, receiverOf, sendThrough, tellVendor } from "./sending.ts";
 export { testChannel, testConfig } from "./test-messages.ts";
 export { channelsAt, disableAt, moveTelegramChat, smsChannels } from "./vendor-events.ts";
@@ -215,7 +215,7 @@ export async function updateChannel(
       present(tx, await nameTaken(() => queries.updateChannel(tx.sql, changed))),
     ];
     const real = patch.config && {
-      before: { ...before, config: known(tx, row) },
+      before: { ...before, config: openConfigPartly(tx, row) },
       after: { ...after, config: patch.config },
     };
     await record(tx, { resourceId: id, ...differences({ before, after }, real) });
@@ -270,15 +270,12 @@ function refuseDroppedSecrets(row: queries.ChannelRow, sent: ChannelConfig): voi
 function refuseKeptSecrets(system: System, row: queries.ChannelRow, after: ChannelConfig): void {
   if (row.kind !== after.type) return;
   refuseMovedSecrets(kindOf(after), {
-    before: known(system, row),
+    before: openConfigPartly(system, row),
     after,
     isSent: (_pointer, secret) => !secret.startsWith(mask),
     base: "/config",
   });
 }
-
-/** The stored config with the secrets that open, to compute the changes of an edit. */
-const known = (system: System, row: queries.ChannelRow): ChannelConfig => openConfigPartly(system, row).value;
 
 async function nameTaken<T>(write: () => Promise<T>): Promise<T> {
   try {
