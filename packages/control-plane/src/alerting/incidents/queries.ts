@@ -6,6 +6,8 @@ import {
   type Db,
   firstOf,
   inPortions,
+  type Listed,
+  listed,
   type Paging,
   rowOf,
   valueOf,
@@ -87,23 +89,24 @@ const matching = (
 
 /**
  * Open ones first, those without an acknowledgement at the top, then by start, newest first. With `grouped`, without
- * the incidents that share a line of `selectIncidentCauses`.
+ * the incidents that share a line of `selectIncidentCauses`, which are counted all the same.
  */
 export async function selectIncidents(
   sql: Db,
   orgId: string,
   filter: IncidentFilter,
   { grouped = false, limit, offset }: Paging & { grouped?: boolean },
-): Promise<IncidentRow[]> {
-  if (limit === 0) return [];
+): Promise<Listed<IncidentRow>> {
   const alone = grouped
     ? sql`and i.id not in (${causeMembers(sql, orgId, filter)} select id from matched where n > 1)`
     : sql``;
-  return await sql<IncidentRow[]>`
+  const part = sql<IncidentRow[]>`
     select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
     where ${matching(sql, orgId, filter)} ${alone}
     order by i.ended_at is not null, i.ended_at is null and i.acknowledged_at is not null, i.started_at desc, i.id desc
     limit ${limit} offset ${offset}`;
+  const all = sql`from incidents i where ${matching(sql, orgId, filter)}`;
+  return await listed(sql, all, limit === 0 ? Promise.resolve([]) : part);
 }
 
 /** Ids of the list in its order, for {@link selectIncidentsOf}. */
@@ -126,9 +129,6 @@ export async function selectIncidentsOf(sql: Db, orgId: string, ids: readonly st
     join incidents i on i.id = u.id join targets t on t.id = i.target_id
     where i.org_id = ${orgId} order by u.n`;
 }
-
-export const countIncidents = async (sql: Db, orgId: string, filter: IncidentFilter): Promise<number> =>
-  await countOf(sql, sql`from incidents i where ${matching(sql, orgId, filter)}`);
 
 /** Open incidents and their causes; an incident that shares none is a cause of its own. */
 export interface OpenCounts {

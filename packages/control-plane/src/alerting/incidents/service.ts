@@ -1,7 +1,7 @@
 import { isId, newId } from "@statusmesh/shared/ids";
 import { type ActorCtx, type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { type CauseLine, causeLine } from "../../platform/db/causes.ts";
-import type { Page } from "../../platform/http/wire.ts";
+import { type Page, pageOf } from "../../platform/http/wire.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
 import { filterOf, findIncident, presentIncident } from "./find.ts";
 import * as queries from "./queries.ts";
@@ -49,14 +49,9 @@ export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.
 /** The incidents of the organisation: open ones first, then by start, newest first. */
 export async function listIncidents(ctx: Ctx, query: IncidentQuery): Promise<Page<Incident>> {
   requireScope(ctx, "incidents:read");
-  const { limit, offset } = query;
   const filter = filterOf(query);
-  if (filter === null) return { items: [], total: 0, limit, offset };
-  const [rows, total] = await Promise.all([
-    queries.selectIncidents(ctx.sql, ctx.orgId, filter, { limit, offset }),
-    queries.countIncidents(ctx.sql, ctx.orgId, filter),
-  ]);
-  return { items: rows.map(presentIncident), total, limit, offset };
+  if (filter === null) return { items: [], total: 0, limit: query.limit, offset: query.offset };
+  return pageOf(await queries.selectIncidents(ctx.sql, ctx.orgId, filter, query), query, presentIncident);
 }
 
 /** Open incidents of monitors that share a cause, as one line of the list. */
@@ -99,10 +94,7 @@ export async function listIncidentLines(
     limit: limit - causes.length,
     offset: Math.max(0, offset - causeCount),
   };
-  const [rows, total] = await Promise.all([
-    queries.selectIncidents(ctx.sql, ctx.orgId, filter, page),
-    queries.countIncidents(ctx.sql, ctx.orgId, filter),
-  ]);
+  const { rows, total } = await queries.selectIncidents(ctx.sql, ctx.orgId, filter, page);
   return {
     items: rows.map(presentIncident),
     causes: causes.map(presentCause),
