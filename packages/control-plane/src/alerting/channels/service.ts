@@ -1,4 +1,3 @@
-import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { mask } from "@statusmesh/shared/secrets";
@@ -13,6 +12,7 @@ import {
 } from "../../platform/context.ts";
 import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import type { Mail } from "../../platform/email/mail.ts";
+import { unlessTaken } from "../../platform/db/sql.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { takeOne } from "../../access/plans/service.ts";
 import { checkConfig } from "./config-rules.ts";
@@ -115,7 +115,7 @@ async function insertNew(
   };
   await takeOne(tx, "max_notification_channels", () => queries.countChannels(tx.sql, tx.orgId));
   const mail = await beginVerification(tx, row, config);
-  const channel = present(tx, await nameTaken(() => queries.insertChannel(tx.sql, row)));
+  const channel = present(tx, await unlessTaken(queries.insertChannel(tx.sql, row), nameTaken));
   await record(tx, { resourceId: id, after: channel });
   return { channel, mail };
 }
@@ -210,10 +210,8 @@ export async function updateChannel(
     if (patch.config !== undefined) await queries.resetHealth(tx.sql, id);
     if (patch.active_hours !== undefined) await queries.lookAtHeld(tx.sql, id, changed.updated_at);
     const verification = patch.config === undefined ? null : await beginVerification(tx, changed, patch.config);
-    const [before, after] = [
-      present(tx, row),
-      present(tx, await nameTaken(() => queries.updateChannel(tx.sql, changed))),
-    ];
+    const before = present(tx, row);
+    const after = present(tx, await unlessTaken(queries.updateChannel(tx.sql, changed), nameTaken));
     const real = patch.config && {
       before: { ...before, config: openConfigPartly(tx, row) },
       after: { ...after, config: patch.config },
@@ -277,14 +275,5 @@ function refuseKeptSecrets(system: System, row: queries.ChannelRow, after: Chann
   });
 }
 
-async function nameTaken<T>(write: () => Promise<T>): Promise<T> {
-  try {
-    return await write();
-  } catch (error) {
-    if (!(error instanceof postgres.PostgresError) || error.constraint_name !== "channels_org_id_name_key") throw error;
-    throw new AppError("CHANNEL_NAME_TAKEN", "Another channel of this organisation has this name.", {
-      field: null,
-      cause: error,
-    });
-  }
-}
+const nameTaken = (cause: unknown) =>
+  new AppError("CHANNEL_NAME_TAKEN", "Another channel of this organisation has this name.", { field: null, cause });
