@@ -1,13 +1,12 @@
 import { anyOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import { isHeld, isParentUnclear, openParent } from "./hold-queries.ts";
+import type { Transition } from "./machine.ts";
 import type { NoticeSubject } from "./notices.ts";
 import type { Severity } from "./schema.ts";
 
-export type HeldReason = "opened" | "escalated" | "reopened" | "resolved";
-
 /** A notice that waits until nothing holds it. */
 export interface HeldNotice {
-  reason: HeldReason;
+  reason: Transition;
   seq: number;
 }
 
@@ -21,7 +20,7 @@ export interface NoticeState {
   id: string;
   severity: Severity;
   severity_pinned: boolean;
-  held_reason: HeldReason | null;
+  held_reason: Transition | null;
   held_seq: number | null;
   is_held: boolean;
   hold_stage: HoldStage | null;
@@ -108,7 +107,7 @@ export interface LeftIncident extends NoticeSubject {
   left_maintenance: boolean;
   /** True when a dependency holds the opening from now on. */
   entered_parent: boolean | null;
-  was_held_reason: HeldReason | null;
+  was_held_reason: Transition | null;
   was_held_seq: number | null;
   /** True when any channel has been notified of the incident. */
   notified: boolean;

@@ -10,24 +10,17 @@ import {
   type IncidentFacts,
   insertIncidents,
   outageSince,
-  type ManualFacts,
   retractIncidents,
   updateIncidents,
 } from "./record-queries.ts";
 import { writeOutages } from "./outage-queries.ts";
 import { type IncidentState, severityOf } from "./machine.ts";
 
-export interface EvaluatedTarget {
-  orgId: string;
-  targetId: string;
+export interface EvaluatedTarget extends IncidentFacts {
   name: string;
   renotifyIntervalSecs: number;
-  errorSample: string | null;
-  closedBy: "engine" | "person" | "pause";
   /** The cause of the change; the engine where left out. */
   actor?: Actor | undefined;
-  /** Of incidents that a person opens. */
-  manual?: ManualFacts | undefined;
   evaluation: Evaluation;
 }
 
@@ -51,7 +44,11 @@ export async function recordEvaluations(
     for (const target of evaluated)
       for (const id of target.evaluation.retracted) events.push(eventOf(target, id, "retracted", {}));
   }
-  const facts = ({ target, incident }: Change) => ({ facts: factsOf(target, incident, now), incident });
+  const facts = ({ target, incident }: Change) => {
+    const { renotifyIntervalSecs: secs, manual } = target;
+    const isSilent = incident.closedAt !== null || secs === 0 || manual?.notify === false;
+    return { facts: target, incident, reminderDueAt: isSilent ? null : new Date(now.getTime() + secs * 1000) };
+  };
   // A closing incident of a target is written before its next one opens.
   const [closing, open] = [true, false].map((closes) =>
     updated.filter(({ incident }) => (incident.closedAt !== null) === closes),
@@ -97,18 +94,6 @@ const subjectOf = (target: EvaluatedTarget, incident: IncidentState): NoticeSubj
   error_sample: target.errorSample,
   regions_down: incident.regionsDown,
   regions_up: incident.regionsUp,
-});
-
-const factsOf = (target: EvaluatedTarget, incident: IncidentState, now: Date): IncidentFacts => ({
-  orgId: target.orgId,
-  targetId: target.targetId,
-  errorSample: target.errorSample,
-  closedBy: target.closedBy,
-  manual: target.manual ?? null,
-  reminderDueAt:
-    incident.closedAt !== null || target.renotifyIntervalSecs === 0 || target.manual?.notify === false
-      ? null
-      : new Date(now.getTime() + target.renotifyIntervalSecs * 1000),
 });
 
 /** The events between a stored incident (null: none) and its new state, in order. */
