@@ -86,7 +86,7 @@ export function single(content: Content): SingleContent {
 /** State that decides colours, icons and priorities. */
 export type Tone = "down" | "degraded" | "up" | "test";
 
-export const toneIcon: Readonly<Record<Tone, string>> = { down: "🔴", degraded: "🟠", up: "🟢", test: "🔵" };
+const toneIcon: Readonly<Record<Tone, string>> = { down: "🔴", degraded: "🟠", up: "🟢", test: "🔵" };
 
 /** A message in words that every kind formats in its vendor's way. All texts are plain: see {@link plain}. */
 export interface MessageText {
@@ -157,6 +157,13 @@ export const withIcon = (message: MessageText): MessageText => ({
   ...message,
   title: `${toneIcon[message.tone]} ${message.title}`,
 });
+
+/**
+ * A renderer of title with icon, facts and links for {@link fitted}. `escaped` escapes the markup of the vendor, `shown`
+ * writes a URL in its way.
+ */
+export const chatText = (escaped: (text: string) => string, shown?: (link: string) => string) => (part: MessageText) =>
+  `${toneIcon[part.tone]} ${escaped(headLines(part))}${linkLines(part, shown)}`;
 
 /** The message as lines of text, for kinds without markup: title, facts, links. */
 export const textLines = (message: MessageText): string => headLines(message) + linkLines(message);

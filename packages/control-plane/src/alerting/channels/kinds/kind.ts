@@ -2,6 +2,8 @@ import Type, { type Static, type TSchema, type TSchemaOptions } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import type { SecretsDestination } from "@statusmesh/shared/secrets";
 import { urlProblem } from "@statusmesh/shared/url";
+import type { Config } from "../../../config/config.ts";
+import type { Mail } from "../../../platform/email/mail.ts";
 import type { Outbound } from "../../../platform/outbound/client.ts";
 import type { Content } from "../message.ts";
 import { mapSecretsOf, shownEnds } from "./secrets.ts";
@@ -50,36 +52,17 @@ export interface ChannelMessage {
   sentAt: number;
 }
 
-export interface ChannelMail {
-  /** One address. */
-  to: string;
-  subject: string;
-  text: string;
-  html: string;
-  /** Beside the usual ones. */
-  headers?: Record<string, string>;
-}
-
 /** Dependencies of `send`. */
 export interface Transports {
   http: Outbound;
   /** Returns when the mail server has accepted the mail; throws {@link DeliveryError} otherwise. */
-  mail(mail: ChannelMail): Promise<void>;
+  mail(mail: Mail): Promise<void>;
   /** The bot and the number of the installation, for managed kinds. */
   readonly central: CentralAccounts;
 }
 
-/** `channels.slack`, `telegram` and `whatsapp` of the configuration; empty texts where they are off. */
-export interface CentralAccounts {
-  readonly slack: { readonly signing_secret: string };
-  readonly telegram: { readonly bot_token: string; readonly webhook_secret: string };
-  readonly whatsapp: {
-    readonly access_token: string;
-    readonly phone_number_id: string;
-    readonly template_name: string;
-    readonly template_language: string;
-  };
-}
+/** Accounts of the installation; empty texts where it has none. */
+export type CentralAccounts = Pick<Config["channels"], "slack" | "telegram" | "whatsapp">;
 
 /** Addresses that the installation allows. */
 export interface AllowedUrls {
