@@ -23,7 +23,7 @@ export {
   personWith,
   unlinkIdentity,
 } from "./identities.ts";
-export { requestMagicLink, requireMethod } from "./magic-link.ts";
+export { requestMagicLink } from "./magic-link.ts";
 export { lockUser } from "./queries.ts";
 export { endedSessionCookie, returnCookie, sessionCookie, sessionCookieName, signInCookie } from "./cookies.ts";
 export {

@@ -10,7 +10,6 @@ import {
   recordAttempt,
   type OpenedSession,
   openSessionOf,
-  requireMethod,
 } from "../auth/service.ts";
 import type { Config } from "../../config/config.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
@@ -65,8 +64,7 @@ export function checkProviders(config: Config, clock: Clock): { title: string; a
 }
 
 /** The provider; NOT_FOUND when it is not enabled. */
-export function requireProvider(system: System, providers: Providers, name: ProviderName): Provider {
-  requireMethod(system, name);
+export function requireProvider(providers: Providers, name: ProviderName): Provider {
   const provider = providers[name];
   if (provider === null) throw new AppError("NOT_FOUND", "This sign-in method is not enabled (auth.enabled_methods).");
   return provider;
