@@ -43,10 +43,10 @@ export {
   findResourceToken,
   liveResourceTokens,
   makeAccessToken,
-  purgeAccessTokens,
   revokeAccessToken,
   revokeAccessTokens,
 } from "./resource-tokens.ts";
+export { deleteAccessTokensBefore } from "./resource-token-queries.ts";
 export { createToken, listTokens, revokeToken } from "./tokens.ts";
 
 /** Deletes sign-in links, sessions and link requests that are over. Run it about hourly. */

@@ -122,18 +122,19 @@ export async function revokeTokensIn(sql: Db, userId: string, orgId: string, now
     where user_id = ${userId} and org_id = ${orgId} and revoked_at is null`;
 }
 
-export async function insertToken(
-  sql: Db,
-  row: Pick<ApiTokenRow, "id" | "name" | "org_id" | "created_at"> &
-    Partial<Pick<ApiTokenRow, "audience" | "expires_at" | "last_used_at">> & {
-      user_id: string;
-      token_hash: Buffer;
-      scopes: readonly string[];
-      /** The token that creates it; null when a person does. */
-      made_by?: string | null;
-      /** The connection of an access token of OAuth. */
-      connection_id?: string;
-    },
-): Promise<void> {
+export interface NewTokenRow
+  extends
+    Pick<ApiTokenRow, "id" | "name" | "org_id" | "created_at">,
+    Partial<Pick<ApiTokenRow, "audience" | "expires_at" | "last_used_at">> {
+  user_id: string;
+  token_hash: Buffer;
+  scopes: readonly string[];
+  /** The token that creates it; null when a person does. */
+  made_by?: string | null;
+  /** The connection of an access token of OAuth. */
+  connection_id?: string;
+}
+
+export async function insertToken(sql: Db, row: NewTokenRow): Promise<void> {
   await sql`insert into api_tokens ${sql({ ...row, scopes: [...row.scopes] })} on conflict (token_hash) do nothing`;
 }
