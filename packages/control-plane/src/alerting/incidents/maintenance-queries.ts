@@ -2,6 +2,7 @@ import { anyOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import { isHeld, isParentUnclear, openParent } from "./hold-queries.ts";
 import type { Transition } from "./machine.ts";
 import type { NoticeSubject } from "./notices.ts";
+import { noticeColumns } from "./queries.ts";
 import type { Severity } from "./schema.ts";
 
 /** A notice that waits until nothing holds it. */
@@ -101,8 +102,6 @@ export async function takeEntered(sql: Db, at: Date, limit: number): Promise<Ent
 
 /** An incident whose target has no active window any more, or whose notice nothing holds any more. */
 export interface LeftIncident extends NoticeSubject {
-  org_id: string;
-  monitor_name: string;
   retracted: boolean;
   left_maintenance: boolean;
   /** True when a dependency holds the opening from now on. */
@@ -145,10 +144,9 @@ export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIn
         when over.held_reason is null or over.is_held or over.stage is not null then i.reminder_due_at
         else greatest(i.reminder_due_at, ${at}::timestamptz + over.period) end
     from over where i.id = over.id
-    returning i.id, i.org_id, i.target_id, i.started_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
+    returning ${noticeColumns(sql)}, i.retracted, over.name as monitor_name,
       case when over.held_reason = 'escalated' and not i.severity_pinned then i.engine_severity else i.severity end
-        as severity, i.error_sample, i.regions_down, i.regions_up, i.retracted,
-      over.name as monitor_name,
+        as severity,
       over.in_maintenance and not over.in_window as left_maintenance,
       case when not over.is_held and over.stage is null then over.held_reason end as was_held_reason,
       over.held_seq as was_held_seq, over.stage = 'parent' as entered_parent,

@@ -16,7 +16,7 @@ import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
 import { followDependencies, tellHeld, withDependents } from "./dependencies.ts";
 import { startLadders } from "./ladder-queries.ts";
 import type { Transition } from "./machine.ts";
-import { noticeOf } from "./notices.ts";
+import { outboxNotice } from "./notices.ts";
 import type { Reason } from "../channels/schema.ts";
 
 type Sql = System["sql"];
@@ -151,6 +151,5 @@ function heldNotice(one: LeftIncident, publicUrl: string): OutboxNotice[] {
   if (!isTrue) return [];
   // Opened, closed and reopened inside the window: the channels get the opening.
   const first = reason === "reopened" && !one.notified;
-  const notice = noticeOf(one, one.monitor_name, first ? "opened" : reason, publicUrl);
-  return [{ orgId: one.org_id, seq: first ? 0 : seq, notice }];
+  return [outboxNotice(one, first ? "opened" : reason, first ? 0 : seq, publicUrl)];
 }

@@ -37,6 +37,11 @@ const columns = (sql: Db) => sql`
     order by e.at desc, e.id desc limit 1
   ) end as acknowledged_by`;
 
+/** Columns of incident `i` for a notice, without severity and name of the monitor. */
+export const noticeColumns = (sql: Db) => sql`
+  i.id, i.org_id, i.target_id, i.started_at, i.ended_at, i.outage_since, i.past_outage_ms::float8, i.error_sample,
+  i.regions_down, i.regions_up`;
+
 export interface IncidentFilter {
   state: "open" | "closed" | "all";
   targetId: string | null;

@@ -3,8 +3,7 @@ import type { Evaluation } from "./replay.ts";
 import { insertEvents, type NewEvent } from "./event-queries.ts";
 import type { Actor, EventKind } from "./event-schema.ts";
 import { passGate, sendNotices } from "./maintenance.ts";
-import type { OutboxNotice } from "../deliveries/engine.ts";
-import { noticeOf, type NoticeSubject } from "./notices.ts";
+import { outboxNotice, type NoticeSubject } from "./notices.ts";
 import {
   type IncidentBefore,
   type IncidentFacts,
@@ -65,7 +64,12 @@ export async function recordEvaluations(
   const written = [...updated, ...inserted].map(({ target, incident }) => ({ orgId: target.orgId, incident }));
   if (written.length > 0) await writeOutages(sql, written);
   if (events.length > 0) await insertEvents(sql, events, now);
-  await sendNotices(sql, await passGate(sql, outboxNotices(evaluated, publicUrl), now), now);
+  const notices = evaluated.flatMap((target) =>
+    target.evaluation.notices.map(({ reason, seq, incident }) =>
+      outboxNotice(subjectOf(target, incident), reason, seq, publicUrl),
+    ),
+  );
+  await sendNotices(sql, await passGate(sql, notices, now), now);
 }
 
 interface Change {
@@ -73,19 +77,11 @@ interface Change {
   readonly incident: IncidentState;
 }
 
-function outboxNotices(evaluated: readonly EvaluatedTarget[], publicUrl: string): OutboxNotice[] {
-  return evaluated.flatMap((target) =>
-    target.evaluation.notices.map(({ reason, seq, incident }) => ({
-      orgId: target.orgId,
-      seq,
-      notice: noticeOf(subjectOf(target, incident), target.name, reason, publicUrl),
-    })),
-  );
-}
-
 const subjectOf = (target: EvaluatedTarget, incident: IncidentState): NoticeSubject => ({
   id: incident.id,
+  org_id: target.orgId,
   target_id: target.targetId,
+  monitor_name: target.name,
   severity: severityOf(incident),
   started_at: new Date(incident.startedAt),
   ended_at: incident.endedAt === null ? null : new Date(incident.endedAt),
