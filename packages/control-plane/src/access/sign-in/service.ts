@@ -32,18 +32,11 @@ export type Providers = Readonly<Record<ProviderName, Provider | null>>;
 /** The enabled providers. Sends no request. */
 export function openProviders({ auth }: Config, clock: Clock, timeoutSecs = callTimeoutSecs): Providers {
   const on = (name: ProviderName) => auth.required && auth.enabled_methods.includes(name);
-  const options = ({ client_id, client_secret, issuer }: Config["auth"]["google"]) => ({
-    clientId: client_id,
-    clientSecret: client_secret,
-    issuer,
-    timeoutSecs,
-  });
+  const oidc = { ...auth.oidc, timeoutSecs, name: "oidc", title: auth.oidc.name, roles: roleRules(auth.oidc) } as const;
   return {
-    github: on("github") ? openGithub(options(auth.github)) : null,
-    google: on("google") ? openGoogle(options(auth.google), clock) : null,
-    oidc: on("oidc")
-      ? openOpenid({ ...options(auth.oidc), name: "oidc", title: auth.oidc.name, roles: roleRules(auth.oidc) }, clock)
-      : null,
+    github: on("github") ? openGithub({ ...auth.github, timeoutSecs }) : null,
+    google: on("google") ? openGoogle({ ...auth.google, timeoutSecs }, clock) : null,
+    oidc: on("oidc") ? openOpenid(oidc, clock) : null,
   };
 }
 
