@@ -43,6 +43,7 @@ export { acknowledgeAction } from "./kinds/slack.ts";
 export { readInbound } from "./kinds/sms/index.ts";
 export type { InboundRequest } from "./kinds/sms/provider.ts";
 export { maxNameLength, plain } from "./message.ts";
+export { keepDefaults as keepDefaultChannels } from "./queries.ts";
 export { DeliveryError } from "./kinds/kind.ts";
 export { openConfigPartly as openedConfig, resealChannels, unreadableChannels } from "./sealing.ts";
 export { channelOutbound, digestingKinds, kindTakesDigests, receiverOf, sendThrough, tellVendor } from "./sending.ts";
@@ -234,13 +235,6 @@ export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
     await record(tx, { resourceId: id, before: present(tx, row) });
   });
 }
-
-/**
- * The channels of a target that is created without a list of channels, oldest first. For the transaction that binds
- * them. Without a scope check, for other services.
- */
-export const defaultChannelIds = async (system: System, orgId: string): Promise<string[]> =>
-  await queries.keepDefaults(system.sql, orgId);
 
 /**
  * The organisation's channels among `ids`; invalid ids are ignored. For the transaction that binds them: they are not

@@ -226,14 +226,9 @@ export async function selectOpenIncident(sql: Db, orgId: string, targetId: strin
     where org_id = ${orgId} and target_id = ${targetId} and ended_at is null and not retracted`);
 }
 
-export async function selectMonitorNames(
-  sql: Db,
-  orgId: string,
-  ids: readonly string[],
-): Promise<{ id: string; name: string }[]> {
-  if (ids.length === 0) return [];
-  return await sql<{ id: string; name: string }[]>`
-    select id, name from targets where org_id = ${orgId} and id = any(${[...ids]}::uuid[])`;
+export async function selectNamedMonitor(sql: Db, orgId: string, id: string) {
+  return await firstOf(sql<{ id: string; name: string }[]>`
+    select id, name from targets where org_id = ${orgId} and id = ${id}`);
 }
 
 export interface FoundIncident extends Pick<

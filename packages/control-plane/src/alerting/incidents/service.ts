@@ -15,7 +15,7 @@ export {
   rescheduleLadders,
   rescheduleReminders,
 } from "./evidence-decisions.ts";
-export { reconsiderDependencies } from "./dependencies.ts";
+export { reconsiderDependencies } from "./dependency-queries.ts";
 export { incidentsCsv } from "./export.ts";
 export { actorOf as callerOf, listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
@@ -27,7 +27,7 @@ export {
   unacknowledgeIncident,
 } from "./lifecycle.ts";
 export { type EvidenceTarget, lockEvidence } from "./evidence.ts";
-export { budgetOf } from "./queries.ts";
+export { budgetOf, countIncidentsSince } from "./queries.ts";
 export { flapping, listOutages, type Outage, outageSecs, outagesOf, outageState } from "./outages.ts";
 export {
   acknowledgeWithUpdate,
@@ -120,21 +120,16 @@ export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
 export const incidentOf = async (reader: OrgReader, id: string): Promise<Incident> =>
   presentIncident(await findIncident(reader, id));
 
-/** Number of incidents that began at `since` or later. For the dashboard, which asks for its own scope. */
-export async function incidentsSince(system: System, orgId: string, since: Date): Promise<number> {
-  return await queries.countIncidentsSince(system.sql, orgId, since);
-}
-
 /** Answers the name of a region; a region that is gone has its id. Regions belong to the installation. */
 export async function regionNamer({ sql }: System): Promise<(id: string) => string> {
   const names = await queries.selectRegionNames(sql);
   return (id) => names.get(id) ?? id;
 }
 
-/** Names of those of the ids that are monitors of the organisation. */
-export async function monitorNames(ctx: Ctx, ids: readonly string[]): Promise<{ id: string; name: string }[]> {
+/** Id and name of a monitor of the organisation; null for any other id. */
+export async function namedMonitor(ctx: Ctx, id: string) {
   requireScope(ctx, "incidents:read");
-  return await queries.selectMonitorNames(ctx.sql, ctx.orgId, ids.filter(isId));
+  return isId(id) ? await queries.selectNamedMonitor(ctx.sql, ctx.orgId, id) : null;
 }
 
 /** The first 500 monitors that have had an incident, by name, for a filter. */
