@@ -26,16 +26,11 @@ export type Messenger = Exclude<queries.Purpose, "delegation">;
 export const isOn = ({ channels }: Config, purpose: Messenger): boolean =>
   purpose === "telegram" ? channels.telegram.bot_token !== "" : channels.whatsapp.access_token !== "";
 
-interface Issued {
-  row: queries.LinkRow;
-  code: string;
-}
-
 async function issue(
   ctx: Ctx,
   purpose: queries.Purpose,
   { name, kind }: { name?: string | undefined; kind?: string | undefined },
-): Promise<Issued> {
+) {
   requireScope(ctx, "channels:write");
   const { lifetimeMs, most, limit } = purposes[purpose];
   const now = ctx.clock.now();

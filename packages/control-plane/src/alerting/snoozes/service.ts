@@ -26,9 +26,7 @@ export async function listSnoozes(ctx: Ctx, page: SnoozeQuery): Promise<Page<Sno
 }
 
 /** The first snoozes that last, as the frame of the console shows them. */
-export async function shownSnoozes(
-  ctx: Ctx,
-): Promise<{ id: string; covers: string; reason: string | null; until: string }[]> {
+export async function shownSnoozes(ctx: Ctx) {
   const { items } = await listSnoozes(ctx, { limit: 3, offset: 0 });
   return items.map(({ id, scope, reason, until }) => ({ id, reason, until, covers: coversOf(scope) }));
 }
