@@ -159,7 +159,7 @@ export const withIcon = (message: MessageText): MessageText => ({
 });
 
 /**
- * A renderer of title with icon, facts and links for {@link fitted}. `escaped` escapes the markup of the vendor, `shown`
+ * Renders title with icon, facts and links, for {@link fitted}. `escaped` escapes the markup of the vendor, `shown`
  * writes a URL in its way.
  */
 export const chatText = (escaped: (text: string) => string, shown?: (link: string) => string) => (part: MessageText) =>
@@ -187,8 +187,8 @@ export const factsAndAcknowledge = (message: MessageText): string =>
 const fittingLengths = [240, 120, 60, 30, 15];
 
 /**
- * The rendered message, with values shortened until it is at most `most` long, in the last resort without facts. Vendors
- * count their limit after escaping, in the unit of `lengthOf`: UTF-16 units where it is left out.
+ * The rendered message, with values shortened until it is at most `most` long, in the last resort without facts.
+ * Vendors count their limit after escaping, in the unit of `lengthOf`: UTF-16 units where it is left out.
  */
 export function fitted(
   message: MessageText,
@@ -259,8 +259,7 @@ function headline({ reason, severity }: Notice): string {
 
 function heldText({ total, open, notices, url }: HeldDigest, zone: string): MessageText {
   const facts = notices.map((notice) => {
-    const error = notice.error_sample === null ? "" : ` (${plain(notice.error_sample, 120)})`;
-    const name = `${plain(notice.monitor_name, 80)}${error}`;
+    const name = nameAndError(notice);
     const from = minuteIn(notice.started_at, zone);
     if (notice.ended_at === null) return { label: headline(notice), value: `${name}, since ${from}` };
     const label = notice.reason === "resolved" ? "Recovered" : "Opened and closed";
@@ -279,6 +278,10 @@ function heldText({ total, open, notices, url }: HeldDigest, zone: string): Mess
   };
 }
 
+/** `Checkout API (connection refused)`. */
+const nameAndError = ({ monitor_name: name, error_sample: error }: Notice): string =>
+  plain(name, 80) + (error === null ? "" : ` (${plain(error, 120)})`);
+
 const count = (number: number, one: string): string => `${number} ${one}${number === 1 ? "" : "s"}`;
 
 function digestText(digest: Digest | HeldDigest, zone: string): MessageText {
@@ -288,9 +291,7 @@ function digestText(digest: Digest | HeldDigest, zone: string): MessageText {
   const shown = groups.slice(0, maxGroups);
   const facts = shown.map(({ cause, total: size, worst }) => ({
     label: cause === null ? "Others" : plain(cause, maxNameLength),
-    value: `${count(size, "monitor")}, for example ${plain(worst.monitor_name, 80)}${
-      worst.error_sample === null ? "" : ` (${plain(worst.error_sample, 120)})`
-    }`,
+    value: `${count(size, "monitor")}, for example ${nameAndError(worst)}`,
   }));
   const rest = groups.slice(maxGroups).reduce((sum, group) => sum + group.total, 0);
   if (rest > 0) facts.push({ label: "More", value: `${rest} monitors in other groups` });
