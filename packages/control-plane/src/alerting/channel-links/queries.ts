@@ -26,8 +26,8 @@ export async function insertLink(sql: Db, row: LinkRow & { code_hash: Buffer }, 
     insert into channel_links (id, org_id, purpose, code_hash, name, channel_kind, created_by, created_at, expires_at)
     select ${row.id}, ${row.org_id}, ${row.purpose}, ${row.code_hash}, ${row.name}, ${row.channel_kind},
            ${row.created_by}, ${row.created_at}, ${row.expires_at}
-    where (select count(*) from channel_links l
-           where l.org_id = ${row.org_id} and l.purpose = ${row.purpose} and ${pending(sql, row.created_at)}) < ${max}`);
+    where ${max} > (select count(*) from channel_links l
+      where l.org_id = ${row.org_id} and l.purpose = ${row.purpose} and ${pending(sql, row.created_at)})`);
 }
 
 /** Deletes codes that ended long ago; delegation links stay, because they are listed. */

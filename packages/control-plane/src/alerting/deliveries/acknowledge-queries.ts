@@ -21,7 +21,7 @@ export async function selectLinkedChannel(sql: Db, deliveryId: string): Promise<
     where d.id = ${deliveryId}`);
 }
 
-/** Open incidents that nobody has acknowledged and that one of the channels was notified of, once each; at most 1,000. */
+/** Open incidents that nobody has acknowledged and that a channel was notified of: once each, at most 1,000. */
 export async function selectWaiting(sql: Db, channelIds: readonly string[]): Promise<LinkedChannel[]> {
   return await sql<LinkedChannel[]>`
     select distinct on (i.id) ${columns(sql)}

@@ -71,8 +71,6 @@ async function calendarOf(ctx: Ctx, month: string | undefined) {
   };
 }
 
-export type Calendar = Awaited<ReturnType<typeof calendarOf>>;
-
 /** Tags of the monitors, which a window can name in place of monitors. */
 type TagList = (ctx: Ctx, page: Paging) => Promise<{ items: { name: string; count: number }[] }>;
 
