@@ -55,6 +55,8 @@ export interface ApiTokenRow extends StoredRow<Omit<ApiToken, "audience">> {
   audience: string | null;
 }
 
+const columns = (sql: Db) => sql`id, name, scopes, expires_at, org_id, audience, created_at, last_used_at`;
+
 const ownTokens = (sql: Db, userId: string, orgId: string | null) =>
   sql`user_id = ${userId} and connection_id is null and revoked_at is null
     and (${orgId}::uuid is null or org_id = ${orgId})`;
@@ -71,7 +73,7 @@ export async function selectTokens(
 ): Promise<Listed<ApiTokenRow>> {
   const from = sql`from api_tokens where ${ownTokens(sql, userId, orgId)}`;
   const part = sql<ApiTokenRow[]>`
-    select id, name, org_id, scopes, audience, created_at, expires_at, last_used_at
+    select ${columns(sql)}
     ${from} order by id desc limit ${limit} offset ${offset}`;
   return await listed(sql, from, part);
 }
@@ -89,7 +91,7 @@ export async function revokeToken(
       select id from api_tokens where ${ownTokens(sql, userId, orgId)} and id = ${id}
       union select t.id from api_tokens t join family f on t.made_by = f.id)
     update api_tokens set revoked_at = ${now} where id in (select id from family) and revoked_at is null
-    returning id, name, org_id, scopes, audience, created_at, expires_at, last_used_at`;
+    returning ${columns(sql)}`;
   const row = rows.find((one) => one.id === id);
   return row === undefined ? null : { row, offspring: rows.length - 1 };
 }
