@@ -61,15 +61,19 @@ export async function takeConsent(sql: Db, id: string, expiresAt: Date): Promise
     insert into oauth_consents (id, expires_at) values (${id}, ${expiresAt}) on conflict (id) do nothing`);
 }
 
-export interface CodeRow {
+/** What a user has granted to a client. */
+interface GrantRow {
   client_id: string;
   user_id: string;
   org_id: string;
+  scopes: string[];
+  audience: string;
+}
+
+export interface CodeRow extends GrantRow {
   connection_id: string;
   redirect_uri: string;
   challenge: string;
-  scopes: string[];
-  audience: string;
   lifetime_days: number;
 }
 
@@ -111,14 +115,9 @@ export async function lockMembership(sql: Db, userId: string, orgId: string): Pr
     where m.user_id = ${userId} and m.org_id = ${orgId} for key share of m`);
 }
 
-export interface ConnectionRow {
+export interface ConnectionRow extends GrantRow {
   id: string;
-  client_id: string;
-  user_id: string;
-  org_id: string;
   redirect_host: string;
-  scopes: string[];
-  audience: string;
   expires_at: Date;
 }
 
@@ -154,12 +153,7 @@ export async function revokeConnection(sql: Db, id: string, now: Date): Promise<
     returning c.id, c.user_id, c.org_id, c.scopes, c.redirect_host, k.name`);
 }
 
-export interface EndedRow {
-  id: string;
-  user_id: string;
-  org_id: string;
-  scopes: string[];
-  redirect_host: string;
+export interface EndedRow extends Pick<ConnectionRow, "id" | "user_id" | "org_id" | "scopes" | "redirect_host"> {
   name: string | null;
 }
 

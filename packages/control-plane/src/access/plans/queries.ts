@@ -31,6 +31,7 @@ export interface RefusalRow {
   id: string;
   orgId: string;
   userId: string | null;
+  /** Column of the plan, or another limit. */
   quota: string;
   current: number;
   limit: number;
