@@ -15,6 +15,7 @@ import {
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { OutageTimes } from "./outages.ts";
+import type { PolicyFields } from "./policy.ts";
 import type { Impact, Incident, Severity } from "./schema.ts";
 
 type Shown = StoredRow<Omit<Incident, "state" | "peak_severity" | "duration_secs" | "past_outage_secs" | "imported">>;
@@ -194,14 +195,10 @@ export async function selectDisabledRegions(sql: Db): Promise<string[]> {
  */
 export const budgetOf = (sql: Db, spec: Fragment) => sql`coalesce(${spec} ->> 'timeout', '31622400000')::float8`;
 
-export interface PolicyRow {
+export interface PolicyRow extends PolicyFields {
   id: string;
   org_id: string;
   name: string;
-  timeout: number;
-  interval_secs: number;
-  alert_confirmations: number;
-  region_policy: never;
   renotify_interval_secs: number;
 }
 
