@@ -8,14 +8,12 @@ export interface OrgPlanRow {
   plan_overrides: PlanOverrides;
 }
 
-type Shown = StoredRow<Omit<OperatorOrg, "plan" | "overrides" | "limits" | "usage">>;
-
-export interface OperatorOrgRow extends Shown, OrgPlanRow {
+export interface OperatorOrgRow extends StoredRow<Omit<OperatorOrg, "limits" | "usage">> {
   limits: Limits & Record<"id" | "name", string>;
 }
 
 const columns = (sql: Db) => sql`
-  o.id, o.name, o.slug, o.plan_id, o.plan_overrides, to_jsonb(plan_of(o)) as limits,
+  o.id, o.name, o.slug, o.plan_id as plan, o.plan_overrides as overrides, to_jsonb(plan_of(o)) as limits,
   array(select u.email from memberships m join users u on u.id = m.user_id
     where m.org_id = o.id and m.role = 'owner' order by m.created_at, u.id limit 10) as owners,
   o.created_at, o.deleted_at`;
