@@ -2,6 +2,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { grantedBy, type Role, scopesOf, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import * as queries from "./resource-token-queries.ts";
+import { touchCredential } from "./session-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 
 /** Live access tokens of one connection: a client that renews while requests are in flight has two. */
@@ -37,7 +38,7 @@ export async function findResourceToken(
   const now = new Date(system.clock.now());
   const row = await queries.selectResourceToken(system.sql, hashToken(token), now, audience, sessionId);
   if (row === null) return null;
-  await tokenQueries.touchToken(system.sql, row, now);
+  await touchCredential(system.sql, "api_tokens", row, now);
   return {
     tokenId: row.id,
     name: row.name,

@@ -54,14 +54,18 @@ export async function selectLiveSession(
     where secret_hash = ${hash} and expires_at > ${now} and last_used_at > ${idleSince}`);
 }
 
-/** A use is recorded at most once a minute: a busy caller costs no write per request. */
-export const recordedBefore = (now: Date): Date => new Date(now.getTime() - minuteMs);
-
-/** Records a use, unless one was recorded within a minute. */
-export async function touchSession(sql: Db, { id, last_used_at }: CredentialRow, now: Date): Promise<void> {
-  const before = recordedBefore(now);
+/** Records a use, unless one was recorded within a minute: a busy caller costs no write per request. */
+export async function touchCredential(
+  sql: Db,
+  table: "sessions" | "api_tokens",
+  { id, last_used_at = null }: { id: string; last_used_at?: Date | null },
+  now: Date,
+): Promise<void> {
+  const before = new Date(now.getTime() - minuteMs);
   if (last_used_at !== null && last_used_at >= before) return;
-  await sql`update sessions set last_used_at = ${now} where id = ${id} and last_used_at < ${before}`;
+  await sql`
+    update ${sql(table)} set last_used_at = ${now}
+    where id = ${id} and (last_used_at is null or last_used_at < ${before})`;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { ApiToken } from "./schema.ts";
-import { type CredentialRow, type LiveCredentialRow, recordedBefore } from "./session-queries.ts";
+import type { CredentialRow, LiveCredentialRow } from "./session-queries.ts";
 
 export type TokenCredentialRow = CredentialRow & { scopes: string[] };
 
@@ -102,19 +102,6 @@ export async function selectLiveToken(sql: Db, hash: Buffer, now: Date) {
     select id, user_id, org_id, scopes from api_tokens
     where token_hash = ${hash} and audience is null and revoked_at is null
       and (expires_at is null or expires_at > ${now})`);
-}
-
-/** Records a use, unless one was recorded within a minute. */
-export async function touchToken(
-  sql: Db,
-  { id, last_used_at = null }: { id: string; last_used_at?: Date | null },
-  now: Date,
-): Promise<void> {
-  const before = recordedBefore(now);
-  if (last_used_at !== null && last_used_at >= before) return;
-  await sql`
-    update api_tokens set last_used_at = ${now}
-    where id = ${id} and (last_used_at is null or last_used_at < ${before})`;
 }
 
 /** Revokes the user's tokens that are bound to the organisation. */
