@@ -19,7 +19,7 @@ import { dayPreparer, keepPartitions } from "./monitoring/results/keep-partition
 import { nightly, sweep } from "./operator/cleanup.ts";
 import { notifyOperator } from "./operator/operator-notices.ts";
 import { followMaintenance, isMaintenanceDue } from "./alerting/incidents/engine.ts";
-import { generateOccurrences } from "./alerting/maintenance/engine.ts";
+import { generateOccurrences } from "./alerting/maintenance/occurrences.ts";
 import { escalations } from "./alerting/incidents/ladder.ts";
 import { isHeldDue, releaseHeld } from "./alerting/deliveries/held.ts";
 import { countFailingSlots } from "./monitoring/results/engine.ts";

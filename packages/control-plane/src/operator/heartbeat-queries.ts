@@ -1,4 +1,5 @@
-import { affectsRow, type Db } from "../platform/db/sql.ts";
+import { isDue, isNext } from "../alerting/deliveries/engine.ts";
+import { affectsRow, type Db, rowOf, valueOf } from "../platform/db/sql.ts";
 
 export interface Liveness {
   /** Time of the newest result of an enabled target, and of the oldest such target. Null without targets. */
@@ -12,27 +13,21 @@ export interface Liveness {
 
 /** Deliveries to channels that fail or pause are left out: the receiver fails. */
 export async function readLiveness(sql: Db, now: Date): Promise<Liveness> {
-  const [row] = await sql<Liveness[]>`
+  return await rowOf(sql<Liveness[]>`
     select targets.*, (
       select min(d.next_attempt_at)
       from deliveries d
       join orgs o on o.id = d.org_id and o.deleted_at is null
       left join channel_health h on h.channel_id = d.channel_id
-      where d.state = 'pending' and d.next_attempt_at <= ${now}
-        and (d.leased_until is null or d.leased_until <= ${now})
-        and (d.digest_id is null or d.digest_id = d.id)
+      where ${isDue(sql, now)} and ${isNext(sql)}
         and h.failing_since is null and coalesce(h.paused_until <= ${now}, true)
-        and not exists (select from deliveries older
-                        where older.incident_id = d.incident_id and older.channel_id = d.channel_id
-                          and older.state = 'pending' and (older.created_at, older.id) < (d.created_at, d.id))
     ) as stuck_since
     from (select max(s.last_result_at) as newest_result_at, min(t.created_at) as oldest_target_at,
                  min(t.interval_secs) as shortest_secs
           from targets t
           join orgs o on o.id = t.org_id and o.deleted_at is null
           left join target_states s on s.target_id = t.id
-          where t.enabled) targets`;
-  return row!;
+          where t.enabled) targets`);
 }
 
 /** Takes the next heartbeat: true for one replica in `everySecs`. */
@@ -51,6 +46,5 @@ export async function returnHeartbeat(sql: Db): Promise<void> {
 
 /** When the heartbeat was last sent; null for never. */
 export async function lastHeartbeat(sql: Db): Promise<Date | null> {
-  const [row] = await sql<{ sent_at: Date }[]>`select sent_at from heartbeat where sent_at > to_timestamp(0)`;
-  return row?.sent_at ?? null;
+  return await valueOf<Date | null>(sql`select sent_at from heartbeat where sent_at > to_timestamp(0)`);
 }

@@ -4,7 +4,7 @@ import type { Sql } from "postgres";
 import { createChannel } from "../alerting/channels/service.ts";
 import type { Ctx, System } from "../platform/context.ts";
 import type { OutboxNotice } from "../alerting/deliveries/outbox-queries.ts";
-import { noticeOf } from "../alerting/incidents/notices.ts";
+import { outboxNotice as noticeOf } from "../alerting/incidents/notices.ts";
 import type { Reason } from "../alerting/channels/schema.ts";
 import { minute } from "./clock.ts";
 
@@ -182,7 +182,9 @@ export function outboxNotice(
   const started_at = new Date(ctx.clock.now());
   const incident = {
     id: incidentId,
+    org_id: ctx.orgId,
     target_id: targetId,
+    monitor_name: "shop – Köln",
     severity: "major" as const,
     started_at,
     ended_at: reason === "resolved" ? started_at : null,
@@ -192,7 +194,7 @@ export function outboxNotice(
     regions_down: ["default"],
     regions_up: [],
   };
-  return { orgId: ctx.orgId, seq, notice: noticeOf(incident, "shop – Köln", reason, ctx.config.server.public_url) };
+  return noticeOf(incident, reason, seq, ctx.config.server.public_url);
 }
 
 /** Makes results acceptable to ingest: issues their slots and backdates their targets. */

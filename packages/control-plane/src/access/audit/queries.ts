@@ -1,22 +1,8 @@
-import type { WriteSource } from "../../platform/context.ts";
 import { type Db, deleteInBatches, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { AuditEntry } from "./schema.ts";
 
-export interface AuditRow {
-  id: string;
-  at: Date;
-  user_id: string | null;
-  user_email: string | null;
-  actor_type: "session" | "token" | "mcp" | "channel" | "system";
-  actor_id: string | null;
-  action: string;
-  resource_id: string | null;
-  before: unknown;
-  after: unknown;
-  write_source: WriteSource;
-  ip: string | null;
-  user_agent: string | null;
-  trace_id: string | null;
-}
+export type AuditRow = StoredRow<AuditEntry>;
 
 export async function insertEntries(
   sql: Db,
@@ -36,13 +22,7 @@ export async function insertEntries(
 }
 
 /** A write as the log has it. */
-export interface WriteRow {
-  resource_id: string;
-  at: Date;
-  actor_type: AuditRow["actor_type"];
-  actor_id: string | null;
-  user_email: string | null;
-}
+export type WriteRow = Pick<AuditRow, "at" | "actor_type" | "actor_id" | "user_email"> & { resource_id: string };
 
 /** The last write of each resource after its time but for some actions; a bulk request is found by its ids. */
 export async function selectLastWrites(

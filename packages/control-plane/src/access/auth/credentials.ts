@@ -61,7 +61,7 @@ export function findToken(system: System, token: string, request: CredentialRequ
     const hash = hashToken(token);
     const row = await tokenQueries.selectToken(system.sql, hash, now, org, deletedToo);
     if (row === null) return await unresolvedToken(system, hash, now, request);
-    await tokenQueries.touchToken(system.sql, row, now);
+    await sessionQueries.touchCredential(system.sql, "api_tokens", row, now);
     return credentialOf(row, row, grantedBy(row.scopes));
   });
 }
@@ -81,7 +81,7 @@ async function unresolvedToken(
   const home = await queries.selectHome(system.sql, row.user_id);
   if (home === null) return { refused: "unknown" };
   if (!anyOrg) return { refused: "org_required" };
-  await tokenQueries.touchToken(system.sql, row, now);
+  await sessionQueries.touchCredential(system.sql, "api_tokens", row, now);
   return { ...credentialOf(row, home, grantedBy(row.scopes)), unnamedOrg: true };
 }
 
@@ -93,7 +93,7 @@ export function findSession(system: System, cookie: string, request: CredentialR
     const hash = hashToken(cookie);
     const row = await sessionQueries.selectSession(system.sql, hash, now, idleSince(now), org, deletedToo);
     if (row === null) return await unresolvedSession(system, hash, now, org);
-    await sessionQueries.touchSession(system.sql, row, now);
+    await sessionQueries.touchCredential(system.sql, "sessions", row, now);
     return { ...credentialOf(row, row, allScopes), sessionOrgId: row.session_org_id };
   });
 }

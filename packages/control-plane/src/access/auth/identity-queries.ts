@@ -1,11 +1,12 @@
-import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { countOf, type Db, firstOf, type Listed, listed, type Paging, valueOf } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { Identity } from "./schema.ts";
 
 /** Id of the user that an identity belongs to; records the use. */
 export async function useIdentity(sql: Db, provider: string, subject: string, now: Date): Promise<string | null> {
-  const [row] = await sql<{ user_id: string }[]>`
+  return await valueOf<string | null>(sql`
     update user_identities set last_used_at = ${now}
-    where provider = ${provider} and subject = ${subject} returning user_id`;
-  return row?.user_id ?? null;
+    where provider = ${provider} and subject = ${subject} returning user_id`);
 }
 
 /** The user of a linked identity. */
@@ -32,13 +33,7 @@ export async function selectUserOf(sql: Db, emails: readonly string[], { member 
     order by array_position(${[...emails]}::text[], u.email) limit 1`);
 }
 
-export interface IdentityRow {
-  id: string;
-  provider: string;
-  email: string;
-  created_at: Date;
-  last_used_at: Date;
-}
+export type IdentityRow = StoredRow<Identity>;
 
 export async function selectIdentities(
   sql: Db,

@@ -1,5 +1,4 @@
 import { AppError } from "@statusmesh/shared/errors";
-import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
 import { sendMail } from "../../platform/email/mail.ts";
@@ -8,20 +7,15 @@ import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
 import { makeSignInLink } from "./sessions.ts";
 
-type Method = Config["auth"]["enabled_methods"][number];
-
-/** Throws NOT_FOUND for a sign-in method that is not enabled. */
-export function requireMethod({ config }: Pick<System, "config">, method: Method): void {
-  if (!config.auth.required || !config.auth.enabled_methods.includes(method))
-    throw new AppError("NOT_FOUND", "This sign-in method is not enabled (auth.enabled_methods).");
-}
-
 /**
  * Mails a sign-in link to the address, if a user has it. The reply does not reveal that, neither by content nor by
- * time: the work that differs runs after it. An address gets one link per `auth.magic_link.throttle_secs`.
+ * time: the work that differs runs after it. An address gets one link per `auth.magic_link.throttle_secs`. Throws
+ * NOT_FOUND where the method is not enabled.
  */
 export async function requestMagicLink(system: System, input: { email: string } & Caller): Promise<void> {
-  requireMethod(system, "magic_link");
+  const { required, enabled_methods } = system.config.auth;
+  if (!required || !enabled_methods.includes("magic_link"))
+    throw new AppError("NOT_FOUND", "This sign-in method is not enabled (auth.enabled_methods).");
   const email = input.email.toLowerCase();
   const now = system.clock.now();
   const throttleMs = system.config.auth.magic_link.throttle_secs * 1000;

@@ -1,5 +1,5 @@
 import type { Role } from "../../platform/context.ts";
-import { anyOf, type Db, firstOf } from "../../platform/db/sql.ts";
+import { anyOf, type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
 
 /** Locks the user, so that concurrent creations count each other. */
 export async function lockUser(sql: Db, userId: string): Promise<void> {
@@ -29,26 +29,23 @@ export async function ownsDeleted(sql: Db, userId: string, orgId: string): Promi
 }
 
 export async function selectEmail(sql: Db, userId: string): Promise<string | null> {
-  const [row] = await sql<{ email: string }[]>`select email from users where id = ${userId}`;
-  return row?.email ?? null;
+  return await valueOf<string | null>(sql`select email from users where id = ${userId}`);
 }
 
 /** Id of the user with this address, if they belong to an organisation. */
 export async function selectUserByEmail(sql: Db, email: string): Promise<string | null> {
-  const [row] = await sql<{ id: string }[]>`
+  return await valueOf<string | null>(sql`
     select u.id from users u
-    where u.email = ${email} and exists (select 1 from memberships m where m.user_id = u.id)`;
-  return row?.id ?? null;
+    where u.email = ${email} and exists (select 1 from memberships m where m.user_id = u.id)`);
 }
 
 /** Marks the address of its user as verified and returns their id; inserts a user with `id` when there is none. */
 export async function upsertVerifiedUser(sql: Db, id: string, email: string, now: Date): Promise<string> {
-  const [row] = await sql<{ id: string }[]>`
+  return await valueOf<string>(sql`
     insert into users (id, email, email_verified_at, created_at) values (${id}, ${email}, ${now}, ${now})
     on conflict (email) do update
       set email_verified_at = coalesce(users.email_verified_at, excluded.email_verified_at)
-    returning id`;
-  return row!.id;
+    returning id`);
 }
 
 /** The first owner of an organisation; without a slug of the oldest organisation. */

@@ -2,6 +2,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { grantedBy, type Role, scopesOf, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import * as queries from "./resource-token-queries.ts";
+import { touchCredential } from "./session-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 
 /** Live access tokens of one connection: a client that renews while requests are in flight has two. */
@@ -37,7 +38,7 @@ export async function findResourceToken(
   const now = new Date(system.clock.now());
   const row = await queries.selectResourceToken(system.sql, hashToken(token), now, audience, sessionId);
   if (row === null) return null;
-  await tokenQueries.touchToken(system.sql, row, now);
+  await touchCredential(system.sql, "api_tokens", row, now);
   return {
     tokenId: row.id,
     name: row.name,
@@ -63,17 +64,8 @@ export async function liveResourceTokens(
   return rows.map(({ id }) => id);
 }
 
-/** The grant that an access token stands for. */
-interface Grant {
-  connection_id: string;
-  user_id: string;
-  org_id: string;
-  audience: string;
-  scopes: readonly string[];
-  /** Name of the client, for lists and the audit log. */
-  name: string;
-  expires_at: Date;
-}
+/** The grant that an access token stands for; its name is that of the client. */
+type Grant = Required<Omit<tokenQueries.NewTokenRow, "id" | "token_hash" | "created_at" | "last_used_at" | "made_by">>;
 
 /**
  * Creates an access token for a grant and returns its secret; ends the oldest beyond three. Part of the caller's
@@ -105,9 +97,4 @@ export async function accessTokenOf(system: System, token: string): Promise<quer
 /** Revokes one access token; false when it was revoked before. */
 export async function revokeAccessToken(system: System, id: string): Promise<boolean> {
   return await queries.revokeAccessToken(system.sql, id, new Date(system.clock.now()));
-}
-
-/** Deletes access tokens of connected apps that expired before `at`. */
-export async function purgeAccessTokens(system: System, at: Date): Promise<void> {
-  await queries.deleteAccessTokensBefore(system.sql, at);
 }

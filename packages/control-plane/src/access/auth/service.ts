@@ -23,7 +23,7 @@ export {
   personWith,
   unlinkIdentity,
 } from "./identities.ts";
-export { requestMagicLink, requireMethod } from "./magic-link.ts";
+export { requestMagicLink } from "./magic-link.ts";
 export { lockUser } from "./queries.ts";
 export { endedSessionCookie, returnCookie, sessionCookie, sessionCookieName, signInCookie } from "./cookies.ts";
 export {
@@ -43,10 +43,10 @@ export {
   findResourceToken,
   liveResourceTokens,
   makeAccessToken,
-  purgeAccessTokens,
   revokeAccessToken,
   revokeAccessTokens,
 } from "./resource-tokens.ts";
+export { deleteAccessTokensBefore } from "./resource-token-queries.ts";
 export { createToken, listTokens, revokeToken } from "./tokens.ts";
 
 /** Deletes sign-in links, sessions and link requests that are over. Run it about hourly. */

@@ -1,6 +1,8 @@
 import type { Role } from "../../platform/context.ts";
-import { affectsRow, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, firstOf, listed, type Listed, type Paging, valueOf } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
+import type { Session } from "./schema.ts";
 
 /** User, organisation and role of a good credential. */
 export interface CredentialRow {
@@ -52,14 +54,18 @@ export async function selectLiveSession(
     where secret_hash = ${hash} and expires_at > ${now} and last_used_at > ${idleSince}`);
 }
 
-/** A use is recorded at most once a minute: a busy caller costs no write per request. */
-export const recordedBefore = (now: Date): Date => new Date(now.getTime() - minuteMs);
-
-/** Records a use, unless one was recorded within a minute. */
-export async function touchSession(sql: Db, { id, last_used_at }: CredentialRow, now: Date): Promise<void> {
-  const before = recordedBefore(now);
+/** Records a use, unless one was recorded within a minute: a busy caller costs no write per request. */
+export async function touchCredential(
+  sql: Db,
+  table: "sessions" | "api_tokens",
+  { id, last_used_at = null }: { id: string; last_used_at?: Date | null },
+  now: Date,
+): Promise<void> {
+  const before = new Date(now.getTime() - minuteMs);
   if (last_used_at !== null && last_used_at >= before) return;
-  await sql`update sessions set last_used_at = ${now} where id = ${id} and last_used_at < ${before}`;
+  await sql`
+    update ${sql(table)} set last_used_at = ${now}
+    where id = ${id} and (last_used_at is null or last_used_at < ${before})`;
 }
 
 /**
@@ -104,14 +110,7 @@ export async function insertSession(
   await sql`insert into sessions ${sql(row)}`;
 }
 
-export interface SessionRow {
-  id: string;
-  user_agent: string | null;
-  ip: string | null;
-  created_at: Date;
-  last_used_at: Date;
-  expires_at: Date;
-}
+export type SessionRow = StoredRow<Omit<Session, "current">>;
 
 const ownSessions = (sql: Db, userId: string, orgId: string | null) =>
   sql`user_id = ${userId} and (${orgId}::uuid is null or org_id = ${orgId})`;
@@ -135,9 +134,7 @@ export async function selectSessions(
 
 /** Ends the session with this secret; returns its absolute expiry. */
 export async function deleteSessionBySecret(sql: Db, hash: Buffer): Promise<Date | null> {
-  const [row] = await sql<{ expires_at: Date }[]>`
-    delete from sessions where secret_hash = ${hash} returning expires_at`;
-  return row?.expires_at ?? null;
+  return await valueOf<Date | null>(sql`delete from sessions where secret_hash = ${hash} returning expires_at`);
 }
 
 export async function updateSessionOrg(sql: Db, userId: string, id: string, orgId: string): Promise<void> {

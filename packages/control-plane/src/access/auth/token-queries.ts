@@ -1,6 +1,7 @@
-import type { Scope } from "../../platform/context.ts";
 import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
-import { type CredentialRow, type LiveCredentialRow, recordedBefore } from "./session-queries.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { ApiToken } from "./schema.ts";
+import type { CredentialRow, LiveCredentialRow } from "./session-queries.ts";
 
 export type TokenCredentialRow = CredentialRow & { scopes: string[] };
 
@@ -49,17 +50,12 @@ export async function selectTokenReach(sql: Db, userId: string, id: string): Pro
     select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id} and revoked_at is null`);
 }
 
-export interface ApiTokenRow {
-  id: string;
-  name: string;
-  org_id: string | null;
-  scopes: Scope[];
+export interface ApiTokenRow extends StoredRow<Omit<ApiToken, "audience">> {
   /** The resource that it is for; null: the REST API. */
   audience: string | null;
-  created_at: Date;
-  expires_at: Date | null;
-  last_used_at: Date | null;
 }
+
+const columns = (sql: Db) => sql`id, name, scopes, expires_at, org_id, audience, created_at, last_used_at`;
 
 const ownTokens = (sql: Db, userId: string, orgId: string | null) =>
   sql`user_id = ${userId} and connection_id is null and revoked_at is null
@@ -77,7 +73,7 @@ export async function selectTokens(
 ): Promise<Listed<ApiTokenRow>> {
   const from = sql`from api_tokens where ${ownTokens(sql, userId, orgId)}`;
   const part = sql<ApiTokenRow[]>`
-    select id, name, org_id, scopes, audience, created_at, expires_at, last_used_at
+    select ${columns(sql)}
     ${from} order by id desc limit ${limit} offset ${offset}`;
   return await listed(sql, from, part);
 }
@@ -95,7 +91,7 @@ export async function revokeToken(
       select id from api_tokens where ${ownTokens(sql, userId, orgId)} and id = ${id}
       union select t.id from api_tokens t join family f on t.made_by = f.id)
     update api_tokens set revoked_at = ${now} where id in (select id from family) and revoked_at is null
-    returning id, name, org_id, scopes, audience, created_at, expires_at, last_used_at`;
+    returning ${columns(sql)}`;
   const row = rows.find((one) => one.id === id);
   return row === undefined ? null : { row, offspring: rows.length - 1 };
 }
@@ -108,19 +104,6 @@ export async function selectLiveToken(sql: Db, hash: Buffer, now: Date) {
       and (expires_at is null or expires_at > ${now})`);
 }
 
-/** Records a use, unless one was recorded within a minute. */
-export async function touchToken(
-  sql: Db,
-  { id, last_used_at = null }: { id: string; last_used_at?: Date | null },
-  now: Date,
-): Promise<void> {
-  const before = recordedBefore(now);
-  if (last_used_at !== null && last_used_at >= before) return;
-  await sql`
-    update api_tokens set last_used_at = ${now}
-    where id = ${id} and (last_used_at is null or last_used_at < ${before})`;
-}
-
 /** Revokes the user's tokens that are bound to the organisation. */
 export async function revokeTokensIn(sql: Db, userId: string, orgId: string, now: Date): Promise<void> {
   await sql`
@@ -128,18 +111,19 @@ export async function revokeTokensIn(sql: Db, userId: string, orgId: string, now
     where user_id = ${userId} and org_id = ${orgId} and revoked_at is null`;
 }
 
-export async function insertToken(
-  sql: Db,
-  row: Pick<ApiTokenRow, "id" | "name" | "org_id" | "created_at"> &
-    Partial<Pick<ApiTokenRow, "audience" | "expires_at" | "last_used_at">> & {
-      user_id: string;
-      token_hash: Buffer;
-      scopes: readonly string[];
-      /** The token that creates it; null when a person does. */
-      made_by?: string | null;
-      /** The connection of an access token of OAuth. */
-      connection_id?: string;
-    },
-): Promise<void> {
+export interface NewTokenRow
+  extends
+    Pick<ApiTokenRow, "id" | "name" | "org_id" | "created_at">,
+    Partial<Pick<ApiTokenRow, "audience" | "expires_at" | "last_used_at">> {
+  user_id: string;
+  token_hash: Buffer;
+  scopes: readonly string[];
+  /** The token that creates it; null when a person does. */
+  made_by?: string | null;
+  /** The connection of an access token of OAuth. */
+  connection_id?: string;
+}
+
+export async function insertToken(sql: Db, row: NewTokenRow): Promise<void> {
   await sql`insert into api_tokens ${sql({ ...row, scopes: [...row.scopes] })} on conflict (token_hash) do nothing`;
 }

@@ -5,7 +5,7 @@ import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, isReadScope, requireScope } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { iso, isoOrNull, type Page, pageOf } from "../../platform/http/wire.ts";
+import { iso, isoOrNull, isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 import type { ApiToken, ApiTokenCreate, NewApiToken } from "./schema.ts";
@@ -30,11 +30,11 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
   const row: tokenQueries.ApiTokenRow = {
     id: newId(),
     name: input.name,
-    org_id: orgId,
     scopes: input.scopes,
+    expires_at: expiresAt,
+    org_id: orgId,
     audience: forMcp ? ctx.config.mcp.resource_uri || "mcp" : null,
     created_at: now,
-    expires_at: expiresAt,
     last_used_at: null,
   };
   await inTransaction(ctx, async (tx) => {
@@ -145,15 +145,7 @@ const auditable = ({ name, org_id, scopes, audience, expires_at }: tokenQueries.
   expires_at: isoOrNull(expires_at),
 });
 
-function present(row: tokenQueries.ApiTokenRow): ApiToken {
-  return {
-    id: row.id,
-    name: row.name,
-    scopes: row.scopes,
-    expires_at: isoOrNull(row.expires_at),
-    org_id: row.org_id,
-    audience: row.audience === null ? null : "mcp",
-    created_at: iso(row.created_at),
-    last_used_at: isoOrNull(row.last_used_at),
-  };
-}
+const present = (row: tokenQueries.ApiTokenRow): ApiToken => ({
+  ...isoTimes(row),
+  audience: row.audience === null ? null : "mcp",
+});

@@ -1,4 +1,16 @@
-import { affectsRow, type Db, firstOf, columnOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import type { Fragment } from "postgres";
+import {
+  affectsRow,
+  anyOf,
+  type Db,
+  firstOf,
+  columnOf,
+  listed,
+  type Listed,
+  type Paging,
+} from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { ConnectedApp } from "./schema.ts";
 
 export interface ClientRow {
   id: string;
@@ -18,7 +30,7 @@ export async function insertClient(
   row: ClientRow & { now: Date; expiresAt: Date },
   { max, keepSince }: { max: number; keepSince: Date },
 ): Promise<boolean> {
-  const { count } = await sql`
+  return await affectsRow(sql`
     with surplus as (
       select c.id, c.created_at from oauth_clients c where ${isUnused(sql)}
       order by c.created_at desc offset ${max - 1}
@@ -29,8 +41,7 @@ export async function insertClient(
     )
     insert into oauth_clients (id, name, redirect_uris, created_at, expires_at)
     select ${row.id}, ${row.name}, ${row.redirect_uris}::text[], ${row.now}, ${row.expiresAt}
-    where not exists (select from surplus where created_at >= ${keepSince})`;
-  return count === 1;
+    where not exists (select from surplus where created_at >= ${keepSince})`);
 }
 
 export async function selectClient(sql: Db, id: string, now: Date): Promise<ClientRow | null> {
@@ -50,15 +61,19 @@ export async function takeConsent(sql: Db, id: string, expiresAt: Date): Promise
     insert into oauth_consents (id, expires_at) values (${id}, ${expiresAt}) on conflict (id) do nothing`);
 }
 
-export interface CodeRow {
+/** What a user has granted to a client. */
+interface GrantRow {
   client_id: string;
   user_id: string;
   org_id: string;
+  scopes: string[];
+  audience: string;
+}
+
+export interface CodeRow extends GrantRow {
   connection_id: string;
   redirect_uri: string;
   challenge: string;
-  scopes: string[];
-  audience: string;
   lifetime_days: number;
 }
 
@@ -77,15 +92,18 @@ export async function selectCode(sql: Db, hash: Buffer): Promise<CodeRow | null>
 }
 
 /**
- * Uses a code up. Of concurrent callers exactly one gets `used`; the others get `replayed` once that one has committed.
+ * Uses up what works once. Of concurrent callers exactly one gets `used`; the others get `replayed` once that one has
+ * committed.
  */
-export async function useCode(sql: Db, hash: Buffer, now: Date): Promise<"used" | "replayed" | "expired"> {
-  const { count } = await sql`
-    update oauth_codes set used_at = ${now} where code_hash = ${hash} and used_at is null and expires_at > ${now}`;
-  if (count === 1) return "used";
-  const rows = await sql`select 1 from oauth_codes where code_hash = ${hash} and used_at is not null`;
-  return rows.length === 1 ? "replayed" : "expired";
+async function useUp(sql: Db, table: Fragment, isIt: Fragment, now: Date): Promise<"used" | "replayed" | "expired"> {
+  const update = sql`update ${table} set used_at = ${now} where ${isIt} and used_at is null and expires_at > ${now}`;
+  if (await affectsRow(update)) return "used";
+  return (await anyOf(sql, sql`from ${table} where ${isIt} and used_at is not null`)) ? "replayed" : "expired";
 }
+
+/** Uses a code up; see {@link useUp}. */
+export const useCode = async (sql: Db, hash: Buffer, now: Date) =>
+  await useUp(sql, sql`oauth_codes`, sql`code_hash = ${hash}`, now);
 
 /**
  * True while the user is a member of the organisation and it is not deleted. Locks the membership: its removal waits
@@ -97,14 +115,9 @@ export async function lockMembership(sql: Db, userId: string, orgId: string): Pr
     where m.user_id = ${userId} and m.org_id = ${orgId} for key share of m`);
 }
 
-export interface ConnectionRow {
+export interface ConnectionRow extends GrantRow {
   id: string;
-  client_id: string;
-  user_id: string;
-  org_id: string;
   redirect_host: string;
-  scopes: string[];
-  audience: string;
   expires_at: Date;
 }
 
@@ -140,12 +153,7 @@ export async function revokeConnection(sql: Db, id: string, now: Date): Promise<
     returning c.id, c.user_id, c.org_id, c.scopes, c.redirect_host, k.name`);
 }
 
-export interface EndedRow {
-  id: string;
-  user_id: string;
-  org_id: string;
-  scopes: string[];
-  redirect_host: string;
+export interface EndedRow extends Pick<ConnectionRow, "id" | "user_id" | "org_id" | "scopes" | "redirect_host"> {
   name: string | null;
 }
 
@@ -183,25 +191,9 @@ export async function selectRefreshToken(sql: Db, hash: Buffer) {
     from oauth_refresh_tokens r join oauth_connections c on c.id = r.connection_id where r.token_hash = ${hash}`);
 }
 
-/** Uses a refresh token up; see {@link useCode}. */
-export async function useRefreshToken(sql: Db, hash: Buffer, now: Date): Promise<"used" | "replayed" | "expired"> {
-  const { count } = await sql`
-    update oauth_refresh_tokens set used_at = ${now}
-    where token_hash = ${hash} and used_at is null and expires_at > ${now}`;
-  if (count === 1) return "used";
-  const rows = await sql`select 1 from oauth_refresh_tokens where token_hash = ${hash} and used_at is not null`;
-  return rows.length === 1 ? "replayed" : "expired";
-}
-
-export interface ConnectedAppRow {
-  id: string;
-  client_name: string | null;
-  redirect_host: string;
-  scopes: string[];
-  created_at: Date;
-  last_used_at: Date | null;
-  expires_at: Date;
-}
+/** Uses a refresh token up; see {@link useUp}. */
+export const useRefreshToken = async (sql: Db, hash: Buffer, now: Date) =>
+  await useUp(sql, sql`oauth_refresh_tokens`, sql`token_hash = ${hash}`, now);
 
 /** The user's live connections in the organisation, newest first. */
 export async function selectConnections(
@@ -210,11 +202,11 @@ export async function selectConnections(
   orgId: string,
   now: Date,
   { limit, offset }: Paging,
-): Promise<Listed<ConnectedAppRow>> {
+): Promise<Listed<StoredRow<ConnectedApp>>> {
   const from = sql`
     from oauth_connections c join oauth_clients k on k.id = c.client_id
     where c.user_id = ${userId} and c.org_id = ${orgId} and c.revoked_at is null and c.expires_at > ${now}`;
-  const part = sql<ConnectedAppRow[]>`
+  const part = sql<StoredRow<ConnectedApp>[]>`
     select c.id, k.name as client_name, c.redirect_host, c.scopes, c.created_at, c.expires_at,
       greatest(c.last_used_at, (select max(t.last_used_at) from api_tokens t where t.connection_id = c.id))
         as last_used_at

@@ -2,7 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../audit/service.ts";
-import { accessTokenOf, purgeAccessTokens, revokeAccessToken, revokeAccessTokens } from "../auth/service.ts";
+import { accessTokenOf, deleteAccessTokensBefore, revokeAccessToken, revokeAccessTokens } from "../auth/service.ts";
 import { asSystem, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
 import type { Paging } from "../../platform/db/sql.ts";
@@ -82,7 +82,7 @@ export async function endConnectionsOf(tx: System, userId: string, orgId: string
 export async function sweepOAuth(system: System): Promise<void> {
   const now = new Date(system.clock.now());
   const dayAgo = new Date(now.getTime() - dayMs);
-  await purgeAccessTokens(system, dayAgo);
+  await deleteAccessTokensBefore(system.sql, dayAgo);
   await queries.deleteExpired(system.sql, now, dayAgo);
 }
 

@@ -8,7 +8,8 @@ import {
   listed,
   type Paging,
 } from "../../platform/db/sql.ts";
-import type { Role } from "./schema.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { Invitation, Member, Role } from "./schema.ts";
 
 /** False when the user is already a member. */
 export async function insertMembership(
@@ -18,13 +19,7 @@ export async function insertMembership(
   return await affectsRow(sql`insert into memberships ${sql(row)} on conflict (org_id, user_id) do nothing`);
 }
 
-export interface MemberRow {
-  user_id: string;
-  email: string;
-  name: string | null;
-  role: Role;
-  joined_at: Date;
-}
+export type MemberRow = StoredRow<Member>;
 
 const memberColumns = (sql: Db) => sql`u.id as user_id, u.email, u.name, m.role, m.created_at as joined_at`;
 
@@ -73,15 +68,7 @@ export async function deleteMembership(sql: Db, orgId: string, userId: string): 
   await sql`delete from memberships where org_id = ${orgId} and user_id = ${userId}`;
 }
 
-export interface InvitationRow {
-  id: string;
-  org_id: string;
-  email: string;
-  role: Role;
-  invited_by: string | null;
-  created_at: Date;
-  expires_at: Date;
-}
+export type InvitationRow = StoredRow<Invitation> & { org_id: string };
 
 const invitationColumns = (sql: Db) =>
   sql`

@@ -1,20 +1,19 @@
 import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
 import type { Limits, PlanOverrides } from "../plans/schema.ts";
+import type { OperatorOrg } from "./schema.ts";
 
-export interface OperatorOrgRow {
-  id: string;
-  name: string;
-  slug: string;
+export interface OrgPlanRow {
   plan_id: string;
   plan_overrides: PlanOverrides;
+}
+
+export interface OperatorOrgRow extends StoredRow<Omit<OperatorOrg, "limits" | "usage">> {
   limits: Limits & Record<"id" | "name", string>;
-  owners: string[];
-  created_at: Date;
-  deleted_at: Date | null;
 }
 
 const columns = (sql: Db) => sql`
-  o.id, o.name, o.slug, o.plan_id, o.plan_overrides, to_jsonb(plan_of(o)) as limits,
+  o.id, o.name, o.slug, o.plan_id as plan, o.plan_overrides as overrides, to_jsonb(plan_of(o)) as limits,
   array(select u.email from memberships m join users u on u.id = m.user_id
     where m.org_id = o.id and m.role = 'owner' order by m.created_at, u.id limit 10) as owners,
   o.created_at, o.deleted_at`;
@@ -32,11 +31,6 @@ export async function selectOrgs(sql: Db, text: string, { limit, offset }: Pagin
 export async function selectOrg(sql: Db, org: string): Promise<OperatorOrgRow | null> {
   return await firstOf(sql<OperatorOrgRow[]>`
     select ${columns(sql)} from orgs o where ${org} in (o.id::text, o.slug)`);
-}
-
-export interface OrgPlanRow {
-  plan_id: string;
-  plan_overrides: PlanOverrides;
 }
 
 /** The plan of an organisation, locked. */

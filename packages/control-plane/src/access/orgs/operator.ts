@@ -2,7 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { suggestion } from "@statusmesh/shared/text";
 import { record } from "../audit/service.ts";
 import { asSystem, inTransaction, type System } from "../../platform/context.ts";
-import { iso, isoOrNull, type Page, pageOf } from "../../platform/http/wire.ts";
+import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import type { PlanOverrides, Quota } from "../plans/schema.ts";
 import { listPlans } from "../plans/service.ts";
 import * as queries from "./operator-queries.ts";
@@ -73,17 +73,7 @@ const noOrg = () => new AppError("ORG_NOT_FOUND", "There is no such organisation
 const auditable = ({ plan_id, plan_overrides }: queries.OrgPlanRow) => ({ plan: plan_id, overrides: plan_overrides });
 
 function present(row: queries.OperatorOrgRow, usage: Record<Quota, number>): OperatorOrg {
+  const { created_at, deleted_at, ...shown } = isoTimes(row);
   const { id: _id, name: _name, ...limits } = row.limits;
-  return {
-    id: row.id,
-    name: row.name,
-    slug: row.slug,
-    plan: row.plan_id,
-    overrides: row.plan_overrides,
-    limits,
-    owners: row.owners,
-    usage,
-    created_at: iso(row.created_at),
-    deleted_at: isoOrNull(row.deleted_at),
-  };
+  return { ...shown, limits, usage, created_at, deleted_at };
 }

@@ -10,9 +10,12 @@ import {
   type Listed,
   listed,
   type Paging,
+  rowOf,
+  valueOf,
 } from "../../platform/db/sql.ts";
 import { perQuota, type Quota } from "../plans/schema.ts";
-import type { Escalation, Role } from "./schema.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { Org, Role } from "./schema.ts";
 
 /** Condition on a membership `m`: its organisation is one of the token, if there is one. */
 const reaches = (sql: Db, tokenId: string | null) => sql`
@@ -30,27 +33,19 @@ export async function selectRole(
   tokenId: string | null,
   deletedToo: boolean,
 ): Promise<Role | null> {
-  const [row] = await sql<{ role: Role }[]>`
+  return await valueOf<Role | null>(sql`
     select m.role from memberships m join orgs o on o.id = m.org_id
     where m.user_id = ${userId} and m.org_id = ${orgId}
-      and (o.deleted_at is null or (${deletedToo} and m.role = 'owner')) and ${reaches(sql, tokenId)}`;
-  return row?.role ?? null;
+      and (o.deleted_at is null or (${deletedToo} and m.role = 'owner')) and ${reaches(sql, tokenId)}`);
 }
 
 /** True for a token that is bound to one organisation. */
 export const isBound = async (sql: Db, tokenId: string): Promise<boolean> =>
   await anyOf(sql, sql`from api_tokens where id = ${tokenId} and org_id is not null`);
 
-export interface OrgRow {
-  id: string;
-  slug: string;
-  name: string;
+export interface OrgRow extends StoredRow<Omit<Org, "plan" | "role" | "setup_dismissed" | "current" | "purged_at">> {
   plan_id: string;
-  created_at: Date;
-  deleted_at: Date | null;
   setup_dismissed_at: Date | null;
-  escalation: Escalation;
-  timezone: string;
 }
 
 const orgColumns = (sql: Db) => sql`
@@ -73,8 +68,7 @@ export async function selectOrgs(
 }
 
 export async function selectOrg(sql: Db, orgId: string): Promise<OrgRow> {
-  const [row] = await sql<OrgRow[]>`select ${orgColumns(sql)} from orgs o where o.id = ${orgId}`;
-  return row!;
+  return await rowOf(sql<OrgRow[]>`select ${orgColumns(sql)} from orgs o where o.id = ${orgId}`);
 }
 
 /** {@link selectOrg} with a lock against other changes of the organisation or its members. */
@@ -84,9 +78,8 @@ export async function lockOrg(sql: Db, orgId: string): Promise<OrgRow | null> {
 
 /** The oldest organisation that is not deleted; null for none. */
 export async function selectFirstOrg(sql: Db): Promise<string | null> {
-  const [row] = await sql<{ id: string }[]>`
-    select id from orgs where deleted_at is null order by created_at, id limit 1`;
-  return row?.id ?? null;
+  return await valueOf<string | null>(sql`
+    select id from orgs where deleted_at is null order by created_at, id limit 1`);
 }
 
 /** False when the slug is taken. */
@@ -191,8 +184,7 @@ export interface PlanLimitsRow {
 
 /** Plan limits, with overrides. */
 export async function selectLimits(sql: Db, orgId: string): Promise<PlanLimitsRow> {
-  const [row] = await sql<PlanLimitsRow[]>`
+  return await rowOf(sql<PlanLimitsRow[]>`
     select p.id as plan, p.min_check_interval_secs, to_jsonb(p) as limits
-    from orgs o cross join lateral plan_of(o) p where o.id = ${orgId}`;
-  return row!;
+    from orgs o cross join lateral plan_of(o) p where o.id = ${orgId}`);
 }

@@ -1,4 +1,4 @@
-import { deleteInBatches, type Db } from "../../platform/db/sql.ts";
+import { deleteInBatches, type Db, rowOf } from "../../platform/db/sql.ts";
 import { type Limits, limitNames } from "./schema.ts";
 
 /** Limits of a plan; null is unlimited. */
@@ -13,9 +13,8 @@ export async function selectPlans(sql: Db) {
 
 /** The plan of an organisation, with its overrides. */
 export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
-  const [row] = await sql<PlanRow[]>`
-    select ${columns(sql)} from orgs o cross join lateral plan_of(o) p where o.id = ${orgId}`;
-  return row!;
+  return await rowOf(sql<PlanRow[]>`
+    select ${columns(sql)} from orgs o cross join lateral plan_of(o) p where o.id = ${orgId}`);
 }
 
 /**
@@ -23,16 +22,16 @@ export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
  * organisation may still be written.
  */
 export async function lockPlan(sql: Db, orgId: string): Promise<PlanRow> {
-  const [row] = await sql<PlanRow[]>`
+  return await rowOf(sql<PlanRow[]>`
     select ${columns(sql)} from orgs o cross join lateral plan_of(o) p where o.id = ${orgId}
-    for no key update of o`;
-  return row!;
+    for no key update of o`);
 }
 
 export interface RefusalRow {
   id: string;
   orgId: string;
   userId: string | null;
+  /** Column of the plan, or another limit. */
   quota: string;
   current: number;
   limit: number;

@@ -8,12 +8,7 @@ import * as queries from "./queries.ts";
 const usageDays = 30;
 
 /** A refusal: `current` exists or was requested, `limit` is the maximum (for the interval the minimum). */
-export interface Refused {
-  /** Column of the plan, or another limit. */
-  readonly quota: string;
-  readonly current: number;
-  readonly limit: number;
-  readonly plan: string;
+export interface Refused extends Readonly<Pick<queries.RefusalRow, "quota" | "current" | "limit" | "plan">> {
   /** When it is not the organisation that the request acts in. */
   readonly orgId?: string;
 }

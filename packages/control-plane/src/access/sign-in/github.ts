@@ -30,16 +30,16 @@ export function apiOf(origin: string): string {
  * GET /user and GET /user/emails. A returned `iss` (RFC 9207) must be <issuer>/login/oauth, as GitHub sends it; it may
  * be absent.
  */
-export function openGithub({ clientId, clientSecret, issuer, timeoutSecs }: ProviderOptions): Provider {
+export function openGithub({ client_id, client_secret, issuer, timeoutSecs }: ProviderOptions): Provider {
   const title = "GitHub";
   const origin = (issuer || usualOrigin).replace(/\/+$/, "");
   const api = apiOf(origin);
   const oauth = `${origin}/login/oauth`;
   const config = new openid.Configuration(
     { issuer: oauth, authorization_endpoint: `${oauth}/authorize`, token_endpoint: `${oauth}/access_token` },
-    clientId,
+    client_id,
     {},
-    openid.ClientSecretPost(clientSecret),
+    openid.ClientSecretPost(client_secret),
   );
   config.timeout = timeoutSecs;
   if (isInsecure(new URL(origin))) openid.allowInsecureRequests(config);

@@ -37,8 +37,8 @@ export const openGoogle = (options: ProviderOptions, clock: Clock): Provider =>
  */
 export function openOpenid(
   {
-    clientId,
-    clientSecret,
+    client_id,
+    client_secret,
     issuer,
     timeoutSecs,
     name,
@@ -53,7 +53,7 @@ export function openOpenid(
 
   async function discover(): Promise<openid.Configuration> {
     const execute = [openid.enableNonRepudiationChecks, ...(isInsecure(server) ? [openid.allowInsecureRequests] : [])];
-    const config = await openid.discovery(server, clientId, {}, openid.ClientSecretPost(clientSecret), {
+    const config = await openid.discovery(server, client_id, {}, openid.ClientSecretPost(client_secret), {
       timeout: timeoutSecs,
       execute,
     });

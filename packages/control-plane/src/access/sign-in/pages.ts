@@ -24,7 +24,7 @@ export const signInPages = (providers: Providers) => [
 
 const begin = (name: ProviderName, providers: Providers) =>
   page(`/sign-in/${name}`, "public", async ({ ctx, query, http }) => {
-    const provider = requireProvider(ctx, providers, name);
+    const provider = requireProvider(providers, name);
     const next = localPath(query["next"]);
     // Another site may link here; the person still presses the button. A HEAD request starts no flow.
     const site = http.get("sec-fetch-site");
@@ -38,9 +38,9 @@ const begin = (name: ProviderName, providers: Providers) =>
 
 const comeBack = (name: ProviderName, providers: Providers) =>
   page(`/sign-in/${name}/callback`, "public", async ({ ctx, http }) => {
-    const provider = requireProvider(ctx, providers, name);
+    const provider = requireProvider(providers, name);
     if (http.method !== "GET") return { redirect: "/sign-in" };
-    const reply = await shown(ctx, provider, "/", async () => {
+    return await shown(ctx, provider, "/", async () => {
       const { opened, returnTo } = await finishSignIn(ctx, provider, {
         ...callerOf(ctx, http),
         query: http.search,
@@ -51,7 +51,6 @@ const comeBack = (name: ProviderName, providers: Providers) =>
         headers: { "Set-Cookie": [sessionCookie(ctx.config, opened), endOfFlow(ctx.config)] },
       };
     });
-    return reply;
   });
 
 /** The reply, or the sign-in page with the error in words. */

@@ -1,17 +1,15 @@
 import { createHmac } from "node:crypto";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import * as openid from "openid-client";
+import type { Config } from "../../config/config.ts";
+import type { Attested } from "../auth/service.ts";
 import type { Role } from "../orgs/schema.ts";
 import { type Reason, SignInProblem } from "./problem.ts";
 
-export type ProviderName = "github" | "google" | "oidc";
+export type ProviderName = Attested["provider"];
 
 /** The identity that the provider attests. */
-export interface Person {
-  /** The provider's permanent id of the account; addresses change. */
-  subject: string;
-  /** Verified addresses in lower case, the primary one first. */
-  verified: readonly string[];
+export interface Person extends Omit<Attested, "provider"> {
   /** The address in the reply, verified or not; null for none. */
   email: string | null;
   /** Role by the person's groups, null for none; absent where groups have no roles. */
@@ -40,14 +38,8 @@ export interface Provider {
   identify(flow: Flow, query: string): Promise<Person>;
 }
 
-export interface ProviderOptions {
-  clientId: string;
-  clientSecret: string;
-  /** Empty: the provider's own. */
-  issuer: string;
-  /** Timeout of each request to the provider, ms. */
-  timeoutSecs: number;
-}
+/** An empty `issuer` is the provider's own; `timeoutSecs` is that of each request to the provider. */
+export type ProviderOptions = Config["auth"]["google"] & { timeoutSecs: number };
 
 /**
  * PKCE verifier (RFC 7636 section 4.1: 43 characters) and nonce derive from the browser's secret, so the database has

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, valueOf } from "../../platform/db/sql.ts";
 
 export interface FlowRow {
   state_hash: Buffer;
@@ -23,11 +23,10 @@ export async function takeFlow(
   browserHash: Buffer,
   now: Date,
 ): Promise<string | null> {
-  const [row] = await sql<{ return_to: string }[]>`
+  return await valueOf<string | null>(sql`
     delete from sign_in_flows
     where state_hash = ${stateHash} and browser_hash = ${browserHash} and provider = ${provider} and expires_at > ${now}
-    returning return_to`;
-  return row?.return_to ?? null;
+    returning return_to`);
 }
 
 export async function deleteFlowsOver(sql: Db, at: Date): Promise<void> {

@@ -10,7 +10,6 @@ import {
   recordAttempt,
   type OpenedSession,
   openSessionOf,
-  requireMethod,
 } from "../auth/service.ts";
 import type { Config } from "../../config/config.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
@@ -33,18 +32,11 @@ export type Providers = Readonly<Record<ProviderName, Provider | null>>;
 /** The enabled providers. Sends no request. */
 export function openProviders({ auth }: Config, clock: Clock, timeoutSecs = callTimeoutSecs): Providers {
   const on = (name: ProviderName) => auth.required && auth.enabled_methods.includes(name);
-  const options = ({ client_id, client_secret, issuer }: Config["auth"]["google"]) => ({
-    clientId: client_id,
-    clientSecret: client_secret,
-    issuer,
-    timeoutSecs,
-  });
+  const oidc = { ...auth.oidc, timeoutSecs, name: "oidc", title: auth.oidc.name, roles: roleRules(auth.oidc) } as const;
   return {
-    github: on("github") ? openGithub(options(auth.github)) : null,
-    google: on("google") ? openGoogle(options(auth.google), clock) : null,
-    oidc: on("oidc")
-      ? openOpenid({ ...options(auth.oidc), name: "oidc", title: auth.oidc.name, roles: roleRules(auth.oidc) }, clock)
-      : null,
+    github: on("github") ? openGithub({ ...auth.github, timeoutSecs }) : null,
+    google: on("google") ? openGoogle({ ...auth.google, timeoutSecs }, clock) : null,
+    oidc: on("oidc") ? openOpenid(oidc, clock) : null,
   };
 }
 
@@ -65,8 +57,7 @@ export function checkProviders(config: Config, clock: Clock): { title: string; a
 }
 
 /** The provider; NOT_FOUND when it is not enabled. */
-export function requireProvider(system: System, providers: Providers, name: ProviderName): Provider {
-  requireMethod(system, name);
+export function requireProvider(providers: Providers, name: ProviderName): Provider {
   const provider = providers[name];
   if (provider === null) throw new AppError("NOT_FOUND", "This sign-in method is not enabled (auth.enabled_methods).");
   return provider;

@@ -2,7 +2,6 @@ import { AppError } from "@statusmesh/shared/errors";
 import { type ActorCtx, asSystem, type System } from "../../platform/context.ts";
 import { kindLabel, maxNameLength, plain } from "../channels/service.ts";
 import { linkedChannel, type LinkedChannel, waitingIncidents } from "../deliveries/service.ts";
-import type { Incident } from "../incidents/schema.ts";
 import { acknowledgeFromChannel, incidentOf } from "../incidents/service.ts";
 
 /** How an acknowledgement came: the route or hook, the address of the person, and the name the vendor gave. */
@@ -21,30 +20,21 @@ const invalid = () =>
   );
 
 /** What the page of a link shows; null for a token that acknowledges nothing. Changes nothing. */
-export async function linkedIncident(
-  system: System,
-  token: string,
-): Promise<{ incident: Incident; channel: string } | null> {
+export async function linkedIncident(system: System, token: string) {
   const linked = await linkedChannel(system, token);
   if (linked === null) return null;
-  const incident = await incidentOf({ ...system, orgId: linked.orgId }, linked.incidentId);
+  const incident = await incidentOf({ ...system, orgId: linked.org_id }, linked.incident_id);
   return { incident, channel: placeOf(linked) };
 }
 
 /** `Slack #ops` */
 const placeOf = ({ channel }: LinkedChannel): string => `${kindLabel(channel.kind)} ${channel.name}`;
 
-/** An acknowledged incident; `isNew` is false where somebody had acknowledged it before. */
-interface Acknowledged {
-  incident: Incident;
-  isNew: boolean;
-}
-
 /**
  * Acknowledges the incident of a token as its channel; one that was acknowledged before stays as it is. Throws
  * ACKNOWLEDGE_LINK_INVALID, and ACKNOWLEDGE_LINK_EXPIRED once the incident is over.
  */
-export async function acknowledgeByLink(system: System, token: string, by: Acknowledger): Promise<Acknowledged> {
+export async function acknowledgeByLink(system: System, token: string, by: Acknowledger) {
   const linked = await linkedChannel(system, token);
   if (linked === null) throw invalid();
   return await acknowledgeAs(system, linked, by);
@@ -68,14 +58,14 @@ export async function acknowledgeAllOf(
   system: System,
   { channelIds, ...by }: Acknowledger & { channelIds: readonly string[] },
 ): Promise<void> {
-  for (const linked of await waitingIncidents(system, channelIds)) await acknowledgeAs(system, linked, by);
+  for (const linked of await waitingIncidents(system.sql, channelIds)) await acknowledgeAs(system, linked, by);
 }
 
 async function acknowledgeAs(
   system: System,
-  { orgId, incidentId, channel }: LinkedChannel,
+  { org_id: orgId, incident_id: incidentId, channel }: LinkedChannel,
   { action, person = null, ...trail }: Acknowledger,
-): Promise<Acknowledged> {
+) {
   const ctx: ActorCtx = {
     ...asSystem(system, orgId, action, trail),
     actor: { type: "channel", id: channel.id, name: channel.name },

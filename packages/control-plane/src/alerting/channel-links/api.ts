@@ -1,5 +1,5 @@
 import { visitorAddress } from "../../platform/http/per-ip.ts";
-import Type from "typebox";
+import Type, { type TSchema } from "typebox";
 import {
   createdIn,
   isBrowser,
@@ -25,10 +25,11 @@ import {
 import {
   codeState,
   connectDelegated,
+  createCode,
   createDelegation,
-  createTelegramCode,
-  createWhatsappCode,
   listDelegations,
+  type Messenger,
+  purposes,
   revokeDelegation,
 } from "./service.ts";
 import type { Context } from "koa";
@@ -40,43 +41,37 @@ const tag = "Notification channels";
 const read = { auth: "tenant", scope: "channels:read", tag } as const;
 const write = { auth: "tenant", scope: "channels:write", tag } as const;
 
+/** Codes of a messenger. `connects` is what a code connects, `account` what the installation needs for it. */
+const codeRoutes = (
+  purpose: Messenger,
+  Code: TSchema,
+  { name, connects, account }: { name: string; connects: string; account: string },
+): Route[] => [
+  route("POST", `${path}/${purpose}-link`, {
+    ...write,
+    summary: `Issue a code that connects ${connects}`,
+    description:
+      `Absent (404) where the installation has no ${account}. ` +
+      `At most ${purposes[purpose].most} codes are pending, each for 15 minutes.`,
+    body: CodeCreate,
+    bodyOptional: true,
+    replies: { 201: Code },
+    errors: [purposes[purpose].absent, purposes[purpose].limit, "CHANNEL_NAME_INVALID"],
+    handle: async ({ ctx, body }) => createdIn(`${path}/${purpose}-link/`, await createCode(ctx, purpose, body)),
+  }),
+  route("GET", `${path}/${purpose}-link/{id}`, {
+    ...read,
+    summary: `Read the state of a ${name} code`,
+    replies: { 200: CodeState },
+    errors: [purposes[purpose].absent],
+    handle: async ({ ctx, params }) => ok(await codeState(ctx, purpose, params.id)),
+  }),
+];
+
 /** Codes that create channels. The literal paths must precede the paths with the id of a channel. */
 export const channelLinkRoutes: Route[] = [
-  route("POST", `${path}/telegram-link`, {
-    ...write,
-    summary: "Issue a code that connects a Telegram chat",
-    description: "Absent (404) where the installation has no bot. At most 20 codes are pending, each for 15 minutes.",
-    body: CodeCreate,
-    bodyOptional: true,
-    replies: { 201: TelegramCode },
-    errors: ["TELEGRAM_LINK_NOT_FOUND", "TELEGRAM_LINK_LIMIT", "CHANNEL_NAME_INVALID"],
-    handle: async ({ ctx, body }) => createdIn(`${path}/telegram-link/`, await createTelegramCode(ctx, body)),
-  }),
-  route("GET", `${path}/telegram-link/{id}`, {
-    ...read,
-    summary: "Read the state of a Telegram code",
-    replies: { 200: CodeState },
-    errors: ["TELEGRAM_LINK_NOT_FOUND"],
-    handle: async ({ ctx, params }) => ok(await codeState(ctx, "telegram", params.id)),
-  }),
-  route("POST", `${path}/whatsapp-link`, {
-    ...write,
-    summary: "Issue a code that connects a phone with WhatsApp",
-    description:
-      "Absent (404) where the installation has no number. At most 20 codes are pending, each for 15 minutes.",
-    body: CodeCreate,
-    bodyOptional: true,
-    replies: { 201: WhatsappCode },
-    errors: ["WHATSAPP_LINK_NOT_FOUND", "WHATSAPP_LINK_LIMIT", "CHANNEL_NAME_INVALID"],
-    handle: async ({ ctx, body }) => createdIn(`${path}/whatsapp-link/`, await createWhatsappCode(ctx, body)),
-  }),
-  route("GET", `${path}/whatsapp-link/{id}`, {
-    ...read,
-    summary: "Read the state of a WhatsApp code",
-    replies: { 200: CodeState },
-    errors: ["WHATSAPP_LINK_NOT_FOUND"],
-    handle: async ({ ctx, params }) => ok(await codeState(ctx, "whatsapp", params.id)),
-  }),
+  ...codeRoutes("telegram", TelegramCode, { name: "Telegram", connects: "a Telegram chat", account: "bot" }),
+  ...codeRoutes("whatsapp", WhatsappCode, { name: "WhatsApp", connects: "a phone with WhatsApp", account: "number" }),
   route("POST", `${path}/delegate`, {
     ...write,
     summary: "Issue a link with which a person without an account creates one channel",

@@ -14,6 +14,7 @@ import {
   isCodeOf,
   isOn,
   listDelegations,
+  type Messenger,
   pendingDelegation,
   telegramLinks,
   whatsappLinks,
@@ -23,7 +24,7 @@ import {
 const qrOf = (text: string): string => encodeQR(text, "svg", { ecc: "medium", border: 2 });
 
 /** The page of one code. The database has only the hash, so the path holds the code; logs mask it. */
-const codePage = (purpose: "telegram" | "whatsapp") =>
+const codePage = (purpose: Messenger) =>
   page(`/channels/connect/${purpose}/{id}/{code}`, "tenant", async ({ ctx, params }) => {
     const { id, code } = { id: params["id"]!, code: params["code"]! };
     const state = await codeState(ctx, purpose, id);

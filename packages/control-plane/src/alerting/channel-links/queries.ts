@@ -1,19 +1,16 @@
-import { anyOf, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, anyOf, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { DelegationLink } from "./schema.ts";
 
 export type Purpose = "telegram" | "whatsapp" | "delegation";
 
-export interface LinkRow {
-  id: string;
+export interface LinkRow extends StoredRow<Omit<DelegationLink, "kind" | "state">> {
   org_id: string;
   purpose: Purpose;
-  name: string | null;
   channel_kind: string | null;
   created_by: string | null;
-  created_at: Date;
-  expires_at: Date;
   revoked_at: Date | null;
   consumed_at: Date | null;
-  channel_id: string | null;
 }
 
 const columns = (sql: Db) =>
@@ -25,13 +22,12 @@ const pending = (sql: Db, now: Date) => sql`l.consumed_at is null and l.revoked_
 /** Inserts a code unless `max` of its purpose are pending; concurrent calls count each other. False at the limit. */
 export async function insertLink(sql: Db, row: LinkRow & { code_hash: Buffer }, max: number): Promise<boolean> {
   await sql`select id from orgs where id = ${row.org_id} for no key update`;
-  const { count } = await sql`
+  return await affectsRow(sql`
     insert into channel_links (id, org_id, purpose, code_hash, name, channel_kind, created_by, created_at, expires_at)
     select ${row.id}, ${row.org_id}, ${row.purpose}, ${row.code_hash}, ${row.name}, ${row.channel_kind},
            ${row.created_by}, ${row.created_at}, ${row.expires_at}
-    where (select count(*) from channel_links l
-           where l.org_id = ${row.org_id} and l.purpose = ${row.purpose} and ${pending(sql, row.created_at)}) < ${max}`;
-  return count === 1;
+    where ${max} > (select count(*) from channel_links l
+      where l.org_id = ${row.org_id} and l.purpose = ${row.purpose} and ${pending(sql, row.created_at)})`);
 }
 
 /** Deletes codes that ended long ago; delegation links stay, because they are listed. */

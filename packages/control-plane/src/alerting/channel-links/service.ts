@@ -8,31 +8,29 @@ import type { Config } from "../../config/config.ts";
 import { asSystem, type Ctx, inTransaction, requireScope, type System, type Trail } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { iso, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { CodeCreate, DelegateCreate, DelegationLink } from "./schema.ts";
 
 /** Per purpose: lifetime, pending codes of an organisation, and the codes of refusals. */
-const purposes = {
+export const purposes = {
   telegram: { lifetimeMs: 15 * minuteMs, most: 20, limit: "TELEGRAM_LINK_LIMIT", absent: "TELEGRAM_LINK_NOT_FOUND" },
   whatsapp: { lifetimeMs: 15 * minuteMs, most: 20, limit: "WHATSAPP_LINK_LIMIT", absent: "WHATSAPP_LINK_NOT_FOUND" },
   delegation: { lifetimeMs: 7 * dayMs, most: 50, limit: "DELEGATE_LINK_LIMIT", absent: "DELEGATE_LINK_NOT_FOUND" },
 } as const satisfies Record<queries.Purpose, { lifetimeMs: number; most: number; limit: ErrorCode; absent: ErrorCode }>;
 
-/** True when the installation has a bot or number for this kind. */
-export const isOn = ({ channels }: Config, purpose: "telegram" | "whatsapp"): boolean =>
-  purpose === "telegram" ? channels.telegram.bot_token !== "" : channels.whatsapp.access_token !== "";
+/** A purpose for which the installation has an account of its own. */
+export type Messenger = Exclude<queries.Purpose, "delegation">;
 
-interface Issued {
-  row: queries.LinkRow;
-  code: string;
-}
+/** True when the installation has a bot or number for this kind. */
+export const isOn = ({ channels }: Config, purpose: Messenger): boolean =>
+  purpose === "telegram" ? channels.telegram.bot_token !== "" : channels.whatsapp.access_token !== "";
 
 async function issue(
   ctx: Ctx,
   purpose: queries.Purpose,
   { name, kind }: { name?: string | undefined; kind?: string | undefined },
-): Promise<Issued> {
+) {
   requireScope(ctx, "channels:write");
   const { lifetimeMs, most, limit } = purposes[purpose];
   const now = ctx.clock.now();
@@ -66,7 +64,7 @@ const dates = ({ created_at, expires_at }: queries.LinkRow) => ({
   expires_at: iso(expires_at),
 });
 
-function requireOn(ctx: Ctx, purpose: "telegram" | "whatsapp"): void {
+function requireOn(ctx: Ctx, purpose: Messenger): void {
   if (!isOn(ctx.config, purpose))
     throw new AppError(
       purposes[purpose].absent,
@@ -85,20 +83,13 @@ export const whatsappLinks = ({ channels }: Config, code: string) => ({
   deep_link: `https://wa.me/${channels.whatsapp.number.replace("+", "")}?text=${encodeURIComponent(`connect ${code}`)}`,
 });
 
-/** Issues a code for a Telegram chat. Throws TELEGRAM_LINK_NOT_FOUND without a bot, TELEGRAM_LINK_LIMIT. */
-export async function createTelegramCode(ctx: Ctx, input: CodeCreate | undefined) {
+/** Issues a code for a chat or a phone. Throws `absent` of its purpose without a bot or number, and `limit`. */
+export async function createCode(ctx: Ctx, purpose: Messenger, input: CodeCreate = {}) {
   requireScope(ctx, "channels:write");
-  requireOn(ctx, "telegram");
-  const { row, code } = await issue(ctx, "telegram", input ?? {});
-  return { id: row.id, code, ...telegramLinks(ctx.config, code), ...dates(row) };
-}
-
-/** Issues a code for a phone. Throws WHATSAPP_LINK_NOT_FOUND without a number, WHATSAPP_LINK_LIMIT. */
-export async function createWhatsappCode(ctx: Ctx, input: CodeCreate | undefined) {
-  requireScope(ctx, "channels:write");
-  requireOn(ctx, "whatsapp");
-  const { row, code } = await issue(ctx, "whatsapp", input ?? {});
-  return { id: row.id, code, ...whatsappLinks(ctx.config, code), ...dates(row) };
+  requireOn(ctx, purpose);
+  const { row, code } = await issue(ctx, purpose, input);
+  const links = purpose === "telegram" ? telegramLinks(ctx.config, code) : whatsappLinks(ctx.config, code);
+  return { id: row.id, code, ...links, ...dates(row) };
 }
 
 function stateOf(row: queries.LinkRow, now: number): "pending" | "consumed" | "expired" {
@@ -107,7 +98,7 @@ function stateOf(row: queries.LinkRow, now: number): "pending" | "consumed" | "e
 }
 
 /** State of a link code. Throws TELEGRAM_LINK_NOT_FOUND or WHATSAPP_LINK_NOT_FOUND. */
-export async function codeState(ctx: Ctx, purpose: "telegram" | "whatsapp", id: string) {
+export async function codeState(ctx: Ctx, purpose: Messenger, id: string) {
   requireScope(ctx, "channels:read");
   requireOn(ctx, purpose);
   const row = isId(id) ? await queries.selectLink(ctx.sql, ctx.orgId, purpose, id) : null;
@@ -133,10 +124,10 @@ export async function createDelegation(ctx: Ctx, input: DelegateCreate = {}) {
 }
 
 /** Delegation links, newest first. */
-export async function listDelegations(ctx: Ctx, { limit, offset }: Paging): Promise<Page<DelegationLink>> {
+export async function listDelegations(ctx: Ctx, page: Paging): Promise<Page<DelegationLink>> {
   requireScope(ctx, "channels:read");
-  const { rows, total } = await queries.selectDelegations(ctx.sql, ctx.orgId, { limit, offset });
-  return { items: rows.map((row) => present(row, ctx.clock.now())), total, limit, offset };
+  const listed = await queries.selectDelegations(ctx.sql, ctx.orgId, page);
+  return pageOf(listed, page, (row) => present(row, ctx.clock.now()));
 }
 
 /** Revokes a pending delegation link. Throws DELEGATE_LINK_NOT_FOUND. */
@@ -210,11 +201,7 @@ export async function connectDelegated(
   { name, config }: { name?: string | undefined; config: ChannelConfig },
   by: Partial<Omit<Trail, "action">>,
 ): Promise<void> {
-  const pending = await pendingDelegation(system, code);
-  const made =
-    pending === null
-      ? null
-      : await useCode(system, code, { config, name: name ?? config.type, action: "POST /c/{code}", by });
-  if (made === null)
+  const use = { config, name: name ?? config.type, action: "POST /c/{code}", by };
+  if ((await useCode(system, code, use)) === null)
     throw new AppError("CHANNEL_LINK_INVALID", "This link is unknown, used, revoked or expired. Ask for a new one.");
 }

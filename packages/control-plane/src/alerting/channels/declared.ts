@@ -1,8 +1,6 @@
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
-import type { ChannelConfig } from "./kinds/index.ts";
 import * as queries from "./queries.ts";
-import { openConfigPartly } from "./sealing.ts";
 
 /*
  * Channels for configuration as code, which compares what is stored with what its files declare.
@@ -15,9 +13,6 @@ export type StoredChannel = queries.ChannelRow;
 export async function storedChannels(ctx: Ctx): Promise<StoredChannel[]> {
   return await queries.selectChannels(ctx.sql, ctx.orgId, 1_000_000, 0);
 }
-
-/** The config of a stored channel with its secrets opened, as far as they open. */
-export const openedConfig = (ctx: Ctx, row: StoredChannel): ChannelConfig => openConfigPartly(ctx, row).value;
 
 /** Locks channels against other edits until the transaction ends. */
 export async function keepChannels(tx: Ctx, ids: readonly string[]): Promise<void> {

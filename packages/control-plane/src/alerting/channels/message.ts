@@ -74,10 +74,19 @@ export type Content = (
   zone?: string;
 };
 
+/** Content about one incident. */
+export type SingleContent = Exclude<Content, { kind: "digest" }>;
+
+/** The content of a kind whose `digests` is false, so that none comes to it. */
+export function single(content: Content): SingleContent {
+  if (content.kind === "digest") throw new Error("this kind of channel takes no digest");
+  return content;
+}
+
 /** State that decides colours, icons and priorities. */
 export type Tone = "down" | "degraded" | "up" | "test";
 
-export const toneIcon: Readonly<Record<Tone, string>> = { down: "🔴", degraded: "🟠", up: "🟢", test: "🔵" };
+const toneIcon: Readonly<Record<Tone, string>> = { down: "🔴", degraded: "🟠", up: "🟢", test: "🔵" };
 
 /** A message in words that every kind formats in its vendor's way. All texts are plain: see {@link plain}. */
 export interface MessageText {
@@ -136,20 +145,33 @@ export function messageText(content: Content): MessageText {
 }
 
 /** Title and facts as lines, with a line break at the end: what a kind escapes before its {@link linkLines}. */
-export const headLines = ({ title, facts }: MessageText): string =>
-  [title, ...facts.map(({ label, value }) => `${label}: ${value}`), ""].join("\n");
+export const headLines = ({ title, facts }: MessageText): string => [title, ...facts.map(factLine), ""].join("\n");
 
 /** The links as lines: the one that acknowledges, then the incident. `shown` writes a URL in the vendor's way. */
 export function linkLines({ url, acknowledgeUrl }: MessageText, shown = (link: string): string => link): string {
   return [...(acknowledgeUrl === null ? [] : [`Acknowledge: ${shown(acknowledgeUrl)}`]), shown(url)].join("\n");
 }
 
+/** The message with the icon of its tone in front of the title. */
+export const withIcon = (message: MessageText): MessageText => ({
+  ...message,
+  title: `${toneIcon[message.tone]} ${message.title}`,
+});
+
+/**
+ * Renders title with icon, facts and links, for {@link fitted}. `escaped` escapes the markup of the vendor, `shown`
+ * writes a URL in its way.
+ */
+export const chatText = (escaped: (text: string) => string, shown?: (link: string) => string) => (part: MessageText) =>
+  `${toneIcon[part.tone]} ${escaped(headLines(part))}${linkLines(part, shown)}`;
+
 /** The message as lines of text, for kinds without markup: title, facts, links. */
 export const textLines = (message: MessageText): string => headLines(message) + linkLines(message);
 
 /** The facts as lines of text, for kinds that show the title and the links apart. */
-export const factLines = ({ facts }: MessageText): string =>
-  facts.map(({ label, value }) => `${label}: ${value}`).join("\n");
+export const factLines = ({ facts }: MessageText): string => facts.map(factLine).join("\n");
+
+export const factLine = ({ label, value }: MessageText["facts"][number]): string => `${label}: ${value}`;
 
 /** The token of the link that acknowledges, for buttons; null without one. */
 export const acknowledgeTokenIn = ({ acknowledgeUrl }: Pick<MessageText, "acknowledgeUrl">): string | null =>
@@ -165,23 +187,24 @@ export const factsAndAcknowledge = (message: MessageText): string =>
 const fittingLengths = [240, 120, 60, 30, 15];
 
 /**
- * The rendered message, with values shortened until `fits` accepts it, in the last resort without facts. Vendors count
- * their limit after escaping, in their own unit.
+ * The rendered message, with values shortened until it is at most `most` long, in the last resort without facts.
+ * Vendors count their limit after escaping, in the unit of `lengthOf`: UTF-16 units where it is left out.
  */
 export function fitted(
   message: MessageText,
   render: (message: MessageText) => string,
-  fits: (rendered: string) => boolean,
+  most: number,
+  lengthOf: (rendered: string) => number = (rendered) => rendered.length,
 ): string {
   const whole = render(message);
-  if (fits(whole)) return whole;
+  if (lengthOf(whole) <= most) return whole;
   for (const length of fittingLengths) {
     const facts = message.facts.map(({ label, value }) => ({
       label: shorten(label, 2 * length),
       value: shorten(value, length),
     }));
     const rendered = render({ ...message, title: shorten(message.title, Math.max(60, length)), facts });
-    if (fits(rendered)) return rendered;
+    if (lengthOf(rendered) <= most) return rendered;
   }
   return render({ ...message, title: shorten(message.title, 60), facts: [] });
 }
@@ -236,8 +259,7 @@ function headline({ reason, severity }: Notice): string {
 
 function heldText({ total, open, notices, url }: HeldDigest, zone: string): MessageText {
   const facts = notices.map((notice) => {
-    const error = notice.error_sample === null ? "" : ` (${plain(notice.error_sample, 120)})`;
-    const name = `${plain(notice.monitor_name, 80)}${error}`;
+    const name = nameAndError(notice);
     const from = minuteIn(notice.started_at, zone);
     if (notice.ended_at === null) return { label: headline(notice), value: `${name}, since ${from}` };
     const label = notice.reason === "resolved" ? "Recovered" : "Opened and closed";
@@ -256,6 +278,10 @@ function heldText({ total, open, notices, url }: HeldDigest, zone: string): Mess
   };
 }
 
+/** `Checkout API (connection refused)`. */
+const nameAndError = ({ monitor_name: name, error_sample: error }: Notice): string =>
+  plain(name, 80) + (error === null ? "" : ` (${plain(error, 120)})`);
+
 const count = (number: number, one: string): string => `${number} ${one}${number === 1 ? "" : "s"}`;
 
 function digestText(digest: Digest | HeldDigest, zone: string): MessageText {
@@ -265,9 +291,7 @@ function digestText(digest: Digest | HeldDigest, zone: string): MessageText {
   const shown = groups.slice(0, maxGroups);
   const facts = shown.map(({ cause, total: size, worst }) => ({
     label: cause === null ? "Others" : plain(cause, maxNameLength),
-    value: `${count(size, "monitor")}, for example ${plain(worst.monitor_name, 80)}${
-      worst.error_sample === null ? "" : ` (${plain(worst.error_sample, 120)})`
-    }`,
+    value: `${count(size, "monitor")}, for example ${nameAndError(worst)}`,
   }));
   const rest = groups.slice(maxGroups).reduce((sum, group) => sum + group.total, 0);
   if (rest > 0) facts.push({ label: "More", value: `${rest} monitors in other groups` });

@@ -36,11 +36,11 @@ export function present(system: Pick<System, "sealer">, row: ChannelRow): Channe
 function masked(system: Pick<System, "sealer">, row: ChannelRow): ChannelConfig {
   const { mapSecrets, shownEnds } = kindOf(row.config);
   // Only a secret whose end is shown is opened.
-  const config = shownEnds.size === 0 ? row.config : openConfigPartly(system, row).value;
+  const config = shownEnds.size === 0 ? row.config : openConfigPartly(system, row);
   return mapSecrets(config, (secret, pointer) => {
     const shown = shownEnds.get(fieldOf(pointer)) ?? 0;
     return shown === 0 ? mask : `${mask}${secret.slice(-shown)}`;
-  }) as ChannelConfig;
+  });
 }
 
 /** Shorter parts and plain words, such as `v1` and `services`, are no secrets and occur in replies. */

@@ -1,8 +1,8 @@
-import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { columnOf, countOf, type Db, firstOf, rowOf } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
-import type { ActiveHours } from "./schema.ts";
+import type { Channel } from "./schema.ts";
 
 /** Outcome of the deliveries of a channel; times as PostgreSQL writes them in JSON. */
 interface ChannelHealth {
@@ -12,28 +12,15 @@ interface ChannelHealth {
   failing_since: string | null;
 }
 
+type Shown = StoredRow<Omit<Channel, "last_delivery" | "failing_since" | "verified" | "managed_by">>;
+
 /** A stored channel: the secrets of its config are sealed. */
-export interface ChannelRow {
-  id: string;
+export interface ChannelRow extends Shown {
   org_id: string;
-  name: string;
   kind: string;
-  config: ChannelConfig;
-  enabled: boolean;
-  disabled_reason: string | null;
   health: ChannelHealth | null;
   /** When the receiver confirmed; null for unconfirmed ones and for kinds that need no confirmation. */
   verified_at: Date | null;
-  is_default: boolean;
-  /** When it is notified; null: always. */
-  active_hours: ActiveHours | null;
-  /** When a test of this config was accepted last; null: never. */
-  tested_at: Date | null;
-  /** Targets that notify it. */
-  targets_count: number;
-  write_source: WriteSource;
-  created_at: Date;
-  updated_at: Date;
   managed: Managed | null;
 }
 

@@ -1,5 +1,5 @@
 import { resealer } from "../../platform/crypto/reseal.ts";
-import { countUnreadable, openPartly, type PartlyOpened, type ReadBatch } from "../../platform/crypto/opening.ts";
+import { countUnreadable, openPartly, type ReadBatch } from "../../platform/crypto/opening.ts";
 import type { System } from "../../platform/context.ts";
 import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
 import * as queries from "./queries.ts";
@@ -15,29 +15,17 @@ export function sealConfig(
   id: string,
   config: ChannelConfig,
 ): ChannelConfig {
-  return kindOf(config).mapSecrets(config, (secret, pointer) =>
-    sealer.seal(secret, placeOf(orgId, id, pointer)),
-  ) as ChannelConfig;
+  return kindOf(config).mapSecrets(config, (secret, pointer) => sealer.seal(secret, placeOf(orgId, id, pointer)));
 }
 
 /** The config with opened secrets. Throws where the key is not configured. */
 export function openConfig({ sealer }: Pick<System, "sealer">, { id, org_id, config }: Sealed): ChannelConfig {
-  return kindOf(config).mapSecrets(config, (sealed, pointer) =>
-    sealer.open(sealed, placeOf(org_id, id, pointer)),
-  ) as ChannelConfig;
+  return kindOf(config).mapSecrets(config, (sealed, pointer) => sealer.open(sealed, placeOf(org_id, id, pointer)));
 }
 
 /** {@link openConfig} as far as possible. */
-export function openConfigPartly(
-  { sealer }: Pick<System, "sealer">,
-  { id, org_id, config }: Sealed,
-): PartlyOpened<ChannelConfig> {
-  return openPartly(
-    sealer,
-    config,
-    (value, change) => kindOf(value).mapSecrets(value, change) as ChannelConfig,
-    (pointer) => placeOf(org_id, id, pointer),
-  );
+export function openConfigPartly({ sealer }: Pick<System, "sealer">, { id, org_id, config }: Sealed): ChannelConfig {
+  return openPartly(sealer, config, kindOf(config).mapSecrets, (pointer) => placeOf(org_id, id, pointer)).value;
 }
 
 /** Counts unreadable secrets in up to `limit` channels after `after`. For the doctor. */
@@ -56,9 +44,7 @@ export const resealChannels = resealer<Sealed, ChannelConfig>({
   rows: (sql, after, limit) => queries.selectConfigs(sql, after, limit, { lock: true }),
   map({ id, org_id, config }, change) {
     if (!isChannelType(config.type)) throw new Error("this version of StatusMesh does not support its kind");
-    return kindOf(config).mapSecrets(config, (sealed, pointer) =>
-      change(sealed, placeOf(org_id, id, pointer)),
-    ) as ChannelConfig;
+    return kindOf(config).mapSecrets(config, (sealed, pointer) => change(sealed, placeOf(org_id, id, pointer)));
   },
   store: queries.storeConfig,
 });

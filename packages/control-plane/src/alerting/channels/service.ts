@@ -1,4 +1,3 @@
-import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { mask } from "@statusmesh/shared/secrets";
@@ -13,6 +12,7 @@ import {
 } from "../../platform/context.ts";
 import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import type { Mail } from "../../platform/email/mail.ts";
+import { unlessTaken } from "../../platform/db/sql.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { takeOne } from "../../access/plans/service.ts";
 import { checkConfig } from "./config-rules.ts";
@@ -37,14 +37,15 @@ export {
   webhookSignature,
 } from "./config-rules.ts";
 export { completed as completedConfig, delegableKinds, kindOf as channelKindOf } from "./kinds/index.ts";
-export { keepChannels, manageChannels, openedConfig, type StoredChannel, storedChannels } from "./declared.ts";
+export { keepChannels, manageChannels, type StoredChannel, storedChannels } from "./declared.ts";
 export { checkedHours, isWithin, nextBegin } from "./hours.ts";
 export { acknowledgeAction } from "./kinds/slack.ts";
 export { readInbound } from "./kinds/sms/index.ts";
 export type { InboundRequest } from "./kinds/sms/provider.ts";
 export { maxNameLength, plain } from "./message.ts";
+export { keepDefaults as keepDefaultChannels } from "./queries.ts";
 export { DeliveryError } from "./kinds/kind.ts";
-export { resealChannels, unreadableChannels } from "./sealing.ts";
+export { openConfigPartly as openedConfig, resealChannels, unreadableChannels } from "./sealing.ts";
 export { channelOutbound, digestingKinds, kindTakesDigests, receiverOf, sendThrough, tellVendor } from "./sending.ts";
 export { testChannel, testConfig } from "./test-messages.ts";
 export { channelsAt, disableAt, moveTelegramChat, smsChannels } from "./vendor-events.ts";
@@ -115,7 +116,7 @@ async function insertNew(
   };
   await takeOne(tx, "max_notification_channels", () => queries.countChannels(tx.sql, tx.orgId));
   const mail = await beginVerification(tx, row, config);
-  const channel = present(tx, await nameTaken(() => queries.insertChannel(tx.sql, row)));
+  const channel = present(tx, await unlessTaken(queries.insertChannel(tx.sql, row), nameTaken));
   await record(tx, { resourceId: id, after: channel });
   return { channel, mail };
 }
@@ -210,12 +211,10 @@ export async function updateChannel(
     if (patch.config !== undefined) await queries.resetHealth(tx.sql, id);
     if (patch.active_hours !== undefined) await queries.lookAtHeld(tx.sql, id, changed.updated_at);
     const verification = patch.config === undefined ? null : await beginVerification(tx, changed, patch.config);
-    const [before, after] = [
-      present(tx, row),
-      present(tx, await nameTaken(() => queries.updateChannel(tx.sql, changed))),
-    ];
+    const before = present(tx, row);
+    const after = present(tx, await unlessTaken(queries.updateChannel(tx.sql, changed), nameTaken));
     const real = patch.config && {
-      before: { ...before, config: known(tx, row) },
+      before: { ...before, config: openConfigPartly(tx, row) },
       after: { ...after, config: patch.config },
     };
     await record(tx, { resourceId: id, ...differences({ before, after }, real) });
@@ -236,13 +235,6 @@ export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
     await record(tx, { resourceId: id, before: present(tx, row) });
   });
 }
-
-/**
- * The channels of a target that is created without a list of channels, oldest first. For the transaction that binds
- * them. Without a scope check, for other services.
- */
-export const defaultChannelIds = async (system: System, orgId: string): Promise<string[]> =>
-  await queries.keepDefaults(system.sql, orgId);
 
 /**
  * The organisation's channels among `ids`; invalid ids are ignored. For the transaction that binds them: they are not
@@ -270,24 +262,12 @@ function refuseDroppedSecrets(row: queries.ChannelRow, sent: ChannelConfig): voi
 function refuseKeptSecrets(system: System, row: queries.ChannelRow, after: ChannelConfig): void {
   if (row.kind !== after.type) return;
   refuseMovedSecrets(kindOf(after), {
-    before: known(system, row),
+    before: openConfigPartly(system, row),
     after,
     isSent: (_pointer, secret) => !secret.startsWith(mask),
     base: "/config",
   });
 }
 
-/** The stored config with the secrets that open, to compute the changes of an edit. */
-const known = (system: System, row: queries.ChannelRow): ChannelConfig => openConfigPartly(system, row).value;
-
-async function nameTaken<T>(write: () => Promise<T>): Promise<T> {
-  try {
-    return await write();
-  } catch (error) {
-    if (!(error instanceof postgres.PostgresError) || error.constraint_name !== "channels_org_id_name_key") throw error;
-    throw new AppError("CHANNEL_NAME_TAKEN", "Another channel of this organisation has this name.", {
-      field: null,
-      cause: error,
-    });
-  }
-}
+const nameTaken = (cause: unknown) =>
+  new AppError("CHANNEL_NAME_TAKEN", "Another channel of this organisation has this name.", { field: null, cause });

@@ -1,4 +1,4 @@
-import { type Db, firstOf, rowOf, valueOf } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, firstOf, rowOf, valueOf } from "../../platform/db/sql.ts";
 
 export interface VerificationRow {
   id: string;
@@ -50,10 +50,9 @@ export async function selectPending(sql: Db, codeHash: Buffer, now: Date): Promi
 
 /** Uses up a link. Exactly one of two callers gets true. */
 export async function confirmVerification(sql: Db, id: string, now: Date): Promise<boolean> {
-  const { count } = await sql`
+  return await affectsRow(sql`
     update channel_verifications set confirmed_at = ${now}
-    where id = ${id} and confirmed_at is null and expires_at > ${now}`;
-  return count === 1;
+    where id = ${id} and confirmed_at is null and expires_at > ${now}`);
 }
 
 /** The last confirmed link of a verified channel: address and hash of the code. */

@@ -6,11 +6,8 @@ import type { Db } from "../../platform/db/sql.ts";
 import { minuteIn } from "../../platform/zoned.ts";
 import { kindLabel } from "../channels/service.ts";
 import type { Notice, Reason } from "../channels/schema.ts";
-import { type LinkedChannel, selectLinkedChannel, selectWaiting } from "./acknowledge-queries.ts";
-
+import { type LinkedChannel, selectLinkedChannel } from "./acknowledge-queries.ts";
 import type { Acknowledgement, ClaimedDelivery } from "./claim-queries.ts";
-
-export type { LinkedChannel } from "./acknowledge-queries.ts";
 
 /** Bytes of the proof in a token: 128 bits. */
 const proofBytes = 16;
@@ -76,9 +73,3 @@ export async function linkedChannel({ sql }: Pick<System, "sql">, token: string)
   if (!sameSecret(proof, await proofOf(sql, deliveryId))) return null;
   return await selectLinkedChannel(sql, deliveryId);
 }
-
-/** Open incidents that nobody has acknowledged and that one of the channels was notified of, once each. */
-export const waitingIncidents = async (
-  { sql }: Pick<System, "sql">,
-  channelIds: readonly string[],
-): Promise<LinkedChannel[]> => await selectWaiting(sql, channelIds);

@@ -1,4 +1,5 @@
-import type { ChannelConfig, Notice } from "../channels/schema.ts";
+import type { Notice } from "../channels/schema.ts";
+import type { StoredChannel } from "../channels/service.ts";
 import { anyOf, type Db, freePlaces, valueOf } from "../../platform/db/sql.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
 
@@ -32,14 +33,7 @@ export interface ClaimedDelivery {
   /** Key of the receiver's host at the last attempt; null before the first. */
   host_key: string | null;
   /** The current channel; null when it was deleted. */
-  channel: {
-    id: string;
-    org_id: string;
-    kind: string;
-    config: ChannelConfig;
-    enabled: boolean;
-    disabled_reason: string | null;
-  } | null;
+  channel: Pick<StoredChannel, "id" | "org_id" | "kind" | "config" | "enabled" | "disabled_reason"> | null;
 }
 
 /** Rules of digests for a claim; see {@link holdMs}. */

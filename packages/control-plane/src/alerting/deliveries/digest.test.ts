@@ -2,7 +2,7 @@ import t from "tap";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
 import { createChannel, updateChannel } from "../channels/service.ts";
-import { noticeOf } from "../incidents/notices.ts";
+import { outboxNotice } from "../incidents/notices.ts";
 import { writeDeliveries } from "./outbox.ts";
 import type { Notice, Reason } from "../channels/schema.ts";
 import { until } from "../../testing/clock.ts";
@@ -63,7 +63,9 @@ function noticesOf(w: OwnedWorld, pairs: readonly Pair[], reason: Reason) {
   return pairs.map(({ targetId, incidentId, name }) => {
     const incident = {
       id: incidentId,
+      org_id: w.owner.orgId,
       target_id: targetId,
+      monitor_name: name,
       severity: "major" as const,
       started_at: at,
       ended_at: reason === "resolved" ? at : null,
@@ -73,11 +75,7 @@ function noticesOf(w: OwnedWorld, pairs: readonly Pair[], reason: Reason) {
       regions_down: ["eu"],
       regions_up: [],
     };
-    return {
-      orgId: w.owner.orgId,
-      seq: 0,
-      notice: noticeOf(incident, name, reason, w.system.config.server.public_url),
-    };
+    return outboxNotice(incident, reason, 0, w.system.config.server.public_url);
   });
 }
 

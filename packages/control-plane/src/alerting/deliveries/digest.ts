@@ -1,5 +1,5 @@
 import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
-import type { Digest, HeldDigest, Notice } from "../channels/schema.ts";
+import { type Digest, type HeldDigest, type Notice, severities } from "../channels/schema.ts";
 import { digestingKinds } from "../channels/service.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
 import { type DigestMember, formDigests, type HeldGroup, heldGroups } from "./digest-queries.ts";
@@ -48,11 +48,10 @@ export async function gatherDigests(system: System, rules: StormRules): Promise<
   return { formed: formed > 0, nextAt: waiting.length === 0 ? (formed > 0 ? null : now + 500) : Math.min(...waiting) };
 }
 
-const severityRank = { minor: 0, major: 1, critical: 2 } as const;
-
 /** The worse first: by severity, then the longer outage. */
 const byWorst = (a: Notice, b: Notice): number =>
-  severityRank[b.severity] - severityRank[a.severity] || Date.parse(a.started_at) - Date.parse(b.started_at);
+  severities.indexOf(b.severity) - severities.indexOf(a.severity) ||
+  Date.parse(a.started_at) - Date.parse(b.started_at);
 
 /**
  * The digest of notices, grouped by what their monitors share: the destination host, else the tag that most of the

@@ -1,6 +1,7 @@
 /*
  * Entry for the incident engine, which writes deliveries in the transaction of its changes, and for metrics.
  */
+export { isDue, isNext } from "./claim-queries.ts";
 export type { AttemptWatch } from "./deliverer.ts";
 export { writeDeliveries } from "./outbox.ts";
 export type { OutboxNotice } from "./outbox-queries.ts";

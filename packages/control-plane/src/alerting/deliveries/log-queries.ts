@@ -1,20 +1,10 @@
-import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
-import { deliveriesChannel, type HeldBy } from "./outbox-queries.ts";
-import type { Reason } from "../channels/schema.ts";
+import { affectsRow, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import { deliveriesChannel } from "./outbox-queries.ts";
+import type { Delivery } from "./schema.ts";
 
-export interface DeliveryRow {
-  id: string;
-  channel_id: string | null;
-  channel_name: string;
+export interface DeliveryRow extends StoredRow<Omit<Delivery, "channel_type">> {
   channel_kind: string;
-  reason: Reason;
-  state: "pending" | "held" | "delivered" | "dead" | "dropped";
-  held_by: HeldBy | null;
-  next_attempt_at: Date | null;
-  created_at: Date;
-  delivered_at: Date | null;
-  digest_id: string | null;
-  attempts: { at: string; ok: boolean; status: number | null; error: string | null }[];
 }
 
 const columns = (sql: Db) => sql`
@@ -51,9 +41,8 @@ export async function selectDelivery(
 
 /** Locks a delivery of an incident until the transaction ends. False for an absent or foreign id. */
 export async function lockDelivery(sql: Db, orgId: string, incidentId: string, id: string): Promise<boolean> {
-  const rows = await sql`
-    select 1 from deliveries where org_id = ${orgId} and incident_id = ${incidentId} and id = ${id} for update`;
-  return rows.length > 0;
+  return await affectsRow(sql`
+    select 1 from deliveries where org_id = ${orgId} and incident_id = ${incidentId} and id = ${id} for update`);
 }
 
 /**
@@ -67,7 +56,7 @@ export async function reviveDelivery(
   id: string,
   now: Date,
 ): Promise<boolean> {
-  const rows = await sql`
+  return await affectsRow(sql`
     with revived as (
       update deliveries d
       set state = 'pending', next_attempt_at = ${now}, attempts_before = attempt_count, digest_id = null
@@ -77,8 +66,7 @@ export async function reviveDelivery(
                           and newer.state = 'delivered' and (newer.created_at, newer.id) > (d.created_at, d.id))
       returning 1
     )
-    select pg_notify(${deliveriesChannel}, '') from revived`;
-  return rows.length > 0;
+    select pg_notify(${deliveriesChannel}, '') from revived`);
 }
 
 /**

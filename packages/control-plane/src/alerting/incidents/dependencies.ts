@@ -85,8 +85,3 @@ export async function withDependents(sql: Sql, notices: readonly OutboxNotice[])
 export async function freeFailing(sql: Sql, failures: readonly { targetId: string; at: number }[]): Promise<void> {
   if (failures.length > 0) await queries.freeFailing(sql, failures);
 }
-
-/** Looks again at openings of monitors whose dependencies were edited. */
-export async function reconsiderDependencies({ sql }: System, targetIds: readonly string[]): Promise<void> {
-  await queries.endHolds(sql, targetIds);
-}

@@ -157,8 +157,8 @@ export async function freeFailing(sql: Db, failures: readonly { targetId: string
     )}`;
 }
 
-/** Ends the holds of openings whose targets have other dependencies now. */
-export async function endHolds(sql: Db, targetIds: readonly string[]): Promise<void> {
+/** Ends the holds of openings whose targets have other dependencies now: they are looked at again. */
+export async function reconsiderDependencies(sql: Db, targetIds: readonly string[]): Promise<void> {
   await sql`
     update incidents i set hold_stage = 'parent', hold_parent = '00000000-0000-0000-0000-000000000000'
     where ${inOrder(

@@ -1,6 +1,7 @@
 import { newId } from "@statusmesh/shared/ids";
-import { countOf, type Db, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
-import { type Actor, engineActor, type EventKind } from "./event-schema.ts";
+import { countOf, type Db, listed, type Listed, type Paging, rowOf, valueOf } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import { type Actor, engineActor, type EventKind, type IncidentEvent } from "./event-schema.ts";
 
 /** An event to append; without an actor it is the engine's. */
 export interface NewEvent {
@@ -38,14 +39,10 @@ export async function insertEvents(sql: Db, events: readonly NewEvent[], now: Da
       as e (id, org_id, incident_id, kind, actor_type, actor_id, actor_name, detail, place)`;
 }
 
-export interface EventRow {
-  id: string;
-  at: Date;
-  kind: EventKind;
+export interface EventRow extends StoredRow<Omit<IncidentEvent, "actor">> {
   actor_type: Actor["type"];
   actor_id: string | null;
   actor_name: string | null;
-  detail: Record<string, unknown>;
 }
 
 /** Oldest first. */
@@ -77,8 +74,9 @@ export async function selectNewestEvent(sql: Db, orgId: string, incidentId: stri
 
 /** The name of a user without their address, or of an API token. Null for one that is gone. */
 export async function selectActorName(sql: Db, type: "user" | "token" | "mcp", id: string): Promise<string | null> {
-  const [row] = await (type !== "user"
-    ? sql<{ name: string }[]>`select name from api_tokens where id = ${id}`
-    : sql<{ name: string }[]>`select coalesce(name, split_part(email, '@', 1)) as name from users where id = ${id}`);
-  return row?.name ?? null;
+  return await valueOf<string | null>(
+    type === "user"
+      ? sql`select coalesce(name, split_part(email, '@', 1)) from users where id = ${id}`
+      : sql`select name from api_tokens where id = ${id}`,
+  );
 }

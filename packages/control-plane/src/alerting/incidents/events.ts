@@ -1,11 +1,9 @@
-import { isId } from "@statusmesh/shared/ids";
-import { incidentNotFound } from "./find.ts";
+import { findIncident } from "./find.ts";
 import { type ActorCtx, type Ctx, requireScope } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { iso, type Page, pageOf } from "../../platform/http/wire.ts";
 import { type EventRow, insertEvents, selectActorName, selectEvents, selectNewestEvent } from "./event-queries.ts";
 import { type Actor, engineActor, type EventKind, type IncidentEvent } from "./event-schema.ts";
-import { selectIncident } from "./queries.ts";
 
 /** The caller as the timeline names them. */
 export async function actorOf(ctx: ActorCtx): Promise<Actor> {
@@ -47,13 +45,8 @@ export const newestEvent = async (ctx: Ctx, incidentId: string): Promise<Inciden
   present(await selectNewestEvent(ctx.sql, ctx.orgId, incidentId));
 
 /** The timeline of an incident, oldest first. Throws INCIDENT_NOT_FOUND. */
-export async function listEvents(
-  ctx: Ctx,
-  incidentId: string,
-  { limit, offset }: Paging,
-): Promise<Page<IncidentEvent>> {
+export async function listEvents(ctx: Ctx, incidentId: string, page: Paging): Promise<Page<IncidentEvent>> {
   requireScope(ctx, "incidents:read");
-  if (!isId(incidentId) || (await selectIncident(ctx.sql, ctx.orgId, incidentId)) === null) throw incidentNotFound();
-  const { rows, total } = await selectEvents(ctx.sql, ctx.orgId, incidentId, { limit, offset });
-  return { items: rows.map(present), total, limit, offset };
+  await findIncident(ctx, incidentId);
+  return pageOf(await selectEvents(ctx.sql, ctx.orgId, incidentId, page), page, present);
 }

@@ -1,5 +1,5 @@
 import { type Ctx, requireScope } from "../../platform/context.ts";
-import { iso, isoOrNull } from "../../platform/http/wire.ts";
+import { iso, isoTimes } from "../../platform/http/wire.ts";
 import { deliveriesOf } from "../deliveries/engine.ts";
 import { current } from "./replay.ts";
 import { inWords } from "./explain-words.ts";
@@ -37,7 +37,7 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
     alert_confirmations: target.alert_confirmations,
     ...explainVotes(target, state, new Set(disabled), now),
     maintenance: window === null ? null : { id: window.id, title: window.title, ends_at: iso(window.ends_at) },
-    held: held.map((hold) => ({ ...hold, until: isoOrNull(hold.until) })),
+    held: held.map(isoTimes),
     deliveries: deliveries.items,
     deliveries_total: deliveries.total,
   };

@@ -1,4 +1,6 @@
 import type { Db } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import type { Explanation } from "./schema.ts";
 
 /**
  * What holds the notices of an incident `i` at a time, one row each: by, id, reason, until. A notice leaves when there
@@ -53,15 +55,7 @@ export const isHeld = (sql: Db, at: Date) => sql`exists (${holds(sql, at)})`;
 export const parentCheckMs = 30_000;
 
 /** A cause that holds notices. */
-export interface Hold {
-  /** dependency and recheck hold openings only. */
-  by: "maintenance" | "snooze" | "dependency" | "recheck";
-  /** Window, snooze, incident of the parent, or the incident itself. */
-  id: string;
-  reason: string | null;
-  /** Null: not known. */
-  until: Date | null;
-}
+export type Hold = StoredRow<Explanation["held"][number]>;
 
 /** What holds the notices of an incident at `at`, the last to end first. */
 export async function selectHolds(sql: Db, orgId: string, incidentId: string, at: Date): Promise<Hold[]> {

@@ -4,6 +4,7 @@ import { isWithin } from "../channels/service.ts";
 import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
 import { isHeld } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
+import { noticeColumns } from "./queries.ts";
 
 /** The ladder of an incident `i` of target `t` in organisation `o`. */
 const ladder = (sql: Db) => sql`coalesce(t.escalation, o.escalation)`;
@@ -56,8 +57,6 @@ export const isEscalationDue = async (sql: Db, range: DueRange): Promise<boolean
 
 /** An incident with a level that is due. */
 export interface DueEscalation extends NoticeSubject {
-  org_id: string;
-  monitor_name: string;
   ladder: Escalation;
   passed: number;
   from: Date;
@@ -68,9 +67,8 @@ export interface DueEscalation extends NoticeSubject {
 /** Locks incidents with a level that is due, the most overdue first. Those whose notices are held wait. */
 export async function lockDueEscalations(sql: Db, range: DueRange, limit: number): Promise<DueEscalation[]> {
   return await sql<DueEscalation[]>`
-    select i.id, i.org_id, i.target_id, i.severity, i.started_at, i.ended_at, i.outage_since,
-      i.past_outage_ms::float8, i.error_sample, i.regions_down, i.regions_up, t.name as monitor_name,
-      ${ladder(sql)} as ladder, i.escalation_passed as passed, i.escalation_from as from, i.escalations_sent as sent
+    select ${noticeColumns(sql)}, i.severity, t.name as monitor_name, ${ladder(sql)} as ladder,
+      i.escalation_passed as passed, i.escalation_from as from, i.escalations_sent as sent
     from incidents i
     join targets t on t.id = i.target_id
     join orgs o on o.id = i.org_id and o.deleted_at is null

@@ -1,9 +1,9 @@
 import { minuteMs } from "@statusmesh/shared/time";
 import type { Escalation } from "../../access/orgs/schema.ts";
 import { inBatches, type System } from "../../platform/context.ts";
-import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
+import { writeDeliveries } from "../deliveries/engine.ts";
 import * as queries from "./ladder-queries.ts";
-import { noticeOf } from "./notices.ts";
+import { outboxNotice } from "./notices.ts";
 
 /** Few enough that one transaction is short. */
 const batch = 200;
@@ -112,15 +112,10 @@ export async function sendEscalations(system: System, after = 0): Promise<number
       })),
     );
     const notices = climbed.flatMap(({ incident, notices: levels }) =>
-      levels.map(({ level, channelIds }, at): OutboxNotice => ({
-        orgId: incident.org_id,
-        seq: incident.sent + at,
-        channelIds,
-        notice: {
-          ...noticeOf(incident, incident.monitor_name, "unacknowledged", tx.config.server.public_url),
-          level,
-        },
-      })),
+      levels.map(({ level, channelIds }, at) => {
+        const planned = outboxNotice(incident, "unacknowledged", incident.sent + at, tx.config.server.public_url);
+        return { ...planned, channelIds, notice: { ...planned.notice, level } };
+      }),
     );
     await writeDeliveries(tx.sql, now, notices);
     return { taken: due.length, done: notices.length };

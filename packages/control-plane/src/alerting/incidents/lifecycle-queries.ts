@@ -1,4 +1,4 @@
-import { columnOf, countOf, type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, columnOf, countOf, type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import type { Narration, NewUpdate } from "./narration-schema.ts";
 import type { Actor } from "./event-schema.ts";
 
@@ -26,10 +26,9 @@ export async function acknowledgeIncidents(
 
 /** Undoes the acknowledgement. Returns false when there is none. */
 export async function unacknowledgeIncident(sql: Db, orgId: string, id: string, now: Date): Promise<boolean> {
-  const rows = await sql`
+  return await affectsRow(sql`
     update incidents set acknowledged_at = null, acknowledged_by = null, updated_at = ${now}
-    where org_id = ${orgId} and id = ${id} and acknowledged_at is not null returning 1`;
-  return rows.length > 0;
+    where org_id = ${orgId} and id = ${id} and acknowledged_at is not null`);
 }
 
 /** Moves the reminder of the target's open incident that is not acknowledged to one interval after its last notice. */

@@ -27,7 +27,8 @@ export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Inciden
 
 /**
  * {@link acknowledgeIncident} for the actor of a notification, which has no scopes: `detail` says of which kind its
- * channel is, and who it was. Throws ACKNOWLEDGE_LINK_EXPIRED for an incident that is over.
+ * channel is, and who it was. `isNew` is false where somebody had acknowledged it before. Throws
+ * ACKNOWLEDGE_LINK_EXPIRED for an incident that is over.
  */
 export async function acknowledgeFromChannel(
   ctx: ActorCtx,

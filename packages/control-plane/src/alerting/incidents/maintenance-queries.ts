@@ -1,13 +1,13 @@
 import { anyOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import { isHeld, isParentUnclear, openParent } from "./hold-queries.ts";
+import type { Transition } from "./machine.ts";
 import type { NoticeSubject } from "./notices.ts";
+import { noticeColumns } from "./queries.ts";
 import type { Severity } from "./schema.ts";
-
-export type HeldReason = "opened" | "escalated" | "reopened" | "resolved";
 
 /** A notice that waits until nothing holds it. */
 export interface HeldNotice {
-  reason: HeldReason;
+  reason: Transition;
   seq: number;
 }
 
@@ -21,7 +21,7 @@ export interface NoticeState {
   id: string;
   severity: Severity;
   severity_pinned: boolean;
-  held_reason: HeldReason | null;
+  held_reason: Transition | null;
   held_seq: number | null;
   is_held: boolean;
   hold_stage: HoldStage | null;
@@ -102,13 +102,11 @@ export async function takeEntered(sql: Db, at: Date, limit: number): Promise<Ent
 
 /** An incident whose target has no active window any more, or whose notice nothing holds any more. */
 export interface LeftIncident extends NoticeSubject {
-  org_id: string;
-  monitor_name: string;
   retracted: boolean;
   left_maintenance: boolean;
   /** True when a dependency holds the opening from now on. */
   entered_parent: boolean | null;
-  was_held_reason: HeldReason | null;
+  was_held_reason: Transition | null;
   was_held_seq: number | null;
   /** True when any channel has been notified of the incident. */
   notified: boolean;
@@ -146,10 +144,9 @@ export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIn
         when over.held_reason is null or over.is_held or over.stage is not null then i.reminder_due_at
         else greatest(i.reminder_due_at, ${at}::timestamptz + over.period) end
     from over where i.id = over.id
-    returning i.id, i.org_id, i.target_id, i.started_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
+    returning ${noticeColumns(sql)}, i.retracted, over.name as monitor_name,
       case when over.held_reason = 'escalated' and not i.severity_pinned then i.engine_severity else i.severity end
-        as severity, i.error_sample, i.regions_down, i.regions_up, i.retracted,
-      over.name as monitor_name,
+        as severity,
       over.in_maintenance and not over.in_window as left_maintenance,
       case when not over.is_held and over.stage is null then over.held_reason end as was_held_reason,
       over.held_seq as was_held_seq, over.stage = 'parent' as entered_parent,

@@ -3,7 +3,6 @@ import { insertEvents, type NewEvent } from "./event-queries.ts";
 import type { EventKind } from "./event-schema.ts";
 import {
   type HeldNotice,
-  type HeldReason,
   type HoldStage,
   isMaintenanceActive,
   type LeftIncident,
@@ -16,7 +15,8 @@ import {
 import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
 import { followDependencies, tellHeld, withDependents } from "./dependencies.ts";
 import { startLadders } from "./ladder-queries.ts";
-import { noticeOf } from "./notices.ts";
+import type { Transition } from "./machine.ts";
+import { outboxNotice } from "./notices.ts";
 import type { Reason } from "../channels/schema.ts";
 
 type Sql = System["sql"];
@@ -29,14 +29,7 @@ const batch = 200;
  * sent is still that opening.
  */
 function coalesce(held: HeldNotice | null, next: HeldNotice): HeldNotice {
-  const unsent = held?.reason === "opened" || held?.reason === "reopened";
-  return next.reason === "escalated" && unsent ? held : next;
-}
-
-/** True while a held notice is true of the incident. */
-function stillTrue(reason: HeldReason, incident: { ended: boolean; retracted: boolean }): boolean {
-  if (reason === "resolved") return incident.ended;
-  return !incident.ended && !incident.retracted;
+  return next.reason === "escalated" && held !== null && isOpening(held.reason) ? held : next;
 }
 
 /**
@@ -54,7 +47,7 @@ export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: 
   for (const planned of notices) {
     const id = planned.notice.incident_id;
     const state = states.get(id);
-    const reason = planned.notice.reason as HeldReason;
+    const reason = planned.notice.reason as Transition;
     if (state === undefined || (reason === "escalated" && state.severity_pinned)) continue;
     const stored =
       state.held_reason === null || state.held_seq === null ? null : { reason: state.held_reason, seq: state.held_seq };
@@ -84,10 +77,10 @@ export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: 
   return passed;
 }
 
-const isOpening = (reason: HeldReason): boolean => reason === "opened" || reason === "reopened";
+const isOpening = (reason: Reason): boolean => reason === "opened" || reason === "reopened";
 
 /** How a dependency holds a notice that nothing else holds; null when it leaves. */
-function stageOf(state: NoticeState, reason: HeldReason): HoldStage | null {
+function stageOf(state: NoticeState, reason: Transition): HoldStage | null {
   if (!isOpening(reason)) return null;
   if (state.hold_stage !== null && state.hold_stage !== "free") return state.hold_stage;
   if (state.parent_incident !== null) return "parent";
@@ -99,12 +92,8 @@ function stageOf(state: NoticeState, reason: HeldReason): HoldStage | null {
  * Returns the number of deliveries.
  */
 export async function sendNotices(sql: Sql, notices: readonly OutboxNotice[], now: Date): Promise<number> {
-  const opening = notices.filter(({ notice: { reason } }) => reason === "opened" || reason === "reopened");
-  await startLadders(
-    sql,
-    opening.map(({ notice }) => notice.incident_id),
-    now,
-  );
+  const opening = notices.filter(({ notice }) => isOpening(notice.reason)).map(({ notice }) => notice.incident_id);
+  await startLadders(sql, opening, now);
   return await writeDeliveries(sql, now.getTime(), await withDependents(sql, notices));
 }
 
@@ -158,9 +147,9 @@ const eventOf = (kind: EventKind, incident: { id: string; org_id: string }, deta
 function heldNotice(one: LeftIncident, publicUrl: string): OutboxNotice[] {
   const { was_held_reason: reason, was_held_seq: seq, ended_at, retracted } = one;
   if (reason === null || seq === null) return [];
-  if (!stillTrue(reason, { ended: ended_at !== null, retracted })) return [];
+  const isTrue = reason === "resolved" ? ended_at !== null : ended_at === null && !retracted;
+  if (!isTrue) return [];
   // Opened, closed and reopened inside the window: the channels get the opening.
   const first = reason === "reopened" && !one.notified;
-  const notice = noticeOf(one, one.monitor_name, first ? "opened" : reason, publicUrl);
-  return [{ orgId: one.org_id, seq: first ? 0 : seq, notice }];
+  return [outboxNotice(one, first ? "opened" : reason, first ? 0 : seq, publicUrl)];
 }

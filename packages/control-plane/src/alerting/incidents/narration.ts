@@ -2,7 +2,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { iso, type Page, pageOf } from "../../platform/http/wire.ts";
 import { takeOne } from "../../access/plans/service.ts";
 import { countNotes } from "./event-queries.ts";
 import type { IncidentEvent } from "./event-schema.ts";
@@ -117,13 +117,8 @@ export async function writeUpdate(
 }
 
 /** The public updates of an incident, newest first. Throws INCIDENT_NOT_FOUND. */
-export async function listUpdates(
-  ctx: Ctx,
-  incidentId: string,
-  { limit, offset }: Paging,
-): Promise<Page<IncidentUpdate>> {
+export async function listUpdates(ctx: Ctx, incidentId: string, page: Paging): Promise<Page<IncidentUpdate>> {
   requireScope(ctx, "incidents:read");
   await findIncident(ctx, incidentId);
-  const { rows, total } = await queries.selectUpdates(ctx.sql, ctx.orgId, incidentId, { limit, offset });
-  return { items: rows.map(present), total, limit, offset };
+  return pageOf(await queries.selectUpdates(ctx.sql, ctx.orgId, incidentId, page), page, present);
 }

@@ -2,6 +2,7 @@ import { errorInWords } from "@statusmesh/shared/checks";
 import { copyIncident, type EngineSeverity, type IncidentState, type Transition } from "./machine.ts";
 import { type OutageTimes, outageSecs } from "./outages.ts";
 import type { Notice, Reason } from "../channels/schema.ts";
+import type { OutboxNotice } from "../deliveries/engine.ts";
 import type { IncidentRow } from "./queries.ts";
 
 /** The last notice of an incident, and the number of notices. */
@@ -97,19 +98,26 @@ export function closedSilently(notified: Readonly<Record<string, Notified>>, id:
   return last === undefined ? { ...notified } : { ...notified, [id]: { ...last, state: "closed" } };
 }
 
-/** The part of an incident that a notice shows. */
-export type NoticeSubject = OutageTimes &
-  Pick<
+/** The part of an incident that a notice shows, and its organisation. */
+export type NoticeSubject = OutageTimes & { org_id: string } & Pick<
     IncidentRow,
-    "id" | "target_id" | "severity" | "started_at" | "ended_at" | "error_sample" | "regions_down" | "regions_up"
+    | "id"
+    | "target_id"
+    | "monitor_name"
+    | "severity"
+    | "started_at"
+    | "ended_at"
+    | "error_sample"
+    | "regions_down"
+    | "regions_up"
   >;
 
 /** The notice of an incident as it is now. `publicUrl` is `server.public_url`. */
-export function noticeOf(incident: NoticeSubject, monitorName: string, reason: Reason, publicUrl: string): Notice {
-  return {
+export function outboxNotice(incident: NoticeSubject, reason: Reason, seq: number, publicUrl: string): OutboxNotice {
+  const notice: Notice = {
     incident_id: incident.id,
     target_id: incident.target_id,
-    monitor_name: monitorName,
+    monitor_name: incident.monitor_name,
     reason,
     severity: incident.severity,
     urgency: incident.severity === "minor" ? "low" : "high",
@@ -122,4 +130,5 @@ export function noticeOf(incident: NoticeSubject, monitorName: string, reason: R
     regions_up: incident.regions_up,
     url: `${publicUrl}/incidents/${incident.id}`,
   };
+  return { orgId: incident.org_id, seq, notice };
 }

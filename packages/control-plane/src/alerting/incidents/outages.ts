@@ -1,7 +1,7 @@
 import { isId } from "@statusmesh/shared/ids";
 import { hourMs } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
-import { selectChanges, selectOutages, selectOutagesOf } from "./outage-queries.ts";
+import { type OutageRow, selectChanges, selectOutages, selectOutagesOf } from "./outage-queries.ts";
 import type { Impact, Severity } from "./schema.ts";
 
 /** The part of an incident row that says how long it failed. */
@@ -42,12 +42,8 @@ export async function flapping(reader: OrgReader, targetIds: readonly string[]):
   return new Map([...changes].filter(([, count]) => count >= flappingFrom));
 }
 
-export interface Outage {
-  started_at: Date;
-  /** Null while it lasts. */
-  ended_at: Date | null;
+export interface Outage extends Pick<OutageRow, "started_at" | "ended_at" | "error_sample"> {
   state: Impact;
-  error_sample: string | null;
 }
 
 /**

@@ -6,7 +6,7 @@ import { readCause } from "../../platform/db/causes.ts";
 import { causeName, causeTitle, namesOf, shareOf, withRegionName } from "../../platform/html/causes.ts";
 import { numbered } from "../../platform/html/format.ts";
 import { formPage, page, wholeNumber } from "../../platform/html/pages.ts";
-import { readTimeRange, type TimeRange } from "../../platform/http/query.ts";
+import { readTimeRange } from "../../platform/http/query.ts";
 import { kindLabel } from "../channels/service.ts";
 import type { RegionPolicy } from "./policy.ts";
 import { severities } from "./schema.ts";
@@ -24,20 +24,8 @@ const maxEvents = 1000;
 /** Outages that it shows, newest first. */
 const maxOutages = 20;
 
-export interface ListQuery {
-  state: (typeof states)[number];
-  monitor: string;
-  severity: string;
-  since: string;
-  /** Key of the cause whose incidents are listed. */
-  cause: string;
-  /** A chosen range of time; null where `since` decides. */
-  range: TimeRange | null;
-  offset: number;
-}
-
-/** The query of the list as far as it makes sense. */
-function readQuery(query: Readonly<Record<string, string>>, now: number): ListQuery {
+/** The query of the list as far as it makes sense: a range, or `since` where that is null. */
+function readQuery(query: Readonly<Record<string, string>>, now: number) {
   const { severity = "", since = "" } = query;
   const range = readTimeRange(query, now);
   return {
@@ -54,7 +42,7 @@ function readQuery(query: Readonly<Record<string, string>>, now: number): ListQu
 /** The last day of monitors by id, in slices of the same length: `up`, `degraded`, `down` or `none`. */
 export type StripsOf = (ctx: Ctx, targetIds: readonly string[]) => Promise<ReadonlyMap<string, { strip: string[] }>>;
 
-async function listOf(ctx: Ctx, asked: ListQuery, stripsOf: StripsOf) {
+async function listOf(ctx: Ctx, asked: ReturnType<typeof readQuery>, stripsOf: StripsOf) {
   const { state, monitor, cause, offset } = asked;
   const severity = severities.find((known) => known === asked.severity);
   const hours = ranges[asked.since];
@@ -154,12 +142,8 @@ export const incidentsPages = (stripsOf: StripsOf) => [
     };
   }),
   formPage("/incidents/new", async ({ ctx, query }) => {
-    const id = normaliseId(query["monitor"] ?? "");
-    const monitors = await service.monitorNames(ctx, id === "" ? [] : [id]);
-    return {
-      view: "incidents/report",
-      data: { chosen: monitors[0] ?? null, templates: await templatesFor(ctx, "incident") },
-    };
+    const chosen = await service.namedMonitor(ctx, normaliseId(query["monitor"] ?? ""));
+    return { view: "incidents/report", data: { chosen, templates: await templatesFor(ctx, "incident") } };
   }),
   page("/incidents/{id}", "tenant", async ({ ctx, params }) => {
     const id = params["id"]!;

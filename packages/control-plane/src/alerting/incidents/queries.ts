@@ -6,38 +6,23 @@ import {
   type Db,
   firstOf,
   inPortions,
+  type Listed,
+  listed,
   type Paging,
   rowOf,
   valueOf,
 } from "../../platform/db/sql.ts";
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
-import type { Actor } from "./event-schema.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
 import type { OutageTimes } from "./outages.ts";
+import type { PolicyFields } from "./policy.ts";
 import type { Impact, Incident, Severity } from "./schema.ts";
 
-export interface IncidentRow extends OutageTimes {
-  id: string;
-  target_id: string;
-  monitor_name: string;
-  severity: Severity;
-  started_at: Date;
+type Shown = StoredRow<Omit<Incident, "state" | "peak_severity" | "duration_secs" | "past_outage_secs" | "imported">>;
+
+export interface IncidentRow extends Shown, OutageTimes {
   opened_at: Date;
-  ended_at: Date | null;
-  severity_pinned: boolean;
   peak_impact: Impact;
-  acknowledged_at: Date | null;
-  /** Null without an acknowledgement. */
-  acknowledged_by: Actor | null;
-  opened_by: Incident["opened_by"];
-  closed_by: Incident["closed_by"];
-  reopened_count: number;
-  error_sample: string | null;
-  regions_down: string[];
-  regions_up: string[];
-  public_title: string | null;
-  public_description: string | null;
-  created_at: Date;
-  updated_at: Date;
   imported: boolean;
 }
 
@@ -52,6 +37,11 @@ const columns = (sql: Db) => sql`
     where e.incident_id = i.id and e.kind = 'acknowledged'
     order by e.at desc, e.id desc limit 1
   ) end as acknowledged_by`;
+
+/** Columns of incident `i` for a notice, without severity and name of the monitor. */
+export const noticeColumns = (sql: Db) => sql`
+  i.id, i.org_id, i.target_id, i.started_at, i.ended_at, i.outage_since, i.past_outage_ms::float8, i.error_sample,
+  i.regions_down, i.regions_up`;
 
 export interface IncidentFilter {
   state: "open" | "closed" | "all";
@@ -105,23 +95,24 @@ const matching = (
 
 /**
  * Open ones first, those without an acknowledgement at the top, then by start, newest first. With `grouped`, without
- * the incidents that share a line of `selectIncidentCauses`.
+ * the incidents that share a line of `selectIncidentCauses`, which are counted all the same.
  */
 export async function selectIncidents(
   sql: Db,
   orgId: string,
   filter: IncidentFilter,
   { grouped = false, limit, offset }: Paging & { grouped?: boolean },
-): Promise<IncidentRow[]> {
-  if (limit === 0) return [];
+): Promise<Listed<IncidentRow>> {
   const alone = grouped
     ? sql`and i.id not in (${causeMembers(sql, orgId, filter)} select id from matched where n > 1)`
     : sql``;
-  return await sql<IncidentRow[]>`
+  const part = sql<IncidentRow[]>`
     select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
     where ${matching(sql, orgId, filter)} ${alone}
     order by i.ended_at is not null, i.ended_at is null and i.acknowledged_at is not null, i.started_at desc, i.id desc
     limit ${limit} offset ${offset}`;
+  const all = sql`from incidents i where ${matching(sql, orgId, filter)}`;
+  return await listed(sql, all, limit === 0 ? Promise.resolve([]) : part);
 }
 
 /** Ids of the list in its order, for {@link selectIncidentsOf}. */
@@ -144,9 +135,6 @@ export async function selectIncidentsOf(sql: Db, orgId: string, ids: readonly st
     join incidents i on i.id = u.id join targets t on t.id = i.target_id
     where i.org_id = ${orgId} order by u.n`;
 }
-
-export const countIncidents = async (sql: Db, orgId: string, filter: IncidentFilter): Promise<number> =>
-  await countOf(sql, sql`from incidents i where ${matching(sql, orgId, filter)}`);
 
 /** Open incidents and their causes; an incident that shares none is a cause of its own. */
 export interface OpenCounts {
@@ -207,14 +195,10 @@ export async function selectDisabledRegions(sql: Db): Promise<string[]> {
  */
 export const budgetOf = (sql: Db, spec: Fragment) => sql`coalesce(${spec} ->> 'timeout', '31622400000')::float8`;
 
-export interface PolicyRow {
+export interface PolicyRow extends PolicyFields {
   id: string;
   org_id: string;
   name: string;
-  timeout: number;
-  interval_secs: number;
-  alert_confirmations: number;
-  region_policy: never;
   renotify_interval_secs: number;
 }
 
@@ -239,14 +223,9 @@ export async function selectOpenIncident(sql: Db, orgId: string, targetId: strin
     where org_id = ${orgId} and target_id = ${targetId} and ended_at is null and not retracted`);
 }
 
-export async function selectMonitorNames(
-  sql: Db,
-  orgId: string,
-  ids: readonly string[],
-): Promise<{ id: string; name: string }[]> {
-  if (ids.length === 0) return [];
-  return await sql<{ id: string; name: string }[]>`
-    select id, name from targets where org_id = ${orgId} and id = any(${[...ids]}::uuid[])`;
+export async function selectNamedMonitor(sql: Db, orgId: string, id: string) {
+  return await firstOf(sql<{ id: string; name: string }[]>`
+    select id, name from targets where org_id = ${orgId} and id = ${id}`);
 }
 
 export interface FoundIncident extends Pick<

@@ -16,15 +16,15 @@ export interface IncidentFacts {
   targetId: string;
   errorSample: string | null;
   closedBy: Exclude<Incident["closed_by"], null>;
-  /** Of an incident that a person opens; null otherwise. */
-  manual: ManualFacts | null;
-  /** When the next reminder is due; null for none. */
-  reminderDueAt: Date | null;
+  /** Of an incident that a person opens. */
+  manual?: ManualFacts | undefined;
 }
 
 export interface NewFacts {
   facts: IncidentFacts;
   incident: IncidentState;
+  /** When the next reminder is due; null for none. */
+  reminderDueAt: Date | null;
 }
 
 const at = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
@@ -39,7 +39,7 @@ const evaluated = (sql: Db) => sql`
   past_outage_ms bigint, severity text, engine_severity text, impact text, peak_impact text, error_sample text,
   regions_down text[], regions_up text[], reopened_count integer, closed_by text, reminder_due_at timestamptz`;
 
-const evaluatedOf = ({ facts, incident }: NewFacts) => ({
+const evaluatedOf = ({ facts, incident, reminderDueAt }: NewFacts) => ({
   id: incident.id,
   org_id: facts.orgId,
   started_at: at(incident.startedAt),
@@ -56,7 +56,7 @@ const evaluatedOf = ({ facts, incident }: NewFacts) => ({
   regions_up: incident.regionsUp,
   reopened_count: incident.reopened,
   closed_by: incident.closedAt === null ? null : facts.closedBy,
-  reminder_due_at: facts.reminderDueAt,
+  reminder_due_at: reminderDueAt,
 });
 
 /** Inserts incidents in one statement: a target has at most one open one among them. */
@@ -68,8 +68,8 @@ export async function insertIncidents(sql: Db, incidents: readonly NewFacts[], n
       ...row,
       severity: manual?.severity ?? row.severity,
       target_id: targetId,
-      severity_pinned: manual !== null,
-      opened_by: manual === null ? "engine" : "person",
+      severity_pinned: manual !== undefined,
+      opened_by: manual === undefined ? "engine" : "person",
       public_title: manual?.publicTitle ?? null,
     };
   });

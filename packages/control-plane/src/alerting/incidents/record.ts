@@ -3,31 +3,23 @@ import type { Evaluation } from "./replay.ts";
 import { insertEvents, type NewEvent } from "./event-queries.ts";
 import type { Actor, EventKind } from "./event-schema.ts";
 import { passGate, sendNotices } from "./maintenance.ts";
-import type { OutboxNotice } from "../deliveries/engine.ts";
-import { noticeOf, type NoticeSubject } from "./notices.ts";
+import { outboxNotice, type NoticeSubject } from "./notices.ts";
 import {
   type IncidentBefore,
   type IncidentFacts,
   insertIncidents,
   outageSince,
-  type ManualFacts,
   retractIncidents,
   updateIncidents,
 } from "./record-queries.ts";
 import { writeOutages } from "./outage-queries.ts";
 import { type IncidentState, severityOf } from "./machine.ts";
 
-export interface EvaluatedTarget {
-  orgId: string;
-  targetId: string;
+export interface EvaluatedTarget extends IncidentFacts {
   name: string;
   renotifyIntervalSecs: number;
-  errorSample: string | null;
-  closedBy: "engine" | "person" | "pause";
   /** The cause of the change; the engine where left out. */
   actor?: Actor | undefined;
-  /** Of incidents that a person opens. */
-  manual?: ManualFacts | undefined;
   evaluation: Evaluation;
 }
 
@@ -51,7 +43,11 @@ export async function recordEvaluations(
     for (const target of evaluated)
       for (const id of target.evaluation.retracted) events.push(eventOf(target, id, "retracted", {}));
   }
-  const facts = ({ target, incident }: Change) => ({ facts: factsOf(target, incident, now), incident });
+  const facts = ({ target, incident }: Change) => {
+    const { renotifyIntervalSecs: secs, manual } = target;
+    const isSilent = incident.closedAt !== null || secs === 0 || manual?.notify === false;
+    return { facts: target, incident, reminderDueAt: isSilent ? null : new Date(now.getTime() + secs * 1000) };
+  };
   // A closing incident of a target is written before its next one opens.
   const [closing, open] = [true, false].map((closes) =>
     updated.filter(({ incident }) => (incident.closedAt !== null) === closes),
@@ -68,7 +64,12 @@ export async function recordEvaluations(
   const written = [...updated, ...inserted].map(({ target, incident }) => ({ orgId: target.orgId, incident }));
   if (written.length > 0) await writeOutages(sql, written);
   if (events.length > 0) await insertEvents(sql, events, now);
-  await sendNotices(sql, await passGate(sql, outboxNotices(evaluated, publicUrl), now), now);
+  const notices = evaluated.flatMap((target) =>
+    target.evaluation.notices.map(({ reason, seq, incident }) =>
+      outboxNotice(subjectOf(target, incident), reason, seq, publicUrl),
+    ),
+  );
+  await sendNotices(sql, await passGate(sql, notices, now), now);
 }
 
 interface Change {
@@ -76,19 +77,11 @@ interface Change {
   readonly incident: IncidentState;
 }
 
-function outboxNotices(evaluated: readonly EvaluatedTarget[], publicUrl: string): OutboxNotice[] {
-  return evaluated.flatMap((target) =>
-    target.evaluation.notices.map(({ reason, seq, incident }) => ({
-      orgId: target.orgId,
-      seq,
-      notice: noticeOf(subjectOf(target, incident), target.name, reason, publicUrl),
-    })),
-  );
-}
-
 const subjectOf = (target: EvaluatedTarget, incident: IncidentState): NoticeSubject => ({
   id: incident.id,
+  org_id: target.orgId,
   target_id: target.targetId,
+  monitor_name: target.name,
   severity: severityOf(incident),
   started_at: new Date(incident.startedAt),
   ended_at: incident.endedAt === null ? null : new Date(incident.endedAt),
@@ -97,18 +90,6 @@ const subjectOf = (target: EvaluatedTarget, incident: IncidentState): NoticeSubj
   error_sample: target.errorSample,
   regions_down: incident.regionsDown,
   regions_up: incident.regionsUp,
-});
-
-const factsOf = (target: EvaluatedTarget, incident: IncidentState, now: Date): IncidentFacts => ({
-  orgId: target.orgId,
-  targetId: target.targetId,
-  errorSample: target.errorSample,
-  closedBy: target.closedBy,
-  manual: target.manual ?? null,
-  reminderDueAt:
-    incident.closedAt !== null || target.renotifyIntervalSecs === 0 || target.manual?.notify === false
-      ? null
-      : new Date(now.getTime() + target.renotifyIntervalSecs * 1000),
 });
 
 /** The events between a stored incident (null: none) and its new state, in order. */

@@ -1,10 +1,9 @@
 import { anyOf, type Db } from "../../platform/db/sql.ts";
 import type { NoticeSubject } from "./notices.ts";
 import { isHeld } from "./hold-queries.ts";
+import { noticeColumns } from "./queries.ts";
 
 export interface DueIncident extends NoticeSubject {
-  org_id: string;
-  monitor_name: string;
   /** This one included. */
   reminders_sent: number;
   /** Null when the target's policy asks for none any more. */
@@ -41,7 +40,5 @@ export async function takeDueReminders(sql: Db, now: number, limit: number): Pro
         reminders_sent = i.reminders_sent + case when due.renotify_interval_secs = 0 then 0 else 1 end
     from due
     where i.id = due.id
-    returning i.id, i.org_id, i.target_id, i.severity, i.started_at, i.ended_at, i.outage_since,
-      i.past_outage_ms::float8, i.error_sample, i.regions_down, i.regions_up, i.reminders_sent,
-      i.reminder_due_at, due.name as monitor_name`;
+    returning ${noticeColumns(sql)}, i.severity, i.reminders_sent, i.reminder_due_at, due.name as monitor_name`;
 }

@@ -1,7 +1,7 @@
 import { inBatches, type System } from "../../platform/context.ts";
-import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
+import { writeDeliveries } from "../deliveries/engine.ts";
 import { withDependents } from "./dependencies.ts";
-import { noticeOf } from "./notices.ts";
+import { outboxNotice } from "./notices.ts";
 import { isReminderDue, takeDueReminders } from "./reminder-queries.ts";
 
 /** Few enough that one transaction is short. */
@@ -21,11 +21,7 @@ export async function sendReminders(system: System): Promise<number> {
     const incidents = await takeDueReminders(tx.sql, now, batch);
     const notices = incidents
       .filter(({ reminder_due_at }) => reminder_due_at !== null)
-      .map((incident): OutboxNotice => ({
-        orgId: incident.org_id,
-        seq: incident.reminders_sent - 1,
-        notice: noticeOf(incident, incident.monitor_name, "reminder", tx.config.server.public_url),
-      }));
+      .map((one) => outboxNotice(one, "reminder", one.reminders_sent - 1, tx.config.server.public_url));
     await writeDeliveries(tx.sql, now, await withDependents(tx.sql, notices));
     return { taken: incidents.length, done: notices.length };
   });

@@ -1,7 +1,7 @@
 import { isId, newId } from "@statusmesh/shared/ids";
 import { type ActorCtx, type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { type CauseLine, causeLine } from "../../platform/db/causes.ts";
-import type { Page } from "../../platform/http/wire.ts";
+import { type Page, pageOf } from "../../platform/http/wire.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
 import { filterOf, findIncident, presentIncident } from "./find.ts";
 import * as queries from "./queries.ts";
@@ -15,7 +15,7 @@ export {
   rescheduleLadders,
   rescheduleReminders,
 } from "./evidence-decisions.ts";
-export { reconsiderDependencies } from "./dependencies.ts";
+export { reconsiderDependencies } from "./dependency-queries.ts";
 export { incidentsCsv } from "./export.ts";
 export { actorOf as callerOf, listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
@@ -27,7 +27,7 @@ export {
   unacknowledgeIncident,
 } from "./lifecycle.ts";
 export { type EvidenceTarget, lockEvidence } from "./evidence.ts";
-export { budgetOf } from "./queries.ts";
+export { budgetOf, countIncidentsSince } from "./queries.ts";
 export { flapping, listOutages, type Outage, outageSecs, outagesOf, outageState } from "./outages.ts";
 export {
   acknowledgeWithUpdate,
@@ -49,14 +49,9 @@ export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.
 /** The incidents of the organisation: open ones first, then by start, newest first. */
 export async function listIncidents(ctx: Ctx, query: IncidentQuery): Promise<Page<Incident>> {
   requireScope(ctx, "incidents:read");
-  const { limit, offset } = query;
   const filter = filterOf(query);
-  if (filter === null) return { items: [], total: 0, limit, offset };
-  const [rows, total] = await Promise.all([
-    queries.selectIncidents(ctx.sql, ctx.orgId, filter, { limit, offset }),
-    queries.countIncidents(ctx.sql, ctx.orgId, filter),
-  ]);
-  return { items: rows.map(presentIncident), total, limit, offset };
+  if (filter === null) return { items: [], total: 0, limit: query.limit, offset: query.offset };
+  return pageOf(await queries.selectIncidents(ctx.sql, ctx.orgId, filter, query), query, presentIncident);
 }
 
 /** Open incidents of monitors that share a cause, as one line of the list. */
@@ -99,10 +94,7 @@ export async function listIncidentLines(
     limit: limit - causes.length,
     offset: Math.max(0, offset - causeCount),
   };
-  const [rows, total] = await Promise.all([
-    queries.selectIncidents(ctx.sql, ctx.orgId, filter, page),
-    queries.countIncidents(ctx.sql, ctx.orgId, filter),
-  ]);
+  const { rows, total } = await queries.selectIncidents(ctx.sql, ctx.orgId, filter, page);
   return {
     items: rows.map(presentIncident),
     causes: causes.map(presentCause),
@@ -128,21 +120,16 @@ export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
 export const incidentOf = async (reader: OrgReader, id: string): Promise<Incident> =>
   presentIncident(await findIncident(reader, id));
 
-/** Number of incidents that began at `since` or later. For the dashboard, which asks for its own scope. */
-export async function incidentsSince(system: System, orgId: string, since: Date): Promise<number> {
-  return await queries.countIncidentsSince(system.sql, orgId, since);
-}
-
 /** Answers the name of a region; a region that is gone has its id. Regions belong to the installation. */
 export async function regionNamer({ sql }: System): Promise<(id: string) => string> {
   const names = await queries.selectRegionNames(sql);
   return (id) => names.get(id) ?? id;
 }
 
-/** Names of those of the ids that are monitors of the organisation. */
-export async function monitorNames(ctx: Ctx, ids: readonly string[]): Promise<{ id: string; name: string }[]> {
+/** Id and name of a monitor of the organisation; null for any other id. */
+export async function namedMonitor(ctx: Ctx, id: string) {
   requireScope(ctx, "incidents:read");
-  return await queries.selectMonitorNames(ctx.sql, ctx.orgId, ids.filter(isId));
+  return isId(id) ? await queries.selectNamedMonitor(ctx.sql, ctx.orgId, id) : null;
 }
 
 /** The first 500 monitors that have had an incident, by name, for a filter. */

@@ -1,3 +1,5 @@
+import { LRUCache } from "lru-cache";
+import { getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import { Coverage, type Interval, union } from "../../platform/intervals.ts";
 import { selectSpans, selectWindowIds } from "./occurrence-queries.ts";
@@ -15,18 +17,13 @@ export function maintenanceReader(
   range: { from: Date; to: Date },
 ): (targetIds: readonly string[]) => Promise<(targetId: string) => Coverage> {
   const spansOf = new Map<string, Buffer>();
-  const merged = new Map<string, Coverage>();
-  let kept = 0;
-  const coverageOf = (windowIds: readonly string[]): Coverage => {
-    const key = windowIds.join();
-    let coverage = merged.get(key);
-    if (coverage !== undefined) return coverage;
-    coverage = new Coverage(union(windowIds.flatMap((id) => timesOf(spansOf.get(id)!))));
-    if (kept + coverage.size > keptSpans) merged.clear();
-    kept = merged.size === 0 ? coverage.size : kept + coverage.size;
-    merged.set(key, coverage);
-    return coverage;
-  };
+  const merged = new LRUCache<string, Coverage>({ maxSize: keptSpans, sizeCalculation: ({ size }) => size + 1 });
+  const coverageOf = (windowIds: readonly string[]): Coverage =>
+    getOrMake<string, Coverage>(
+      merged,
+      windowIds.join(),
+      () => new Coverage(union(windowIds.flatMap((id) => timesOf(spansOf.get(id)!)))),
+    );
   return async (targetIds) => {
     const rows = await selectWindowIds(sql, orgId, targetIds);
     const windowsOf = new Map(rows.map((row) => [row.target_id, row.window_ids.split(" ").sort()]));

@@ -6,7 +6,7 @@ import { day, hour, minute, noon } from "../../testing/clock.ts";
 import { newTarget } from "../../testing/scene.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { maintenanceRoutes } from "./api.ts";
-import { generateOccurrences } from "./engine.ts";
+import { generateOccurrences } from "./occurrences.ts";
 import { windowsOf } from "./service.ts";
 
 const { sql, clock, system } = await openWorld(t);

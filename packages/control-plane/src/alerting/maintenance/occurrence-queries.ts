@@ -9,20 +9,12 @@ import {
   manyIds,
   type Paging,
 } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
 import type { WindowRow } from "./queries.ts";
-import { maxDays } from "./schema.ts";
+import { maxDays, type Occurrence } from "./schema.ts";
 
-export interface OccurrenceRow {
-  id: string;
-  starts_at: Date;
-  ends_at: Date;
-  cancelled: boolean;
-}
-
-interface Span {
-  starts_at: Date;
-  ends_at: Date;
-}
+export type OccurrenceRow = StoredRow<Omit<Occurrence, "state">>;
+type Span = Pick<OccurrenceRow, "starts_at" | "ends_at">;
 
 /** Adds occurrences of a recurring window. Stored ones, also cancelled ones, do not change. */
 export async function addOccurrences(sql: Db, row: Pick<WindowRow, "id" | "org_id">, spans: Span[]): Promise<void> {
@@ -116,14 +108,7 @@ export async function updateGenerated(sql: Db, orgId: string, id: string, until:
 }
 
 /** One occurrence of a window. All occurrences of a window share the list of the requested targets that it has. */
-export interface PageWindowRow {
-  id: string;
-  title: string;
-  description: string | null;
-  starts_at: Date;
-  ends_at: Date;
-  target_ids: readonly string[];
-}
+export type PageWindowRow = Pick<WindowRow, "id" | "title" | "description" | "starts_at" | "ends_at" | "target_ids">;
 
 /**
  * Occurrences of windows that touch one of the targets and overlap the time from `from` to `to`, by start. Two
@@ -137,7 +122,7 @@ export async function selectWindowsOf(
   to: Date,
 ): Promise<PageWindowRow[]> {
   const ids = arrayOf(targetIds);
-  const spans = await inPortions(sql<{ window_id: string; starts_at: Date; ends_at: Date }[]>`
+  const spans = await inPortions(sql<(Span & { window_id: string })[]>`
     select o.window_id, o.starts_at, o.ends_at from maintenance_occurrences o
     where o.org_id = ${orgId} and not o.cancelled and o.ends_at > ${from} and o.starts_at < ${to}
       and o.window_id in (

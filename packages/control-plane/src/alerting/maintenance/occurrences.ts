@@ -3,7 +3,7 @@ import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inBatches, inTransaction, requireScope, type System } from "../../platform/context.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { iso, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as queries from "./occurrence-queries.ts";
 import { lockWindow, selectWindow, type WindowRow } from "./queries.ts";
 import { checkStart, lastStart, parseRule, type Series, starts } from "./recurrence.ts";
@@ -97,14 +97,13 @@ export async function generateOccurrences(system: System): Promise<number> {
 export async function listOccurrences(
   ctx: Ctx,
   windowId: string,
-  { limit, offset }: OccurrenceListQuery,
+  page: OccurrenceListQuery,
 ): Promise<Page<Occurrence>> {
   requireScope(ctx, "maintenance:read");
   const now = new Date(ctx.clock.now());
   if (!isId(windowId) || (await selectWindow(ctx.sql, ctx.orgId, windowId, now)) === null) throw notFound();
-  const page = { after: now, limit, offset };
-  const { rows, total } = await queries.selectOccurrences(ctx.sql, ctx.orgId, windowId, page);
-  return { items: rows.map((row) => present(row, now)), total, limit, offset };
+  const listed = await queries.selectOccurrences(ctx.sql, ctx.orgId, windowId, { after: now, ...page });
+  return pageOf(listed, page, (row) => present(row, now));
 }
 
 /**

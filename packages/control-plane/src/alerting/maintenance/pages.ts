@@ -3,6 +3,7 @@ import type { Paging } from "../../platform/db/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { formPage, page } from "../../platform/html/pages.ts";
+import { isoTimes } from "../../platform/http/wire.ts";
 import type { Maintenance } from "./schema.ts";
 import * as service from "./service.ts";
 import { recurrenceWords, ruleParts } from "./words.ts";
@@ -57,17 +58,10 @@ async function calendarOf(ctx: Ctx, month: string | undefined) {
     to: new Date(to + dayMs),
     limit: maxCalendar,
   });
-  const events = rows.map((row) => ({
-    id: row.id,
-    windowId: row.window_id,
-    title: row.title,
-    recurring: row.recurring,
-    startsAt: row.starts_at.toISOString(),
-    endsAt: row.ends_at.toISOString(),
-  }));
+  const events = rows.map(isoTimes);
   const onDay = (date: string) => {
     const start = Date.parse(`${date}T00:00:00Z`);
-    return events.filter(({ startsAt, endsAt }) => Date.parse(startsAt) < start + dayMs && Date.parse(endsAt) > start);
+    return events.filter((one) => Date.parse(one.starts_at) < start + dayMs && Date.parse(one.ends_at) > start);
   };
   return {
     ...shape,

@@ -1,25 +1,18 @@
-import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { columnOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
-import { maxDays, type WindowState } from "./schema.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
+import { type Maintenance, maxDays, type WindowState } from "./schema.ts";
 
-export interface WindowRow {
-  id: string;
+type Shown = StoredRow<Omit<Maintenance, "component_ids" | "recurrence" | "occurrence" | "state" | "managed_by">>;
+
+export interface WindowRow extends Shown {
   org_id: string;
-  title: string;
-  description: string | null;
-  /** Of the first occurrence. */
-  starts_at: Date;
-  ends_at: Date;
   recurrence_rule: string | null;
   recurrence_time_zone: string | null;
   /** End of the last occurrence; null for a rule without an end. */
   over_at: Date | null;
   /** Occurrences that start up to this time are stored; null without a rule. */
   generated_until: Date | null;
-  write_source: WriteSource;
-  created_at: Date;
-  updated_at: Date;
   managed: Managed | null;
   /** In the order of the request. */
   target_ids: string[];

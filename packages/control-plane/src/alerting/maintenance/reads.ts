@@ -31,10 +31,7 @@ export async function targetWindow(ctx: Ctx, targetId: string): Promise<queries.
 }
 
 /** Monitors of a window, and the published status pages that show it. */
-export async function windowScope(
-  ctx: Ctx,
-  windowId: string,
-): Promise<{ monitors: { id: string; name: string }[]; pages: { id: string; name: string }[] }> {
+export async function windowScope(ctx: Ctx, windowId: string) {
   requireScope(ctx, "maintenance:read");
   const [monitors, pages] = await Promise.all([
     queries.selectMonitorsOf(ctx.sql, ctx.orgId, windowId),

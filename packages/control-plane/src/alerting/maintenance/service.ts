@@ -3,7 +3,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
-import { iso, managedBy, type Page } from "../../platform/http/wire.ts";
+import { iso, isoTimes, managedBy, type Page } from "../../platform/http/wire.ts";
 import { takeOne } from "../../access/plans/service.ts";
 import { type PageWindowRow, selectMonitorNames, selectWindowsOf } from "./occurrence-queries.ts";
 import { planOccurrences, writeOccurrences } from "./occurrences.ts";
@@ -154,12 +154,11 @@ export async function plannedWindows(
 /** One window. Throws MAINTENANCE_NOT_FOUND. */
 export async function getWindow(ctx: Ctx, id: string): Promise<Maintenance> {
   requireScope(ctx, "maintenance:read");
-  if (!isId(id)) throw notFound();
   return await readWindow(ctx, id, new Date(ctx.clock.now()));
 }
 
 async function readWindow(ctx: Ctx, id: string, now: Date): Promise<Maintenance> {
-  const row = await queries.selectWindow(ctx.sql, ctx.orgId, id, now);
+  const row = isId(id) ? await queries.selectWindow(ctx.sql, ctx.orgId, id, now) : null;
   if (row === null) throw notFound();
   return present(row, now);
 }
@@ -268,10 +267,7 @@ function present(row: queries.WindowView, now: Date): Maintenance {
     starts_at: iso(row.starts_at),
     ends_at: iso(row.ends_at),
     recurrence: rule === null || zone === null ? null : { rule, time_zone: zone },
-    occurrence:
-      occurrence === null
-        ? null
-        : { id: occurrence.id, starts_at: iso(occurrence.starts_at), ends_at: iso(occurrence.ends_at) },
+    occurrence: occurrence === null ? null : isoTimes(occurrence),
     component_ids: row.target_ids,
     state: over ? "past" : active ? "active" : "upcoming",
     managed_by: managedBy(row.managed),

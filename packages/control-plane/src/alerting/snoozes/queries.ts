@@ -1,13 +1,9 @@
 import { lockSpaces } from "../../platform/db/locks.ts";
 import { arrayOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
 import type { Snooze } from "./schema.ts";
 
-export type SnoozeRow = Omit<Snooze, "created_at" | "until" | "created_by"> & {
-  org_id: string;
-  until: Date;
-  created_by: Snooze["created_by"];
-  created_at: Date;
-};
+export type SnoozeRow = StoredRow<Snooze> & { org_id: string };
 
 const columns = (sql: Db) => sql`id, org_id, scope, until, reason, created_by, created_at`;
 

@@ -3,7 +3,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { iso, isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import { callerOf } from "../incidents/service.ts";
 import * as queries from "./queries.ts";
 import type { Snooze, SnoozeCreate, SnoozeQuery } from "./schema.ts";
@@ -20,17 +20,13 @@ const maxSnoozes = 100;
 const invalid = (message: string, field: string) => new AppError("INVALID_SNOOZE", message, { field });
 
 /** The snoozes that last, the next to end first. */
-export async function listSnoozes(ctx: Ctx, { limit, offset }: SnoozeQuery): Promise<Page<Snooze>> {
+export async function listSnoozes(ctx: Ctx, page: SnoozeQuery): Promise<Page<Snooze>> {
   requireScope(ctx, "incidents:read");
-  const now = new Date(ctx.clock.now());
-  const { rows, total } = await queries.selectSnoozes(ctx.sql, ctx.orgId, now, { limit, offset });
-  return { items: rows.map(present), total, limit, offset };
+  return pageOf(await queries.selectSnoozes(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), page), page, present);
 }
 
 /** The first snoozes that last, as the frame of the console shows them. */
-export async function shownSnoozes(
-  ctx: Ctx,
-): Promise<{ id: string; covers: string; reason: string | null; until: string }[]> {
+export async function shownSnoozes(ctx: Ctx) {
   const { items } = await listSnoozes(ctx, { limit: 3, offset: 0 });
   return items.map(({ id, scope, reason, until }) => ({ id, reason, until, covers: coversOf(scope) }));
 }
@@ -96,8 +92,4 @@ async function auditable({ sql, orgId }: Ctx, { scope, until, reason }: queries.
   return { covers, scope, until: iso(until), reason };
 }
 
-const present = ({ org_id: _, until, created_at, ...row }: queries.SnoozeRow): Snooze => ({
-  ...row,
-  until: iso(until),
-  created_at: iso(created_at),
-});
+const present = ({ org_id: _, ...row }: queries.SnoozeRow): Snooze => isoTimes(row);

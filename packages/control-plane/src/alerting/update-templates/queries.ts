@@ -1,22 +1,18 @@
-import { countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import type { StoredRow } from "../../platform/http/wire.ts";
 import type { UpdateTemplate } from "./schema.ts";
 
-export type TemplateRow = Omit<UpdateTemplate, "created_at" | "updated_at"> & {
-  org_id: string;
-  created_at: Date;
-  updated_at: Date;
-};
+export type TemplateRow = StoredRow<UpdateTemplate> & { org_id: string };
 
 const columns = (sql: Db) => sql`id, org_id, kind, name, phase, title, body, created_at, updated_at`;
 
 /** False when the organisation has a template of this kind with the name. */
 export async function insertTemplate(sql: Db, row: TemplateRow): Promise<boolean> {
-  const rows = await sql`
+  return await affectsRow(sql`
     insert into update_templates (id, org_id, kind, name, phase, title, body, created_at, updated_at)
     values (${row.id}, ${row.org_id}, ${row.kind}, ${row.name}, ${row.phase}, ${row.title}, ${row.body},
       ${row.created_at}, ${row.updated_at})
-    on conflict (org_id, kind, name) do nothing returning id`;
-  return rows.length === 1;
+    on conflict (org_id, kind, name) do nothing`);
 }
 
 /** Writes every mutable field. A taken name raises a unique violation. */

@@ -4,20 +4,16 @@ import { differences, record } from "../../access/audit/service.ts";
 import { takeOne } from "../../access/plans/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { unlessTaken } from "../../platform/db/sql.ts";
-import { iso, type Page } from "../../platform/http/wire.ts";
+import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { UpdateTemplate, UpdateTemplateCreate, UpdateTemplatePatch, UpdateTemplateQuery } from "./schema.ts";
 
 /** Texts that an organisation saves for updates of incidents and for maintenance. Members write them, as updates. */
 
 /** The templates by kind and name. */
-export async function listTemplates(
-  ctx: Ctx,
-  { kind, limit, offset }: UpdateTemplateQuery,
-): Promise<Page<UpdateTemplate>> {
+export async function listTemplates(ctx: Ctx, { kind, ...page }: UpdateTemplateQuery): Promise<Page<UpdateTemplate>> {
   requireScope(ctx, "incidents:read");
-  const { rows, total } = await queries.selectTemplates(ctx.sql, ctx.orgId, kind ?? null, { limit, offset });
-  return { items: rows.map(present), total, limit, offset };
+  return pageOf(await queries.selectTemplates(ctx.sql, ctx.orgId, kind ?? null, page), page, present);
 }
 
 export async function templatesFor(ctx: Ctx, kind: UpdateTemplate["kind"]): Promise<UpdateTemplate[]> {
@@ -89,8 +85,4 @@ const nameTaken = (name: string, cause?: unknown) =>
 
 const auditable = ({ kind, name, phase, title, body }: queries.TemplateRow) => ({ kind, name, phase, title, body });
 
-const present = ({ org_id: _, created_at, updated_at, ...row }: queries.TemplateRow): UpdateTemplate => ({
-  ...row,
-  created_at: iso(created_at),
-  updated_at: iso(updated_at),
-});
+const present = ({ org_id: _, ...row }: queries.TemplateRow): UpdateTemplate => isoTimes(row);

@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import { dayMs } from "@statusmesh/shared/time";
 import { atMost, getOrMake } from "../../platform/caches.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
-import { incidentsSince } from "../../alerting/incidents/service.ts";
+import { countIncidentsSince } from "../../alerting/incidents/service.ts";
 import { lastDayCounts, uptimePct } from "../../monitoring/results/service.ts";
 import { monitorCounts, openCircuits } from "../../monitoring/targets/service.ts";
 import type { DashboardSummary } from "./schema.ts";
@@ -40,7 +40,7 @@ async function compute(ctx: Ctx, load: PipelineLoad): Promise<DashboardSummary> 
   const [states, runs, incidents, circuits, pipeline] = await Promise.all([
     monitorCounts(ctx),
     lastDayCounts(ctx, ctx.orgId),
-    incidentsSince(ctx, ctx.orgId, new Date(ctx.clock.now() - dayMs)),
+    countIncidentsSince(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - dayMs)),
     openCircuits(ctx),
     load(ctx),
   ]);

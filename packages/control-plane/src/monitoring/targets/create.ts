@@ -4,7 +4,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll, Faults } from "@statusmesh/shared/faults";
 import { newId } from "@statusmesh/shared/ids";
 import { type Change, record } from "../../access/audit/service.ts";
-import { defaultChannelIds, existingChannelIds } from "../../alerting/channels/service.ts";
+import { existingChannelIds, keepDefaultChannels } from "../../alerting/channels/service.ts";
 import { type ActorCtx, type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { mapInTurns, portionsOf } from "../../platform/process/turns.ts";
 import { ladderRule } from "../../access/orgs/service.ts";
@@ -118,7 +118,7 @@ async function create(
     const channels = await boundChannels(tx, inputs);
     const defaults = inputs.every(({ alerts }) => alerts !== undefined)
       ? []
-      : (await defaultChannelIds(tx, tx.orgId)).slice(0, maxAlerts);
+      : (await keepDefaultChannels(tx.sql, tx.orgId)).slice(0, maxAlerts);
     for (const id of defaults) channels.add(id);
     const regions = await probeRegionIds(tx);
     if (regions.length === 0 && faults.isEmpty && inputs.some(({ check }) => isProbed(check)))

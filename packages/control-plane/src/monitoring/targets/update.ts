@@ -107,7 +107,7 @@ export async function updateTargets(
         dependent.map(({ id }) => ({ id, parents: parentsOf.get(id)!, base: "" })),
       );
       await reconsiderDependencies(
-        tx,
+        tx.sql,
         dependent.map(({ id }) => id),
       );
     }

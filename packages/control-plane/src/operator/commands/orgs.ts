@@ -90,13 +90,11 @@ function withOverride(before: PlanOverrides, { limit, value }: Override): PlanOv
 
 const limitText = (limit: number | null): string => (limit === null ? "unlimited" : String(limit));
 
-function overridesText({ overrides }: OperatorOrg): string {
-  const own: PlanOverrides = overrides;
-  return limitNames.flatMap((limit) => textOf(limit, own[limit])).join(",");
+function overridesText(org: OperatorOrg): string {
+  const overrides: PlanOverrides = org.overrides;
+  const set = limitNames.filter((limit) => overrides[limit] !== undefined);
+  return set.map((limit) => `${limit}=${limitText(overrides[limit] ?? null)}`).join(",");
 }
-
-const textOf = (limit: Limit, value: number | null | undefined): string[] =>
-  value === undefined ? [] : [`${limit}=${limitText(value)}`];
 
 /** Names are text of customers: nothing in them may move the cursor of a terminal. */
 const printable = (text: string): string => text.replaceAll(/\p{C}/gu, "\u{fffd}");

@@ -72,98 +72,69 @@ async function readInstance(system: System) {
     packState(system),
     queries.connections(sql),
   ]);
-  const regionsWithoutAgent = problems.regions.length;
-  return {
-    at,
-    pingMs: at - began,
-    outbox,
-    failing,
-    open,
-    enabled,
-    agents,
-    regionsWithoutAgent,
-    notices,
-    packing,
-    connections,
-  };
+  return { at, pingMs: at - began, outbox, failing, open, enabled, agents, problems, notices, packing, connections };
 }
 
-function readingGauges(make: MetricFactory): { forget(): void; set(reading: Reading): void } {
-  const ping = make.gauge("database_ping_seconds", "Duration of the shortest query, with the wait for a connection");
-  const connections = make.gauge(
-    "database_connections",
-    "Connections to the database, of all replicas, by state",
-    "state",
-  );
-  const outbox = outboxGauges(make);
-  const failing = make.gauge("channels_failing", "Enabled notification channels whose last delivery attempt failed");
-  const incidents = make.gauge("incidents_open", "Open incidents by severity", "severity");
-  const targets = make.gauge("targets_enabled", "Enabled monitors");
-  const agents = make.gauge(
-    "agents",
-    "Agents: live, impaired (their own network is down), or silent (not seen for 25 seconds)",
-    "state",
-  );
-  const silent = make.gauge("regions_without_agent", "Regions with monitors and without a working agent");
-  const notices = make.gauge("operator_notices_open", "Ongoing problems that the operator has had a mail about");
-  const unpacked = make.gauge("packing_days_waiting", "Ended days of results that are to be packed by now");
-  const overdue = make.gauge("packing_overdue_seconds", "Time for which the oldest of them has been due");
-  const mismatches = make.gauge(
-    "packing_mismatches",
-    "Times in a row that the oldest of them was packed and did not match its results",
-  );
-  const late = make.gauge("packing_late_results", "Late results of packed days to be merged, counted to 100,000");
+function readingGauges(make: MetricFactory) {
+  const single = {
+    ping: make.gauge("database_ping_seconds", "Duration of the shortest query, with the wait for a connection"),
+    outboxOverdue: make.gauge(
+      "outbox_overdue_seconds",
+      "Time for which the next attempt of a delivery has been due; more than seconds means that no replica sends",
+    ),
+    failing: make.gauge("channels_failing", "Enabled notification channels whose last delivery attempt failed"),
+    targets: make.gauge("targets_enabled", "Enabled monitors"),
+    silent: make.gauge("regions_without_agent", "Regions with monitors and without a working agent"),
+    notices: make.gauge("operator_notices_open", "Ongoing problems that the operator has had a mail about"),
+    unpacked: make.gauge("packing_days_waiting", "Ended days of results that are to be packed by now"),
+    overdue: make.gauge("packing_overdue_seconds", "Time for which the oldest of them has been due"),
+    mismatches: make.gauge(
+      "packing_mismatches",
+      "Times in a row that the oldest of them was packed and did not match its results",
+    ),
+    late: make.gauge("packing_late_results", "Late results of packed days to be merged, counted to 100,000"),
+  };
+  const labelled = {
+    connections: make.gauge("database_connections", "Connections to the database, of all replicas, by state", "state"),
+    pending: make.gauge("outbox_pending", "Pending deliveries by channel kind", "kind"),
+    oldest: make.gauge(
+      "outbox_oldest_age_seconds",
+      "Age of the oldest pending delivery; a receiver that refuses is tried for a day",
+      "kind",
+    ),
+    incidents: make.gauge("incidents_open", "Open incidents by severity", "severity"),
+    agents: make.gauge(
+      "agents",
+      "Agents: live, impaired (their own network is down), or silent (not seen for 25 seconds)",
+      "state",
+    ),
+  };
   return {
-    forget() {
+    forget(): void {
       // Without labels a reset means 0; only removal makes a metric absent.
-      for (const single of [ping, failing, targets, silent, notices, unpacked, overdue, mismatches, late])
-        single.remove();
-      for (const labelled of [connections, incidents, agents]) labelled.reset();
-      outbox.forget();
+      for (const gauge of Object.values(single)) gauge.remove();
+      for (const gauge of Object.values(labelled)) gauge.reset();
     },
-    set(reading) {
-      ping.set(Math.max(0, reading.pingMs) / 1000);
-      for (const { state, count } of reading.connections) connections.set({ state }, count);
-      outbox.set(reading);
-      for (const severity of severities)
-        incidents.set({ severity }, reading.open.find((row) => row.severity === severity)?.count ?? 0);
-      failing.set(reading.failing);
-      targets.set(reading.enabled);
-      for (const state of ["live", "impaired", "silent"] as const) agents.set({ state }, reading.agents[state]);
-      silent.set(reading.regionsWithoutAgent);
-      notices.set(reading.notices);
-      const { packing, at } = reading;
-      unpacked.set(packing.waiting);
-      overdue.set(packing.dueSince === null ? 0 : (at - packing.dueSince) / 1000);
-      mismatches.set(packing.mismatches);
-      late.set(packing.late);
-    },
-  };
-}
-
-function outboxGauges(make: MetricFactory): { forget(): void; set(reading: Reading): void } {
-  const pending = make.gauge("outbox_pending", "Pending deliveries by channel kind", "kind");
-  const oldest = make.gauge(
-    "outbox_oldest_age_seconds",
-    "Age of the oldest pending delivery; a receiver that refuses is tried for a day",
-    "kind",
-  );
-  const overdue = make.gauge(
-    "outbox_overdue_seconds",
-    "Time for which the next attempt of a delivery has been due; more than seconds means that no replica sends",
-  );
-  return {
-    forget() {
-      overdue.remove();
-      for (const labelled of [pending, oldest]) labelled.reset();
-    },
-    set({ outbox, at }) {
+    set({ at, pingMs, outbox, open, agents, packing, ...reading }: Reading): void {
       const ageSecs = (since: Date | null): number => (since === null ? 0 : Math.max(0, at - since.getTime()) / 1000);
-      for (const { kind, pending: waiting, oldest_at } of outbox) {
-        pending.set({ kind }, waiting);
-        oldest.set({ kind }, ageSecs(oldest_at));
+      single.ping.set(Math.max(0, pingMs) / 1000);
+      for (const { state, count } of reading.connections) labelled.connections.set({ state }, count);
+      for (const { kind, pending, oldest_at } of outbox) {
+        labelled.pending.set({ kind }, pending);
+        labelled.oldest.set({ kind }, ageSecs(oldest_at));
       }
-      overdue.set(Math.max(0, ...outbox.map(({ due_since }) => ageSecs(due_since))));
+      single.outboxOverdue.set(Math.max(0, ...outbox.map(({ due_since }) => ageSecs(due_since))));
+      for (const severity of severities)
+        labelled.incidents.set({ severity }, open.find((row) => row.severity === severity)?.count ?? 0);
+      for (const [state, count] of Object.entries(agents)) labelled.agents.set({ state }, count);
+      single.failing.set(reading.failing);
+      single.targets.set(reading.enabled);
+      single.silent.set(reading.problems.regions.length);
+      single.notices.set(reading.notices);
+      single.unpacked.set(packing.waiting);
+      single.overdue.set(packing.dueSince === null ? 0 : (at - packing.dueSince) / 1000);
+      single.mismatches.set(packing.mismatches);
+      single.late.set(packing.late);
     },
   };
 }

@@ -1,4 +1,5 @@
-import { countOf, type Db } from "../../platform/db/sql.ts";
+import { isNext } from "../../alerting/deliveries/engine.ts";
+import { countOf, type Db, rowOf } from "../../platform/db/sql.ts";
 
 export interface OutboxRow {
   kind: string;
@@ -14,10 +15,7 @@ export async function outbox(sql: Db, now: Date): Promise<OutboxRow[]> {
     select d.channel_kind as kind, count(*)::int as pending, min(d.created_at) as oldest_at,
       min(d.next_attempt_at) filter (
         where d.next_attempt_at <= ${now} and (d.leased_until is null or d.leased_until <= ${now})
-          and not exists (select from deliveries older
-                          where older.incident_id = d.incident_id and older.channel_id = d.channel_id
-                            and older.state = 'pending'
-                            and (older.created_at, older.id) < (d.created_at, d.id))) as due_since
+          and ${isNext(sql)}) as due_since
     from deliveries d join orgs o on o.id = d.org_id and o.deleted_at is null
     where d.state = 'pending'
     group by d.channel_kind`;
@@ -54,12 +52,11 @@ export interface AgentCounts {
 }
 
 export async function agentCounts(sql: Db, since: Date): Promise<AgentCounts> {
-  const [row] = await sql<AgentCounts[]>`
+  return await rowOf(sql<AgentCounts[]>`
     select count(*) filter (where last_seen_at > ${since} and impaired_since is null)::int as live,
       count(*) filter (where last_seen_at > ${since} and impaired_since is not null)::int as impaired,
       count(*) filter (where last_seen_at is null or last_seen_at <= ${since})::int as silent
-    from agents`;
-  return row!;
+    from agents`);
 }
 
 /** Open notices to the operator. */

@@ -78,9 +78,9 @@ export async function valueOf<T>(query: PendingQuery<Row[]>): Promise<T> {
 export const affectsRow = async (statement: PendingQuery<Row[]>): Promise<boolean> => (await statement).count > 0;
 
 /** Waits for a write. Where another row has the value of a unique column (SQLSTATE 23505), throws `taken` instead. */
-export async function unlessTaken(write: Promise<void>, taken: (cause: unknown) => Error): Promise<void> {
+export async function unlessTaken<T>(write: Promise<T>, taken: (cause: unknown) => Error): Promise<T> {
   try {
-    await write;
+    return await write;
   } catch (cause) {
     throw (cause as { code?: unknown }).code === "23505" ? taken(cause) : cause;
   }

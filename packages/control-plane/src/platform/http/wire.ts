@@ -130,6 +130,13 @@ type IsoTimes<R> = {
   [K in keyof R]: R[K] extends Date ? string : R[K] extends Date | null ? string | null : R[K];
 };
 
+type TimeName = "at" | "until" | `${string}_at` | `${string}_since`;
+
+/** The row of what a reply shows: its times are dates. {@link isoTimes} makes them texts again. */
+export type StoredRow<T> = {
+  [K in keyof T]: K extends TimeName ? (null extends T[K] ? Date | null : Date) : T[K];
+};
+
 /** A row with its times in the format of the API. */
 export const isoTimes = <R extends object>(row: R): IsoTimes<R> =>
   Object.fromEntries(

@@ -1,3 +1,4 @@
+import { asObject, type Json, parsedJson } from "@statusmesh/shared/json";
 import {
   type Outbound,
   OutboundError,
@@ -68,21 +69,23 @@ export const jsonRequest = (url: string, body: object, headers: Record<string, s
   body: JSON.stringify(body),
 });
 
-/** The reply as a JSON object; empty for anything else. */
-export function jsonObject({ text }: Pick<OutboundReply, "text">): Record<string, unknown> {
-  try {
-    return asObject(JSON.parse(text));
-  } catch {
-    return {};
-  }
-}
+/** A POST of a form. */
+export const formRequest = (
+  url: string,
+  fields: Record<string, string>,
+  headers: Record<string, string> = {},
+): OutboundRequest => ({
+  method: "POST",
+  url,
+  headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
+  body: new URLSearchParams(fields).toString(),
+});
 
-export const asObject = (value: unknown): Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+/** The reply as a JSON object; empty for anything else. */
+export const jsonObject = ({ text }: Pick<OutboundReply, "text">): Json => asObject(parsedJson(text));
 
 /** The first object of a list; empty without one. */
-export const firstObject = (value: unknown): Record<string, unknown> =>
-  Array.isArray(value) ? asObject(value[0]) : {};
+export const firstObject = (value: unknown): Json => (Array.isArray(value) ? asObject(value[0]) : {});
 
 /** A text or a number as text; empty for anything else. */
 export const wordOf = (value: unknown): string =>

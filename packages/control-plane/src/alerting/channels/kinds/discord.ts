@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { fitted, headLines, linkLines, messageText, toneIcon } from "../message.ts";
+import { chatText, fitted, messageText } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, vendorUrl, WebhookUrl } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
@@ -46,12 +46,8 @@ export const discord = channelKind({
       invalid(`The URL ends with ${suffix}, which is for other senders. Leave it out.`, "/webhook_url");
   },
   async send({ webhook_url }, { content }, { http }) {
-    const message = messageText(content);
-    const text = fitted(
-      message,
-      (part) => `${toneIcon[part.tone]} ${escaped(headLines(part))}${linkLines(part, (link) => `<${link}>`)}`,
-      (rendered) => rendered.length <= maxContentLength,
-    );
+    const render = chatText(escaped, (link) => `<${link}>`);
+    const text = fitted(messageText(content), render, maxContentLength);
     const url = new URL(webhook_url);
     url.searchParams.set("wait", "true");
     await deliver(

@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { fitted, headLines, linkLines, messageText, toneIcon } from "../message.ts";
+import { chatText, fitted, messageText } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, vendorUrl, WebhookUrl } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
@@ -51,12 +51,7 @@ export const googleChat = channelKind({
     if (!isWebhook || !searchParams.get("key") || !searchParams.get("token")) invalid(wanted, "/webhook_url");
   },
   async send({ webhook_url }, { content }, { http }) {
-    const message = messageText(content);
-    const text = fitted(
-      message,
-      (part) => `${toneIcon[part.tone]} ${unformatted(headLines(part))}${linkLines(part)}`,
-      (rendered) => rendered.length <= maxTextLength,
-    );
+    const text = fitted(messageText(content), chatText(unformatted), maxTextLength);
     await deliver(http, jsonRequest(webhook_url, { text }, { "content-type": "application/json; charset=UTF-8" }));
   },
 });

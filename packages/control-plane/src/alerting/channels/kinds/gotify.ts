@@ -2,7 +2,7 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { factsAndAcknowledge, fitted, messageText } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { below, channelKind, holds, isToken, ownServer, ConfigText, SecretText } from "./kind.ts";
+import { below, channelKind, headerToken, ownServer, ConfigText, SecretText } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
 
 /** Ours: Gotify has no documented limit, and a phone shows far less. */
@@ -36,16 +36,13 @@ export const gotify = channelKind({
   schema: GotifyConfig,
   address: ({ url }) => ({ url, pointer: "/url" }),
   rules({ url, token }, allowed) {
-    checkAll(
-      () => ownServer(url, "/url", allowed),
-      holds(isToken(token), "A token of Gotify has printable ASCII characters only, without blanks.", "/token"),
-    );
+    checkAll(() => ownServer(url, "/url", allowed), headerToken(token, "A token of Gotify", "/token"));
   },
   async send({ url, token }, { content }, { http }) {
     const message = messageText(content);
     const push = {
       title: message.title,
-      message: fitted(message, factsAndAcknowledge, (text) => text.length <= maxMessageLength),
+      message: fitted(message, factsAndAcknowledge, maxMessageLength),
       priority: message.tone === "up" ? priorities.recovered : message.urgent ? priorities.urgent : priorities.usual,
       extras: {
         "client::display": { contentType: "text/plain" },

@@ -1,4 +1,4 @@
-import type { Static } from "typebox";
+import type { Static, TUnsafe } from "typebox";
 import { discord } from "./discord.ts";
 import { gotify } from "./gotify.ts";
 import { googleChat } from "./google_chat.ts";
@@ -47,12 +47,12 @@ export type ChannelType = keyof typeof channelKinds;
 export type ChannelConfig = { [T in ChannelType]: Static<(typeof channelKinds)[T]["schema"]> }[ChannelType];
 
 /** The kind of a config. The cast states what the registry guarantees: the kind matches the config. */
-export function kindOf(config: { type: ChannelType }): ChannelKind {
-  return channelKinds[config.type] as unknown as ChannelKind;
+export function kindOf(config: { type: ChannelType }): ChannelKind<TUnsafe<ChannelConfig>> {
+  return channelKinds[config.type] as unknown as ChannelKind<TUnsafe<ChannelConfig>>;
 }
 
 /** The config as it is stored; see {@link ChannelKind.complete}. */
-export const completed = (config: ChannelConfig): ChannelConfig => kindOf(config).complete(config) as ChannelConfig;
+export const completed = (config: ChannelConfig): ChannelConfig => kindOf(config).complete(config);
 
 /** True for a registered kind: a newer version may have written the row. */
 export function isChannelType(type: unknown): type is ChannelType {

@@ -2,6 +2,8 @@ import Type, { type Static, type TSchema, type TSchemaOptions } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import type { SecretsDestination } from "@statusmesh/shared/secrets";
 import { urlProblem } from "@statusmesh/shared/url";
+import type { Config } from "../../../config/config.ts";
+import type { Mail } from "../../../platform/email/mail.ts";
 import type { Outbound } from "../../../platform/outbound/client.ts";
 import type { Content } from "../message.ts";
 import { mapSecretsOf, shownEnds } from "./secrets.ts";
@@ -50,36 +52,17 @@ export interface ChannelMessage {
   sentAt: number;
 }
 
-export interface ChannelMail {
-  /** One address. */
-  to: string;
-  subject: string;
-  text: string;
-  html: string;
-  /** Beside the usual ones. */
-  headers?: Record<string, string>;
-}
-
 /** Dependencies of `send`. */
 export interface Transports {
   http: Outbound;
   /** Returns when the mail server has accepted the mail; throws {@link DeliveryError} otherwise. */
-  mail(mail: ChannelMail): Promise<void>;
+  mail(mail: Mail): Promise<void>;
   /** The bot and the number of the installation, for managed kinds. */
   readonly central: CentralAccounts;
 }
 
-/** `channels.slack`, `telegram` and `whatsapp` of the configuration; empty texts where they are off. */
-export interface CentralAccounts {
-  readonly slack: { readonly signing_secret: string };
-  readonly telegram: { readonly bot_token: string; readonly webhook_secret: string };
-  readonly whatsapp: {
-    readonly access_token: string;
-    readonly phone_number_id: string;
-    readonly template_name: string;
-    readonly template_language: string;
-  };
-}
+/** Accounts of the installation; empty texts where it has none. */
+export type CentralAccounts = Pick<Config["channels"], "slack" | "telegram" | "whatsapp">;
 
 /** Addresses that the installation allows. */
 export interface AllowedUrls {
@@ -144,8 +127,10 @@ export interface ChannelKind<S extends TSchema = TSchema> {
 /** Declaration of a kind; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
 export interface KindDeclaration<S extends TSchema> extends Pick<
   ChannelKind<S>,
-  "type" | "label" | "purpose" | "icon" | "delegable" | "schema" | "confirms" | "managed" | "send"
+  "type" | "label" | "purpose" | "icon" | "schema" | "confirms" | "managed" | "send"
 > {
+  /** Left out by a kind that no delegation link connects. */
+  delegable?: ChannelKind<S>["delegable"];
   /** False for a kind that machines read. */
   digests?: boolean;
   /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
@@ -175,6 +160,7 @@ export function channelKind<S extends TSchema>({
     return pointer === null ? [] : [{ url, pointer }];
   };
   return {
+    delegable: () => false,
     digests: true,
     endpoints: [rest.type],
     endpoint: () => rest.type,
@@ -261,8 +247,9 @@ export const below = (server: string, path: string): string => {
   return `${origin}${pathname.replace(/\/+$/, "")}${path}`;
 };
 
-/** True for a text that a header can carry as a credential. */
-export const isToken = (text: string): boolean => /^[\x21-\x7e]+$/.test(text);
+/** A rule for `checkAll`: a header can carry the text as a credential. `name` begins the sentence of the refusal. */
+export const headerToken = (text: string, name: string, field: string) =>
+  holds(/^[\x21-\x7e]+$/.test(text), `${name} has printable ASCII characters only, without blanks.`, field);
 
 /**
  * {@link webUrl} on a host of the vendor: one of `hosts`, or below one that begins with a dot. `wanted` is the sentence

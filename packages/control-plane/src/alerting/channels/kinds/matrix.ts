@@ -1,8 +1,8 @@
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
-import { fitted, messageText, textLines, toneIcon } from "../message.ts";
+import { fitted, messageText, textLines, withIcon } from "../message.ts";
 import { deliver, jsonObject, jsonRequest } from "./deliver.ts";
-import { below, channelKind, holds, isToken, ownServer, ConfigText, SecretText } from "./kind.ts";
+import { below, channelKind, headerToken, ownServer, ConfigText, SecretText } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
 
 /** Ours: an event has 65,536 bytes with everything that servers add (https://spec.matrix.org/latest/client-server-api/#size-limits). */
@@ -44,26 +44,16 @@ export const matrix = channelKind({
   label: "Matrix",
   purpose: "A message in a room",
   icon: "chat",
-  delegable: () => false,
   schema: MatrixConfig,
   address: ({ homeserver }) => ({ url: homeserver, pointer: "/homeserver" }),
   rules({ homeserver, access_token }, allowed) {
     checkAll(
       () => ownServer(homeserver, "/homeserver", allowed),
-      holds(
-        isToken(access_token),
-        "An access token has printable ASCII characters only, without blanks.",
-        "/access_token",
-      ),
+      headerToken(access_token, "An access token", "/access_token"),
     );
   },
   async send({ homeserver, access_token, room_id }, { content, deliveryId }, { http }) {
-    const message = messageText(content);
-    const body = fitted(
-      { ...message, title: `${toneIcon[message.tone]} ${message.title}` },
-      textLines,
-      (text) => Buffer.byteLength(text) <= maxBodyBytes,
-    );
+    const body = fitted(withIcon(messageText(content)), textLines, maxBodyBytes, Buffer.byteLength);
     const path = `/_matrix/client/v3/rooms/${encodeURIComponent(room_id)}/send/m.room.message/${deliveryId}`;
     const event = { msgtype: "m.text", body, "m.mentions": {} };
     const request = jsonRequest(below(homeserver, path), event, { authorization: `Bearer ${access_token}` });

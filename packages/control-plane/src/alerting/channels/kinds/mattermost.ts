@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { fitted, headLines, linkLines, messageText, toneIcon } from "../message.ts";
+import { chatText, fitted, messageText } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, ownServer, WebhookUrl } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
@@ -43,12 +43,8 @@ export const mattermost = channelKind({
       invalid("This is not an incoming webhook of Mattermost. Its URL ends with /hooks/ and a key.", "/webhook_url");
   },
   async send({ webhook_url }, { content }, { http }) {
-    const message = messageText(content);
-    const text = fitted(
-      message,
-      (part) => `${toneIcon[part.tone]} ${escaped(headLines(part))}${linkLines(part, (link) => `<${link}>`)}`,
-      (rendered) => rendered.length <= maxTextLength,
-    );
+    const render = chatText(escaped, (link) => `<${link}>`);
+    const text = fitted(messageText(content), render, maxTextLength);
     await deliver(http, jsonRequest(webhook_url, { text }));
   },
 });

@@ -98,7 +98,7 @@ export const msteams = channelKind({
       );
   },
   async send({ webhook_url }, { content }, { http }) {
-    const text = fitted(messageText(content), card, (rendered) => Buffer.byteLength(rendered) <= maxCardBytes);
+    const text = fitted(messageText(content), card, maxCardBytes, Buffer.byteLength);
     await deliver(
       http,
       jsonRequest(webhook_url, {

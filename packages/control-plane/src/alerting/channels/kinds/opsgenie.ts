@@ -1,7 +1,16 @@
 import Type, { type Static } from "typebox";
-import { factLines, fitted, linkLines, maxNameLength, messageText, plain } from "../message.ts";
+import {
+  factLines,
+  fitted,
+  linkLines,
+  maxNameLength,
+  messageText,
+  plain,
+  single,
+  type SingleContent,
+} from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { channelKind, type ChannelMessage, holds, isToken, SecretText } from "./kind.ts";
+import { channelKind, headerToken, SecretText } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
 
 /**
@@ -48,17 +57,15 @@ export const opsgenie = channelKind({
   schema: OpsgenieConfig,
   address: ({ region }) => ({ url: roots[region], pointer: null }),
   rules({ api_key }) {
-    holds(isToken(api_key), "An API key has printable ASCII characters only, without blanks.", "/api_key")();
+    headerToken(api_key, "An API key", "/api_key")();
   },
   digests: false,
   async send(config, message, { http }) {
-    const { content, deliveryId } = message;
-    // Unreachable: `digests` is false.
-    if (content.kind === "digest") throw new Error("Opsgenie takes no digest");
-    const alias = content.kind === "test" ? `test-${deliveryId}` : content.notice.incident_id;
+    const content = single(message.content);
+    const alias = content.kind === "test" ? `test-${message.deliveryId}` : content.notice.incident_id;
     const close = `/${encodeURIComponent(alias)}/close?identifierType=alias`;
     const resolved = content.kind === "notice" && content.notice.reason === "resolved";
-    if (!resolved) await deliver(http, alertRequest(config, "", { alias, ...alertOf(message) }));
+    if (!resolved) await deliver(http, alertRequest(config, "", { alias, ...alertOf(content) }));
     if (resolved || content.kind === "test")
       await deliver(http, alertRequest(config, close, { source: "StatusMesh", note: messageText(content).title }));
   },
@@ -67,17 +74,12 @@ export const opsgenie = channelKind({
 const alertRequest = ({ api_key, region }: Config, path: string, body: object) =>
   jsonRequest(`${roots[region]}/v2/alerts${path}`, body, { authorization: `GenieKey ${api_key}` });
 
-function alertOf({ content }: ChannelMessage): object {
-  if (content.kind === "digest") return {};
+function alertOf(content: SingleContent): object {
   const text = messageText(content);
   const { severity, monitor_name } = content.notice;
   return {
     message: [...text.title].slice(0, maxMessageLength).join(""),
-    description: fitted(
-      text,
-      (part) => `${factLines(part)}\n${linkLines(part)}`,
-      (rendered) => rendered.length <= maxDescriptionLength,
-    ),
+    description: fitted(text, (part) => `${factLines(part)}\n${linkLines(part)}`, maxDescriptionLength),
     details: Object.fromEntries(text.facts.map(({ label, value }) => [label, value])),
     entity: plain(monitor_name, maxNameLength),
     source: "StatusMesh",

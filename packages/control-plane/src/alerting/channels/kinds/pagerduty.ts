@@ -1,8 +1,8 @@
 import Type, { type Static } from "typebox";
 import type { Outbound } from "../../../platform/outbound/client.ts";
-import { maxNameLength, messageText, plain } from "../message.ts";
+import { maxNameLength, messageText, plain, single, type SingleContent } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
-import { channelKind, type ChannelMessage, invalid, SecretText } from "./kind.ts";
+import { channelKind, invalid, SecretText } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
 
 /** A server of the EU service region is set with channels.endpoints.pagerduty (https://developer.pagerduty.com/docs/events-api-v2-overview). */
@@ -46,23 +46,20 @@ export const pagerduty = channelKind({
   },
   digests: false,
   async send(config, message, { http }) {
-    const { content, deliveryId } = message;
-    // Unreachable: `digests` is false.
-    if (content.kind === "digest") throw new Error("PagerDuty takes no digest");
+    const content = single(message.content);
     if (content.kind === "test") {
-      const key = `test-${deliveryId}`;
-      await trigger(http, config, message, key);
+      const key = `test-${message.deliveryId}`;
+      await trigger(http, config, content, key);
       await enqueue(http, config, { event_action: "resolve", dedup_key: key });
     } else if (content.notice.reason === "resolved")
       await enqueue(http, config, { event_action: "resolve", dedup_key: content.notice.incident_id });
-    else await trigger(http, config, message, content.notice.incident_id);
+    else await trigger(http, config, content, content.notice.incident_id);
   },
 });
 
 type Config = Static<typeof PagerDutyConfig>;
 
-async function trigger(http: Outbound, config: Config, { content }: ChannelMessage, key: string): Promise<void> {
-  if (content.kind === "digest") return;
+async function trigger(http: Outbound, config: Config, content: SingleContent, key: string): Promise<void> {
   const { title, facts, url, acknowledgeUrl, linkLabel } = messageText(content);
   const { severity, started_at, monitor_name } = content.notice;
   await enqueue(http, config, {

@@ -2,7 +2,7 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { factsAndAcknowledge, fitted, messageText } from "../message.ts";
 import { channelKind, holds, SecretText } from "./kind.ts";
-import { deliver, jsonObject, joined, wordOf } from "./deliver.ts";
+import { deliver, formRequest, jsonObject, joined, wordOf } from "./deliver.ts";
 import { Shape } from "../../../platform/http/wire.ts";
 
 const origin = "https://api.pushover.net";
@@ -61,22 +61,16 @@ export const pushover = channelKind({
   async send({ token, user, device }, { content }, { http }) {
     const message = messageText(content);
     const high = message.urgent || (content.kind === "notice" && content.notice.urgency === "high");
-    const form = new URLSearchParams({
+    const form = {
       token,
       user,
       ...(device === null ? {} : { device }),
       title: [...message.title].slice(0, maxTitleLength).join(""),
-      message: fitted(message, factsAndAcknowledge, (rendered) => length(rendered) <= maxMessageLength),
+      message: fitted(message, factsAndAcknowledge, maxMessageLength, length),
       priority: message.tone === "up" ? "-1" : high ? "1" : "0",
       ...(length(message.url) > maxUrlLength ? {} : { url: message.url, url_title: message.linkLabel }),
-    });
-    const request = {
-      method: "POST",
-      url: `${origin}/1/messages.json`,
-      headers: { "content-type": "application/x-www-form-urlencoded" },
-      body: form.toString(),
-    } as const;
-    await deliver(http, request, (reply) => {
+    };
+    await deliver(http, formRequest(`${origin}/1/messages.json`, form), (reply) => {
       const { status, errors } = jsonObject(reply);
       // A status other than 1 is an error of the input, which a retry repeats.
       if (status === undefined || status === 1) return null;

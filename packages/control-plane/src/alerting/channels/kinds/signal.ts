@@ -1,13 +1,13 @@
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
-import { fitted, messageText, textLines, toneIcon } from "../message.ts";
+import { fitted, messageText, textLines, withIcon } from "../message.ts";
 import { deliver, jsonObject, jsonRequest, wordOf } from "./deliver.ts";
 import { below, channelKind, holds, ownServer, ConfigText } from "./kind.ts";
+import { e164 } from "./sms/provider.ts";
 import { Shape } from "../../../platform/http/wire.ts";
 
 /** Longer texts become an attachment (https://github.com/signalapp/Signal-Android, MessageUtil). */
 const maxMessageLength = 2000;
-const phoneNumber = /^\+[1-9]\d{6,14}$/;
 /** A phone number, the id of a group as `GET /v1/groups/{number}` lists it, or a user name. */
 const recipient = /^(?:\+[1-9]\d{6,14}|group\.[A-Za-z0-9+/=]{20,200}|[A-Za-z_][A-Za-z0-9_]{2,31}\.\d{2,9})$/;
 
@@ -42,14 +42,13 @@ export const signal = channelKind({
   label: "Signal",
   purpose: "A message to phones or a group",
   icon: "phone",
-  delegable: () => false,
   schema: SignalConfig,
   address: ({ url }) => ({ url, pointer: "/url" }),
   rules({ url, number, recipients }, allowed) {
     checkAll(
       () => ownServer(url, "/url", allowed),
       holds(
-        phoneNumber.test(number),
+        e164.test(number),
         "Enter the sender in international format with + and digits only, such as +4915112345678.",
         "/number",
       ),
@@ -63,13 +62,8 @@ export const signal = channelKind({
     );
   },
   async send({ url, number, recipients }, { content }, { http }) {
-    const message = messageText(content);
-    const text = fitted(
-      { ...message, title: `${toneIcon[message.tone]} ${message.title}` },
-      textLines,
-      (rendered) => rendered.length <= maxMessageLength,
-    );
-    const sent = { number, recipients, message: text, text_mode: "normal" };
+    const message = fitted(withIcon(messageText(content)), textLines, maxMessageLength);
+    const sent = { number, recipients, message, text_mode: "normal" };
     await deliver(http, jsonRequest(below(url, "/v2/send"), sent), (reply) => {
       const { error } = jsonObject(reply);
       return wordOf(error) === "" ? null : { reason: wordOf(error) };

@@ -6,7 +6,7 @@ import {
   linkLines,
   type MessageText,
   messageText,
-  toneIcon,
+  withIcon,
 } from "../message.ts";
 import { channelKind, invalid, WebhookUrl, webUrl } from "./kind.ts";
 import { deliver, jsonObject, jsonRequest, wordOf } from "./deliver.ts";
@@ -70,9 +70,9 @@ export const slack = channelKind({
   async send({ webhook_url }, { content }, { http, central }) {
     const message = messageText(content);
     const text = fitted(
-      { ...message, title: `${toneIcon[message.tone]} ${message.title}` },
+      withIcon(message),
       (part) => `${escaped(headLines(part))}${linkLines(part, (link) => `<${escaped(link)}>`)}`,
-      (rendered) => rendered.length <= maxTextLength,
+      maxTextLength,
     );
     const layout = { mrkdwn: false, parse: "none", link_names: false, unfurl_links: false, unfurl_media: false };
     const button = central.slack.signing_secret === "" || !isOfApp(webhook_url) ? null : buttonOf(message);

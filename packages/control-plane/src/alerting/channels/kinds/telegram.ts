@@ -1,9 +1,10 @@
-import Type from "typebox";
+import Type, { type Static } from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
+import { asObject } from "@statusmesh/shared/json";
 import type { OutboundReply } from "../../../platform/outbound/client.ts";
 import { type Content, fitted, messageText, textLines } from "../message.ts";
 import { channelKind, holds, ConfigText, SecretText, type Transports } from "./kind.ts";
-import { asObject, deliver, isPermanent, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
+import { deliver, isPermanent, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
 import { Shape } from "../../../platform/http/wire.ts";
 
 const TelegramConfig = Shape("TelegramConfig", "Posts to a Telegram chat through your own bot", {
@@ -44,7 +45,7 @@ export function telegramText(content: Content): string {
       facts: message.facts.map(({ label, value }) => ({ label: quiet(label), value: quiet(value) })),
     },
     textLines,
-    (text) => text.length <= maxUnits,
+    maxUnits,
   );
 }
 
@@ -54,14 +55,14 @@ export function telegramText(content: Content): string {
  */
 export async function sendTelegram(
   { http }: Transports,
-  to: { botToken: string; chatId: string },
+  { bot_token, chat_id }: Omit<Static<typeof TelegramConfig>, "type">,
   content: Content,
   more: object = {},
 ): Promise<void> {
   await deliver(
     http,
-    jsonRequest(`${telegramOrigin}/bot${to.botToken}/sendMessage`, {
-      chat_id: to.chatId,
+    jsonRequest(`${telegramOrigin}/bot${bot_token}/sendMessage`, {
+      chat_id,
       text: telegramText(content),
       link_preview_options: { is_disabled: true },
       ...more,
@@ -95,7 +96,6 @@ export const telegram = channelKind({
   label: "Telegram bot",
   purpose: "A bot of your own",
   icon: "chat",
-  delegable: () => false,
   schema: TelegramConfig,
   rules({ bot_token, chat_id }) {
     checkAll(
@@ -112,6 +112,5 @@ export const telegram = channelKind({
     );
   },
   address: () => ({ url: telegramOrigin, pointer: null }),
-  send: async ({ bot_token: botToken, chat_id: chatId }, { content }, transports) =>
-    sendTelegram(transports, { botToken, chatId }, content),
+  send: async (config, { content }, transports) => sendTelegram(transports, config, content),
 });

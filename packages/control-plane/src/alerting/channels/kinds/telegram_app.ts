@@ -31,11 +31,11 @@ export const telegramApp = channelKind({
   address: () => ({ url: telegramOrigin, pointer: null }),
   endpoints: [],
   endpoint: () => "telegram",
-  async send({ chat_id: chatId }, { content }, transports) {
-    const botToken = transports.central.telegram.bot_token;
-    if (botToken === "") throw new DeliveryError("no Telegram bot is configured (channels.telegram)");
+  async send({ chat_id }, { content }, transports) {
+    const { bot_token, webhook_secret } = transports.central.telegram;
+    if (bot_token === "") throw new DeliveryError("no Telegram bot is configured (channels.telegram)");
     const token = acknowledgeTokenIn(messageText(content));
-    const hasHook = transports.central.telegram.webhook_secret !== "";
-    await sendTelegram(transports, { botToken, chatId }, content, token === null || !hasHook ? {} : buttonOf(token));
+    const button = token === null || webhook_secret === "" ? {} : buttonOf(token);
+    await sendTelegram(transports, { bot_token, chat_id }, content, button);
   },
 });

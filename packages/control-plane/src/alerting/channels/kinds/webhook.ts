@@ -4,7 +4,7 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { pointerSegment } from "@statusmesh/shared/secrets";
-import { type Content, messageText, textLines } from "../message.ts";
+import { messageText, single, type SingleContent, textLines } from "../message.ts";
 import { deliver } from "./deliver.ts";
 import { channelKind, type ChannelMessage, holds, invalid, SecretText, webUrl } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
@@ -88,43 +88,41 @@ const ownHeaders = new Set([
   "x-service-timestamp",
 ]);
 
-type Single = Exclude<Content, { kind: "digest" }>;
-
 /** Fields of the usual body, which are stable: none is renamed or removed. A test has the reason `test`. */
 const usual = {
-  delivery_id: (_content: Single, deliveryId: string) => deliveryId,
-  incident_id: ({ notice }: Single) => notice.incident_id,
-  target_id: ({ notice }: Single) => notice.target_id,
-  monitor_name: ({ notice }: Single) => notice.monitor_name,
-  reason: ({ kind, notice }: Single) => (kind === "test" ? "test" : notice.reason),
-  severity: ({ notice }: Single) => notice.severity,
-  urgency: ({ notice }: Single) => notice.urgency,
-  started_at: ({ notice }: Single) => notice.started_at,
-  ended_at: ({ notice }: Single) => notice.ended_at,
-  duration_secs: ({ notice }: Single) => notice.duration_secs,
-  error_sample: ({ notice }: Single) => notice.error_sample,
-  regions_down: ({ notice }: Single) => notice.regions_down,
-  regions_up: ({ notice }: Single) => notice.regions_up,
-  url: ({ notice }: Single) => notice.url,
-  acknowledge_url: ({ notice }: Single) => notice.acknowledge_url ?? null,
-  acknowledged_by: ({ notice }: Single) => notice.acknowledged_by ?? null,
-  affected: ({ notice }: Single) => notice.affected,
-  held: ({ notice }: Single) => notice.held,
-  level: ({ notice }: Single) => notice.level,
+  delivery_id: (_content: SingleContent, deliveryId: string) => deliveryId,
+  incident_id: ({ notice }: SingleContent) => notice.incident_id,
+  target_id: ({ notice }: SingleContent) => notice.target_id,
+  monitor_name: ({ notice }: SingleContent) => notice.monitor_name,
+  reason: ({ kind, notice }: SingleContent) => (kind === "test" ? "test" : notice.reason),
+  severity: ({ notice }: SingleContent) => notice.severity,
+  urgency: ({ notice }: SingleContent) => notice.urgency,
+  started_at: ({ notice }: SingleContent) => notice.started_at,
+  ended_at: ({ notice }: SingleContent) => notice.ended_at,
+  duration_secs: ({ notice }: SingleContent) => notice.duration_secs,
+  error_sample: ({ notice }: SingleContent) => notice.error_sample,
+  regions_down: ({ notice }: SingleContent) => notice.regions_down,
+  regions_up: ({ notice }: SingleContent) => notice.regions_up,
+  url: ({ notice }: SingleContent) => notice.url,
+  acknowledge_url: ({ notice }: SingleContent) => notice.acknowledge_url ?? null,
+  acknowledged_by: ({ notice }: SingleContent) => notice.acknowledged_by ?? null,
+  affected: ({ notice }: SingleContent) => notice.affected,
+  held: ({ notice }: SingleContent) => notice.held,
+  level: ({ notice }: SingleContent) => notice.level,
 };
 
 /** Fields of a template: also the texts of messages for people. */
 const templateFields = {
   ...usual,
-  title: (content: Single) => messageText(content).title,
-  text: (content: Single) => textLines(messageText(content)),
+  title: (content: SingleContent) => messageText(content).title,
+  text: (content: SingleContent) => textLines(messageText(content)),
 };
 
-type Field = (content: Single, deliveryId: string) => string | number | readonly string[] | null | undefined;
+type Field = (content: SingleContent, deliveryId: string) => string | number | readonly string[] | null | undefined;
 
-function bodyOf(template: string | null | undefined, { content, deliveryId }: ChannelMessage): string {
-  // Unreachable: `digests` is false.
-  if (content.kind === "digest") throw new Error("a webhook takes no digest");
+function bodyOf(template: string | null | undefined, message: ChannelMessage): string {
+  const { deliveryId } = message;
+  const content = single(message.content);
   if (template != null)
     return filled(template, (name) => valueText((templateFields as Record<string, Field>)[name]!(content, deliveryId)));
   const fields = Object.entries<Field>(usual);

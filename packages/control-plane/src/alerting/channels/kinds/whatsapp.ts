@@ -1,9 +1,10 @@
-import Type from "typebox";
+import Type, { type Static } from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
+import { asObject } from "@statusmesh/shared/json";
 import type { OutboundReply } from "../../../platform/outbound/client.ts";
-import { type Content, messageText } from "../message.ts";
+import { type Content, factLine, messageText, plain } from "../message.ts";
 import { channelKind, ConfigText, holds, PhoneText, SecretText, type Transports } from "./kind.ts";
-import { asObject, deliver, joined, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
+import { deliver, joined, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
 import { e164 } from "./sms/provider.ts";
 import { Shape } from "../../../platform/http/wire.ts";
 
@@ -60,48 +61,35 @@ const maxDetailsLength = 400;
  */
 export function templateParameters(content: Content): string[] {
   const { title, facts, url, acknowledgeUrl } = messageText(content);
-  const details = facts.map(({ label, value }) => `${label}: ${value}`).join(" · ");
+  const details = facts.map(factLine).join(" · ");
   const links = acknowledgeUrl === null ? url : `${url} · Acknowledge: ${acknowledgeUrl}`;
-  return [oneLine(title, maxSummaryLength), oneLine(details, maxDetailsLength) || "-", oneLine(links, 2000)];
-}
-
-function oneLine(text: string, maxLength: number): string {
-  const points = [...text.replaceAll(/\s+/g, " ").trim()];
-  return points.length <= maxLength ? points.join("") : `${points.slice(0, maxLength - 1).join("")}…`;
-}
-
-export interface WhatsappSender {
-  accessToken: string;
-  phoneNumberId: string;
-  template: string;
-  language: string;
+  return [plain(title, maxSummaryLength), plain(details, maxDetailsLength) || "-", plain(links, 2000)];
 }
 
 /** Sends a template message: https://developers.facebook.com/docs/whatsapp/cloud-api/guides/send-message-templates. */
 export async function sendWhatsapp(
   { http }: Transports,
-  { accessToken, phoneNumberId, template, language }: WhatsappSender,
-  to: string,
+  { access_token, phone_number_id, to, template_name, language_code }: Omit<Static<typeof WhatsappConfig>, "type">,
   content: Content,
 ): Promise<void> {
   await deliver(
     http,
     jsonRequest(
-      `${whatsappOrigin}/${graphVersion}/${phoneNumberId}/messages`,
+      `${whatsappOrigin}/${graphVersion}/${phone_number_id}/messages`,
       {
         messaging_product: "whatsapp",
         recipient_type: "individual",
         to,
         type: "template",
         template: {
-          name: template,
-          language: { code: language },
+          name: template_name,
+          language: { code: language_code },
           components: [
             { type: "body", parameters: templateParameters(content).map((text) => ({ type: "text", text })) },
           ],
         },
       },
-      { authorization: `Bearer ${accessToken}` },
+      { authorization: `Bearer ${access_token}` },
     ),
     whatsappFailure,
   );
@@ -133,7 +121,6 @@ export const whatsapp = channelKind({
   label: "WhatsApp",
   purpose: "Your own business account",
   icon: "phone",
-  delegable: () => false,
   schema: WhatsappConfig,
   rules({ access_token, phone_number_id, to, template_name, language_code }) {
     const isLanguage = /^[a-z]{2,3}(?:_[A-Za-z0-9]{2,4})?$/.test(language_code);
@@ -154,13 +141,5 @@ export const whatsapp = channelKind({
     );
   },
   address: () => ({ url: whatsappOrigin, pointer: null }),
-  async send(config, { content }, transports) {
-    const sender = {
-      accessToken: config.access_token,
-      phoneNumberId: config.phone_number_id,
-      template: config.template_name,
-      language: config.language_code,
-    };
-    await sendWhatsapp(transports, sender, config.to, content);
-  },
+  send: async (config, { content }, transports) => sendWhatsapp(transports, config, content),
 });

@@ -29,12 +29,6 @@ export const whatsappApp = channelKind({
     const central = transports.central.whatsapp;
     if (central.access_token === "") throw new DeliveryError("no WhatsApp number is configured (channels.whatsapp)");
     // A template, because Meta delivers other texts within 24 hours of a message of the person only.
-    const sender = {
-      accessToken: central.access_token,
-      phoneNumberId: central.phone_number_id,
-      template: central.template_name,
-      language: central.template_language,
-    };
-    await sendWhatsapp(transports, sender, phone, content);
+    await sendWhatsapp(transports, { ...central, to: phone, language_code: central.template_language }, content);
   },
 });

@@ -136,7 +136,6 @@ const declared = channelKind({
   label: "SMS",
   purpose: "Through your SMS provider",
   icon: "phone",
-  delegable: () => false,
   schema: SmsConfig,
   rules(config) {
     const { to, from } = config;

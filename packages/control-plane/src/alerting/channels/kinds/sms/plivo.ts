@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { sameSecret } from "../../../../platform/crypto/token.ts";
-import { jsonObject, wordOf } from "../deliver.ts";
-import { alphanumeric, basic, jsonType, opaque, type SmsProvider, withoutPlus, withPlus } from "./provider.ts";
+import { jsonObject, jsonRequest, wordOf } from "../deliver.ts";
+import { alphanumeric, basic, opaque, type SmsProvider, withoutPlus, withPlus } from "./provider.ts";
 
 /** Send a message: https://docs.plivo.com/docs/messaging/api/message/send-a-message. */
 export const plivo: SmsProvider = {
@@ -10,12 +10,9 @@ export const plivo: SmsProvider = {
   secret: "auth_token",
   origin: () => "https://api.plivo.com",
   request({ auth_id = "", auth_token = "" }, { to, from, text }) {
-    return {
-      method: "POST",
-      url: `${this.origin({})}/v1/Account/${auth_id}/Message/`,
-      headers: { ...jsonType, authorization: basic(auth_id, auth_token) },
-      body: JSON.stringify({ src: withoutPlus(from), dst: withoutPlus(to), text, type: "sms" }),
-    };
+    const sms = { src: withoutPlus(from), dst: withoutPlus(to), text, type: "sms" };
+    const url = `${this.origin({})}/v1/Account/${auth_id}/Message/`;
+    return jsonRequest(url, sms, { authorization: basic(auth_id, auth_token) });
   },
   inbound: {
     // https://www.plivo.com/docs/messaging/concepts/inbound-messages

@@ -73,8 +73,5 @@ export const alphanumeric: Format = { pattern: /^[A-Za-z0-9]{1,100}$/, expects: 
 export const basic = (user: string, password: string): string =>
   `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
 
-export const jsonType = { "content-type": "application/json" };
-export const formType = { "content-type": "application/x-www-form-urlencoded" };
-
 /** Digits of an international number: some vendors take no plus. A sender id does not change. */
 export const withoutPlus = (number: string): string => number.replace(/^\+/, "");

@@ -1,4 +1,4 @@
-import type { MessageText } from "../../message.ts";
+import { factLine, type MessageText } from "../../message.ts";
 /**
  * Characters of the GSM 7-bit default alphabet, one septet each, and of its extension table, two septets each (3GPP TS
  * 23.038, sections 6.2.1 and 6.2.1.1).
@@ -63,7 +63,7 @@ export function fittingLines(
   { title, facts, url }: Pick<MessageText, "title" | "facts" | "url">,
   fits: (text: string) => boolean,
 ): string {
-  const lines = [title, ...facts.map(({ label, value }) => `${label}: ${value}`)];
+  const lines = [title, ...facts.map(factLine)];
   const longest = Math.max(...lines.map((line) => [...line].length));
   for (let count = lines.length; count >= 1; count--) {
     const least = count === 1 ? 1 : Math.min(leastLine, longest);

@@ -1,5 +1,5 @@
-import { joined, jsonObject, wordOf } from "../deliver.ts";
-import { alphanumeric, jsonType, opaque, type SmsProvider, withoutPlus } from "./provider.ts";
+import { joined, jsonObject, jsonRequest, wordOf } from "../deliver.ts";
+import { alphanumeric, opaque, type SmsProvider, withoutPlus } from "./provider.ts";
 
 /** Batches: https://developers.sinch.com/docs/sms/api-reference/sms/batches. The account lives in one region. */
 export const sinch: SmsProvider = {
@@ -9,13 +9,10 @@ export const sinch: SmsProvider = {
   secret: "api_token",
   origin: ({ region = "us" }) => `https://${region}.sms.api.sinch.com`,
   request(credentials, { to, from, text }) {
-    return {
-      method: "POST",
-      url: `${this.origin(credentials)}/xms/v1/${credentials.service_plan_id}/batches`,
-      headers: { ...jsonType, authorization: `Bearer ${credentials.api_token}` },
-      // ${name} would be a parameter of the batch; a monitor name is no template.
-      body: JSON.stringify({ from: withoutPlus(from), to: [withoutPlus(to)], body: text.replaceAll("${", "$ {") }),
-    };
+    const url = `${this.origin(credentials)}/xms/v1/${credentials.service_plan_id}/batches`;
+    // ${name} would be a parameter of the batch; a monitor name is no template.
+    const batch = { from: withoutPlus(from), to: [withoutPlus(to)], body: text.replaceAll("${", "$ {") };
+    return jsonRequest(url, batch, { authorization: `Bearer ${credentials.api_token}` });
   },
   failure(reply) {
     if (reply.status < 300) return null;

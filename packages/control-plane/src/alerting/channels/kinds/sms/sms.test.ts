@@ -159,10 +159,11 @@ t.test("each provider gets its documented request, and its errors are recognised
       bad: [400, '{"code":"syntax_invalid_parameter_format","text":"Invalid number"}', /Invalid number/, true],
     },
   ] as const;
+  const off = { access_token: "", app_secret: "", number: "", phone_number_id: "", verify_token: "" };
   const central = {
     slack: { signing_secret: "" },
-    telegram: { bot_token: "", webhook_secret: "" },
-    whatsapp: { access_token: "", phone_number_id: "", template_name: "", template_language: "" },
+    telegram: { bot_token: "", bot_username: "", webhook_secret: "" },
+    whatsapp: { ...off, template_name: "", template_language: "" },
   };
   for (const { config, request, good, bad } of cases) {
     sms.rules(config, { http: false });

@@ -1,5 +1,5 @@
-import { firstObject, joined, jsonObject, wordOf } from "../deliver.ts";
-import { jsonType, opaque, type SmsProvider } from "./provider.ts";
+import { firstObject, joined, jsonObject, jsonRequest, wordOf } from "../deliver.ts";
+import { opaque, type SmsProvider } from "./provider.ts";
 
 /** Send a message: https://developers.telnyx.com/docs/messaging/messages/send-message. */
 export const telnyx: SmsProvider = {
@@ -9,12 +9,8 @@ export const telnyx: SmsProvider = {
   secret: "api_key",
   origin: () => "https://api.telnyx.com",
   request({ api_key = "", messaging_profile_id: profile }, { to, from, text }) {
-    return {
-      method: "POST",
-      url: `${this.origin({})}/v2/messages`,
-      headers: { ...jsonType, authorization: `Bearer ${api_key}` },
-      body: JSON.stringify({ from, to, text, ...(profile === undefined ? {} : { messaging_profile_id: profile }) }),
-    };
+    const sms = { from, to, text, ...(profile === undefined ? {} : { messaging_profile_id: profile }) };
+    return jsonRequest(`${this.origin({})}/v2/messages`, sms, { authorization: `Bearer ${api_key}` });
   },
   failure(reply) {
     const body = jsonObject(reply);

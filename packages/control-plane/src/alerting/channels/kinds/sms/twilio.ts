@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { sameSecret } from "../../../../platform/crypto/token.ts";
-import { joined, jsonObject, wordOf } from "../deliver.ts";
-import { basic, formType, opaque, type SmsProvider } from "./provider.ts";
+import { formRequest, joined, jsonObject, wordOf } from "../deliver.ts";
+import { basic, opaque, type SmsProvider } from "./provider.ts";
 
 /** Messages resource: https://www.twilio.com/docs/messaging/api/message-resource#create-a-message-resource. */
 export const twilio: SmsProvider = {
@@ -13,12 +13,8 @@ export const twilio: SmsProvider = {
   secret: "auth_token",
   origin: () => "https://api.twilio.com",
   request({ account_sid = "", auth_token = "" }, { to, from, text }) {
-    return {
-      method: "POST",
-      url: `${this.origin({})}/2010-04-01/Accounts/${account_sid}/Messages.json`,
-      headers: { ...formType, authorization: basic(account_sid, auth_token) },
-      body: new URLSearchParams({ To: to, From: from, Body: text }).toString(),
-    };
+    const url = `${this.origin({})}/2010-04-01/Accounts/${account_sid}/Messages.json`;
+    return formRequest(url, { To: to, From: from, Body: text }, { authorization: basic(account_sid, auth_token) });
   },
   inbound: {
     // https://www.twilio.com/docs/messaging/guides/webhook-request

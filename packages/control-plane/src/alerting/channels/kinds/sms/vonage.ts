@@ -1,5 +1,5 @@
-import { firstObject, joined, jsonObject, wordOf } from "../deliver.ts";
-import { formType, opaque, type SmsProvider, withoutPlus } from "./provider.ts";
+import { firstObject, formRequest, joined, jsonObject, wordOf } from "../deliver.ts";
+import { opaque, type SmsProvider, withoutPlus } from "./provider.ts";
 
 /**
  * Statuses that pass by themselves: 1 throttled, 5 internal error, 10 too many binds. 8 is a barred account, 9 no
@@ -17,19 +17,14 @@ export const vonage: SmsProvider = {
   secret: "api_secret",
   origin: () => "https://rest.nexmo.com",
   request({ api_key = "", api_secret = "" }, { to, from, text, unicode }) {
-    return {
-      method: "POST",
-      url: `${this.origin({})}/sms/json`,
-      headers: formType,
-      body: new URLSearchParams({
-        api_key,
-        api_secret,
-        to: withoutPlus(to),
-        from: withoutPlus(from),
-        text,
-        type: unicode ? "unicode" : "text",
-      }).toString(),
-    };
+    return formRequest(`${this.origin({})}/sms/json`, {
+      api_key,
+      api_secret,
+      to: withoutPlus(to),
+      from: withoutPlus(from),
+      text,
+      type: unicode ? "unicode" : "text",
+    });
   },
   failure(reply) {
     if (reply.status >= 300) return null;
