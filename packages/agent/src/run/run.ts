@@ -46,7 +46,6 @@ export class Runner {
     this.#queue = new OnDemandQueue(options.clock);
   }
 
-  /** Number of queued runs. */
   get waiting(): number {
     return this.#queue.size;
   }

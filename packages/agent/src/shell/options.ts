@@ -9,7 +9,6 @@ import { isAllowedUrl } from "../rdap/allowed-url.ts";
 
 /** Switches that accept a boolean value and mean true without one. Their environment variables always have a value. */
 const switches = new Set(["--allow-private-targets", "--insecure-http"]);
-/** Texts for true and false. */
 const yesAndNo: ReadonlyMap<string, boolean> = new Map([
   ["true", true],
   ["1", true],
