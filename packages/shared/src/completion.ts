@@ -41,11 +41,11 @@ function places(command: CommandLike, path: string): Place[] {
 /** The words after the program that are commands. */
 const cases = (found: readonly Place[]): string =>
   found.map(({ path, words, options }) => `    "${path}") words="${[...words, ...options].join(" ")}" ;;`).join("\n");
-const known = (found: readonly Place[]): string =>
+const known = (found: readonly Place[], separator: string): string =>
   found
     .filter(({ path }) => path !== "")
     .map(({ path }) => `"${path}"`)
-    .join("|");
+    .join(separator);
 
 /** After `--`, because options are no options of `string`. */
 const fishCase = ({ path, words, options }: Place): string =>
@@ -60,7 +60,7 @@ const scripts: Record<Shell, (found: readonly Place[], name: string) => string> 
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     next="\${path:+$path }$word"
     case "$next" in
-      ${known(found)}) path="$next" ;;
+      ${known(found, "|")}) path="$next" ;;
     esac
   done
   case "$path" in
@@ -76,7 +76,7 @@ ${functionOf(name)}() {
   for word in "\${(@)words[2,CURRENT-1]}"; do
     next="\${at_path:+$at_path }$word"
     case "$next" in
-      ${known(found)}) at_path="$next" ;;
+      ${known(found, "|")}) at_path="$next" ;;
     esac
   done
   case "$at_path" in
@@ -92,10 +92,7 @@ compdef ${functionOf(name)} ${name}
   for word in (commandline -opc)[2..]
     set -l next (string trim "$at_path $word")
     switch $next
-      case ${found
-        .filter(({ path }) => path !== "")
-        .map(({ path }) => `"${path}"`)
-        .join(" ")}
+      case ${known(found, " ")}
         set at_path $next
     end
   end

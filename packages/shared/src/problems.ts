@@ -180,20 +180,15 @@ export function* unknownKeyProblems(node: SchemaNode, keys: readonly string[], p
 }
 
 export function keyCountProblem(node: SchemaNode, count: number, pointer: string, code: ErrorCode): Problem | null {
-  const { minProperties = 0, maxProperties = Infinity } = node;
-  if (count < minProperties)
-    return {
-      pointer,
-      code,
-      message: `${name(pointer)} must have at least ${minProperties} field${plural(minProperties)}.`,
-    };
-  if (count > maxProperties)
-    return {
-      pointer,
-      code,
-      message: `${name(pointer)} must have at most ${maxProperties} field${plural(maxProperties)}.`,
-    };
-  return null;
+  const wanted = wantedCount(count, node.minProperties ?? 0, node.maxProperties ?? Infinity, "field");
+  return wanted === null ? null : { pointer, code, message: `${name(pointer)} must have ${wanted}.` };
+}
+
+/** How many there must be, in words; null where `count` is in the bounds. */
+function wantedCount(count: number, least: number, most: number, unit: string): string | null {
+  if (count >= least && count <= most) return null;
+  if (least === most) return `exactly ${least} ${unit}${plural(least)}`;
+  return count < least ? `at least ${least} ${unit}${plural(least)}` : `at most ${most} ${unit}${plural(most)}`;
 }
 
 const plural = (count: number): string => (count === 1 ? "" : "s");
@@ -228,14 +223,9 @@ function* arrayProblems(node: SchemaNode, value: unknown, pointer: string, code:
 /** A list that has fewer or more items than its schema allows. */
 export function lengthProblem(node: SchemaNode, length: number, pointer: string, code: ErrorCode): Problem | null {
   const { minItems = 0, maxItems = Array.isArray(node.items) ? node.items.length : Infinity } = node;
-  if (length >= minItems && length <= maxItems) return null;
+  const wanted = wantedCount(length, minItems, maxItems, "item");
+  if (wanted === null) return null;
   const own = node.sizeCodes?.[length < minItems ? 0 : 1];
-  const wanted =
-    minItems === maxItems
-      ? `exactly ${minItems} item${plural(minItems)}`
-      : length < minItems
-        ? `at least ${minItems} item${plural(minItems)}`
-        : `at most ${maxItems} item${plural(maxItems)}`;
   return { pointer, code: isErrorCode(own) ? own : code, message: `${name(pointer)} must have ${wanted}.` };
 }
 

@@ -85,7 +85,7 @@ async function check(read: () => ProbedSpec, given: RunOptions, command: Command
     if (error instanceof CheckUsage) return fail(command, exits.usage, error.message);
     throw error;
   }
-  const commands = await commandsOf(given, command);
+  const commands = given.commands === undefined ? null : await options.readCommands(command, given.commands);
   const outcome = await runOnce(spec, given, commands);
   const { measurement, warnings, timestamp } = outcome;
   const result = { target_id: null, region: null, timestamp: new Date(timestamp).toISOString(), ...measurement };
@@ -103,17 +103,6 @@ const exitOf: Record<CheckStatus, number> = {
   down: exits.down,
   error: exits.down,
 };
-
-async function commandsOf({ commands: file }: RunOptions, command: Command): Promise<Commands | null> {
-  if (file === undefined) return null;
-  const { CommandsError, readCommands } = await import("../probes/commands.ts");
-  try {
-    return readCommands(file);
-  } catch (error) {
-    if (error instanceof CommandsError) return fail(command, exits.config, error.message);
-    throw error;
-  }
-}
 
 async function runOnce(spec: ProbedSpec, given: RunOptions, commands: Commands | null): Promise<Outcome> {
   const [{ Runner }, { RdapLookups }, { rdapCache }, { Stats }] = await Promise.all([

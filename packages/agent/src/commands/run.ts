@@ -38,7 +38,7 @@ async function run(given: RunOptions, command: Command): Promise<void> {
   process.stdout.on("error", () => undefined);
   const log = jsonLog((line) => process.stdout.write(line), Date.now);
   const clock = correctedClock();
-  const commands = await openCommands(given, (message) => fail(command, exits.config, message));
+  const commands = await openCommands(given, command);
   const metrics = await openMetrics(given, command, log);
   const { spool, release } = await openSpool(given, command, clock, log).catch(async (error: unknown) => {
     await metrics?.port.stop();
@@ -115,19 +115,12 @@ async function run(given: RunOptions, command: Command): Promise<void> {
 /** The commands of the configured file, read now and again by `read`; null without one. */
 async function openCommands(
   { commands: file }: RunOptions,
-  refuse: (message: string) => never,
+  command: Command,
 ): Promise<{ now: () => Commands | null; read: () => void }> {
   if (file === undefined) return { now: () => null, read: () => undefined };
-  const { CommandsError, readCommands } = await import("../probes/commands.ts");
-  let commands: Commands | null = null;
-  const read = (): void => void (commands = readCommands(file));
-  try {
-    read();
-  } catch (error) {
-    if (error instanceof CommandsError) return refuse(error.message);
-    throw error;
-  }
-  return { now: () => commands, read };
+  let commands = await options.readCommands(command, file);
+  const { readCommands } = await import("../probes/commands.ts");
+  return { now: () => commands, read: () => void (commands = readCommands(file)) };
 }
 
 /** The configured spool and its release function. */

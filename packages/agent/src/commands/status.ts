@@ -12,19 +12,12 @@ type State = "running" | "impaired" | "cut off" | "standing" | "not running";
 /** Maximum age of the state of a working agent, ms. */
 const staleMs = 30_000;
 
-const exitOf: Record<State, number> = {
-  running: exits.up,
-  impaired: exits.degraded,
-  "cut off": exits.degraded,
-  standing: exits.down,
-  "not running": exits.down,
-};
-const tones: Record<State, Tone> = {
-  running: "good",
-  impaired: "warn",
-  "cut off": "warn",
-  standing: "bad",
-  "not running": "bad",
+const looks: Record<State, { exit: number; tone: Tone }> = {
+  running: { exit: exits.up, tone: "good" },
+  impaired: { exit: exits.degraded, tone: "warn" },
+  "cut off": { exit: exits.degraded, tone: "warn" },
+  standing: { exit: exits.down, tone: "bad" },
+  "not running": { exit: exits.down, tone: "bad" },
 };
 
 export function define(command: Command): void {
@@ -50,7 +43,7 @@ export function define(command: Command): void {
           ? `${JSON.stringify(inJson(state, status))}\n`
           : inWords(state, status, now, screenOf(process.stdout, process.env)),
       );
-      process.exitCode = exitOf[state];
+      process.exitCode = looks[state].exit;
     });
 }
 
@@ -85,7 +78,7 @@ function inJson(state: State, status: AgentStatus | null): object {
 function inWords(state: State, status: AgentStatus | null, now: number, screen: Screen): string {
   if (status === null) {
     const why = state === "not running" ? "never seen here" : "it has written no status yet";
-    return `${badge(state, tones[state], screen)} (${why})\n`;
+    return `${badge(state, looks[state].tone, screen)} (${why})\n`;
   }
   const there = now + status.clock_offset_ms;
   const ago = (at: number | null): string => (at === null ? "never" : `${lasted(there - at)} ago`);
@@ -125,5 +118,5 @@ function inWords(state: State, status: AgentStatus | null, now: number, screen: 
   ];
   const isOver = state === "not running";
   const numbers = paint(table(rows), isOver ? "quiet" : "good", { color: screen.color && isOver });
-  return `${badge(state, tones[state], screen)} (${how[state]})\n${numbers}`;
+  return `${badge(state, looks[state].tone, screen)} (${how[state]})\n${numbers}`;
 }

@@ -5,7 +5,7 @@ import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { codeOf } from "@statusmesh/shared/thrown";
 import { ask } from "./dns-query.ts";
 import { rareReturnCode } from "./dns-return-code.ts";
-import { oncePer, type Probe, type Verdict } from "./probe.ts";
+import { down, oncePer, type Probe, up, type Verdict } from "./probe.ts";
 
 const questionOf = oncePer((spec: DnsCheck) => ({ name: askedName(spec), server: nameServer(spec) }));
 
@@ -31,18 +31,27 @@ export const dns: Probe<DnsCheck> = {
     } catch (error) {
       if (signal.aborted) throw error;
       // A reply with an error code is a reply: its time counts.
-      if (answered.has(codeOf(error))) trace.dns_ms = performance.now() - started;
+      if (refusals.has(codeOf(error))) trace.dns_ms = performance.now() - started;
       if (codeOf(error) === "ENODATA") {
         trace.verdict = failure(spec, name, error);
         const rare = await rareReturnCode(server, name, spec.record_type, signal);
-        if (rare !== null) return { status: "down", error: `the name server did not resolve ${name} (${rare})` };
+        if (rare !== null) return down(`the name server did not resolve ${name} (${rare})`);
       }
       return failure(spec, name, error);
     }
   },
 };
 
-const answered = new Set(["ENOTFOUND", "ENODATA", "ESERVFAIL", "EREFUSED", "EFORMERR", "ENOTIMP", "EBADRESP"]);
+/** What the replies with an error code say, by the code of the resolver. */
+const refusals: ReadonlyMap<string, (name: string, type: RecordType) => string> = new Map([
+  ["ENOTFOUND", (name: string) => `${name} does not exist (NXDOMAIN)`],
+  ["ENODATA", noRecord],
+  ["ESERVFAIL", (name: string) => `the name server failed to resolve ${name} (SERVFAIL)`],
+  ["EREFUSED", (name: string) => `the name server refused to resolve ${name} (REFUSED)`],
+  ["ENOTIMP", (_: string, type: RecordType) => `the name server does not answer questions for ${type} (NOTIMP)`],
+  ["EFORMERR", (name: string) => `the name server reported a format error for ${name} (FORMERR)`],
+  ["EBADRESP", () => "the name server sent a malformed answer"],
+]);
 
 /**
  * The verdict of a query that the operator's own resolver answers for another tenant. Internal addresses are removed
@@ -63,13 +72,9 @@ function judge(
   name: string,
   answers: readonly string[],
 ): Verdict {
-  if (answers.length === 0) return { status: "down", error: noRecord(name, record_type) };
-  if (expected === null || answers.some((answer) => contains(answer, expected, record_type)))
-    return { status: "up", error: null };
-  return {
-    status: "down",
-    error: `no ${record_type} record of ${name} contains "${shortened(expected)}"; found: ${listed(answers)}`,
-  };
+  if (answers.length === 0) return down(noRecord(name, record_type));
+  if (expected === null || answers.some((answer) => contains(answer, expected, record_type))) return up;
+  return down(`no ${record_type} record of ${name} contains "${shortened(expected)}"; found: ${listed(answers)}`);
 }
 
 /**
@@ -82,7 +87,9 @@ function contains(answer: string, expected: string, type: RecordType): boolean {
   return answer.toLowerCase().includes(wanted);
 }
 
-const noRecord = (name: string, type: RecordType): string => `${name} has no ${type} record`;
+function noRecord(name: string, type: RecordType): string {
+  return `${name} has no ${type} record`;
+}
 const shortened = (text: string, length = 200): string => (text.length > length ? `${text.slice(0, length)}…` : text);
 
 const maxListed = 20;
@@ -98,31 +105,14 @@ function listed(answers: readonly string[]): string {
 
 function failure(spec: DnsCheck, name: string, error: unknown): Verdict {
   const code = codeOf(error);
-  switch (code) {
-    case "ENOTFOUND":
-      return { status: "down", error: `${name} does not exist (NXDOMAIN)` };
-    case "ENODATA":
-      return { status: "down", error: noRecord(name, spec.record_type) };
-    case "ESERVFAIL":
-      return { status: "down", error: `the name server failed to resolve ${name} (SERVFAIL)` };
-    case "EREFUSED":
-      return { status: "down", error: `the name server refused to resolve ${name} (REFUSED)` };
-    case "ENOTIMP":
-      return { status: "down", error: `the name server does not answer questions for ${spec.record_type} (NOTIMP)` };
-    case "EFORMERR":
-      return { status: "down", error: `the name server reported a format error for ${name} (FORMERR)` };
-    case "EBADRESP":
-      return { status: "down", error: "the name server sent a malformed answer" };
-    case "ECONNREFUSED":
-      // The system resolver is not part of the check: its failure is no evidence about the name.
-      if (spec.resolver === null)
-        return { status: "error", error: "the agent's machine has no name server that answers", skip: true };
-      return {
-        status: "down",
-        error: `nothing answers at the name server ${spec.resolver}: connection refused`,
-        transportFailed: true,
-      };
-    default:
-      return { status: "error", error: wordsFor(error) };
-  }
+  const refusal = refusals.get(code);
+  if (refusal !== undefined) return down(refusal(name, spec.record_type));
+  if (code !== "ECONNREFUSED") return { status: "error", error: wordsFor(error) };
+  // The system resolver is not part of the check: its failure is no evidence about the name.
+  if (spec.resolver === null)
+    return { status: "error", error: "the agent's machine has no name server that answers", skip: true };
+  return {
+    ...down(`nothing answers at the name server ${spec.resolver}: connection refused`),
+    transportFailed: true,
+  };
 }

@@ -100,20 +100,13 @@ function withoutAnswer(
 
 function unanswered(stage: Stage, suffix: string, timeoutMs: number): LookupFailure {
   const within = `within ${timeoutMs / 1000} s`;
-  switch (stage) {
-    case "list":
-      return { failure: `the list of registries could not be read ${within}`, evidence: true };
-    case "line":
-      return {
-        failure:
-          `other lookups at the registry of .${suffix} were queued before this one, and it was not asked ` +
-          `${within}`,
-        evidence: false,
-        heldBack: true,
-      };
-    case "registry":
-      return { failure: `the registry of .${suffix} did not answer ${within}`, evidence: true };
-  }
+  if (stage === "list") return { failure: `the list of registries could not be read ${within}`, evidence: true };
+  if (stage === "registry") return { failure: `the registry of .${suffix} did not answer ${within}`, evidence: true };
+  return {
+    failure: `other lookups at the registry of .${suffix} were queued before this one, and it was not asked ${within}`,
+    evidence: false,
+    heldBack: true,
+  };
 }
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -51,15 +51,10 @@ export const exec: Probe<ExecCheck> = {
 };
 
 function failureOf(error: unknown, program: string): string {
-  switch (codeOf(error)) {
-    case "ENOENT":
-      return `${program}, or the folder that it runs in, does not exist`;
-    case "EACCES":
-    case "EPERM":
-      return `${program} may not be executed`;
-    default:
-      return `${program} failed: ${messageOf(error)}`;
-  }
+  const code = codeOf(error);
+  if (code === "ENOENT") return `${program}, or the folder that it runs in, does not exist`;
+  if (code === "EACCES" || code === "EPERM") return `${program} may not be executed`;
+  return `${program} failed: ${messageOf(error)}`;
 }
 
 function verdictOf({ code, signal, stdout, stderr }: Ended): Verdict {

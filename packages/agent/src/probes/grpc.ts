@@ -7,7 +7,7 @@ import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
 import { hostAndPort, percentDecoded } from "@statusmesh/shared/url";
 import { shortened } from "./http-expectations.ts";
-import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts";
+import { down, oncePer, type Probe, type ProbeContext, up, type Verdict } from "./probe.ts";
 
 /*
  * grpc.health.v1 over node:http2: the request has one string and the response one enum, while a gRPC library would
@@ -21,8 +21,6 @@ const authorityOf = oncePer((spec: GrpcCheck) => hostAndPort(serverName(spec), s
 const maxMessage = 4096;
 /** PING, SETTINGS and interim (1xx) headers of a server within one call. */
 const maxControlFrames = 100;
-
-const down = (error: string): Verdict => ({ status: "down", error });
 
 /** Up when the server says SERVING. */
 export const grpc: Probe<GrpcCheck> = {
@@ -174,9 +172,7 @@ function verdictOf({ code, message }: GrpcStatus, body: Buffer, service: string)
   const state = servingState(body);
   if (state === null) return down("the answer is no health response");
   const word = servingStates[state] ?? `state ${state}`;
-  return word === "SERVING"
-    ? { status: "up", error: null }
-    : down(`${service === "" ? "the server" : service} is ${word}`);
+  return word === "SERVING" ? up : down(`${service === "" ? "the server" : service} is ${word}`);
 }
 
 function varint(value: number): number[] {

@@ -5,17 +5,22 @@ import { compilePattern, type Pattern } from "@statusmesh/shared/checks/patterns
 import { parsedJson } from "@statusmesh/shared/json";
 import type { CheckStatus } from "@statusmesh/shared/result";
 
+const expectationFields = [
+  "expected_headers",
+  "expected_body_contains",
+  "expected_body_absent",
+  "body_case_insensitive",
+  "expected_body_matches",
+  "expected_body_not_matches",
+  "expected_json",
+] as const;
+
 /** What a check expects of headers and body beside the status: data that can be sent to a thread. */
-export type HttpExpectations = Pick<
-  HttpCheck,
-  | "expected_headers"
-  | "expected_body_contains"
-  | "expected_body_absent"
-  | "body_case_insensitive"
-  | "expected_body_matches"
-  | "expected_body_not_matches"
-  | "expected_json"
->;
+export type HttpExpectations = Pick<HttpCheck, (typeof expectationFields)[number]>;
+
+/** Those of a check: without the request, which may have secrets. */
+export const expectationsOf = (spec: HttpCheck): HttpExpectations =>
+  Object.fromEntries(expectationFields.map((name) => [name, spec[name]])) as HttpExpectations;
 
 /** A response as far as expectations read it. */
 export interface Received {

@@ -126,29 +126,15 @@ export function nextHop(from: Hop, location: string, status: number, userAgent: 
 }
 
 /** True when the check accepts this status code. */
-export function accepts(expected: ExpectedStatus, status: number): boolean {
-  switch (expected.kind) {
-    case "exact":
-      return status === expected.value;
-    case "range":
-      return status >= expected.value.min && status <= expected.value.max;
-    case "one_of":
-      return expected.value.includes(status);
-  }
+export function accepts({ kind, value }: ExpectedStatus, status: number): boolean {
+  if (kind === "exact") return status === value;
+  return kind === "range" ? status >= value.min && status <= value.max : value.includes(status);
 }
 
 /** The accepted codes for a sentence: `200`, `200-299`, `200, 204 or 301`. */
-export function expectation(expected: ExpectedStatus): string {
-  switch (expected.kind) {
-    case "exact":
-      return String(expected.value);
-    case "range":
-      return expected.value.min === expected.value.max
-        ? String(expected.value.min)
-        : `${expected.value.min}-${expected.value.max}`;
-    case "one_of": {
-      const last = expected.value.at(-1);
-      return expected.value.length === 1 ? String(last) : `${expected.value.slice(0, -1).join(", ")} or ${last}`;
-    }
-  }
+export function expectation({ kind, value }: ExpectedStatus): string {
+  if (kind === "exact") return String(value);
+  if (kind === "range") return value.min === value.max ? String(value.min) : `${value.min}-${value.max}`;
+  const last = value.at(-1);
+  return value.length === 1 ? String(last) : `${value.slice(0, -1).join(", ")} or ${last}`;
 }

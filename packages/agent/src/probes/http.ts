@@ -10,7 +10,7 @@ import { codeOf } from "@statusmesh/shared/thrown";
 import { BodyReader } from "./http-body.ts";
 import {
   compileExpectations,
-  type HttpExpectations,
+  expectationsOf,
   type Judge,
   missingText,
   type Received,
@@ -20,7 +20,7 @@ import {
 import { accepts, expectation, firstHop, isRedirect, nextHop, type Hop } from "./http-message.ts";
 import { quoteMasked, snapshotOf } from "./http-snapshot.ts";
 import { judgeInThread } from "./judging.ts";
-import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts";
+import { down, oncePer, type Probe, type ProbeContext, up, type Verdict } from "./probe.ts";
 
 /** Limit of response heads, bytes; browsers stop at 256 KiB, common servers at 8. */
 const maxHeaderBytes = 64 * 1024;
@@ -56,10 +56,9 @@ export const http: Probe<HttpCheck> = {
     for (let redirects = 0; ; redirects++) {
       const answer = await exchange(spec, hop, context, redirects > 0);
       if (!("redirect" in answer)) return answer;
-      if (redirects === spec.max_redirects)
-        return { status: "down", error: `more than ${spec.max_redirects} redirects` };
+      if (redirects === spec.max_redirects) return down(`more than ${spec.max_redirects} redirects`);
       const next = nextHop(hop, answer.redirect, answer.status, context.userAgent);
-      if ("error" in next) return { status: "down", error: next.error };
+      if ("error" in next) return down(next.error);
       if (next.host !== hop.host) context.warn?.(`Redirected from ${hop.origin} to ${next.origin}.`);
       hop = next;
       context.trace.redirectedTo = hop.origin;
@@ -238,8 +237,6 @@ function receive(
   if (status === 101) conclude();
 }
 
-const up: Verdict = { status: "up", error: null };
-
 /** At once where that takes little, else in a thread. */
 async function judgeResponse(
   spec: HttpCheck,
@@ -265,17 +262,6 @@ async function judgeResponse(
   if (outcome === "busy") return busy;
   return outcome === "overdue" ? trace.verdict : verdictOf(spec, outcome);
 }
-
-/** Without the request, which may have secrets: a thread needs the expectations only. */
-const expectationsOf = (spec: HttpCheck): HttpExpectations => ({
-  expected_headers: spec.expected_headers,
-  expected_body_contains: spec.expected_body_contains,
-  expected_body_absent: spec.expected_body_absent,
-  body_case_insensitive: spec.body_case_insensitive,
-  expected_body_matches: spec.expected_body_matches,
-  expected_body_not_matches: spec.expected_body_not_matches,
-  expected_json: spec.expected_json,
-});
 
 function verdictOf(spec: HttpCheck, unmet: Unmet | null): Verdict {
   if (unmet === null) return up;
@@ -308,7 +294,7 @@ function refusal(spec: HttpCheck, response: IncomingMessage, status: number): Ve
       error: `rate-limited ${status}${retryAfter === undefined ? "" : ` (Retry-After: ${retryAfter.slice(0, 100)})`}`,
     };
   }
-  return { status: "down", error: `expected status ${expectation(spec.expected_status)}, got ${status}` };
+  return down(`expected status ${expectation(spec.expected_status)}, got ${status}`);
 }
 
 function conversationWords(error: Error, responded: boolean): string {

@@ -84,7 +84,7 @@ export const ping: Probe<PingCheck> = {
   async run(spec, { signal, trace, allowPrivate, lookup }) {
     const { packets, timeout } = spec;
     const started = performance.now();
-    const { addresses } = await resolveGuarded({ host: hostOf(spec), allowPrivate, signal, lookup, trace });
+    const addresses = await resolveGuarded({ host: hostOf(spec), allowPrivate, signal, lookup, trace });
     trace.verdict = busy;
     const resolvedAt = performance.now();
     const leave = await places.enter("", abortSignalOf(signal));

@@ -40,6 +40,9 @@ export interface Verdict {
   unresolved?: boolean;
 }
 
+export const up: Verdict = { status: "up", error: null };
+export const down = (error: string): Verdict => ({ status: "down", error });
+
 export interface ProbeContext {
   /** The deadline of the whole run. When it aborts, the probe releases its resources at once. */
   signal: CancelSignal;

@@ -8,14 +8,13 @@ import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { codeOf } from "@statusmesh/shared/thrown";
 import { shortened } from "./http-expectations.ts";
 import { maskerOf } from "./masking.ts";
-import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts";
+import { down, oncePer, type Probe, type ProbeContext, up, type Verdict } from "./probe.ts";
 
 const hostOf = oncePer(({ host }: TcpCheck) => canonicalHost(host));
 const bytesOf = oncePer(sentBytes);
 
 /** Bytes of an answer in which the expected text is searched. */
 const maxAnswer = 4096;
-const up: Verdict = { status: "up", error: null };
 
 /** Up when a connection is accepted and, where the check sends or expects something, the answer fits. */
 export const tcp: Probe<TcpCheck> = {
@@ -51,10 +50,8 @@ async function talk(spec: TcpCheck, socket: Socket, { signal, trace }: ProbeCont
   trace.verdict = { status: "error", error: "no answer to what was sent, or no greeting" };
   const wanted = Buffer.from(expect, "utf8");
   let answer = Buffer.alloc(0);
-  const missing = (): Verdict => ({
-    status: "down",
-    error: `the answer does not contain ${JSON.stringify(expect.slice(0, 200))}; got ${got(answer, bytes)}`,
-  });
+  const missing = (): Verdict =>
+    down(`the answer does not contain ${JSON.stringify(expect.slice(0, 200))}; got ${got(answer, bytes)}`);
   const verdict = await unlessClosed<Verdict>(
     socket,
     signal,
@@ -65,7 +62,7 @@ async function talk(spec: TcpCheck, socket: Socket, { signal, trace }: ProbeCont
         else if (answer.length >= maxAnswer) done(missing());
         trace.verdict = missing();
       }),
-    () => (answer.length > 0 ? missing() : { status: "down", error: "connection closed without an answer" }),
+    () => (answer.length > 0 ? missing() : down("connection closed without an answer")),
   );
   trace.verdict = null;
   return verdict;
@@ -140,8 +137,6 @@ async function startTls(
   }
   return null;
 }
-
-const down = (error: string): Verdict => ({ status: "down", error });
 
 /**
  * Resolves with the value that `begin` gives to `done`, or with that of `closed` when the other side closes. Rejects

@@ -159,14 +159,8 @@ function answerOf(result: LookupResult, { domain, suffix, status, local, at }: C
 
 /** The error, to follow "the registry of .org": `answered with status 500`. */
 function words(attempt: LookupAttempt | undefined, status: number): string {
-  switch (attempt?.errorCode) {
-    case "rate_limited":
-      return "rate-limits this agent (429)";
-    case "http_error":
-      return `answered with status ${status}`;
-    default: {
-      const error = (attempt?.error ?? "nothing could be asked").slice(0, 300);
-      return `gave no usable answer: ${error.replaceAll(/\p{Cc}/gu, " ")}`;
-    }
-  }
+  if (attempt?.errorCode === "rate_limited") return "rate-limits this agent (429)";
+  if (attempt?.errorCode === "http_error") return `answered with status ${status}`;
+  const error = (attempt?.error ?? "nothing could be asked").slice(0, 300);
+  return `gave no usable answer: ${error.replaceAll(/\p{Cc}/gu, " ")}`;
 }

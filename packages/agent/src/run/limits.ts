@@ -23,7 +23,6 @@ export class InflightCap {
     return true;
   }
 
-  /** Releases a place. */
   leave(key: string, onDemand = false): void {
     add(this.#counts, key, -1);
     if (onDemand) add(this.#demanded, key, -1);
@@ -94,7 +93,6 @@ export class CircuitBreakers {
     if (this.#breakers.size > maxBreakers) this.#breakers.delete(this.#breakers.keys().next().value!);
   }
 
-  /** Number of open breakers. */
   open(now: number): number {
     return [...this.#breakers.keys()].filter((key) => this.isOpen(key, now)).length;
   }

@@ -72,7 +72,7 @@ export interface ProbingOptions {
   network?: NetworkGuard;
 }
 
-/** What the caller of {@link startProbe} does with a run. */
+/** What the caller of {@link Probing} does with a run. */
 export interface RunHooks {
   /** The organisation: names are looked up fairly between them. */
   owner: string;
@@ -85,11 +85,7 @@ export interface RunHooks {
 }
 
 /** Runs the probe of a check under one deadline, until it ends, the deadline passes or the run is abandoned. */
-export function startProbe(options: ProbingOptions, check: WireCheck, prepared: Prepared, hooks: RunHooks): Run {
-  return new Probing(options, check, prepared, hooks);
-}
-
-class Probing implements Run {
+export class Probing implements Run {
   readonly done: Promise<Outcome | null>;
   readonly #options: ProbingOptions;
   readonly #prepared: Prepared;

@@ -11,7 +11,7 @@ import type { Cause } from "@statusmesh/shared/result";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { CircuitBreakers, type Failure, InflightCap } from "./limits.ts";
 import { OnDemandQueue } from "./on-demand-queue.ts";
-import { type Outcome, type Prepared, type ProbingOptions, type Run, startProbe, type WireCheck } from "./probing.ts";
+import { type Outcome, type Prepared, Probing, type ProbingOptions, type Run, type WireCheck } from "./probing.ts";
 import { probeOf } from "../probes/index.ts";
 import type { Verdict } from "../probes/probe.ts";
 import { clean, measurementOf, newTrace } from "./verdicts.ts";
@@ -46,7 +46,6 @@ export class Runner {
     this.#queue = new OnDemandQueue(options.clock);
   }
 
-  /** Number of queued runs. */
   get waiting(): number {
     return this.#queue.size;
   }
@@ -160,7 +159,7 @@ export class Runner {
   #probe(orgId: string, check: WireCheck, prepared: Prepared, key: string | null, onDemand: boolean): Run {
     const { stats } = this.#options;
     stats.inFlight++;
-    return startProbe(this.#options, check, prepared, {
+    return new Probing(this.#options, check, prepared, {
       owner: orgId,
       onDemand,
       ended: () => {

@@ -4,7 +4,6 @@ import type { Clock } from "../clock.ts";
 import { Heap } from "./heap.ts";
 import type { Stats } from "../telemetry/stats.ts";
 
-/** A scheduled run. */
 export interface Started {
   /** Resolves when the run has ended, with any outcome. */
   done: Promise<unknown>;
@@ -76,7 +75,6 @@ export class Schedule {
     this.#start = start;
   }
 
-  /** Number of checks. */
   get size(): number {
     return this.#entries.size;
   }

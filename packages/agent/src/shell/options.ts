@@ -3,12 +3,12 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { exits, fail } from "./output.ts";
 import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
+import type { Commands } from "../probes/commands.ts";
 import type { Place } from "../run/network.ts";
 import { isAllowedUrl } from "../rdap/allowed-url.ts";
 
 /** Switches that accept a boolean value and mean true without one. Their environment variables always have a value. */
 const switches = new Set(["--allow-private-targets", "--insecure-http"]);
-/** Texts for true and false. */
 const yesAndNo: ReadonlyMap<string, boolean> = new Map([
   ["true", true],
   ["1", true],
@@ -28,15 +28,6 @@ export function completeSwitches(args: readonly string[]): string[] {
 }
 
 /** Options shared by several commands. Each call creates a new one. */
-const controlPlane = (): Option =>
-  new Option("--url <url>", "URL of the control plane, for example https://status.example.org")
-    .env("SM_AGENT_URL")
-    .argParser(controlPlaneUrl)
-    .makeOptionMandatory();
-
-const tokenFile = (): Option =>
-  new Option("--token-file <file>", "file with the agent token").env("SM_AGENT_TOKEN_FILE");
-
 export const spoolDir = (words: string): Option => new Option("--spool-dir <dir>", words).env("SM_AGENT_SPOOL_DIR");
 
 const yesOrNoOption = (flags: string, words: string): Option =>
@@ -46,12 +37,6 @@ export const allowPrivateTargets = (): Option =>
   yesOrNoOption("--allow-private-targets [yes]", "allow checks of private and local addresses").env(
     "SM_SECURITY__ALLOW_PRIVATE_TARGETS",
   );
-
-const insecureHttp = (): Option =>
-  yesOrNoOption(
-    "--insecure-http [yes]",
-    "send the token over plain http to another machine; by default only https and loopback are allowed",
-  ).env("SM_AGENT_INSECURE_HTTP");
 
 export const rdapBootstrapUrl = (): Option =>
   new Option("--rdap-bootstrap-url <url>", "mirror of the IANA list of RDAP registries, for domain checks")
@@ -63,32 +48,6 @@ export const commands = (): Option =>
     "SM_AGENT_COMMANDS",
   );
 
-const spoolMaxMb = (): Option =>
-  new Option("--spool-max-mb <MB>", "maximum size of the spool folder; beyond it the oldest results are dropped")
-    .env("SM_AGENT_SPOOL_MAX_MB")
-    .argParser(wholeNumber(1_000_000))
-    .default(256);
-
-const canaries = (): Option =>
-  new Option(
-    "--canaries <host:port,...>",
-    "addresses that always answer, such as the router; when they fail too, the network of the agent is down",
-  )
-    .env("SM_AGENT_CANARIES")
-    .argParser(places)
-    .default([], "the control plane and the targets that answer best");
-
-const statsSecs = (): Option =>
-  new Option("--stats-secs <seconds>", "interval of the agent's statistics in the log")
-    .env("SM_AGENT_STATS_SECS")
-    .argParser(wholeNumber(86_400))
-    .default(60);
-
-const metricsBind = (): Option =>
-  new Option("--metrics-bind <host:port>", "address for GET /metrics (Prometheus) and /healthz; default: none")
-    .env("SM_AGENT_METRICS_BIND")
-    .argParser(bind);
-
 export const heartbeats = (): Option =>
   new Option(
     "--heartbeats <[host:]port>",
@@ -97,16 +56,19 @@ export const heartbeats = (): Option =>
     .env("SM_AGENT_HEARTBEATS")
     .argParser(bindOrPort);
 
-const maxConcurrency = (): Option =>
-  new Option("--max-concurrency <runs>", "maximum of concurrent runs; runs due beyond it are skipped")
-    .env("SM_AGENT_MAX_CONCURRENCY")
-    .argParser(wholeNumber(100_000))
-    .default(4000);
-
-const maxMemoryMb = (): Option =>
-  new Option("--max-memory-mb <MB>", "resident memory above which no run starts; default: no limit")
-    .env("SM_AGENT_MAX_MEMORY_MB")
-    .argParser(wholeNumber(1_000_000, 100));
+/**
+ * The commands of a file. Ends the program for a mistake in it, and for a file that somebody else could change.
+ */
+export async function readCommands(command: Command, file: string): Promise<Commands> {
+  // Loaded here: it needs the parser of TOML.
+  const { CommandsError, readCommands: read } = await import("../probes/commands.ts");
+  try {
+    return read(file);
+  } catch (error) {
+    if (error instanceof CommandsError) return fail(command, exits.config, error.message);
+    throw error;
+  }
+}
 
 /** The values of {@link ofRun}. */
 export interface OfRun {
@@ -129,18 +91,43 @@ export interface OfRun {
 
 /** What `run` takes and `test-config` tests, apart from --heartbeats. */
 export const ofRun = (): Option[] => [
-  controlPlane(),
-  tokenFile(),
+  new Option("--url <url>", "URL of the control plane, for example https://status.example.org")
+    .env("SM_AGENT_URL")
+    .argParser(controlPlaneUrl)
+    .makeOptionMandatory(),
+  new Option("--token-file <file>", "file with the agent token").env("SM_AGENT_TOKEN_FILE"),
   spoolDir("folder for results waiting to be reported; default: memory"),
-  spoolMaxMb(),
-  insecureHttp(),
+  new Option("--spool-max-mb <MB>", "maximum size of the spool folder; beyond it the oldest results are dropped")
+    .env("SM_AGENT_SPOOL_MAX_MB")
+    .argParser(wholeNumber(1_000_000))
+    .default(256),
+  yesOrNoOption(
+    "--insecure-http [yes]",
+    "send the token over plain http to another machine; by default only https and loopback are allowed",
+  ).env("SM_AGENT_INSECURE_HTTP"),
   allowPrivateTargets(),
   rdapBootstrapUrl(),
-  canaries(),
-  statsSecs(),
-  metricsBind(),
-  maxConcurrency(),
-  maxMemoryMb(),
+  new Option(
+    "--canaries <host:port,...>",
+    "addresses that always answer, such as the router; when they fail too, the network of the agent is down",
+  )
+    .env("SM_AGENT_CANARIES")
+    .argParser(places)
+    .default([], "the control plane and the targets that answer best"),
+  new Option("--stats-secs <seconds>", "interval of the agent's statistics in the log")
+    .env("SM_AGENT_STATS_SECS")
+    .argParser(wholeNumber(86_400))
+    .default(60),
+  new Option("--metrics-bind <host:port>", "address for GET /metrics (Prometheus) and /healthz; default: none")
+    .env("SM_AGENT_METRICS_BIND")
+    .argParser(bind),
+  new Option("--max-concurrency <runs>", "maximum of concurrent runs; runs due beyond it are skipped")
+    .env("SM_AGENT_MAX_CONCURRENCY")
+    .argParser(wholeNumber(100_000))
+    .default(4000),
+  new Option("--max-memory-mb <MB>", "resident memory above which no run starts; default: no limit")
+    .env("SM_AGENT_MAX_MEMORY_MB")
+    .argParser(wholeNumber(1_000_000, 100)),
   commands(),
 ];
 

@@ -183,15 +183,12 @@ export const email = Type.Object({
 });
 
 export const log = Type.Object({
-  level: Type.Union(
-    [Type.Literal("debug"), Type.Literal("info"), Type.Literal("warn"), Type.Literal("error"), Type.Literal("silent")],
-    {
-      default: "info",
-      description: "Minimum level",
-      expects: "debug, info, warn, error or silent",
-    },
-  ),
-  format: Type.Union([Type.Literal("json"), Type.Literal("pretty")], {
+  level: Type.Enum(["debug", "info", "warn", "error", "silent"], {
+    default: "info",
+    description: "Minimum level",
+    expects: "debug, info, warn, error or silent",
+  }),
+  format: Type.Enum(["json", "pretty"], {
     default: "json",
     description: "pretty on a terminal, else json",
     expects: "json or pretty",

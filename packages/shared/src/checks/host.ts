@@ -15,7 +15,18 @@ export const hostField = (example: string) =>
     form: { hint: "A host name or an IP address." },
   });
 
-/** The port beside it. */
+/** The URL of a check that connects to one. */
+export const urlField = (description: string, example: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: 2048,
+    errorCode: "INVALID_URL_FORMAT",
+    description,
+    examples: [example],
+    form: { label: "URL", control: "url" },
+  });
+
+/** The port beside {@link hostField}. */
 export const portField = (more: { default: number } | { examples: number[] }) =>
   Type.Integer({
     minimum: 1,

@@ -1,5 +1,5 @@
 import { ops, readExpectation } from "./expectations.ts";
-import { durationOption, ShellError, type ShellForm } from "./shell.ts";
+import { durationOption, ShellError, type ShellForm, type ShellOption } from "./shell.ts";
 
 function statusFrom(text: string): unknown {
   if (/^\d{1,9}$/.test(text)) return { kind: "exact", value: Number(text) };
@@ -10,7 +10,7 @@ function statusFrom(text: string): unknown {
 }
 
 /** Headers of the command line, one text each. Throws ShellError. */
-export function headersFrom(lines: readonly string[]): unknown {
+function headersFrom(lines: readonly string[]): unknown {
   const headers = new Map<string, string>();
   for (const line of lines) {
     const at = line.indexOf(":");
@@ -23,6 +23,16 @@ export function headersFrom(lines: readonly string[]): unknown {
   }
   return Object.fromEntries(headers);
 }
+
+/** The option for headers, which may be secrets. */
+export const headersOption = (words: string): ShellOption => ({
+  name: "header",
+  words,
+  takes: "name: value",
+  repeated: true,
+  secret: "some",
+  read: headersFrom,
+});
 
 /** Expectations of the command line; `subject` is the field of what is compared. */
 const expectations = (subject: "path" | "name", example: string) => (lines: readonly string[]) =>
@@ -71,14 +81,7 @@ export const httpShell: ShellForm = {
     },
     degraded_above_ms: durationOption("degraded-above"),
     down_above_ms: durationOption("down-above"),
-    headers: {
-      name: "header",
-      words: "header of the request; may be repeated",
-      takes: "name: value",
-      repeated: true,
-      secret: "some",
-      read: headersFrom,
-    },
+    headers: headersOption("header of the request; may be repeated"),
     capture_failures: { words: "do not print the response of a failed check" },
     follow_redirects: { words: "judge the first answer, also where it redirects" },
     verify_tls: { words: "accept any certificate" },

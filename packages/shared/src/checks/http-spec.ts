@@ -1,6 +1,7 @@
 import Type, { type Static } from "typebox";
 import type { FieldForm } from "../form.ts";
 import { ops } from "./expectations.ts";
+import { urlField } from "./host.ts";
 import { degradedAbove, nullableText, threshold, timeout } from "./kind.ts";
 import { Closed, Shape } from "../shapes.ts";
 
@@ -103,14 +104,7 @@ const HeaderExpectation = Closed(
 
 export const HttpCheck = Shape("HttpCheck", "Requests a URL and verifies the response", {
   type: Type.Literal("http"),
-  url: Type.String({
-    minLength: 1,
-    maxLength: 2048,
-    errorCode: "INVALID_URL_FORMAT",
-    description: "http or https",
-    examples: ["https://shop.example.org/health"],
-    form: { label: "URL", control: "url" },
-  }),
+  url: urlField("http or https", "https://shop.example.org/health"),
   expected_status: ExpectedStatus,
   expected_body_contains: nullableText(1000, "Text that the first MiB of the body must contain", {
     section: expectations,

@@ -3,8 +3,8 @@ import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import { portOf, urlProblem } from "../url.ts";
 import { credentialsRule, headersRule, isSecretHeader, mapHeaderSecrets } from "./http-rules.ts";
-import { canonicalHost } from "./host.ts";
-import { headersFrom } from "./http-shell.ts";
+import { canonicalHost, urlField } from "./host.ts";
+import { headersOption } from "./http-shell.ts";
 import { type CheckKind, degradedAbove, nullableText, thresholdRules, timeout, verifyTls } from "./kind.ts";
 import { durationOption } from "./shell.ts";
 import { Shape } from "../shapes.ts";
@@ -14,14 +14,7 @@ const section = "Advanced WebSocket options";
 
 export const WebSocketCheck = Shape("WebSocketCheck", "Opens a WebSocket, and verifies a message", {
   type: Type.Literal("websocket"),
-  url: Type.String({
-    minLength: 1,
-    maxLength: 2048,
-    errorCode: "INVALID_URL_FORMAT",
-    description: "ws or wss",
-    examples: ["wss://live.example.org/socket"],
-    form: { label: "URL", control: "url" },
-  }),
+  url: urlField("ws or wss", "wss://live.example.org/socket"),
   send: nullableText(65_536, "Text message that is sent after the handshake", { section, control: "lines" }),
   expect: nullableText(
     1000,
@@ -112,14 +105,7 @@ export const websocket: CheckKind<typeof WebSocketCheck> = {
     subject: "<url>",
     read: (subject) => ({ url: subject }),
     options: {
-      headers: {
-        name: "header",
-        words: "header of the handshake; may be repeated",
-        takes: "name: value",
-        repeated: true,
-        secret: "some",
-        read: headersFrom,
-      },
+      headers: headersOption("header of the handshake; may be repeated"),
       verify_tls: { words: "accept any certificate" },
       degraded_above_ms: durationOption("degraded-above"),
     },

@@ -26,8 +26,7 @@ export interface ParsedFile {
  * document. The time is linear in the size of the text.
  */
 export function parseYaml(text: string, file: string): ParsedFile {
-  const reader = new Reader(text, file);
-  return reader.read();
+  return new Reader(text, file).read();
 }
 
 class TooMuch extends Error {}

@@ -48,10 +48,8 @@ t.test("connects to an address without a lookup", async (t) => {
   const lookup = () => t.fail("an address is not looked up") as never;
   const dialled = await dial({ host: "127.0.0.1", port, allowPrivate: true, signal: never, lookup, trace });
   t.equal(dialled.address, "127.0.0.1");
-  t.equal(dialled.dnsMs, null);
-  t.ok(dialled.connectMs >= 0);
   t.equal(trace.dns_ms, null);
-  t.equal(trace.connect_ms, dialled.connectMs);
+  t.ok(trace.connect_ms! >= 0);
   dialled.socket.destroy();
 });
 
@@ -64,7 +62,7 @@ t.test("resolves a name once and measures the time", async (t) => {
     lookups++;
     return Promise.resolve(["127.0.0.1"]);
   };
-  const { socket, dnsMs, address } = await dial({
+  const { socket, address } = await dial({
     host: "db.example.org",
     port,
     allowPrivate: true,
@@ -74,7 +72,7 @@ t.test("resolves a name once and measures the time", async (t) => {
   });
   t.equal(lookups, 1);
   t.equal(address, "127.0.0.1");
-  t.equal(trace.dns_ms, dnsMs);
+  t.ok(trace.dns_ms! >= 0);
   socket.destroy();
 });
 
@@ -134,15 +132,17 @@ t.test("an unreachable address does not fail the connection while others are lef
   // A listener whose queue is full drops connection requests, as a host behind a broken route does.
   const silent = await fullBacklog(t, port);
   if (silent === null) return t.comment("this system does not let a backlog fill up");
+  const trace = newTrace();
   const slow = await dial({
     host: "slow.example.org",
     port,
     allowPrivate: true,
     signal: never,
+    trace,
     lookup: () => Promise.resolve([silent, "127.0.0.2"]),
   });
   t.equal(slow.address, "127.0.0.2", "silent: the next one after a moment");
-  t.ok(slow.connectMs >= 200, "the wait for the first address is in the connect time");
+  t.ok(trace.connect_ms! >= 200, "the wait for the first address is in the connect time");
   slow.socket.destroy();
 });
 

@@ -10,6 +10,7 @@ import { blocked, resolveGuarded, type ResolveOptions, type ResolveTrace } from 
  * aborted check can name the phase. Phases of several connections add up.
  */
 export interface DialTrace extends ResolveTrace {
+  /** Failed attempts at other addresses included. */
   connect_ms: number | null;
   tls_ms: number | null;
   /** The address of the first connection: the one that answered, or until then the one to try first. */
@@ -25,10 +26,6 @@ export interface Dialled {
   /** Connected. It has an error listener already, so that a late error does not end the process. */
   socket: Socket;
   address: string;
-  /** Null when the host is an address. */
-  dnsMs: number | null;
-  /** From the first attempt to the connection, failed attempts at other addresses included. */
-  connectMs: number;
 }
 
 /** Delay before the next address is tried in parallel (RFC 8305 section 5). */
@@ -45,7 +42,7 @@ const noop = (): void => undefined;
  */
 export async function dial(options: DialOptions): Promise<Dialled> {
   const { port, allowPrivate, signal, trace } = options;
-  const { addresses, dnsMs } = await resolveGuarded(options);
+  const addresses = await resolveGuarded(options);
   // Also for an abort while this function waited: the attempts below see later ones only.
   if (signal.aborted) throw abortError(signal, "connect");
   const first = trace?.connect_ms === null;
@@ -53,8 +50,7 @@ export async function dial(options: DialOptions): Promise<Dialled> {
   if (trace !== undefined && first) trace.address = addresses[0]!;
   const started = performance.now();
   const { socket, address } = await connectFirst(addresses.slice(0, maxAttempts), port, signal);
-  const connectMs = performance.now() - started;
-  if (trace !== undefined) trace.connect_ms = (trace.connect_ms ?? 0) + connectMs;
+  if (trace !== undefined) trace.connect_ms = (trace.connect_ms ?? 0) + (performance.now() - started);
   if (trace !== undefined && first) trace.address = address;
   // What was dialled has been checked; this holds even where a proxy or a changed library would dial something else.
   if (!allowPrivate) {
@@ -64,7 +60,7 @@ export async function dial(options: DialOptions): Promise<Dialled> {
       throw blocked(socket.remoteAddress ?? address, range);
     }
   }
-  return { socket, address, dnsMs, connectMs };
+  return { socket, address };
 }
 
 function connectFirst(

@@ -36,15 +36,15 @@ const quietMs = 100;
 /**
  * The addresses of a host, past the guard: for every kind of packet that is sent to it. The name is resolved once; if
  * any of its addresses is blocked, it has none, because a name with a private address among public ones is how
- * rebinding looks from here. Such a name is answered like one that does not exist. `dnsMs` is null for an address.
+ * rebinding looks from here. Such a name is answered like one that does not exist.
  *
  * Rejects with {@link DialError}, or with the signal's reason when that is not a timeout.
  */
-export async function resolveGuarded(options: ResolveOptions): Promise<{ addresses: string[]; dnsMs: number | null }> {
+export async function resolveGuarded(options: ResolveOptions): Promise<string[]> {
   const { host, allowPrivate, signal, trace } = options;
   const range = allowPrivate ? null : blockedHost(host);
   if (range !== null) throw blocked(host, range);
-  if (isIP(host) !== 0) return { addresses: [host], dnsMs: null };
+  if (isIP(host) !== 0) return [host];
   if (signal.aborted) throw abortError(signal, "dns");
   if (trace !== undefined) trace.overdue = `${overdue.dns} after`;
   const started = performance.now();
@@ -54,9 +54,8 @@ export async function resolveGuarded(options: ResolveOptions): Promise<{ address
     throw new DialError("dns", noPublicAddress, "NO_PUBLIC_ADDRESS");
   }
   if (found instanceof DialError) throw found;
-  const dnsMs = performance.now() - started;
-  if (trace !== undefined) trace.dns_ms = (trace.dns_ms ?? 0) + dnsMs;
-  return { addresses: found, dnsMs };
+  if (trace !== undefined) trace.dns_ms = (trace.dns_ms ?? 0) + (performance.now() - started);
+  return found;
 }
 
 /** The refusal of an address in a blocked range. */

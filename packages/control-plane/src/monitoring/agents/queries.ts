@@ -118,11 +118,6 @@ export async function markAgentLeft(sql: Db, id: string, now: Date): Promise<voi
   await sql`update agents set left_at = ${now} where id = ${id}`;
 }
 
-/** Wakes held pulls, which then recompute who shares their region. */
-export async function wakePulls(sql: Db): Promise<void> {
-  await sql`select pg_notify('sm_targets', '')`;
-}
-
 /** Wakes the callers of on-demand runs that wait for an agent of the region. */
 export async function wakeCallers(sql: Db, regionId: string): Promise<void> {
   await sql`select pg_notify('sm_agents', ${regionId})`;

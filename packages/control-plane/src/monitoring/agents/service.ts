@@ -9,7 +9,7 @@ import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import type { Region } from "../regions/schema.ts";
-import { listRegions, regionExists } from "../regions/service.ts";
+import { listRegions, regionExists, wakePulls } from "../regions/service.ts";
 import { version } from "../../platform/program.ts";
 import * as queries from "./queries.ts";
 import type { Agent, AgentCreate, AgentWithToken } from "./schema.ts";
@@ -71,7 +71,7 @@ export async function agentPulls(
   if (before === null) return;
   const turned = (before.impaired_since === null) !== (impairedSince === null);
   const joins = !isLive(before, ctx.clock.now());
-  if (turned || joins || before.otherKinds) await queries.wakePulls(ctx.sql);
+  if (turned || joins || before.otherKinds) await wakePulls(ctx.sql);
   if (joins || before.otherKinds) await queries.wakeCallers(ctx.sql, ctx.region);
   if (!turned) return;
   const about = { agent: ctx.agentId, region: ctx.region };
@@ -86,11 +86,11 @@ export async function agentPulls(
 /** Deregisters the agent: its targets move to the others of its region at once. */
 export async function agentLeaves(ctx: AgentCtx): Promise<void> {
   await queries.markAgentLeft(ctx.sql, ctx.agentId, new Date(ctx.clock.now()));
-  await queries.wakePulls(ctx.sql);
+  await wakePulls(ctx.sql);
   ctx.log.info({ agent: ctx.agentId, region: ctx.region }, "an agent has stopped");
 }
 
-export type { LiveAgent } from "./queries.ts";
+export { hasJoinedAgent, type LiveAgent } from "./queries.ts";
 
 /** The agents of a region that are connected, in a stable order. */
 export async function liveAgents(system: Pick<System, "sql" | "clock">, region: string): Promise<queries.LiveAgent[]> {
@@ -244,11 +244,6 @@ export async function regionsWithAgents(ctx: Ctx): Promise<RegionWithAgents[]> {
   }));
 }
 
-/** True once an agent that the control plane did not start itself has connected. For the setup checklist. */
-export async function hasJoinedAgent(system: Pick<System, "sql">): Promise<boolean> {
-  return await queries.hasJoinedAgent(system.sql);
-}
-
 /** True when release `a` is older than `b`: compares the numbers of `1.2.3`, and ignores what follows them. */
 export function isOlder(a: string, b: string): boolean {
   const [left, right] = [numbersOf(a), numbersOf(b)];
@@ -346,7 +341,7 @@ export async function deleteAgent(system: System, id: string, { force }: { force
     );
   }
   // Its own held pull ends, and the others of its region take over.
-  await queries.wakePulls(system.sql);
+  await wakePulls(system.sql);
 }
 
 /** Registers the built-in agent of this control plane with `token`; it is expected to connect from now on. */

@@ -1,5 +1,5 @@
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
-import { columnOf, countOf, type Db, firstOf, type Paging, rowOf } from "../../platform/db/sql.ts";
+import { columnOf, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
 
 export interface RegionRow {
   id: string;
@@ -15,16 +15,17 @@ const chosen = (sql: Db) => sql`id <> ${heartbeatRegion}`;
 
 const columns = (sql: Db) => sql`id, name, location, enabled, created_at, updated_at`;
 
-const listed = (sql: Db, onlyEnabled: boolean) =>
+const fromRegions = (sql: Db, onlyEnabled: boolean) =>
   sql`from regions where ${chosen(sql)} and (enabled or not ${onlyEnabled})`;
 
 export async function selectRegions(sql: Db, onlyEnabled: boolean, { limit, offset }: Paging): Promise<RegionRow[]> {
   return await sql<RegionRow[]>`
-    select ${columns(sql)} ${listed(sql, onlyEnabled)} order by created_at, id limit ${limit} offset ${offset}`;
+    select ${columns(sql)} ${fromRegions(sql, onlyEnabled)} order by created_at, id limit ${limit} offset ${offset}`;
 }
 
-export async function countRegions(sql: Db, onlyEnabled: boolean): Promise<number> {
-  return await countOf(sql, listed(sql, onlyEnabled));
+/** {@link selectRegions}, and how many there are. */
+export async function selectRegionPage(sql: Db, onlyEnabled: boolean, paging: Paging): Promise<Listed<RegionRow>> {
+  return await listed(sql, fromRegions(sql, onlyEnabled), selectRegions(sql, onlyEnabled, paging));
 }
 
 /** `lock` keeps others from changing it until the transaction ends. */
@@ -44,7 +45,7 @@ export async function selectDisabledRegions(sql: Db): Promise<string[]> {
   return await columnOf<string>(sql`select id from regions where not enabled order by id`);
 }
 
-/** Wakes the held pulls of every replica, which then check whether their region is enabled. */
+/** Wakes the held pulls of every replica at the commit: targets, regions or the agents that share one have changed. */
 export async function wakePulls(sql: Db): Promise<void> {
   await sql`select pg_notify('sm_targets', '')`;
 }

@@ -7,6 +7,8 @@ import { iso, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { ProbeRegion, Region, RegionCreate, RegionPatch } from "./schema.ts";
 
+export { wakePulls } from "./queries.ts";
+
 const notFound = () => new AppError("REGION_NOT_FOUND", "Region not found.");
 
 /** The regions that targets can be probed from. */
@@ -21,10 +23,7 @@ async function pageOf<T>(
   { limit, offset }: Paging,
   presented: (row: queries.RegionRow) => T,
 ): Promise<Page<T>> {
-  const [rows, total] = await Promise.all([
-    queries.selectRegions(sql, onlyEnabled, { limit, offset }),
-    queries.countRegions(sql, onlyEnabled),
-  ]);
+  const { rows, total } = await queries.selectRegionPage(sql, onlyEnabled, { limit, offset });
   return { items: rows.map(presented), total, limit, offset };
 }
 

@@ -4,13 +4,14 @@ import { mapInTurns } from "../../platform/process/turns.ts";
 import type { Sources } from "./hours.ts";
 import { hourCounts, hourLatencies } from "./hours-queries.ts";
 import { ownTarget, type ResultTarget, runsOf, slotsAround, summed, unsummed } from "./queries.ts";
+import { byPhase, type Phase, phases } from "./phases.ts";
 import type { Range } from "./range.ts";
 import { percentileOf, runStatus, type VisitedRun, visitRuns } from "./run-arrays.ts";
 import { runArrays, runs } from "./runs-queries.ts";
 import { lastBucket, least, logGrowth } from "./sketch.ts";
 
 /** One slice of latency. Percentiles and means in ms; a mean is null when no run had the phase. */
-export interface LatencyRow {
+export interface LatencyRow extends Record<Phase, number | null> {
   /** Empty when regions are combined. */
   region: string;
   /** Start of the slice, Unix seconds. */
@@ -18,10 +19,6 @@ export interface LatencyRow {
   /** p50, p95, p99. */
   percentiles: [number, number, number];
   avg: number;
-  dns: number | null;
-  connect: number | null;
-  tls: number | null;
-  ttfb: number | null;
   samples: number;
 }
 
@@ -67,8 +64,8 @@ class Samples {
   readonly #t: number;
   readonly #totals: number[] = [];
   #sum = 0;
-  readonly #sums = { dns: 0, connect: 0, tls: 0, ttfb: 0 };
-  readonly #counts = { dns: 0, connect: 0, tls: 0, ttfb: 0 };
+  readonly #sums = byPhase(() => 0);
+  readonly #counts = byPhase(() => 0);
 
   constructor(region: string, t: number) {
     this.#region = region;
@@ -93,35 +90,19 @@ class Samples {
       t: this.#t,
       percentiles: [percentileOf(totals, 0.5), percentileOf(totals, 0.95), percentileOf(totals, 0.99)],
       avg: this.#sum / totals.length,
-      dns: mean("dns"),
-      connect: mean("connect"),
-      tls: mean("tls"),
-      ttfb: mean("ttfb"),
+      ...byPhase(mean),
       samples: totals.length,
     };
   }
 }
 
-const phases = ["dns", "connect", "tls", "ttfb"] as const;
-type Phase = (typeof phases)[number];
-
-/** Latency of the hours of one slice. */
-export interface LatencySliceRow {
+/** Latency of the hours of one slice: sums in ms, and the number of runs with each phase. */
+export interface LatencySliceRow extends Record<`${Phase | "total"}_sum` | `${Phase}_n`, number> {
   /** Empty when regions are combined. */
   region: string;
   /** Start of the slice, Unix seconds. */
   t: number;
   samples: number;
-  /** Sums in ms, and the number of runs with the phase. */
-  total_sum: number;
-  dns_sum: number;
-  connect_sum: number;
-  tls_sum: number;
-  ttfb_sum: number;
-  dns_n: number;
-  connect_n: number;
-  tls_n: number;
-  ttfb_n: number;
   /** The sketches of the hours (sketch.ts), each after its length as a 4-byte integer, big-endian. */
   sketches: Buffer;
 }

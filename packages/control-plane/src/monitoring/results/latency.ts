@@ -1,7 +1,7 @@
 import { minuteMs } from "@statusmesh/shared/time";
 import type { OrgReader } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
-import { isByHour, type Sources, sourcesOf } from "./hours.ts";
+import { isByHour, sourcesOf } from "./hours.ts";
 import {
   type LatencyRow,
   type LatencySliceRow,
@@ -9,7 +9,7 @@ import {
   selectLatencySlices,
   selectRegions,
 } from "./latency-queries.ts";
-import type { ResultTarget } from "./queries.ts";
+import { byPhase, type Phase } from "./phases.ts";
 import type { Range } from "./range.ts";
 import { forMembers, type RangeInput, resolve, roundMs } from "./resolve.ts";
 import type { LatencyBucket, LatencySeries, RegionLatency } from "./schema.ts";
@@ -49,33 +49,20 @@ export async function readLatencyByRegion(
 export const latencyByRegion = forMembers(readLatencyByRegion);
 
 /** Slices with samples. Short ranges are exact and go by the time of the run, long ones by the hour of the slot. */
-async function latencyRows(
-  ctx: OrgReader,
-  targetId: string,
-  input: RangeInput,
-  byRegion: boolean,
-): Promise<{ target: ResultTarget; range: Range; sources: Sources; bucketSecs: number; rows: LatencyRow[] }> {
+async function latencyRows(ctx: OrgReader, targetId: string, input: RangeInput, byRegion: boolean) {
   const { target, range, region } = await resolve(ctx, targetId, input);
-  const bucketSecs = bucketSeconds(range);
-  if (!isByHour(range, ctx.clock.now()))
-    return {
-      target,
-      range,
-      sources: { hours: null, runs: [range] },
-      bucketSecs,
-      rows: await selectLatency(ctx.sql, ctx.orgId, target, range, region, bucketSecs, byRegion),
-    };
+  const { sql, orgId } = ctx;
+  if (!isByHour(range, ctx.clock.now())) {
+    const bucketSecs = bucketSeconds(range);
+    const rows = await selectLatency(sql, orgId, target, range, region, bucketSecs, byRegion);
+    return { target, range, sources: { hours: null, runs: [range] }, bucketSecs, rows };
+  }
   // Without raw results nothing is finer than an hour.
-  const width = Math.max(bucketSecs, hourSecs);
+  const bucketSecs = Math.max(bucketSeconds(range), hourSecs);
   const sources = sourcesOf(range, target.counted_to);
-  const slicing = { bucketSecs: width, firstSecs: sliceOf(range.from.getTime(), width) / 1000, byRegion };
-  return {
-    target,
-    range,
-    sources,
-    bucketSecs: width,
-    rows: await presentSlices(await selectLatencySlices(ctx.sql, ctx.orgId, target, sources, region, slicing)),
-  };
+  const slicing = { bucketSecs, firstSecs: sliceOf(range.from.getTime(), bucketSecs) / 1000, byRegion };
+  const slices = await selectLatencySlices(sql, orgId, target, sources, region, slicing);
+  return { target, range, sources, bucketSecs, rows: await presentSlices(slices) };
 }
 
 /** About 60 slices, each a multiple of a minute: 1 h → 60 s, 24 h → 1440 s, 7 d → 10080 s, 30 d → 43200 s. */
@@ -93,48 +80,44 @@ const presentSlices = (slices: readonly LatencySliceRow[]): Promise<LatencyRow[]
     const histogram = emptyHistogram();
     addSketches(histogram, slice.sketches);
     const [p50, p95, p99] = percentiles(histogram, shares);
-    const mean = (phase: "dns" | "connect" | "tls" | "ttfb") =>
-      slice[`${phase}_n`] === 0 ? null : slice[`${phase}_sum`] / slice[`${phase}_n`];
+    const mean = (phase: Phase) => (slice[`${phase}_n`] === 0 ? null : slice[`${phase}_sum`] / slice[`${phase}_n`]);
     return {
       region: slice.region,
       t: slice.t,
       percentiles: [p50!, p95!, p99!],
       avg: slice.total_sum / slice.samples,
-      dns: mean("dns"),
-      connect: mean("connect"),
-      tls: mean("tls"),
-      ttfb: mean("ttfb"),
+      ...byPhase(mean),
       samples: slice.samples,
     };
   });
+
+const gap: Omit<LatencyRow, "region" | "t"> = {
+  percentiles: [0, 0, 0],
+  avg: 0,
+  ...byPhase(() => null),
+  samples: 0,
+};
 
 /** Every slice that overlaps the range, in order; slices without a row are gaps. */
 function fill(range: Range, bucketSecs: number, rows: readonly LatencyRow[]): LatencyBucket[] {
   const known = new Map(rows.map((row) => [row.t * 1000, row]));
   const buckets: LatencyBucket[] = [];
   for (let t = sliceOf(range.from.getTime(), bucketSecs); t < range.to.getTime(); t += bucketSecs * 1000) {
-    const row = known.get(t);
-    buckets.push(
-      row === undefined
-        ? { t, p50: 0, p95: 0, p99: 0, avg: 0, dns: 0, connect: 0, tls: 0, ttfb: 0, samples: 0 }
-        : presentBucket(t, row),
-    );
+    const {
+      percentiles: [p50, p95, p99],
+      avg,
+      samples,
+      ...means
+    } = known.get(t) ?? gap;
+    buckets.push({
+      t,
+      p50: roundMs(p50),
+      p95: roundMs(p95),
+      p99: roundMs(p99),
+      avg: roundMs(avg),
+      ...byPhase((phase) => roundMs(means[phase] ?? 0)),
+      samples,
+    });
   }
   return buckets;
-}
-
-function presentBucket(t: number, row: LatencyRow): LatencyBucket {
-  const [p50, p95, p99] = row.percentiles;
-  return {
-    t,
-    p50: roundMs(p50),
-    p95: roundMs(p95),
-    p99: roundMs(p99),
-    avg: roundMs(row.avg),
-    dns: roundMs(row.dns ?? 0),
-    connect: roundMs(row.connect ?? 0),
-    tls: roundMs(row.tls ?? 0),
-    ttfb: roundMs(row.ttfb ?? 0),
-    samples: row.samples,
-  };
 }

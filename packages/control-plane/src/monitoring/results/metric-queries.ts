@@ -32,15 +32,12 @@ export async function selectNewestRuns(sql: Db, orgId: string): Promise<NewestRu
     where t.org_id = ${orgId} and t.enabled`);
 }
 
-/** Runs that were up or degraded, and all runs, of three ranges that end with the newest summed hour. */
-export interface UptimeRow {
+export const uptimeWindows = ["24h", "7d", "30d"] as const;
+export type UptimeWindow = (typeof uptimeWindows)[number];
+
+/** Runs that were up or degraded, and all runs, of ranges that end with the newest summed hour. */
+export interface UptimeRow extends Record<`${"up" | "all"}_${UptimeWindow}`, number> {
   target_id: string;
-  up_24h: number;
-  all_24h: number;
-  up_7d: number;
-  all_7d: number;
-  up_30d: number;
-  all_30d: number;
 }
 
 /** Uptime of every target of the organisation by summed hours and days. The long ranges begin with a UTC day. */

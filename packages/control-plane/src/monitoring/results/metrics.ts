@@ -2,13 +2,17 @@ import { dayMs } from "@statusmesh/shared/time";
 import type { OrgReader } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { availabilityOf, shareOf } from "../heartbeats/service.ts";
-import { type NewestRun, selectNewestRuns, selectUptimes, type UptimeRow } from "./metric-queries.ts";
+import {
+  type NewestRun,
+  selectNewestRuns,
+  selectUptimes,
+  type UptimeRow,
+  type UptimeWindow,
+  uptimeWindows,
+} from "./metric-queries.ts";
 import { inTurn } from "./resolve.ts";
 
-export type { NewestRun };
-
-export const uptimeWindows = ["24h", "7d", "30d"] as const;
-export type UptimeWindow = (typeof uptimeWindows)[number];
+export { type NewestRun, type UptimeWindow, uptimeWindows };
 
 /** The newest run of every monitor of the organisation in each of its regions. Without a scope check. */
 export async function newestRuns(reader: OrgReader): Promise<NewestRun[]> {

@@ -3,6 +3,7 @@ import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { changeColumns } from "./change-queries.ts";
 import { hourChanges, hourCounts, hourLatencies } from "./hours-queries.ts";
 import { latencyColumns } from "./latency-queries.ts";
+import { phases } from "./phases.ts";
 
 /*
  * Hours move between rows and the arrays of a day in one transaction, under the lock of the rollup (`lockProgress`):
@@ -43,8 +44,6 @@ const arrayIf = (sql: Db, condition: Fragment, ...columns: [string, ...string[]]
   } end`;
 const commas = (parts: readonly Fragment[], sql: Db): Fragment =>
   parts.slice(1).reduce((all, part) => sql`${all}, ${part}`, parts[0]!);
-
-const phases = ["dns", "connect", "tls", "ttfb"] as const;
 
 /** Packs the hours of the targets before the UTC day `before`. None of those days may be packed yet. */
 export async function packHours(sql: Db, targetIds: readonly string[], before: string): Promise<void> {

@@ -1,12 +1,10 @@
 import { hourMs } from "@statusmesh/shared/time";
+import type { Interval } from "../../platform/intervals.ts";
 import { takeTurns, type Turns } from "../../platform/process/turns.ts";
 import type { RegionChanges } from "./change-queries.ts";
 
 /** Stretches between two looks at the clock. */
 const atOnce = 4096;
-
-/** Failing runs of a region, each up to the next `up`; by position, oldest first. A flapping target has 400,000. */
-type FailingRuns = Periods;
 
 /** Results of a failing run, or of the runs of a period. Slots are Unix ms. */
 interface Failures {
@@ -19,14 +17,9 @@ interface Failures {
 }
 
 /** A period; times are Unix ms, `end` is Infinity while ongoing. */
-export interface Span {
-  start: number;
-  end: number;
-}
+export interface Period extends Interval, Failures {}
 
-export interface Period extends Span, Failures {}
-
-/** Disjoint periods by position, oldest first. */
+/** Disjoint periods, or the failing runs of one region, by position, oldest first. A flapping target has 400,000. */
 export interface Periods {
   /** Unix ms. */
   starts: Float64Array;
@@ -43,7 +36,7 @@ export interface Periods {
  */
 export async function periodsOf(regions: readonly RegionChanges[], sinceMs = -Infinity): Promise<Periods> {
   const turns = await takeTurns();
-  const lists: FailingRuns[] = [];
+  const lists: Periods[] = [];
   for (const region of regions) lists.push(await runsOf(region, turns));
   const next = lists.map(({ starts }) => firstFrom(starts, sinceMs));
   const heads = Float64Array.from(lists, (list, at) => startOf(list, next[at]!));
@@ -79,7 +72,7 @@ function firstFrom(starts: Float64Array, since: number): number {
 }
 
 /** Start of a run; Infinity after the last. */
-const startOf = ({ starts }: FailingRuns, run: number): number => (run < starts.length ? starts[run]! : Infinity);
+const startOf = ({ starts }: Periods, run: number): number => (run < starts.length ? starts[run]! : Infinity);
 
 /** Position of the least value; the first one of equals. */
 function earliest(heads: Float64Array): number {
@@ -94,8 +87,8 @@ function together(a: Failures, b: Failures): Failures {
   return { ...a, lastRegion, lastSlot, count: a.count + b.count, down: a.down || b.down };
 }
 
-/** The failing runs of a region, from the layout of `changesOfRuns`. */
-async function runsOf({ region, probed, changes, failing }: RegionChanges, turns: Turns): Promise<FailingRuns> {
+/** The failing runs of a region, each up to the next `up`, from the layout of `changesOfRuns`. */
+async function runsOf({ region, probed, changes, failing }: RegionChanges, turns: Turns): Promise<Periods> {
   // Typed arrays: a first read runs before the compiler has seen it, and took three times as long with others.
   const numbers = new Int32Array(new Uint8Array(changes).buffer);
   Buffer.from(numbers.buffer).swap32();

@@ -1,13 +1,18 @@
 import type { LatencyBucket } from "./schema.ts";
 
+export const phases = ["dns", "connect", "tls", "ttfb"] as const;
+export type Phase = (typeof phases)[number];
+
+/** A value for each phase. */
+export const byPhase = <T>(of: (phase: Phase) => T): Record<Phase, T> => ({
+  dns: of("dns"),
+  connect: of("connect"),
+  tls: of("tls"),
+  ttfb: of("ttfb"),
+});
+
 /** Mean time of each phase over the buckets, weighted by their samples; `rest` is what follows the first byte. */
-export interface Phases {
-  dns: number;
-  connect: number;
-  tls: number;
-  ttfb: number;
-  rest: number;
-}
+type Phases = Record<Phase | "rest", number>;
 
 /** Average duration of each phase; null without a sample. */
 export function phasesOf(buckets: readonly LatencyBucket[]): Phases | null {
@@ -15,12 +20,7 @@ export function phasesOf(buckets: readonly LatencyBucket[]): Phases | null {
   if (samples === 0) return null;
   const mean = (of: (bucket: LatencyBucket) => number) =>
     buckets.reduce((sum, bucket) => sum + of(bucket) * bucket.samples, 0) / samples;
-  const parts = {
-    dns: mean((it) => it.dns),
-    connect: mean((it) => it.connect),
-    tls: mean((it) => it.tls),
-    ttfb: mean((it) => it.ttfb),
-  };
+  const parts = byPhase((phase) => mean((it) => it[phase]));
   return { ...parts, rest: Math.max(0, mean((it) => it.avg) - parts.dns - parts.connect - parts.tls - parts.ttfb) };
 }
 

@@ -2,16 +2,10 @@ import type { Fragment } from "postgres";
 import { dayMs } from "@statusmesh/shared/time";
 import { arrayOf, inPortions, type Db } from "../../platform/db/sql.ts";
 import { hourCounts } from "./hours-queries.ts";
+import type { TargetDay } from "./pack-hours-queries.ts";
 import { slackMs } from "./queries.ts";
 import type { Range } from "./range.ts";
 import { runs } from "./runs-queries.ts";
-
-/** A UTC day of a target. */
-export interface TargetDay {
-  target_id: string;
-  /** `2026-11-20` */
-  day: string;
-}
 
 /** UTC days one after the other, each with runs. */
 export interface StretchRow {

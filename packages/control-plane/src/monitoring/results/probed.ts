@@ -4,6 +4,7 @@ import type { System } from "../../platform/context.ts";
 import type { Interval } from "../../platform/intervals.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { sourcesOf } from "./hours.ts";
+import type { TargetDay } from "./pack-hours-queries.ts";
 import * as queries from "./probed-queries.ts";
 import type { Range } from "./range.ts";
 import { selectNextHour } from "./rollup-queries.ts";
@@ -138,7 +139,7 @@ async function spansOf(
   const now = clock.now();
   const isOver = (day: string): boolean => Date.parse(day) + dayMs <= now;
   const isRead = (day: string): boolean => Date.parse(day) < range.end && Date.parse(day) + dayMs > range.start;
-  const edges: queries.TargetDay[] = [];
+  const edges: TargetDay[] = [];
   for (const { target_id, first, last } of stretches) {
     if (isRead(first)) edges.push({ target_id, day: first });
     if (last !== first && isOver(last) && isRead(last)) edges.push({ target_id, day: last });

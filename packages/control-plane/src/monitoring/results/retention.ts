@@ -33,14 +33,11 @@ export async function dropOldRollups(system: System, signal?: AbortSignal): Prom
       ["results_hourly", cutoff.getTime()],
       ["latency_hourly", cutoff.getTime()],
       ["changes_hourly", changes],
-    ] as const)
-      await queries.deleteHoursBefore(sql, table, ids, new Date(before));
-    for (const [table, before] of [
       ["hours_packed", cutoff.getTime()],
       ["changes_packed", changes],
       ["results_packed", results],
     ] as const)
-      await queries.deleteDaysBefore(sql, table, ids, utcDay(before));
+      await queries.deleteBefore(sql, table, ids, new Date(before));
   }
   await dropLateBefore(sql, utcDay(results));
   await emptyDeleted(system, signal);

@@ -1,4 +1,5 @@
 import type { Fragment } from "postgres";
+import { utcDay } from "@statusmesh/shared/time";
 import { arrayOf, columnOf, countOf, type Db, valueOf } from "../../platform/db/sql.ts";
 import { runs } from "./runs-queries.ts";
 import { changeColumns, changesOfRuns, latencyColumns, latencyOfRuns } from "./engine.ts";
@@ -158,28 +159,18 @@ export async function takeDirty(sql: Db, before: Date, limit: number): Promise<D
     returning d.target_id, d.hour`;
 }
 
-/** Tables by the hour, and by the UTC day, of which old rows are dropped. */
-export type HourTable = "results_hourly" | "latency_hourly" | "changes_hourly";
-export type DayTable = "results_packed" | "hours_packed" | "changes_packed";
+type HourTable = "results_hourly" | "latency_hourly" | "changes_hourly";
+type DayTable = "results_packed" | "hours_packed" | "changes_packed";
 
-/** Drops hours of the targets from before `cutoff`; a few targets at once are found by the key. */
-export async function deleteHoursBefore(
+/** Drops hours, or packed UTC days, of the targets from before `cutoff`; a few targets at once are found by the key. */
+export async function deleteBefore(
   sql: Db,
-  table: HourTable,
+  table: HourTable | DayTable,
   targetIds: readonly string[],
   cutoff: Date,
 ): Promise<void> {
-  await sql`delete from ${sql(table)} where target_id = any(${arrayOf(targetIds)}::uuid[]) and hour < ${cutoff}`;
-}
-
-/** Drops packed days of the targets from before the UTC day `cutoff`, likewise. */
-export async function deleteDaysBefore(
-  sql: Db,
-  table: DayTable,
-  targetIds: readonly string[],
-  cutoff: string,
-): Promise<void> {
-  await sql`delete from ${sql(table)} where target_id = any(${arrayOf(targetIds)}::uuid[]) and day < ${cutoff}::date`;
+  const isOld = table.endsWith("_hourly") ? sql`hour < ${cutoff}` : sql`day < ${utcDay(cutoff.getTime())}::date`;
+  await sql`delete from ${sql(table)} where target_id = any(${arrayOf(targetIds)}::uuid[]) and ${isOld}`;
 }
 
 /** Deleted targets of which something may be stored, by id, after `after`. */

@@ -1,9 +1,10 @@
 import { jitterOfSeed } from "@statusmesh/shared/schedule";
 import { numbersIn } from "../../platform/db/number-arrays.ts";
+import type { Phase } from "./phases.ts";
 import type { RunArrays } from "./runs-queries.ts";
 
 /** A run of {@link visitRuns}. Times are in ms, as in the database in single precision; NaN for null. */
-export interface VisitedRun {
+export interface VisitedRun extends Record<Phase | "total", number> {
   /** Unix ms. */
   slot: number;
   /** Unix ms; that of the slot when it was not asked for. */
@@ -11,11 +12,6 @@ export interface VisitedRun {
   status: number;
   /** False for skipped runs and rechecks. */
   counts: boolean;
-  dns: number;
-  connect: number;
-  tls: number;
-  ttfb: number;
-  total: number;
 }
 
 /** Status in the flags of a run. */

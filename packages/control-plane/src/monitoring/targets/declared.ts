@@ -1,11 +1,11 @@
-import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
+import type { CheckSpec } from "@statusmesh/shared/checks";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, type OrgReader, requireScope } from "../../platform/context.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
 import { everything } from "./filter-queries.ts";
 import { countTargets } from "./list-queries.ts";
 import * as queries from "./queries.ts";
-import { openSpecPartly } from "./sealing.ts";
+import { completeSpec, openSpecPartly } from "./sealing.ts";
 
 /*
  * Targets for configuration as code, which compares what is stored with what its files declare.
@@ -40,14 +40,7 @@ export async function notifiedChannels(ctx: Ctx, tag: string): Promise<Set<strin
 
 /** The check of a stored target with every field of its kind and its secrets opened, as far as they open. */
 export function openedCheck(ctx: Ctx, { id, spec }: StoredTarget): CheckSpec {
-  const { value } = openSpecPartly(ctx, id, spec);
-  const properties = checkKinds[value.type].schema.properties as Record<string, { default?: unknown }>;
-  return Object.fromEntries(
-    Object.entries(properties).flatMap(([name, node]) => {
-      const field = name in value ? value[name as keyof CheckSpec] : node.default;
-      return field === undefined ? [] : [[name, field]];
-    }),
-  ) as unknown as CheckSpec;
+  return completeSpec(openSpecPartly(ctx, id, spec).value);
 }
 
 /** Ids of the targets of the organisation that have one of the tags. */

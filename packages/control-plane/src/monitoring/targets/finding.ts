@@ -1,17 +1,18 @@
-import Type from "typebox";
+import Type, { type Static } from "typebox";
 import { errorInWords } from "@statusmesh/shared/checks";
 import { checkStatuses } from "@statusmesh/shared/result";
+import { nullable } from "@statusmesh/shared/shapes";
 import { validate } from "@statusmesh/shared/validate";
 import type { phasesOf } from "../results/service.ts";
 
-const milliseconds = Type.Optional(Type.Union([Type.Number({ minimum: 0, maximum: 1e7 }), Type.Null()]));
-const text = (maxLength: number) => Type.Optional(Type.Union([Type.String({ maxLength }), Type.Null()]));
+const milliseconds = Type.Optional(nullable(Type.Number({ minimum: 0, maximum: 1e7 })));
+const text = (maxLength: number) => Type.Optional(nullable(Type.String({ maxLength })));
 
 /** The parts of a result of `POST /targets/test` and `check-now` that the console shows. */
 const ShownResult = Type.Object({
   status: Type.Enum([...checkStatuses]),
   error: text(4000),
-  http_status: Type.Optional(Type.Union([Type.Integer({ minimum: 0, maximum: 999 }), Type.Null()])),
+  http_status: Type.Optional(nullable(Type.Integer({ minimum: 0, maximum: 999 }))),
   region: text(40),
   total_ms: milliseconds,
   dns_ms: milliseconds,
@@ -48,13 +49,7 @@ function parsed(text: string): unknown {
 }
 
 /** Time of each phase; null for a run without phases. */
-function phasesIn(result: {
-  total_ms?: number | null;
-  dns_ms?: number | null;
-  connect_ms?: number | null;
-  tls_ms?: number | null;
-  ttfb_ms?: number | null;
-}): ReturnType<typeof phasesOf> {
+function phasesIn(result: Static<typeof ShownResult>): ReturnType<typeof phasesOf> {
   const { dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms } = result;
   const parts = { dns: dns_ms ?? 0, connect: connect_ms ?? 0, tls: tls_ms ?? 0, ttfb: ttfb_ms ?? 0 };
   const known = parts.dns + parts.connect + parts.tls + parts.ttfb;

@@ -238,18 +238,15 @@ export async function readMonitor(reader: OrgReader, id: string): Promise<Monito
   const [own, disabled] = await Promise.all([selectRegionsOf(reader.sql, id), disabledRegionIds(reader)]);
   const votes = explainVotes({ ...row, timeout: budgetMs(row.spec) }, row, disabled, now).regions;
   const regions = own.map((region): MonitorRegion => {
-    const enabled = !disabled.has(region);
     const vote = votes.find((it) => it.region === region);
-    if (vote === undefined)
-      return { region, enabled, vote: "none", live: false, status: null, error: null, last_slot: null };
     return {
       region,
-      enabled,
-      vote: vote.vote,
-      live: vote.live,
-      status: vote.last_status,
-      error: vote.last_error,
-      last_slot: new Date(vote.last_slot),
+      enabled: !disabled.has(region),
+      vote: vote?.vote ?? "none",
+      live: vote?.live ?? false,
+      status: vote?.last_status ?? null,
+      error: vote?.last_error ?? null,
+      last_slot: vote === undefined ? null : new Date(vote.last_slot),
     };
   });
   const monitor = presentMonitor(row);

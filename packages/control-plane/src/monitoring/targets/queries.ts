@@ -7,6 +7,8 @@ import { arrayOf, columnOf, type Db, firstOf, inPortions } from "../../platform/
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import type { Alert, RegionPolicy } from "./schema.ts";
 
+export { wakePulls as announceTargets } from "../regions/service.ts";
+
 /** A row of `targets` with its bindings. `spec` has its secrets sealed. */
 export interface TargetRow {
   id: string;
@@ -282,11 +284,6 @@ export async function replaceRegions(sql: Db, targetId: string, regions: readonl
 /** Marks all targets of an organisation as changed: their agents are sent updates, or tombstones. */
 export async function touchTargets(sql: Db, orgId: string): Promise<void> {
   await sql`update targets set changed_xid = pg_current_xact_id(), version = version + 1 where org_id = ${orgId}`;
-}
-
-/** Wakes the agents' pulls on every replica when the transaction commits. */
-export async function announceTargets(sql: Db): Promise<void> {
-  await sql`select pg_notify('sm_targets', '')`;
 }
 
 /** Only those whose data are deleted, which nothing else would find. */

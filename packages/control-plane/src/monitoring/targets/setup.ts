@@ -22,7 +22,7 @@ export async function setupSteps(ctx: Ctx): Promise<SetupStep[] | null> {
     { name: "monitor", done: has.monitor },
     { name: "channel", done: has.channel },
     { name: "status_page", done: has.status_page },
-    { name: "agent", done: await hasJoinedAgent(ctx) },
+    { name: "agent", done: await hasJoinedAgent(ctx.sql) },
   ];
   return steps.every(({ done }) => done) ? null : steps;
 }

@@ -64,18 +64,21 @@ async function lastHttpStatus(ctx: Ctx, { target, last_result_at: at }: MonitorR
   return items[0]?.http_status ?? null;
 }
 
-const isEmpty = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+/** A value of a check: objects and lists as JSON; null where there is none, and for an empty list. */
+function shownValue(value: unknown): string | number | boolean | null {
+  if (typeof value === "string") return clipped(value, 500);
+  if (typeof value === "number" || typeof value === "boolean") return value;
+  const isAbsent = value === undefined || value === null || (Array.isArray(value) && value.length === 0);
+  return isAbsent ? null : clipped(JSON.stringify(value), 1000);
+}
 
 function configOf(target: Target, regions: readonly string[]): Static<typeof schema.Config> {
-  const check = target.check as unknown as Record<string, unknown>;
-  const text = (field: string) => (typeof check[field] === "string" ? clipped(check[field], 500) : null);
-  const number = (field: string) => (typeof check[field] === "number" ? check[field] : null);
-  const json = (field: string) =>
-    check[field] === undefined || isEmpty(check[field]) ? null : clipped(JSON.stringify(check[field]), 1000);
-  const flag = (field: string) => (typeof check[field] === "boolean" ? check[field] : null);
+  const { period, grace, tls, ...others } = target.check as unknown as Record<string, unknown>;
+  const encryption = typeof tls === "boolean" ? (tls ? "tls" : "none") : tls;
+  const check: Record<string, unknown> = { ...others, tls: encryption, period_ms: period, grace_ms: grace };
   return {
     interval_secs: target.interval,
-    timeout_ms: number("timeout"),
+    timeout_ms: isProbed(target.check) ? target.check.timeout : null,
     regions: regions.slice(0, 100),
     region_policy: typeof target.region_policy === "string" ? target.region_policy : String(target.region_policy.count),
     alert_confirmations: target.alert_confirmations,
@@ -84,37 +87,10 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
     alert_channels: target.alerts.length,
     escalation: target.escalation === null ? null : clipped(JSON.stringify(target.escalation), 1000),
     depends_on: target.depends_on.length === 0 ? null : target.depends_on,
-    url: text("url"),
-    method: text("method"),
-    expected_status: json("expected_status"),
-    expected_body_contains: text("expected_body_contains"),
-    expected_body_absent: text("expected_body_absent"),
-    expected_body_matches: text("expected_body_matches"),
-    expected_body_not_matches: text("expected_body_not_matches"),
-    expected_json: json("expected_json"),
-    expected_headers: json("expected_headers"),
-    degraded_above_ms: number("degraded_above_ms"),
-    down_above_ms: number("down_above_ms"),
-    follow_redirects: flag("follow_redirects"),
-    verify_tls: flag("verify_tls"),
-    host: text("host"),
-    port: number("port"),
-    command: text("command"),
-    packets: number("packets"),
-    max_loss_pct: number("max_loss_pct"),
-    tls: typeof check["tls"] === "boolean" ? (check["tls"] ? "tls" : "none") : text("tls"),
-    service: text("service"),
-    period_ms: number("period"),
-    schedule: typeof check["schedule"] === "object" && check["schedule"] !== null ? json("schedule") : null,
-    grace_ms: number("grace"),
-    expect: text("expect"),
-    server_name: text("server_name"),
-    domain: text("domain"),
-    record_type: text("record_type"),
-    resolver: text("resolver"),
-    expected_contains: text("expected_contains"),
-    warn_days: number("warn_days"),
-    critical_days: number("critical_days"),
+    ...(Object.fromEntries(schema.checkFieldNames.map((name) => [name, shownValue(check[name])])) as Pick<
+      Static<typeof schema.Config>,
+      (typeof schema.checkFieldNames)[number]
+    >),
   };
 }
 
