@@ -61,8 +61,8 @@ export async function readResults(
 export const listResults = forMembers(readResults);
 
 /**
- * A time in the range with `skipped` results after it, at most `offset`: whole hours of them are not read. Waits for the
- * number of results only where the offset is deep, so that a usual page is read while they are counted.
+ * A time in the range with `skipped` results after it, at most `asked`: whole hours of them are not read. Waits for
+ * the number of results only where the offset is deep, so that a usual page is read while they are counted.
  */
 async function skip(
   reader: OrgReader,
