@@ -4,14 +4,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { hourMs, minuteMs, dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { checkWebhookUrl } from "../../alerting/channels/service.ts";
-import {
-  type Ctx,
-  inTransaction,
-  requireOwner,
-  requireScope,
-  type System,
-  type Visit,
-} from "../../platform/context.ts";
+import { type Ctx, inTransaction, requireOwner, type System, type Visit } from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { countEvent } from "../../platform/db/counters.ts";
 import { addressKey } from "../../platform/http/per-ip.ts";
@@ -186,8 +179,7 @@ export async function removeSubscriber(ctx: Ctx, pageId: string, id: string): Pr
 }
 
 async function requirePage(ctx: Ctx, scope: "status_page:read" | "status_page:write", pageId: string): Promise<void> {
-  requireScope(ctx, scope);
-  requireOwner(ctx);
+  requireOwner(ctx, scope);
   await getPage(ctx, pageId);
 }
 
