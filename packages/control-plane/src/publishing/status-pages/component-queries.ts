@@ -1,5 +1,15 @@
 import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
-import { arrayOf, type Db, firstOf, inPortions, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import {
+  arrayOf,
+  columnOf,
+  type Db,
+  firstOf,
+  inPortions,
+  type Listed,
+  listed,
+  type Paging,
+  rowOf,
+} from "../../platform/db/sql.ts";
 import type { ManualState } from "./schema.ts";
 
 /* Components of status pages. */
@@ -51,28 +61,26 @@ const nextPlace = (sql: Db, pageId: string) =>
 
 /** Those of the monitors that the organisation has; they are not deleted before the transaction ends. */
 export async function keepTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Set<string>> {
-  const rows = await sql<{ id: string }[]>`
-    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for key share`;
-  return new Set(rows.map(({ id }) => id));
+  const known = await columnOf<string>(sql`
+    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for key share`);
+  return new Set(known);
 }
 
 /** Components of the page, and how many of the given ones are not on it yet. */
 export async function countOnPage(sql: Db, orgId: string, pageId: string, ids: readonly string[]) {
-  const [row] = await sql<{ current: number; adding: number }[]>`
+  return await rowOf(sql<{ current: number; adding: number }[]>`
     select count(*)::int as current,
       (${ids.length} - count(*) filter (where id = any(${arrayOf(ids)}::uuid[])))::int as adding
-    from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
-  return row!;
+    from status_page_components where org_id = ${orgId} and page_id = ${pageId}`);
 }
 
 /** Public components of the organisation, a monitor once, and how many of the given ones are not public yet. */
 export async function countPublic(sql: Db, orgId: string, ids: readonly string[]) {
-  const [row] = await sql<{ current: number; adding: number }[]>`
+  return await rowOf(sql<{ current: number; adding: number }[]>`
     select count(distinct id)::int as current,
       (select count(*) from unnest(${arrayOf(ids)}::uuid[]) as u (id) where not exists (
         select from status_page_components c where c.org_id = ${orgId} and c.id = u.id))::int as adding
-    from status_page_components where org_id = ${orgId}`;
-  return row!;
+    from status_page_components where org_id = ${orgId}`);
 }
 
 /** Adds monitors at the end of the page in the given order; those on it already stay as they are. */

@@ -18,7 +18,6 @@ import * as queries from "./queries.ts";
 import { sealSecret } from "./sealing.ts";
 import type { Subscriber, SubscriberQuery, SubscriptionChange, SubscriptionRequest } from "./schema.ts";
 import { giveUp } from "./delivery-queries.ts";
-import { purge } from "./queries.ts";
 
 export { importSubscribers } from "./import.ts";
 export { resealSubscribers, unreadableSubscribers } from "./sealing.ts";
@@ -205,7 +204,7 @@ const keepTryingMs = dayMs;
 /** Removes subscriptions that were not confirmed and old messages, and gives up deliveries that wait for a day. */
 export async function sweepSubscribers(system: System): Promise<void> {
   const now = system.clock.now();
-  await purge(system.sql, {
+  await queries.purge(system.sql, {
     pendingBefore: new Date(now - keepPendingMs),
     messagesBefore: new Date(now - keepMessagesMs),
   });
