@@ -1,4 +1,5 @@
 import { call } from "./api.js";
+import { partsOf } from "./body.js";
 import { announce, el, openDialog, say, verbOf } from "./dom.js";
 import { refresh } from "./live.js";
 import { orgFetch } from "./org.js";
@@ -34,10 +35,7 @@ function actionsOf() {
 
 /** The actions that have every word; without words those of the page alone. */
 function actionsFor(words) {
-  const wanted = words
-    .toLowerCase()
-    .split(/\s+/)
-    .filter((word) => word !== "");
+  const wanted = partsOf(words.toLowerCase(), /\s+/);
   return actionsOf()
     .filter(([title, detail]) => wanted.every((word) => `${title} ${detail}`.toLowerCase().includes(word)))
     .map(([title, detail, act]) => ({

@@ -191,8 +191,9 @@ export function requireEveryScope(ctx: Ctx): void {
   );
 }
 
-/** Requires the role owner. */
-export function requireOwner(ctx: Ctx): void {
+/** Requires the role owner, and before it the scope where one is given. */
+export function requireOwner(ctx: Ctx, scope?: Scope): void {
+  if (scope !== undefined) requireScope(ctx, scope);
   if (ctx.role !== "owner") throw new AppError("OWNER_REQUIRED", "Only an owner of the organisation may do this.");
 }
 

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
-import { type ActorCtx, type Ctx, requireOwner, requireScope, type System } from "../../platform/context.ts";
+import { type ActorCtx, type Ctx, requireOwner, type System } from "../../platform/context.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { AuditEntry, AuditQuery } from "./schema.ts";
@@ -89,8 +89,7 @@ export async function recordRequest(ctx: Ctx, resourceId: string | null): Promis
 
 /** The audit log of the organisation, newest first. For owners; orgs/ is its entry. */
 export async function listAudit(ctx: Ctx, query: AuditQuery): Promise<Page<AuditEntry>> {
-  requireScope(ctx, "org:read");
-  requireOwner(ctx);
+  requireOwner(ctx, "org:read");
   const filter = {
     userId: query.user_id ?? null,
     resourceId: query.resource_id ?? null,
@@ -101,16 +100,14 @@ export async function listAudit(ctx: Ctx, query: AuditQuery): Promise<Page<Audit
 
 /** The last recorded name of each of these resources. For owners. */
 export async function recordedNames(ctx: Ctx, ids: readonly string[]): Promise<Map<string, string>> {
-  requireScope(ctx, "org:read");
-  requireOwner(ctx);
+  requireOwner(ctx, "org:read");
   const rows = ids.length === 0 ? [] : await queries.selectNames(ctx.sql, ctx.orgId, ids);
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
 /** One entry, with every id of a bulk request. For owners. Throws AUDIT_ENTRY_NOT_FOUND. */
 export async function getEntry(ctx: Ctx, id: string): Promise<AuditEntry> {
-  requireScope(ctx, "org:read");
-  requireOwner(ctx);
+  requireOwner(ctx, "org:read");
   const row = isId(id) ? await queries.selectEntry(ctx.sql, ctx.orgId, id) : null;
   if (row === null) throw new AppError("AUDIT_ENTRY_NOT_FOUND", "Audit entry not found.");
   return isoTimes(row);

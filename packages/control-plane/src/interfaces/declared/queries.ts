@@ -1,4 +1,4 @@
-import { type Db, firstOf } from "../../platform/db/sql.ts";
+import { type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import type { Summary } from "./schema.ts";
@@ -45,15 +45,18 @@ export async function selectProjects(sql: Db, orgId: string): Promise<ProjectRow
     select project, applied_at, applied_by, summary from declared_projects where org_id = ${orgId} order by project`;
 }
 
+/** Everything that files can declare, declared or not. */
+const objects = (sql: Db, orgId: string) => sql`
+  select 'monitors' as section, id, name, managed, updated_at from targets where org_id = ${orgId}
+  union all select 'channels', id, name, managed, updated_at from channels where org_id = ${orgId}
+  union all select 'status_pages', id, name, managed, updated_at from status_pages where org_id = ${orgId}
+  union all select 'maintenance', id, title, managed, updated_at from maintenance_windows where org_id = ${orgId}`;
+
 /** Number of objects by project and kind. */
 export async function countManaged(sql: Db, orgId: string) {
   return await sql<{ project: string; section: Section; count: number }[]>`
-    select project, section, count(*)::int as count from (
-      select managed ->> 'project' as project, 'monitors' as section from targets where org_id = ${orgId}
-      union all select managed ->> 'project', 'channels' from channels where org_id = ${orgId}
-      union all select managed ->> 'project', 'status_pages' from status_pages where org_id = ${orgId}
-      union all select managed ->> 'project', 'maintenance' from maintenance_windows where org_id = ${orgId}
-    ) m where project is not null group by project, section`;
+    select managed ->> 'project' as project, section, count(*)::int as count from (${objects(sql, orgId)}) o
+    where managed is not null group by project, section`;
 }
 
 export interface DriftRow {
@@ -69,12 +72,8 @@ export interface DriftRow {
 /** Declared objects that were written after their last apply, newest first. An apply gives both times one value. */
 export async function selectDrift(sql: Db, orgId: string, limit: number): Promise<DriftRow[]> {
   return await sql<DriftRow[]>`
-    select section, id, name, managed, updated_at, count(*) over ()::int as total from (
-      select 'monitors' as section, id, name, managed, updated_at from targets where org_id = ${orgId}
-      union all select 'channels', id, name, managed, updated_at from channels where org_id = ${orgId}
-      union all select 'status_pages', id, name, managed, updated_at from status_pages where org_id = ${orgId}
-      union all select 'maintenance', id, title, managed, updated_at from maintenance_windows where org_id = ${orgId}
-    ) m where managed is not null and updated_at > (managed ->> 'at')::timestamptz
+    select section, id, name, managed, updated_at, count(*) over ()::int as total from (${objects(sql, orgId)}) o
+    where managed is not null and updated_at > (managed ->> 'at')::timestamptz
     order by updated_at desc, id limit ${limit}`;
 }
 
@@ -85,14 +84,9 @@ export async function selectKey(
   section: Section,
   { project, key }: { project: string; key: string },
 ): Promise<string | null> {
-  const [row] = await sql<{ id: string }[]>`
-    select id from (
-      select id, managed, 'monitors' as section from targets where org_id = ${orgId}
-      union all select id, managed, 'channels' from channels where org_id = ${orgId}
-      union all select id, managed, 'status_pages' from status_pages where org_id = ${orgId}
-      union all select id, managed, 'maintenance' from maintenance_windows where org_id = ${orgId}
-    ) m where section = ${section} and managed ->> 'project' = ${project} and managed ->> 'key' = ${key}`;
-  return row?.id ?? null;
+  return await valueOf<string | null>(sql`
+    select id from (${objects(sql, orgId)}) o
+    where section = ${section} and managed ->> 'project' = ${project} and managed ->> 'key' = ${key}`);
 }
 
 /** Actor of `declared.path`: the action of its writes in the audit log, and who applied. */

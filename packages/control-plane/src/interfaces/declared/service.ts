@@ -23,7 +23,6 @@ import type { ApplyReply, ApplyRequest, FileState, KindName, ManageRequest, Plan
 import { type Kinds, readState, type State, stateDigest } from "./state.ts";
 import { digestOf, readToken, stale, tokenOf } from "./token.ts";
 import { mistakeLine } from "@statusmesh/shared/declared/position";
-import { selectFile } from "./queries.ts";
 
 export { exportConfig } from "./export.ts";
 
@@ -278,7 +277,7 @@ async function countsOf({ sql, orgId }: Ctx): Promise<Map<string, Partial<Record
 
 /** The server's own files as the organisation that they configure sees them; null without. */
 async function fileState({ sql, orgId, config }: Ctx): Promise<FileState | null> {
-  const row = config.declared.path === "" ? null : await selectFile(sql);
+  const row = config.declared.path === "" ? null : await queries.selectFile(sql);
   if (row === null || row.org_id !== orgId) return null;
   const { path, ok, error, applied_at: appliedAt } = row;
   const none = { file: null, line: null, column: null };
@@ -288,7 +287,7 @@ async function fileState({ sql, orgId, config }: Ctx): Promise<FileState | null>
 /** State of the server's own files in words, for the operator. Throws an Error with what is wrong in them. */
 export async function filesInWords({ sql, config }: Pick<System, "sql" | "config">): Promise<string> {
   const { path } = config.declared;
-  const row = await selectFile(sql);
+  const row = await queries.selectFile(sql);
   if (row === null || row.path !== path) return `${path}: the service has not read it yet`;
   if (!row.ok) throw new Error(`${path}: ${row.error === null ? "it cannot be applied" : mistakeLine(row.error)}`);
   return `${path} is applied${row.applied_at === null ? "" : `, last at ${iso(row.applied_at)}`}`;

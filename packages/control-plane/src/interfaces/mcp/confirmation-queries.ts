@@ -1,4 +1,4 @@
-import { affectsRow, type Db, columnOf } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, columnOf, valueOf } from "../../platform/db/sql.ts";
 
 /** failed: the client answered with an error; withdrawn: the client cancelled the call. */
 export type Answer = "accepted" | "declined" | "dismissed" | "failed" | "withdrawn";
@@ -43,9 +43,7 @@ export async function selectAnswer(sql: Db, id: string): Promise<Answer | "open"
 
 /** Deletes a confirmation and returns its answer; later answers find no row. */
 export async function closeConfirmation(sql: Db, id: string): Promise<Answer | null> {
-  const [row] = await sql<{ answer: Answer | null }[]>`
-    delete from mcp_elicitations where id = ${id} returning answer`;
-  return row?.answer ?? null;
+  return await valueOf<Answer | null>(sql`delete from mcp_elicitations where id = ${id} returning answer`);
 }
 
 /** Confirmations of killed processes. */

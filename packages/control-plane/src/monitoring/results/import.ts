@@ -3,7 +3,7 @@ import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { importIncidents } from "../../alerting/incidents/service.ts";
-import { type Ctx, inTransaction, requireOwner, requireScope } from "../../platform/context.ts";
+import { type Ctx, inTransaction, requireOwner } from "../../platform/context.ts";
 import { takeTurns } from "../../platform/process/turns.ts";
 import { iso } from "../../platform/http/wire.ts";
 import type { ImportedDay } from "../history/schema.ts";
@@ -27,8 +27,7 @@ interface Limits {
  * INVALID_TIME_RANGE and INVALID_BODY.
  */
 export async function importHistory(ctx: Ctx, { items }: HistoryImport) {
-  requireScope(ctx, "targets:write");
-  requireOwner(ctx);
+  requireOwner(ctx, "targets:write");
   const known = await firstResults(ctx, items);
   const turns = await takeTurns();
   const days: ImportedDay[] = [];

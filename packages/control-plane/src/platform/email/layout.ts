@@ -1,3 +1,5 @@
+import { escapeHtml } from "../html/markup.ts";
+
 /** Inline colours, because mail readers load no style sheets. The contrast on white is at least 4.5. */
 const colours = { down: "#b42318", degraded: "#8f4a00", up: "#067647", test: "#344054", plain: "#175cd3" } as const;
 
@@ -19,22 +21,13 @@ export interface MailWords {
   footer: string;
 }
 
-const escapes: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-  "'": "&#39;",
-};
-const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => escapes[character]!);
-
 /** A link as a button; `colour` fills it, null leaves it plain. */
 function button({ label, url }: { label: string; url: string }, colour: string | null): string {
   const look =
     colour === null ? "text-decoration:underline" : `background:${colour};color:#ffffff;text-decoration:none`;
   return (
-    `<a href="${escaped(url)}"${colour === null ? ' class="text"' : ""} style="display:inline-block;` +
-    `padding:12px 20px;${look};\nfont-size:16px;line-height:20px;border-radius:8px">${escaped(label)}</a>`
+    `<a href="${escapeHtml(url)}"${colour === null ? ' class="text"' : ""} style="display:inline-block;` +
+    `padding:12px 20px;${look};\nfont-size:16px;line-height:20px;border-radius:8px">${escapeHtml(label)}</a>`
   );
 }
 
@@ -57,15 +50,15 @@ export function mailHtml({ tone, title, paragraphs = [], facts = [], link, actio
     .map(
       ({ label, value }) =>
         `<tr><td class="label" style="padding:4px 16px 4px 0;color:#475467;font-size:14px;line-height:20px;` +
-        `vertical-align:top;white-space:nowrap">${escaped(label)}</td><td class="text" style="padding:4px 0;` +
-        `color:#101828;font-size:14px;line-height:20px;word-break:break-word">${escaped(value)}</td></tr>`,
+        `vertical-align:top;white-space:nowrap">${escapeHtml(label)}</td><td class="text" style="padding:4px 0;` +
+        `color:#101828;font-size:14px;line-height:20px;word-break:break-word">${escapeHtml(value)}</td></tr>`,
     )
     .join("\n");
   const sentences = paragraphs
     .map(
       (one) =>
         `<div class="text" style="margin:0 0 12px;color:#101828;font-size:16px;line-height:24px">` +
-        `${typeof one === "string" ? escaped(one) : one.html}</div>`,
+        `${typeof one === "string" ? escapeHtml(one) : one.html}</div>`,
     )
     .join("\n");
   return `<!doctype html>
@@ -75,7 +68,7 @@ export function mailHtml({ tone, title, paragraphs = [], facts = [], link, actio
 <meta name="viewport" content="width=device-width,initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="supported-color-schemes" content="light dark">
-<title>${escaped(title)}</title>
+<title>${escapeHtml(title)}</title>
 <style>
 @media (prefers-color-scheme: dark) {
   .page { background: #0c111d !important }
@@ -87,7 +80,7 @@ export function mailHtml({ tone, title, paragraphs = [], facts = [], link, actio
 </style>
 </head>
 <body class="page" style="margin:0;padding:0;background:#f2f4f7">
-<div style="display:none;max-height:0;overflow:hidden;mso-hide:all">${escaped(preview)}${filler}</div>
+<div style="display:none;max-height:0;overflow:hidden;mso-hide:all">${escapeHtml(preview)}${filler}</div>
 <table role="presentation" class="page" width="100%" cellpadding="0" cellspacing="0" style="background:#f2f4f7">
 <tr><td align="center" style="padding:16px">
 <table role="presentation" class="card" width="100%" cellpadding="0" cellspacing="0"
@@ -95,14 +88,14 @@ export function mailHtml({ tone, title, paragraphs = [], facts = [], link, actio
 border-radius:8px;${font}">
 <tr><td style="padding:20px;text-align:left">
 <h1 class="text" style="margin:0 0 12px;color:#101828;font-size:20px;line-height:28px;word-break:break-word">
-${escaped(title)}</h1>
+${escapeHtml(title)}</h1>
 ${sentences}
 ${rows === "" ? "" : `<table cellpadding="0" cellspacing="0" style="margin:0 0 16px">\n${rows}\n</table>`}
 ${action === null ? "" : `${button(action, colour)}\n`}${button(link, action === null ? colour : null)}
 </td></tr>
 </table>
 <p class="label" style="max-width:560px;margin:12px 0 0;color:#475467;font-size:12px;line-height:18px;${font};
-word-break:break-word">${escaped(footer)}</p>
+word-break:break-word">${escapeHtml(footer)}</p>
 </td></tr>
 </table>
 </body>

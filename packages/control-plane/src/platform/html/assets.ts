@@ -161,21 +161,26 @@ function partsOf(folder: string): Map<string, string[]> {
   return parts;
 }
 
+/** A colour of both themes. Its parts may have parentheses themselves. */
+const themed = /light-dark\(((?:[^(),]|\([^)]*\))+), ((?:[^()]|\([^)]*\))+)\)/g;
+
 /**
- * Repeats the dark theme that a reader chooses for those whose system asks for it, so that its colours exist once.
- * Paper is light.
+ * The tokens for browsers without `light-dark()`: the light theme, and the dark one for readers who choose it and for
+ * those whose system asks for it. Paper is light.
  */
-const withSystemTheme = (sheet: string): string =>
-  sheet.replace(
-    /^:root\[data-theme="dark"\] \{(.*?)^\}\n/ms,
-    (block, colours: string) =>
-      `@media screen {\n${block}}\n` +
-      `@media screen and (prefers-color-scheme: dark) {\n:root:not([data-theme="light"]) {${colours}}\n}\n`,
+function withThemes(tokens: string): string {
+  const both = tokens.match(/^ *--[\w-]+:[^;]*light-dark[^;]*;\n/gm)!.join("");
+  const dark = (root: string) => `${root} {\n${both.replaceAll(themed, "$2")}  color-scheme: dark;\n}\n`;
+  return (
+    tokens.replaceAll(themed, "$1").replace("light dark;", "light;") +
+    `@media screen {\n${dark(':root[data-theme="dark"]')}}\n` +
+    `@media screen and (prefers-color-scheme: dark) {\n${dark(':root:not([data-theme="light"])')}}\n`
   );
+}
 
 function read(name: string, paths: readonly string[]): Asset {
   const whole = Buffer.concat(paths.map((path) => readFileSync(path)));
-  if (name === "tokens.css") return asset(name, Buffer.from(withSystemTheme(whole.toString())));
+  if (name === "tokens.css") return asset(name, Buffer.from(withThemes(whole.toString())));
   return asset(name, extname(name) === ".css" ? Buffer.from(compact(whole.toString())) : whole);
 }
 

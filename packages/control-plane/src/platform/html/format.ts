@@ -90,10 +90,21 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 /** `(3) Monitors`: a title with how many need attention, and without a number where none does. */
 export const numbered = (title: string, count: number): string => (count > 0 ? `(${count}) ${title}` : title);
 
+/** A path with the parameters that have a value. @public */
+export function address(path: string, values: Readonly<Record<string, string | number | null | undefined>>): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) if (value) params.set(name, String(value));
+  return params.size === 0 ? path : `${path}?${params}`;
+}
+
 /** `a`, `a and b`, `a, b and c`. */
 export function list(items: readonly string[]): string {
   return items.length < 2 ? (items[0] ?? "") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)!}`;
 }
+
+/** ` by Ann`, and ` from #alerts` for what was done in a channel; empty without a name. @public */
+export const byWhom = (who: { type: string; name: string | null } | null | undefined): string =>
+  who?.name ? ` ${who.type === "channel" ? "from" : "by"} ${who.name}` : "";
 
 const browsers = [
   [/Edg\//, "Edge"],

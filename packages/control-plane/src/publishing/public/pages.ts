@@ -102,15 +102,10 @@ async function show<const R extends { view: string; fragment?: string; data: obj
 }
 
 /** Heading and sentence of an error page. */
-function notice(error: AppError, served: ServedStatus | null): { heading: string; sentence: string } {
+function notice(error: AppError, served: ServedStatus | null) {
   const texts = textsOf(served?.branding.language ?? "en");
-  const [heading, sentence] =
-    error.code === "INCIDENT_NOT_FOUND"
-      ? texts.missingIncident
-      : error.status === 404
-        ? texts.missingPage
-        : texts.unavailable;
-  return { heading, sentence };
+  if (error.code === "INCIDENT_NOT_FOUND") return texts.missingIncident;
+  return error.status === 404 ? texts.missingPage : texts.unavailable;
 }
 
 /** Layout data of a page without a publisher. */

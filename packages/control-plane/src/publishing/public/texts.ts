@@ -1,85 +1,14 @@
 import type { Static } from "typebox";
 import type { Branding } from "../status-pages/schema.ts";
-import type { PublicIncident } from "./schema.ts";
 import type { ComponentState } from "./states.ts";
 
 export type Language = Static<typeof Branding>["language"];
-type Phase = PublicIncident["updates"][number]["phase"];
-type Outage = PublicIncident["status"];
 
-/** Every text of the public pages. A language is one object of this type. */
-export interface Texts {
+/** Every text of the public pages. */
+const en = {
   /** Locale of dates and numbers. */
-  readonly locale: string;
-  /** Unit of a day in a duration. */
-  readonly day: string;
-  readonly and: string;
-  readonly state: Record<ComponentState, string>;
-  readonly banner: Record<ComponentState, string>;
-  readonly outage: Record<Outage, (component: string) => string>;
-  readonly phase: Record<Phase, string>;
-  readonly resolved: string;
-  readonly skip: string;
-  readonly components: string;
-  readonly incidents: string;
-  readonly running: string;
-  readonly planned: string;
-  readonly past: string;
-  readonly noPast: string;
-  readonly ongoing: string;
-  /** Below the name of a group. */
-  readonly groupAffected: (count: number, total: number) => string;
-  readonly groupFine: (count: number, pct: string | null) => string;
-  readonly history: string;
-  readonly statusOf: (name: string) => string;
-  readonly noUpdates: string;
-  readonly all: string;
-  readonly daysAgo: (days: number) => string;
-  readonly today: string;
-  readonly noDataYet: string;
-  readonly uptime: (pct: string) => string;
-  readonly method: string;
-  readonly checked: string;
-  readonly since: string;
-  readonly until: string;
-  readonly lasted: string;
-  readonly soFar: string;
-  readonly worst: string;
-  readonly affected: (count: number, total: number) => string;
-  readonly working: (count: number) => string;
-  readonly silent: (count: number) => string;
-  readonly noData: string;
-  readonly moreIncidents: (count: number) => string;
-  readonly earlierUpdates: (count: number) => string;
-  /** How many items a list does not name. */
-  readonly more: (count: number) => string;
-  readonly olderIncidents: (count: number) => string;
-  readonly fullList: string;
-  readonly allIncidents: string;
-  readonly lastDays: (days: number) => string;
-  readonly onDays: (state: string, days: number) => string;
-  readonly down: string;
-  /** A day or an incident that another product has recorded. */
-  readonly imported: string;
-  /** Figures of badges, behind the name of a component. */
-  readonly badge: Record<"uptime" | "latency" | "cert", string>;
-  readonly zone: (zone: string) => string;
-  readonly yourZone: string;
-  readonly poweredBy: string;
-  readonly subscribe: string;
-  readonly emptyHeading: string;
-  readonly empty: string;
-  readonly stale: string;
-  readonly refreshed: string;
-  readonly keys: string;
-  readonly missingIncident: readonly [string, string];
-  readonly missingPage: readonly [string, string];
-  readonly unavailable: readonly [string, string];
-  readonly recovered: (component: string, worst: string) => string;
-}
-
-const en: Texts = {
   locale: "en-GB",
+  /** Unit of a day in a duration. */
   day: "d",
   and: "and",
   state: {
@@ -99,9 +28,9 @@ const en: Texts = {
     no_data: "No Monitoring Data",
   },
   outage: {
-    degraded: (component) => `${component} degraded`,
-    partial_outage: (component) => `${component} partial outage`,
-    major_outage: (component) => `${component} major outage`,
+    degraded: (component: string) => `${component} degraded`,
+    partial_outage: (component: string) => `${component} partial outage`,
+    major_outage: (component: string) => `${component} major outage`,
   },
   phase: {
     investigating: "Investigating",
@@ -119,16 +48,18 @@ const en: Texts = {
   past: "Past incidents",
   noPast: "No incidents",
   ongoing: "Ongoing",
-  groupAffected: (count, total) => `${count} of ${total} affected`,
-  groupFine: (count, pct) => `${count} ${count === 1 ? "component" : "components"}${pct === null ? "" : `, ${pct} %`}`,
+  /** Below the name of a group. */
+  groupAffected: (count: number, total: number) => `${count} of ${total} affected`,
+  groupFine: (count: number, pct: string | null) =>
+    `${count} ${count === 1 ? "component" : "components"}${pct === null ? "" : `, ${pct} %`}`,
   history: "Last 30 days",
-  statusOf: (name) => (/\bstatus\b/i.test(name) ? name : `${name} status`),
+  statusOf: (name: string) => (/\bstatus\b/i.test(name) ? name : `${name} status`),
   noUpdates: "No updates yet.",
   all: "Current status",
-  daysAgo: (days) => `${days} days ago`,
+  daysAgo: (days: number) => `${days} days ago`,
   today: "Today",
   noDataYet: "No data yet",
-  uptime: (pct) => `${pct} % uptime`,
+  uptime: (pct: string) => `${pct} % uptime`,
   method:
     "Uptime is the share of the monitored time of the last 90 days without a confirmed outage. " +
     "Degraded performance counts as up. Planned maintenance and time without checks are left out.",
@@ -138,22 +69,26 @@ const en: Texts = {
   lasted: "lasted",
   soFar: "so far",
   worst: "Worst state:",
-  affected: (count, total) => `${count} of ${total} ${total === 1 ? "component" : "components"} affected`,
-  working: (count) => (count === 1 ? "1 component operational" : `${count} components operational`),
-  silent: (count) => `${count} without recent data`,
+  affected: (count: number, total: number) =>
+    `${count} of ${total} ${total === 1 ? "component" : "components"} affected`,
+  working: (count: number) => (count === 1 ? "1 component operational" : `${count} components operational`),
+  silent: (count: number) => `${count} without recent data`,
   noData: "No recent data",
-  moreIncidents: (count) => (count === 1 ? "1 more incident" : `${count} more incidents`),
-  earlierUpdates: (count) => (count === 1 ? "1 earlier update" : `${count} earlier updates`),
-  more: (count) => `${count} more`,
-  olderIncidents: (count) => (count === 1 ? "1 older incident" : `${count} older incidents`),
+  moreIncidents: (count: number) => (count === 1 ? "1 more incident" : `${count} more incidents`),
+  earlierUpdates: (count: number) => (count === 1 ? "1 earlier update" : `${count} earlier updates`),
+  /** How many items a list does not name. */
+  more: (count: number) => `${count} more`,
+  olderIncidents: (count: number) => (count === 1 ? "1 older incident" : `${count} older incidents`),
   fullList: "Full list (JSON)",
   allIncidents: "All incidents",
-  lastDays: (days) => `Last ${days} days`,
-  onDays: (state, days) => `${state} on ${days === 1 ? "1 day" : `${days} days`}`,
+  lastDays: (days: number) => `Last ${days} days`,
+  onDays: (state: string, days: number) => `${state} on ${days === 1 ? "1 day" : `${days} days`}`,
   down: "down",
+  /** A day or an incident that another product has recorded. */
   imported: "Imported",
+  /** Figures of badges, behind the name of a component. */
   badge: { uptime: "uptime", latency: "latency", cert: "certificate" },
-  zone: (zone) => `Times in ${zone}`,
+  zone: (zone: string) => `Times in ${zone}`,
   yourZone: "Times in your zone",
   poweredBy: "Powered by StatusMesh",
   subscribe: "Subscribe",
@@ -162,14 +97,15 @@ const en: Texts = {
   stale: "This page cannot be refreshed. It shows the last known state and tries again.",
   refreshed: "State changed:",
   keys: "Arrow keys choose a day, Enter pins it, Escape closes it.",
-  missingIncident: ["Incident not found", "It may have been removed from this page."],
-  missingPage: ["Status page not found", "No status page is published at this address."],
-  unavailable: [
-    "Status not available",
-    "It cannot be read at the moment. The services themselves may be fine. Try again in a moment.",
-  ],
-  recovered: (component, worst) => `${component} has recovered. Worst state: ${worst}.`,
+  missingIncident: { heading: "Incident not found", sentence: "It may have been removed from this page." },
+  missingPage: { heading: "Status page not found", sentence: "No status page is published at this address." },
+  unavailable: {
+    heading: "Status not available",
+    sentence: "It cannot be read at the moment. The services themselves may be fine. Try again in a moment.",
+  },
+  recovered: (component: string, worst: string) => `${component} has recovered. Worst state: ${worst}.`,
 };
+export type Texts = typeof en;
 
 const de: Texts = {
   locale: "de-DE",
@@ -256,13 +192,17 @@ const de: Texts = {
   stale: "Diese Seite kann nicht aktualisiert werden. Sie zeigt den letzten bekannten Stand und versucht es erneut.",
   refreshed: "Neuer Stand:",
   keys: "Pfeiltasten wählen einen Tag, Enter hält ihn fest, Escape schließt ihn.",
-  missingIncident: ["Störung nicht gefunden", "Vielleicht wurde sie von dieser Seite entfernt."],
-  missingPage: ["Statusseite nicht gefunden", "Unter dieser Adresse ist keine Statusseite veröffentlicht."],
-  unavailable: [
-    "Status nicht verfügbar",
-    "Er kann gerade nicht gelesen werden. Die Dienste selbst können in Ordnung sein. Bitte gleich noch " +
+  missingIncident: { heading: "Störung nicht gefunden", sentence: "Vielleicht wurde sie von dieser Seite entfernt." },
+  missingPage: {
+    heading: "Statusseite nicht gefunden",
+    sentence: "Unter dieser Adresse ist keine Statusseite veröffentlicht.",
+  },
+  unavailable: {
+    heading: "Status nicht verfügbar",
+    sentence:
+      "Er kann gerade nicht gelesen werden. Die Dienste selbst können in Ordnung sein. Bitte gleich noch " +
       "einmal versuchen.",
-  ],
+  },
   recovered: (component, worst) => `${component} funktioniert wieder. Schlimmster Zustand: ${worst}.`,
 };
 

@@ -1,4 +1,15 @@
-import { arrayOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import {
+  affectsRow,
+  arrayOf,
+  columnOf,
+  countOf,
+  type Db,
+  firstOf,
+  type Listed,
+  listed,
+  type Paging,
+  valueOf,
+} from "../../platform/db/sql.ts";
 
 export interface RecipientRow {
   id: string;
@@ -58,9 +69,8 @@ export async function deleteRecipient(sql: Db, orgId: string, id: string): Promi
 
 /** Time zones of organisations with recipients. */
 export async function selectZones(sql: Db): Promise<string[]> {
-  const rows = await sql<{ timezone: string }[]>`
-    select distinct o.timezone from report_recipients r join orgs o on o.id = r.org_id and o.deleted_at is null`;
-  return rows.map(({ timezone }) => timezone);
+  return await columnOf<string>(sql`
+    select distinct o.timezone from report_recipients r join orgs o on o.id = r.org_id and o.deleted_at is null`);
 }
 
 /** The month that is due in a time zone: its first day, and when its mail was due. */
@@ -71,17 +81,12 @@ export interface ZoneMonth {
   dueAt: number;
 }
 
-export interface DueRecipient {
-  id: string;
-  org_id: string;
+export interface DueRecipient extends Pick<RecipientRow, "id" | "org_id" | "channel_id" | "page_id" | "tag"> {
   org_name: string;
   timezone: string;
   /** First day of the month, `2026-10-01`. */
   month: string;
-  page_id: string | null;
   page_name: string | null;
-  tag: string | null;
-  channel_id: string;
   /** An owner, with whose rights the report is read. */
   owner_id: string;
 }
@@ -121,13 +126,12 @@ export async function leaseMail(
   now: Date,
   until: Date,
 ): Promise<number | null> {
-  const [row] = await sql<{ attempts: number }[]>`
+  return await valueOf<number | null>(sql`
     update report_recipients set month = ${month}, state = 'pending', next_attempt_at = ${until},
       attempted_at = ${now}, error = null, attempts = case when month = ${month} then attempts + 1 else 1 end
     where id = ${id} and (month is null or month < ${month}
       or month = ${month} and state = 'pending' and next_attempt_at <= ${now})
-    returning attempts`;
-  return row?.attempts ?? null;
+    returning attempts`);
 }
 
 export interface MailOutcome {
@@ -145,8 +149,7 @@ export async function writeMail(
   { state, nextAt, error }: MailOutcome,
   now: Date,
 ): Promise<boolean> {
-  const rows = await sql`
+  return await affectsRow(sql`
     update report_recipients set state = ${state}, next_attempt_at = ${nextAt}, error = ${error}, attempted_at = ${now}
-    where id = ${id} and month = ${month} and state = 'pending' and next_attempt_at = ${leasedUntil} returning 1`;
-  return rows.length === 1;
+    where id = ${id} and month = ${month} and state = 'pending' and next_attempt_at = ${leasedUntil}`);
 }

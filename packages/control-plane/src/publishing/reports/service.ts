@@ -24,7 +24,7 @@ import { type Interval, union } from "../../platform/intervals.ts";
 import { reportedPages } from "../status-pages/service.ts";
 import { type Figures, figuresOf, type Past, shown, sumOf } from "./figures.ts";
 import { reportRange } from "./range.ts";
-import type { Grouping, UptimeQuery, UptimeRow } from "./schema.ts";
+import { type Grouping, type UptimeQuery, UptimeRow } from "./schema.ts";
 
 /** Monitors that are read at once: each of a dozen statements answers some rows for a monitor. */
 const portion = 1000;
@@ -63,17 +63,8 @@ export async function uptimeReport(ctx: Ctx, asked: Asked, only: string | null =
   };
 }
 
-const head = [
-  "id",
-  "name",
-  "uptime_pct",
-  "checks",
-  "downtime_secs",
-  "incidents",
-  "mttr_secs",
-  "maintenance_secs",
-  "gaps",
-] as const;
+/** Columns of the CSV: the fields of a row. */
+const head = Object.keys(UptimeRow.properties) as (keyof UptimeRow)[];
 
 /** All rows as CSV, read while they are sent. A gap is an interval of ISO 8601; a space is between two. */
 export async function uptimeCsv(ctx: Ctx, asked: Pick<Asked, "from" | "to" | "group_by">): Promise<Readable> {

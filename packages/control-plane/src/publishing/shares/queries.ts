@@ -1,4 +1,4 @@
-import { type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
 
 export interface ShareRow {
   id: string;
@@ -17,16 +17,14 @@ const columns = (sql: Db) =>
 
 /** False when the organisation has no such target. The target is not deleted before the transaction ends. */
 export async function insertShare(sql: Db, row: ShareRow, tokenHash: Buffer): Promise<boolean> {
-  const rows = await sql`
+  return await affectsRow(sql`
     with target as (
       select id from targets where org_id = ${row.org_id} and id = ${row.target_id} for key share
     )
     insert into shares (id, org_id, target_id, label, token_hash, token_sealed, created_by, created_at, expires_at)
     select ${row.id}, ${row.org_id}, id, ${row.label}, ${tokenHash}, ${row.token_sealed}, ${row.created_by},
            ${row.created_at}, ${row.expires_at}
-    from target
-    returning id`;
-  return rows.length === 1;
+    from target`);
 }
 
 /** The shares of a target, oldest first. */
@@ -44,12 +42,11 @@ export async function selectShares(
 
 /** Live shares, except `id`: those of the target, and the number of other targets that have any. */
 export async function countLive(sql: Db, { id, org_id, target_id, created_at }: ShareRow) {
-  const [row] = await sql<{ ofTarget: number; otherTargets: number }[]>`
+  return await rowOf(sql<{ ofTarget: number; otherTargets: number }[]>`
     select count(*) filter (where target_id = ${target_id})::integer as "ofTarget",
            count(distinct target_id) filter (where target_id <> ${target_id})::integer as "otherTargets"
     from shares
-    where org_id = ${org_id} and id <> ${id} and (expires_at is null or expires_at > ${created_at})`;
-  return row!;
+    where org_id = ${org_id} and id <> ${id} and (expires_at is null or expires_at > ${created_at})`);
 }
 
 /** Removes a share and returns it; null for none. */
@@ -59,12 +56,7 @@ export async function deleteShare(sql: Db, orgId: string, targetId: string, id: 
     returning ${columns(sql)}`);
 }
 
-export interface LiveShareRow {
-  id: string;
-  org_id: string;
-  target_id: string;
-  last_viewed_at: Date | null;
-}
+export type LiveShareRow = Pick<ShareRow, "id" | "org_id" | "target_id" | "last_viewed_at">;
 
 /** The live share of a token, unless its organisation is deleted. */
 export async function selectLiveShare(sql: Db, tokenHash: Buffer, now: Date): Promise<LiveShareRow | null> {

@@ -1,5 +1,15 @@
 import type { MonitorStatus } from "../../monitoring/targets/schema.ts";
-import { arrayOf, countOf, type Db, firstOf, inPortions } from "../../platform/db/sql.ts";
+import {
+  arrayOf,
+  columnOf,
+  type Db,
+  firstOf,
+  inPortions,
+  type Listed,
+  listed,
+  type Paging,
+  rowOf,
+} from "../../platform/db/sql.ts";
 import type { ManualState } from "./schema.ts";
 
 /* Components of status pages. */
@@ -17,25 +27,25 @@ export interface ComponentRow {
   state: ManualState | null;
 }
 
-const componentColumns = (sql: Db) => sql`
+const columns = (sql: Db) => sql`
   c.id, c.target_id, t.name as monitor_name, c.public_name, c.public_description, c.public_group, c.sort_order,
   c.state`;
+
+const ofPage = (sql: Db, orgId: string, pageId: string) => sql`
+  from status_page_components c left join targets t on t.id = c.target_id
+  where c.org_id = ${orgId} and c.page_id = ${pageId}`;
 
 export async function selectComponents(
   sql: Db,
   orgId: string,
   pageId: string,
-  limit: number,
-  offset: number,
-): Promise<ComponentRow[]> {
-  return await sql<ComponentRow[]>`
-    select ${componentColumns(sql)} from status_page_components c left join targets t on t.id = c.target_id
-    where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.id
-    limit ${limit} offset ${offset}`;
+  { limit, offset }: Paging,
+): Promise<Listed<ComponentRow>> {
+  const from = ofPage(sql, orgId, pageId);
+  const part = sql<ComponentRow[]>`
+    select ${columns(sql)} ${from} order by c.sort_order, c.id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
-
-export const countComponents = async (sql: Db, orgId: string, pageId: string): Promise<number> =>
-  await countOf(sql, sql`from status_page_components where org_id = ${orgId} and page_id = ${pageId}`);
 
 export async function selectComponent(
   sql: Db,
@@ -43,79 +53,34 @@ export async function selectComponent(
   pageId: string,
   id: string,
 ): Promise<ComponentRow | null> {
-  return await firstOf(sql<ComponentRow[]>`
-    select ${componentColumns(sql)} from status_page_components c left join targets t on t.id = c.target_id
-    where c.org_id = ${orgId} and c.page_id = ${pageId} and c.id = ${id}`);
-}
-
-/** The number of other public components of the organisation, and whether this one is on another page than `pageId`. */
-export async function countOtherPublic(sql: Db, orgId: string, pageId: string, id: string) {
-  const [row] = await sql<{ others: number; elsewhere: boolean }[]>`
-    select count(distinct id) filter (where id <> ${id})::int as others,
-      coalesce(bool_or(id = ${id} and page_id <> ${pageId}), false) as elsewhere
-    from status_page_components where org_id = ${orgId}`;
-  return row!;
+  return await firstOf(sql<ComponentRow[]>`select ${columns(sql)} ${ofPage(sql, orgId, pageId)} and c.id = ${id}`);
 }
 
 const nextPlace = (sql: Db, pageId: string) =>
   sql`(select coalesce(max(c.sort_order) + 1, 0) from status_page_components c where c.page_id = ${pageId})`;
 
-/** Adds a monitor of the organisation at the end of the page. False when the monitor does not exist. */
-export async function insertComponent(
-  sql: Db,
-  orgId: string,
-  pageId: string,
-  row: Pick<ComponentRow, "target_id" | "public_name" | "public_description" | "public_group">,
-): Promise<boolean> {
-  const rows = await sql`
-    insert into status_page_components
-      (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
-    select ${pageId}, t.id, t.org_id, ${row.public_name}, ${row.public_description}, ${row.public_group},
-      ${nextPlace(sql, pageId)}
-    from targets t where t.org_id = ${orgId} and t.id = ${row.target_id}
-    returning target_id`;
-  return rows.length === 1;
-}
-
-/** Adds a component without a monitor at the end of the page. */
-export async function insertManual(
-  sql: Db,
-  orgId: string,
-  pageId: string,
-  row: WrittenComponent,
-  now: Date,
-): Promise<void> {
-  await sql`
-    insert into status_page_components
-      (page_id, manual_id, org_id, public_name, public_description, public_group, sort_order, state, number, created_at)
-    values (${pageId}, ${row.id}, ${orgId}, ${row.public_name}, ${row.public_description}, ${row.public_group},
-      ${nextPlace(sql, pageId)}, ${row.state}, nextval('targets_number_seq'), ${now})`;
-}
-
 /** Those of the monitors that the organisation has; they are not deleted before the transaction ends. */
 export async function keepTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Set<string>> {
-  const rows = await sql<{ id: string }[]>`
-    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for key share`;
-  return new Set(rows.map(({ id }) => id));
+  const known = await columnOf<string>(sql`
+    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for key share`);
+  return new Set(known);
 }
 
 /** Components of the page, and how many of the given ones are not on it yet. */
 export async function countOnPage(sql: Db, orgId: string, pageId: string, ids: readonly string[]) {
-  const [row] = await sql<{ current: number; adding: number }[]>`
+  return await rowOf(sql<{ current: number; adding: number }[]>`
     select count(*)::int as current,
       (${ids.length} - count(*) filter (where id = any(${arrayOf(ids)}::uuid[])))::int as adding
-    from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
-  return row!;
+    from status_page_components where org_id = ${orgId} and page_id = ${pageId}`);
 }
 
 /** Public components of the organisation, a monitor once, and how many of the given ones are not public yet. */
 export async function countPublic(sql: Db, orgId: string, ids: readonly string[]) {
-  const [row] = await sql<{ current: number; adding: number }[]>`
+  return await rowOf(sql<{ current: number; adding: number }[]>`
     select count(distinct id)::int as current,
       (select count(*) from unnest(${arrayOf(ids)}::uuid[]) as u (id) where not exists (
         select from status_page_components c where c.org_id = ${orgId} and c.id = u.id))::int as adding
-    from status_page_components where org_id = ${orgId}`;
-  return row!;
+    from status_page_components where org_id = ${orgId}`);
 }
 
 /** Adds monitors at the end of the page in the given order; those on it already stay as they are. */
@@ -149,7 +114,7 @@ export async function deleteComponent(sql: Db, orgId: string, pageId: string, id
 /** The components of all pages of the organisation, in page order. */
 export async function selectAllComponents(sql: Db, orgId: string) {
   return await inPortions(sql<(ComponentRow & { page_id: string })[]>`
-    select c.page_id, ${componentColumns(sql)} from status_page_components c left join targets t on t.id = c.target_id
+    select c.page_id, ${columns(sql)} from status_page_components c left join targets t on t.id = c.target_id
     where c.org_id = ${orgId} order by c.page_id, c.sort_order, c.id`);
 }
 
@@ -167,28 +132,28 @@ export async function deleteComponentsBut(
 /** A component to write; `state` is that of a new one without a monitor. */
 export type WrittenComponent = Omit<ComponentRow, "monitor_name" | "sort_order">;
 
-/** Writes components of the page with their texts, in the given order. The state of a stored one stays. */
+/**
+ * Writes components of the page with their texts in the given order, from the first place on or behind the last one.
+ * The state of a stored one stays.
+ */
 export async function upsertComponents(
   sql: Db,
   orgId: string,
   pageId: string,
   rows: readonly WrittenComponent[],
-  now: Date,
+  { place, now }: { place: "first" | "last"; now: Date },
 ): Promise<void> {
-  const written = rows.map((row, at) => ({
-    ...row,
-    manual_id: row.target_id === null ? row.id : null,
-    sort_order: at,
-  }));
+  const written = rows.map((row, at) => ({ ...row, manual_id: row.target_id === null ? row.id : null, at }));
   await sql`
     insert into status_page_components
       (page_id, target_id, manual_id, org_id, public_name, public_description, public_group, sort_order, state, number,
        created_at)
     select ${pageId}, n.target_id, n.manual_id, ${orgId}, n.public_name, n.public_description, n.public_group,
-      n.sort_order, n.state, case when n.manual_id is not null then nextval('targets_number_seq') end,
+      n.at + ${place === "first" ? 0 : nextPlace(sql, pageId)}, n.state,
+      case when n.manual_id is not null then nextval('targets_number_seq') end,
       case when n.manual_id is not null then ${now}::timestamptz end
     from jsonb_to_recordset(${JSON.stringify(written)}::text::jsonb) as n (target_id uuid, manual_id uuid,
-      public_name text, public_description text, public_group text, sort_order integer, state text)
+      public_name text, public_description text, public_group text, at integer, state text)
     on conflict (page_id, id) do update set public_name = excluded.public_name,
       public_description = excluded.public_description, public_group = excluded.public_group,
       sort_order = excluded.sort_order`;

@@ -4,22 +4,18 @@ import { dayMs } from "@statusmesh/shared/time";
 import { differences, record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import type { Page } from "../../platform/http/wire.ts";
-import { takeOne, takeQuota } from "../../access/plans/service.ts";
-import { changingPage, findPage } from "./find.ts";
-import * as componentQueries from "./component-queries.ts";
+import { type Page, pageOf } from "../../platform/http/wire.ts";
+import { takeQuota } from "../../access/plans/service.ts";
+import { changePage, findPage } from "./find.ts";
+import * as queries from "./component-queries.ts";
 import { beginStates, changeState } from "./state-queries.ts";
 import type { Component, ComponentBulk, ComponentCreate, ComponentPatch } from "./schema.ts";
 
 /** The components of a page, in page order. */
-export async function listComponents(ctx: Ctx, pageId: string, { limit, offset }: Paging): Promise<Page<Component>> {
+export async function listComponents(ctx: Ctx, pageId: string, paging: Paging): Promise<Page<Component>> {
   requireScope(ctx, "status_page:read");
   await findPage(ctx, pageId);
-  const [rows, total] = await Promise.all([
-    componentQueries.selectComponents(ctx.sql, ctx.orgId, pageId, limit, offset),
-    componentQueries.countComponents(ctx.sql, ctx.orgId, pageId),
-  ]);
-  return { items: rows.map(presentRow), total, limit, offset };
+  return pageOf(await queries.selectComponents(ctx.sql, ctx.orgId, pageId, paging), paging, presentRow);
 }
 
 /**
@@ -28,43 +24,51 @@ export async function listComponents(ctx: Ctx, pageId: string, { limit, offset }
  * component over the plan's limit; a monitor that is already on another page costs nothing there.
  */
 export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCreate): Promise<Component> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
+  requireOwner(ctx, "status_page:write");
   const component = writtenComponent(input);
   const { id, target_id: targetId } = component;
-  return await inTransaction(ctx, async (own) => {
-    await changingPage(own, pageId);
-    if (targetId === null) {
-      await insertManual(own, pageId, component);
-    } else {
-      if ((await componentQueries.selectComponent(own.sql, ctx.orgId, pageId, id)) !== null)
+  return await changePage(ctx, pageId, async (own) => {
+    if (targetId !== null) {
+      if ((await queries.selectComponent(own.sql, ctx.orgId, pageId, id)) !== null)
         throw new AppError("COMPONENT_ALREADY_ON_PAGE", "This monitor is on the page already.", {
           field: "/target_id",
         });
-      if (!(await componentQueries.insertComponent(own.sql, ctx.orgId, pageId, component)))
+      if ((await queries.keepTargets(own.sql, ctx.orgId, [targetId])).size === 0)
         throw new AppError("TARGET_NOT_FOUND", "Monitor not found.", { field: "/target_id" });
     }
-    // After the insert, so that an absent monitor is reported first.
-    await takeOne(
-      own,
-      "max_components_per_page",
-      async () => (await componentQueries.countComponents(own.sql, ctx.orgId, pageId)) - 1,
-    );
-    await takeQuota(own, "max_public_components", async () => {
-      const { others, elsewhere } = await componentQueries.countOtherPublic(own.sql, ctx.orgId, pageId, id);
-      return elsewhere ? { current: others + 1, adding: 0 } : { current: others, adding: 1 };
-    });
+    await takePlaces(own, pageId, [id]);
+    await write(own, pageId, [component], "last");
     const made = await find(own, pageId, id);
     await record(own, { resourceId: id, after: auditable(pageId, made) });
     return presentRow(made);
   });
 }
 
+/** Takes the quotas of a page and of the organisation for components that the page is to have. */
+async function takePlaces(tx: Ctx, pageId: string, ids: readonly string[]): Promise<void> {
+  await takeQuota(tx, "max_components_per_page", () => queries.countOnPage(tx.sql, tx.orgId, pageId, ids));
+  await takeQuota(tx, "max_public_components", () => queries.countPublic(tx.sql, tx.orgId, ids));
+}
+
+/** Writes components behind those of the page, or as its first ones; those without a monitor begin their state. */
+async function write(
+  tx: Ctx,
+  pageId: string,
+  components: readonly queries.WrittenComponent[],
+  place: "first" | "last",
+): Promise<void> {
+  const now = new Date(tx.clock.now());
+  await queries.upsertComponents(tx.sql, tx.orgId, pageId, components, { place, now });
+  const manual = components.filter((component) => component.target_id === null);
+  const first = manual.map((component) => ({ id: newId(), componentId: component.id }));
+  if (first.length > 0) await beginStates(tx.sql, tx.orgId, first, now);
+}
+
 /**
  * The component that a request describes: of a monitor, or without one, with a new id. Throws INVALID_BODY, with
  * pointers below `base`.
  */
-export function writtenComponent(input: ComponentCreate, base = ""): componentQueries.WrittenComponent {
+export function writtenComponent(input: ComponentCreate, base = ""): queries.WrittenComponent {
   const { target_id: targetId = null, manual, state = "operational", public_name: name = null } = input;
   const texts = {
     public_name: name,
@@ -86,34 +90,21 @@ const invalid = (message: string, field: string) => new AppError("INVALID_BODY",
 const stateOfMonitor = "The state of a monitor follows from its checks. Only a component without one has a state here.";
 const needsName = "A component without a monitor needs a public_name.";
 
-/** Adds a component without a monitor at the end of a page, and begins its state. */
-async function insertManual(tx: Ctx, pageId: string, component: componentQueries.WrittenComponent): Promise<void> {
-  const now = new Date(tx.clock.now());
-  await componentQueries.insertManual(tx.sql, tx.orgId, pageId, component, now);
-  await beginStates(tx.sql, tx.orgId, [{ id: newId(), componentId: component.id }], now);
-}
-
 /**
  * Adds monitors at the end of a page, all or none; those on it already stay as they are. Throws TARGET_NOT_FOUND and
  * QUOTA_EXCEEDED.
  */
 export async function addComponents(ctx: Ctx, pageId: string, input: ComponentBulk): Promise<Page<Component>> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
-  return await inTransaction(ctx, async (own) => {
-    await changingPage(own, pageId);
+  return await changePage(ctx, pageId, async (own) => {
     const ids = [...new Set(input.target_ids)];
-    const known = await componentQueries.keepTargets(own.sql, ctx.orgId, ids);
+    const known = await queries.keepTargets(own.sql, ctx.orgId, ids);
     const absent = input.target_ids.findIndex((id) => !known.has(id));
     if (absent >= 0)
       throw new AppError("TARGET_NOT_FOUND", `Monitor ${input.target_ids[absent]} not found.`, {
         field: `/target_ids/${absent}`,
       });
-    await takeQuota(own, "max_components_per_page", () =>
-      componentQueries.countOnPage(own.sql, ctx.orgId, pageId, ids),
-    );
-    await takeQuota(own, "max_public_components", () => componentQueries.countPublic(own.sql, ctx.orgId, ids));
-    await componentQueries.insertComponents(own.sql, ctx.orgId, pageId, ids, input.public_group ?? null);
+    await takePlaces(own, pageId, ids);
+    await queries.insertComponents(own.sql, ctx.orgId, pageId, ids, input.public_group ?? null);
     await record(own, { resourceId: pageId, after: { target_ids: ids, public_group: input.public_group ?? null } });
     return await wholeList(own, pageId);
   });
@@ -132,14 +123,11 @@ export async function updateComponent(
   id: string,
   { state, ...texts }: ComponentPatch,
 ): Promise<Component> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
-  return await inTransaction(ctx, async (own) => {
-    await changingPage(own, pageId);
+  return await changePage(ctx, pageId, async (own) => {
     const before = await find(own, pageId, id);
     if (before.target_id !== null && state !== undefined) throw invalid(stateOfMonitor, "/state");
     if (before.target_id === null && texts.public_name === null) throw invalid(needsName, "/public_name");
-    await componentQueries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...texts });
+    await queries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...texts });
     if (state !== undefined && state !== before.state) {
       const now = new Date(own.clock.now());
       const keepSince = new Date(now.getTime() - keptStatesMs);
@@ -154,23 +142,17 @@ export async function updateComponent(
 
 /** Removes a component from a page; the history of one without a monitor is lost. */
 export async function removeComponent(ctx: Ctx, pageId: string, id: string): Promise<void> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
-  await inTransaction(ctx, async (own) => {
-    await changingPage(own, pageId);
+  await changePage(ctx, pageId, async (own) => {
     const before = await find(own, pageId, id);
-    await componentQueries.deleteComponent(own.sql, ctx.orgId, pageId, id);
+    await queries.deleteComponent(own.sql, ctx.orgId, pageId, id);
     await record(own, { resourceId: id, before: auditable(pageId, before) });
   });
 }
 
 /** Sets the order of components; `ids` lists each of them once, otherwise INVALID_COMPONENT_ID. */
 export async function reorderComponents(ctx: Ctx, pageId: string, ids: readonly string[]): Promise<Page<Component>> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
-  return await inTransaction(ctx, async (own) => {
-    await changingPage(own, pageId);
-    const before = (await allComponents(own, pageId)).map((row) => row.id);
+  return await changePage(ctx, pageId, async (own) => {
+    const before = (await allComponents(own, pageId)).rows.map((row) => row.id);
     const present = new Set(before);
     const seen = new Set<string>();
     const stray = ids.findIndex((id) => !present.has(id) || seen.size === seen.add(id).size);
@@ -185,7 +167,7 @@ export async function reorderComponents(ctx: Ctx, pageId: string, ids: readonly 
         { field: "/target_ids" },
       );
     }
-    await componentQueries.orderComponents(own.sql, ctx.orgId, pageId, ids);
+    await queries.orderComponents(own.sql, ctx.orgId, pageId, ids);
     await record(own, { resourceId: pageId, before: { target_ids: before }, after: { target_ids: ids } });
     return await wholeList(own, pageId);
   });
@@ -198,54 +180,40 @@ export async function reorderComponents(ctx: Ctx, pageId: string, ids: readonly 
 export async function replaceComponents(
   ctx: Ctx,
   pageId: string,
-  components: readonly componentQueries.WrittenComponent[],
+  components: readonly queries.WrittenComponent[],
 ): Promise<void> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
+  requireOwner(ctx, "status_page:write");
   await inTransaction(ctx, async (own) => {
     const ids = components.map((component) => component.id);
     const targetIds = components.flatMap((component) => component.target_id ?? []);
-    const known = await componentQueries.keepTargets(own.sql, ctx.orgId, targetIds);
+    const known = await queries.keepTargets(own.sql, ctx.orgId, targetIds);
     if (known.size < targetIds.length) throw new AppError("TARGET_NOT_FOUND", "A monitor of the page was not found.");
-    await componentQueries.deleteComponentsBut(own.sql, ctx.orgId, pageId, ids);
-    await takeQuota(own, "max_components_per_page", () =>
-      componentQueries.countOnPage(own.sql, ctx.orgId, pageId, ids),
-    );
-    await takeQuota(own, "max_public_components", () => componentQueries.countPublic(own.sql, ctx.orgId, ids));
-    const now = new Date(own.clock.now());
-    await componentQueries.upsertComponents(own.sql, ctx.orgId, pageId, components, now);
-    const manual = components.filter((component) => component.target_id === null);
-    await beginStates(
-      own.sql,
-      ctx.orgId,
-      manual.map((component) => ({ id: newId(), componentId: component.id })),
-      now,
-    );
+    await queries.deleteComponentsBut(own.sql, ctx.orgId, pageId, ids);
+    await takePlaces(own, pageId, ids);
+    await write(own, pageId, components, "first");
     await record(own, { resourceId: pageId, after: { component_ids: ids } });
   });
 }
 
 const allComponents = (ctx: Ctx, pageId: string) =>
-  componentQueries.selectComponents(ctx.sql, ctx.orgId, pageId, 1_000_000, 0);
+  queries.selectComponents(ctx.sql, ctx.orgId, pageId, { limit: 1_000_000, offset: 0 });
 
 /** Every component of a page, as a list that has no further part. */
 async function wholeList(ctx: Ctx, pageId: string): Promise<Page<Component>> {
-  const rows = await allComponents(ctx, pageId);
-  return { items: rows.map(presentRow), total: rows.length, limit: rows.length, offset: 0 };
+  const found = await allComponents(ctx, pageId);
+  return pageOf(found, { limit: found.total, offset: 0 }, presentRow);
 }
 
-const componentNotFound = () => new AppError("COMPONENT_NOT_FOUND", "This component is not on the page.");
-
-async function find(ctx: Ctx, pageId: string, id: string): Promise<componentQueries.ComponentRow> {
-  const row = isId(id) ? await componentQueries.selectComponent(ctx.sql, ctx.orgId, pageId, id) : null;
-  if (row === null) throw componentNotFound();
+async function find(ctx: Ctx, pageId: string, id: string): Promise<queries.ComponentRow> {
+  const row = isId(id) ? await queries.selectComponent(ctx.sql, ctx.orgId, pageId, id) : null;
+  if (row === null) throw new AppError("COMPONENT_NOT_FOUND", "This component is not on the page.");
   return row;
 }
 
 /** A monitor may be on several pages. */
-const auditable = (pageId: string, row: componentQueries.ComponentRow) => ({ page_id: pageId, ...presentRow(row) });
+const auditable = (pageId: string, row: queries.ComponentRow) => ({ page_id: pageId, ...presentRow(row) });
 
-const presentRow = ({ state, ...row }: componentQueries.ComponentRow): Component => ({
+const presentRow = ({ state, ...row }: queries.ComponentRow): Component => ({
   ...row,
   ...(state === null ? {} : { manual: true as const, state }),
 });

@@ -4,7 +4,7 @@ import { domainToASCII } from "node:url";
 import { AppError } from "@statusmesh/shared/errors";
 import { hourMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
-import { type Ctx, requireOwner, requireScope, type System } from "../../platform/context.ts";
+import { type Ctx, requireOwner, type System } from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { isoOrNull } from "../../platform/http/wire.ts";
 import * as queries from "./domain-queries.ts";
@@ -72,8 +72,7 @@ function checkedDomain({ config }: System, wanted: string): string {
  * STATUS_PAGE_NOT_FOUND.
  */
 export async function checkDomain(ctx: Ctx, pageId: string): Promise<void> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
+  requireOwner(ctx, "status_page:write");
   await findPage(ctx, pageId);
   const row = await queries.selectDomain(ctx.sql, ctx.orgId, pageId);
   if (row !== null) await check(ctx, row);

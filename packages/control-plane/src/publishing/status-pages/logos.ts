@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { record } from "../../access/audit/service.ts";
-import { type Ctx, inTransaction, requireOwner, requireScope, type System } from "../../platform/context.ts";
-import { changingPage, findPage } from "./find.ts";
+import { type Ctx, requireOwner, type System } from "../../platform/context.ts";
+import { changePage, findPage } from "./find.ts";
 import { logoImage } from "./logo-image.ts";
 import * as queries from "./logo-queries.ts";
 import type { LogoTheme } from "./logo-queries.ts";
@@ -12,16 +12,14 @@ import type { StatusPageRow } from "./queries.ts";
  * STATUS_PAGE_NOT_FOUND, PAYLOAD_TOO_LARGE, LOGO_FORMAT_UNSUPPORTED, LOGO_TOO_MANY_PIXELS and LOGO_UNREADABLE.
  */
 export async function setLogo(ctx: Ctx, pageId: string, theme: LogoTheme, base64: string): Promise<void> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
+  requireOwner(ctx, "status_page:write");
   await findPage(ctx, pageId);
   const { max_logo_size_bytes: maxBytes, max_logo_dimension_px: maxSide } = ctx.config.public_status;
   const upload = Buffer.from(base64, "base64");
   if (upload.length > maxBytes)
     throw new AppError("PAYLOAD_TOO_LARGE", `The logo has ${upload.length} bytes. Up to ${maxBytes} are accepted.`);
   const image = await logoImage(upload, maxSide);
-  await inTransaction(ctx, async (own) => {
-    const before = await changingPage(own, pageId);
+  await changePage(ctx, pageId, async (own, before) => {
     await queries.storeLogo(own.sql, ctx.orgId, pageId, theme, image, new Date(ctx.clock.now()));
     await record(own, { resourceId: pageId, ...logoChange(before, theme, image.hash) });
   });
@@ -29,10 +27,7 @@ export async function setLogo(ctx: Ctx, pageId: string, theme: LogoTheme, base64
 
 /** Removes the logo of a page for a theme; a page without one stays as it is. Throws STATUS_PAGE_NOT_FOUND. */
 export async function removeLogo(ctx: Ctx, pageId: string, theme: LogoTheme): Promise<void> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
-  await inTransaction(ctx, async (own) => {
-    const before = await changingPage(own, pageId);
+  await changePage(ctx, pageId, async (own, before) => {
     await queries.deleteLogo(own.sql, ctx.orgId, pageId, theme);
     await record(own, { resourceId: pageId, ...logoChange(before, theme, null) });
   });

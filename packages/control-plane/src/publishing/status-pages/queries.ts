@@ -1,5 +1,5 @@
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, columnOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
 import type { Branding } from "./schema.ts";
 
 export interface StatusPageRow {
@@ -36,13 +36,12 @@ const columns = (sql: Db) => sql`
 
 /** False when the slug is taken, in any organisation. */
 export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> {
-  const rows = await sql`
+  return await affectsRow(sql`
     insert into status_pages
       (id, org_id, slug, name, enabled, subscriptions_enabled, branding, created_at, updated_at)
     values (${row.id}, ${row.org_id}, ${row.slug}, ${row.name}, ${row.enabled}, ${row.subscriptions_enabled},
       ${sql.json(row.branding)}, ${row.created_at}, ${row.updated_at})
-    on conflict (slug) do nothing returning id`;
-  return rows.length === 1;
+    on conflict (slug) do nothing`);
 }
 
 /** Writes every mutable field. A taken slug raises a unique violation. */
@@ -142,9 +141,8 @@ export async function selectPublishedPage(
 
 /** The slugs among these that pages of other organisations have. */
 export async function selectSlugsElsewhere(sql: Db, orgId: string, slugs: readonly string[]): Promise<string[]> {
-  const rows = await sql<{ slug: string }[]>`
-    select slug from status_pages where org_id <> ${orgId} and slug = any(${[...slugs]}::text[])`;
-  return rows.map(({ slug }) => slug);
+  return await columnOf<string>(sql`
+    select slug from status_pages where org_id <> ${orgId} and slug = any(${[...slugs]}::text[])`);
 }
 
 export interface ReportedPageRow {

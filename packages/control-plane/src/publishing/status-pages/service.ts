@@ -104,8 +104,7 @@ export async function getPage(ctx: Ctx, id: string): Promise<StatusPage> {
 
 /** Creates a page. Throws SLUG_TAKEN, and QUOTA_EXCEEDED at the plan's limit. */
 export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()): Promise<StatusPage> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
+  requireOwner(ctx, "status_page:write");
   const now = new Date(ctx.clock.now());
   refuseReserved(input.slug);
   const row: queries.StatusPageRow = {
@@ -138,8 +137,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
  * free.
  */
 export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): Promise<StatusPage> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
+  requireOwner(ctx, "status_page:write");
   if (patch.slug !== undefined) refuseReserved(patch.slug);
   return await inTransaction(ctx, async (own) => {
     const before = await lockedPage(own, id);
@@ -164,8 +162,7 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
 
 /** Deletes a page; its monitors stay. */
 export async function deletePage(ctx: Ctx, id: string): Promise<void> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
+  requireOwner(ctx, "status_page:write");
   await inTransaction(ctx, async (own) => {
     const before = await lockedPage(own, id);
     await queries.deletePage(own.sql, ctx.orgId, id);

@@ -27,21 +27,14 @@ export const isNewsDue = async ({ sql, clock }: System): Promise<boolean> =>
 export async function announce(system: System): Promise<number> {
   const now = new Date(system.clock.now());
   const since = new Date(now.getTime() - lookBackMs);
-  const queue = async (sources: Source[]) =>
-    await queueMessages(
-      system.sql,
-      sources.map((source) => ({
-        id: newId(),
-        orgId: source.org_id,
-        pageId: source.page_id,
-        key: source.key,
-        incidentId: source.incident_id,
-        targetIds: source.target_ids,
-        content: contentOf(source, pageBase(system, source.slug)),
-        at: source.at,
-      })),
-      now,
-    );
+  const queue = async (sources: Source[]) => {
+    const news = sources.map((source) => ({
+      ...source,
+      id: newId(),
+      content: contentOf(source, pageBase(system, source.slug)),
+    }));
+    return await queueMessages(system.sql, news, now);
+  };
   let queued = 0;
   // Ends after openings: an incident may open and end between two runs.
   for (const ends of [false, true]) {

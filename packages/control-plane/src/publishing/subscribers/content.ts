@@ -1,20 +1,10 @@
 import { markdownHtml } from "../../platform/html/markdown.ts";
 import type { Branding } from "../status-pages/schema.ts";
 
-export type Language = "en" | "de";
+export type Language = keyof typeof kindWords;
 
 /** Kind of an event, as in the API. */
-export type NewsKind =
-  | "opened"
-  | "reopened"
-  | "resolved"
-  | "investigating"
-  | "identified"
-  | "monitoring"
-  | "postmortem"
-  | "scheduled"
-  | "started"
-  | "completed";
+export type NewsKind = keyof typeof kindWords.en;
 
 /** An event of a page, as stored. */
 export interface Source {
@@ -54,7 +44,7 @@ export interface Content {
   zone: string;
 }
 
-const kindWords: Record<Language, Record<NewsKind, string>> = {
+const kindWords = {
   en: {
     opened: "Incident",
     reopened: "Incident reopened",

@@ -4,40 +4,24 @@ import type { Content, Source } from "./content.ts";
 import type { SubscriberRow } from "./queries.ts";
 import type { Kind } from "./schema.ts";
 
-export interface NewMessage {
+/** An event with its message. Later subscribers than its time do not get the message. */
+type News = Pick<Source, "org_id" | "page_id" | "key" | "incident_id" | "target_ids" | "at"> & {
   id: string;
-  orgId: string;
-  pageId: string;
-  key: string;
-  incidentId: string | null;
-  targetIds: string[];
   content: Content;
-  /** Time of the event; later subscribers do not get the message. */
-  at: Date;
-}
+};
 
 /**
  * Stores messages and queues each for the active subscribers of its page and components, in one statement. A message
  * with a stored key is skipped. Returns the number of deliveries.
  */
-export async function queueMessages(sql: Db, messages: readonly NewMessage[], now: Date): Promise<number> {
-  if (messages.length === 0) return 0;
-  const rows = messages.map(({ id, orgId, pageId, key, incidentId, targetIds, content, at }) => ({
-    id,
-    org_id: orgId,
-    page_id: pageId,
-    key,
-    incident_id: incidentId,
-    target_ids: targetIds,
-    content,
-    at: at.toISOString(),
-  }));
+export async function queueMessages(sql: Db, news: readonly News[], now: Date): Promise<number> {
+  if (news.length === 0) return 0;
   const { count } = await sql`
     with news as (
       insert into subscriber_messages (id, org_id, page_id, key, incident_id, target_ids, content, at, created_at)
       select n.id, n.org_id, n.page_id, n.key, n.incident_id,
         array(select jsonb_array_elements_text(n.target_ids)::uuid), n.content, n.at, ${now}
-      from jsonb_to_recordset(${sql.json(rows as never)}) as n (id uuid, org_id uuid, page_id uuid, key text,
+      from jsonb_to_recordset(${sql.json(news as never)}) as n (id uuid, org_id uuid, page_id uuid, key text,
         incident_id uuid, target_ids jsonb, content jsonb, at timestamptz)
       on conflict (page_id, key) do nothing
       returning id, page_id, target_ids, at

@@ -2,7 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { record } from "../../access/audit/service.ts";
 import { checkWebhookUrl } from "../../alerting/channels/service.ts";
-import { type Ctx, inTransaction, requireOwner, requireScope } from "../../platform/context.ts";
+import { type Ctx, inTransaction, requireOwner } from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { getPage } from "../status-pages/service.ts";
@@ -26,8 +26,7 @@ export async function importSubscribers(
   pageId: string,
   { items, source }: SubscriberImport,
 ): Promise<SubscribersImported> {
-  requireScope(ctx, "status_page:write");
-  requireOwner(ctx);
+  requireOwner(ctx, "status_page:write");
   const page = await getPage(ctx, pageId);
   const known = new Set((await queries.selectComponentsOf(ctx.sql, page.id)).map(({ id }) => id));
   const seen = new Set<string>();

@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import { anyOf, arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db, firstOf, rowOf, valueOf } from "../../platform/db/sql.ts";
 import type { Kind } from "./schema.ts";
 
 export interface SubscriberRow {
@@ -34,13 +34,12 @@ const departureHash = (sql: Db, row: "d" | "n") =>
 
 /** Deletes subscribers at their own wish, so that no import subscribes them again. Returns how many. */
 async function depart(sql: Db, which: Fragment): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
+  return await valueOf<number>(sql`
     with d as (delete from subscribers s where ${which} returning s.page_id, s.kind, s.address),
     kept as (
       insert into subscriber_departures select d.page_id, ${departureHash(sql, "d")} from d on conflict do nothing
     )
-    select count(*)::int as count from d`;
-  return row!.count;
+    select count(*)::int from d`);
 }
 
 /**
@@ -67,15 +66,12 @@ export async function upsertPending(
 }
 
 /** A subscriber of another product. */
-export interface ImportedSubscriber {
+export interface ImportedSubscriber extends Pick<
+  SubscriberRow,
+  "id" | "kind" | "address" | "host" | "token" | "secret"
+> {
   /** Its place in the request. */
   index: number;
-  id: string;
-  kind: Kind;
-  address: string;
-  host: string;
-  token: string;
-  secret: string | null;
   componentIds: readonly string[] | null;
 }
 
@@ -178,10 +174,9 @@ export async function selectConfirmed(
 }
 
 export async function countSubscribers(sql: Db, orgId: string, pageId: string) {
-  const [row] = await sql<{ total: number; active: number }[]>`
+  return await rowOf(sql<{ total: number; active: number }[]>`
     select count(*)::integer as total, count(*) filter (where state = 'active')::integer as active
-    from subscribers where org_id = ${orgId} and page_id = ${pageId}`;
-  return row!;
+    from subscribers where org_id = ${orgId} and page_id = ${pageId}`);
 }
 
 /** Deletes a subscriber; null for an absent one. */
@@ -213,11 +208,7 @@ export async function purge(sql: Db, { pendingBefore, messagesBefore }: Record<s
   await sql`delete from subscriber_messages where created_at < ${messagesBefore!}`;
 }
 
-export interface SecretRow {
-  id: string;
-  org_id: string;
-  secret: string;
-}
+export type SecretRow = Pick<SubscriberRow, "id" | "org_id"> & { secret: string };
 
 /** Secrets after `after`, by id; `lock` holds the rows until the end of the transaction. */
 export async function selectSecrets(

@@ -4,14 +4,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { hourMs, minuteMs, dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { checkWebhookUrl } from "../../alerting/channels/service.ts";
-import {
-  type Ctx,
-  inTransaction,
-  requireOwner,
-  requireScope,
-  type System,
-  type Visit,
-} from "../../platform/context.ts";
+import { type Ctx, inTransaction, requireOwner, type System, type Visit } from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { countEvent } from "../../platform/db/counters.ts";
 import { addressKey } from "../../platform/http/per-ip.ts";
@@ -25,7 +18,6 @@ import * as queries from "./queries.ts";
 import { sealSecret } from "./sealing.ts";
 import type { Subscriber, SubscriberQuery, SubscriptionChange, SubscriptionRequest } from "./schema.ts";
 import { giveUp } from "./delivery-queries.ts";
-import { purge } from "./queries.ts";
 
 export { importSubscribers } from "./import.ts";
 export { resealSubscribers, unreadableSubscribers } from "./sealing.ts";
@@ -186,8 +178,7 @@ export async function removeSubscriber(ctx: Ctx, pageId: string, id: string): Pr
 }
 
 async function requirePage(ctx: Ctx, scope: "status_page:read" | "status_page:write", pageId: string): Promise<void> {
-  requireScope(ctx, scope);
-  requireOwner(ctx);
+  requireOwner(ctx, scope);
   await getPage(ctx, pageId);
 }
 
@@ -213,7 +204,7 @@ const keepTryingMs = dayMs;
 /** Removes subscriptions that were not confirmed and old messages, and gives up deliveries that wait for a day. */
 export async function sweepSubscribers(system: System): Promise<void> {
   const now = system.clock.now();
-  await purge(system.sql, {
+  await queries.purge(system.sql, {
     pendingBefore: new Date(now - keepPendingMs),
     messagesBefore: new Date(now - keepMessagesMs),
   });
