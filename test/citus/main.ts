@@ -163,14 +163,15 @@ async function compareTables(what: string, one: Sql, other: Sql): Promise<void> 
 }
 
 /** Sends the batches at the same time as an agent does, two in flight; returns results a second. */
-async function send({ agent }: Running, batches: readonly AgentResult[][]): Promise<number> {
+async function send({ agent, plane }: Running, batches: readonly AgentResult[][]): Promise<number> {
   const began = performance.now();
   const waiting = [...batches];
   let stored = 0;
   const sender = async () => {
     for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
       const { status, body } = await agent.post("/api/agent/results", batchOf(batch));
-      if (status !== 200) throw new Error(`ingest answered ${status}: ${JSON.stringify(body)}`);
+      if (status !== 200)
+        throw new Error(`ingest answered ${status}: ${JSON.stringify(body)}\n${plane.log.slice(-5).join("\n")}`);
       stored += body.stored;
     }
   };
