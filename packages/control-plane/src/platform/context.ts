@@ -197,11 +197,20 @@ export function requireOwner(ctx: Ctx, scope?: Scope): void {
   if (ctx.role !== "owner") throw new AppError("OWNER_REQUIRED", "Only an owner of the organisation may do this.");
 }
 
-/** Runs `work` in a transaction with the context bound to it. Joins an open transaction. */
-export async function inTransaction<C extends System, T>(system: C, work: (system: C) => Promise<T>): Promise<T> {
+/**
+ * Runs `work` in a transaction with the context bound to it. Joins an open transaction. With `readsFirst` BEGIN is sent
+ * together with the first statements, which saves a round trip: they must only read or lock, for where BEGIN fails they
+ * run without it, and `work` fails at the next one.
+ */
+export async function inTransaction<C extends System, T>(
+  system: C,
+  work: (system: C) => Promise<T>,
+  { readsFirst = false } = {},
+): Promise<T> {
   if (!("begin" in system.sql)) return work(system);
   const putOff: NonNullable<System["putOff"]> = [];
-  const result = (await system.sql.begin((sql) => work({ ...system, sql, putOff }))) as T;
+  const options = readsFirst ? "ahead" : "";
+  const result = (await system.sql.begin(options, (sql) => work({ ...system, sql, putOff }))) as T;
   for (const each of putOff) await each(system);
   return result;
 }

@@ -1,4 +1,4 @@
-import { arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, type Db, idArray, type Ids } from "../../platform/db/sql.ts";
 
 const unitSeparator = "\u001f";
 
@@ -17,10 +17,10 @@ export interface LockedState {
 /**
  * Locks the evidence of targets, in id order to avoid deadlocks. Everything that changes an incident holds this lock.
  */
-export async function lockStates(sql: Db, targetIds: readonly string[]): Promise<LockedState[]> {
+export async function lockStates(sql: Db, targetIds: Ids): Promise<LockedState[]> {
   return await sql<LockedState[]>`
     select target_id, state, status, status_until, status_since, last_error, circuit_open, recheck_regions
-    from target_states where target_id = any(${arrayOf(targetIds)}::uuid[]) order by target_id for update`;
+    from target_states where target_id = any(${idArray(sql, targetIds)}) order by target_id for update`;
 }
 
 /**

@@ -3,7 +3,7 @@ import { circuitOpen } from "@statusmesh/shared/checks";
 import type { Cause, CheckStatus } from "@statusmesh/shared/result";
 import { isoOf } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import { commitBehind, type Db, type Ids } from "../../platform/db/sql.ts";
 import { forEachInTurns } from "../../platform/process/turns.ts";
 import { evaluate, type Evaluation, type Refuted } from "./replay.ts";
 import {
@@ -92,6 +92,8 @@ export interface Decision<R> {
   readonly result: R;
   /** Writes that are under way on the connection: those of the changes are sent without waiting for their replies. */
   readonly writes?: Promise<unknown>;
+  /** True where all statements of `writes` have been sent, so that the COMMIT can follow them at once. */
+  readonly areSent?: boolean;
 }
 
 /**
@@ -100,33 +102,35 @@ export interface Decision<R> {
  * the caller's transaction. `select` reads the policies of those targets that the caller may change; the others are
  * left alone. Returns what `decide` returns.
  */
-export async function changeEvidence<T extends EvidenceTarget, R>(
+export async function changeEvidence<T extends EvidenceTarget, R, I extends Ids>(
   system: System,
-  targetIds: readonly string[] | Promise<readonly string[]>,
-  select: (sql: Db, ids: readonly string[]) => Promise<T[]>,
+  targetIds: I,
+  select: (sql: Db, ids: I) => Promise<T[]>,
   decide: (evidence: ReadonlyMap<string, LockedEvidence<T>>, tx: System) => Promise<Decision<R>>,
 ): Promise<R> {
-  return await inTransaction(system, async (tx) => {
-    const ids = await targetIds;
+  const isWhole = "begin" in system.sql;
+  const work = async (tx: System): Promise<R> => {
     // A statement of its own, so that it sees the policy edits whose locks the first one waited for. Sent with it: the
     // server executes one after the other.
-    const [states, targets] = await Promise.all([lockStates(tx.sql, ids), select(tx.sql, ids)]);
+    const [states, targets] = await Promise.all([lockStates(tx.sql, targetIds), select(tx.sql, targetIds)]);
     const locked = new Map(states.map((stored) => [stored.target_id, stored]));
     const evidence = new Map<string, LockedEvidence<T>>();
     await forEachInTurns(targets, (target) => {
       const stored = locked.get(target.id);
       if (stored !== undefined) evidence.set(target.id, new LockedEvidence(target, stored));
     });
-    const { changes, result, writes } = await decide(evidence, tx);
+    const { changes, result, writes, areSent = false } = await decide(evidence, tx);
     await Promise.all([
       writes,
       writeChanges(
         tx,
         [...changes].map(([id, change]) => [evidence.get(id)!, change] as const),
+        isWhole && areSent,
       ),
     ]);
     return result;
-  });
+  };
+  return await inTransaction(system, work, { readsFirst: true });
 }
 
 /** Keeps the evidence of targets, and with it their incidents, as they are until the transaction of `tx` ends. */
@@ -134,9 +138,11 @@ export async function lockEvidence(tx: System, targetIds: readonly string[]): Pr
   await lockStates(tx.sql, targetIds);
 }
 
+/** With `commits` the COMMIT follows at once, unless incidents change, which takes further statements. */
 async function writeChanges(
   tx: System,
   changes: readonly (readonly [LockedEvidence<EvidenceTarget>, EvidenceChange])[],
+  commits: boolean,
 ): Promise<void> {
   const newer: NewerRun[] = [];
   const updates: StateUpdate[] = [];
@@ -177,13 +183,15 @@ async function writeChanges(
       evaluation,
     });
   });
-  await Promise.all([
+  const writes = [
     newer.length > 0 ? writeNewerRuns(tx.sql, newer) : undefined,
     updates.length > 0 ? writeStates(tx.sql, updates) : undefined,
     evaluated.length > 0
       ? recordEvaluations(tx.sql, evaluated, tx.config.server.public_url, new Date(tx.clock.now()))
       : undefined,
-  ]);
+  ];
+  if (commits && evaluated.length === 0) commitBehind(tx.sql);
+  await Promise.all(writes);
 }
 
 /** Start of the status, Unix ms. A status that was stale in between starts again. */

@@ -1,15 +1,25 @@
+import type { Fragment } from "postgres";
 import type { AddressKind } from "@statusmesh/shared/pings/address";
 import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
 
 /* Tokens and addresses by which pings find their monitor, and what a ping key has created. */
 
+/** Addresses by hash, without expired ones. */
+const addresses = (sql: Db, hashes: readonly string[], now: Date) => sql`
+  from heartbeat_addresses a
+  where a.hash in (select decode(h, 'hex') from unnest(${arrayOf(hashes)}::text[]) h)
+    and (a.valid_until is null or a.valid_until > ${now})`;
+
 /** The monitors of addresses, by hash; unknown and expired ones are left out. */
-export async function selectAddressed(sql: Db, hashes: readonly string[], now: Date) {
-  return await sql<{ hash: string; target_id: string }[]>`
-    select encode(a.hash, 'hex') as hash, a.target_id from heartbeat_addresses a
-    where a.hash in (select decode(h, 'hex') from unnest(${arrayOf(hashes)}::text[]) h)
-      and (a.valid_until is null or a.valid_until > ${now})`;
+export async function selectAddressed(sql: Db, hashes: readonly string[], now: Date): Promise<Map<string, string>> {
+  const rows = await sql<{ hash: string; target_id: string }[]>`
+    select encode(a.hash, 'hex') as hash, a.target_id ${addresses(sql, hashes, now)}`;
+  return new Map(rows.map(({ hash, target_id: id }) => [hash, id]));
 }
+
+/** The monitors that {@link selectAddressed} finds, for a statement that begins with them. */
+export const addressedIds = (sql: Db, hashes: readonly string[], now: Date): Fragment =>
+  sql`array(select a.target_id ${addresses(sql, hashes, now)})`;
 
 /** Makes the rows of new heartbeat monitors, with the sealed tokens and their hashes. */
 export async function insertHeartbeats(sql: Db, rows: readonly { targetId: string; token: string }[]): Promise<void> {

@@ -1,7 +1,7 @@
 /*
  * Entry for the pipeline: what pings and missed reports change.
  */
-export { countCreation, isOrg, selectAddressed } from "./address-queries.ts";
+export { addressedIds, countCreation, isOrg, selectAddressed } from "./address-queries.ts";
 export {
   endHolds,
   extendWindows,

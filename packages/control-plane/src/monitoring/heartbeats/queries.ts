@@ -1,7 +1,7 @@
 import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import type { PingKind } from "@statusmesh/shared/pings/address";
 import { budgetOf, type EvidenceTarget } from "../../alerting/incidents/service.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, idArray, type Ids } from "../../platform/db/sql.ts";
 import type { Window } from "./windows.ts";
 
 /** Pings of a monitor that are kept. */
@@ -47,7 +47,7 @@ export interface HeartbeatTarget extends EvidenceTarget {
 }
 
 /** The heartbeat monitors among `ids`, without those of deleted organisations. Their evidence is locked. */
-export async function selectHeartbeats(sql: Db, ids: readonly string[]): Promise<HeartbeatTarget[]> {
+export async function selectHeartbeats(sql: Db, ids: Ids): Promise<HeartbeatTarget[]> {
   const rows = await sql<
     (Omit<HeartbeatTarget, "window" | "agentId" | "agentUntil"> &
       WindowRow & { agent_id: string | null; agent_until: Date | null })[]
@@ -58,7 +58,7 @@ export async function selectHeartbeats(sql: Db, ids: readonly string[]): Promise
     from targets t join heartbeats h on h.target_id = t.id
     join orgs o on o.id = t.org_id and o.deleted_at is null
     left join heartbeat_agents a on a.agent_id = h.agent_id
-    where t.id = any(${arrayOf(ids)}::uuid[])`;
+    where t.id = any(${idArray(sql, ids)})`;
   return rows.map((row) => ({
     ...row,
     window: windowOf(row),

@@ -87,9 +87,7 @@ async function take(ctx: AgentCtx, prepareDays: PrepareDays, request: PingsReque
 async function keepBodies(tx: AgentCtx, { bodies }: PingsRequest, now: number): Promise<void> {
   if (bodies.length === 0) return;
   const hashes = bodies.map(({ address }) => keyOf(address));
-  const addressed = new Map(
-    (await heartbeats.selectAddressed(tx.sql, hashes, new Date(now))).map(({ hash, target_id: id }) => [hash, id]),
-  );
+  const addressed = await heartbeats.selectAddressed(tx.sql, hashes, new Date(now));
   await heartbeats.writeBodiesOfAgent(
     tx.sql,
     bodies.flatMap(({ id, body }, n) => {

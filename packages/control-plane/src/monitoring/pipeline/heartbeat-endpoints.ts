@@ -50,10 +50,9 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
   const unknown = new LRUCache<string, number>(atMost(maxEntries));
   const strangers = new MinuteCounts(maxEntries);
   const warning = new RateWarning();
-  const lookUp = openLookups(async (hashes) => {
-    const found = await selectAddressed(system.sql, hashes, new Date(clock.now()));
-    return new Set(found.map(({ hash }) => hash));
-  });
+  const lookUp = openLookups(
+    async (hashes) => new Set((await selectAddressed(system.sql, hashes, new Date(clock.now()))).keys()),
+  );
   const create = openAutoCreate(system);
 
   const countUnknown = (visitor: string, key: string, now: number): void => {

@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { PingKind } from "@statusmesh/shared/pings/address";
@@ -11,10 +12,12 @@ import {
   type Refuted,
 } from "../../alerting/incidents/engine.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
+import type { Db } from "../../platform/db/sql.ts";
 import * as heartbeats from "../heartbeats/engine.ts";
 import type { HeartbeatTarget, NewPing, Verdict, Window } from "../heartbeats/engine.ts";
 import { countForOrgs } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
+import type { AdmittedResult } from "./admission.ts";
 import { sealedOf } from "./ingest.ts";
 import { deleteMissed, insertResults } from "./ingest-queries.ts";
 
@@ -109,16 +112,18 @@ export async function storePings(
 ): Promise<PingOutcome[]> {
   const now = system.clock.now();
   await prepareDays(utcDays([now, now - hourMs, ...batch.map(({ at }) => at)]));
-  // Beside the begin of the transaction.
-  const addressed = heartbeats.selectAddressed(
-    system.sql,
-    batch.map(({ hash }) => hash),
-    new Date(now),
-  );
-  const ids = addressed.then((found) => [...new Set(found.map(({ target_id }) => target_id))]);
-  ids.catch(() => undefined);
-  return await changeEvidence(system, ids, heartbeats.selectHeartbeats, async (evidence, tx) => {
-    const targetOf = new Map((await addressed).map(({ hash, target_id }) => [hash, target_id]));
+  const addressed = [batch.map(({ hash }) => hash), new Date(now)] as const;
+  let targetOf: ReadonlyMap<string, string> = new Map();
+  const select = async (sql: Db, ids: Fragment) => {
+    const [found, monitors] = await Promise.all([
+      heartbeats.selectAddressed(sql, ...addressed),
+      heartbeats.selectHeartbeats(sql, ids),
+    ]);
+    targetOf = found;
+    return monitors;
+  };
+  const ids = heartbeats.addressedIds(system.sql, ...addressed);
+  return await changeEvidence(system, ids, select, async (evidence, tx) => {
     const targets = batch.map(({ hash }) => targetOf.get(hash));
     const changed = new Map<string, Changed>();
     const rows: NewPing[] = [];
@@ -233,10 +238,13 @@ async function store(
   const changes = new Map<string, EvidenceChange>();
   const results: AgentResult[] = [];
   const late: { targetId: string; scheduledAt: Date }[] = [];
+  // Newer than the evidence of their monitors, and so than every stored result.
+  let areNew = true;
   for (const [id, own] of changed) {
     const locked = evidence.get(id)!;
     // Pings of a paused monitor are kept, and are no results.
     if (!locked.target.enabled || own.verdicts.length === 0) continue;
+    areNew &&= own.late === undefined && locked.newestSlot(heartbeatRegion) > 0;
     const refuted = await refutedBy(tx, locked, own);
     for (const { from, to } of refuted)
       for (const scheduledAt of await deleteMissed(sql, id, { from, to })) late.push({ targetId: id, scheduledAt });
@@ -250,6 +258,7 @@ async function store(
     });
   }
   const sealed = await sealedOf(sql, now, results);
+  areNew &&= sealed.size === 0;
   const windows = [...changed].map(([targetId, { window, pings, agentId, heldUntil }]) => {
     const { spec, enabled } = evidence.get(targetId)!.target;
     return { targetId, pings, window, downAt: enabled ? heartbeats.downAt(spec, window) : null, agentId, heldUntil };
@@ -258,44 +267,51 @@ async function store(
   const writes = [
     pings.length === 0 ? undefined : heartbeats.insertPings(sql, pings),
     windows.length === 0 ? undefined : heartbeats.writeWindows(sql, windows, new Date(now)),
-    storeResults(tx, results, { sealed, late, orgOf: (id) => evidence.get(id)!.target.org_id }),
+    storeResults(tx, results, { sealed, late, areNew, orgOf: (id) => evidence.get(id)!.target.org_id }),
   ];
-  return { changes, writes: Promise.all(writes) };
+  return { changes, writes: Promise.all(writes), areSent: areNew };
 }
 
-/** Stores results and what follows from them besides evidence. `late` are slots of results that were taken back. */
+/**
+ * Stores results and what follows from them besides evidence: where they `areNew` without waiting for which of them
+ * were stored before. `late` are slots of results that were taken back.
+ */
 async function storeResults(
   { sql, clock }: System,
   results: readonly AgentResult[],
   {
     sealed,
     late,
+    areNew,
     orgOf,
   }: {
     sealed: ReadonlySet<AgentResult>;
     late: readonly { targetId: string; scheduledAt: Date }[];
+    areNew: boolean;
     orgOf(targetId: string): string;
   },
 ): Promise<void> {
   if (results.length === 0) return;
   const now = clock.now();
   const recent = results.filter((result) => !sealed.has(result));
-  const stored = (
-    await Promise.all([
-      insertResults(sql, heartbeatRegion, recent, { mayExist: true, sealed: false }),
-      insertResults(sql, heartbeatRegion, [...sealed], { mayExist: true, sealed: true }),
-    ])
-  ).flat();
-  const slots = stored.map(({ target_id: targetId, scheduled_at: slot }) => ({
-    targetId,
-    scheduledAt: new Date(slot),
-  }));
-  const counted = stored.map(({ target_id: id, timestamp: startedMs, status }) => ({
-    orgId: orgOf(id),
-    startedMs,
-    status,
-  }));
-  await Promise.all([markLate(sql, [...late, ...slots], now), countForOrgs(sql, counted, now)]);
+  const inserted = Promise.all([
+    insertResults(sql, heartbeatRegion, recent, { mayExist: true, sealed: false }),
+    insertResults(sql, heartbeatRegion, [...sealed], { mayExist: true, sealed: true }),
+  ]);
+  const follow = async (stored: readonly AdmittedResult[]): Promise<void> => {
+    const slots = stored.map((result) => ({
+      targetId: result.target_id,
+      scheduledAt: new Date(result.scheduled_at),
+    }));
+    const counted = stored.map((result) => ({
+      orgId: orgOf(result.target_id),
+      startedMs: result.timestamp,
+      status: result.status,
+    }));
+    await Promise.all([markLate(sql, [...late, ...slots], now), countForOrgs(sql, counted, now)]);
+  };
+  if (areNew) await Promise.all([inserted, follow(results)]);
+  else await follow((await inserted).flat());
 }
 
 /** Results have a duration of a day at most. */

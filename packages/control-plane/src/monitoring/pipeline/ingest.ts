@@ -117,13 +117,14 @@ async function ingestBatch(
   drops: Drops,
   mayExist: boolean,
 ): Promise<BatchReply> {
-  return await inTransaction(ctx, async (tx) => {
+  const work = async (tx: AgentCtx): Promise<BatchReply> => {
     const { reply, captured, failures } = await ingestResults(tx, batch, drops, mayExist);
     await freeFailing(tx.sql, failures);
     // After the incidents, which decide which of them stay.
     if (captured.length > 0) await keepSnapshots(tx, ctx.region, captured);
     return reply;
-  });
+  };
+  return await inTransaction(ctx, work, { readsFirst: true });
 }
 
 async function ingestResults(

@@ -2,11 +2,13 @@ import { once } from "node:events";
 import * as net from "node:net";
 import { constants, PerformanceObserver } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
-import postgres from "postgres";
+import postgres, { type Sql } from "postgres";
 import t from "tap";
 import { until } from "../../testing/clock.ts";
 import { openTestDatabase, type Teardown } from "../../testing/database.ts";
+import { connectionsOf } from "./beats.ts";
 import { openPool } from "./connect.ts";
+import { commitBehind } from "./sql.ts";
 
 /* Changes of infra/patches to the database client. Each test fails with the published client. */
 
@@ -118,6 +120,64 @@ t.test("a lost transaction does not end another one", async (t) => {
   });
   await t.rejects(other, { message: "changed its mind" });
   t.strictSame([...(await sql`select * from written`)], []);
+});
+
+/** What the only connection of a pool does from now on, sending or receiving, each once however many packets. */
+function flightsOf(pool: Sql): string[] {
+  const flights: string[] = [];
+  const note = (what: string) => void (flights.at(-1) === what || flights.push(what));
+  const socket = connectionsOf(pool)[0]!.peek().socket!;
+  const write = socket.write.bind(socket) as (...args: unknown[]) => boolean;
+  Object.assign(socket, { write: (...args: unknown[]) => (note("sent"), write(...args)) });
+  socket.on("data", () => note("received"));
+  return flights;
+}
+
+t.test("a transaction that begins ahead sends BEGIN with its reads, and COMMIT with its writes", async (t) => {
+  const { sql, pool } = await openTestDatabase(t);
+  await sql`create table written (by text unique)`;
+  const one = pool(1);
+  await one`select 1`;
+  const flights = flightsOf(one);
+  const began = await one.begin("ahead", async (tx) => {
+    const [row] = await tx<{ began: Date }[]>`select now() as began`;
+    const write = tx`insert into written values ('first')`.execute();
+    commitBehind(tx);
+    await write;
+    return row!.began;
+  });
+  t.ok(began instanceof Date);
+  t.strictSame(flights, ["sent", "received", "sent", "received"]);
+  t.strictSame([...(await one`select * from written`)], [{ by: "first" }]);
+
+  const more = one.begin("ahead", async (tx) => {
+    commitBehind(tx);
+    await tx`select 1`;
+    await tx`insert into written values ('behind')`;
+  });
+  await t.rejects(more, { code: "TRANSACTION_ENDED" });
+  const failed = one.begin("ahead", async (tx) => {
+    await tx`select 1`;
+    const writes = [tx`insert into written values ('second')`, tx`insert into written values ('first')`];
+    const done = Promise.all(writes);
+    commitBehind(tx);
+    await done;
+  });
+  await t.rejects(failed, { code: "23505" });
+  t.strictSame([...(await one`select * from written`)], [{ by: "first" }], "the COMMIT rolled it back");
+});
+
+t.test("a transaction whose BEGIN fails behind its reads writes nothing", async (t) => {
+  const { sql, pool } = await openTestDatabase(t);
+  await sql`create table written (by text)`;
+  const one = pool(1);
+  // PostgreSQL refuses a BEGIN of an unknown kind.
+  const refused = one.begin("ahead of something", async (tx) => {
+    await tx`select 1`;
+    await tx`insert into written values ('outside of a transaction')`;
+  });
+  await t.rejects(refused, { code: "42601" });
+  t.strictSame([...(await one`select * from written`)], []);
 });
 
 t.test("an error that ends a connection does not fail the next query", async (t) => {

@@ -18,6 +18,14 @@ export function arrayOf(values: readonly (string | number | boolean | null)[]): 
 export const manyIds = (sql: Db, ids: readonly string[]): Fragment =>
   sql`array(select unnest(${arrayOf(ids)}::uuid[]))`;
 
+/** Ids that are listed, or an array of those that a query finds. */
+export type Ids = readonly string[] | Fragment;
+
+/** `ids` for `= any(…)`. */
+export const idArray = (sql: Db, ids: Ids): Fragment => (isList(ids) ? sql`${arrayOf(ids)}::uuid[]` : ids);
+
+const isList = (ids: Ids): ids is readonly string[] => Array.isArray(ids);
+
 /**
  * What `make` returns, made once: fragments without values are the same for every statement, and the client takes 2 µs
  * to make one. A read of results had 200.
@@ -155,6 +163,12 @@ const fieldOf = (value: CopyValue): string =>
 
 const special = /[\\\t\n\r]/g;
 const escapes: Record<string, string> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" };
+
+/**
+ * Sends COMMIT behind the statements that the transaction sends in this turn of the event loop, without waiting for
+ * their replies. Where one of them fails, it rolls back, and the transaction throws that error. Nothing may follow.
+ */
+export const commitBehind = (tx: Db): void => (tx as unknown as { commit(): void }).commit();
 
 /** Resolves when the server has answered the shortest query. */
 export async function ping(sql: Db): Promise<void> {
