@@ -209,8 +209,8 @@ export async function inTransaction<C extends System, T>(
 ): Promise<T> {
   if (!("begin" in system.sql)) return work(system);
   const putOff: NonNullable<System["putOff"]> = [];
-  const options = readsFirst ? "ahead" : "";
-  const result = (await system.sql.begin(options, (sql) => work({ ...system, sql, putOff }))) as T;
+  const run = (sql: Db) => work({ ...system, sql, putOff });
+  const result = (await (readsFirst ? system.sql.begin("ahead", run) : system.sql.begin(run))) as T;
   for (const each of putOff) await each(system);
   return result;
 }
