@@ -44,6 +44,9 @@ const targetCount = 100;
 const batchSize = 100;
 /** Measured batches of each monitor, and reads. */
 const rounds = 5;
+/** Kills of a worker in the middle of batches, of these many results each. */
+const kills = 6;
+const smallBatch = 5;
 const readRounds = 12;
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 /** Words in the paths of test files that are run on the cluster too. */
@@ -181,6 +184,20 @@ async function send({ agent, plane }: Running, batches: readonly AgentResult[][]
   return (stored * 1000) / (performance.now() - began);
 }
 
+/** Sends batches as agents do, four in flight and each until it is stored. Adds what the replies before say. */
+async function deliver({ agent }: Running, batches: readonly AgentResult[][], refusals: string[]): Promise<void> {
+  const waiting = [...batches];
+  const sender = async () => {
+    for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift())
+      await waitFor("a batch to be stored", async () => {
+        const { status, body } = await agent.post("/api/agent/results", batchOf(batch!));
+        if (status !== 200) refusals.push(`${status} ${JSON.stringify(body)}`);
+        return status === 200 || null;
+      });
+  };
+  await Promise.all(Array.from({ length: 4 }, sender));
+}
+
 /**
  * Makes and drops partitions, which locks results, while batches are stored, packed rows move and transactions read
  * several tables: none of them may be in a deadlock.
@@ -241,7 +258,7 @@ async function run(t: Teardown, bin: string): Promise<void> {
   const ids = Array.from({ length: targetCount }, newId);
   await insertTargets(one.sql, { ids, orgId: olga.orgId, region, intervalSecs: 60, confirmations: 2 });
   await ensurePartitions(one.sql, new Date(first), new Date(now + dayMs));
-  await fill(one.sql, ids, first, now - (rounds + 3) * minuteMs);
+  await fill(one.sql, ids, first, now - (rounds + kills + 3) * minuteMs);
   await runJobs(one, now);
 
   const clock = { now: () => Date.now() };
@@ -285,7 +302,7 @@ async function run(t: Teardown, bin: string): Promise<void> {
     );
   const speeds: number[][] = [[], []];
   for (let round = rounds + 1; round > 1; round--)
-    for (const [n, place] of places.entries()) speeds[n]!.push(await send(place, batches(round)));
+    for (const [n, place] of places.entries()) speeds[n]!.push(await send(place, batches(round + kills)));
   for (const [n, { name }] of places.entries()) say(`  ${name}: ${percentile(speeds[n]!, 0.5).toFixed(0)}`);
   for (const place of places) await runJobs(place, Date.now());
   await compareTables("after ingest and the jobs the rows are the same", plain.sql, citus.sql);
@@ -334,6 +351,28 @@ async function run(t: Teardown, bin: string): Promise<void> {
   await send(citus, waiting);
   await send(plain, waiting);
   await compareTables("the agent delivers it afterwards", plain.sql, citus.sql);
+
+  say("killing it in the middle of batches");
+  const refusals: string[] = [];
+  for (let kill = 0; kill < kills; kill++) {
+    const round = batches(kills + 1 - kill);
+    const delivered = deliver(citus, chunked(round.flat(), smallBatch), refusals);
+    await sleep(20 * kill);
+    await victim.kill();
+    await waitFor("the worker", async () => {
+      // It does not start while a process of the killed one runs.
+      victim.start();
+      return (await citus.api.get(`/api/v1/targets/${ids[0]!}/uptime`)).status === 200 || null;
+    });
+    await delivered;
+    await send(plain, round);
+  }
+  check(
+    `each of ${refusals.length} refusals is a 503`,
+    refusals.length > 0 && refusals.every((refusal) => refusal.startsWith("503 ")),
+    [...new Set(refusals)].join("; "),
+  );
+  await compareTables("each batch is stored once", plain.sql, citus.sql);
 
   say("backup of the cluster, restored into one PostgreSQL");
   const copy = join(folder, "citus.backup");

@@ -4,6 +4,7 @@ import { asStartupError, failureAnswer, failureOf } from "./failures.ts";
 
 /** As the client makes them of what the server says. */
 const said = (code: string) => Object.assign(new Error(code), { name: "PostgresError", severity: "ERROR", code });
+const ofCitus = (code: string, routine: string, message = "") => Object.assign(said(code), { routine, message });
 const ofSocket = (code: string, syscall: string) => Object.assign(new Error(code), { code, syscall });
 
 t.test("what an error of the database means", async (t) => {
@@ -36,7 +37,14 @@ t.test("what an error of the database means", async (t) => {
     [Object.assign(new Error("x"), { code: "CONNECTION_CLOSED" }), "away"],
     [Object.assign(new Error("x"), { code: "CONNECT_TIMEOUT" }), "away"],
     [Object.assign(new Error("x"), { code: "TARGET_SESSION_ATTRS" }), "readonly"],
+    // What Citus said when a worker was killed in the middle of a statement.
+    [ofCitus("XX000", "MarkRemoteTransactionFailed", "failure on connection marked as essential: w1:5432"), "away"],
+    [ofCitus("58030", "EndRemoteCopy", "failed to COPY to shard 102016 on w1:5432"), "away"],
+    [ofCitus("XX000", "ReportResultError", "SSL SYSCALL error: EOF detected\ninvalid socket"), "away"],
+    [ofCitus("XX000", "ReportResultError", "server closed the connection unexpectedly\n\tThis probably"), "away"],
     // Defects of ours, which must be seen as such.
+    [ofCitus("XX000", "ReportResultError", "cache lookup failed for relation 4711"), null],
+    [said("XX000"), null],
     [said("23505"), null],
     [said("42P01"), null],
     [said("42501"), null],
