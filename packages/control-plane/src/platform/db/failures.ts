@@ -37,17 +37,21 @@ const bySqlState: readonly (readonly [string, Failure])[] = [
   ["57P", "away"], // shutdown, crash, starting up, database dropped, idle session
 ];
 
+/** What libpq says of a lost connection. */
+const libpqLost = new RegExp(
+  "server closed the connection|SSL SYSCALL error|SSL connection has been closed|could not (?:send|receive) data|" +
+    "connection not open|no connection to the server|invalid socket",
+);
+
 /**
- * A worker of Citus that is lost in the middle of a statement, by the function of Citus that says so (12.1): it has no
- * SQLSTATE for that (XX000), or that of a disk (58030). The last one repeats what libpq says, or an error of the worker.
+ * True when Citus has lost a worker in the middle of a statement, by the function of Citus that says so (12.1): it has
+ * no SQLSTATE for it (XX000), or that of a disk (58030). ReportResultError repeats errors of workers and of libpq.
  */
-function isLostWorker({ code, routine = "", message = "" }: { code: string; routine?: string; message?: string }) {
-  if (code === "XX000" && routine === "MarkRemoteTransactionFailed") return true;
-  if (code === "58030" && routine === "EndRemoteCopy") return true;
-  return code === "XX000" && routine === "ReportResultError" && lostConnection.test(message);
+function isLostWorker({ code, routine, message }: { code?: unknown; routine?: unknown; message?: unknown }): boolean {
+  if (code === "58030") return routine === "EndRemoteCopy";
+  if (code !== "XX000") return false;
+  return routine === "MarkRemoteTransactionFailed" || (routine === "ReportResultError" && libpqLost.test(`${message}`));
 }
-const lostConnection =
-  /server closed the connection|SSL SYSCALL error|SSL connection has been closed|could not (?:send|receive) data|connection not open|no connection to the server|invalid socket/;
 
 const byClientCode: Readonly<Record<string, Failure>> = {
   CONNECT_TIMEOUT: "away",
@@ -74,7 +78,7 @@ export function failureOf(error: unknown): Failure | null {
   const { code, syscall, severity } = error as { code?: unknown; syscall?: unknown; severity?: unknown };
   if (typeof code !== "string") return null;
   // Errors of PostgreSQL have a severity; no other errors with a code of five characters have one.
-  if (severity !== undefined && isLostWorker({ ...error, code })) return "away";
+  if (severity !== undefined && isLostWorker(error)) return "away";
   if (severity !== undefined) return bySqlState.find(([state]) => code.startsWith(state))?.[1] ?? null;
   if (socketCodes.has(code)) return typeof syscall === "string" && socketCalls.has(syscall) ? "away" : null;
   return byClientCode[code] ?? null;
