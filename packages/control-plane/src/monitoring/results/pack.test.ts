@@ -378,6 +378,17 @@ t.test("a sort without room for its files loses nothing, is said, and is done ag
   t.strictSame([...(await sql`select runs from results_packed`)], [{ runs: 1440 }]);
 });
 
+t.test("ANALYZE does not unpack the arrays of packed days", async (t) => {
+  const arrays = await sql<{ name: string; target: number | null }[]>`
+    select attrelid::regclass || '.' || attname as name, attstattarget::int as target from pg_attribute
+    where attrelid::regclass::text like '%\\_packed' and attndims > 0`;
+  t.ok(arrays.length >= 20, `${arrays.length} arrays`);
+  t.same(
+    arrays.filter(({ target }) => target !== 0).map(({ name }) => name),
+    [],
+  );
+});
+
 t.test("what is stored of a deleted target goes, also when the service was away for days", async (t) => {
   await clear();
   clock.at = first + hour;
