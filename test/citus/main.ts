@@ -20,7 +20,7 @@ import { type SpreadTable, spreadTables, tablesOnWorkers } from "@statusmesh/con
 import { openPool } from "@statusmesh/control-plane/platform/db/connect";
 import { migrate } from "@statusmesh/control-plane/platform/db/migrate";
 import { dropPartitionsBefore, ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
-import { arrayOf } from "@statusmesh/control-plane/platform/db/sql";
+import { arrayOf, valueOf } from "@statusmesh/control-plane/platform/db/sql";
 import { silentLog } from "@statusmesh/control-plane/platform/process/log";
 import { percentile, withTeardown } from "../bench/scope.ts";
 import { databaseAccount, folderFor } from "../ha/daemon.ts";
@@ -372,6 +372,11 @@ async function run(t: Teardown, bin: string): Promise<void> {
     refusals.length > 0 && refusals.every((refusal) => refusal.startsWith("503 ")),
     [...new Set(refusals)].join("; "),
   );
+  // A worker that is killed between both phases of a commit shows its rows once Citus has ended it there: each minute.
+  const ended = await waitFor("the end of commits", async () => {
+    return await valueOf<number>(citus.sql`select recover_prepared_transactions()`);
+  });
+  say(`  ${ended} commits were left to be ended`);
   await compareTables("each batch is stored once", plain.sql, citus.sql);
 
   say("backup of the cluster, restored into one PostgreSQL");
