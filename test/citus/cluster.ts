@@ -2,6 +2,8 @@ import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import postgres, { type Sql } from "postgres";
+import { utcDay } from "@statusmesh/shared/time";
+import { valueOf } from "@statusmesh/control-plane/platform/db/sql";
 import { type Account, type Daemon, folderFor, startDaemon } from "../ha/daemon.ts";
 import type { Teardown } from "../harness/folder.ts";
 import { freePort } from "../harness/processes.ts";
@@ -16,6 +18,8 @@ export interface Cluster {
   url(database: string): string;
   /** Makes a database on all nodes, and a cluster of them where `spread` is true. */
   create(database: string, spread: boolean): Promise<void>;
+  /** Takes a result back to the state between both phases of its commit: its worker has prepared it, and not more. */
+  leavePrepared(database: string, targetId: string, slot: Date): Promise<void>;
 }
 
 /** Folder with the programs of a PostgreSQL that has Citus: SM_CITUS_BIN, or that of pg_config; null for none. */
@@ -56,6 +60,7 @@ export async function startCluster(t: Teardown, bin: string, folder: string, acc
       // Processes are killed, not the machine.
       fsync: "off",
       "citus.shard_count": 8,
+      "citus.recover_2pc_interval": "5s",
     };
     const args = Object.entries(settings).flatMap(([key, value]) => ["-c", `${key}=${value}`]);
     return startDaemon(t, { name, program: join(bin, "postgres"), args: ["-D", data, ...args], folder: home, account });
@@ -81,6 +86,34 @@ export async function startCluster(t: Teardown, bin: string, folder: string, acc
       await once(at(ports[0], database), async (sql) => {
         await sql`select citus_set_coordinator_host('127.0.0.1', ${ports[0]})`;
         for (const port of ports.slice(1)) await sql`select citus_add_node('127.0.0.1', ${port})`;
+      });
+    },
+    async leavePrepared(database, targetId, slot) {
+      // The coordinator's group, which Citus takes for its own; no process has this number.
+      const gid = "citus_0_1_1_1";
+      await once(at(ports[0], database), async (sql) => {
+        const row = await valueOf<string>(sql`
+          select to_json(r)::text as row from results r where r.target_id = ${targetId} and r.scheduled_at = ${slot}`);
+        const partition = `results_${utcDay(slot.getTime()).replaceAll("-", "")}`;
+        const [found] = await sql<{ shard: string; port: number; group: number }[]>`
+          select ${partition} || '_' || s.id as shard, n.nodeport as port, n.groupid as group
+          from get_shard_id_for_distribution_column(${partition}, ${targetId}::uuid) as s (id)
+          join pg_dist_placement p on p.shardid = s.id join pg_dist_node n on n.groupid = p.groupid`;
+        const { shard, port, group } = found!;
+        await sql`delete from results where target_id = ${targetId} and scheduled_at = ${slot}`;
+        const stored = (worker: Sql) => worker`
+          insert into ${worker(shard)} select * from json_populate_record(null::${worker(shard)}, ${row}::text::json)`;
+        await sql.begin(async (tx) => {
+          // Without a record of it Citus would roll it back.
+          await tx`lock pg_dist_transaction in share update exclusive mode`;
+          await once(at(port, database), async (worker) => {
+            await worker`set citus.enable_manual_changes_to_shards = on`;
+            await worker`begin`;
+            await stored(worker);
+            await worker.unsafe(`prepare transaction '${gid}'`);
+          });
+          await tx`insert into pg_dist_transaction (groupid, gid) values (${group}, ${gid})`;
+        });
       });
     },
   };

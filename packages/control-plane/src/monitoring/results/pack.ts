@@ -2,6 +2,7 @@ import { hash32, phaseMs } from "@statusmesh/shared/schedule";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
+import { awaitCommits } from "../../platform/db/citus.ts";
 import { allowTime } from "../../platform/db/connect.ts";
 import { failureOf } from "../../platform/db/failures.ts";
 import { packAfterMs, resultDays } from "./hours.ts";
@@ -68,6 +69,7 @@ async function packNextDay(system: System, sizes: PackSizes, signal?: AbortSigna
   const summedTo = await selectNextHour(sql);
   if (summedTo === null || summedTo.getTime() < end) return false;
   await inTransaction(system, (tx) => queries.sealDay(tx.sql, day));
+  await awaitCommits(sql);
   const targets = end > now - resultDays * dayMs ? byPhase(await queries.selectPackTargets(sql)).map(seeded) : [];
   const packed = await queries.selectPacked(sql, day, targets);
   const left = targets.filter(({ id }) => !packed.has(id));
@@ -156,6 +158,7 @@ async function packAllHours(system: System, { hoursAtOnce: most }: PackSizes, si
     await inTransaction(system, async ({ sql }) => {
       await allowTime(sql, statementMs);
       await lockProgress(sql);
+      await awaitCommits(sql);
       // None, unless sums were made anew.
       const again = await selectPackedDays(sql, ids, to);
       if (again.length > 0) await unpackHours(sql, again);

@@ -1,5 +1,6 @@
 import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
+import { awaitCommits } from "../../platform/db/citus.ts";
 import { allowTime } from "../../platform/db/connect.ts";
 import { dropOldOrgCounts, dropOldSlots, resultDays } from "./engine.ts";
 import { dropLateBefore, lockPacking, selectPackTargets } from "./pack-queries.ts";
@@ -53,6 +54,7 @@ async function emptyDeleted(system: System, signal?: AbortSignal): Promise<void>
       await allowTime(sql, statementMs);
       await lockPacking(sql);
       await queries.lockProgress(sql);
+      await awaitCommits(sql);
       await queries.emptyDeleted(sql, ids);
     });
     after = ids.at(-1)!;

@@ -1,5 +1,6 @@
 import { hourMs, utcDay } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
+import { awaitCommits } from "../../platform/db/citus.ts";
 import { allowTime } from "../../platform/db/connect.ts";
 import { gatherOrgCounts, uncountDeleted } from "./engine.ts";
 import { hourOf, oldestAcceptable } from "./service.ts";
@@ -33,6 +34,7 @@ async function rollNextHour(system: System): Promise<boolean> {
     const hour = (await queries.lockProgress(sql)) ?? (await begin({ ...system, sql }));
     if (hour === null || hour.getTime() + hourMs + settleMs > clock.now()) return false;
     await allowTime(sql, statementMs);
+    await awaitCommits(sql);
     const all = queries.hourOfAll(sql, hour);
     await queries.rollHours(sql, all);
     await queries.rollChanges(sql, all);
@@ -72,6 +74,7 @@ async function repairMarked(system: System): Promise<number> {
     await allowTime(sql, statementMs);
     const marks = await queries.takeDirty(sql, nextHour, marksAtOnce);
     if (marks.length === 0) return 0;
+    await awaitCommits(sql);
     await unpackHours(sql, daysOf(marks));
     const hours = queries.hoursOf(sql, marks);
     await queries.rollHours(sql, hours);

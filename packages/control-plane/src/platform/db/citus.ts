@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import type { ISql } from "postgres";
 import { columnOf, type Db, valueOf } from "./sql.ts";
 
@@ -63,6 +64,49 @@ export async function askWorkers(sql: ISql): Promise<Worker[]> {
     problem: success ? null : result.split("\n", 1)[0]!,
   }));
 }
+
+/** How long a job waits for commits on workers, and how often it looks, ms. Its next run waits again. */
+const commitWait = { mostMs: 10_000, everyMs: 50 };
+
+/**
+ * Waits until all workers show the rows of every transaction that is committed on the coordinator: it commits first,
+ * the workers in the second phase. Without Citus it returns at once. Call it between a statement that reads the
+ * coordinator (marks, progress of a job) and one that reads the results to which that refers, wherever a row that is
+ * not there yet would be missed for good. Citus ends the transactions of a worker that was killed between both phases
+ * within `citus.recover_2pc_interval`. Throws COMMIT_PENDING, a failure of the database, where that takes longer.
+ */
+export async function awaitCommits(sql: Db): Promise<void> {
+  if ((await citusVersion(sql)) === null) return;
+  const until = performance.now() + commitWait.mostMs;
+  for (let open = await selectPrepared(sql); open.size > 0;) {
+    if (performance.now() > until) throw commitPending(`prepared transactions are still open: ${[...open].join(", ")}`);
+    await pause(commitWait.everyMs);
+    const present = await selectPrepared(sql);
+    open = new Set([...open].filter((name) => present.has(name)));
+  }
+}
+
+/** Transactions that workers have prepared and neither committed nor rolled back. */
+async function selectPrepared(sql: Db): Promise<Set<string>> {
+  const rows = await sql<{ address: string; success: boolean; result: string }[]>`
+    select nodename || ':' || nodeport as address, success, result
+    from run_command_on_workers($$
+      select coalesce(string_agg(gid, ' '), '') from pg_prepared_xacts
+      where database = current_database() and gid like 'citus%'
+    $$)`;
+  const away = rows.find(({ success }) => !success);
+  if (away !== undefined) throw commitPending(`the worker ${away.address} does not answer: ${away.result}`);
+  return new Set(
+    rows.flatMap(({ address, result }) =>
+      result
+        .split(" ")
+        .filter((gid) => gid !== "")
+        .map((gid) => `${gid} on ${address}`),
+    ),
+  );
+}
+
+const commitPending = (message: string) => Object.assign(new Error(message), { code: "COMMIT_PENDING" });
 
 /**
  * Turns the functions that read the rows of one target into PL/pgSQL: Citus cannot plan a join with the rows of many

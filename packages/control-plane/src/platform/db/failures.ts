@@ -54,6 +54,7 @@ function isLostWorker({ code, routine, message }: { code?: unknown; routine?: un
 }
 
 const byClientCode: Readonly<Record<string, Failure>> = {
+  COMMIT_PENDING: "away",
   CONNECT_TIMEOUT: "away",
   CONNECTION_CLOSED: "away",
   CONNECTION_DESTROYED: "away",
