@@ -165,6 +165,15 @@ t.test("a transaction that begins ahead sends BEGIN with its reads, and COMMIT w
   });
   await t.rejects(failed, { code: "23505" });
   t.strictSame([...(await one`select * from written`)], [{ by: "first" }], "the COMMIT rolled it back");
+  const unsendable = one.begin("ahead", async (tx) => {
+    await tx`select 1`;
+    const writes = [tx`insert into written values ('third')`, tx`insert into written values (${undefined as never})`];
+    const done = Promise.all(writes);
+    commitBehind(tx);
+    await done;
+  });
+  await t.rejects(unsendable, { code: "UNDEFINED_VALUE" });
+  t.strictSame([...(await one`select * from written`)], [{ by: "first" }], "the server saw one of two, and no COMMIT");
 });
 
 t.test("a transaction whose BEGIN fails behind its reads writes nothing", async (t) => {
@@ -172,12 +181,40 @@ t.test("a transaction whose BEGIN fails behind its reads writes nothing", async 
   await sql`create table written (by text)`;
   const one = pool(1);
   // PostgreSQL refuses a BEGIN of an unknown kind.
+  let ran = false;
   const refused = one.begin("ahead of something", async (tx) => {
+    ran = true;
     await tx`select 1`;
     await tx`insert into written values ('outside of a transaction')`;
   });
   await t.rejects(refused, { code: "42601" });
+  t.equal(ran, true, "the reads go with it");
   t.strictSame([...(await one`select * from written`)], []);
+});
+
+t.test("a query that cannot be sent fails alone, also behind another", async (t) => {
+  const { pool } = await openTestDatabase(t);
+  const one = pool(1);
+  const select = (value: unknown) => one`select ${value as string}::timestamptz is not null as known`;
+  for (const unfit of [undefined, new Date(Number.NaN)]) {
+    t.equal(await select(unfit).then(() => "sent", String), await select(unfit).then(() => "sent", String), "alone");
+    const [before, refused, behind] = [select(new Date()), select(unfit).then(() => "sent", String), select(null)];
+    t.strictSame([...(await before)], [{ known: true }]);
+    t.match(await refused, /UNDEFINED_VALUE|Invalid time value/);
+    t.strictSame([...(await behind)], [{ known: false }]);
+  }
+});
+
+t.test("a query has its rows after one that failed in the middle of its own", async (t) => {
+  const { pool } = await openTestDatabase(t);
+  const one = pool(1);
+  const failing = () => one`select 1 / (4 - n) from generate_series(1, 10) n`.then(() => "ok", codeOf);
+  const rows = () => one<{ n: number }[]>`select n from generate_series(1, 3) n`;
+  const [failed, behind] = await Promise.all([failing(), rows()]);
+  t.equal(failed, "22012");
+  t.strictSame([...behind], [{ n: 1 }, { n: 2 }, { n: 3 }], "behind it");
+  await failing();
+  t.strictSame([...(await rows())], [{ n: 1 }, { n: 2 }, { n: 3 }], "and later");
 });
 
 t.test("an error that ends a connection does not fail the next query", async (t) => {
