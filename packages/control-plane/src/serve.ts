@@ -49,7 +49,8 @@ import { type Database, makeSystem, openConfiguredDatabase } from "./operator/op
 import { version } from "./platform/program.ts";
 import { requireDefaultPlan } from "./access/plans/service.ts";
 import { type Deliverer, startDeliverer } from "./alerting/deliveries/deliverer.ts";
-import { followHeartbeats, isHeartbeatDue, openPings } from "./monitoring/pipeline/heartbeats.ts";
+import { followHeartbeats, isHeartbeatDue } from "./monitoring/pipeline/heartbeats.ts";
+import { openPings } from "./monitoring/pipeline/ping-queue.ts";
 import { openAgentPings } from "./monitoring/pipeline/agent-pings.ts";
 import { openIngest } from "./monitoring/pipeline/ingest.ts";
 import { ensureRegion } from "./monitoring/regions/service.ts";

@@ -4,7 +4,7 @@ import { sessionCookieName } from "../access/auth/service.ts";
 import { type Ctx, type Scope, scopes, scopesOf, type System } from "../platform/context.ts";
 import { hashToken, newToken } from "../platform/crypto/token.ts";
 import { openHub } from "../platform/db/notify.ts";
-import { openPings } from "../monitoring/pipeline/heartbeats.ts";
+import { openPings } from "../monitoring/pipeline/ping-queue.ts";
 import { openAgentPings } from "../monitoring/pipeline/agent-pings.ts";
 import { openIngest } from "../monitoring/pipeline/ingest.ts";
 import { type Ask, listen, type Served } from "./app.ts";
