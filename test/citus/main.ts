@@ -386,7 +386,7 @@ async function run(t: Teardown, bin: string): Promise<void> {
   const slot = slotIn(ids[1]!, region, minuteMs, Date.now() - 2 * hourMs);
   await cluster.leavePrepared("spread", ids[1]!, new Date(slot));
   for (const place of places) {
-    await markLate(place.sql, [{ targetId: ids[1]!, scheduledAt: new Date(slot) }], Date.now());
+    await markLate(place.sql, [{ target_id: ids[1]!, scheduled_at: slot }], Date.now());
     await runJobs(place, Date.now());
   }
   await compareTables("it is in the sums", plain.sql, citus.sql);

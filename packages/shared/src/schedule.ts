@@ -150,16 +150,17 @@ export type ScheduleViolation = "before_creation" | "wrong_time" | "off_schedule
 /**
  * Why the result of a run cannot be: its slot lies before the target existed (`before_creation`), the run did not start
  * near its slot (`wrong_time`: more than 5 minutes before it, or more than two intervals and 5 minutes after it), or
- * the slot is on no grid of the target (`off_schedule`). Null for a result that can be. `isIssued` returns whether the
- * control plane has handed out a slot off the grid: a first run, or one on demand.
+ * the slot is none of the target (`off_schedule`). Null for a result that can be. `isSlot` says that it is one:
+ * {@link isOnGrid}, {@link isOnRecheckGrid}, or one that the control plane has handed out, for a first run or one on
+ * demand.
  */
 export function scheduleViolation(
-  schedule: KnownSchedule,
+  schedule: Pick<KnownSchedule, "createdAt" | "intervalsMs">,
   { slotMs, startedMs }: { slotMs: number; startedMs: number },
-  isIssued: () => boolean,
+  isSlot: boolean,
 ): ScheduleViolation | null {
   if (slotMs < schedule.createdAt) return "before_creation";
   const latest = slotMs + longestDelayMs(Math.max(...schedule.intervalsMs)) + clockSlackMs;
   if (startedMs < slotMs - clockSlackMs || startedMs > latest) return "wrong_time";
-  return isOnGrid(schedule, slotMs) || isIssued() || isOnRecheckGrid(schedule, slotMs) ? null : "off_schedule";
+  return isSlot ? null : "off_schedule";
 }

@@ -1,7 +1,16 @@
 import fc from "fast-check";
 import t from "tap";
 import type { AssignedCheck } from "@statusmesh/shared/agent-protocol";
-import { jitterMs, scheduleViolation, nextSlot, phaseMs, recheckMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
+import {
+  isOnGrid,
+  isOnRecheckGrid,
+  jitterMs,
+  nextSlot,
+  phaseMs,
+  recheckMs,
+  scheduleViolation,
+  slotAtOrAfter,
+} from "@statusmesh/shared/schedule";
 import { correctedClock } from "../clock.ts";
 import { Heap } from "./heap.ts";
 import { Schedule } from "./schedule.ts";
@@ -283,7 +292,8 @@ t.test("property: the control plane accepts every run", async () => {
         starts.every(({ slot }, at) => at === 0 || slot > starts[at - 1]!.slot || !starts[at]!.isRecheck) &&
         starts.every(({ slot, at }) => {
           const known = { targetId: id(n), region, createdAt, intervalsMs: intervals, leastRecheckMs: 0 };
-          return scheduleViolation(known, { slotMs: slot, startedMs: at }, () => issued.has(slot)) === null;
+          const isSlot = isOnGrid(known, slot) || issued.has(slot) || isOnRecheckGrid(known, slot);
+          return scheduleViolation(known, { slotMs: slot, startedMs: at }, isSlot) === null;
         })
       );
     }),

@@ -10,6 +10,7 @@ export {
   type LockedEvidence,
   selectRechecks,
   needsRecheck,
+  type RunEvidence,
 } from "./evidence.ts";
 export { freeFailing } from "./dependencies.ts";
 export type { Refuted } from "./replay.ts";

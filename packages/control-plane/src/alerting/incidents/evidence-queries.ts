@@ -33,28 +33,31 @@ export async function selectRechecks(sql: Db, region: string): Promise<string[]>
     where recheck_regions is not null and ${region} = any(recheck_regions) order by target_id`);
 }
 
-/** The times of a target's newest run, ISO strings. */
+/** The times of a target's newest run, Unix ms. */
 export interface NewerRun {
   targetId: string;
-  until: string | null;
+  until: number | null;
   /** Null keeps the stored one. */
-  lastResultAt: string | null;
+  lastResultAt: number | null;
 }
+
+/** Unix ms of a row `u` as a time. Numbers take less CPU time than texts of times, here and in PostgreSQL. */
+const timeOf = (sql: Db, column: string) => sql`to_timestamp(${sql(`u.${column}`)} / 1000)`;
 
 /** Writes the times of the newest run of targets whose evidence is otherwise unchanged. */
 export async function writeNewerRuns(sql: Db, runs: readonly NewerRun[]): Promise<void> {
   await sql`
     update target_states s
-    set status_until = u.until, last_result_at = greatest(s.last_result_at, u.last_result_at)
-    from unnest(${arrayOf(runs.map((u) => u.targetId))}::uuid[], ${arrayOf(runs.map((u) => u.until))}::timestamptz[],
-      ${arrayOf(runs.map((u) => u.lastResultAt))}::timestamptz[]) as u (target_id, until, last_result_at)
+    set status_until = ${timeOf(sql, "until")}, last_result_at = greatest(s.last_result_at, ${timeOf(sql, "result")})
+    from unnest(${arrayOf(runs.map((u) => u.targetId))}::uuid[], ${arrayOf(runs.map((u) => u.until))}::float8[],
+      ${arrayOf(runs.map((u) => u.lastResultAt))}::float8[]) as u (target_id, until, result)
     where s.target_id = u.target_id`;
 }
 
 export interface StateUpdate extends NewerRun {
   state: string;
   status: string;
-  since: string | null;
+  since: number | null;
   lastError: string | null;
   circuitOpen: boolean;
   recheckRegions: readonly string[];
@@ -62,18 +65,19 @@ export interface StateUpdate extends NewerRun {
 
 /** Writes many states in one statement. */
 export async function writeStates(sql: Db, updates: readonly StateUpdate[]): Promise<void> {
-  const times = (of: (update: StateUpdate) => string | null) => sql`${arrayOf(updates.map(of))}::timestamptz[]`;
+  const times = (of: (update: StateUpdate) => number | null) => sql`${arrayOf(updates.map(of))}::float8[]`;
   // States are full of quotes: joined by a character that JSON always escapes, they need no escaping here.
   await sql`
-    update target_states s set state = u.state, status = u.status, status_until = u.until, status_since = u.since,
-      last_result_at = greatest(s.last_result_at, u.last_result_at), last_error = u.last_error,
-      circuit_open = u.circuit_open, recheck_regions = string_to_array(u.recheck_regions, ',')
+    update target_states s set state = u.state, status = u.status, status_until = ${timeOf(sql, "until")},
+      status_since = ${timeOf(sql, "since")}, last_result_at = greatest(s.last_result_at, ${timeOf(sql, "result")}),
+      last_error = u.last_error, circuit_open = u.circuit_open,
+      recheck_regions = string_to_array(u.recheck_regions, ',')
     from unnest(${arrayOf(updates.map((u) => u.targetId))}::uuid[],
       string_to_array(${updates.map((u) => u.state).join(unitSeparator)}, ${unitSeparator}),
       ${arrayOf(updates.map((u) => u.status))}::text[], ${times((u) => u.until)}, ${times((u) => u.since)},
       ${times((u) => u.lastResultAt)}, ${updates.map((u) => u.lastError)}::text[],
       ${arrayOf(updates.map((u) => u.circuitOpen))}::boolean[],
       ${updates.map(({ recheckRegions: names }) => (names.length === 0 ? null : names.join()))}::text[])
-      as u (target_id, state, status, until, since, last_result_at, last_error, circuit_open, recheck_regions)
+      as u (target_id, state, status, until, since, result, last_error, circuit_open, recheck_regions)
     where s.target_id = u.target_id`;
 }

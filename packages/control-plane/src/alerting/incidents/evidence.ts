@@ -1,7 +1,6 @@
 import { newId } from "@statusmesh/shared/ids";
 import { circuitOpen } from "@statusmesh/shared/checks";
 import type { Cause, CheckStatus } from "@statusmesh/shared/result";
-import { isoOf } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../platform/context.ts";
 import { commitBehind, type Db, type Ids } from "../../platform/db/sql.ts";
 import { forEachInTurns } from "../../platform/process/turns.ts";
@@ -120,14 +119,7 @@ export async function changeEvidence<T extends EvidenceTarget, R, I extends Ids>
       if (stored !== undefined) evidence.set(target.id, new LockedEvidence(target, stored));
     });
     const { changes, result, writes, areSent = false } = await decide(evidence, tx);
-    await Promise.all([
-      writes,
-      writeChanges(
-        tx,
-        [...changes].map(([id, change]) => [evidence.get(id)!, change] as const),
-        isWhole && areSent,
-      ),
-    ]);
+    await Promise.all([writes, writeChanges(tx, evidence, changes, isWhole && areSent)]);
     return result;
   };
   return await inTransaction(system, work, { readsFirst: true });
@@ -141,16 +133,18 @@ export async function lockEvidence(tx: System, targetIds: readonly string[]): Pr
 /** With `commits` the COMMIT follows at once, unless incidents change, which takes further statements. */
 async function writeChanges(
   tx: System,
-  changes: readonly (readonly [LockedEvidence<EvidenceTarget>, EvidenceChange])[],
+  evidence: ReadonlyMap<string, LockedEvidence<EvidenceTarget>>,
+  changes: ReadonlyMap<string, EvidenceChange>,
   commits: boolean,
 ): Promise<void> {
   const newer: NewerRun[] = [];
   const updates: StateUpdate[] = [];
   const evaluated: EvaluatedTarget[] = [];
-  await forEachInTurns(changes, ([{ target, policy, stored }, change]) => {
+  await forEachInTurns([...changes], ([id, change]) => {
+    const { target, policy, stored } = evidence.get(id)!;
     if ("newest" in change) {
       const { newest, lastResultAt } = change;
-      newer.push({ targetId: target.id, until: iso(newest + policy.livenessMs), lastResultAt: iso(lastResultAt) });
+      newer.push({ targetId: target.id, until: newest + policy.livenessMs, lastResultAt });
       return;
     }
     const { evaluation, latest, closedBy, actor, manual, lastResultAt } = change;
@@ -160,9 +154,9 @@ async function writeChanges(
       targetId: target.id,
       state: formatState(policy, after, reading.newest),
       status: reading.status,
-      until: iso(reading.until),
-      since: iso(sinceOf(reading, evaluation.checkpoint, stored)),
-      lastResultAt: iso(lastResultAt),
+      until: reading.until,
+      since: sinceOf(reading, evaluation.checkpoint, stored),
+      lastResultAt,
       lastError: reading.error,
       circuitOpen: reading.circuitOpen,
       recheckRegions: unsettledRegions(evaluation.checkpoint),
@@ -208,7 +202,7 @@ function sinceOf(reading: Reading, checkpoint: Checkpoint, stored: LockedState):
 const hasOnlyNewerRun = (stored: LockedState, update: StateUpdate): boolean =>
   update.state === stored.state &&
   update.status === stored.status &&
-  update.since === iso(stored.status_since?.getTime() ?? null) &&
+  update.since === (stored.status_since?.getTime() ?? null) &&
   update.lastError === stored.last_error &&
   update.circuitOpen === stored.circuit_open &&
   update.recheckRegions.join() === (stored.recheck_regions ?? []).join();
@@ -287,5 +281,3 @@ function latestOf({ slot, status, error, cause }: RunEvidence, known: Latest | u
 }
 
 const shortened = (error: string | null): string | null => error?.slice(0, 200) ?? null;
-
-const iso = (ms: number | null): string | null => (ms === null ? null : isoOf(ms));

@@ -82,14 +82,15 @@ t.test("an organisation without anything, and one with", async (t) => {
   await countForOrgs(
     sql,
     [
-      { orgId: ctx.orgId, startedMs: noon - minute, status: "up" },
-      { orgId: ctx.orgId, startedMs: noon - hour, status: "up" },
-      { orgId: ctx.orgId, startedMs: noon - 2 * hour, status: "degraded" },
-      { orgId: ctx.orgId, startedMs: noon - 3 * hour, status: "down" },
-      { orgId: ctx.orgId, startedMs: noon - 3 * hour - minute, status: "error" },
-      { orgId: ctx.orgId, startedMs: noon - 24 * hour - minute, status: "down" },
-      { orgId: stranger.orgId, startedMs: noon - minute, status: "down" },
+      { target_id: ctx.orgId, timestamp: noon - minute, status: "up" },
+      { target_id: ctx.orgId, timestamp: noon - hour, status: "up" },
+      { target_id: ctx.orgId, timestamp: noon - 2 * hour, status: "degraded" },
+      { target_id: ctx.orgId, timestamp: noon - 3 * hour, status: "down" },
+      { target_id: ctx.orgId, timestamp: noon - 3 * hour - minute, status: "error" },
+      { target_id: ctx.orgId, timestamp: noon - 24 * hour - minute, status: "down" },
+      { target_id: stranger.orgId, timestamp: noon - minute, status: "down" },
     ],
+    (orgId) => orgId,
     noon,
   );
   await addIncident(ctx, id, { started: noon - hour });

@@ -59,45 +59,40 @@ export async function fittingOf(
   drops: Drops,
 ): Promise<AdmittedResult[]> {
   const schedules = new Map<string, KnownSchedule>();
-  const scheduleOf = (target: ScheduledTarget): KnownSchedule => {
-    let schedule = schedules.get(target.id);
+  const scheduleOf = ({ target_id: id }: AgentResult): KnownSchedule => {
+    let schedule = schedules.get(id);
     if (schedule === undefined) {
+      const target = targetOf(id)!;
       const intervalsMs = target.intervals.map((secs) => secs * 1000);
       schedule = {
-        targetId: target.id,
+        targetId: id,
         region,
         createdAt: target.created_at.getTime(),
         intervalsMs,
         leastRecheckMs: leastRecheckMs(target.kind),
       };
-      schedules.set(target.id, schedule);
+      schedules.set(id, schedule);
     }
     return schedule;
   };
-  const known = results.flatMap((result) => {
-    const target = targetOf(result.target_id);
-    return target === undefined ? [] : [{ result, schedule: scheduleOf(target) }];
-  });
-  const offGrid = known.filter(({ result, schedule }) => !isOnGrid(schedule, result.scheduled_at));
+  const known = results.filter((result) => targetOf(result.target_id) !== undefined);
+  const offGrid = new Set(known.filter((result) => !isOnGrid(scheduleOf(result), result.scheduled_at)));
   const issued = await selectIssued(
     sql,
     region,
-    offGrid.map(({ result }) => ({ targetId: result.target_id, slotMs: result.scheduled_at })),
+    [...offGrid].map((result) => ({ targetId: result.target_id, slotMs: result.scheduled_at })),
   );
-  const isIssued = (result: AgentResult) =>
-    issued.has(issuedKey({ targetId: result.target_id, slotMs: result.scheduled_at }));
-  const rechecks = new Set(
-    offGrid
-      .filter(({ result, schedule }) => !isIssued(result) && isOnRecheckGrid(schedule, result.scheduled_at))
-      .map(({ result }) => result),
-  );
-  return known.flatMap(({ result, schedule }): AdmittedResult[] => {
-    const run = { slotMs: result.scheduled_at, startedMs: result.timestamp };
-    const violation = scheduleViolation(schedule, run, () => isIssued(result));
-    if (violation === null) return [rechecks.has(result) ? { ...result, recheck: true } : result];
-    count(drops, violation);
-    return [];
-  });
+  const fitting: AdmittedResult[] = [];
+  for (const result of known) {
+    const schedule = scheduleOf(result);
+    const { target_id: targetId, scheduled_at: slotMs, timestamp: startedMs } = result;
+    const isUnissued = offGrid.has(result) && !issued.has(issuedKey({ targetId, slotMs }));
+    const isRecheck = isUnissued && isOnRecheckGrid(schedule, slotMs);
+    const violation = scheduleViolation(schedule, { slotMs, startedMs }, !isUnissued || isRecheck);
+    if (violation !== null) count(drops, violation);
+    else fitting.push(isRecheck ? { ...result, recheck: true } : result);
+  }
+  return fitting;
 }
 
 function count(drops: Drops, reason: keyof Drops): void {

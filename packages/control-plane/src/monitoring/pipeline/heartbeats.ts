@@ -196,7 +196,7 @@ async function store(
   const now = clock.now();
   const changes = new Map<string, EvidenceChange>();
   const results: AgentResult[] = [];
-  const late: { targetId: string; scheduledAt: Date }[] = [];
+  const late: { target_id: string; scheduled_at: number }[] = [];
   // Newer than the evidence of their monitors, and so than every stored result.
   let areNew = true;
   for (const [id, own] of changed) {
@@ -206,7 +206,8 @@ async function store(
     areNew &&= own.late === undefined && locked.newestSlot(heartbeatRegion) > 0;
     const refuted = await refutedBy(tx, locked, own);
     for (const { from, to } of refuted)
-      for (const scheduledAt of await deleteMissed(sql, id, { from, to })) late.push({ targetId: id, scheduledAt });
+      for (const slot of await deleteMissed(sql, id, { from, to }))
+        late.push({ target_id: id, scheduled_at: slot.getTime() });
     const found = resultsOf(locked, own);
     results.push(...found);
     const runs = found.map(({ scheduled_at: slot, status, error }) => ({ slot, status, error, cause: null }));
@@ -245,7 +246,7 @@ async function storeResults(
     orgOf,
   }: {
     sealed: ReadonlySet<AgentResult>;
-    late: readonly { targetId: string; scheduledAt: Date }[];
+    late: readonly { target_id: string; scheduled_at: number }[];
     areNew: boolean;
     orgOf(targetId: string): string;
   },
@@ -258,16 +259,7 @@ async function storeResults(
     insertResults(sql, heartbeatRegion, [...sealed], { mayExist: true, sealed: true }),
   ]);
   const follow = async (stored: readonly AdmittedResult[]): Promise<void> => {
-    const slots = stored.map((result) => ({
-      targetId: result.target_id,
-      scheduledAt: new Date(result.scheduled_at),
-    }));
-    const counted = stored.map((result) => ({
-      orgId: orgOf(result.target_id),
-      startedMs: result.timestamp,
-      status: result.status,
-    }));
-    await Promise.all([markLate(sql, [...late, ...slots], now), countForOrgs(sql, counted, now)]);
+    await Promise.all([markLate(sql, [...late, ...stored], now), countForOrgs(sql, stored, orgOf, now)]);
   };
   if (areNew) await Promise.all([inserted, follow(results)]);
   else await follow((await inserted).flat());

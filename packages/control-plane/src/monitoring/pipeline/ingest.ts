@@ -13,6 +13,7 @@ import {
   keepSnapshots,
   type LockedEvidence,
   needsRecheck,
+  type RunEvidence,
 } from "../../alerting/incidents/engine.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { forEachInTurns } from "../../platform/process/turns.ts";
@@ -207,20 +208,8 @@ async function writeDerived(
   });
   await Promise.all([
     // All of them: an hour also stores how many results it has.
-    markLate(
-      sql,
-      stored.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
-      now,
-    ),
-    countForOrgs(
-      sql,
-      counted.map(({ target_id: id, timestamp, status }) => ({
-        orgId: targetOf(id).org_id,
-        startedMs: timestamp,
-        status,
-      })),
-      now,
-    ),
+    markLate(sql, stored, now),
+    countForOrgs(sql, counted, (id) => targetOf(id).org_id, now),
     keepCertificates(sql, owned),
     keepDetails(
       sql,
@@ -262,17 +251,14 @@ async function addToEvidence(
   const changes = new Map<string, EvidenceChange>();
   await forEachInTurns([...byTarget], ([id, results]) => {
     const locked = evidence.get(id)!;
-    const runs = locked.target.enabled
-      ? results
-          .filter((result) => !result.skip)
-          .map(({ scheduled_at, status, error, cause = null }) => ({ slot: scheduled_at, status, error, cause }))
-      : [];
-    changes.set(id, {
-      ...addRuns(locked, ctx.region, runs, now),
-      closedBy: "engine",
-      // The agent reports the time of a run; a time in the future would remain the last check.
-      lastResultAt: Math.min(now, Math.max(...results.map((result) => result.timestamp))),
-    });
+    const runs: RunEvidence[] = [];
+    // The agent reports the time of a run; a time in the future would remain the last check.
+    let lastResultAt = 0;
+    for (const { scheduled_at: slot, timestamp, status, error, cause = null, skip } of results) {
+      lastResultAt = Math.min(now, Math.max(lastResultAt, timestamp));
+      if (locked.target.enabled && !skip) runs.push({ slot, status, error, cause });
+    }
+    changes.set(id, { ...addRuns(locked, ctx.region, runs, now), closedBy: "engine", lastResultAt });
   });
   return changes;
 }

@@ -1,4 +1,5 @@
 import { hourMs } from "@statusmesh/shared/time";
+import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import type { Db } from "../../platform/db/sql.ts";
 import { insertLateHours } from "./late-queries.ts";
 
@@ -7,18 +8,18 @@ export const hourOf = (atMs: number): number => Math.floor(atMs / hourMs) * hour
 
 /**
  * Marks the hours of results that arrived after their hour ended, so that the rollup sums them again. Call it in
- * the transaction that inserts the results, with the new rows and the clock of the batch. That transaction must end
+ * the transaction that inserts the results, with the new ones and the clock of the batch. That transaction must end
  * within 30 s; with clocks of replicas up to a minute apart nothing is missed.
  */
 export async function markLate(
   sql: Db,
-  rows: readonly { targetId: string; scheduledAt: Date }[],
+  results: readonly Pick<AgentResult, "target_id" | "scheduled_at">[],
   nowMs: number,
 ): Promise<void> {
   const current = hourOf(nowMs);
   const late = new Map<string, { targetId: string; hour: number }>();
-  for (const { targetId, scheduledAt } of rows) {
-    const hour = hourOf(scheduledAt.getTime());
+  for (const { target_id: targetId, scheduled_at: slot } of results) {
+    const hour = hourOf(slot);
     if (hour < current) late.set(`${targetId} ${hour}`, { targetId, hour });
   }
   if (late.size === 0) return;

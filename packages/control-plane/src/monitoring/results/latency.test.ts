@@ -245,7 +245,7 @@ t.test("7 and 30 days: the same slices before the rollup, after it, and with lat
   const marks = results.filter(({ at }) => at < noon - 2 * hour);
   await markLate(
     sql,
-    marks.map(({ at }) => ({ targetId: id, scheduledAt: new Date(at) })),
+    marks.map(({ at }) => ({ target_id: id, scheduled_at: at })),
     clock.at,
   );
   while ((await sql`select 1 from rollup_dirty limit 1`).length > 0) await rollUp(system);
@@ -262,7 +262,7 @@ t.test("7 and 30 days: the same slices before the rollup, after it, and with lat
   results.push(...late);
   await markLate(
     sql,
-    late.map(({ at }) => ({ targetId: id, scheduledAt: new Date(at) })),
+    late.map(({ at }) => ({ target_id: id, scheduled_at: at })),
     clock.at,
   );
   await check("late results whose hours wait to be summed up again");

@@ -1,23 +1,22 @@
-import type { CheckStatus } from "@statusmesh/shared/result";
+import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { dayMs, secondMs } from "@statusmesh/shared/time";
 import type { Db } from "../../platform/db/sql.ts";
 import { type CountsRow, insertCounts } from "./org-count-queries.ts";
 
-/** A run as counted for its organisation. Times are Unix ms. */
-export interface CountedRun {
-  orgId: string;
-  startedMs: number;
-  status: CheckStatus;
-}
-
 /**
- * Counts new runs for their organisations, in the transaction that stores them: one appended row per organisation and
+ * Counts new results for the organisations of their targets, in the transaction that stores them: one appended row per organisation and
  * second of the batch, so that batches do not wait for each other. Runs older than 24 hours are left out.
  */
-export async function countForOrgs(sql: Db, runs: readonly CountedRun[], nowMs: number): Promise<void> {
+export async function countForOrgs(
+  sql: Db,
+  results: readonly Pick<AgentResult, "target_id" | "timestamp" | "status">[],
+  orgOf: (targetId: string) => string,
+  nowMs: number,
+): Promise<void> {
   const rows = new Map<string, CountsRow>();
-  for (const { orgId, startedMs, status } of runs) {
+  for (const { target_id: id, timestamp: startedMs, status } of results) {
     if (startedMs < nowMs - dayMs) continue;
+    const orgId = orgOf(id);
     const at = Math.floor(startedMs / secondMs) * secondMs;
     const key = `${orgId} ${at}`;
     let row = rows.get(key);

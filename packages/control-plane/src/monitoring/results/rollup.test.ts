@@ -41,7 +41,7 @@ async function ingest(id: string, results: SceneResult[]): Promise<void> {
   await addResults(ctx, id, results);
   await markLate(
     sql,
-    results.map((result) => ({ targetId: id, scheduledAt: new Date(result.at) })),
+    results.map((result) => ({ target_id: id, scheduled_at: result.at })),
     clock.now(),
   );
 }
@@ -165,7 +165,7 @@ t.test("a late batch that has not committed is neither waited for nor lost", asy
     await tx`
       insert into results (target_id, scheduled_at, region, "timestamp", status, skip)
       values (${id}, ${new Date(at("11:20:00"))}, 'eu', ${new Date(at("11:20:00"))}, 'down', false)`;
-    await markLate(tx, [{ targetId: id, scheduledAt: new Date(at("11:20:00")) }], clock.now());
+    await markLate(tx, [{ target_id: id, scheduled_at: at("11:20:00") }], clock.now());
     await rollUp(other);
     t.equal(await dirty(), 1, "the mark is left where the batch holds it");
   });
