@@ -188,8 +188,7 @@ async function fill(sql: Sql, orgId: string, ids: readonly string[]): Promise<vo
 }
 
 /** Milliseconds until the answer. */
-function pingOnce(agent: Agent, url: string, path: string): Promise<number> {
-  const began = performance.now();
+function pingOnce(agent: Agent, url: string, path: string, began = performance.now()): Promise<number> {
   return new Promise((resolve, reject) => {
     const sent = request(url + path, { agent }, (response) => {
       response.resume();
@@ -198,7 +197,11 @@ function pingOnce(agent: Agent, url: string, path: string): Promise<number> {
         else reject(new Error(`a ping was answered ${response.statusCode}`));
       });
     });
-    sent.on("error", reject);
+    sent.on("error", (error: NodeJS.ErrnoException) => {
+      // The server has closed an idle connection at the same moment.
+      if (sent.reusedSocket && error.code === "ECONNRESET") resolve(pingOnce(agent, url, path, began));
+      else reject(error);
+    });
     sent.end();
   });
 }

@@ -4,8 +4,9 @@ import type { Db } from "../../platform/db/sql.ts";
 import { type CountsRow, insertCounts } from "./org-count-queries.ts";
 
 /**
- * Counts new results for the organisations of their targets, in the transaction that stores them: one appended row per organisation and
- * second of the batch, so that batches do not wait for each other. Runs older than 24 hours are left out.
+ * Counts new results for the organisations of their targets, in the transaction that stores them: one appended row per
+ * organisation and second of the batch, so that batches do not wait for each other. Runs older than 24 hours are left
+ * out.
  */
 export async function countForOrgs(
   sql: Db,
