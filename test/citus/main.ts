@@ -18,6 +18,7 @@ import { backup, restore } from "@statusmesh/control-plane/operator/commands/bac
 import { distribute } from "@statusmesh/control-plane/operator/commands/distribute";
 import { makeSystem } from "@statusmesh/control-plane/operator/open-system";
 import {
+  askWorkers,
   awaitCommits,
   type SpreadTable,
   spreadTables,
@@ -385,6 +386,8 @@ async function run(t: Teardown, bin: string): Promise<void> {
   say("rolling up a result that its worker has prepared and not committed");
   const slot = slotIn(ids[1]!, region, minuteMs, Date.now() - 2 * hourMs);
   await cluster.leavePrepared("spread", ids[1]!, new Date(slot));
+  const open = (await askWorkers(citus.sql, 0)).map((worker) => worker.open);
+  check("doctor would see it", open.sort().join() === "0,1", open.join());
   for (const place of places) {
     await markLate(place.sql, [{ target_id: ids[1]!, scheduled_at: slot }], Date.now());
     await runJobs(place, Date.now());

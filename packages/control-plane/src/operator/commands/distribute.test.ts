@@ -34,10 +34,11 @@ t.test("every table with rows of one target is spread, and read by a function th
 });
 
 t.test("workers that a batch cannot be committed on", (t) => {
-  t.equal(unfit([{ address: "a:1", prepared: 100, problem: null }]), null);
-  t.match(unfit([{ address: "a:1", prepared: 0, problem: null }]), /a:1 has max_prepared_transactions = 0/);
+  t.equal(unfit([{ address: "a:1", prepared: 100, open: 0, problem: null }]), null);
+  t.match(unfit([{ address: "a:1", prepared: 100, open: 3, problem: null }]), /a:1 has 3 prepared transactions/);
+  t.match(unfit([{ address: "a:1", prepared: 0, open: 0, problem: null }]), /a:1 has max_prepared_transactions = 0/);
   t.match(
-    unfit([{ address: "a:1", prepared: null, problem: "connection refused" }]),
+    unfit([{ address: "a:1", prepared: null, open: null, problem: "connection refused" }]),
     /a:1 does not answer: connection/,
   );
   t.end();

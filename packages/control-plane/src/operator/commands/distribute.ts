@@ -64,12 +64,18 @@ function requireFit(workers: readonly Worker[]): void {
 
 /** What is wrong with the workers; null: nothing. */
 export function unfit(workers: readonly Worker[]): string | null {
-  for (const { address, problem, prepared } of workers) {
+  for (const { address, problem, prepared, open } of workers) {
     if (problem !== null) return `The worker ${address} does not answer: ${problem}.`;
     if (prepared === 0)
       return (
         `The worker ${address} has max_prepared_transactions = 0, but a batch of results on several workers is ` +
         "committed in two phases: set it to max_connections and restart that server."
+      );
+    if (open !== 0)
+      return (
+        `The worker ${address} has ${open} prepared transactions of more than two minutes ago. Their results are not ` +
+        "visible, and no hours are summed up meanwhile. Citus on the coordinator ends them, unless " +
+        "citus.recover_2pc_interval is -1: see its log."
       );
   }
   return null;

@@ -40,6 +40,8 @@ export interface Worker {
   address: string;
   /** Transactions that it can prepare; null: no answer. */
   prepared: number | null;
+  /** Transactions that it has prepared long ago and not ended; null: no answer. */
+  open: number | null;
   /** Why it did not answer. */
   problem: string | null;
 }
@@ -49,18 +51,29 @@ export async function isCoordinator(sql: ISql): Promise<boolean> {
   return (await valueOf<boolean | null>(sql`select groupid = 0 from pg_dist_local_group`)) === true;
 }
 
-/** Asks every worker how many transactions it can prepare: a batch on two workers is committed in two phases. */
-export async function askWorkers(sql: ISql): Promise<Worker[]> {
+/** Transactions of Citus in this database that a worker has prepared and neither committed nor rolled back. */
+const prepared =
+  "select gid, prepared from pg_prepared_xacts where database = current_database() and gid like 'citus%'";
+
+/**
+ * Asks every worker how many transactions it can prepare (a batch on two workers is committed in two phases), and how
+ * many are open for more than `openSecs`.
+ */
+export async function askWorkers(sql: ISql, openSecs = 120): Promise<Worker[]> {
+  const question = `
+    select current_setting('max_prepared_transactions') || ' ' || count(*) from (${prepared}) p
+    where prepared < now() - interval '${openSecs} s'`;
   const rows = await sql<{ address: string; success: boolean; result: string }[]>`
     select n.nodename || ':' || n.nodeport as address, r.success, r.result
     from pg_dist_node n
-    join run_command_on_workers('show max_prepared_transactions') r
+    join run_command_on_workers(${question}) r
       on r.nodename = n.nodename and r.nodeport = n.nodeport
     where n.groupid <> 0 and n.noderole = 'primary' and n.shouldhaveshards
     order by 1`;
   return rows.map(({ address, success, result }) => ({
     address,
-    prepared: success ? Number(result) : null,
+    prepared: success ? Number(result.split(" ")[0]) : null,
+    open: success ? Number(result.split(" ")[1]) : null,
     problem: success ? null : result.split("\n", 1)[0]!,
   }));
 }
@@ -86,14 +99,11 @@ export async function awaitCommits(sql: Db): Promise<void> {
   }
 }
 
-/** Transactions that workers have prepared and neither committed nor rolled back. */
+/** The prepared transactions of all workers. */
 async function selectPrepared(sql: Db): Promise<Set<string>> {
   const rows = await sql<{ address: string; success: boolean; result: string }[]>`
     select nodename || ':' || nodeport as address, success, result
-    from run_command_on_workers($$
-      select coalesce(string_agg(gid, ' '), '') from pg_prepared_xacts
-      where database = current_database() and gid like 'citus%'
-    $$)`;
+    from run_command_on_workers(${`select coalesce(string_agg(gid, ' '), '') from (${prepared}) p`})`;
   const away = rows.find(({ success }) => !success);
   if (away !== undefined) throw commitPending(`the worker ${away.address} does not answer: ${away.result}`);
   return new Set(
