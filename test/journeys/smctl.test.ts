@@ -1,6 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { existsSync, mkdirSync, statSync, writeFileSync, chmodSync } from "node:fs";
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import t from "tap";
 import { connect, type Json } from "../harness/api.ts";
@@ -197,6 +200,28 @@ t.test("maintenance run: the command's exit code, and a window that ends with it
     t.match(await running.ended, { code, err: /the maintenance has ended/ });
     t.equal((await windows()).filter(({ state }) => state === "active").length, 0, signal);
   }
+
+  // A signal that comes while the window opens: its reply is kept back until then.
+  const early = { ran: join(folder, "early"), opened: false, release: () => {} };
+  const proxy = createServer((incoming, outgoing) => {
+    const { method = "", url = "", headers } = incoming;
+    const forwarded = request(plane.url + url, { method, headers }, (reply) => {
+      const send = () => reply.pipe(outgoing.writeHead(reply.statusCode!, reply.headers));
+      if (method !== "POST" || url !== "/api/v1/maintenance") return void send();
+      [early.opened, early.release] = [true, send];
+    });
+    incoming.pipe(forwarded);
+  }).listen(0, "127.0.0.1");
+  t.teardown(() => (proxy.close(), proxy.closeAllConnections()));
+  await once(proxy, "listening");
+  const { port } = proxy.address() as AddressInfo;
+  const interrupted = start(run("touch", early.ran), { env: { SM_URL: `http://127.0.0.1:${port}` } });
+  await waitFor("the window", () => early.opened);
+  interrupted.child.kill("SIGTERM");
+  early.release();
+  t.match(await interrupted.ended, { code: 143, err: /the maintenance has ended/ });
+  t.notOk(existsSync(early.ran), "the command has not run");
+  t.equal((await windows()).filter(({ state }) => state === "active").length, 0);
 
   const page = await api.post("/api/v1/status-pages", { slug: "acme", name: "Acme" });
   await api.post(`/api/v1/status-pages/${page.body.id}/components`, { target_id: id });

@@ -38,21 +38,27 @@ async function runInside(words: readonly string[], options: Options): Promise<nu
   if (monitor.length + tag.length + page.length === 0)
     throw new Failure("nothing is selected. Use --monitor, --tag or --page.");
   const api = await connectionOf(options);
+  const signals = new Signals();
   let window: Json | null = null;
   try {
-    window = await open(api, words[0]!, options);
+    window = await open(api, words[0]!, options, signals);
   } catch (error) {
     if (!(error instanceof Unreachable) || options.bestEffort !== true) throw error;
     tell(`smctl: ${error.message} The command runs without a maintenance window.`);
   }
   let ending: Promise<void> | null = null;
   const end = (): Promise<void> => (ending ??= window === null ? Promise.resolve() : close(api, window));
-  const code = await run(words, () => void end());
+  const code = await run(words, signals, () => void end());
   await end();
   return code;
 }
 
-async function open(api: Api, program: string, { monitor = [], tag = [], page = [], max, title }: Options) {
+async function open(
+  api: Api,
+  program: string,
+  { monitor = [], tag = [], page = [], max, title }: Options,
+  signals: Signals,
+): Promise<Json> {
   const ids = new Set<string>();
   if (monitor.length + tag.length > 0) for (const { id } of await selectMonitors(api, monitor, tag)) ids.add(id);
   for (const wanted of page) {
@@ -63,6 +69,7 @@ async function open(api: Api, program: string, { monitor = [], tag = [], page = 
   }
   if (ids.size === 0) throw new Failure("the selected status page has no monitors.");
   const start = api.now();
+  signals.take();
   const window = await api.post("/api/v1/maintenance", {
     title: title ?? `Maintenance (${program.split("/").at(-1)})`.slice(0, 200),
     starts_at: new Date(start).toISOString(),
@@ -85,18 +92,39 @@ async function close(api: Api, window: Json): Promise<void> {
   }
 }
 
-/** Runs the command with our streams. Signals that end programs are passed on, and `onSignal` is called once. */
-async function run(words: readonly string[], onSignal: () => void): Promise<number> {
+/** Signals that end programs: from `take` on they do not end this one, which would leave the window open. */
+class Signals {
+  first: NodeJS.Signals | null = null;
+  onSignal: (signal: NodeJS.Signals) => void = () => {};
+  #isTaken = false;
+
+  take(): void {
+    if (this.#isTaken) return;
+    this.#isTaken = true;
+    for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+      process.on(name, () => {
+        this.first ??= name;
+        this.onSignal(name);
+      });
+  }
+}
+
+/**
+ * Runs the command with our streams, unless a signal came before. Signals that end programs are passed on, and
+ * `onSignal` is called at each.
+ */
+async function run(words: readonly string[], signals: Signals, onSignal: () => void): Promise<number> {
   const [program, ...args] = words;
   const { spawn } = await import("node:child_process");
+  signals.take();
+  if (signals.first !== null) return 128 + constants.signals[signals.first];
   return await new Promise((resolve) => {
     const child = spawn(program!, args, { stdio: "inherit" });
-    const forward = (signal: NodeJS.Signals): void => {
+    signals.onSignal = (signal) => {
       onSignal();
       // Ctrl-C of a terminal reaches the command too.
       if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
     };
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, forward);
     child.once("error", (error: NodeJS.ErrnoException) => {
       if (child.pid !== undefined) return;
       const isMissing = error.code === "ENOENT";
