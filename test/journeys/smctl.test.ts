@@ -218,6 +218,7 @@ t.test("maintenance run: the command's exit code, and a window that ends with it
   const interrupted = start(run("touch", early.ran), { env: { SM_URL: `http://127.0.0.1:${port}` } });
   await waitFor("the window", () => early.opened);
   interrupted.child.kill("SIGTERM");
+  await waitFor("the signal to be taken", () => interrupted.err().includes("the command does not start"));
   early.release();
   t.match(await interrupted.ended, { code: 143, err: /the maintenance has ended/ });
   t.notOk(existsSync(early.ran), "the command has not run");

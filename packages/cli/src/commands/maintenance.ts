@@ -95,7 +95,7 @@ async function close(api: Api, window: Json): Promise<void> {
 /** Signals that end programs: from `take` on they do not end this one, which would leave the window open. */
 class Signals {
   first: NodeJS.Signals | null = null;
-  onSignal: (signal: NodeJS.Signals) => void = () => {};
+  onSignal = (signal: NodeJS.Signals): void => tell(`smctl: ${signal}: the command does not start.`);
   #isTaken = false;
 
   take(): void {
