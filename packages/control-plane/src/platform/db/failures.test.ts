@@ -35,6 +35,7 @@ t.test("what an error of the database means", async (t) => {
     [ofSocket("ENOENT", "connect"), "away"],
     [ofSocket("EAI_AGAIN", "getaddrinfo"), "away"],
     [Object.assign(new Error("x"), { code: "CONNECTION_CLOSED" }), "away"],
+    [Object.assign(new Error("x"), { code: "COMMIT_PENDING" }), "away"],
     [Object.assign(new Error("x"), { code: "CONNECT_TIMEOUT" }), "away"],
     [Object.assign(new Error("x"), { code: "TARGET_SESSION_ATTRS" }), "readonly"],
     // What Citus said when a worker was killed in the middle of a statement.
