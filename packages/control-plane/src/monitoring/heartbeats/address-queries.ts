@@ -5,7 +5,7 @@ import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
 /* Tokens and addresses by which pings find their monitor, and what a ping key has created. */
 
 /** Addresses by hash, without expired ones. */
-const addresses = (sql: Db, hashes: readonly string[], now: Date) => sql`
+export const addresses = (sql: Db, hashes: readonly string[], now: Date) => sql`
   from heartbeat_addresses a
   where a.hash in (select decode(h, 'hex') from unnest(${arrayOf(hashes)}::text[]) h)
     and (a.valid_until is null or a.valid_until > ${now})`;

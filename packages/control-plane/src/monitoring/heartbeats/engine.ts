@@ -11,6 +11,7 @@ export {
   type NewPing,
   noteDelivered,
   selectHeartbeats,
+  selectHeartbeatsAt,
   selectReportsAfter,
   selectOldestKept,
   selectOverdue,

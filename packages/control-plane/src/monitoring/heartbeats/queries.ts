@@ -2,6 +2,7 @@ import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import type { PingKind } from "@statusmesh/shared/pings/address";
 import { budgetOf, type EvidenceTarget } from "../../alerting/incidents/service.ts";
 import { arrayOf, type Db, idArray, type Ids } from "../../platform/db/sql.ts";
+import { addresses } from "./address-queries.ts";
 import type { Window } from "./windows.ts";
 
 /** Pings of a monitor that are kept. */
@@ -46,25 +47,48 @@ export interface HeartbeatTarget extends EvidenceTarget {
   timezone: string;
 }
 
+type TargetRow = Omit<HeartbeatTarget, "window" | "agentId" | "agentUntil"> &
+  WindowRow & { agent_id: string | null; agent_until: Date | null };
+
+/** Heartbeat monitors, without those of deleted organisations, and their columns. */
+const targetsOf = (sql: Db) => ({
+  columns: sql`t.id, t.org_id, t.name, t.kind, t.spec, t.enabled, ${budgetOf(sql, sql`t.spec`)} as timeout,
+    t.interval_secs, t.alert_confirmations, t.region_policy, t.renotify_interval_secs, h.pings::float8 as pings,
+    h.agent_id, a.pings_until as agent_until, o.timezone, ${windowColumns(sql)}`,
+  tables: sql`targets t join heartbeats h on h.target_id = t.id
+    join orgs o on o.id = t.org_id and o.deleted_at is null
+    left join heartbeat_agents a on a.agent_id = h.agent_id`,
+});
+
+const targetOf = (row: TargetRow): HeartbeatTarget => ({
+  ...row,
+  window: windowOf(row),
+  agentId: row.agent_id,
+  agentUntil: row.agent_until?.getTime() ?? null,
+});
+
 /** The heartbeat monitors among `ids`, without those of deleted organisations. Their evidence is locked. */
 export async function selectHeartbeats(sql: Db, ids: Ids): Promise<HeartbeatTarget[]> {
-  const rows = await sql<
-    (Omit<HeartbeatTarget, "window" | "agentId" | "agentUntil"> &
-      WindowRow & { agent_id: string | null; agent_until: Date | null })[]
-  >`
-    select t.id, t.org_id, t.name, t.kind, t.spec, t.enabled, ${budgetOf(sql, sql`t.spec`)} as timeout, t.interval_secs,
-      t.alert_confirmations, t.region_policy, t.renotify_interval_secs, h.pings::float8 as pings,
-      h.agent_id, a.pings_until as agent_until, o.timezone, ${windowColumns(sql)}
-    from targets t join heartbeats h on h.target_id = t.id
-    join orgs o on o.id = t.org_id and o.deleted_at is null
-    left join heartbeat_agents a on a.agent_id = h.agent_id
-    where t.id = any(${idArray(sql, ids)})`;
-  return rows.map((row) => ({
-    ...row,
-    window: windowOf(row),
-    agentId: row.agent_id,
-    agentUntil: row.agent_until?.getTime() ?? null,
-  }));
+  const { columns, tables } = targetsOf(sql);
+  const rows = await sql<TargetRow[]>`select ${columns} from ${tables} where t.id = any(${idArray(sql, ids)})`;
+  return rows.map(targetOf);
+}
+
+/** {@link selectHeartbeats} of addresses, and the monitor of each hash; unknown and expired ones are left out. */
+export async function selectHeartbeatsAt(
+  sql: Db,
+  hashes: readonly string[],
+  now: Date,
+): Promise<{ monitors: HeartbeatTarget[]; idOf: Map<string, string> }> {
+  const { columns, tables } = targetsOf(sql);
+  const rows = await sql<(TargetRow & { hash: string })[]>`
+    select u.hash, ${columns}
+    from (select encode(a.hash, 'hex') as hash, a.target_id ${addresses(sql, hashes, now)}) u
+    join (${tables}) on t.id = u.target_id`;
+  return {
+    monitors: [...new Map(rows.map((row) => [row.id, row])).values()].map(targetOf),
+    idOf: new Map(rows.map(({ hash, id }) => [hash, id])),
+  };
 }
 
 /** What a batch of pings or missed reports changes. */
@@ -166,8 +190,9 @@ export interface NewPing {
   id: string | null;
 }
 
-/** Stores pings, and deletes those that they push out of the newest {@link keptPings}. */
+/** Stores pings, and deletes for each the one that it pushes out of the newest {@link keptPings}. */
 export async function insertPings(sql: Db, pings: readonly NewPing[]): Promise<void> {
+  const full = pings.filter((ping) => ping.number > keptPings);
   const column = (of: (ping: NewPing) => string | number | null) => arrayOf(pings.map(of));
   await sql`
     with fresh as (
@@ -181,12 +206,10 @@ export async function insertPings(sql: Db, pings: readonly NewPing[]): Promise<v
         ${column((p) => p.exitCode)}::smallint[], ${column((p) => p.runId)}::uuid[],
         ${column((p) => p.duration)}::integer[], ${pings.map((p) => p.sourceIp)}::text[],
         ${pings.map((p) => p.userAgent)}::text[], ${column((p) => p.id)}::uuid[]))
-    delete from heartbeat_pings old using (
-      select target_id, max(number) - ${keptPings}::bigint as last
-      from unnest(${column((p) => p.targetId)}::uuid[], ${column((p) => p.number)}::bigint[]) as u (target_id, number)
-      group by 1
-    ) kept
-    where old.target_id = kept.target_id and old.number <= kept.last`;
+    delete from heartbeat_pings old
+    using unnest(${arrayOf(full.map((p) => p.targetId))}::uuid[],
+      ${arrayOf(full.map((p) => p.number - keptPings))}::bigint[]) as u (target_id, number)
+    where old.target_id = u.target_id and old.number = u.number`;
 }
 
 /** Keeps the body of a stored ping. */

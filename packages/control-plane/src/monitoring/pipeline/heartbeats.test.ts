@@ -265,6 +265,32 @@ t.test("of a body whose sender goes away after the reply, what arrived is kept",
   t.match(await heartbeat(job), { last_ping: { kind: "log" } });
 });
 
+t.test("the newest 1,000 pings are kept; both addresses of a monitor may come in one transaction", async (t) => {
+  const job = await make();
+  await sql`
+    insert into heartbeat_pings (target_id, number, at, kind, source_ip, user_agent)
+    select ${job.id}, n, ${new Date(clock.at)}, 'log', '127.0.0.1', 'curl' from generate_series(1, 999) n`;
+  await sql`update heartbeats set pings = 999 where target_id = ${job.id}`;
+  const numbers = async () =>
+    (
+      await sql<{ number: string }[]>`
+    select number from heartbeat_pings where target_id = ${job.id} order by number`
+    ).map(({ number }) => Number(number));
+  await ping(job);
+  t.equal((await numbers())[0], 1, "the thousandth pushes none out");
+  const rotated = await ask("POST", `/api/v1/targets/${job.id}/heartbeat/rotate`);
+  const newer = { ...job, path: new URL(rotated.body.ping_url).pathname };
+  const replies = await Promise.all([ping(job), ping(newer), ping(job), ping(newer)]);
+  t.same(
+    replies.map(({ status }) => status),
+    [200, 200, 200, 200],
+  );
+  t.same(
+    await numbers(),
+    Array.from({ length: 1000 }, (_, n) => n + 5),
+  );
+});
+
 t.test("POST only: links that are opened report nothing", async (t) => {
   const job = await make({ period: hour, methods: "post" });
   t.match(await ping(job), { status: 405, text: "POST only" });

@@ -1,4 +1,3 @@
-import type { Fragment } from "postgres";
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { PingKind } from "@statusmesh/shared/pings/address";
@@ -73,12 +72,9 @@ export async function storePings(
   await prepareDays(utcDays([now, now - hourMs, ...batch.map(({ at }) => at)]));
   const addressed = [batch.map(({ hash }) => hash), new Date(now)] as const;
   let targetOf: ReadonlyMap<string, string> = new Map();
-  const select = async (sql: Db, ids: Fragment) => {
-    const [found, monitors] = await Promise.all([
-      heartbeats.selectAddressed(sql, ...addressed),
-      heartbeats.selectHeartbeats(sql, ids),
-    ]);
-    targetOf = found;
+  const select = async (sql: Db) => {
+    const { monitors, idOf } = await heartbeats.selectHeartbeatsAt(sql, ...addressed);
+    targetOf = idOf;
     return monitors;
   };
   const ids = heartbeats.addressedIds(system.sql, ...addressed);

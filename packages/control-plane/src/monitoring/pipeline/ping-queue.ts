@@ -1,19 +1,29 @@
 import type { System } from "../../platform/context.ts";
+import { pause } from "../../platform/process/pause.ts";
 import { type PingOutcome, type PrepareDays, type ReceivedPing, storePings } from "./heartbeats.ts";
 
 /** Pings of one transaction. */
 const batchPings = 500;
+/**
+ * The time between the starts of two transactions, ms. One costs as much as ten pings: without it 1,000 pings a second
+ * beside 10,000 results were 160 transactions a second, and the slowest pings took longer.
+ */
+const spacingMs = 15;
 
 /**
- * Opens the queue of pings of this process. Those that arrive while a transaction runs are the next one together, so
- * that a thousand a second need few transactions. The promise of a ping resolves once it is stored.
+ * Opens the queue of pings of this process. Those that arrive before the next transaction may start are stored together
+ * by it, so that a thousand a second need few. The promise of a ping resolves once it is stored.
  */
 export function openPings(system: System, prepareDays: PrepareDays): (ping: ReceivedPing) => Promise<PingOutcome> {
   let waiting: Waiting[] = [];
   let running = false;
+  let startedAt = -Infinity;
   const run = async () => {
     running = true;
     while (waiting.length > 0) {
+      const early = startedAt + spacingMs - performance.now();
+      if (early > 0) await pause(early);
+      startedAt = performance.now();
       const batch = waiting.slice(0, batchPings);
       waiting = waiting.slice(batch.length);
       try {
