@@ -31,8 +31,9 @@ const pingShare = 0.1;
  */
 const warmUpRounds = 12;
 const timedRounds = 4;
-/** Rounds of results beside pings. Those of the first time open the connections of jobs, and are not counted. */
+/** Rounds of results beside pings. */
 const besideRounds = 16;
+/** Pings of this time open the connections of jobs and are not counted. */
 const besideWarmUpMs = 2000;
 /** Pings go to the control plane and to the bare server in turns of this length. */
 const besideTurnMs = 500;
