@@ -6,19 +6,21 @@ export {
   endHolds,
   extendWindows,
   type HeartbeatTarget,
-  insertPings,
   keepWatch,
-  type NewPing,
   noteDelivered,
   selectHeartbeats,
   selectHeartbeatsAt,
-  selectReportsAfter,
-  selectOldestKept,
   selectOverdue,
-  selectStoredIds,
   selectWatch,
-  writeBodiesOfAgent,
-  writeBody,
   writeWindows,
 } from "./queries.ts";
+export {
+  insertPings,
+  type NewPing,
+  selectOldestKept,
+  selectReportsAfter,
+  selectStoredIds,
+  writeBodiesOfAgent,
+  writeBody,
+} from "./ping-queries.ts";
 export { downAt, dueAfter, heldUntil, miss, take, type Verdict, type Window } from "./windows.ts";

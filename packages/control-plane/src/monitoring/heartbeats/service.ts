@@ -14,6 +14,7 @@ import { unlessTaken } from "../../platform/db/sql.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { addressRule, hashOf, hintOf } from "./addresses.ts";
 import * as addressQueries from "./address-queries.ts";
+import * as pingQueries from "./ping-queries.ts";
 import * as queries from "./queries.ts";
 import type { Heartbeat, HeartbeatAddresses } from "./schema.ts";
 import { downAt, reopened, stateOf, suggestionFor, type Window } from "./windows.ts";
@@ -165,7 +166,7 @@ export async function getHeartbeat(ctx: Ctx, id: string): Promise<Heartbeat> {
   requireScope(ctx, "targets:read");
   const row = await find(ctx, id);
   const now = ctx.clock.now();
-  const pings = await queries.selectPings(ctx.sql, id, new Date(now - pingDays * dayMs), suggestedFrom);
+  const pings = await pingQueries.selectPings(ctx.sql, id, new Date(now - pingDays * dayMs), suggestedFrom);
   const { window, enabled, spec } = row;
   const token = ctx.scopes.has("targets:write") ? openToken(ctx, row) : mask;
   const successes = pings.filter(({ kind }) => kind === "success").map(({ at }) => at.getTime());
@@ -195,8 +196,8 @@ export async function listPings(
   await find(ctx, id);
   const from = new Date(ctx.clock.now() - pingDays * dayMs);
   const [rows, total] = await Promise.all([
-    queries.selectPings(ctx.sql, id, from, { limit, offset }),
-    queries.countPings(ctx.sql, id, from),
+    pingQueries.selectPings(ctx.sql, id, from, { limit, offset }),
+    pingQueries.countPings(ctx.sql, id, from),
   ]);
   return { items: rows.map((row) => presentPing(ctx, row)), total, limit, offset };
 }
@@ -235,7 +236,7 @@ function openToken({ sealer }: System, { id, token }: queries.HeartbeatRow): str
 }
 
 /** Viewers see neither what a job wrote nor where it runs. */
-const presentPing = ({ role }: Ctx, row: queries.PingRow) => ({
+const presentPing = ({ role }: Ctx, row: pingQueries.PingRow) => ({
   at: row.at.toISOString(),
   kind: row.kind,
   exit_code: row.exit_code,
@@ -249,7 +250,7 @@ const presentPing = ({ role }: Ctx, row: queries.PingRow) => ({
 /** Deletes pings that are older than {@link pingDays}, and times that no range shows any more. */
 export async function sweepPings({ sql, clock }: System): Promise<void> {
   const now = clock.now();
-  await queries.deletePingsBefore(sql, new Date(now - pingDays * dayMs));
+  await pingQueries.deletePingsBefore(sql, new Date(now - pingDays * dayMs));
   await queries.deleteSpansBefore(sql, new Date(now - spanDays * dayMs));
   await addressQueries.deleteCreationsBefore(sql, utcDay(now - dayMs));
 }
