@@ -38,6 +38,11 @@ export interface SchemaNode {
   maxItems?: number;
 }
 
+/** The properties that a client must send: `validate` applies defaults before it checks required properties. */
+export function requiredInput({ properties = {}, required = [] }: SchemaNode): string[] {
+  return required.filter((name) => properties[name]?.default === undefined);
+}
+
 /** Keywords of our own validator, which a strict validator of a client refuses. */
 export const ownKeywords: ReadonlySet<string> = new Set([
   "errorCode",

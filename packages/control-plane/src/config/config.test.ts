@@ -105,6 +105,7 @@ t.test("without a file and variables every key has its default", async (t) => {
       oauth_enabled: false,
       resource_uri: "",
       allowed_origins: [],
+      require_protocol_version: true,
       access_token_ttl_secs: 3600,
     },
     email: { smtp_url: "", from: "StatusMesh <statusmesh@localhost>" },

@@ -11,6 +11,10 @@ export const mcp = Type.Object({
   allowed_origins: origins(
     "Web pages that may call /mcp, as origins; empty: any, and clients without Origin always may",
   ),
+  require_protocol_version: flag(
+    true,
+    "Refuses requests without MCP-Protocol-Version; false: they have the version of their session",
+  ),
   access_token_ttl_secs: whole(3600, 1, 86_400, "Lifetime of an access token that OAuth issues, seconds"),
 });
 

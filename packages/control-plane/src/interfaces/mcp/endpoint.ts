@@ -190,22 +190,31 @@ async function reply(
   http.body = body;
 }
 
-/** The session of a request. 400 without one or without a served revision, 404 for one that is not the caller's. */
+/**
+ * The session of a request. 400 without one, and for a missing or unknown revision; 404 for one that is not the
+ * caller's.
+ */
 async function sessionOf(endpoint: Endpoint, http: Context, caller: Caller): Promise<Session> {
   const id = http.get("mcp-session-id");
   if (id === "")
     throw new RpcRefusal(400, rpcCodes.server, "Bad request: send Mcp-Session-Id, which initialize has answered.");
-  const revision = http.get("mcp-protocol-version");
-  if (!revisions.some((served) => served === revision))
-    throw new RpcRefusal(
-      400,
-      rpcCodes.server,
-      `Bad request: send MCP-Protocol-Version with one of ${revisions.join(", ")}.`,
-    );
+  refuseRevision(http.get("mcp-protocol-version"), endpoint.system);
   if (caller.session === null)
     throw new RpcRefusal(404, rpcCodes.noSession, "The session has ended or is unknown: initialize again.");
   await recordUse(endpoint.system, caller.session);
   return caller.session;
+}
+
+/** The revisions do not differ here, so a request without one is served as its session was initialized. */
+function refuseRevision(revision: string, { config }: System): void {
+  if (revision === "" && !config.mcp.require_protocol_version) return;
+  if (revisions.some((served) => served === revision)) return;
+  throw new RpcRefusal(
+    400,
+    rpcCodes.server,
+    `Bad request: send MCP-Protocol-Version with one of ${revisions.join(", ")}.` +
+      (revision === "" ? " For a client that cannot, the operator sets mcp.require_protocol_version to false." : ""),
+  );
 }
 
 const refuseCall = async (): Promise<never> => {

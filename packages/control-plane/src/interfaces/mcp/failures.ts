@@ -1,6 +1,6 @@
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
 import type { AppError, ErrorCode } from "@statusmesh/shared/errors";
-import type { SchemaNode } from "@statusmesh/shared/validate";
+import { requiredInput, type SchemaNode } from "@statusmesh/shared/schema-node";
 import { asAppError } from "../../platform/http/exchange.ts";
 import type { Tool } from "../../platform/http/tool.ts";
 
@@ -31,8 +31,11 @@ const known: Partial<Record<ErrorCode, Failure>> = {
 const isAboutArguments = ({ status }: AppError): boolean => status === 400;
 
 /** `id (required), message`. */
-function argumentsOf({ properties = {}, required = [] }: SchemaNode): string {
-  const names = Object.keys(properties).map((name) => (required.includes(name) ? `${name} (required)` : name));
+function argumentsOf(input: SchemaNode): string {
+  const required = requiredInput(input);
+  const names = Object.keys(input.properties ?? {}).map((name) =>
+    required.includes(name) ? `${name} (required)` : name,
+  );
   return names.length === 0 ? "no arguments" : names.join(", ");
 }
 

@@ -1,5 +1,5 @@
 import type { TSchema } from "typebox";
-import { ownKeywords } from "@statusmesh/shared/schema-node";
+import { ownKeywords, requiredInput, type SchemaNode } from "@statusmesh/shared/schema-node";
 import type { RateCategory } from "../../platform/http/route.ts";
 import type { Tool } from "../../platform/http/tool.ts";
 import { customerLabel, isCustomerText } from "../../platform/http/tool-texts.ts";
@@ -44,7 +44,7 @@ function listed({ name, title, description, input, output, confirm }: Tool): Lis
     name,
     title,
     description,
-    inputSchema: plainSchema(input),
+    inputSchema: { ...plainSchema(input), required: requiredInput(input as SchemaNode) },
     outputSchema: outlineOf(plainSchema(output)) as ListedTool["outputSchema"],
     // Destructive and idempotent mean nothing where nothing is written (MCP 2025-11-25, ToolAnnotations).
     annotations: {

@@ -100,6 +100,8 @@ t.test("tools", async (t) => {
       t.strictSame(Object.keys(annotations!).sort(), hints.sort(), name);
       for (const [argument, shape] of Object.entries(inputSchema.properties ?? {}))
         t.ok((shape as { description?: string }).description, `${name} ${argument}`);
+      const withDefault = Object.entries(inputSchema.properties ?? {}).filter(([, shape]) => "default" in shape);
+      for (const [argument] of withDefault) t.notOk(inputSchema.required?.includes(argument), `${name} ${argument}`);
       t.equal(outputSchema!["type"], "object", name);
       t.notMatch(JSON.stringify(tool), /errorCode|"text":"|longCode|"expects"|"form":/, "JSON Schema only");
       t.equal(annotations?.readOnlyHint, reads.includes(name), name);
@@ -254,7 +256,7 @@ t.test("tools", async (t) => {
     t.equal((await failure("get_org_health", { org_id: "1" })).hint, "get_org_health takes no arguments.");
     t.equal(
       (await failure("get_monitor_history", { id: own.monitor })).hint,
-      "get_monitor_history takes monitor_id (required), window (required).",
+      "get_monitor_history takes monitor_id (required), window.",
     );
   });
 

@@ -206,6 +206,23 @@ t.test("revisions: a served one is kept, another gets the newest", async (t) => 
   }
 });
 
+t.test("a client that sends no revision after initialize, as Gemini CLI", async (t) => {
+  const lenient = await openMcp(t, { env: { SM_MCP__REQUIRE_PROTOCOL_VERSION: "false" } });
+  for (const [mcp, status] of [
+    [shared, 400],
+    [lenient, 200],
+  ] as const) {
+    const session = await mcp.session(await mcp.token(await newOrg(mcp.world.system)));
+    const without = { ...session, "mcp-protocol-version": undefined };
+    const listed = await mcp.post(without, { ...ping, method: "tools/list" });
+    t.equal(listed.status, status);
+    if (status === 400) t.match(listed.body.error.message, /mcp\.require_protocol_version to false/);
+    else t.ok(listed.body.result.tools.length > 10);
+    t.equal((await mcp.post({ ...session, "mcp-protocol-version": "2024-11-05" }, ping)).status, 400, "a wrong one");
+    t.equal((await mcp.post({ ...without, "mcp-session-id": undefined }, ping)).status, 400, "no session");
+  }
+});
+
 t.test("a session belongs to its user, organisation and client", async (t) => {
   const mcp = shared;
   const { clock, sql } = mcp.world;

@@ -1,6 +1,6 @@
 import type { TSchema } from "typebox";
 import type { Json } from "@statusmesh/shared/json";
-import { ownKeywords } from "@statusmesh/shared/schema-node";
+import { ownKeywords, requiredInput, type SchemaNode } from "@statusmesh/shared/schema-node";
 
 /*
  * Converts validation schemas to published ones: JSON Schema 2020-12 as in OpenAPI 3.1, without the keywords of our own
@@ -60,7 +60,11 @@ export function openSchemas(replied: readonly TSchema[]): Schemas {
         );
       else out[key] = publish(value, direction);
     }
-    if (direction === "in") leaveOutDefaults(out, node);
+    if (direction === "in" && out["required"] !== undefined) {
+      const required = requiredInput(node as SchemaNode);
+      if (required.length > 0) out["required"] = required;
+      else delete out["required"];
+    }
     if (node["cap"] !== undefined) delete out["maximum"];
     if ((node["text"] === "line" || node["text"] === "lines") && node["emptyIsNull"] !== true)
       Object.assign(out, { minLength: 1, pattern: "\\S" });
@@ -73,14 +77,6 @@ export function openSchemas(replied: readonly TSchema[]): Schemas {
   }
 
   return { publish: (schema, direction) => publish(schema, direction) as Json, components };
-}
-
-/** The validator applies defaults before it checks required properties, so clients may omit them. */
-function leaveOutDefaults(out: Json, node: Json): void {
-  const properties = (node["properties"] ?? {}) as Record<string, Json>;
-  const required = ((out["required"] ?? []) as string[]).filter((name) => properties[name]?.["default"] === undefined);
-  if (required.length > 0) out["required"] = required;
-  else delete out["required"];
 }
 
 /** JSON Schema 2020-12, section 10.3.1: tuples use `prefixItems`. */
