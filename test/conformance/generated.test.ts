@@ -238,7 +238,17 @@ function bodiesOf(operation: Operation): Arbitrary<Json> {
     return good.map((body) => ({ ...body, config: webhook }));
   if (operation.name === "PATCH /api/v1/notification-channels/{id}")
     return good.map(({ config, ...body }) => (config === undefined ? body : { ...body, config: webhook }));
+  if (/^(?:POST|PATCH) \/api\/v1\/status-pages(?:\/\{id\})?$/.test(operation.name)) return good.map(withOneName);
   return good;
+}
+
+/** A page whose branding has each field once: one with its two names is refused. */
+function withOneName({ branding, ...body }: Json): Json {
+  if (branding === undefined) return body;
+  const fields = Object.entries(branding).filter(
+    ([name]) => !Object.hasOwn(branding, name.replace("public_", "")) || !name.startsWith("public_"),
+  );
+  return { ...body, branding: Object.fromEntries(fields) };
 }
 
 const sample = <T>(arbitrary: Arbitrary<T>, count: number): T[] => fc.sample(arbitrary, { seed, numRuns: count });

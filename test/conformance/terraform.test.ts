@@ -225,7 +225,90 @@ t.test("uptimepage_notification_channel: every kind of channel", async (t) => {
   }
 });
 
-t.test("what it cannot do is refused by name: docs/configuration-as-code.md", async (t) => {
+t.test("uptimepage_status_page and _component: the requests of the provider", async (t) => {
+  const page = decoded(await provider.post(pages, { slug: "acme-tf", name: "Acme", enabled: true }));
+  const path = `${pages}/${page.id}`;
+  const branding = {
+    public_display_name: "Acme status",
+    public_about: null,
+    public_brand_color: "#2557D6",
+    public_style: "dark",
+    public_show_powered_by: false,
+  };
+  const sent = { name: "Acme", slug: "acme-tf", enabled: true, branding };
+  const usual = { about: null, website_url: null, hide_from_search: false, timezone: "UTC", language: "en" };
+  t.strictSame(decoded(await provider.patch(path, sent)).branding, {
+    ...usual,
+    display_name: "Acme status",
+    brand_color: "#2557D6",
+    style: "dark",
+    show_powered_by: false,
+  });
+  const none = Object.fromEntries(Object.keys(branding).map((name) => [name, null]));
+  for (const style of [null, "", "default"])
+    t.strictSame(
+      decoded(await provider.patch(path, { ...sent, branding: { ...none, public_style: style } })).branding,
+      {
+        ...usual,
+        display_name: null,
+        brand_color: null,
+        style: "auto",
+        show_powered_by: true,
+      },
+    );
+  for (const [field, value] of [
+    ["display_name", null],
+    ["about", "x"],
+    ["brand_color", null],
+    ["style", "auto"],
+    ["show_powered_by", true],
+  ] as const)
+    t.match(
+      await provider.patch(path, { branding: { ...none, [field]: value } }),
+      { status: 400, body: { error: { field: `/branding/public_${field}`, message: /two names of one field/ } } },
+      field,
+    );
+  t.match(await provider.patch(path, { branding: { public_style: "dracula" } }), {
+    status: 400,
+    body: { error: { field: "/branding/public_style" } },
+  });
+
+  // Terraform creates components in any order.
+  const monitors: string[] = [];
+  for (const name of ["A", "B", "C"])
+    monitors.push(decoded(await provider.post(targets, { name, check: http, interval: 60, enabled: true })).id);
+  const [a, b, c] = monitors as [string, string, string];
+  const orders = async () =>
+    decoded(await provider.get(`${path}/components`)).items.map((item: Json) => [item.target_id, item.sort_order]);
+  t.match(decoded(await provider.post(`${path}/components`, { target_id: c, sort_order: 20 })), { sort_order: 20 });
+  decoded(await provider.post(`${path}/components`, { target_id: b, sort_order: 10 }));
+  decoded(await provider.post(`${path}/components`, { target_id: a, sort_order: 0 }));
+  t.strictSame(await orders(), [
+    [a, 0],
+    [b, 10],
+    [c, 20],
+  ]);
+  const texts = { public_name: null, public_description: null, public_group: "Shop" };
+  t.match(decoded(await provider.patch(`${path}/components/${a}`, { ...texts, sort_order: 15 })), {
+    sort_order: 15,
+    public_group: "Shop",
+  });
+  t.strictSame(await orders(), [
+    [b, 10],
+    [a, 15],
+    [c, 20],
+  ]);
+  for (const order of [-1, 1_000_001, 0.5, "1"])
+    t.match(await provider.patch(`${path}/components/${a}`, { sort_order: order }), {
+      status: 400,
+      body: { error: { field: "/sort_order" } },
+    });
+  t.equal((await stranger.patch(`${path}/components/${a}`, { sort_order: 1 })).status, 404);
+  t.equal((await provider.delete(`${path}/components/${a}`)).status, 204);
+  t.equal((await provider.delete(path)).status, 204);
+});
+
+t.test("what it cannot do is refused by name: docs/moving.md", async (t) => {
   const flow = {
     type: "flow",
     start_url: "https://example.org",
@@ -239,16 +322,6 @@ t.test("what it cannot do is refused by name: docs/configuration-as-code.md", as
   await refused(provider.post(targets, { name: "Browser", check: flow, interval: 300, enabled: true }), "/check/type");
   const pushover = { type: "pushover", token: "a".repeat(30), user: "u".repeat(30), emergency: false };
   await refused(provider.post(channels, { name: "P", config: pushover, enabled: true }), "/config/emergency");
-  // A page is made, and its second request, with the branding, is refused.
-  const page = decoded(await provider.post(pages, { slug: "acme-tf", name: "Acme", enabled: true }));
-  const branding = { public_display_name: null, public_about: null, public_brand_color: null };
-  await refused(
-    provider.patch(`${pages}/${page.id}`, { name: "Acme", slug: "acme-tf", enabled: true, branding }),
-    "/branding/public_display_name",
-  );
-  const { id } = decoded(await provider.post(targets, { name: "C", check: http, interval: 60, enabled: true }));
-  await refused(provider.post(`${pages}/${page.id}/components`, { target_id: id, sort_order: 0 }), "/sort_order");
-  t.equal((await provider.delete(`${pages}/${page.id}`)).status, 204);
   const secretHeader = { ...http, headers: { "X-Key": "k" } };
   const made = decoded(await provider.post(targets, { name: "H", check: secretHeader, interval: 60, enabled: true }));
   t.strictSame(made.check.headers, { "X-Key": "***" }, "a header that is a secret is planned again each time");

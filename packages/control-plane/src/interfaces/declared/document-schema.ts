@@ -104,7 +104,7 @@ const monitorFields = {
 
 const mapOf = (object: TSchema) => Type.Unsafe({ type: "object", additionalProperties: object });
 
-const component = objectOf(ComponentCreate, ["target_id"], {
+const component = objectOf(ComponentCreate, ["target_id", "sort_order"], {
   monitor: reference,
   target_id: Text("Id of a monitor outside of the document"),
 });

@@ -2,6 +2,7 @@ import Type from "typebox";
 import type { Ctx } from "../../platform/context.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { paging } from "../../platform/http/wire.ts";
+import { withOwnNames } from "./branding-names.ts";
 import {
   Component,
   ComponentBulk,
@@ -11,9 +12,9 @@ import {
   ComponentPatch,
   LogoUpload,
   StatusPage,
-  StatusPageCreate,
   StatusPagePage,
   StatusPagePatch,
+  StatusPageRequest,
 } from "./schema.ts";
 import * as service from "./service.ts";
 
@@ -69,10 +70,11 @@ export const statusPageRoutes: Route[] = [
   route("POST", "/api/v1/status-pages", {
     ...write,
     summary: "Create a status page",
-    body: StatusPageCreate,
+    body: StatusPageRequest,
     replies: { 201: StatusPage },
     errors: ["INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, body }) => createdIn("/api/v1/status-pages/", await service.createPage(ctx, body)),
+    handle: async ({ ctx, body }) =>
+      createdIn("/api/v1/status-pages/", await service.createPage(ctx, withOwnNames(body))),
   }),
   route("GET", "/api/v1/status-pages/{id}", {
     ...read,
@@ -94,7 +96,7 @@ export const statusPageRoutes: Route[] = [
       "INVALID_CUSTOM_DOMAIN",
       "CUSTOM_DOMAIN_TAKEN",
     ],
-    handle: async ({ ctx, params, body }) => ok(await service.updatePage(ctx, params.id, body)),
+    handle: async ({ ctx, params, body }) => ok(await service.updatePage(ctx, params.id, withOwnNames(body))),
   }),
   route("DELETE", "/api/v1/status-pages/{id}", {
     ...write,

@@ -103,7 +103,7 @@ export async function updateComponent(sql: Db, orgId: string, pageId: string, ro
   await sql`
     update status_page_components
     set public_name = ${row.public_name}, public_description = ${row.public_description},
-      public_group = ${row.public_group}
+      public_group = ${row.public_group}, sort_order = ${row.sort_order}
     where org_id = ${orgId} and page_id = ${pageId} and id = ${row.id}`;
 }
 

@@ -19,7 +19,7 @@ export async function listComponents(ctx: Ctx, pageId: string, paging: Paging): 
 }
 
 /**
- * Adds a monitor, or a component without one, at the end of a page. Throws INVALID_BODY, TARGET_NOT_FOUND,
+ * Adds a monitor, or a component without one, at its `sort_order`, else at the end of a page. Throws INVALID_BODY, TARGET_NOT_FOUND,
  * COMPONENT_ALREADY_ON_PAGE, and QUOTA_EXCEEDED for more components than a page may have, and for a new public
  * component over the plan's limit; a monitor that is already on another page costs nothing there.
  */
@@ -38,7 +38,9 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
     }
     await takePlaces(own, pageId, [id]);
     await write(own, pageId, [component], "last");
-    const made = await find(own, pageId, id);
+    const written = await find(own, pageId, id);
+    const made = { ...written, sort_order: input.sort_order ?? written.sort_order };
+    if (input.sort_order !== undefined) await queries.updateComponent(own.sql, ctx.orgId, pageId, made);
     await record(own, { resourceId: id, after: auditable(pageId, made) });
     return presentRow(made);
   });
@@ -121,13 +123,13 @@ export async function updateComponent(
   ctx: Ctx,
   pageId: string,
   id: string,
-  { state, ...texts }: ComponentPatch,
+  { state, ...fields }: ComponentPatch,
 ): Promise<Component> {
   return await changePage(ctx, pageId, async (own) => {
     const before = await find(own, pageId, id);
     if (before.target_id !== null && state !== undefined) throw invalid(stateOfMonitor, "/state");
-    if (before.target_id === null && texts.public_name === null) throw invalid(needsName, "/public_name");
-    await queries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...texts });
+    if (before.target_id === null && fields.public_name === null) throw invalid(needsName, "/public_name");
+    await queries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...fields });
     if (state !== undefined && state !== before.state) {
       const now = new Date(own.clock.now());
       const keepSince = new Date(now.getTime() - keptStatesMs);

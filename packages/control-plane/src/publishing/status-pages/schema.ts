@@ -25,29 +25,27 @@ const WebAddress = Type.String({
   examples: ["https://example.org/"],
 });
 
+const displayName = Line({
+  maxLength: 80,
+  description: "Heading of the page; null shows the page's name",
+  examples: ["Acme status"],
+});
+const about = Lines({
+  maxLength: 500,
+  description: "A few words for visitors, in Markdown: paragraphs, lists, emphasis, code and links",
+  examples: ["How **Acme** is doing."],
+});
+const brandColor = Type.String({
+  pattern: "^#[0-9A-Fa-f]{6}$",
+  expects: "Use # and six hexadecimal digits, like #2557D6",
+  description: "#RRGGBB",
+  examples: ["#2557D6"],
+});
+
 const brandingFields = {
-  display_name: nullable(
-    Line({
-      maxLength: 80,
-      description: "Heading of the page; null shows the page's name",
-      examples: ["Acme status"],
-    }),
-  ),
-  about: nullable(
-    Lines({
-      maxLength: 500,
-      description: "A few words for visitors, in Markdown: paragraphs, lists, emphasis, code and links",
-      examples: ["How **Acme** is doing."],
-    }),
-  ),
-  brand_color: nullable(
-    Type.String({
-      pattern: "^#[0-9A-Fa-f]{6}$",
-      expects: "Use # and six hexadecimal digits, like #2557D6",
-      description: "#RRGGBB",
-      examples: ["#2557D6"],
-    }),
-  ),
+  display_name: nullable(displayName),
+  about: nullable(about),
+  brand_color: nullable(brandColor),
   style: OneOf(["light", "dark", "auto"], "auto follows the visitor's system", "auto"),
   show_powered_by: Flag('Shows "Powered by StatusMesh" at the end of the page'),
   website_url: nullable(WebAddress),
@@ -76,6 +74,35 @@ const BrandingInput = Shape("BrandingInput", "Replaces the whole branding: omitt
 });
 export type BrandingInput = Static<typeof BrandingInput>;
 
+/** Second names of fields of the branding in requests: those of the Terraform provider uptimepage/uptimepage. */
+const secondName = <S extends TSchema>(schema: S, name: string) =>
+  Type.Optional(
+    nullable(Type.Unsafe<Static<S>>({ ...schema, description: `Second name of ${name}; null: its default` })),
+  );
+
+/** The branding of an API request. The five fields with two names have no schema default, so that both are noticed. */
+const BrandingRequest = Shape(
+  "BrandingRequest",
+  "Replaces the whole branding: omitted fields take their default, those of a new page",
+  {
+    ...BrandingInput.properties,
+    display_name: Type.Optional(brandingFields.display_name),
+    about: Type.Optional(brandingFields.about),
+    brand_color: Type.Optional(brandingFields.brand_color),
+    style: Type.Optional(brandingFields.style),
+    show_powered_by: Type.Optional(brandingFields.show_powered_by),
+    public_display_name: secondName(displayName, "display_name"),
+    public_about: secondName(about, "about"),
+    public_brand_color: secondName(brandColor, "brand_color"),
+    public_style: secondName(
+      OneOf(["light", "dark", "auto", "default", ""], "", "auto"),
+      "style, where default and the empty text are auto",
+    ),
+    public_show_powered_by: secondName(brandingFields.show_powered_by, "show_powered_by"),
+  },
+);
+export type BrandingRequest = Static<typeof BrandingRequest>;
+
 const pageFields = {
   slug: Type.String({
     pattern: "^[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?$",
@@ -99,6 +126,12 @@ export const StatusPageCreate = Shape("StatusPageCreate", "A new page", {
 });
 export type StatusPageCreate = Static<typeof StatusPageCreate>;
 
+/** A new page in an API request. */
+export const StatusPageRequest = Shape("StatusPageRequest", "A new page", {
+  ...StatusPageCreate.properties,
+  branding: Type.Optional(BrandingRequest),
+});
+
 export const StatusPagePatch = Closed(
   {
     custom_domain: Type.Optional(
@@ -115,7 +148,7 @@ export const StatusPagePatch = Closed(
     name: Type.Optional(pageFields.name),
     enabled: Type.Optional(pageFields.enabled),
     subscriptions_enabled: Type.Optional(pageFields.subscriptions_enabled),
-    branding: Type.Optional(BrandingInput),
+    branding: Type.Optional(BrandingRequest),
     managed_by: ignoredWhenSent,
   },
   {
@@ -124,7 +157,7 @@ export const StatusPagePatch = Closed(
     examples: [{ enabled: true, branding: { display_name: "Acme status", brand_color: "#2557D6" } }],
   },
 );
-export type StatusPagePatch = Static<typeof StatusPagePatch>;
+export type StatusPagePatch = Omit<Static<typeof StatusPagePatch>, "branding"> & { branding?: BrandingInput };
 
 const CustomDomain = Shape("CustomDomain", "How a custom domain is proved", {
   verified: Flag("Whether the domain is proved and serves the page", false),
@@ -203,6 +236,14 @@ const state = OneOf(
   "State of a component without a monitor, set manually or through the API",
   "operational",
 );
+const position = Type.Optional(
+  Type.Integer({
+    minimum: 0,
+    maximum: 1_000_000,
+    description: "Position on the page, ascending, kept as it is sent; equal ones are ordered by id",
+    examples: [10],
+  }),
+);
 const manual = Type.Literal(true, { description: "A component without a monitor" });
 
 export const ComponentCreate = Closed(
@@ -213,6 +254,7 @@ export const ComponentCreate = Closed(
     public_name: withDefault(bindingFields.public_name, null),
     public_description: withDefault(bindingFields.public_description, null),
     public_group: withDefault(bindingFields.public_group, null),
+    sort_order: position,
   },
   {
     title: "ComponentCreate",
@@ -238,6 +280,7 @@ export const ComponentPatch = Closed(
     public_name: Type.Optional(bindingFields.public_name),
     public_description: Type.Optional(bindingFields.public_description),
     public_group: Type.Optional(bindingFields.public_group),
+    sort_order: position,
   },
   {
     title: "ComponentPatch",
@@ -262,7 +305,7 @@ export const Component = Shape(
     target_id: nullable(described(Id, "The monitor; null without one")),
     monitor_name: nullable(Text("Name of the target; null without one", "Shop")),
     ...bindingFields,
-    sort_order: Integer("Place on the page, ascending", 0),
+    sort_order: Integer("Position on the page, ascending", 0),
     manual: Type.Optional(manual),
     state: Type.Optional(state),
   },

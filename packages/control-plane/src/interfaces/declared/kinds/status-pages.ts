@@ -114,6 +114,10 @@ function readComponents({ fields, pointer: base }: Declared, judging: Judging): 
       return [];
     }
     const { monitor, target_id: outside, manual = null, ...texts } = item;
+    if ("sort_order" in texts) {
+      refuse(judging, "INVALID_BODY", "Components have the order of the list.", `${pointer}/sort_order`);
+      return [];
+    }
     let target: { target_id?: string; manual?: unknown } = { manual };
     if (manual === null || monitor !== undefined || outside !== undefined) {
       if (manual !== null) {
