@@ -19,9 +19,9 @@ export async function listComponents(ctx: Ctx, pageId: string, paging: Paging): 
 }
 
 /**
- * Adds a monitor, or a component without one, at its `sort_order`, else at the end of a page. Throws INVALID_BODY, TARGET_NOT_FOUND,
- * COMPONENT_ALREADY_ON_PAGE, and QUOTA_EXCEEDED for more components than a page may have, and for a new public
- * component over the plan's limit; a monitor that is already on another page costs nothing there.
+ * Adds a monitor, or a component without one, at its `sort_order`, else at the end of a page. Throws INVALID_BODY,
+ * TARGET_NOT_FOUND, COMPONENT_ALREADY_ON_PAGE, and QUOTA_EXCEEDED for more components than a page may have, and for a
+ * new public component over the plan's limit; a monitor that is already on another page costs nothing there.
  */
 export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCreate): Promise<Component> {
   requireOwner(ctx, "status_page:write");
