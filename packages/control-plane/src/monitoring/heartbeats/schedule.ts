@@ -11,18 +11,73 @@ type Schedule = NonNullable<HeartbeatCheck["schedule"]>;
 const refuse = (message: string, field: string) => new AppError("INVALID_HEARTBEAT", message, { field });
 
 /** Fields of a schedule, with their values. */
-const fields = ["minute (0-59)", "hour (0-23)", "day of month (1-31)", "month (1-12)", "day of week (0-7)"] as const;
-const parse = (cron: string, timezone: string): Cron => new Cron(cron, { mode: "5-part", timezone, paused: true });
+const fields = [
+  { name: "minute (0-59)", least: 0, most: 59 },
+  { name: "hour (0-23)", least: 0, most: 23 },
+  { name: "day of month (1-31)", least: 1, most: 31 },
+  { name: "month (1-12)", least: 1, most: 12 },
+  { name: "day of week (0-7)", least: 0, most: 7 },
+] as const;
+type Field = (typeof fields)[number];
 
-/** The first field that cannot be read; null where each can, and for a nickname. */
+/** Nicknames of crontab(5). @reboot names no time. */
+const nicknames = new Map([
+  ["@hourly", "0 * * * *"],
+  ["@daily", "0 0 * * *"],
+  ["@midnight", "0 0 * * *"],
+  ["@weekly", "0 0 * * 0"],
+  ["@monthly", "0 0 1 * *"],
+  ["@yearly", "0 0 1 1 *"],
+  ["@annually", "0 0 1 1 *"],
+]);
+
+const isStar = (field: string): boolean => /^[*?]/.test(field);
+
+/** A field with its steps written as the library reads them; `listed`: as a list of values. */
+function spelled(text: string, { least, most }: Field, listed: boolean): string {
+  const terms = text.split(",").map((term) => {
+    const match = /^(?:[*?]|(\d{1,2})(?:-(\d{1,2}))?)(?:\/(\d{1,4}))?$/.exec(term);
+    // cronsim ignores the step of a last day.
+    if (match === null) return term.replace(/^(LW?)\/0*[1-9]\d*$/i, "$1");
+    const [, from, to, step] = match;
+    // cronsim reads 5/15 as 5-59/15; Debian's cron refuses it.
+    const range =
+      from === undefined ? "*" : to !== undefined || step === undefined ? term.split("/")[0]! : `${from}-${most}`;
+    const [first = least, last = first] = range === "*" ? [least, most] : range.split("-").map(Number);
+    const stepBy = Number(step ?? 1);
+    if (listed && stepBy > 0 && first >= least && last <= most && first <= last)
+      return Array.from({ length: Math.floor((last - first) / stepBy) + 1 }, (_, n) => first + n * stepBy).join(",");
+    // The library refuses steps beyond the field; cron reads them as the first value.
+    return step === undefined ? range : `${range}/${Math.min(stepBy, most - least + 1)}`;
+  });
+  return terms.join(",");
+}
+
+/**
+ * A schedule as Vixie cron reads it. Day of month and day of week are joined by OR where neither field begins with a
+ * star, else by AND. Where neither minute nor hour begins with one, a local time that occurs twice is due the first
+ * time, and a skipped one at the end of the gap; other jobs run by the clock on the wall.
+ */
+function parse(cron: string, timezone: string): Cron {
+  const parts = cron.split(/[ \t]+/);
+  const isFixed = !isStar(parts[0]!) && !isStar(parts[1]!);
+  const pattern = parts.map((text, n) => spelled(text, fields[n]!, isFixed && n < 2)).join(" ");
+  return new Cron(pattern, {
+    mode: "5-part",
+    timezone,
+    paused: true,
+    domAndDow: isStar(parts[2]!) || isStar(parts[4]!),
+    fixedTimeRule: "no-wildcard",
+  });
+}
+
+/** The first field that cannot be read; null where each can. */
 function faultIn(cron: string): { text: string; name: string; position: number } | null {
-  const found = [...cron.matchAll(/\S+/g)];
-  if (found.length !== fields.length) return null;
-  for (const [n, { 0: text, index }] of found.entries()) {
+  for (const [n, { 0: text, index }] of [...cron.matchAll(/\S+/g)].entries()) {
     try {
       parse(fields.map((_, at) => (at === n ? text : "*")).join(" "), "UTC");
     } catch {
-      return { text, name: fields[n]!, position: index + 1 };
+      return { text, name: fields[n]!.name, position: index + 1 };
     }
   }
   return null;
@@ -30,8 +85,9 @@ function faultIn(cron: string): { text: string; name: string; position: number }
 
 /** The schedule, compiled. Throws AppError. */
 function compiled({ cron, timezone }: Schedule): Cron {
-  // The library also reads points in time, patterns with seconds or years, and nicknames of events.
-  if (!/^(?:@(?:hourly|daily|midnight|weekly|monthly|yearly|annually)|[^\s@]+(?: +[^\s@]+){4})$/i.test(cron.trim()))
+  const text = nicknames.get(cron.trim().toLowerCase()) ?? cron.trim();
+  // The library also reads points in time, and patterns with seconds or years.
+  if (!/^[^\s@]+(?:[ \t]+[^\s@]+){4}$/.test(text))
     throw refuse(
       `"${cron}" is not a cron schedule. Write five fields (minute, hour, day of month, month, day of week), for ` +
         "example 0 3 * * *, or @hourly, @daily, @weekly, @monthly, @yearly.",
@@ -43,7 +99,7 @@ function compiled({ cron, timezone }: Schedule): Cron {
     throw refuse(`"${timezone}" is not an IANA time zone, for example Europe/Berlin.`, "/schedule/timezone");
   }
   try {
-    return parse(cron.trim(), timezone);
+    return parse(text, timezone);
   } catch (error) {
     const fault = faultIn(cron);
     const words =
