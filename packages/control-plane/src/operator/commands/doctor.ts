@@ -34,9 +34,12 @@ import { unableTargets, unreadableTargets } from "../../monitoring/targets/servi
 /** Result of one check. */
 export interface DoctorResult {
   readonly check: string;
-  readonly state: "ok" | "wrong" | "skipped";
+  readonly state: "ok" | "warning" | "wrong" | "skipped";
   readonly detail: string;
 }
+
+/** States that the lines of the command write in another way. */
+const shownStates: Partial<Record<DoctorResult["state"], string>> = { wrong: "FAIL", warning: "WARN" };
 
 /** Agents schedule on the control plane's clock; replicas share only the database. */
 const clockToleranceMs = 2_000;
@@ -66,7 +69,7 @@ export async function doctor(
   else
     for (const { check, state, detail } of results)
       say(
-        `${state === "wrong" ? "FAIL " : state.padEnd(5)} ` +
+        `${(shownStates[state] ?? state).padEnd(5)} ` +
           `${state === "skipped" ? "" : "  "}${check.padEnd(14)} ${detail}`,
       );
   return results.some(({ state }) => state === "wrong") ? 1 : 0;
@@ -110,6 +113,7 @@ async function examine(load: () => Config, clock: Clock, declared: Declared): Pr
   const providers = checkProviders(config, clock);
   if (providers.length === 0) skip("sign-in", "none of google, github and oidc is in auth.enabled_methods");
   for (const { title, answers } of providers) await look(title.toLowerCase(), answers);
+  results.push({ check: "time zones", ...timeZoneData(process.versions["tz"], clock.now()) });
   if (existsSync(config.data.dir)) await look("disk", () => freeSpace(config.data.dir));
   else skip("disk", `${config.data.dir} is not there yet`);
   return results;
@@ -307,6 +311,23 @@ async function clocks(sql: Sql, clock: Clock): Promise<string> {
       `this machine and the database are ${(apart / 1000).toFixed(1)} s apart: let both follow a time server`,
     );
   return "this machine and the database agree";
+}
+
+/**
+ * Age of the runtime's time zone data, which schedules and windows are read by. A version is a year and a letter, such
+ * as 2025c, without a date: only one of the year before last is surely older than a year.
+ */
+export function timeZoneData(version: string | undefined, now: number): Pick<DoctorResult, "state" | "detail"> {
+  const year = Number(/^20\d\d/.exec(version ?? "")?.[0] ?? Number.NaN);
+  if (Number.isNaN(year)) return { state: "warning", detail: "the version of the time zone data is not known" };
+  const words = `the time zone data are version ${version} (Node.js ${process.version})`;
+  if (year >= new Date(now).getUTCFullYear() - 1) return { state: "ok", detail: words };
+  return {
+    state: "warning",
+    detail:
+      `${words}, more than a year old: where a country has changed its clocks since, schedules and maintenance ` +
+      "windows are an hour off; update Node.js, or the tzdata and ICU packages that it uses",
+  };
 }
 
 async function freeSpace(folder: string): Promise<string> {
