@@ -637,6 +637,7 @@ create table target_states (
   details_slot timestamp with time zone,
   expires_at timestamp with time zone,
   circuit_open boolean not null default false,
+  warnings jsonb,
   status_until timestamp with time zone,
   last_result_at timestamp with time zone,
   state text not null,
@@ -647,6 +648,7 @@ create table target_states (
 ) with (fillfactor=60);
 CREATE INDEX target_states_circuit_open ON target_states USING btree (target_id) WHERE circuit_open;
 CREATE INDEX target_states_rechecks ON target_states USING btree (target_id) WHERE (recheck_regions IS NOT NULL);
+CREATE INDEX target_states_warnings ON target_states USING btree (target_id) WHERE (warnings IS NOT NULL);
 
 create table update_templates (
   id uuid not null,

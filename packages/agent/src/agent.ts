@@ -279,7 +279,7 @@ class RunningAgent implements Agent {
           run_id: asked.run_id,
           timestamp,
           matched_expectations: measurement.status === "up",
-          warnings: warnings.slice(0, 20),
+          warnings: [...warnings],
           ...wire(measurement),
           ...(skip ? { skip: true as const } : {}),
           ...(throttled === true ? { busy: true as const } : {}),
@@ -304,11 +304,12 @@ class RunningAgent implements Agent {
     routine: boolean,
     snapshot: FailureSnapshot | null = null,
   ): void {
-    const { measurement, timestamp, skip, cause, certificateNotAfter } = outcome;
+    const { measurement, timestamp, skip, cause, certificateNotAfter, warnings } = outcome;
     const result: AgentResult = { ...wire(measurement), target_id: targetId, scheduled_at: slot, timestamp, skip };
     if (cause !== null) result.cause = cause;
     if (certificateNotAfter !== null) result.http = { certificate_not_after: certificateNotAfter };
     if (snapshot !== null) result.snapshot = snapshot;
+    if (warnings.length > 0) result.warnings = [...warnings];
     this.#reporter.add({ result }, routine);
   }
 

@@ -909,6 +909,8 @@ create table target_states (
   -- True when an open circuit breaker refused the newest run of a region; last_error is then the failure that
   -- opened it.
   circuit_open    boolean not null default false,
+  -- Warnings of the newest run of each region that has some: {"eu": ["..."]}.
+  warnings        jsonb,
   -- PostgreSQL logs an update from the first to the last byte that differs, so the columns that change with every
   -- run are together at the end. status_until: from then on the status is unknown.
   status_until    timestamptz,
@@ -918,6 +920,7 @@ create table target_states (
   recheck_regions text[]
 ) with (fillfactor = 60);
 create index target_states_circuit_open on target_states (target_id) where circuit_open;
+create index target_states_warnings on target_states (target_id) where warnings is not null;
 create index target_states_rechecks on target_states (target_id) where recheck_regions is not null;
 
 create table incidents (

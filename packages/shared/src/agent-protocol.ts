@@ -141,6 +141,15 @@ export const WhoAmIReply = Type.Object(
 );
 export type WhoAmIReply = Static<typeof WhoAmIReply>;
 
+/** Warnings of one run. */
+export const warningLimits = { count: 10, length: 500 };
+
+const Warnings = Type.Array(Type.String({ maxLength: warningLimits.length }), {
+  maxItems: warningLimits.count,
+  description: "Warnings that do not change the status",
+  examples: [[]],
+});
+
 /** Result of one slot. The region follows from the token. */
 export const AgentResult = Closed({
   target_id: Id,
@@ -165,6 +174,8 @@ export const AgentResult = Closed({
   ),
   /** Of the first failing run of a streak that received a response. */
   snapshot: Type.Optional(FailureSnapshot),
+  /** Absent where there are none. */
+  warnings: Type.Optional(Warnings),
 });
 export type AgentResult = Static<typeof AgentResult>;
 
@@ -174,11 +185,7 @@ export const RunReply = Closed({
   timestamp: UnixMs,
   matched_expectations: Flag("Everything was as the check expects it"),
   skip: mark("The run was no evidence about the target, as the error says"),
-  warnings: Type.Array(Type.String({ maxLength: 500 }), {
-    maxItems: 20,
-    description: "Warnings that do not change the status",
-    examples: [[]],
-  }),
+  warnings: Warnings,
   ...measurementFields,
   details: Type.Optional(Details),
   busy: mark("The agent had no place for the run: nothing was checked, and `error` has the reason"),

@@ -35,10 +35,10 @@ export const domainExpiry: Probe<DomainExpiryCheck> = {
     try {
       const answer = await rdap.lookup(name, abortSignalOf(signal));
       if ("failure" in answer) {
-        warn?.(`${capital(answer.failure)}.`);
+        warn(`${capital(answer.failure)}.`);
         return withoutAnswer(spec, name.domain, answer, rdap.known(name.domain), now());
       }
-      for (const concern of answer.concerns) warn?.(`The registry lists ${name.domain} as: ${concern}.`);
+      for (const concern of answer.concerns) warn(`The registry lists ${name.domain} as: ${concern}.`);
       return judge(spec, name.domain, answer.registration, now());
     } finally {
       signal.removeEventListener("abort", onAbort);

@@ -258,6 +258,7 @@ t.test("http: a redirect to a private address is refused at its hop", async (t) 
       userAgent: "StatusMesh/1.2.3",
       commands: null,
       owner: "org",
+      warn: () => undefined,
       now: Date.now,
       lookup: async () => ["127.0.0.1"],
       rdap: testLookups({ registriesUrl: "http://127.0.0.1:1/" }),

@@ -12,8 +12,8 @@ import { BodyReader } from "./http-body.ts";
 const runner = testRunner();
 const here = testRunner({ lookup: async () => ["127.0.0.1"] });
 
-async function run(url: string, change: Partial<HttpCheck> = {}, with_ = runner) {
-  const { measurement, warnings } = await outcomeOf(with_.run("org", { ...httpCheck(url, change) }, true));
+async function run(url: string, change: Partial<HttpCheck> = {}, with_ = runner, onDemand = true) {
+  const { measurement, warnings } = await outcomeOf(with_.run("org", { ...httpCheck(url, change) }, onDemand));
   return { ...measurement, warnings };
 }
 
@@ -152,6 +152,9 @@ t.test("SNI, verify_tls and warnings", async (t) => {
     "The certificate of www.example.org expires in 13 days.",
   ]);
   await warned(t, run(`https://www.example.org:${await tls(14.1)}/`, any, here), { status: "up" }, []);
+  await warned(t, run(`https://www.example.org:${await tls(13.9)}/`, any, here, false), { status: "up" }, [
+    "The certificate of www.example.org expires in 13 days.",
+  ]);
   const expired = await tls(-3.5);
   await warned(t, run(`https://www.example.org:${expired}/`, any, here), { status: "up" }, [
     "The certificate of www.example.org has expired.",
@@ -209,6 +212,7 @@ t.test("a redirect to another port or scheme is another origin; another path is 
   await warned(t, run(`http://127.0.0.1:${first}/`, {}, here), { status: "up" }, [
     `Redirected from http://127.0.0.1:${first} to http://localhost.example.org:${home.port}.`,
   ]);
+  await warned(t, run(`http://127.0.0.1:${first}/`, {}, here, false), { status: "up" }, [], "no note by schedule");
   t.match(
     await run(`http://127.0.0.1:${first}/`, {
       follow_redirects: false,

@@ -59,7 +59,7 @@ export const http: Probe<HttpCheck> = {
       if (redirects === spec.max_redirects) return down(`more than ${spec.max_redirects} redirects`);
       const next = nextHop(hop, answer.redirect, answer.status, context.userAgent);
       if ("error" in next) return down(next.error);
-      if (next.host !== hop.host) context.warn?.(`Redirected from ${hop.origin} to ${next.origin}.`);
+      if (next.host !== hop.host) context.note?.(`Redirected from ${hop.origin} to ${next.origin}.`);
       hop = next;
       context.trace.redirectedTo = hop.origin;
     }
@@ -96,7 +96,7 @@ async function handshake(
   const notAfter = notAfterOf(secured);
   if (notAfter === null) return secured;
   trace.certificateNotAfter = Math.min(trace.certificateNotAfter ?? Infinity, notAfter);
-  if (warn !== undefined) warnOfExpiry(notAfter, hop, now(), warn);
+  warnOfExpiry(notAfter, hop, now(), warn);
   return secured;
 }
 
@@ -190,7 +190,7 @@ function receive(
   answer: (value: Answer | Promise<Answer>) => void,
   fail: (error: Error) => void,
 ): void {
-  const { trace, warn } = context;
+  const { trace, warn, note } = context;
   const status = response.statusCode ?? 0;
   trace.http_status = status;
   const captures = spec.capture_failures;
@@ -216,13 +216,13 @@ function receive(
     // The end may follow the abort, in buffered data.
     if (judged) return;
     judged = true;
-    if (reader.cut) warn?.("The response is larger than 1 MiB; the rest of it was not read.");
+    if (reader.cut) note?.("The response is larger than 1 MiB; the rest of it was not read.");
     if (trace.verdict !== null) return answer(trace.verdict);
     const read = { cut: reader.cut, contentType: contentTypeOf(response), charset };
     if (judge === null) return answer(text === null || reader.found ? up : verdictOf(spec, missingText(text, read)));
     const received = { ...read, body: reader.whole, headers: spec.expected_headers.map(valuesIn(response)) };
     if (reader.cut && (spec.expected_body_absent !== null || spec.expected_body_not_matches !== null))
-      warn?.("Only the first MiB of the body was searched for what must be absent.");
+      warn("Only the first MiB of the body was searched for what must be absent.");
     answer(judgeResponse(spec, judge, received, context));
   };
   response.on("data", (chunk: Buffer) => {

@@ -50,8 +50,13 @@ export interface ProbeContext {
   allowPrivate: boolean;
   /** `StatusMesh/1.2.3` */
   userAgent: string;
-  /** Records a warning. Absent when warnings are not used. */
-  warn?: ((text: string) => void) | undefined;
+  /**
+   * Records a warning: what a person should mend although it does not change the status. It stands in the replies of
+   * `/test` and `sm-agent check`, and with the target until its next run. The same text counts once.
+   */
+  warn: (text: string) => void;
+  /** Records a remark that needs no action, for the person who started the run. Absent for a scheduled run. */
+  note?: ((text: string) => void) | undefined;
   /** The organisation: what runs share is shared fairly between them. */
   owner: string;
   /** Unix ms. */

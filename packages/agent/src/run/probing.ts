@@ -1,3 +1,4 @@
+import { warningLimits } from "@statusmesh/shared/agent-protocol";
 import type { Cause, Measurement } from "@statusmesh/shared/result";
 import { Cancellation } from "@statusmesh/shared/net/cancellation";
 import { DialError } from "@statusmesh/shared/net/dial-error";
@@ -24,6 +25,8 @@ import {
 /** A deadline that fires this much too late means that the agent itself was suspended, ms. */
 const stallMs = 1000;
 
+const none: readonly string[] = [];
+
 /** A check from the control plane: the kind is known by name only. */
 export type WireCheck = { type: string } & Record<string, unknown>;
 
@@ -34,7 +37,7 @@ export interface Outcome {
   skip: boolean;
   /** True when this agent did not run the check; `measurement.error` says why. */
   throttled?: boolean;
-  warnings: string[];
+  warnings: readonly string[];
   /** For a run refused by an open circuit breaker: the last failure at its destination. */
   cause: Cause | null;
   /** End of validity of the certificate of an HTTP run, Unix ms; null where none was seen. */
@@ -92,7 +95,7 @@ export class Probing implements Run {
   readonly #hooks: RunHooks;
   readonly #cancellation = new Cancellation();
   readonly #trace: Trace = newTrace();
-  readonly #warnings: string[] = [];
+  #warnings: readonly string[] = none;
   readonly #timestamp: number;
   readonly #started: number;
   readonly #cancelDeadline: () => void;
@@ -122,6 +125,7 @@ export class Probing implements Run {
     const { log, allowPrivate, userAgent, lookup = resolve, rdap, clock } = this.#options;
     const { kind, probe } = this.#prepared;
     const { owner } = this.#hooks;
+    const warn = (text: string): void => this.#warn(text);
     const context = {
       signal: this.#cancellation,
       trace: this.#trace,
@@ -132,7 +136,8 @@ export class Probing implements Run {
       lookup: (name: string) => lookup(name, owner),
       rdap,
       commands: this.#options.commands?.() ?? null,
-      warn: this.#hooks.onDemand ? (text: string) => void this.#warnings.push(clean(text, 500)) : undefined,
+      warn,
+      note: this.#hooks.onDemand ? warn : undefined,
     };
     probe.run(check, context).then(
       (verdict) => this.#finish(slowVerdict(check, verdict, clock.monotonic() - this.#started)),
@@ -145,6 +150,12 @@ export class Probing implements Run {
         this.#finish(verdictOf(error));
       },
     );
+  }
+
+  #warn(text: string): void {
+    const warning = clean(text, warningLimits.length);
+    if (this.#warnings.length < warningLimits.count && !this.#warnings.includes(warning))
+      this.#warnings = [...this.#warnings, warning];
   }
 
   #deadline(): void {

@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import t, { type Test } from "tap";
-import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import { type AgentResult, warningLimits } from "@statusmesh/shared/agent-protocol";
 import { boundedSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { Log } from "../telemetry/log.ts";
 import type { Batch, SpoolRecord } from "./spool.ts";
@@ -138,7 +138,14 @@ t.test("optional fields survive a restart", async (t) => {
     { ...result(7), http: { certificate_not_after: 1_795_253_400_000 } },
     { ...result(8), details, http: { certificate_not_after: 1_795_253_400_000 } },
     { ...result(9), snapshot: largestSnapshot },
-    { ...result(10, "\u0001".repeat(2000)), cause, http: {}, snapshot: largestSnapshot },
+    { ...result(10), warnings: ["a"] },
+    {
+      ...result(11, "\u0001".repeat(2000)),
+      cause,
+      http: {},
+      snapshot: largestSnapshot,
+      warnings: Array.from({ length: warningLimits.count }, () => "\u2028".repeat(warningLimits.length)),
+    },
   ]) {
     const end = sizeOf(one);
     t.strictSame(decodeResult(into.subarray(9, end).toString()), one, "nor does a cause depend on details");

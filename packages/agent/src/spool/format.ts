@@ -29,7 +29,7 @@ const magic = Buffer.from("SMSPOOL\n", "latin1");
 const version = 1;
 const headerPrefix = 20;
 const framePrefix = 8;
-/** The longest frame is a result with an error of 2,000 characters and a snapshot, of up to six bytes a character. */
+/** The longest frame is a result with an error of 2,000 characters, ten warnings and a snapshot. */
 const maxPayload = 65_536;
 /** Size that any frame fits into, bytes. */
 export const maxFrame = framePrefix + maxPayload;
@@ -143,10 +143,11 @@ function encodeResult(r: AgentResult): string {
   ]);
 }
 
-type OptionalField = "details" | "cause" | "http" | "snapshot";
+type OptionalField = "details" | "cause" | "http" | "snapshot" | "warnings";
 
 /** Optional fields, by position; null in place of an absent one before a present one. */
-function optionalPlaces({ details, cause, http, snapshot }: AgentResult): unknown[] {
+function optionalPlaces({ details, cause, http, snapshot, warnings }: AgentResult): unknown[] {
+  if (warnings !== undefined) return [details ?? null, cause ?? null, http ?? null, snapshot ?? null, warnings];
   if (snapshot !== undefined) return [details ?? null, cause ?? null, http ?? null, snapshot];
   if (http !== undefined) return [details ?? null, cause ?? null, http];
   return cause !== undefined ? [details ?? null, cause] : details == null ? [] : [details];
@@ -174,6 +175,7 @@ export function decodeResult(text: string): AgentResult | null {
     cause,
     http,
     snapshot,
+    warnings,
   ] = row as unknown[];
   const result: Record<Exclude<keyof AgentResult, OptionalField>, unknown> & Partial<Record<OptionalField, unknown>> = {
     target_id,
@@ -192,7 +194,8 @@ export function decodeResult(text: string): AgentResult | null {
     ...(details == null ? {} : { details }),
     ...(cause == null ? {} : { cause }),
     ...(http == null ? {} : { http }),
-    ...(snapshot === undefined ? {} : { snapshot }),
+    ...(snapshot == null ? {} : { snapshot }),
+    ...(warnings === undefined ? {} : { warnings }),
   };
   return validResult.Check(result) ? result : null;
 }

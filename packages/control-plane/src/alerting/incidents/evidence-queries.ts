@@ -12,6 +12,8 @@ export interface LockedState {
   circuit_open: boolean;
   /** Regions whose last run contradicts their vote; null for none. */
   recheck_regions: string[] | null;
+  /** Warnings of the newest run by region; null for none. */
+  warnings: Readonly<Record<string, readonly string[]>> | null;
 }
 
 /**
@@ -19,7 +21,8 @@ export interface LockedState {
  */
 export async function lockStates(sql: Db, targetIds: Ids): Promise<LockedState[]> {
   return await sql<LockedState[]>`
-    select target_id, state, status, status_until, status_since, last_error, circuit_open, recheck_regions
+    select target_id, state, status, status_until, status_since, last_error, circuit_open, recheck_regions,
+      warnings
     from target_states where target_id = any(${idArray(sql, targetIds)}) order by target_id for update`;
 }
 

@@ -24,7 +24,7 @@ import {
 import { sendReminders } from "../../alerting/incidents/reminders.ts";
 import { issueFreeSlot } from "../results/engine.ts";
 import { latencySeries, listPeriods, listResults, throttledTargets, uptime } from "../results/service.ts";
-import { createTarget, deleteTarget, listMonitors, updateTarget } from "../targets/service.ts";
+import { createTarget, deleteTarget, getTarget, listMonitors, listTargets, updateTarget } from "../targets/service.ts";
 import { day, hour, minute, noon, second, until } from "../../testing/clock.ts";
 import { addIncident, admit, agentResult, webhookTo } from "../../testing/scene.ts";
 import { newAgent, newOrg, openWorld, refusal } from "../../testing/world.ts";
@@ -205,6 +205,33 @@ t.test("the certificate of an https monitor is kept with the target, from its ne
   await send(eu, [agentResult(id, noon - minute, until(10))]);
   t.strictSame(await expiry(), [noon + 90 * 86_400_000, null], "an older run changes nothing");
   await sql`delete from targets where id in (${id}, ${tcp})`;
+});
+
+t.test("a target shows the warnings of the newest run of each of its regions", async (t) => {
+  const id = await newMonitor();
+  const shown = async () => (await getTarget(ctx, id)).warnings;
+  t.strictSame(await shown(), [], "before any run");
+  await send(eu, [agentResult(id, noon, { warnings: ["b", "a"] }), agentResult(id, noon - minute)]);
+  t.strictSame(await shown(), ["a", "b"]);
+  await send(us, [agentResult(id, noon, { status: "down", warnings: ["c", "a"] })]);
+  t.strictSame(await shown(), ["a", "b", "c"], "of each region, each once");
+  await send(eu, [agentResult(id, noon - 2 * minute, { warnings: ["late"] })]);
+  await send(eu, [agentResult(id, noon + minute, { skip: true, status: "error", error: "busy" })]);
+  t.strictSame(await shown(), ["a", "b", "c"], "neither a late run nor one that has seen nothing changes them");
+  t.strictSame((await listTargets(ctx, { limit: 500, offset: 0 })).items.find((one) => one.id === id)?.warnings, [
+    "a",
+    "b",
+    "c",
+  ]);
+  await send(eu, [agentResult(id, noon + 2 * minute)]);
+  t.strictSame(await shown(), ["a", "c"]);
+  await sql`delete from target_regions where target_id = ${id} and region_id = 'us'`;
+  t.strictSame(await shown(), [], "a region that probes it no longer");
+  await sql`insert into target_regions (target_id, region_id) values (${id}, 'us')`;
+  await send(us, [agentResult(id, noon + minute)]);
+  const [row] = await sql`select warnings from target_states where target_id = ${id}`;
+  t.equal(row!["warnings"], null);
+  await sql`delete from targets where id = ${id}`;
 });
 
 t.test(

@@ -21,8 +21,10 @@ import {
   countForOrgs,
   keepCertificates,
   keepDetails,
+  keepWarnings,
   lockSealing,
   oldAfterMs,
+  type WarningsRow,
   withOwnDetails,
 } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
@@ -165,7 +167,10 @@ async function ingestResults(
     const failures = stored
       .filter(({ target_id: id, status, skip }) => status !== "up" && !skip && evidence.get(id)!.target.enabled)
       .map(({ target_id: targetId, timestamp: at }) => ({ targetId, at }));
-    const writes = writeDerived(sql, ctx.clock.now(), (id) => evidence.get(id)!.target, stored);
+    const writes = Promise.all([
+      writeDerived(sql, ctx.clock.now(), (id) => evidence.get(id)!.target, stored),
+      keepWarnings(sql, warningsAfter(evidence, ctx.region, stored)),
+    ]);
     return { changes, result: { reply, captured, failures }, writes };
   });
 }
@@ -216,6 +221,28 @@ async function writeDerived(
       owned.flatMap((one) => (one.result.details == null ? [] : [{ ...one, details: one.result.details }])),
     ),
   ]);
+}
+
+/** Changed warnings of targets: those of the newest of these runs, unless the region has had a newer one. */
+function warningsAfter(
+  evidence: ReadonlyMap<string, LockedEvidence<ProbedTarget>>,
+  region: string,
+  stored: readonly AdmittedResult[],
+): WarningsRow[] {
+  const newest = new Map<string, AdmittedResult>();
+  for (const result of stored) {
+    const { target_id: id, scheduled_at: slot, skip, cause } = result;
+    // A skipped run and one that the circuit breaker refused have seen nothing.
+    if (skip || cause !== undefined) continue;
+    if ((result.warnings ?? evidence.get(id)!.stored.warnings) == null) continue;
+    if (slot >= (newest.get(id)?.scheduled_at ?? evidence.get(id)!.newestSlot(region))) newest.set(id, result);
+  }
+  return [...newest.values()].flatMap(({ target_id, warnings = [] }) => {
+    const { [region]: before = [], ...others } = evidence.get(target_id)!.stored.warnings ?? {};
+    if (before.length === warnings.length && before.every((text, at) => text === warnings[at])) return [];
+    const after = warnings.length === 0 ? others : { ...others, [region]: warnings };
+    return { target_id, warnings: Object.keys(after).length === 0 ? null : after };
+  });
 }
 
 /**

@@ -3,6 +3,7 @@
  */
 export { changeColumns, changesOfRuns } from "./change-queries.ts";
 export { keepCertificates, keepDetails, withOwnDetails } from "./details.ts";
+export { keepWarnings, type WarningsRow } from "./details-queries.ts";
 export { countFailingSlots } from "./failing-slot-queries.ts";
 export { dropOldOrgCounts, gatherOrgCounts, uncountDeleted } from "./org-count-queries.ts";
 export { countForOrgs } from "./org-counts.ts";

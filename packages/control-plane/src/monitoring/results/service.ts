@@ -16,7 +16,7 @@ import { forMembers, inTurn, type RangeInput, resolve, roundMs } from "./resolve
 import type { CheckResult, Uptime } from "./schema.ts";
 
 export { resultsCsv } from "./export.ts";
-export { forgetDetails } from "./details-queries.ts";
+export { forgetDetails, selectWarnings } from "./details-queries.ts";
 export { oldestAcceptable } from "./late-queries.ts";
 export { hourOf, markLate } from "./late.ts";
 export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";

@@ -15,7 +15,7 @@ import { pinnedTargets } from "./pins.ts";
 import { selectRegionsOf } from "./queries.ts";
 import { notFound, present } from "./rules.ts";
 import type { MonitorState, Target } from "./schema.ts";
-import { withInabilities } from "./unable.ts";
+import { withFindings } from "./unable.ts";
 
 /** A target as the console lists it: with how it reads now. */
 export interface MonitorRow extends queries.MonitorStatusRow {
@@ -250,7 +250,7 @@ export async function readMonitor(reader: OrgReader, id: string): Promise<Monito
     };
   });
   const monitor = presentMonitor(row);
-  const [target] = await withInabilities(reader, [monitor.target]);
+  const [target] = await withFindings(reader, [monitor.target]);
   return { ...monitor, target: target!, regions };
 }
 

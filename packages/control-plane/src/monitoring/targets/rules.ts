@@ -42,6 +42,7 @@ export function present(row: TargetRow): Target {
     escalation: row.escalation,
     depends_on: row.depends_on,
     ...(row.heartbeat_addresses === null ? {} : { heartbeat_addresses: row.heartbeat_addresses }),
+    warnings: [],
     managed_by: managedBy(row.managed),
     write_source: row.write_source,
     created_at: iso(row.created_at),

@@ -198,6 +198,7 @@ export const fields = {
 const ignored = {
   write_source: ignoredWhenSent,
   regions_unable: ignoredWhenSent,
+  warnings: ignoredWhenSent,
   managed_by: ignoredWhenSent,
   group_name: onlyNull,
   owner_user_id: onlyNull,
@@ -282,6 +283,9 @@ export const Target = Shape("Target", "A target; secrets are masked as ***", {
   created_at: Timestamp,
   updated_at: Timestamp,
   regions_unable: Type.Optional(RegionsUnable),
+  warnings: Type.Array(Text("A sentence", "The certificate of shop.example.org expires in 9 days."), {
+    description: "What the newest run of each region found wrong that does not change its status. Read-only",
+  }),
 });
 export type Target = Static<typeof Target>;
 

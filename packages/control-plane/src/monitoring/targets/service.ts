@@ -12,7 +12,7 @@ import * as queries from "./queries.ts";
 import { notFound, present } from "./rules.ts";
 import * as tags from "./tag-queries.ts";
 import { openSpec } from "./sealing.ts";
-import { withInabilities } from "./unable.ts";
+import { withFindings } from "./unable.ts";
 import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list-schema.ts";
 import type { MonitorState, Target } from "./schema.ts";
 import * as reported from "./reported-queries.ts";
@@ -74,7 +74,7 @@ export async function listTargets(
     status_since: isoOrNull(row.status_since),
     last_checked_at: isoOrNull(row.last_result_at),
   }));
-  return { items: await withInabilities(ctx, items), total, limit, offset };
+  return { items: await withFindings(ctx, items), total, limit, offset };
 }
 
 /** One target. TARGET_NOT_FOUND for an absent or foreign id. */
@@ -82,7 +82,7 @@ export async function getTarget(ctx: Ctx, id: string): Promise<Target> {
   requireScope(ctx, "targets:read");
   const row = isId(id) ? await queries.selectTarget(ctx.sql, ctx.orgId, id) : null;
   if (row === null) throw notFound();
-  return (await withInabilities(ctx, [present(row)]))[0]!;
+  return (await withFindings(ctx, [present(row)]))[0]!;
 }
 
 /**

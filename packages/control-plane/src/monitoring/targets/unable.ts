@@ -1,13 +1,24 @@
 import type { System } from "../../platform/context.ts";
 import { readInabilities } from "../agents/service.ts";
+import { selectWarnings } from "../results/service.ts";
 import { selectEnabledRegions, selectSpecsByRegion } from "./queries.ts";
 import type { Target } from "./schema.ts";
+
+/** The targets with what their agents say of them: warnings, and regions that cannot run their checks. */
+export async function withFindings<T extends Target>(
+  system: Pick<System, "sql" | "clock">,
+  targets: readonly T[],
+): Promise<T[]> {
+  const ids = targets.map(({ id }) => id);
+  const [warnings, found] = await Promise.all([selectWarnings(system.sql, ids), withInabilities(system, targets)]);
+  return found.map((target) => ({ ...target, warnings: warnings.get(target.id) ?? [] }));
+}
 
 /**
  * The targets, each with the regions whose agents cannot run its check. One query for the agents; a second one only
  * where some region cannot run one of the checks.
  */
-export async function withInabilities<T extends Target>(
+async function withInabilities<T extends Target>(
   system: Pick<System, "sql" | "clock">,
   targets: readonly T[],
 ): Promise<T[]> {
@@ -46,5 +57,5 @@ export async function unableTargets(
 
 /** The target as it is stored: without what its agents decide. */
 export function asStored({ regions_unable: _, ...target }: Target): Target {
-  return target;
+  return { ...target, warnings: [] };
 }
