@@ -1,10 +1,9 @@
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
 import { Router } from "@koa/router";
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { getOrMake } from "../caches.ts";
 import { type AuthContexts, type Ctx, requireWriter, type Role, type System } from "../context.ts";
+import { gzipped, takesGzip } from "../http/compression.ts";
 import { etagOf, namesTag } from "../http/etag.ts";
 import { atRoute, traceOf } from "../http/exchange.ts";
 import type { Authenticators } from "../http/mount.ts";
@@ -190,54 +189,40 @@ async function serve(
   const render = () => views.render(view, { ...reply.data, frame }, ctx.clock.now());
   http.status = reply.status ?? 200;
   if (reply.shared === undefined) await answer(http, render());
-  else answerShared(http, await renderedFor(reply.shared, view, render));
+  else await answerShared(http, await renderedFor(reply.shared, view, render));
   http.set("Cache-Control", "no-store");
   securePage(http);
   if (declared.auth === "tenant") http.set("X-Robots-Tag", "noindex");
   for (const [name, value] of Object.entries(reply.headers ?? {})) http.set(name, value);
 }
 
-const packed = promisify(gzip);
-
 /** HTML of a list shrinks to a tenth: worth a millisecond on every page that is not tiny. */
 async function answer(http: Context, text: string): Promise<void> {
   http.type = "text/html; charset=utf-8";
-  http.vary("Accept-Encoding");
-  if (text.length > 1000 && http.acceptsEncodings("gzip") === "gzip") {
-    http.body = await packed(text, { level: 5 });
-    http.set("Content-Encoding", "gzip");
-  } else {
-    http.body = text;
-  }
+  http.body = takesGzip(http, text) ? await gzipped(http, text) : text;
 }
 
-/** A page as bytes. */
-interface Rendered {
-  plain: Buffer;
-  packed: Buffer;
-  etag: string;
-}
+const rendered = new WeakMap<object, Map<string, Promise<Buffer>>>();
 
-const rendered = new WeakMap<object, Map<string, Promise<Rendered>>>();
-
-function renderedFor(shared: object, view: string, render: () => string): Promise<Rendered> {
-  const views = getOrMake(rendered, shared, () => new Map<string, Promise<Rendered>>());
+function renderedFor(shared: object, view: string, render: () => string): Promise<Buffer> {
+  const views = getOrMake(rendered, shared, () => new Map<string, Promise<Buffer>>());
   return getOrMake(views, view, () => renderInTurns(render));
 }
 
 /** A page of 1,000 components has 5 MB: the template, the bytes and their hash are a slice each. */
-async function renderInTurns(render: () => string): Promise<Rendered> {
+async function renderInTurns(render: () => string): Promise<Buffer> {
   const turns = await takeTurns();
   const text = render();
   await turns.next();
-  const plain = Buffer.from(text);
+  const bytes = Buffer.from(text);
   await turns.next();
-  const etag = etagOf(plain);
-  return { plain, packed: await packed(plain, { level: 9 }), etag };
+  etagOf(bytes);
+  return bytes;
 }
 
-function answerShared(http: Context, { plain, packed: bytes, etag }: Rendered): void {
-  http.vary("Accept-Encoding");
+async function answerShared(http: Context, page: Buffer): Promise<void> {
+  const isGzip = takesGzip(http, page);
+  const etag = etagOf(page);
   // A weak tag: it is the same for the compressed bytes and the others (RFC 9110 section 8.8.1).
   http.set("ETag", `W/${etag}`);
   if (namesTag(http.get("if-none-match"), etag)) {
@@ -245,9 +230,7 @@ function answerShared(http: Context, { plain, packed: bytes, etag }: Rendered): 
     return;
   }
   http.type = "text/html; charset=utf-8";
-  const zipped = http.acceptsEncodings("gzip") === "gzip";
-  if (zipped) http.set("Content-Encoding", "gzip");
-  http.body = zipped ? bytes : plain;
+  http.body = isGzip ? await gzipped(http, page) : page;
 }
 
 function redirect(http: Context, to: string): void {

@@ -6,7 +6,8 @@ import { Semaphore } from "@statusmesh/shared/semaphore";
 import { type Ctx, type AuthContexts, requireEveryScope, requireOwner, requireScope } from "../context.ts";
 import { readBody } from "./body.ts";
 import { declaredErrors, type Reply, type Route } from "./route.ts";
-import { etagOf, namesTag } from "./etag.ts";
+import { codedTag, gzipped, takesGzip } from "./compression.ts";
+import { namesTag } from "./etag.ts";
 import { atRoute, traceOf } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import { maxPiece } from "./json-scan.ts";
@@ -129,12 +130,15 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
     );
   http.status = sent.status;
   http.set(sent.headers);
+  let isGzip = false;
   if (sent.text instanceof Readable) {
     // The head has gone out: a lost connection says that the rest is missing. HEAD reads nothing.
     sent.text.once("error", (error) => http.res.destroy(error));
     if (http.method === "HEAD") sent.text.destroy();
   } else if (route.etag && sent.text !== null) {
-    const tag = etagOf(sent.text);
+    // A reply with somebody's data could be guessed from its compressed length (BREACH).
+    isGzip = route.auth === "public" && takesGzip(http, sent.text);
+    const tag = codedTag(sent.text, isGzip);
     http.set("ETag", tag);
     if (route.method === "GET" && namesTag(http.get("if-none-match"), tag)) {
       http.status = 304;
@@ -146,7 +150,7 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
   // Before the body: otherwise Koa guesses a type first, at a cost.
   if (sent.text !== null && sent.headers["Content-Type"] === undefined)
     http.set("Content-Type", `${route.mediaType}; charset=utf-8`);
-  http.body = sent.text;
+  http.body = isGzip ? await gzipped(http, sent.text as string | Buffer) : sent.text;
   if (sent.text === null) http.status = sent.status;
 }
 

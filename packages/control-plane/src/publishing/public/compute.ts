@@ -58,6 +58,8 @@ export interface ServedStatus {
   domain: string | null;
   /** Bytes that it holds with the replies made from it, roughly. */
   bytes: number;
+  /** Time of the last change of the page's settings. */
+  updatedAt: Date;
   /** Time of the newest result of any component; null before the first. */
   checkedAt: Date | null;
   /** Uptime of a component over the last days, 0 to 100; null without checks. */
@@ -108,6 +110,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     logoDark: page.logo_dark_hash && logoPath(page.logo_dark_hash),
     subscribe: page.subscriptions_enabled,
     domain: page.custom_domain,
+    updatedAt: page.updated_at,
     checkedAt: newestResult(rows),
     uptime: (id, count) => past.get(id)!.uptimes[count]!,
     monitor: (id) => byId.get(id)!,

@@ -450,12 +450,64 @@ t.test("replies have entity tags; a matching If-None-Match gets 304", async (t) 
   for (const path of ["/status", "/status?fragment=1", "/api/public/v1/status", "/api/public/v1/badge.svg"]) {
     const first = await ask("GET", path);
     const tag = first.headers.get("etag");
-    t.match(tag, /^(?:W\/)?"[\w-]{22}"$/, path);
+    t.match(tag, /^(?:W\/)?"[\w-]{22}(?:-gzip)?"$/, path);
     const again = await ask("GET", path, undefined, { "if-none-match": tag! });
     t.match([again.status, again.text], [304, ""], path);
     t.equal(again.headers.get("cache-control"), "public, max-age=10, stale-while-revalidate=30", path);
     t.equal((await ask("GET", path, undefined, { "if-none-match": '"other"' })).status, 200, path);
   }
+});
+
+t.test("data of 1 kB and more is compressed, with an entity tag for each coding", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  const id = await newTarget(ctx);
+  await show(pageId, id);
+  for (let n = 0; n < 5; n++) await addIncident(ctx, id, { started: noon - n * hour, ended: noon - n * hour + minute });
+  const paths = ["status", "incidents", "incidents.rss", `components/${id}/history`];
+  for (const path of paths.map((one) => `/api/public/v1/${one}`))
+    for (let round = 0; round < 2; round++) {
+      const plain = await ask("GET", path, undefined, { "accept-encoding": "identity" });
+      const coded = await ask("GET", path, undefined, { "accept-encoding": "gzip, br;q=0.5" });
+      t.equal(plain.headers.get("content-encoding"), null, path);
+      t.equal(coded.headers.get("content-encoding"), "gzip", path);
+      t.equal(coded.text, plain.text, "undone by fetch");
+      t.ok(Number(coded.headers.get("content-length")) < Number(plain.headers.get("content-length")) / 2, path);
+      const tags = [plain, coded].map(({ headers }) => headers.get("etag")!);
+      t.not(tags[0], tags[1], `${path}: strong tags differ`);
+      for (const [encoding, tag, status] of [
+        ["identity", tags[0]!, 304],
+        ["gzip", tags[1]!, 304],
+        ["gzip", tags[0]!, 200],
+        ["identity", tags[1]!, 200],
+      ] as const) {
+        const headers = { "accept-encoding": encoding, "if-none-match": tag };
+        const again = await ask("GET", path, undefined, headers);
+        t.equal(again.status, status, `${path} ${encoding} ${tag}`);
+        t.match(again.headers.get("vary"), "Accept-Encoding");
+      }
+    }
+  const small = await ask("GET", "/api/public/v1/maintenance", undefined, { "accept-encoding": "gzip" });
+  t.equal(small.headers.get("content-encoding"), null, "a small one is not");
+});
+
+t.test("a feed keeps its bytes until something happens", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  const id = await newTarget(ctx);
+  await show(pageId, id);
+  const feed = async () => await ask("GET", "/api/public/v1/incidents.rss");
+  const built = async () => /<lastBuildDate>(.*)<\/lastBuildDate>/.exec((await feed()).text)?.[1];
+  const [empty] = await sql<{ updated_at: Date }[]>`select updated_at from status_pages where id = ${pageId}`;
+  t.equal(await built(), empty!.updated_at.toUTCString(), "without incidents: the last change of the page");
+  await sql`update status_pages set updated_at = ${new Date(noon - 2 * hour)} where id = ${pageId}`;
+  const incident = await addIncident(ctx, id, { started: noon - hour });
+  await addUpdate(ctx, incident, noon - minute, "identified", "Found");
+  forget();
+  const first = await feed();
+  clock.at += 30_000;
+  const headers = { "if-none-match": first.headers.get("etag")! };
+  t.equal((await ask("GET", "/api/public/v1/incidents.rss", undefined, headers)).status, 304);
+  t.equal((await feed()).text, first.text);
+  t.equal(await built(), new Date(noon - minute).toUTCString());
 });
 
 t.test("a page in German, with days of its own time zone", async (t) => {

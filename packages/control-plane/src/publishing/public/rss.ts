@@ -10,10 +10,10 @@ const ttlMinutes = 5;
  * The incidents of a page as RSS 2.0 (https://www.rssboard.org/rss-specification), open ones first. `pageUrl` is the
  * address of the page, without a slash at its end.
  */
-export function incidentsFeed({ status, branding }: ServedStatus, pageUrl: string): string {
-  const { page, overall, generated_at, active_incidents, recent_incidents } = status;
+export function incidentsFeed({ status, branding, updatedAt }: ServedStatus, pageUrl: string): string {
+  const { page, overall, active_incidents, recent_incidents } = status;
   const texts = textsOf(branding.language);
-  const items = [...active_incidents, ...recent_incidents].map((incident) => itemOf(incident, pageUrl, texts));
+  const incidents = [...active_incidents, ...recent_incidents];
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
     '<rss version="2.0">',
@@ -22,13 +22,23 @@ export function incidentsFeed({ status, branding }: ServedStatus, pageUrl: strin
     element("link", pageUrl),
     element("description", overall.label),
     element("language", branding.language),
-    element("lastBuildDate", rfc822(generated_at)),
+    element("lastBuildDate", rfc822(lastChange(incidents, updatedAt))),
     element("ttl", String(ttlMinutes)),
-    ...items,
+    ...incidents.map((incident) => itemOf(incident, pageUrl, texts)),
     "</channel>",
     "</rss>",
     "",
   ].join("\n");
+}
+
+/** Not the time of the computation: the feed keeps its bytes, and readers get 304, until something happens. */
+function lastChange(incidents: readonly PublicIncident[], updatedAt: Date): string {
+  const times = incidents.flatMap(({ started_at, ended_at, updates }) => [
+    started_at,
+    ended_at ?? started_at,
+    ...updates.map((update) => update.created_at),
+  ]);
+  return times.reduce((last, time) => (time > last ? time : last), updatedAt.toISOString());
 }
 
 function itemOf(incident: PublicIncident, pageUrl: string, texts: Texts): string {
