@@ -27,7 +27,8 @@ export const grpc: Probe<GrpcCheck> = {
   timeoutStatus: "down",
   async run(spec, context) {
     const { signal, trace, allowPrivate, lookup, now } = context;
-    const { socket } = await dial({ host: hostOf(spec), port: spec.port, allowPrivate, signal, lookup, trace });
+    const { port, ip_version: ipVersion } = spec;
+    const { socket } = await dial({ host: hostOf(spec), port, allowPrivate, ipVersion, signal, lookup, trace });
     try {
       if (!spec.tls) return await call(spec, socket, context);
       const host = serverName(spec);

@@ -71,7 +71,9 @@ type Answer = Verdict | { redirect: string; status: number };
 async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, redirected: boolean): Promise<Answer> {
   const { signal, trace, allowPrivate, lookup } = context;
   try {
-    const { socket } = await dial({ host: hop.host, port: hop.port, allowPrivate, signal, lookup, trace });
+    const { host, port } = hop;
+    const { ip_version: ipVersion } = spec;
+    const { socket } = await dial({ host, port, allowPrivate, ipVersion, signal, lookup, trace });
     return await converse(spec, hop, hop.secure ? await handshake(spec, hop, socket, context) : socket, context);
   } catch (error) {
     // A host reached by a redirect must not open the breaker of the first host.

@@ -201,10 +201,43 @@ t.test(
     });
     t.match(args(), / ::1\n.* 127\.0\.0\.1\n/);
     t.match(await run({ host: "::1" }), { measurement: { status: "down", error: "network unreachable" } });
+    t.match(await run({ host: "gw.example.org" }, async () => ["::1", "127.0.0.1"]), { skip: false });
     fakePing(t, "echo 'ping: invalid option -- n' >&2; exit 2");
     t.match(await run(), { skip: true, measurement: { error: "ping failed: ping: invalid option -- n" } });
   },
 );
+
+t.test("an address that cannot be reached, or is silent, is left for one of the other family", async (t) => {
+  const answer =
+    "64 bytes from 127.0.0.1: icmp_seq=1 ttl=64 time=1 ms\n\n1 packets transmitted, 1 received, 0% packet loss";
+  const statistics = "1 packets transmitted, 0 received, 100% packet loss";
+  // Recorded from iputils 20221126, where the system has no IPv6 address, no route, a router without a route, a loss.
+  const failures = {
+    "no address": "echo 'ping: connect: Cannot assign requested address' >&2; exit 2",
+    "no route": "echo 'ping: connect: No route to host' >&2; exit 2",
+    router: prints(`From 2001:db8::1 icmp_seq=1 Destination unreachable: No route\n\n${statistics}`, 1),
+    loss: prints(statistics, 1),
+    silence: "exec sleep 600",
+  };
+  for (const [what, script] of Object.entries(failures)) {
+    const { args } = fakePing(t, `case "$*" in *::1) ${script.replace(/$/, "\n")};; esac\n${prints(answer)}`);
+    const one = { host: "gw.example.org", packets: 1, timeout: 1500 };
+    const { measurement, skip } = await run(one, async () => ["::1", "127.0.0.1"]);
+    t.match({ ...measurement, skip }, { status: "up", error: null, details: { received: 1 }, skip: false }, what);
+    t.match(args(), /^[^\n]* ::1\n[^\n]* 127\.0\.0\.1\n$/, what);
+    t.match(
+      (await run({ ...one, ip_version: "6" }, async () => ["::1", "127.0.0.1"])).measurement.status,
+      "down",
+      what,
+    );
+  }
+  fakePing(t, `case "$*" in *::1) ${failures["no route"]};; esac\n${failures.router}`);
+  t.match(
+    (await run({ host: "gw.example.org", packets: 1 }, async () => ["::1", "127.0.0.1"])).measurement,
+    { status: "down", error: "no answer to 1 packet (Destination unreachable: No route)" },
+    "without an answer the address to which packets went decides",
+  );
+});
 
 t.test("at most 32 at once; one that finds no place is no evidence", async (t) => {
   const { args, folder } = fakePing(t, 'while [ ! -e "$0.go" ]; do sleep 0.1; done; exit 1');

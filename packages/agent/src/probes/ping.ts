@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { canonicalHost } from "@statusmesh/shared/checks/host";
 import { type PingCheck, type PingDetails, ping as kind } from "@statusmesh/shared/checks/ping";
 import { abortSignalOf } from "@statusmesh/shared/net/cancellation";
@@ -5,7 +6,7 @@ import { DialError } from "@statusmesh/shared/net/dial-error";
 import { resolveGuarded } from "@statusmesh/shared/net/resolve-guarded";
 import { Semaphore } from "@statusmesh/shared/semaphore";
 import { codeOf } from "@statusmesh/shared/thrown";
-import { oncePer, type Probe, type Verdict } from "./probe.ts";
+import { oncePer, type Probe, type Trace, type Verdict } from "./probe.ts";
 import { type Ended, runProgram } from "./program.ts";
 
 const hostOf = oncePer(({ host }: PingCheck) => canonicalHost(host));
@@ -78,32 +79,22 @@ export function answersIn(output: string): Map<number, number> {
   return times;
 }
 
-/** Echo requests to one address that the guarded resolution returned. */
+/** Echo requests to one address of each family that the guarded resolution returned; the first that answers counts. */
 export const ping: Probe<PingCheck> = {
   timeoutStatus: "down",
   async run(spec, { signal, trace, allowPrivate, lookup }) {
-    const { packets, timeout } = spec;
-    const started = performance.now();
-    const addresses = await resolveGuarded({ host: hostOf(spec), allowPrivate, signal, lookup, trace });
+    const deadline = performance.now() + spec.timeout;
+    const { ip_version: ipVersion } = spec;
+    const found = await resolveGuarded({ host: hostOf(spec), allowPrivate, ipVersion, signal, lookup, trace });
+    const families = new Map(found.toReversed().map((address) => [isIP(address), address]));
     trace.verdict = busy;
     const resolvedAt = performance.now();
     const leave = await places.enter("", abortSignalOf(signal));
     try {
       // Silence would be no evidence after a long wait: the answers had no time to come.
-      if (performance.now() - resolvedAt > timeout / 2) return busy;
-      const left = timeout - (performance.now() - started);
-      const intervalMs = Math.max(2, Math.min(200, Math.floor(left / (packets + 1))));
-      const settings = { packets, intervalMs, waitSecs: Math.ceil(left / 1000) };
-      let unreachable: DialError | null = null;
-      for (const address of addresses) {
-        trace.address = address;
-        trace.verdict = verdictOf(spec, "");
-        const ended = await pingAddress(address, settings, signal, (soFar) => (trace.verdict = verdictOf(spec, soFar)));
-        unreachable = noRoute(ended);
-        if (unreachable === null) return finalVerdict(spec, ended);
-      }
-      trace.verdict = null;
-      throw unreachable ?? new DialError("dns", "name has no address", "ENODATA");
+      if (performance.now() - resolvedAt > spec.timeout / 2) return busy;
+      const addresses = found.filter((address) => families.get(isIP(address)) === address);
+      return await pingFirst(spec, addresses, deadline, { signal: abortSignalOf(signal), trace });
     } catch (error) {
       if (!(error instanceof CannotPing)) throw error;
       return { status: "error", error: error.message, skip: true };
@@ -113,18 +104,89 @@ export const ping: Probe<PingCheck> = {
   },
 };
 
-/** An address of a family that this machine has no network for: another one is tried. */
+/** Time without an answer after which the address of the other family is tried in parallel, ms. */
+const staggerMs = 1000;
+
+/**
+ * Pings addresses until one answers: the next one as soon as one cannot be reached, or is silent for a while. Without
+ * any answer the first address to which packets were sent decides.
+ */
+function pingFirst(
+  spec: PingCheck,
+  addresses: readonly string[],
+  deadline: number,
+  { signal, trace }: { signal: AbortSignal; trace: Trace },
+): Promise<Verdict> {
+  const { packets } = spec;
+  const others = addresses.map(() => new AbortController());
+  const ends: Ended[] = [];
+  let next = 0;
+  let winner: number | null = null;
+  let stagger: NodeJS.Timeout | undefined;
+  trace.verdict = verdictOf(spec, "");
+  return new Promise<Verdict>((settle, reject) => {
+    const start = (): void => {
+      clearTimeout(stagger);
+      const at = next++;
+      const address = addresses[at]!;
+      const left = Math.max(0, deadline - performance.now());
+      const intervalMs = Math.max(2, Math.min(200, Math.floor(left / (packets + 1))));
+      const onOutput = (soFar: string): void => {
+        if (winner === null && answersIn(soFar).size > 0) {
+          winner = at;
+          clearTimeout(stagger);
+          trace.address = address;
+          for (const other of others) if (other !== others[at]) other.abort();
+        }
+        if (at === (winner ?? 0)) trace.verdict = verdictOf(spec, soFar);
+      };
+      if (at === 0) trace.address = address;
+      const settings = { packets, intervalMs, waitSecs: Math.max(1, Math.ceil(left / 1000)) };
+      pingAddress(address, settings, AbortSignal.any([signal, others[at]!.signal]), onOutput).then(
+        (ended) => {
+          if (winner === at) return settle(finalVerdict(spec, ended));
+          ends.push(ended);
+          if (winner !== null) return undefined;
+          if (next < addresses.length) return start();
+          if (ends.length < addresses.length) return undefined;
+          trace.verdict = null;
+          const sent = ends.find(({ stdout }) => sentIn(stdout) !== null) ?? ends[0]!;
+          const unreachable = noRoute(sent);
+          return unreachable === null ? settle(finalVerdict(spec, sent)) : reject(unreachable);
+        },
+        (error: unknown) => {
+          if (others[at]!.signal.aborted) return;
+          reject(error as Error);
+        },
+      );
+      if (next < addresses.length && winner === null) stagger = setTimeout(start, Math.min(staggerMs, left / 3));
+    };
+    start();
+  }).finally(() => {
+    clearTimeout(stagger);
+    for (const other of others) other.abort();
+  });
+}
+
+/** Packets sent, as the last lines say; null where ping failed before. */
+function sentIn(output: string): number | null {
+  const [, sent] = /^(\d+) packets transmitted, /m.exec(output) ?? [];
+  return sent === undefined ? null : Number(sent);
+}
+
+/** An address of a family that this machine has no network for. */
 function noRoute({ stdout, stderr }: Ended): DialError | null {
   if (answersIn(stdout).size > 0) return null;
   if (/network is unreachable/i.test(stderr)) return new DialError("connect", "network unreachable", "ENETUNREACH");
-  if (/address family not supported/i.test(stderr))
+  if (/no route to host/i.test(stderr)) return new DialError("connect", "no route to host", "EHOSTUNREACH");
+  if (/address family not supported|cannot assign requested address/i.test(stderr))
     return new DialError("connect", "the agent's machine has no network of this address family", "EAFNOSUPPORT");
   return null;
 }
 
 function finalVerdict(spec: PingCheck, { code, signal, stdout, stderr }: Ended): Verdict {
-  const [, sent] = /^(\d+) packets transmitted, /m.exec(stdout) ?? [];
-  if (sent !== undefined) return verdictOf(spec, stdout, Math.min(spec.packets, Number(sent)));
+  const sent = sentIn(stdout);
+  if (sent !== null) return verdictOf(spec, stdout, Math.min(spec.packets, sent));
   const why = stderr.trim().split("\n")[0] || (signal === null ? `exit code ${code}` : `ended by ${signal}`);
   return { status: "error", error: `ping failed: ${why.slice(0, 200)}`, skip: true };
 }

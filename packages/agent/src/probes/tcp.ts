@@ -21,7 +21,8 @@ export const tcp: Probe<TcpCheck> = {
   timeoutStatus: "down",
   async run(spec, context) {
     const { signal, trace, allowPrivate, lookup } = context;
-    const { socket } = await dial({ host: hostOf(spec), port: spec.port, allowPrivate, signal, lookup, trace });
+    const { port, ip_version: ipVersion } = spec;
+    const { socket } = await dial({ host: hostOf(spec), port, allowPrivate, ipVersion, signal, lookup, trace });
     try {
       const { tls = "none", verify_tls: verify = true } = spec;
       if (tls === "none") return await talk(spec, socket, context);

@@ -45,6 +45,7 @@ async function certificateOf(
   const { socket } = await dial({
     host: canonicalHost(spec.host),
     port: spec.port,
+    ipVersion: spec.ip_version,
     allowPrivate,
     signal,
     lookup,

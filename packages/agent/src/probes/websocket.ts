@@ -20,7 +20,8 @@ export const websocket: Probe<WebSocketCheck> = {
     const { secure: isSecure, host, port } = destinationOf(spec);
     // Loaded on first use; the dial is ours, because the library would resolve the name itself.
     const { WebSocket: Client } = await import("ws");
-    const { socket } = await dial({ host, port, allowPrivate, signal, lookup, trace });
+    const { ip_version: ipVersion } = spec;
+    const { socket } = await dial({ host, port, allowPrivate, ipVersion, signal, lookup, trace });
     try {
       const verify = spec.verify_tls;
       const stream = isSecure ? await secure({ socket, host, verify, signal, trace, now }) : socket;

@@ -2,7 +2,7 @@ import { warningLimits } from "@statusmesh/shared/agent-protocol";
 import type { Cause, Measurement } from "@statusmesh/shared/result";
 import { Cancellation } from "@statusmesh/shared/net/cancellation";
 import { DialError } from "@statusmesh/shared/net/dial-error";
-import { type Lookup, resolve } from "@statusmesh/shared/net/resolve";
+import { type IpVersion, type Lookup, resolve } from "@statusmesh/shared/net/resolve";
 import { stackOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
 import type { Commands } from "../probes/commands.ts";
@@ -133,7 +133,7 @@ export class Probing implements Run {
       userAgent,
       owner,
       now: () => clock.now(),
-      lookup: (name: string) => lookup(name, owner),
+      lookup: (name: string, _owner?: string, wanted?: IpVersion) => lookup(name, owner, wanted),
       rdap,
       commands: this.#options.commands?.() ?? null,
       warn,

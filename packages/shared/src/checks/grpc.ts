@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { checkAll } from "../faults.ts";
 import { hostAndPort } from "../url.ts";
-import { type CheckKind, degradedAbove, thresholdRules, timeout, verifyTls } from "./kind.ts";
+import { type CheckKind, degradedAbove, ipVersion, ipVersionRule, thresholdRules, timeout, verifyTls } from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { durationOption, readHostAndPort } from "./shell.ts";
 import { Shape } from "../shapes.ts";
@@ -32,6 +32,7 @@ export const GrpcCheck = Shape("GrpcCheck", "Queries the health service of a gRP
   }),
   timeout: timeout({ section }),
   degraded_above_ms: degradedAbove({ section, beside: true }),
+  ip_version: ipVersion(section),
 });
 export type GrpcCheck = Static<typeof GrpcCheck>;
 
@@ -48,6 +49,7 @@ export const grpc: CheckKind<typeof GrpcCheck> = {
     checkAll(
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
       () => hostOrThrow(spec.host),
+      () => ipVersionRule(hostOrThrow(spec.host), spec.ip_version),
       () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => serverName(spec),
       () => thresholdRules(spec),

@@ -4,7 +4,8 @@ import { pointerSegment } from "../secrets.ts";
 import { urlProblem } from "../url.ts";
 import { expectationRule, pathRule, patternRule } from "./expectations.ts";
 import { type HttpCheck, methods } from "./http-spec.ts";
-import { thresholdRules } from "./kind.ts";
+import { canonicalHost } from "./host.ts";
+import { ipVersionRule, thresholdRules } from "./kind.ts";
 
 /**
  * Headers that the client sets itself, or that change the framing of the message (RFC 9110 section 7.6.1, RFC 9112
@@ -157,6 +158,7 @@ export function httpRules(spec: HttpCheck): void {
   const { method, expected_status: expected, bearer_token: bearer } = spec;
   checkAll(
     () => urlRule(spec.url),
+    () => ipVersionRule(canonicalHost(urlRule(spec.url).hostname), spec.ip_version, "INVALID_URL_FORMAT"),
     () => methodRule(method),
     rule(
       expected.kind !== "range" || expected.value.min <= expected.value.max,

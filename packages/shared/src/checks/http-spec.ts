@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import type { FieldForm } from "../form.ts";
 import { ops } from "./expectations.ts";
 import { urlField } from "./host.ts";
-import { degradedAbove, nullableText, threshold, timeout } from "./kind.ts";
+import { degradedAbove, ipVersion, nullableText, threshold, timeout } from "./kind.ts";
 import { Closed, Shape } from "../shapes.ts";
 
 export const methods: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -171,6 +171,7 @@ export const HttpCheck = Shape("HttpCheck", "Requests a URL and verifies the res
     form: { section, options: Object.fromEntries(methods.map((method) => [method, method])) },
   }),
   timeout: timeout({ section, beside: true, hint: "Includes redirects." }),
+  ip_version: ipVersion(section),
   follow_redirects: Type.Boolean({
     default: true,
     description: "Whether the answer of the last hop counts, not that of the first",

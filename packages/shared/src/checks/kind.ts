@@ -1,7 +1,9 @@
+import { isIP } from "node:net";
 import Type, { type Static, type TSchema } from "typebox";
-import type { ErrorCode } from "../errors.ts";
+import { AppError, type ErrorCode } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
+import type { IpVersion } from "../net/resolve.ts";
 import type { SecretsDestination } from "../secrets.ts";
 import type { ShellForm } from "./shell.ts";
 
@@ -98,6 +100,32 @@ export const nullableText = (maxLength: number, description: string, form: Field
 /** Whether the certificate of the server counts. */
 export const verifyTls = (section: string, description = "false accepts any certificate") =>
   Type.Boolean({ default: true, description, form: { section, label: "Verify the certificate" } });
+
+/** The address family of a kind that connects. {@link ipVersionRule} has its other rule. */
+export const ipVersion = (section: string) =>
+  Type.Optional(
+    Type.Enum(["any", "4", "6"], {
+      default: "any",
+      description: "Connects over IPv4 or IPv6 only; any: over both, the first that answers",
+      form: {
+        section,
+        label: "IP version",
+        options: { any: "Any", 4: "IPv4 only", 6: "IPv6 only" },
+        beside: true,
+      },
+    }),
+  );
+
+/** Throws for a host that is an address of another family than the one chosen. */
+export function ipVersionRule(host: string, version: IpVersion = "any", code: ErrorCode = "INVALID_TCP_HOST"): void {
+  const family = isIP(host);
+  if (version === "any" || family === 0 || String(family) === version) return;
+  throw new AppError(
+    code,
+    `${host} is an IPv${family} address, which a check over IPv${version} never connects to. Set ip_version to any.`,
+    { field: "/ip_version" },
+  );
+}
 
 /** A time in ms above which a run that found nothing wrong is slow. {@link thresholdRules} has its other rules. */
 export const threshold = (description: string, form: FieldForm) =>

@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll } from "../faults.ts";
-import { type CheckKind, degradedAbove, thresholdRules, timeout } from "./kind.ts";
+import { type CheckKind, degradedAbove, ipVersion, ipVersionRule, thresholdRules, timeout } from "./kind.ts";
 import { canonicalHost, hostField, hostOrThrow, refuseInvisible } from "./host.ts";
 import { durationOption } from "./shell.ts";
 import { described, nullable, Shape } from "../shapes.ts";
@@ -29,6 +29,7 @@ export const PingCheck = Shape("PingCheck", "Sends ICMP echo requests", {
   }),
   timeout: timeout({ section, hint: "Includes name resolution and all packets." }),
   degraded_above_ms: degradedAbove({ section, beside: true }),
+  ip_version: ipVersion(section),
 });
 export type PingCheck = Static<typeof PingCheck>;
 
@@ -68,6 +69,7 @@ export const ping: CheckKind<typeof PingCheck, PingDetails> = {
     checkAll(
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
       () => hostRule(spec.host),
+      () => ipVersionRule(hostOrThrow(spec.host), spec.ip_version),
       () => thresholdRules(spec),
     );
   },

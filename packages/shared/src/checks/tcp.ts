@@ -2,7 +2,16 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import { hostAndPort } from "../url.ts";
-import { type CheckKind, degradedAbove, nullableText, thresholdRules, timeout, verifyTls } from "./kind.ts";
+import {
+  type CheckKind,
+  degradedAbove,
+  ipVersion,
+  ipVersionRule,
+  nullableText,
+  thresholdRules,
+  timeout,
+  verifyTls,
+} from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { durationOption, readHostAndPort } from "./shell.ts";
 import { Shape } from "../shapes.ts";
@@ -71,6 +80,7 @@ export const TcpCheck = Shape("TcpCheck", "Connects to a port", {
   ),
   timeout: timeout({ section, hint: "Includes name resolution and connect." }),
   degraded_above_ms: Type.Optional(degradedAbove({ section, beside: true })),
+  ip_version: ipVersion(section),
 });
 export type TcpCheck = Static<typeof TcpCheck>;
 
@@ -102,6 +112,7 @@ export const tcp: CheckKind<typeof TcpCheck> = {
     checkAll(
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
       () => hostOrThrow(spec.host),
+      () => ipVersionRule(hostOrThrow(spec.host), spec.ip_version),
       () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => serverName(spec),
       () => sentBytes(spec),

@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { checkAll } from "../faults.ts";
 import { asObject, parsedJson } from "../json.ts";
 import { DaysRemaining, Expiry, expiryFields, expiryInWords, expiryRule, expiryShort } from "./expiry.ts";
-import { type CheckKind, timeout } from "./kind.ts";
+import { type CheckKind, ipVersion, ipVersionRule, timeout } from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { readHostAndPort } from "./shell.ts";
 import { Closed, described, nullable, Shape } from "../shapes.ts";
@@ -19,6 +19,7 @@ export const TlsCertCheck = Closed(
     server_name: serverNameField("Server name (SNI); defaults to the host", { section, hint: "Empty uses the host." }),
     ...expiryFields(14, "certificate", errorCode),
     timeout: timeout({ section, beside: true, hint: "Includes name resolution, connect and handshake." }),
+    ip_version: ipVersion(section),
   },
   { title: "TlsCertCheck" },
 );
@@ -50,6 +51,7 @@ export const tlsCert: CheckKind<typeof TlsCertCheck, CertificateDetails> = {
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
       () => refuseInvisible(spec.server_name ?? "", errorCode, "/server_name"),
       () => hostOrThrow(spec.host),
+      () => ipVersionRule(hostOrThrow(spec.host), spec.ip_version),
       () => serverName(spec),
       expiryRule(spec, "certificate", errorCode),
     );

@@ -5,7 +5,16 @@ import { portOf, urlProblem } from "../url.ts";
 import { credentialsRule, headersRule, isSecretHeader, mapHeaderSecrets } from "./http-rules.ts";
 import { canonicalHost, urlField } from "./host.ts";
 import { headersOption } from "./http-shell.ts";
-import { type CheckKind, degradedAbove, nullableText, thresholdRules, timeout, verifyTls } from "./kind.ts";
+import {
+  type CheckKind,
+  degradedAbove,
+  ipVersion,
+  ipVersionRule,
+  nullableText,
+  thresholdRules,
+  timeout,
+  verifyTls,
+} from "./kind.ts";
 import { durationOption } from "./shell.ts";
 import { Shape } from "../shapes.ts";
 
@@ -37,6 +46,7 @@ export const WebSocketCheck = Shape("WebSocketCheck", "Opens a WebSocket, and ve
   verify_tls: verifyTls(section, "false accepts any certificate; not together with a header that authenticates"),
   timeout: timeout({ section }),
   degraded_above_ms: degradedAbove({ section, beside: true }),
+  ip_version: ipVersion(section),
 });
 export type WebSocketCheck = Static<typeof WebSocketCheck>;
 
@@ -74,6 +84,7 @@ export const websocket: CheckKind<typeof WebSocketCheck> = {
     const isSecret = Object.keys(spec.headers).some(isSecretHeader);
     checkAll(
       () => urlRule(spec.url),
+      () => ipVersionRule(placeOf(spec.url).host, spec.ip_version, "INVALID_URL_FORMAT"),
       () => headersRule(spec.headers),
       rule(
         !Object.keys(spec.headers).some((name) => /^(?:host|sec-websocket-.*)$/i.test(name)),

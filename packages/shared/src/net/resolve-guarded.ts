@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { blockedHost, blockedRange } from "./address.ts";
 import type { CancelSignal } from "./cancellation.ts";
 import { abortError, DialError, overdue } from "./dial-error.ts";
-import { type Lookup, resolve } from "./resolve.ts";
+import { type IpVersion, type Lookup, resolve } from "./resolve.ts";
 
 /** The current phase, and the duration of finished lookups; updated while it runs. */
 export interface ResolveTrace {
@@ -17,6 +17,8 @@ export interface ResolveOptions {
   host: string;
   /** True switches the guard off. */
   allowPrivate: boolean;
+  /** The address family to use; the guard still looks at both. Any unless said. */
+  ipVersion?: IpVersion | undefined;
   /** Ends everything at once: the promise rejects. */
   signal: CancelSignal;
   lookup?: Lookup | undefined;
@@ -41,20 +43,28 @@ const quietMs = 100;
  * Rejects with {@link DialError}, or with the signal's reason when that is not a timeout.
  */
 export async function resolveGuarded(options: ResolveOptions): Promise<string[]> {
-  const { host, allowPrivate, signal, trace } = options;
+  const { host, allowPrivate, signal, trace, ipVersion = "any" } = options;
   const range = allowPrivate ? null : blockedHost(host);
   if (range !== null) throw blocked(host, range);
-  if (isIP(host) !== 0) return [host];
+  if (isIP(host) !== 0) return ofFamily([host], ipVersion);
   if (signal.aborted) throw abortError(signal, "dns");
   if (trace !== undefined) trace.overdue = `${overdue.dns} after`;
   const started = performance.now();
-  const found = await unlessAborted(addressesOf(host, options.lookup ?? resolve), signal);
+  const found = await unlessAborted(addressesOf(host, options.lookup ?? resolve, ipVersion), signal);
   if (!allowPrivate && (found instanceof DialError || found.some((it) => blockedRange(it) !== null))) {
     await unlessAborted(sleep(quietMs - ((performance.now() - started) % quietMs)), signal);
     throw new DialError("dns", noPublicAddress, "NO_PUBLIC_ADDRESS");
   }
   if (found instanceof DialError) throw found;
   if (trace !== undefined) trace.dns_ms = (trace.dns_ms ?? 0) + (performance.now() - started);
+  return ofFamily(found, ipVersion);
+}
+
+/** The addresses of one family. Throws DialError where there are none. */
+function ofFamily(addresses: string[], version: IpVersion): string[] {
+  if (version === "any") return addresses;
+  const found = addresses.filter((address) => String(isIP(address)) === version);
+  if (found.length === 0) throw new DialError("dns", `no IPv${version} address`, "ENODATA");
   return found;
 }
 
@@ -63,9 +73,9 @@ export const blocked = (address: string, range: string): DialError =>
   new DialError("guard", `address ${address} is blocked (${range})`, "BLOCKED");
 
 /** The addresses of a name, or the error of one that has none. Rejects with what else went wrong. */
-async function addressesOf(name: string, lookup: Lookup): Promise<string[] | DialError> {
+async function addressesOf(name: string, lookup: Lookup, wanted: IpVersion): Promise<string[] | DialError> {
   try {
-    const addresses = await lookup(name);
+    const addresses = await lookup(name, "", wanted);
     return addresses.length === 0 ? new DialError("dns", "name has no address", "ENODATA") : addresses;
   } catch (error) {
     if (error instanceof DialError && absent.has(error.code)) return error;

@@ -4,9 +4,9 @@ import { codeOf } from "../thrown.ts";
 import { DialError, wordsFor } from "./dial-error.ts";
 import { insideName } from "./inside-name.ts";
 import { hostsFile, hostsIn, resolverFile, searchDomainsIn } from "./local-names.ts";
-import { absentCodes, type Lookup, type LookupClock, SystemLookup } from "./system-lookup.ts";
+import { absentCodes, type IpVersion, type Lookup, type LookupClock, SystemLookup } from "./system-lookup.ts";
 
-export type { Lookup } from "./system-lookup.ts";
+export type { IpVersion, Lookup } from "./system-lookup.ts";
 
 const queryTimeoutMs = 2500;
 const resolverMaxAgeMs = 30_000;
@@ -48,13 +48,13 @@ export function createLookup(options: LookupOptions = {}): Lookup {
   const searchDomains = searchDomainsIn(options.resolverFile ?? resolverFile);
   const absent = new Map<string, { until: number; error: DialError }>();
 
-  const inDns = async (name: string): Promise<string[]> => {
+  const inDns = async (name: string, wanted: IpVersion): Promise<string[]> => {
     const searched = searchDomains().map((domain) => `${name}.${domain}`);
     const candidates = name.includes(".") ? [name, ...searched] : [...searched, name];
     let failure: DialError | null = null;
     for (const candidate of candidates) {
       try {
-        return await query(candidate);
+        return await query(candidate, "", wanted);
       } catch (error) {
         if (!(error instanceof DialError)) throw error;
         if (failure === null || !absentCodes.has(error.code)) failure = error;
@@ -63,11 +63,11 @@ export function createLookup(options: LookupOptions = {}): Lookup {
     throw failure!;
   };
 
-  const find = async (name: string, owner: string): Promise<string[]> => {
+  const find = async (name: string, owner: string, wanted: IpVersion): Promise<string[]> => {
     const isInside = insideName(name) !== null;
     if (name === "local" || name.endsWith(".local")) return await system.lookup(name, owner);
     try {
-      return await inDns(name);
+      return await inDns(name, wanted);
     } catch (error) {
       // ECONNREFUSED: without a DNS server the system may still have another source.
       const askSystem = isInside ? absentCodes.has(codeOf(error)) : codeOf(error) === "ECONNREFUSED";
@@ -76,7 +76,7 @@ export function createLookup(options: LookupOptions = {}): Lookup {
     }
   };
 
-  return async (name, owner = "") => {
+  return async (name, owner = "", wanted = "any") => {
     const listed = hosts().get(name);
     if (listed !== undefined) return listed;
     // RFC 6761 section 6.3: never asked for.
@@ -85,7 +85,7 @@ export function createLookup(options: LookupOptions = {}): Lookup {
     if (known !== undefined && known.until > clock.now()) throw known.error;
     absent.delete(name);
     try {
-      return await find(name, owner);
+      return await find(name, owner, wanted);
     } catch (error) {
       if (error instanceof DialError && absentCodes.has(error.code)) {
         absent.set(name, { until: clock.now() + absentMs, error });
@@ -111,24 +111,26 @@ function dnsQuery(servers?: readonly string[]): Lookup {
     madeAt = performance.now();
     return resolver;
   };
-  return (name) =>
+  return (name, _owner, wanted = "any") =>
     new Promise((settle, reject) => {
-      const found: [string[], string[]] = [[], []];
-      const failures: Error[] = [];
+      const found: Record<"4" | "6", string[]> = { 4: [], 6: [] };
+      const failures: Partial<Record<"4" | "6", Error>> = {};
       let pending = 2;
-      const answer = (family: 0 | 1) => (error: Error | null, addresses?: string[]) => {
+      const answer = (family: "4" | "6") => (error: Error | null, addresses?: string[]) => {
         if (error === null) found[family] = addresses ?? [];
-        else failures.push(error);
+        else failures[family] = error;
         if (--pending > 0) return;
-        const ordered = interleave(...found);
-        if (ordered.length > 0) return settle(ordered);
-        const failure = failures.find((candidate) => !absentCodes.has(codeOf(candidate))) ?? failures[0];
+        const ordered = interleave(found["4"], found["6"]);
+        const missed = wanted === "any" ? undefined : failures[wanted];
+        if (ordered.length > 0 && (missed === undefined || absentCodes.has(codeOf(missed)))) return settle(ordered);
+        const all = Object.values(failures);
+        const failure = all.find((candidate) => !absentCodes.has(codeOf(candidate))) ?? all[0];
         // A resolver reads the machine's servers once: a new one picks up changes.
         if (performance.now() - madeAt > resolverMaxAgeMs) resolver = null;
         reject(new DialError("dns", wordsFor(failure), codeOf(failure), failure));
       };
-      shared().resolve4(name, answer(0));
-      shared().resolve6(name, answer(1));
+      shared().resolve4(name, answer("4"));
+      shared().resolve6(name, answer("6"));
     });
 }
 

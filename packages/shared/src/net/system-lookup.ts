@@ -1,8 +1,14 @@
 import { codeOf } from "../thrown.ts";
 import { DialError } from "./dial-error.ts";
 
-/** Addresses of a name, both families, in the order in which to try them. Rejects with a DialError of phase `dns`. */
-export type Lookup = (name: string, owner?: string) => Promise<string[]>;
+/** Address families that a check connects over. */
+export type IpVersion = "any" | "4" | "6";
+
+/**
+ * Addresses of a name, both families, in the order in which to try them. Rejects with a DialError of phase `dns`; where
+ * one family is wanted, also when its query failed and the other was answered.
+ */
+export type Lookup = (name: string, owner?: string, wanted?: IpVersion) => Promise<string[]>;
 
 /** A monotonic clock, ms. */
 export interface LookupClock {
