@@ -1,7 +1,9 @@
+import { createSocket } from "node:dgram";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Answer } from "dns-packet";
 import t from "tap";
 import type { DnsCheck, RecordType } from "@statusmesh/shared/checks/dns";
-import { judgeMasked } from "./dns.ts";
+import { judge } from "./dns-answers.ts";
 import { nameServer, type Reply } from "./testing-dns.ts";
 import { outcomeOf, testRunner } from "../testing.ts";
 
@@ -220,6 +222,81 @@ t.test("a truncated answer is requested again over TCP", async (t) => {
   t.match(await run(address, "cut.example.org"), { status: "down", error: "cut.example.org has no A record" });
 });
 
+t.test("a truncated answer of a server that does not speak TCP, and one of a server that knows no EDNS", async (t) => {
+  const socket = createSocket("udp4");
+  const sizes: number[] = [];
+  socket.on("message", (message, from) => {
+    sizes.push(message.length);
+    const isPlain = message.readUInt16BE(10) === 0;
+    const head = Buffer.from(message.subarray(0, 12));
+    // FORMERR to EDNS, else truncated.
+    head.writeUInt16BE(isPlain ? 0x8380 : 0x8181, 2);
+    head.writeUInt32BE(0, 4);
+    if (!isPlain) return socket.send(head, from.port, from.address);
+    head.writeUInt16BE(1, 4);
+    socket.send(Buffer.concat([head, message.subarray(12)]), from.port, from.address);
+  });
+  await new Promise<void>((settle) => socket.bind(0, "127.0.0.1", settle));
+  t.teardown(() => socket.close());
+  const address = `127.0.0.1:${socket.address().port}`;
+  const own = testRunner();
+  for (let i = 0; i < 8; i++)
+    t.match(
+      await run(address, "example.org", {}, own),
+      {
+        status: "down",
+        error: `the name server ${address} sent a truncated answer, and TCP port ${socket.address().port} failed: connection refused`,
+        skip: false,
+      },
+      "no breaker opens: UDP answers",
+    );
+  t.strictSame([...new Set(sizes.slice(0, 2))], [40, 29], "without EDNS after a format error");
+});
+
+t.test("records of a name that nobody asked for do not count", async (t) => {
+  const name = "www.example.org";
+  const cname = (from: string, data: string): Answer => ({ type: "CNAME", name: from, ttl, data });
+  const unrelated: Answer = { type: "A", name: "evil.example", ttl, data: "192.0.2.66" };
+  const own: Answer = { type: "A", name: "edge.example.net", ttl, data: "192.0.2.1" };
+  const { address, zone } = await nameServer(t, {});
+  for (const [answers, error] of [
+    [[unrelated], "www.example.org has no A record"],
+    [[cname(name, "gone.example.net"), unrelated], "www.example.org has no A record"],
+    [[cname("evil.example", name), unrelated], "www.example.org has no A record"],
+    [[own, cname("Edge.Example.net", "a.example"), cname(name, "EDGE.example.net"), unrelated], null],
+    [[cname(name, "a.example"), cname("a.example", name), unrelated], "www.example.org has no A record"],
+  ] as const) {
+    zone[name] = { answers: [...answers] };
+    t.match(await run(address, name, { expected_absent: [] }), { status: error === null ? "up" : "down", error });
+    if (error === null)
+      t.match(await run(address, name, { expected_exactly: ["192.0.2.1"] }), { status: "up", error: null });
+  }
+});
+
+t.test("a hostile name server: pointers, lengths and counts that lie", async (t) => {
+  const question = Buffer.from("\x03www\x07example\x03org\0\0\x01\0\x01", "latin1");
+  const { address, zone } = await nameServer(t, {});
+  const message = (counts: number[], ...rest: number[]): Reply => ({
+    rawOf: (id) => Buffer.from([id >> 8, id & 255, 0x81, 0x80, ...counts.flatMap((n) => [0, n]), ...question, ...rest]),
+  });
+  for (const reply of [
+    message([1, 1, 0, 0]),
+    message([1, 1, 0, 0], 0xc0, 33, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4),
+    message([1, 1, 0, 0], 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 5, 1, 2, 3, 4),
+    message([1, 1, 0, 0], 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 3, 1, 2, 3),
+    message([1, 1, 0, 0], 0x40, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4),
+    message([1, 1, 0, 0], ...Array<number>(300).fill(1), 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4),
+    message([1, 1, 0, 9], 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4),
+    message([9, 1, 0, 0], 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4),
+  ]) {
+    zone["www.example.org"] = reply;
+    t.match(await run(address, "www.example.org"), {
+      status: "down",
+      error: "the name server sent a malformed answer",
+    });
+  }
+});
+
 t.test("PTR queries use the reverse name, international names their ASCII form", async (t) => {
   const v6 = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa";
   const ptr = (name: string): Reply => ({ answers: [{ type: "PTR", name, ttl, data: "host.example.org" }] });
@@ -272,6 +349,8 @@ t.test("customers cannot query the system resolver for internal names or learn t
     expected_contains,
     record_type,
   });
+  const judgeMasked = (check: DnsCheck, records: string[]) =>
+    judge(check, "split.example.org", { rcode: "NOERROR", truncated: false, records }, true);
   const answers = ["10.1.2.3", "93.184.215.14"];
   t.same(judgeMasked(spec(null), answers), { status: "up", error: null });
   for (const guess of ["10.1.2.3", "10.1", "3"])
@@ -281,6 +360,24 @@ t.test("customers cannot query the system resolver for internal names or learn t
       "a guess tells nothing",
     );
   t.same(judgeMasked(spec("93.184"), answers), { status: "up", error: null });
+  t.same(
+    judgeMasked({ ...spec(null), expected_exactly: ["10.1.2.3"] }, ["10.1.2.3"]),
+    {
+      status: "down",
+      error: "the A records of split.example.org are other ones; missing: 10.1.2.3; not expected: a private address",
+    },
+    "nor does a set",
+  );
+  for (const records of [answers, ["10.9.9.9"]])
+    t.same(
+      judgeMasked({ ...spec(null), expected_absent: ["10.1.2.3"] }, records),
+      {
+        status: "error",
+        error: "an answer for split.example.org is private and not compared with what must be absent",
+      },
+      "nor is it absent because it was hidden",
+    );
+  t.match(judgeMasked({ ...spec(null), expected_absent: ["10.1.2.3"] }, ["93.184.215.14"]), { status: "up" });
   t.match(judgeMasked(spec("x"), answers), { error: /found: a private address, 93\.184\.215\.14$/ });
   t.match(judgeMasked(spec("x", "MX"), ["10 mail.corp"]), { error: /found: 10 a private name$/ });
   t.match(judgeMasked(spec("x", "PTR"), ["web01.acme-inside"]), { error: /found: a private name$/ });

@@ -1,118 +1,73 @@
-import { askedName, type DnsCheck, nameServer, type RecordType } from "@statusmesh/shared/checks/dns";
-import { blockedRange } from "@statusmesh/shared/net/address";
-import { insideName, withoutInside } from "@statusmesh/shared/net/inside-name";
+import { askedName, type DnsCheck, nameServer } from "@statusmesh/shared/checks/dns";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
-import { codeOf } from "@statusmesh/shared/thrown";
-import { ask } from "./dns-query.ts";
-import { rareReturnCode } from "./dns-return-code.ts";
-import { down, oncePer, type Probe, up, type Verdict } from "./probe.ts";
+import { insideName } from "@statusmesh/shared/net/inside-name";
+import { resolveGuarded } from "@statusmesh/shared/net/resolve-guarded";
+import { judge } from "./dns-answers.ts";
+import { ask, ownServers, QueryError, type Server } from "./dns-query.ts";
+import { down, oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts";
 
 const questionOf = oncePer((spec: DnsCheck) => ({ name: askedName(spec), server: nameServer(spec) }));
+
+/** Addresses of a name server that are asked, of those that its name has. */
+const maxServers = 4;
 
 /** One question to a name server, judged by its answers. */
 export const dns: Probe<DnsCheck> = {
   timeoutStatus: "error",
   answersForOthers: true,
-  async run(spec, { signal, trace, allowPrivate }) {
+  async run(spec, context) {
+    const { signal, trace, allowPrivate } = context;
     const { name, server } = questionOf(spec);
-    const range = server === null || allowPrivate ? null : blockedRange(server.address);
-    if (server !== null && range !== null)
-      throw new DialError("guard", `address ${server.address} is blocked (${range})`, "BLOCKED");
     const isMasked = server === null && !allowPrivate;
     const inside = isMasked ? insideName(name) : null;
     if (inside !== null) throw new DialError("guard", `${name} is not a name of the public DNS (${inside})`, "BLOCKED");
+    const servers = server === null ? ownServers() : await serversOf(server, spec, context);
     const asked = server === null ? "the agent's name server" : `the name server ${spec.resolver}`;
     trace.overdue = `no answer from ${asked} within`;
     const started = performance.now();
     try {
-      const answers = await ask(server, name, spec.record_type, signal);
-      trace.dns_ms = performance.now() - started;
-      return isMasked ? judgeMasked(spec, answers) : judge(spec, name, answers);
-    } catch (error) {
-      if (signal.aborted) throw error;
+      const onTruncated = (): void => {
+        trace.overdue = `${asked} sent a truncated answer, and none over TCP within`;
+      };
+      const reply = await ask(servers, { name, type: spec.record_type }, signal, { onTruncated });
       // A reply with an error code is a reply: its time counts.
-      if (refusals.has(codeOf(error))) trace.dns_ms = performance.now() - started;
-      if (codeOf(error) === "ENODATA") {
-        trace.verdict = failure(spec, name, error);
-        const rare = await rareReturnCode(server, name, spec.record_type, signal);
-        if (rare !== null) return down(`the name server did not resolve ${name} (${rare})`);
-      }
-      return failure(spec, name, error);
+      trace.dns_ms = performance.now() - started;
+      return judge(spec, name, reply, isMasked);
+    } catch (error) {
+      if (!(error instanceof QueryError)) throw error;
+      return failure(spec, asked, error);
     }
   },
 };
 
-/** What the replies with an error code say, by the code of the resolver. */
-const refusals: ReadonlyMap<string, (name: string, type: RecordType) => string> = new Map([
-  ["ENOTFOUND", (name: string) => `${name} does not exist (NXDOMAIN)`],
-  ["ENODATA", noRecord],
-  ["ESERVFAIL", (name: string) => `the name server failed to resolve ${name} (SERVFAIL)`],
-  ["EREFUSED", (name: string) => `the name server refused to resolve ${name} (REFUSED)`],
-  ["ENOTIMP", (_: string, type: RecordType) => `the name server does not answer questions for ${type} (NOTIMP)`],
-  ["EFORMERR", (name: string) => `the name server reported a format error for ${name} (FORMERR)`],
-  ["EBADRESP", () => "the name server sent a malformed answer"],
-]);
-
-/**
- * The verdict of a query that the operator's own resolver answers for another tenant. Internal addresses are removed
- * before the expected text is compared: a match would disclose as much as the listed answer.
- */
-export const judgeMasked = (spec: DnsCheck, answers: readonly string[]): Verdict =>
-  judge(
-    spec,
-    askedName(spec),
-    answers.map((answer) => withoutInside(answer, pointers.has(spec.record_type))),
-  );
-
-/** Record types whose fields are names and numbers. */
-const pointers: ReadonlySet<RecordType> = new Set<RecordType>(["CNAME", "MX", "NS", "SOA", "PTR", "SRV"]);
-
-function judge(
-  { expected_contains: expected, record_type }: DnsCheck,
-  name: string,
-  answers: readonly string[],
-): Verdict {
-  if (answers.length === 0) return down(noRecord(name, record_type));
-  if (expected === null || answers.some((answer) => contains(answer, expected, record_type))) return up;
-  return down(`no ${record_type} record of ${name} contains "${shortened(expected)}"; found: ${listed(answers)}`);
+/** The addresses of the name server, past the guard. */
+async function serversOf(
+  { host, port }: { host: string; port: number },
+  { resolver, ip_version: ipVersion }: DnsCheck,
+  { signal, trace, allowPrivate, lookup }: ProbeContext,
+): Promise<Server[]> {
+  try {
+    const found = await resolveGuarded({ host, allowPrivate, ipVersion, signal, lookup, trace });
+    trace.dns_ms = null;
+    return found.slice(0, maxServers).map((address) => ({ address, port }));
+  } catch (error) {
+    if (!(error instanceof DialError) || error.phase !== "dns") throw error;
+    throw new DialError(error.phase, `the name server ${resolver}: ${error.message}`, error.code, error);
+  }
 }
 
-/**
- * Names and addresses are compared without case and final dot, TXT records exactly.
- */
-function contains(answer: string, expected: string, type: RecordType): boolean {
-  if (answer.includes(expected)) return true;
-  if (type === "TXT") return false;
-  const wanted = expected.toLowerCase().replace(/(?<=[a-z0-9])\.$/, "");
-  return answer.toLowerCase().includes(wanted);
-}
-
-function noRecord(name: string, type: RecordType): string {
-  return `${name} has no ${type} record`;
-}
-const shortened = (text: string, length = 200): string => (text.length > length ? `${text.slice(0, length)}…` : text);
-
-const maxListed = 20;
-/** Leaves room for the rest of the message in an error of 2,000 characters. */
-const maxListLength = 1200;
-
-function listed(answers: readonly string[]): string {
-  const shown = answers.slice(0, maxListed).map((answer) => shortened(answer, 300));
-  while (shown.length > 1 && shown.join(", ").length > maxListLength) shown.pop();
-  const more = answers.length - shown.length;
-  return `${shown.join(", ")}${more === 0 ? "" : ` and ${more} more`}`;
-}
-
-function failure(spec: DnsCheck, name: string, error: unknown): Verdict {
-  const code = codeOf(error);
-  const refusal = refusals.get(code);
-  if (refusal !== undefined) return down(refusal(name, spec.record_type));
-  if (code !== "ECONNREFUSED") return { status: "error", error: wordsFor(error) };
+function failure(spec: DnsCheck, asked: string, error: QueryError): Verdict {
   // The system resolver is not part of the check: its failure is no evidence about the name.
-  if (spec.resolver === null)
+  const isOwn = spec.resolver === null;
+  if (error.code === "ENOSERVER" || (isOwn && error.code === "ECONNREFUSED" && !error.overTcp))
     return { status: "error", error: "the agent's machine has no name server that answers", skip: true };
-  return {
-    ...down(`nothing answers at the name server ${spec.resolver}: connection refused`),
-    transportFailed: true,
-  };
+  if (error.code === "EBADRESP") return down("the name server sent a malformed answer");
+  const why = wordsFor(error);
+  if (error.overTcp) {
+    const words = `${asked} sent a truncated answer, and TCP port ${nameServer(spec)?.port ?? 53} failed: ${why}`;
+    return isOwn ? { status: "error", error: words, skip: true } : down(words);
+  }
+  const { local } = new DialError("connect", why, error.code);
+  if (local || isOwn) return { status: "error", error: why, skip: true };
+  return { ...down(`nothing answers at ${asked}: ${why}`), transportFailed: true };
 }

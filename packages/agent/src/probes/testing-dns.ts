@@ -20,6 +20,8 @@ export interface Reply {
   /** Changes the packet before it is sent. */
   change?: (packet: Packet) => Packet;
   raw?: Buffer;
+  /** Raw bytes, by the id of the question. */
+  rawOf?: (id: number) => Buffer;
   silent?: boolean;
   delayMs?: number;
 }
@@ -56,7 +58,10 @@ export async function nameServer(
       questions,
       answers: cut ? [] : (reply.answers ?? []),
     };
-    setTimeout(() => send(reply.raw ?? (reply.change ?? ((same) => same))(packet)), reply.delayMs ?? 0);
+    setTimeout(
+      () => send(reply.rawOf?.(id ?? 0) ?? reply.raw ?? (reply.change ?? ((same) => same))(packet)),
+      reply.delayMs ?? 0,
+    );
   };
   const tcp = createServer((socket) => {
     connections.add(socket);

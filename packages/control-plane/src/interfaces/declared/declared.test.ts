@@ -709,6 +709,7 @@ const choice = (...values: unknown[]): fc.Arbitrary<unknown> => fc.constantFrom(
 const headers = fc.dictionary(fc.constantFrom("X-Key", "Accept", "X-Other"), fc.constantFrom("v1", "v2"));
 const host = { host: fc.constant("a.example.org"), port: fc.integer({ min: 1, max: 65_535 }) };
 const timing = { timeout: choice(100, "5s", "1m", null), degraded_above_ms: choice(60, null) };
+const ipVersion = { ip_version: choice("any", "4") };
 const tlsFields = { server_name: choice("b.example.org", null), verify_tls: flag };
 /** Values for every field of every kind of check. */
 const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
@@ -736,6 +737,7 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     headers,
     body: choice("a=b", null),
     verify_tls: flag,
+    ...ipVersion,
     basic_auth: choice(["u", "p"], null),
     bearer_token: choice("t1", "t2", null),
     capture_failures: flag,
@@ -745,6 +747,7 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     ...timing,
     ...tlsFields,
     tls: choice("tls", "starttls_smtp"),
+    ...ipVersion,
     send: choice("PING\\r\\n", null),
     expect: fc.option(text),
   },
@@ -754,19 +757,25 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     max_loss_pct: fc.integer({ min: 0, max: 99 }),
     timeout: choice("5s", 3000, null),
     degraded_above_ms: timing.degraded_above_ms,
+    ...ipVersion,
   },
   dns: {
     domain: choice("example.org"),
     record_type: choice("A", "MX"),
-    resolver: choice("9.9.9.9", null),
+    resolver: choice("9.9.9.9", "dns.example.org"),
     expected_contains: fc.option(text),
+    expected_exactly: choice([], ["192.0.2.1"]),
+    expected_absent: choice([], ["192.0.2.", "10.0.0.1"]),
+    expected_rcode: choice("NOERROR", null),
+    ...ipVersion,
     ...timing,
   },
-  grpc: { ...host, service: choice("", "shop.Checkout"), tls: choice(true), ...tlsFields, ...timing },
+  grpc: { ...host, service: choice("", "shop.Checkout"), tls: choice(true), ...tlsFields, ...timing, ...ipVersion },
   websocket: {
     url: choice("wss://a.example.org/live", "ws://b.example.org/"),
     send: choice("hello", null),
     expect: fc.option(text),
+    ...ipVersion,
     headers,
     verify_tls: flag,
     ...timing,
@@ -776,6 +785,7 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     server_name: tlsFields.server_name,
     warn_days: choice(20, "30d"),
     critical_days: fc.integer({ min: 1, max: 13 }),
+    ...ipVersion,
     timeout: timing.timeout,
   },
   domain_expiry: {
@@ -811,6 +821,8 @@ const checks = fc.oneof(
       // Secrets are not sent to a server whose certificate is not verified.
       if (isSecretive(check) && check.verify_tls !== undefined) check.verify_tls = true;
       if (check.server_name && check.tls === undefined && type === "tcp") delete check.server_name;
+      // It says how the name server is reached.
+      if (type === "dns" && !check.resolver) delete check.ip_version;
       if (type === "heartbeat" && check.schedule) delete check.period;
       else if (type === "heartbeat") check.period ??= "1h";
       return check;

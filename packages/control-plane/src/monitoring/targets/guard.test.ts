@@ -31,7 +31,7 @@ const url = (host: string): string => `https://${host.includes(":") ? `[${host}]
 /** The fields that send a check to a host, and the pointer of the one that names it; or why there are none. */
 const kinds: {
   readonly [T in CheckType]:
-    | { good: object; to: (host: string) => object; pointer: string; names: boolean }
+    | { good: object; to: (host: string) => object; pointer: string; names: boolean | "not as numbers" }
     | { never: string };
 } = {
   http: { good: { url: "https://example.org/" }, to: (host) => ({ url: url(host) }), pointer: "/url", names: true },
@@ -59,7 +59,7 @@ const kinds: {
     good: { domain: "example.org", resolver: "9.9.9.9" },
     to: (resolver) => ({ resolver }),
     pointer: "/resolver",
-    names: false,
+    names: "not as numbers",
   },
   domain_expiry: { never: "it asks registries, which their own public list chooses" },
   exec: { never: "the agent's own file decides what is connected to" },
@@ -109,7 +109,10 @@ for (const type of checkTypes) {
         status: 400,
         body: { error: { code: "SSRF_BLOCKED", field: `${base}${kind.pointer}`, details: { range } } },
       });
-      for (const [host, range] of [...addresses, ...(kind.names ? written : [])]) {
+      for (const [host, range] of [
+        ...addresses,
+        ...written.filter(([, range]) => kind.names === true || (kind.names && range === "localhost")),
+      ]) {
         const check = { ...target.check, ...kind.to(host) };
         t.match(await ask("POST", "/api/v1/targets", { ...target, check }), refused(range, "/check"), `create ${host}`);
         t.match(await ask("PATCH", one, { check: kind.to(host) }), refused(range, "/check"), `edit ${host}`);

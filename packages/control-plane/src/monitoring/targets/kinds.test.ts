@@ -82,7 +82,9 @@ const wrongDns: Case[] = [
   ...["a", "ANY", "", 1, null].map((record_type): Case => [{ record_type }, "INVALID_DNS_PARAMS", "/record_type"]),
   ...[
     "",
-    "dns.google",
+    "dns google",
+    "dns.google/",
+    "ns1..example.org",
     "9.9.9",
     "9.9.9.9:",
     "9.9.9.9:0",
@@ -96,7 +98,15 @@ const wrongDns: Case[] = [
     "0x9.9",
     9,
   ].map((resolver): Case => [{ resolver }, "INVALID_DNS_PARAMS", "/resolver"]),
+  [{ resolver: "fd00::1", ip_version: "4" }, "INVALID_DNS_PARAMS", "/ip_version"],
+  [{ ip_version: "6" }, "INVALID_DNS_PARAMS", "/ip_version"],
   [{ expected_contains: "" }, "INVALID_DNS_PARAMS", "/expected_contains"],
+  [{ expected_exactly: ["192.0.2.1", "2001:db8::1"] }, "INVALID_DNS_PARAMS", "/expected_exactly/1"],
+  [{ expected_exactly: Array(51).fill("192.0.2.1") }, "INVALID_DNS_PARAMS", "/expected_exactly"],
+  [{ expected_absent: [""] }, "INVALID_DNS_PARAMS", "/expected_absent/0"],
+  [{ expected_rcode: "NOTAUTH" }, "INVALID_DNS_PARAMS", "/expected_rcode"],
+  [{ expected_rcode: "NXDOMAIN", expected_contains: "x" }, "INVALID_DNS_PARAMS", "/expected_rcode"],
+  [{ expected_rcode: "NODATA", expected_absent: ["x"] }, "INVALID_DNS_PARAMS", "/expected_rcode"],
   [{ expected_contains: "x".repeat(1001) }, "INVALID_DNS_PARAMS", "/expected_contains"],
   [{ timeout: 60_001 }, "INVALID_TIMEOUT", "/timeout"],
   [{ port: 53 }, "UNKNOWN_FIELD", "/port"],
@@ -192,9 +202,17 @@ t.test("omitted fields have their defaults, and sent ones read as they were sent
     dns({ domain: "org", record_type: "NS" }),
     dns({ domain: "8.8.8.8", record_type: "PTR" }),
     dns({ domain: "2001:4860:4860::8888", record_type: "PTR" }),
-    ...["9.9.9.9", "9.9.9.9:5353", "2620:fe::fe", "[2620:fe::fe]", "[2620:fe::fe]:5353"].map((resolver) =>
-      dns({ resolver }),
-    ),
+    ...[
+      "9.9.9.9",
+      "9.9.9.9:5353",
+      "2620:fe::fe",
+      "[2620:fe::fe]",
+      "[2620:fe::fe]:5353",
+      "dns.google",
+      "NS1.Example.org.:5353",
+    ].map((resolver) => dns({ resolver })),
+    dns({ resolver: "dns.google", ip_version: "6", expected_exactly: ["192.0.2.1"], expected_absent: ["10."] }),
+    dns({ domain: "gone.example.org", expected_rcode: "NXDOMAIN" }),
   ])
     t.match((await create(ctx, check)).check, check, JSON.stringify(check));
   const { id } = await create(ctx, tls());

@@ -145,6 +145,10 @@ const checkFields = {
   record_type: text("DNS record type"),
   resolver: text("DNS server"),
   expected_contains: text("expected text of an answer"),
+  expected_exactly: text("expected answers, JSON"),
+  expected_absent: text("what no answer may have, JSON"),
+  expected_rcode: text("expected return code"),
+  ip_version: text("address family"),
   warn_days: whole("Days before expiry: degraded"),
   critical_days: whole("Days before expiry: down"),
 };

@@ -128,6 +128,14 @@ function control(name: string, node: FormNode, value: unknown, required: boolean
     return { as: "duration", value: typeof value === "number" ? inUnits(value) : "", short: true };
   if (kind === "status") return { as: "status", value: statusText(value as ExpectedStatus), short: true };
   const choices = choicesOf(inner, node.form?.options);
+  if (choices !== null && nullable && inner.enum !== undefined)
+    return {
+      type: "select",
+      as: "nullable",
+      value: value ?? "",
+      options: [["", "Not checked"], ...choices],
+      short: true,
+    };
   if (choices !== null) return { type: "select", value: value ?? startOf(node), options: choices, short: true };
   if (inner.type === "boolean") return { type: "checkbox", value: value === true };
   if (inner.type === "integer") {
