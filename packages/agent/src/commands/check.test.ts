@@ -226,7 +226,7 @@ t.test("wrong usage: one line with the error of the API and exit code 64", async
     [["tcp", "db/x:1"], /"db\/x" is not a host name or an IP address/],
     [["tls_cert", "example.org", "--warn-days", "1"], /warn_days \(1\) must be more than critical_days \(7\)/],
     [["dns", "example.org", "--type", "any"], /record_type must be one of A, AAAA/],
-    [["dns", "example.org", "--resolver", "one"], /"one" is not the address of a name server/],
+    [["dns", "example.org", "--resolver", "one/two"], /"one\/two" is not a name server/],
     [["domain_expiry", "localhost"], /Write a registered domain with its dot/],
     [["htp", url], /there is no kind "htp" of check\. Did you mean "http"\?/],
     [["--jsno"], /unknown option '--jsno'/],
