@@ -103,7 +103,12 @@ const questions: readonly (readonly [string, RecordType])[] = [
 
 const runner = testRunner();
 const check = (port: number, domain: string, record_type: RecordType, more: Partial<DnsCheck>): DnsCheck => ({
-  ...{ type: "dns", domain, record_type, resolver: `127.0.0.1:${port}`, expected_contains: null, timeout: 5000 },
+  type: "dns",
+  domain,
+  record_type,
+  resolver: `127.0.0.1:${port}`,
+  expected_contains: null,
+  timeout: 5000,
   ...more,
 });
 

@@ -39,20 +39,42 @@ const checks: { readonly [T in Connecting]: (host: string, port: number) => Spec
   http: (host, port) => httpCheck(`http://${host}:${port}/`),
   tcp: (host, port) => ({ type: "tcp", host, port, timeout: 5000 }),
   grpc: (host, port) => ({
-    ...{ type: "grpc", host, port, service: "", tls: false, verify_tls: true, server_name: null },
-    ...{ timeout: 5000, degraded_above_ms: null },
+    type: "grpc",
+    host,
+    port,
+    service: "",
+    tls: false,
+    verify_tls: true,
+    server_name: null,
+    timeout: 5000,
+    degraded_above_ms: null,
   }),
   websocket: (host, port) => ({
-    ...{ type: "websocket", url: `ws://${host}:${port}/`, send: null, expect: null, headers: {}, verify_tls: true },
-    ...{ timeout: 5000, degraded_above_ms: null },
+    type: "websocket",
+    url: `ws://${host}:${port}/`,
+    send: null,
+    expect: null,
+    headers: {},
+    verify_tls: true,
+    timeout: 5000,
+    degraded_above_ms: null,
   }),
   tls_cert: (host, port) => ({
-    ...{ type: "tls_cert", host, port, server_name: "www.example.org" },
-    ...{ warn_days: 14, critical_days: 7, timeout: 5000 },
+    type: "tls_cert",
+    host,
+    port,
+    server_name: "www.example.org",
+    warn_days: 14,
+    critical_days: 7,
+    timeout: 5000,
   }),
   dns: (host, port) => ({
-    ...{ type: "dns", domain: "www.example.org", record_type: "A", resolver: `${host}:${port}` },
-    ...{ expected_contains: null, timeout: 5000 },
+    type: "dns",
+    domain: "www.example.org",
+    record_type: "A",
+    resolver: `${host}:${port}`,
+    expected_contains: null,
+    timeout: 5000,
   }),
 };
 
@@ -79,7 +101,12 @@ t.test("every kind connects over the family that it is told, past the guard too"
 
 t.test("ping too, and a redirect to an address of the other family", async (t) => {
   const ping = (ip_version: IpVersion): SpecOf<"ping"> => ({
-    ...{ type: "ping", host: "both.example.org", packets: 1, max_loss_pct: 0, timeout: 3000, degraded_above_ms: null },
+    type: "ping",
+    host: "both.example.org",
+    packets: 1,
+    max_loss_pct: 0,
+    timeout: 3000,
+    degraded_above_ms: null,
     ip_version,
   });
   const runner = testRunner({ lookup: async () => ["127.0.0.1"] });

@@ -3,7 +3,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Test } from "tap";
-import { expectedCodes, type RecordType } from "@statusmesh/shared/checks/dns";
+import type { expectedCodes, RecordType } from "@statusmesh/shared/checks/dns";
 
 const path = `${process.env["PATH"]}:/usr/sbin:/sbin`;
 const isInstalled = (program: string): boolean =>
@@ -89,8 +89,14 @@ export function dig(port: number, questions: readonly (readonly [name: string, t
   const { stdout } = spawnSync(
     "dig",
     [
-      ...["@127.0.0.1", "-p", String(port)],
-      ...["+noall", "+comments", "+answer", "+nocmd", "+tries=1"],
+      "@127.0.0.1",
+      "-p",
+      String(port),
+      "+noall",
+      "+comments",
+      "+answer",
+      "+nocmd",
+      "+tries=1",
       ...questions.flatMap(([name, type]) => [name, type]),
     ],
     { encoding: "utf8", env: { PATH: path }, maxBuffer: 16 * 1024 * 1024 },
