@@ -93,7 +93,7 @@ const masked = (record: string, type: RecordType): string => withoutInside(recor
  * Whether an answer contains a text: an address is compared as an address, names in any case and with or without their
  * final dot (a text with it ends where the name does), TXT as it is or as zone files quote it.
  */
-export function contains(answer: string, text: string, type: RecordType): boolean {
+function contains(answer: string, text: string, type: RecordType): boolean {
   if (type === "TXT") return answer.includes(text) || (unquoted(text) !== null && answer.includes(unquoted(text)!));
   const wanted = normal(text, type);
   if (type === "A" || type === "AAAA") return isIP(wanted) === 0 ? answer.includes(wanted) : answer === wanted;

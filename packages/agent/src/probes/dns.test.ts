@@ -245,7 +245,9 @@ t.test("a truncated answer of a server that does not speak TCP, and one of a ser
       await run(address, "example.org", {}, own),
       {
         status: "down",
-        error: `the name server ${address} sent a truncated answer, and TCP port ${socket.address().port} failed: connection refused`,
+        error:
+          `the name server ${address} sent a truncated answer, ` +
+          `and TCP port ${socket.address().port} failed: connection refused`,
         skip: false,
       },
       "no breaker opens: UDP answers",

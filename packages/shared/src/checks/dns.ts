@@ -216,7 +216,7 @@ export const dns: CheckKind<typeof DnsCheck> = {
             (spec.expected_exactly ?? []).length === 0 &&
             (spec.expected_absent ?? []).length === 0),
         errorCode,
-        `An answer with ${spec.expected_rcode} has no records to compare. Remove the other expectations, or use NOERROR.`,
+        `A ${spec.expected_rcode} answer has no records to compare. Use NOERROR or remove the other expectations.`,
         "/expected_rcode",
       ),
       () => thresholdRules(spec),
