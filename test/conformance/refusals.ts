@@ -105,6 +105,7 @@ function windows(targetId: string): Case[] {
   const create = refusedBody("POST /api/v1/maintenance");
   const good = goodBodies({ targetId })["POST /api/v1/maintenance"]!;
   const zone = { time_zone: "Europe/Berlin" };
+  const ended = { ...zone, rule: "FREQ=DAILY;COUNT=3" };
   const wrongRule = (field: string) => ["INVALID_RECURRENCE", `/recurrence/${field}`] as const;
   return [
     create("an end before the start", { ...good, ends_at: "2126-11-20T21:00:00Z" }, "INVALID_TIME_RANGE", "/ends_at"),
@@ -118,6 +119,12 @@ function windows(targetId: string): Case[] {
       "a zone of nowhere",
       { ...good, recurrence: { rule: "FREQ=DAILY", time_zone: "X" } },
       ...wrongRule("time_zone"),
+    ),
+    create(
+      "a rule that has ended",
+      { ...good, starts_at: "2016-11-20T22:00:00Z", ends_at: "2016-11-20T23:00:00Z", recurrence: ended },
+      "MAINTENANCE_ENDED",
+      "/recurrence/rule",
     ),
     create("a start on 31 February", { ...good, starts_at: "2126-02-31T22:00:00Z" }, "INVALID_BODY", "/starts_at"),
     create("two months", { ...good, ends_at: "2127-01-20T21:00:00Z" }, "INVALID_DURATION", "/ends_at"),

@@ -190,6 +190,7 @@ const registry = {
   UPDATE_TEMPLATE_NOT_FOUND: [404, "no update template has this id, or it is another organisation's"],
   UPDATE_TEMPLATE_NAME_TAKEN: [409, "an update template of this kind has the name"],
   MAINTENANCE_NOT_FOUND: [404, "no maintenance window has this id, or it is another organisation's"],
+  MAINTENANCE_ENDED: [422, "the last occurrence of the recurrence rule has ended"],
   MAINTENANCE_COMPLETED: [422, "the maintenance window has ended and can no longer be changed"],
   INVALID_TIME_RANGE: [
     400,

@@ -32,9 +32,12 @@ export const maintenanceRoutes: Route[] = [
   route("POST", path, {
     ...write,
     summary: "Create a maintenance window",
+    description:
+      "A recurring window may have started at any time in the past: its occurrences begin with the one in progress, or " +
+      "the next one.",
     body: MaintenanceCreate,
     replies: { 201: Maintenance },
-    errors: [...rules, "QUOTA_EXCEEDED"],
+    errors: [...rules, "MAINTENANCE_ENDED", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, body }) => createdIn(`${path}/`, await createWindow(ctx, body)),
   }),
   route("GET", path, {

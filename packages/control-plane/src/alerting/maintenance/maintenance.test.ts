@@ -250,7 +250,9 @@ t.test("the end of the only and of the last occurrence is the end of the window"
 });
 
 t.test("new times and rules of a recurring window apply to occurrences that have not started", async (t) => {
+  clock.at = noon - 7 * day;
   const { id } = await plan({ starts_at: "2026-11-14T22:00:00.000Z", ends_at: "2026-11-15T02:00:00.000Z" });
+  clock.at = noon;
   const changed = await ask("PATCH", `${path}/${id}`, {
     recurrence: { rule: "RRULE:freq=daily;count=10", time_zone: "europe/berlin" },
   });
@@ -295,10 +297,41 @@ t.test("a rule that does not fit its window is refused", async (t) => {
   await refused(rule("x".repeat(201)), "INVALID_RECURRENCE", "/recurrence/rule");
   await refused({ recurrence: { rule: "FREQ=DAILY" } }, "INVALID_RECURRENCE", "/recurrence/time_zone");
   await refused({ ...rule("FREQ=DAILY"), ends_at: "2026-11-23T22:00:01.000Z" }, "INVALID_DURATION", "/ends_at");
-  await refused(
-    { ...rule("FREQ=DAILY"), starts_at: at(-32 * day), ends_at: at(-32 * day + hour) },
-    "INVALID_TIME_RANGE",
-    "/starts_at",
-  );
   await refused({ starts_at: "2026-02-31T22:00:00.000Z" }, "INVALID_BODY", "/starts_at");
 });
+
+t.test(
+  "a recurring window may have begun at any time: rows begin with the occurrence in progress or next",
+  async (t) => {
+    const berlin = { time_zone: "Europe/Berlin" };
+    const counted = async (more: object) => {
+      const { id, occurrence, state } = await plan(more);
+      const rows = await sql`select starts_at from maintenance_occurrences where window_id = ${id} order by starts_at`;
+      return {
+        state,
+        starts: occurrence.starts_at.slice(0, 16),
+        first: rows[0]!["starts_at"].toISOString().slice(0, 16),
+      };
+    };
+    // A winter's night, ten years ago: the same local time since.
+    const old = { starts_at: "2016-11-26T22:00:00.000Z", ends_at: "2016-11-27T02:00:00.000Z" };
+    const next = { state: "upcoming", starts: "2026-11-21T22:00", first: "2026-11-21T22:00" };
+    t.strictSame(await counted(old), next);
+    t.strictSame(await counted({ ...old, recurrence: { ...berlin, rule: "FREQ=WEEKLY;COUNT=1000" } }), next);
+    t.strictSame(await counted({ ...old, recurrence: { ...berlin, rule: "FREQ=WEEKLY;UNTIL=20271231" } }), next);
+    const daily = { ...berlin, rule: "FREQ=DAILY" };
+    const early = { starts_at: "1970-01-01T11:30:00.000Z", ends_at: "1970-01-01T13:30:00.000Z", recurrence: daily };
+    const running = { state: "active", starts: "2026-11-20T11:30", first: "2026-11-20T11:30" };
+    t.strictSame(await counted(early), running, "in progress");
+    const first = { starts_at: "0001-01-01T11:36:32.000Z", ends_at: "0001-01-01T13:30:00.000Z", recurrence: daily };
+    t.strictSame(await counted(first), running, "Berlin's clocks were 53:28 ahead then");
+
+    for (const rule of ["FREQ=WEEKLY;COUNT=500", "FREQ=WEEKLY;UNTIL=20261114T220000Z"])
+      t.match(await ask("POST", path, weekly({ ...old, recurrence: { ...berlin, rule } })), {
+        status: 422,
+        body: {
+          error: { code: "MAINTENANCE_ENDED", details: { pointer: "/recurrence/rule" }, message: /ended at 20\d\d-/ },
+        },
+      });
+  },
+);

@@ -29,7 +29,7 @@ const seriesOf = (row: Pick<WindowRow, "starts_at" | "recurrence_rule" | "recurr
  * Sets the end of the last occurrence. Throws INVALID_RECURRENCE for a rule without its own start, and INVALID_DURATION
  * for occurrences that overlap.
  */
-export function planOccurrences(row: WindowRow): void {
+export function planOccurrences(row: WindowRow, now: Date): void {
   const series = seriesOf(row);
   const length = row.ends_at.getTime() - row.starts_at.getTime();
   if (series === null) {
@@ -40,7 +40,7 @@ export function planOccurrences(row: WindowRow): void {
   checkStart(series);
   const first = starts(series, { from: series.start, to: series.start + sparseMs, limit: 60 });
   checkDuration(length, Math.min(...first.slice(1).map((at, index) => at - first[index]!)));
-  const last = lastStart(series);
+  const last = lastStart(series, now.getTime());
   row.over_at = last === null ? null : new Date(last + length);
   row.generated_until = new Date(series.start - 1);
 }
@@ -65,7 +65,8 @@ export async function writeOccurrences(tx: Ctx, row: WindowRow, isNew: boolean, 
   const length = row.ends_at.getTime() - row.starts_at.getTime();
   const { found, until } = ahead(
     series,
-    isNew ? series.start - 1 : Math.max(series.start - 1, now.getTime()),
+    // A new window has rows from now on, also of the occurrence in progress.
+    Math.max(series.start - 1, isNew ? now.getTime() - length : now.getTime()),
     now.getTime(),
   );
   await queries.addOccurrences(tx.sql, row, spansOf(found, length));

@@ -3,9 +3,6 @@ import { dayMs } from "@statusmesh/shared/time";
 import type { WindowRow } from "./queries.ts";
 import { maxDays, type WindowState } from "./schema.ts";
 
-/** A recurring window may begin this far in the past, days: its past occurrences are stored too. */
-const maxPastDays = 31;
-
 export const notFound = (): AppError => new AppError("MAINTENANCE_NOT_FOUND", "Maintenance window not found.");
 
 export function stateOf({ starts_at, ends_at }: { starts_at: Date; ends_at: Date }, now: Date): WindowState {
@@ -13,16 +10,11 @@ export function stateOf({ starts_at, ends_at }: { starts_at: Date; ends_at: Date
   return starts_at <= now ? "active" : "upcoming";
 }
 
-/** Throws INVALID_TIME_RANGE and INVALID_DURATION. `started` is the stored start, which may lie in the past. */
-export function checkTimes(row: WindowRow, now: Date, started: Date | null = null): void {
+/** Throws INVALID_TIME_RANGE and INVALID_DURATION. A start may be of any age. */
+export function checkTimes(row: WindowRow): void {
   if (row.ends_at <= row.starts_at)
     throw new AppError("INVALID_TIME_RANGE", "The end must be after the start.", { field: "/ends_at" });
   checkDuration(row.ends_at.getTime() - row.starts_at.getTime());
-  const unchanged = started?.getTime() === row.starts_at.getTime();
-  if (row.recurrence_rule !== null && !unchanged && row.starts_at.getTime() < now.getTime() - maxPastDays * dayMs)
-    throw new AppError("INVALID_TIME_RANGE", `A recurring window starts at most ${maxPastDays} days in the past.`, {
-      field: "/starts_at",
-    });
 }
 
 /** Throws INVALID_DURATION for more than 30 days, and for more than the time between two occurrences. */

@@ -19,12 +19,16 @@ export { listOccurrences, updateOccurrence } from "./occurrences.ts";
 
 /**
  * Creates a maintenance window. Throws INVALID_TIME_RANGE, INVALID_DURATION, INVALID_RECURRENCE, INVALID_COMPONENT_ID,
- * and QUOTA_EXCEEDED for windows that have not ended.
+ * MAINTENANCE_ENDED for a rule without an occurrence from now on, and QUOTA_EXCEEDED for windows that have not ended.
  */
 export async function createWindow(ctx: Ctx, input: MaintenanceCreate, id = newId()): Promise<Maintenance> {
   requireScope(ctx, "maintenance:write");
   const now = new Date(ctx.clock.now());
   const row = newRow(ctx, input, id);
+  if (row.recurrence_rule !== null && row.over_at !== null && row.over_at <= now)
+    throw new AppError("MAINTENANCE_ENDED", `The last occurrence of this rule ended at ${iso(row.over_at)}.`, {
+      field: "/recurrence/rule",
+    });
   return await inTransaction(ctx, async (tx) => {
     await checkTargets(tx, row.target_ids);
     if (row.over_at === null || row.over_at > now)
@@ -51,8 +55,8 @@ function newRow(ctx: Ctx, input: MaintenanceCreate, id: string): queries.WindowR
     updated_at: now,
     managed: null,
   };
-  checkTimes(row, now);
-  planOccurrences(row);
+  checkTimes(row);
+  planOccurrences(row, now);
   return row;
 }
 
@@ -88,8 +92,8 @@ export function windowRules(ctx: Ctx, input: MaintenanceCreate, stored: StoredWi
   if (stored === null) return newRow(ctx, input, "");
   const row: queries.WindowRow = { ...stored, ...inputColumns(input) };
   if (stored.state === "active") keepRunning(stored, row);
-  checkTimes(row, now, stored.starts_at);
-  if (timesOf(row) !== timesOf(stored)) planOccurrences(row);
+  checkTimes(row);
+  if (timesOf(row) !== timesOf(stored)) planOccurrences(row, now);
   return row;
 }
 
@@ -193,10 +197,10 @@ export async function updateWindow(ctx: Ctx, id: string, patch: MaintenancePatch
       // A running window ends now at the earliest; its past is history.
       if (changed.recurrence_rule === null && changed.ends_at < now) changed.ends_at = now;
     }
-    checkTimes(changed, now, row.starts_at);
+    checkTimes(changed);
     await checkTargets(tx, changed.target_ids);
     const planned = timesOf(changed) !== timesOf(row);
-    if (planned) planOccurrences(changed);
+    if (planned) planOccurrences(changed, now);
     await queries.updateWindow(tx.sql, changed);
     if (planned) await writeOccurrences(tx, changed, false, now);
     const after = await readWindow(tx, id, now);

@@ -8,6 +8,7 @@ import { fits } from "@statusmesh/shared/validate";
 import { type Ctx, inTransaction } from "../../platform/context.ts";
 import { bulkAction } from "../../monitoring/targets/bulk.ts";
 import { createTarget, getTarget, updateTarget } from "../../monitoring/targets/service.ts";
+import { createWindow } from "../../alerting/maintenance/service.ts";
 import { createChannel, getChannel } from "../../alerting/channels/service.ts";
 import { createPage, storedPages, updateComponent } from "../../publishing/status-pages/service.ts";
 import { publishedSchema } from "../openapi/schemas.ts";
@@ -285,6 +286,55 @@ t.test("deletions have a limit, which itself is allowed", async (t) => {
   });
   t.match(await refusal(t, () => apply(ctx, but(2), { prune: true, max_delete: 1 })), { code: "PRUNE_LIMIT" });
   t.match((await apply(ctx, but(10), { prune: true })).summary, { delete: 10 });
+});
+
+t.test("a new monitor or window that is there by hand is a warning with the line that adopts it", async (t) => {
+  const ctx = await newOrg(system);
+  const check = { type: "http", url: "https://shop.example.org/" };
+  const starts = { starts_at: "2016-11-26T22:00:00.000Z", ends_at: "2016-11-27T02:00:00.000Z" };
+  const weekly = { title: "Weekly", ...starts, recurrence: { rule: "FREQ=WEEKLY", time_zone: "Europe/Berlin" } };
+  await apply(ctx, { version: 1, monitors: { a: { name: "Front", check }, b: { name: "Front", check } } });
+  const targets = await sql<{ id: string }[]>`
+    update targets set managed = null where org_id = ${ctx.orgId} returning id`;
+  const front = targets.map(({ id }) => id).sort()[0]!;
+  const window = await createWindow(ctx, { ...weekly, component_ids: [] });
+  const document: Loose = {
+    version: 1,
+    monitors: {
+      front: { name: " Front ", check },
+      kind: { name: "Front", check: { type: "tcp", host: "example.org", port: 1 } },
+      new: { name: "New", check },
+    },
+    maintenance: { weekly: { ...weekly, monitors: [] } },
+  };
+  t.strictSame((await planOf(ctx, document)).warnings, [
+    "front: there is a monitor with this name that no file declares, and the apply adds a second one. " +
+      `Write adopt: ${front} to take it over.`,
+    "weekly: there is a maintenance window with this title and start that no file declares, and the apply adds a " +
+      `second one. Write adopt: ${window.id} to take it over.`,
+  ]);
+  document.monitors.front.adopt = front;
+  document.maintenance.weekly.adopt = window.id;
+  const applied = await apply(ctx, document);
+  t.match(applied.summary, { ...nothing, adopt: 2, create: 2 });
+  t.strictSame(applied.warnings, []);
+  t.strictSame((await planOf(ctx, document)).changes, []);
+});
+
+t.test("a recurring window in a file may have begun years ago; one whose rule has ended is a warning", async (t) => {
+  const ctx = await newOrg(system);
+  const window = (rule: string) => ({
+    title: "Weekly",
+    starts_at: "2016-11-26T22:00:00.000Z",
+    ends_at: "2016-11-27T02:00:00.000Z",
+    recurrence: { rule, time_zone: "Europe/Berlin" },
+    monitors: [],
+  });
+  const document = { version: 1, maintenance: { on: window("FREQ=WEEKLY"), off: window("FREQ=WEEKLY;COUNT=2") } };
+  const { summary, warnings } = await apply(ctx, document);
+  t.match(summary, { ...nothing, create: 1, unchanged: 1 });
+  t.strictSame(warnings, ["off ended at 2016-12-04T02:00:00.000Z: it is not created."]);
+  t.match((await planOf(ctx, document)).changes, []);
 });
 
 t.test("keys move, names are exchanged, objects are adopted and detached", async (t) => {

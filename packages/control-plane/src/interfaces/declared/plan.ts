@@ -11,6 +11,7 @@ import { mapInTurns } from "../../platform/process/turns.ts";
 import { judgeChannel } from "./kinds/channels.ts";
 import type { Judged, Judging } from "./kinds/kind.ts";
 import { judgeMonitor } from "./kinds/monitors.ts";
+import { duplicateWarnings } from "./duplicates.ts";
 import { judgePage, type PageEdit, type PageInput } from "./kinds/status-pages.ts";
 import { judgeWindow } from "./kinds/windows.ts";
 import { perSection, type Section, sections } from "@statusmesh/shared/declared/files";
@@ -113,6 +114,7 @@ export async function makePlan(
   faults.throwAny();
 
   const result = collect(project, judged, orphans, prune);
+  result.warnings.push(...(await duplicateWarnings(ctx, judged, state.windows)));
   await addDrift(ctx, result.changes, judged);
   const work = {
     channels: workOf(judged.channels),
@@ -174,8 +176,9 @@ const workOf = <S extends Stored, C, E>(judged: readonly JudgedOne<S, C, E>[]): 
   ),
 });
 
-type Collected = Pick<ConfigPlan, "warnings" | "manage" | "touched" | "pause"> & {
+type Collected = Pick<ConfigPlan, "manage" | "touched" | "pause"> & {
   changes: Change[];
+  warnings: string[];
   unchanged: number;
 };
 

@@ -49,6 +49,12 @@ export async function taggedTargets(ctx: Ctx, tags: readonly string[]): Promise<
   return tags.length === 0 ? [] : await queries.selectTagged(ctx.sql, ctx.orgId, tags);
 }
 
+/** Targets of the organisation with one of the names that no project declares, oldest first. */
+export async function undeclaredTargets(ctx: Ctx, names: readonly string[]) {
+  requireScope(ctx, "targets:read");
+  return names.length === 0 ? [] : await queries.selectUndeclared(ctx.sql, ctx.orgId, names);
+}
+
 /** The ids among these that are targets of the organisation. */
 export async function existingTargetIds(ctx: Ctx, ids: readonly string[]): Promise<Set<string>> {
   requireScope(ctx, "targets:read");

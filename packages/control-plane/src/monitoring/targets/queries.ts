@@ -1,4 +1,4 @@
-import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, type CheckType, kindOf } from "@statusmesh/shared/checks";
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { Escalation } from "../../access/orgs/schema.ts";
 import type { WriteSource } from "../../platform/context.ts";
@@ -184,6 +184,13 @@ export async function selectNotified(sql: Db, orgId: string, tag: string): Promi
 export async function selectTagged(sql: Db, orgId: string, tags: readonly string[]) {
   return await sql<{ id: string; tags: string[] }[]>`
     select id, tags from targets where org_id = ${orgId} and tags && ${[...tags]}::text[] order by id`;
+}
+
+/** Targets with one of the names that no project declares, oldest first. */
+export async function selectUndeclared(sql: Db, orgId: string, names: readonly string[]) {
+  return await sql<{ id: string; name: string; kind: CheckType }[]>`
+    select id, name, kind from targets
+    where org_id = ${orgId} and managed is null and name = any(${[...names]}::text[]) order by created_at, id`;
 }
 
 export async function selectExisting(sql: Db, orgId: string, ids: readonly string[]): Promise<string[]> {

@@ -48,6 +48,7 @@ export {
   storedTargets,
   taggedTargets,
   targetCount,
+  undeclaredTargets,
 } from "./declared.ts";
 export { keepDependencies } from "./dependencies.ts";
 export { edited, targetTag, type TargetEdit, updateTarget, updateTargets } from "./update.ts";

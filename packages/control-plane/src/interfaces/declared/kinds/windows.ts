@@ -32,7 +32,13 @@ export function judgeWindow(
   const row = judge(judging, pointer, () => windowRules(ctx, read, stored));
   if (row === undefined) return null;
   if (row.over_at !== null && row.over_at.getTime() <= ctx.clock.now())
-    return { ...nothing, warning: `${declared.key} is in the past: it is not changed.` };
+    return {
+      ...nothing,
+      warning:
+        stored === null
+          ? `${declared.key} ended at ${iso(row.over_at)}: it is not created.`
+          : `${declared.key} is in the past: it is not changed.`,
+    };
   const fresh = shownRow(row, judging);
   if (stored === null) return { changes: changesBetween({}, fresh), create: read, edit: null };
   const changes = changesBetween(shownRow(stored, judging), fresh);
