@@ -33,8 +33,8 @@ export const maintenanceRoutes: Route[] = [
     ...write,
     summary: "Create a maintenance window",
     description:
-      "A recurring window may have started at any time in the past: its occurrences begin with the one in progress, or " +
-      "the next one.",
+      "A recurring window may have started at any time in the past: its occurrences begin with the one in progress, " +
+      "or the next one.",
     body: MaintenanceCreate,
     replies: { 201: Maintenance },
     errors: [...rules, "MAINTENANCE_ENDED", "QUOTA_EXCEEDED"],
