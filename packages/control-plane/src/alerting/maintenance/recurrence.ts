@@ -231,8 +231,9 @@ function startOn(date: number, { start, zone, local }: { start: number; zone: st
 }
 
 /**
- * The last start of a series; null for a series without an end within 50 years of its start and `now`. Only few dates
- * are converted from the zone, which is what costs: the last one of COUNT, and for UNTIL those before it until one fits.
+ * The last start of a series; null for a series without an end within 50 years of its start and `now`. Only few
+ * dates are converted from the zone, which is what costs: the last one of COUNT, and for UNTIL those before it until
+ * one fits.
  */
 export function lastStart({ start, rule, zone }: Series, now: number): number | null {
   if (rule.count === null && rule.until === null) return null;
