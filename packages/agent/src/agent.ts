@@ -66,6 +66,8 @@ export interface AgentSettings {
 
 /** Maximum number of concurrent on-demand runs. */
 const onDemandCapacity = 100;
+/** Share of the interval for which a scheduled run may wait for its turn at its host. */
+const turnShare = 0.9;
 /** Share of the 4 s of a stop for running checks to finish; the rest is for reporting. */
 const graceMs = 1500;
 const drainMs = 2000;
@@ -250,20 +252,30 @@ class RunningAgent implements Agent {
   }
 
   #runSlot(assigned: AssignedCheck, slot: number, isRecheck: boolean): Started | null {
-    const { org_id: orgId, check } = assigned;
-    const run = isRecheck ? this.#runner.recheck(orgId, check) : this.#runner.run(orgId, check);
-    if (run === null) return null;
-    this.#follow(run, (outcome) => {
-      if (outcome === null) return;
-      // A skipped run is no evidence, so it changes nothing.
-      const repeats = outcome.skip || this.#repetition.notes(assigned, outcome.measurement.status);
-      const snapshot =
-        !outcome.skip && outcome.snapshot !== null && this.#repetition.captures(assigned, slot)
-          ? outcome.snapshot()
-          : null;
-      this.#record(assigned.target_id, slot, outcome, repeats && !isRecheck, snapshot);
+    const { target_id: id, org_id: orgId, check, interval_ms: intervalMs } = assigned;
+    if (isRecheck) {
+      const run = this.#runner.recheck(orgId, check);
+      if (run !== null) this.#follow(run, (outcome) => this.#recordRun(assigned, slot, outcome, true));
+      return run;
+    }
+    const run = this.#runner.runInTurn(orgId, check, {
+      slot,
+      longestMs: turnShare * intervalMs,
+      throttled: (missed, outcome) => this.#record(id, missed, outcome, true),
     });
+    this.#follow(run, (outcome) => this.#recordRun(assigned, run.slot, outcome, false));
     return run;
+  }
+
+  #recordRun(assigned: AssignedCheck, slot: number, outcome: Outcome | null, isRecheck: boolean): void {
+    if (outcome === null) return;
+    // A skipped run is no evidence, so it changes nothing.
+    const repeats = outcome.skip || this.#repetition.notes(assigned, outcome.measurement.status);
+    const snapshot =
+      !outcome.skip && outcome.snapshot !== null && this.#repetition.captures(assigned, slot)
+        ? outcome.snapshot()
+        : null;
+    this.#record(assigned.target_id, slot, outcome, repeats && !isRecheck, snapshot);
   }
 
   #runOnDemand(asked: OnDemandRun): void {

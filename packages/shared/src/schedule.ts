@@ -34,6 +34,15 @@ export function slotAtOrAfter(fromMs: number, phase: number, intervalMs: number)
   return Math.ceil((fromMs - phase) / intervalMs) * intervalMs + phase;
 }
 
+/**
+ * The slot of the run that follows a throttled one in the same interval: the throttled run has the slot itself. Both
+ * are known without a write.
+ */
+export const secondTry = (slotMs: number): number => slotMs + 1;
+
+/** The slot whose {@link secondTry} this may be. */
+export const firstTry = (slotMs: number): number => slotMs - 1;
+
 /** Step of {@link jitterMs}: 2^32 divided by the golden ratio. Its multiples fill the range evenly. */
 export const jitterStep = 0x9e37_79b1;
 

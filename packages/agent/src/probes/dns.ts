@@ -15,6 +15,7 @@ const maxServers = 4;
 export const dns: Probe<DnsCheck> = {
   timeoutStatus: "error",
   answersForOthers: true,
+  transport: "udp",
   async run(spec, context) {
     const { signal, trace, allowPrivate } = context;
     const { name, server } = questionOf(spec);

@@ -82,6 +82,7 @@ export function answersIn(output: string): Map<number, number> {
 /** Echo requests to one address of each family that the guarded resolution returned; the first that answers counts. */
 export const ping: Probe<PingCheck> = {
   timeoutStatus: "down",
+  transport: "icmp",
   async run(spec, { signal, trace, allowPrivate, lookup }) {
     const deadline = performance.now() + spec.timeout;
     const { ip_version: ipVersion } = spec;
@@ -206,7 +207,7 @@ function verdictOf({ packets, max_loss_pct: allowed }: PingCheck, output: string
     // `From 192.0.2.1 icmp_seq=1 Destination Host Unreachable`
     const [, why] = /^From \S+ icmp_seq=\d+ ([^\n]+)$/m.exec(output) ?? [];
     const error = `no answer to ${sent} ${sent === 1 ? "packet" : "packets"}${why === undefined ? "" : ` (${why})`}`;
-    return { status: "down", error, details, transportFailed: true };
+    return { status: "down", error, details, transportFailed: true, silent: true };
   }
   const totalMs = times.reduce((sum, ms) => sum + ms, 0) / times.length;
   if (lossPct > allowed)

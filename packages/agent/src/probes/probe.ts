@@ -34,8 +34,10 @@ export interface Verdict {
   skip?: boolean;
   /** True when this agent did not run the check: an on-demand caller gets "busy". Implies `skip`. */
   throttled?: boolean;
-  /** True for a transport failure, which counts for the circuit breaker. */
+  /** True for a transport failure, which needs the proof that the agent's own network works. */
   transportFailed?: boolean;
+  /** True for the silence of a destination without connections, which opens no circuit breaker. */
+  silent?: boolean;
   /** True for a transport failure of a resolver that was late. */
   unresolved?: boolean;
 }
@@ -80,6 +82,8 @@ export interface Probe<Spec> {
    * breaker.
    */
   answersForOthers?: true;
+  /** The transport below the check; TCP unless said. A port that refuses one may serve the other. */
+  transport?: "udp" | "icmp";
   run(spec: Spec, context: ProbeContext): Promise<Verdict>;
 }
 

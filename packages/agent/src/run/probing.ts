@@ -59,6 +59,8 @@ export interface Prepared {
   timeoutMs: number;
   /** Null for a check without a destination: no limit applies. */
   destination: { host: string; port?: number } | null;
+  /** Transport and address family: a destination has a circuit breaker for each. */
+  dial: string;
 }
 
 export interface ProbingOptions {
@@ -75,6 +77,12 @@ export interface ProbingOptions {
   network?: NetworkGuard;
 }
 
+/**
+ * What a run says about the way to its destination: the connection stood, whatever came after it, or the dial failed
+ * after a wait, ms (Infinity where no longer wait would have helped). Null: neither is known.
+ */
+export type Dialled = "connected" | { waitedMs: number } | null;
+
 /** What the caller of {@link Probing} does with a run. */
 export interface RunHooks {
   /** The organisation: names are looked up fairly between them. */
@@ -83,8 +91,8 @@ export interface RunHooks {
   onDemand: boolean;
   /** Called once, when the run holds its place no longer. */
   ended(): void;
-  /** Called with the final verdict at a monotonic time, ms; not for an abandoned run. */
-  concluded(final: Verdict, now: number): void;
+  /** Called with the final verdict and its dial at a monotonic time, ms; not for an abandoned run. */
+  concluded(final: Verdict, dialled: Dialled, now: number): void;
 }
 
 /** Runs the probe of a check under one deadline, until it ends, the deadline passes or the run is abandoned. */
@@ -101,6 +109,7 @@ export class Probing implements Run {
   readonly #cancelDeadline: () => void;
   #settle: (outcome: Outcome | null) => void = () => undefined;
   #ended = false;
+  #isLate = false;
 
   constructor(options: ProbingOptions, check: WireCheck, prepared: Prepared, hooks: RunHooks) {
     const { clock } = options;
@@ -161,6 +170,7 @@ export class Probing implements Run {
   #deadline(): void {
     const { probe, timeoutMs } = this.#prepared;
     const late = this.#options.clock.monotonic() - this.#started - timeoutMs;
+    this.#isLate = true;
     this.#cancellation.abort(new DOMException("deadline", "TimeoutError"));
     this.#finish(late > stallMs ? stalled(late) : (this.#trace.verdict ?? timedOut(probe, timeoutMs, this.#trace)));
   }
@@ -194,10 +204,18 @@ export class Probing implements Run {
       .then((believed) => this.#conclude(believed ? verdict : ownNetworkDown(verdict), endedAt));
   }
 
+  #dialled(final: Verdict, elapsed: number): Dialled {
+    if (this.#trace.connect_ms !== null) return "connected";
+    if (final.transportFailed !== true) return final.status !== "error" && final.skip !== true ? "connected" : null;
+    // Echo requests left this machine: no way to the host is missing.
+    if (final.silent === true) return "connected";
+    return { waitedMs: this.#isLate ? this.#prepared.timeoutMs : final.unresolved === true ? elapsed : Infinity };
+  }
+
   #conclude(final: Verdict, endedAt: number): void {
     const { kind } = this.#prepared;
     const elapsed = endedAt - this.#started;
-    this.#hooks.concluded(final, endedAt);
+    this.#hooks.concluded(final, this.#dialled(final, elapsed), endedAt);
     this.#options.stats.ran(kind, final.status, elapsed);
     this.#settle({
       measurement: measurementOf(kind, final, this.#trace, elapsed),

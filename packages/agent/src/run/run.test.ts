@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import t from "tap";
 import { probedTypes } from "@statusmesh/shared/checks";
 import { CircuitBreakers, InflightCap } from "./limits.ts";
@@ -127,35 +128,38 @@ t.test("an on-demand run waits for a place and is answered as busy without one, 
 t.test("the circuit breaker", async (t) => {
   const clock = new FakeClock();
   const runner = testRunner({ clock });
-  let accepting = true;
   let connections = 0;
-  const { port } = await tcpServer(t, (socket) => {
+  const answer = (socket: Socket) => {
     connections++;
-    if (!accepting) socket.resetAndDestroy();
-    else socket.once("data", () => socket.end("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"));
-  });
+    socket.once("data", () => socket.end("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"));
+  };
+  const { port, server } = await tcpServer(t, answer);
+  const close = () => new Promise((settle) => server.close(settle));
+  const listen = () => new Promise<void>((settle) => server.listen(port, "127.0.0.1", settle));
   const check = { ...httpCheck(`http://127.0.0.1:${port}/`) };
-  const error = async (org = "org") => (await outcomeOf(runner.run(org, check))).measurement.error;
+  const error = async (org = "org", onDemand = false) =>
+    (await outcomeOf(runner.run(org, check, onDemand))).measurement.error;
 
   for (let i = 0; i < 10; i++)
     t.equal(await error(), "expected status 200-299, got 500", "a wrong status never opens it");
-  accepting = false;
-  for (let i = 0; i < 5; i++) t.not(await error(), "circuit_open", "the first five failures are found out");
+  await close();
+  for (let i = 0; i < 5; i++) t.equal(await error(), "connection refused", "the first five failures are found out");
+  await listen();
   connections = 0;
   const open = await outcomeOf(runner.run("org", check));
   t.match(open, { skip: false, measurement: { status: "error", error: "circuit_open" } });
   t.equal(connections, 0, "nothing is dialled");
-  t.not(await error("another-org"), "circuit_open", "other organisations find out for themselves");
+  await close();
+  t.equal(await error("another-org"), "connection refused", "other organisations find out for themselves");
   t.equal(runner.breakers.open(clock.monotonic()), 1);
 
   await clock.pass(30_000);
-  connections = 0;
-  t.not(await error(), "circuit_open", "after half a minute one trial");
+  t.equal(await error(), "connection refused", "after half a minute one trial");
   t.equal(await error(), "circuit_open", "fails: open again");
-  t.equal(connections, 1);
-  accepting = true;
-  await clock.pass(30_000);
-  t.equal(await error(), "expected status 200-299, got 500", "the next trial reaches the server");
+  t.equal(await error("org", true), "connection refused", "a run on demand is a trial at any time");
+  t.equal(await error(), "circuit_open");
+  await listen();
+  t.equal(await error("org", true), "expected status 200-299, got 500", "and closes the breaker");
   t.equal(await error(), "expected status 200-299, got 500", "closed");
 });
 
@@ -175,17 +179,31 @@ t.test("units: cap and breakers", (t) => {
   t.strictSame([cap.enter("a"), cap.enter("a")], [true, false], "the last of several is the schedule's");
 
   const breakers = new CircuitBreakers();
-  const failure = { kind: "tcp", status: "down", error: "connection refused" } as const;
-  for (let i = 0; i < 4; i++) breakers.failed("a", 0, failure);
-  breakers.succeeded("a");
-  breakers.failed("a", 0, failure);
-  t.ok(breakers.allows("a", 0), "only failures in a row count");
-  for (let i = 0; i < 4; i++) breakers.failed("a", 0, failure);
-  t.notOk(breakers.allows("a", 29_999));
-  t.ok(breakers.allows("a", 30_000), "one trial");
-  t.notOk(breakers.allows("a", 30_001), "not two");
-  for (let i = 0; i < 20_000; i++) breakers.failed(`host ${i}`, 0, failure);
-  t.ok(breakers.allows("a", 0), "what failed longest ago is forgotten first");
+  const refused = { kind: "tcp", status: "down", error: "connection refused", waitedMs: Infinity } as const;
+  const at = (now: number, timeoutMs = 60_000) => ({ now, timeoutMs });
+  for (let i = 0; i < 4; i++) breakers.failed("a", 0, refused);
+  breakers.connected("a");
+  breakers.failed("a", 0, refused);
+  t.ok(breakers.allows("a", at(0)), "only failures in a row count");
+  for (let i = 0; i < 4; i++) breakers.failed("a", 0, refused);
+  t.notOk(breakers.allows("a", at(29_999)));
+  t.ok(breakers.allows("a", at(30_000)), "one trial");
+  t.notOk(breakers.allows("a", at(30_001)), "not two");
+  for (let i = 0; i < 20_000; i++) breakers.failed(`host ${i}`, 0, refused);
+  t.ok(breakers.allows("a", at(0)), "what failed longest ago is forgotten first");
+
+  const silent = { kind: "tcp", status: "down", error: "connection timed out after 1.0 s", waitedMs: 1000 } as const;
+  for (let i = 0; i < 5; i++) breakers.failed("far", 0, silent);
+  t.notOk(breakers.allows("far", at(0, 1000)));
+  t.ok(breakers.allows("far", at(0, 1001)), "a timeout says nothing to a check that waits longer");
+  t.notOk(breakers.allows("far", at(0, 100)));
+
+  for (let i = 0; i < 5; i++) breakers.failed("asked", 0, refused);
+  t.ok(breakers.allows("asked", { ...at(10, 500), onDemand: true }), "a run on demand is the trial");
+  t.notOk(breakers.allows("asked", { ...at(11, 500), onDemand: true }), "one at a time");
+  t.notOk(breakers.allows("asked", at(30_009)), "which delays that of the schedule");
+  breakers.failed("asked", 12, refused);
+  t.ok(breakers.allows("asked", { ...at(13), onDemand: true }));
   t.end();
 });
 

@@ -344,3 +344,45 @@ t.test("the clock follows that of the control plane", (t) => {
   t.ok(isWhole(), "also corrected");
   t.end();
 });
+
+t.test("a run that waits for its turn at its host becomes that of its next slot", async (t) => {
+  const clock = new FakeClock();
+  const moved: number[] = [];
+  const abandoned: number[] = [];
+  const waiting = new Set([1, 2, 3]);
+  const schedule = new Schedule(clock, new Stats(), ({ target_id: target }) => {
+    const n = Number(target.slice(-12));
+    return {
+      done: new Promise(() => undefined),
+      abandon: () => void abandoned.push(n),
+      get turn() {
+        return waiting.has(n) ? { moveTo: (slot: number) => void moved.push(slot) } : null;
+      },
+    };
+  });
+  const checks = [1, 2, 3, 4].map((n) => ({
+    target_id: id(n),
+    org_id: id(999),
+    version: "1",
+    interval_ms: intervalMs,
+    next_due_at: clock.now(),
+    recheck_ms: intervalMs,
+    check: { type: "tcp" },
+  }));
+  schedule.apply({ region, jitter_pct: 0, full: true, drop: [], checks });
+  await clock.pass(1.5 * intervalMs);
+  t.strictSame(
+    moved,
+    [1, 2, 3]
+      .map((n) =>
+        slotAtOrAfter(checks[0]!.next_due_at + intervalMs / 2, phaseMs(id(n), region, intervalMs), intervalMs),
+      )
+      .sort((a, b) => a - b),
+    "those that wait; the one that runs skips its slot",
+  );
+  schedule.apply({ region, jitter_pct: 0, full: false, drop: [id(1), id(4)], checks: [] });
+  t.strictSame(abandoned, [1], "a check that is dropped waits no longer");
+  waiting.delete(2);
+  schedule.stop();
+  t.strictSame(abandoned, [1, 3], "nor does any at the stop");
+});

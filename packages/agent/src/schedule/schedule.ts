@@ -8,6 +8,8 @@ export interface Started {
   /** Resolves when the run has ended, with any outcome. */
   done: Promise<unknown>;
   abandon(): void;
+  /** Set while the run waits for its turn at its host; `moveTo` makes it the run of a later slot. */
+  readonly turn?: { moveTo(slot: number): void } | null;
 }
 
 /** Starts a run. Null for a recheck that cannot run now and is to be tried again in its next slot. */
@@ -131,10 +133,11 @@ export class Schedule {
     }
   }
 
-  /** Starts no more runs. Running ones continue. */
+  /** Starts no more runs. Running ones continue; those that wait for their turn are abandoned. */
   stop(): void {
     this.#stopped = true;
     this.#cancel();
+    for (const entry of this.#entries.values()) abandonWaiting(entry);
   }
 
   #add(check: AssignedCheck): void {
@@ -150,6 +153,7 @@ export class Schedule {
     if (entry === undefined) return;
     entry.next.gone = true;
     cancelRecheck(entry);
+    abandonWaiting(entry);
     this.#entries.delete(id);
   }
 
@@ -176,8 +180,10 @@ export class Schedule {
     this.#catchUp(due, now);
     // A recheck does not cost a run of the schedule: those count.
     if (entry.running?.isRecheck === true) this.#endRun(entry);
-    const begins = entry.running === null;
-    if (begins) this.#begin(due, now);
+    const turn = entry.running?.run.turn ?? null;
+    const begins = entry.running === null || turn !== null;
+    if (turn !== null) turn.moveTo(due.slot);
+    else if (begins) this.#begin(due, now);
     else this.#stats.skipped++;
     this.#advance(due);
     return begins;
@@ -252,6 +258,10 @@ export class Schedule {
     const onGrid = slotAtOrAfter(slot, phase, interval) === slot;
     return onGrid ? slot + jitterMs(check.target_id, slot, interval, this.#jitterPct) : slot;
   }
+}
+
+function abandonWaiting({ running }: Entry): void {
+  if (running?.run.turn != null) running.run.abandon();
 }
 
 function cancelRecheck(entry: Entry): void {

@@ -1,6 +1,7 @@
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import type { CheckType } from "@statusmesh/shared/checks";
 import {
+  firstTry,
   isOnGrid,
   isOnRecheckGrid,
   type KnownSchedule,
@@ -76,17 +77,20 @@ export async function fittingOf(
     return schedule;
   };
   const known = results.filter((result) => targetOf(result.target_id) !== undefined);
-  const offGrid = new Set(known.filter((result) => !isOnGrid(scheduleOf(result), result.scheduled_at)));
+  const offGrid = new Set(
+    known.filter((result) => triesOf(result).every((slotMs) => !isOnGrid(scheduleOf(result), slotMs))),
+  );
   const issued = await selectIssued(
     sql,
     region,
-    [...offGrid].map((result) => ({ targetId: result.target_id, slotMs: result.scheduled_at })),
+    [...offGrid].flatMap((result) => triesOf(result).map((slotMs) => ({ targetId: result.target_id, slotMs }))),
   );
   const fitting: AdmittedResult[] = [];
   for (const result of known) {
     const schedule = scheduleOf(result);
     const { target_id: targetId, scheduled_at: slotMs, timestamp: startedMs } = result;
-    const isUnissued = offGrid.has(result) && !issued.has(issuedKey({ targetId, slotMs }));
+    const isUnissued =
+      offGrid.has(result) && !triesOf(result).some((tried) => issued.has(issuedKey({ targetId, slotMs: tried })));
     const isRecheck = isUnissued && isOnRecheckGrid(schedule, slotMs);
     const violation = scheduleViolation(schedule, { slotMs, startedMs }, !isUnissued || isRecheck);
     if (violation !== null) count(drops, violation);
@@ -94,6 +98,9 @@ export async function fittingOf(
   }
   return fitting;
 }
+
+/** The slots of which a result can be a run: its own, and the one that it is the second try of. */
+const triesOf = ({ scheduled_at: slotMs }: AgentResult): readonly number[] => [slotMs, firstTry(slotMs)];
 
 function count(drops: Drops, reason: keyof Drops): void {
   drops[reason] = (drops[reason] ?? 0) + 1;

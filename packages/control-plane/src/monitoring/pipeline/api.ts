@@ -110,6 +110,10 @@ const expectedAgent =
   "connected within the last minute) is waited for, up to 10 s; 503 PROBE_UNAVAILABLE after that, or at once " +
   "where no agent is expected.";
 
+const trial =
+  "While the circuit breaker of the destination is open, this run is its trial: a connection closes it. While " +
+  "another trial is in flight, the error of the result is `circuit_open`.";
+
 function onDemandRoutes(hub: Hub): Route[] {
   return [
     route("POST", "/api/v1/targets/test", {
@@ -121,7 +125,7 @@ function onDemandRoutes(hub: Hub): Route[] {
       description:
         "The run waits for capacity at the host (checker.per_host_max_inflight) for as long as the timeout of " +
         "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when there is no " +
-        `place. A test of an exec check is in the audit log. ${expectedAgent}`,
+        `place. ${trial} A test of an exec check is in the audit log. ${expectedAgent}`,
       body: Check,
       replies: { 200: TestResult },
       errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", "NOT_PROBED", ...checkErrors],
@@ -147,7 +151,7 @@ function onDemandRoutes(hub: Hub): Route[] {
       description:
         "The run waits for capacity at the host (checker.per_host_max_inflight) for as long as the timeout of " +
         "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when there is no " +
-        `place. ${expectedAgent}`,
+        `place. ${trial} ${expectedAgent}`,
       replies: { 200: CheckResult },
       errors: ["TARGET_NOT_FOUND", "SECRET_UNREADABLE", "NOT_PROBED", "PROBE_UNAVAILABLE", "PROBE_BUSY"],
       handle: async ({ ctx, params }) => ok(present(await checkNow(ctx, hub, params.id), params.id)),

@@ -8,7 +8,7 @@ import { makeSealer } from "../../platform/crypto/seal.ts";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import { type AgentResult, protocolVersion, ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
-import { nextSlot, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
+import { nextSlot, phaseMs, secondTry, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import type { AgentCtx, Ctx } from "../../platform/context.ts";
 import { openHub } from "../../platform/db/notify.ts";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
@@ -823,7 +823,7 @@ t.test("only results that fit the schedule are taken, the others are counted and
     dropped_off_schedule,
   });
   t.strictSame(await report(eu, [agentResult(id, slot), agentResult(id, slot + minute)]), reply(2, 0));
-  t.strictSame(await report(eu, [agentResult(id, slot + 1), agentResult(id, slot - 29 * second)]), reply(0, 2), "off");
+  t.strictSame(await report(eu, [agentResult(id, slot + 2), agentResult(id, slot - 29 * second)]), reply(0, 2), "off");
   t.strictSame(await report(us, [agentResult(id, slot)]), reply(0, 1), "the grid of another region");
   const early = gridSlot(id, "eu", minute, noon) - minute;
   t.strictSame(await report(eu, [agentResult(id, early)]), reply(0, 1), "before the target existed");
@@ -848,7 +848,7 @@ t.test("only results that fit the schedule are taken, the others are counted and
     "a run of the future",
   );
 
-  const thousand = Array.from({ length: 1000 }, (_, n) => agentResult(id, slot + n));
+  const thousand = Array.from({ length: 1000 }, (_, n) => agentResult(id, slot + (n === 0 ? 0 : n + 1)));
   t.match(await report(eu, thousand), { stored: 0, duplicates: 1, dropped_off_schedule: 999 });
   const lines = () => log.lines.filter((line) => line.message.startsWith("results of an agent are dropped"));
   const { name } = (await sql<{ name: string }[]>`select name from agents where id = ${eu.agentId}`)[0]!;
@@ -859,7 +859,7 @@ t.test("only results that fit the schedule are taken, the others are counted and
     "the first",
   );
   clock.advance(minute);
-  await report(eu, [agentResult(id, slot + 1)]);
+  await report(eu, [agentResult(id, slot + 2)]);
   t.strictSame(
     mine().map(({ fields }) => (fields as { dropped: object }).dropped),
     [{ off_schedule: 2 }, { before_creation: 1, wrong_time: 2, future: 1, off_schedule: 1000 }],
@@ -980,6 +980,40 @@ t.test("results of an agent that has not got an edited interval yet are stored",
   await updateTarget(ctx, id, { interval: 30 });
   const [row] = await sql`select past_intervals from targets where id = ${id}`;
   t.strictSame(Object.keys(row!["past_intervals"]), ["40"], "removed when no result of it can arrive any more");
+});
+
+t.test("a run after a throttled one of the same slot counts as that of the slot", async (t) => {
+  const id = await newMonitor({ interval: 60 });
+  clock.advance(10 * minute);
+  const slot = gridSlot(id, "eu", minute, noon + 5 * minute);
+  const throttled = { status: "degraded", error: "throttled: host concurrency cap", skip: true } as const;
+  t.match(await report(eu, [agentResult(id, slot, throttled)]), { stored: 1, dropped_off_schedule: 0 });
+  const later = agentResult(id, secondTry(slot), { timestamp: slot + 20 * second });
+  t.match(await report(eu, [later]), { stored: 1, dropped_off_schedule: 0 });
+  t.match(await report(eu, [later]), { stored: 0, duplicates: 1 });
+  const range = { from: new Date(noon).toISOString(), to: new Date(noon + hour).toISOString() };
+  t.match(await uptime(ctx, id, range), { total: 1, up: 1 }, "and in uptime");
+  const listed = await listResults(ctx, id, { ...range, limit: 10, offset: 0 });
+  t.strictSame(
+    listed.items.map(({ status, skipped = false, recheck }) => [status, skipped, recheck]),
+    [
+      ["up", false, false],
+      ["degraded", true, false],
+    ],
+  );
+
+  const fresh = await newMonitor({ interval: 3600 });
+  const request = {
+    protocol: protocolVersion,
+    agent_version: "1.0.0",
+    kinds: allAbilities,
+    cursor: null,
+    capacity: 0,
+  };
+  const { checks } = await pull(eu, openHub(sql, log), request, AbortSignal.abort());
+  const issued = checks.find((check) => check.target_id === fresh)!.next_due_at;
+  const runs = [agentResult(fresh, issued, throttled), agentResult(fresh, secondTry(issued))];
+  t.match(await report(eu, runs), { stored: 2, dropped_off_schedule: 0 }, "the same for a first run");
 });
 
 t.test("a first run is taken at the slot that a pull gave, however often it was given", async (t) => {

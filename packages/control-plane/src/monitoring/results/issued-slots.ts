@@ -1,5 +1,5 @@
 import { type CheckType, checkKinds } from "@statusmesh/shared/checks";
-import { isOnGrid, isOnRecheckGrid } from "@statusmesh/shared/schedule";
+import { firstTry, isOnGrid, isOnRecheckGrid, secondTry } from "@statusmesh/shared/schedule";
 import type { Db } from "../../platform/db/sql.ts";
 import { issueSlots, lockIssuing } from "./issued-slot-queries.ts";
 
@@ -16,10 +16,10 @@ export async function issueFreeSlot(
 ): Promise<Date | null> {
   const row = await lockIssuing(sql, targetId, region, new Date(fromMs));
   if (row === null) return null;
-  let slotMs = Math.max(fromMs, row.created_at.getTime(), (row.last?.getTime() ?? 0) + 1);
+  let slotMs = Math.max(fromMs, row.created_at.getTime(), secondTry(row.last?.getTime() ?? 0) + 1);
   const intervalsMs = row.intervals.map((secs) => secs * 1000);
   const grid = { targetId, region, intervalsMs, leastRecheckMs: leastRecheckMs(row.kind) };
-  while (isOnGrid(grid, slotMs) || isOnRecheckGrid(grid, slotMs)) slotMs++;
+  while (isOnGrid(grid, slotMs) || isOnGrid(grid, firstTry(slotMs)) || isOnRecheckGrid(grid, slotMs)) slotMs++;
   await issueSlots(sql, region, [{ targetId, slotMs }]);
   return new Date(slotMs);
 }
