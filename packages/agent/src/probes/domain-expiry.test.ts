@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import t, { type Test } from "tap";
-import { errorInWords } from "@statusmesh/shared/checks";
+import { detailsOf, errorInWords } from "@statusmesh/shared/checks";
 import { rdapCache } from "../rdap/cache.ts";
 import {
   type Behaviour,
@@ -247,7 +247,7 @@ t.test("a registry that does not: an error that says why, and evidence", async (
     const { measurement, skip } = await run("example.org");
     t.equal(measurement.status, "error", what);
     t.match(measurement.error, words, what);
-    t.equal(skip, false, what);
+    t.equal(skip, what === "no expiry", what);
     t.strictSame(logged, [], `${what}: no defect`);
     await registry.until(() => registry.open.get("org") === 0);
     if (what === "a redirect loop") t.equal(registry.requests.length, 6, "the first and five redirects");
@@ -411,8 +411,9 @@ t.test("what this agent holds back is no evidence", async (t) => {
 t.test("a top-level domain without RDAP says so, every time alike", async (t) => {
   const { registry, clock, run } = await setUp(t);
   const never = {
-    skip: false,
-    measurement: { status: "error", error: "the registry of .de offers no RDAP; this domain cannot be checked" },
+    skip: true,
+    measurement: { status: "error", error: "the registry of .de offers no RDAP" },
+    warnings: ["The registry of .de offers no RDAP: set expires_on, or the check finds nothing."],
   };
   t.match(await run("example.de"), never);
   await clock.pass(3_600_000);
@@ -440,4 +441,134 @@ t.test("a list that cannot be fetched is evidence: without it no domain is ever 
     skip: false,
     measurement: { status: "error", error: "the list of registries could not be read within 10 s" },
   });
+});
+
+/** `day` days after the start of time, as expires_on has it. */
+const dayAt = (day: number): string => new Date(startOfTime + day * dayMs).toISOString().slice(0, 10);
+
+t.test("expires_on counts where the registry says no date, and nowhere else", async (t) => {
+  const { registry, run } = await setUp(t);
+  const far = { expires_on: dayAt(400) };
+  const details = (domain: string, day: number) => ({
+    domain,
+    days_remaining: day - 1,
+    expiration_date: `${dayAt(day)}T00:00:00.000Z`,
+    registrar: null,
+    source: "set by hand",
+  });
+  const without = await run("example.de", far);
+  t.match(without, { skip: false, measurement: { status: "up", error: null } }, "no RDAP");
+  t.strictSame(without.measurement.details, details("example.de", 400));
+  t.strictSame(without.warnings, ["The registry of .de offers no RDAP: expires_on counts."]);
+  t.match((await run("example.de", { expires_on: dayAt(20) })).measurement, {
+    status: "degraded",
+    error: /"days_remaining":19,.*"source":"set by hand"/,
+  });
+  const { measurement: past } = await run("example.de", { expires_on: dayAt(-3) });
+  t.equal(past.status, "down");
+  t.match(errorInWords(past.error ?? ""), /^example\.de expired .*, on 2027-01-12 \(set by hand\)$/);
+  t.match(
+    detailsOf("domain_expiry")!.inWords(past.details!, startOfTime),
+    /^Expired .*, on 12 January 2027, set by hand$/,
+  );
+
+  registry.behave = (domain, response) => void response.end(JSON.stringify(rdapAnswer(domain, null)));
+  t.strictSame((await run("a.org", far)).measurement.details, details("a.org", 400), "no date");
+  registry.behave = (domain, response) => void response.end(JSON.stringify(rdapAnswer(domain, 3)));
+  t.match((await run("b.org", far)).measurement, { status: "down", details: { days_remaining: 3 } }, "a date");
+  for (const [behave, error] of [
+    [status(404), "the registry of .org does not know NAME"],
+    [status(500), "the registry of .org answered with status 500"],
+    [json({ objectClassName: "domain", status: ["free"] }), "the registry of .org says that NAME is not registered"],
+    [json({ status: "maintenance" }), "the registry of .org does not say when NAME expires"],
+    [
+      json({ objectClassName: "domain", events: [{ eventAction: "expiration", eventDate: "soon" }] }),
+      "the registry of .org does not say when NAME expires",
+    ],
+  ] as const) {
+    registry.behave = behave;
+    const name = `n${registry.asked.length}.org`;
+    t.match(await run(name, far), {
+      skip: false,
+      measurement: { status: "error", error: error.replace("NAME", name) },
+    });
+  }
+});
+
+t.test("dates and states as registries write them", async (t) => {
+  const { registry, run } = await setUp(t);
+  const events = (...named: string[]) =>
+    json({
+      objectClassName: "domain",
+      events: named.map((eventAction, at) => ({
+        eventAction,
+        eventDate: new Date(startOfTime + (50 + at) * dayMs).toISOString(),
+      })),
+    });
+  for (const [behave, left] of [
+    // As rdap.cctld.kg answers.
+    [events("registration", "last changed", "Record expires"), 52],
+    [events("Expiration"), 50],
+    [events("last changed", "expiry date"), 51],
+    [events("Record expires", "expiration"), 51],
+    // As rdap.fi and auDA answer.
+    [events("registration"), null],
+    [events("last changed", "last update of RDAP database"), null],
+    [events("reregistration", "transfer", "locked"), null],
+  ] as const) {
+    registry.behave = behave;
+    const { measurement, skip } = await run(`d${registry.asked.length}.org`);
+    const found = measurement.details as { days_remaining: number } | null;
+    t.strictSame([found?.days_remaining ?? null, skip], [left, left === null]);
+  }
+  for (const [written, concern] of [
+    ["clientHold", "client hold"],
+    ["serverHold", "server hold"],
+    ["client_hold", "client hold"],
+    ["redemptionPeriod", "redemption period"],
+    ["redemption-period", "redemption period"],
+    ["pendingDelete https://icann.org/epp#pendingDelete", "pending delete"],
+    ["pending restore", "pending restore"],
+    ["Inactive", "inactive"],
+    ["clientTransferProhibited", null],
+    ["ok", null],
+  ] as const) {
+    registry.behave = (domain, response) =>
+      void response.end(JSON.stringify({ ...rdapAnswer(domain, 90), status: [written] }));
+    const domain = `s${registry.asked.length}.org`;
+    const { warnings } = await run(domain);
+    t.strictSame(warnings, concern === null ? [] : [`The registry lists ${domain} as: ${concern}.`], written);
+  }
+});
+
+t.test("a registry that offers plain http only is asked, past the guard and with a warning", async (t) => {
+  const { registry, run } = await setUp(t);
+  // Resolved by the agent itself: this machine, with another name than those that mirrors may have.
+  const plain = registry.origin.replace("127.0.0.1", "rdap.localhost");
+  registry.services = [
+    [["kg"], [`${plain}/rdap`]],
+    [["org"], [`${plain}/gone`, registry.origin]],
+  ];
+  t.match(await run("example.kg"), {
+    measurement: { status: "up", details: { days_remaining: 90 } },
+    warnings: ["The registry of .kg answers over plain http only: anybody on the way can change its answer."],
+  });
+  t.strictSame((await run("example.org")).warnings, [], "a better one is asked first");
+  registry.behave = status(302, { location: `${plain.replace("rdap.", "other.")}/rdap/domain/second.kg` });
+  t.match((await run("second.kg")).measurement.error, /http:\/\/other\.localhost:\d+ is not asked: it is not https$/);
+  const guarded = testRunner({
+    allowPrivate: false,
+    rdap: testLookups({ registriesUrl: registry.listUrl, allowPrivate: false }),
+  });
+  t.match((await outcomeOf(guarded.run("org", check("third.kg")))).measurement.error, /address .* is blocked/);
+});
+
+t.test("a stored check of a name that its registry does not know is an error that says so", async (t) => {
+  const { registry, run } = await setUp(t);
+  for (const [domain, error] of [
+    ["shop.uk.com", /^Names below uk\.com are registered with CentralNic, /],
+    ["x.github.io", /^x\.github\.io is not registered separately/],
+  ] as const)
+    t.match(await run(domain), { skip: false, measurement: { status: "error", error } });
+  t.strictSame(registry.asked, []);
 });

@@ -6,7 +6,7 @@ import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
 import { portOf } from "@statusmesh/shared/url";
 import { Agent, type buildConnector, type Dispatcher, request } from "undici";
-import { isAllowedUrl } from "./allowed-url.ts";
+import { isAllowedUrl, isPlain } from "./allowed-url.ts";
 
 /** A failed request. The message is for operators: lower case, no full stop. */
 export class GetError extends Error {
@@ -42,31 +42,36 @@ const maxRedirects = 5;
 /**
  * GETs a small text from a public registry, following redirects (RFC 7480 section 5.2), over connections that are
  * closed when this resolves. Rejects with GetError, or with the reason of the signal. The address guard applies to
- * redirects only: the URL itself comes from the operator or the list, which may name a mirror on a private address.
+ * redirects and to plain http: an https URL comes from the operator or the list, which may name a mirror on a private
+ * address.
  */
 export async function get(start: string, options: GetOptions): Promise<GetReply> {
   // Only the signal limits the time: a timeout of the client would end requests that the check still has time for.
   const limits = { headersTimeout: 0, bodyTimeout: 0, pipelining: 0 };
   const first = new Agent({ ...limits, connect: { timeout: 0 } });
-  const redirected = options.allowPrivate ? first : new Agent({ ...limits, connect: guarded(options.signal) });
+  const guarded = new Agent({ ...limits, connect: guardedConnector(options) });
   try {
-    return await follow({ first, redirected }, start, options);
+    return await follow(
+      (url, redirects) => (isPlain(url) || (redirects > 0 && !options.allowPrivate) ? guarded : first),
+      start,
+      options,
+    );
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     if (error instanceof GetError) throw error;
     const reason: unknown = error instanceof AggregateError ? error.errors[0] : error;
     throw new GetError(wordsFor(reason), new DialError("connect", "", codeOf(reason)).local, error);
   } finally {
-    await Promise.all([first.destroy(), redirected.destroy()]);
+    await Promise.all([first.destroy(), guarded.destroy()]);
   }
 }
 
 /** Connects through the guard, as checks do. */
-function guarded(signal: AbortSignal): buildConnector.connector {
+function guardedConnector({ signal, allowPrivate }: GetOptions): buildConnector.connector {
   return ({ hostname, protocol, port }, done) => {
     const host = canonicalHost(hostname);
     const connect = async (): Promise<Socket> => {
-      const { socket } = await dial({ host, port: portOf({ protocol, port }), allowPrivate: false, signal });
+      const { socket } = await dial({ host, port: portOf({ protocol, port }), allowPrivate, signal });
       return protocol === "https:" ? await secure({ socket, host, verify: true, signal }) : socket;
     };
     connect().then(
@@ -77,16 +82,17 @@ function guarded(signal: AbortSignal): buildConnector.connector {
 }
 
 async function follow(
-  agents: { first: Agent; redirected: Agent },
+  agentFor: (url: URL, redirects: number) => Agent,
   start: string,
   options: GetOptions,
 ): Promise<GetReply> {
   let url = new URL(start);
   const first = url;
   for (let redirects = 0; ; redirects++) {
-    if (!isAllowedUrl(url, first)) throw new GetError(`${url.origin} is not asked: it is not https`);
+    const isListed = isPlain(url) && url.hostname === first.hostname && isPlain(first);
+    if (!isListed && !isAllowedUrl(url, first)) throw new GetError(`${url.origin} is not asked: it is not https`);
     const reply = await request(url, {
-      dispatcher: redirects === 0 ? agents.first : agents.redirected,
+      dispatcher: agentFor(url, redirects),
       signal: options.signal,
       // Without inflation there are no compression bombs.
       headers: { accept: options.accept, "accept-encoding": "identity", "user-agent": options.userAgent },

@@ -240,11 +240,7 @@ t.test("the list is fetched once a day, and a stale one is used until then", asy
   registry.behaveAsList = null;
   registry.tlds = ["com"];
   await clock.pass(600_000);
-  t.equal(
-    days(await ask("i.org")),
-    "the registry of .org offers no RDAP; this domain cannot be checked",
-    "the new one counts",
-  );
+  t.equal(days(await ask("i.org")), "the registry of .org offers no RDAP", "the new one counts");
   t.equal(registry.listFetches, 4);
 });
 
@@ -288,8 +284,8 @@ t.test("allowed server URLs", (t) => {
 t.test("servers with other URLs are ignored", async (t) => {
   const { registry, ask } = await setUp(t);
   registry.behaveAsList = (response) =>
-    void response.end(JSON.stringify({ services: [[["org"], ["http://192.168.0.1/", "http://plain.example/"]]] }));
-  t.equal(days(await ask("example.org")), "the registry of .org offers no RDAP; this domain cannot be checked");
+    void response.end(JSON.stringify({ services: [[["org"], ["ftp://rdap.example/", "http://u:p@rdap.example/"]]] }));
+  t.equal(days(await ask("example.org")), "the registry of .org offers no RDAP");
 });
 
 t.test("the cache survives a restart", async (t) => {

@@ -90,7 +90,7 @@ export class RdapLookups {
     const { clock, userAgent, allowPrivate } = this.#options;
     const servers = await this.#registries.serversOf(suffix, signal);
     if (servers.length === 0)
-      return { failure: `the registry of .${suffix} offers no RDAP; this domain cannot be checked`, evidence: true };
+      return { failure: `the registry of .${suffix} offers no RDAP`, evidence: true, undated: true };
     if (this.#willing(servers).length === 0) return this.#heldBack(suffix);
     this.#stages.set(domain, "line");
     const leave = await this.line.enter(suffix.slice(suffix.lastIndexOf(".") + 1), signal);

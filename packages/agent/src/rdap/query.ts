@@ -1,11 +1,14 @@
 import { domainToASCII } from "node:url";
 import type { LookupAttempt, LookupResult } from "rdapper";
-import { isObject, parsedJson } from "@statusmesh/shared/json";
+import { asObject, isObject, parsedJson } from "@statusmesh/shared/json";
+import { isPlain } from "./allowed-url.ts";
 import { get, GetError } from "./get.ts";
 
 const maxBytes = 1_000_000;
 /** Domain states that matter to the owner whatever the expiry date (RFC 8056 section 2). */
-const concerning = /^(?:redemption period|pending delete|pending restore|client hold|server hold|inactive)$/i;
+const concerning = /^(?:redemption period|pending delete|pending restore|client hold|server hold|inactive)$/;
+/** Names of the event that RFC 9083 section 4.5 calls `expiration`, as registries write it. */
+const expiryEvent = /^(?:record |domain |registration )?(?:expires?|expiry|expiration)(?: date)?$/;
 
 /** A registry's data on a domain. */
 export interface Registration {
@@ -25,12 +28,16 @@ export interface LookupFailure {
   evidence: boolean;
   /** True when this agent held the lookup back. */
   heldBack?: boolean;
+  /** True where the registry answers nothing about the date of any domain, or of this one. */
+  undated?: boolean;
 }
 
 export interface Found {
   registration: Registration;
   /** A noteworthy state from the registry, for example `redemption period`. */
   concerns: readonly string[];
+  /** True for an answer over plain http. */
+  plain: boolean;
 }
 
 export type Answer = Found | LookupFailure;
@@ -63,11 +70,13 @@ export async function query(options: Query): Promise<QueryOutcome> {
   const { lookup } = await import("rdapper");
   let local = false;
   let status = 0;
+  let plain = false;
   let open = Promise.resolve();
   const ask = async (url: string, accept: string): Promise<Response> => {
     try {
       const reply = await get(url, { accept, userAgent, signal, maxBytes, allowPrivate });
       status = reply.status;
+      plain = isPlain(new URL(url));
       if (status === 200) checkAnswer(reply.text, domain);
       const headers = reply.retryAfter === null ? {} : { "retry-after": reply.retryAfter };
       return new Response(status === 204 || status === 205 || status === 304 ? null : reply.text, { status, headers });
@@ -78,6 +87,7 @@ export async function query(options: Query): Promise<QueryOutcome> {
   };
   const result = await lookup(domain, {
     rdapOnly: true,
+    includeRaw: true,
     // The registry is the authority on the date; links lead to registrars and private data.
     rdapFollowLinks: false,
     customBootstrapData: { version: "1.0", publication: "", services: [[[suffix], [...servers]]] },
@@ -100,7 +110,7 @@ export async function query(options: Query): Promise<QueryOutcome> {
   const tried = result.attempts.filter((attempt) => attempt.phase === "rdap" && !attempt.ok);
   const pauses = tried.filter((attempt) => attempt.errorCode === "rate_limited" || attempt.retryAfterMs !== undefined);
   return {
-    answer: answerOf(result, { domain, suffix, status, local, at: now() }),
+    answer: answerOf(result, { domain, suffix, status, plain, local, at: now() }),
     pauses: pauses.map(({ server, retryAfterMs }) => ({ server, ms: retryAfterMs ?? null })),
   };
 }
@@ -120,12 +130,13 @@ interface Circumstances {
   suffix: string;
   /** HTTP status of the last reply; 0 without one. */
   status: number;
+  plain: boolean;
   local: boolean;
   /** Unix ms. */
   at: number;
 }
 
-function answerOf(result: LookupResult, { domain, suffix, status, local, at }: Circumstances): Answer {
+function answerOf(result: LookupResult, { domain, suffix, status, plain, local, at }: Circumstances): Answer {
   const registry = `the registry of .${suffix}`;
   const { record } = result;
   if (!result.ok || record === undefined)
@@ -137,15 +148,24 @@ function answerOf(result: LookupResult, { domain, suffix, status, local, at }: C
       evidence: !local,
     };
   if (status === 404) return { failure: `${registry} does not know ${domain}`, evidence: true };
-  const expiresAt = Date.parse(record.expirationDate ?? "");
-  if (Number.isNaN(expiresAt)) return { failure: `${registry} does not say when ${domain} expires`, evidence: true };
+  const said = record.expirationDate ?? expiryIn(record.rawRdap);
+  // Some answer 200 with the state "free" or "available".
+  if (said === undefined && !record.isRegistered)
+    return { failure: `${registry} says that ${domain} is not registered`, evidence: true };
+  const expiresAt = Date.parse(said ?? "");
+  if (Number.isNaN(expiresAt)) {
+    const { ldhName, objectClassName } = asObject(record.rawRdap);
+    const isDomain = typeof ldhName === "string" || objectClassName === "domain";
+    const failure = `${registry} does not say when ${domain} expires`;
+    return { failure, evidence: true, undated: isDomain && said === undefined };
+  }
   const registrar = record.registrar?.name
     ?.replaceAll(/[\p{Cc}\p{Cs}]+/gu, " ")
     .trim()
     .slice(0, 200)
     .toWellFormed();
   const concerns = (record.statuses ?? [])
-    .map((entry) => entry.status.trim().toLowerCase())
+    .map((entry) => stateIn(entry.status))
     .filter((state) => concerning.test(state));
   return {
     registration: {
@@ -154,8 +174,26 @@ function answerOf(result: LookupResult, { domain, suffix, status, local, at }: C
       lookedUpAt: at,
     },
     concerns: [...new Set(concerns)],
+    plain,
   };
 }
+
+/** The date of an event that says in other words what the library knows as `expiration` (`Record expires` of .kg). */
+function expiryIn(answer: unknown): string | undefined {
+  const { events } = asObject(answer);
+  const found = (Array.isArray(events) ? (events as unknown[]) : [])
+    .map(asObject)
+    .find(({ eventAction }) => typeof eventAction === "string" && expiryEvent.test(eventAction.trim().toLowerCase()));
+  return typeof found?.["eventDate"] === "string" ? found["eventDate"] : undefined;
+}
+
+/** A state in the words of RDAP, also where a registry writes it as EPP does: `clientHold`, `client_hold`. */
+const stateIn = (text: string): string =>
+  text
+    .replace(/\s*https?:\S*$/, "")
+    .replaceAll(/(?<=[a-z])(?=[A-Z])|[_-]+/g, " ")
+    .trim()
+    .toLowerCase();
 
 /** The error, to follow "the registry of .org": `answered with status 500`. */
 function words(attempt: LookupAttempt | undefined, status: number): string {

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { RdapCache, SavedRegistries } from "./cache.ts";
 import { get, GetError } from "./get.ts";
-import { isAllowedUrl } from "./allowed-url.ts";
+import { isAllowedUrl, isPlain } from "./allowed-url.ts";
 import { SingleFlight } from "./single-flight.ts";
 
 /** IANA's list of registries by top-level domain (RFC 9224). */
@@ -112,7 +112,7 @@ export class Registries {
 
 /**
  * The bootstrap file of RFC 9224 section 3: `services` is a list of [names, base URLs]. Invalid entries are skipped.
- * Plain http servers are skipped, except in a file from this machine.
+ * Servers with https come first; local ones over http count in a file from this machine only.
  */
 function readList(text: string, from: URL): Record<string, string[]> {
   const file = parsedJson(text);
@@ -121,9 +121,10 @@ function readList(text: string, from: URL): Record<string, string[]> {
   const servers: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (const service of Array.isArray(services) ? (services as unknown[]) : []) {
     const [names, urls] = Array.isArray(service) ? (service as unknown[]) : [];
-    const bases = texts(urls).filter(
-      (url) => url.length <= 500 && URL.canParse(url) && isAllowedUrl(new URL(url), from),
-    );
+    const bases = texts(urls)
+      .filter((url) => url.length <= 500 && URL.canParse(url))
+      .filter((url) => isAllowedUrl(new URL(url), from) || isPlain(new URL(url)))
+      .toSorted((one, other) => Number(isPlain(new URL(one))) - Number(isPlain(new URL(other))));
     for (const name of texts(names))
       if (name.length <= 253) servers[name.toLowerCase()] = bases.map((url) => (url.endsWith("/") ? url : `${url}/`));
   }

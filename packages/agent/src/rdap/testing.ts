@@ -42,6 +42,8 @@ export class Registry {
   /** Response to a request of the list; null: the list itself. */
   behaveAsList: ((response: ServerResponse) => void) | null = null;
   tlds = ["org", "net", "uk"];
+  /** The list, by top-level domains; null: {@link tlds} at this registry. */
+  services: [string[], string[]][] | null = null;
   /** The queried domains, in order. */
   readonly asked: string[] = [];
   readonly requests: IncomingMessage[] = [];
@@ -75,7 +77,7 @@ export class Registry {
           JSON.stringify({
             version: "1.0",
             publication: "2026-01-01T00:00:00Z",
-            services: [[this.tlds, [`${this.origin}/rdap`]]],
+            services: this.services ?? [[this.tlds, [`${this.origin}/rdap`]]],
           }),
         );
       return this.#look();

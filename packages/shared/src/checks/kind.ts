@@ -61,6 +61,8 @@ export interface CheckKind<S extends TSchema = TSchema, D = never> {
   searchText(spec: Static<S>): string;
   /** Shell syntax of the check; none for a kind that no agent probes. */
   readonly shell?: ShellForm;
+  /** Sentences for who saves a check: what it will not find out. Called after {@link rules}. */
+  savedWarnings?(spec: Static<S>): string[];
   /** What a check names that an agent must have, such as a command; none where every agent runs every check. */
   needs?(spec: Static<S>): string;
   /** Why an agent without that does not run the check, with what to do. */

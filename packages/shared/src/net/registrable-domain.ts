@@ -29,3 +29,13 @@ export function registrableDomain(name: string): RegistrableDomain {
     );
   return { domain, suffix: publicSuffix };
 }
+
+/**
+ * The suffix of the private section of the list under which a name is sold or hosted: `uk.com` for `shop.uk.com`. Null
+ * where the registrable domain of {@link registrableDomain} is what was meant.
+ */
+export function privateSuffix(name: string, { domain }: RegistrableDomain): string | null {
+  const host = name.toLowerCase();
+  const { isPrivate, publicSuffix } = parse(host, { allowPrivateDomains: true });
+  return isPrivate === true && host !== domain ? publicSuffix : null;
+}

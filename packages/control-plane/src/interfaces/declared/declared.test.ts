@@ -842,6 +842,7 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     domain: choice("example.org"),
     warn_days: choice(20, "30d"),
     critical_days: fc.integer({ min: 1, max: 6 }),
+    expires_on: choice("2027-02-04", null),
     timeout: choice("9s", null),
   },
   exec: { command: choice("check_disk"), timeout: choice("9s", null) },

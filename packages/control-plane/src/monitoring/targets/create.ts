@@ -31,7 +31,7 @@ import {
   tagsRule,
 } from "./rules.ts";
 import { sealSpec } from "./sealing.ts";
-import { withFindings } from "./unable.ts";
+import { withSavedFindings } from "./unable.ts";
 import { type Alert, maxAlerts, type Target, type TargetCreate } from "./schema.ts";
 
 /**
@@ -46,7 +46,7 @@ export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Targe
     () => "",
     ([made]) => ({ resourceId: made!.id, after: made! }),
   );
-  return (await withFindings(ctx, [target!]))[0]!;
+  return await withSavedFindings(ctx, target!);
 }
 
 /**

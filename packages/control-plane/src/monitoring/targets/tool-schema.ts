@@ -151,6 +151,7 @@ const checkFields = {
   ip_version: text("address family"),
   warn_days: whole("Days before expiry: degraded"),
   critical_days: whole("Days before expiry: down"),
+  expires_on: text("expiry date set by hand"),
 };
 export const checkFieldNames = Object.keys(checkFields) as (keyof typeof checkFields)[];
 

@@ -1,3 +1,4 @@
+import { kindOf } from "@statusmesh/shared/checks";
 import type { System } from "../../platform/context.ts";
 import { readInabilities } from "../agents/service.ts";
 import { selectWarnings } from "../results/service.ts";
@@ -12,6 +13,13 @@ export async function withFindings<T extends Target>(
   const ids = targets.map(({ id }) => id);
   const [warnings, found] = await Promise.all([selectWarnings(system.sql, ids), withInabilities(system, targets)]);
   return found.map((target) => ({ ...target, warnings: warnings.get(target.id) ?? [] }));
+}
+
+/** A target that was just saved, with what its kind says of it besides. */
+export async function withSavedFindings(system: Pick<System, "sql" | "clock">, target: Target): Promise<Target> {
+  const [found] = await withFindings(system, [target]);
+  const said = kindOf(found!.check).savedWarnings?.(found!.check) ?? [];
+  return { ...found!, warnings: [...new Set([...found!.warnings, ...said])] };
 }
 
 /**

@@ -43,7 +43,7 @@ import {
 } from "./rules.ts";
 import { openSpecPartly, sealSpec } from "./sealing.ts";
 import { Check, type Target, type TargetPatch } from "./schema.ts";
-import { asStored, withFindings } from "./unable.ts";
+import { asStored, withFindings, withSavedFindings } from "./unable.ts";
 
 /** Entity tag of a target as it is stored. That of `GET /targets/{id}` is of all that is sent. */
 export const targetTag = (target: Target): string => tagOf(asStored(target));
@@ -59,7 +59,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
     if (ifMatch === "") return;
     requireMatch(ifMatch, targetTag(before!), ...(await withFindings(tx, [before!])).map(tagOf));
   });
-  return (await withFindings(ctx, made))[0]!;
+  return await withSavedFindings(ctx, made[0]!);
 }
 
 /** A change of one target; `regions`: those that probe it from now on. */
