@@ -303,6 +303,7 @@ t.test("a domain is kept as it was written, with what was left out filled in", a
     warn_days: 30,
     critical_days: 7,
     timeout: 30_000,
+    expires_on: null,
   });
   t.equal(interval, 86_400);
   t.match((await patch(ctx, id, { check: { warn_days: 60 }, interval: 3600 })).check, {

@@ -72,6 +72,7 @@ t.test("a target is made with defaults, read, listed, changed and deleted", asyn
     basic_auth: null,
     bearer_token: null,
     capture_failures: true,
+    ip_version: "any",
   });
   t.ok(fits(Target, made));
   t.strictSame(await getTarget(ctx, made.id), made);
