@@ -1058,7 +1058,9 @@ create table results_daily (
   down integer not null,
   degraded integer not null,
   error integer not null,
-  PRIMARY KEY (target_id, day) INCLUDE (up, down, degraded, error)
+  samples integer,
+  avg_ms real,
+  PRIMARY KEY (target_id, day) INCLUDE (up, down, degraded, error, samples, avg_ms)
 );
 
 create table results_hourly (

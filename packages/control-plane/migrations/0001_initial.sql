@@ -617,8 +617,11 @@ create table results_daily (
   down      integer not null,
   degraded  integer not null,
   error     integer not null,
+  -- Runs with a time (up or degraded) and their mean; null without one.
+  samples   integer,
+  avg_ms    real,
   -- With the sums, so that a report of 400 days reads the index alone: 4 million rows took a quarter of the time.
-  primary key (target_id, day) include (up, down, degraded, error)
+  primary key (target_id, day) include (up, down, degraded, error, samples, avg_ms)
 );
 
 -- Days from before the first own result of a target: counts of the product that watched it then. No evidence.

@@ -95,6 +95,7 @@ import { oauthEndpoints } from "./access/oauth/endpoints.ts";
 import { oauthPages } from "./access/oauth/pages.ts";
 import { offeredScopes } from "./access/oauth/service.ts";
 import { searchRoutes } from "./interfaces/search/api.ts";
+import { kumaPages } from "./interfaces/monitor-metrics/pages.ts";
 import { searchPages } from "./interfaces/search/pages.ts";
 import { signInPages } from "./access/sign-in/pages.ts";
 import { openProviders, type Providers } from "./access/sign-in/service.ts";
@@ -227,6 +228,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     subscribersPages,
     subscriptionPages,
     searchPages,
+    kumaPages,
     dashboardPages,
     declaredPages,
     partsPages,

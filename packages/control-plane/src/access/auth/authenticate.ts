@@ -3,6 +3,7 @@ import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import type { Ctx, System, WriteSource } from "../../platform/context.ts";
+import { takesBasic } from "../../platform/http/challenge.ts";
 import { traceOf } from "../../platform/http/exchange.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { ownCommand } from "../../platform/program.ts";
@@ -25,9 +26,6 @@ const unauthenticated = (message: string) => new AppError("UNAUTHENTICATED", mes
 export function bearerOf(http: Context): string | null {
   return /^Bearer ([\x21-\x7e]+)$/i.exec(http.get("authorization"))?.[1] ?? null;
 }
-
-/** What Home Assistant reads in the words of Uptime Kuma, whose keys are passwords of Basic. */
-const basicPath = "/kuma/metrics";
 
 /** The password of an `Authorization: Basic …` header with an empty user name (RFC 7617), or null. */
 function passwordOf(http: Context): string | null {
@@ -60,7 +58,7 @@ export async function authenticateTenant(system: System, http: Context): Promise
   };
 
   if (http.get("authorization") !== "") {
-    const token = bearerOf(http) ?? (http.path === basicPath ? passwordOf(http) : null);
+    const token = bearerOf(http) ?? (takesBasic(http.path) ? passwordOf(http) : null);
     if (token === null) throw unauthenticated("The Authorization header is not of the form Bearer <token>.");
     const found: Found = token.startsWith("sm_live_")
       ? await findToken(system, token, request)

@@ -101,7 +101,7 @@ export const escaped = (text: string): string =>
   text.replace(/[\\"\n]/g, (char) => (char === "\n" ? "\\n" : `\\${char}`));
 
 /** Labels of tags at most: each adds to every sample. */
-const mostTags = 20;
+export const mostTags = 20;
 
 /**
  * Labels of a monitor. A tag `name:value` is the label `tag_name`; the values of tags whose names become the same label

@@ -1,6 +1,6 @@
 import t from "tap";
 import { newTarget, setStatus } from "../../testing/scene.ts";
-import { serveWhole, withToken } from "../../testing/whole-app.ts";
+import { serveWhole, signedIn, withToken } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 
 const world = await openWorld(t);
@@ -20,9 +20,38 @@ t.test("Kuma's metrics take the token as the password of Basic without a user; n
   t.equal((await read("/kuma/metrics", bearer)).status, 200);
   t.equal((await read("/api/v1/metrics", basic(`:${token}`))).status, 401);
   t.equal((await read("/api/v1/targets", basic(`:${token}`))).status, 401);
+  const refused = await read("/kuma/metrics", {});
+  t.equal(refused.status, 401);
+  t.match(refused.headers.get("www-authenticate"), /^Basic realm="[^"]+"/, "as clients of Kuma expect it");
+  t.equal((await read("/api/v1/metrics", {})).headers.get("www-authenticate"), "Bearer");
   for (const pair of [`user:${token}`, token, `:${token}x`, ":", ""])
     t.equal((await read("/kuma/metrics", basic(pair))).status, 401, pair.replace(token, "…"));
   const other = await withToken(ctx, { scopes: ["channels:read"] });
   const wrong = basic(`:${other["authorization"]!.slice("Bearer ".length)}`);
   t.match(await read("/kuma/metrics", wrong), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } });
+});
+
+t.test("the links of Home Assistant lead to the monitor", async (t) => {
+  const caller = await signedIn(ctx);
+  const id = await newTarget(ctx, "Linked");
+  const foreign = await newTarget(await newOrg(world.system), "Foreign");
+  const numbers = await world.sql<{ id: string; number: number }[]>`
+    select id, number from targets where id = any(${[id, foreign]}::uuid[])`;
+  const path = (of: string) => `/kuma/dashboard/${numbers.find((row) => row.id === of)!.number}`;
+  const read = async (at: string) => await app("GET", at, undefined, caller);
+  for (const [from, to] of [
+    [path(id), `/monitors/${id}`],
+    ["/kuma/dashboard", "/monitors"],
+    ["/kuma", "/monitors"],
+  ] as const) {
+    const { status, headers } = await read(from);
+    t.strictSame([status, headers.get("location")], [302, to], from);
+  }
+  const anonymous = await app("GET", path(id));
+  t.strictSame(
+    [anonymous.status, anonymous.headers.get("location")],
+    [302, `/sign-in?next=${encodeURIComponent(path(id))}`],
+  );
+  for (const at of [path(foreign), "/kuma/dashboard/0", "/kuma/dashboard/x", "/kuma/dashboard/99999999999"])
+    t.equal((await read(at)).status, 404, at);
 });

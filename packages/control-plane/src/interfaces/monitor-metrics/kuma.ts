@@ -1,7 +1,9 @@
 import { detailsOf, isCheckType } from "@statusmesh/shared/checks";
 import { dayMs } from "@statusmesh/shared/time";
+import type { YearOf } from "../../monitoring/results/service.ts";
+import { version } from "../../platform/program.ts";
 import { takeTurns } from "../../platform/process/turns.ts";
-import { escaped, type MeasuredMonitor } from "./exposition.ts";
+import { escaped, type MeasuredMonitor, mostTags } from "./exposition.ts";
 
 /*
  * Metrics in the words of Uptime Kuma (server/prometheus.js there), for clients that read nothing else.
@@ -14,6 +16,8 @@ export interface KumaMonitor extends MeasuredMonitor {
   host: string | null;
   port: string | null;
   maintained: boolean;
+  /** Null before the first summed hour. */
+  year: YearOf | null;
 }
 
 /** Kuma's names of kinds that it knows by another name. */
@@ -31,7 +35,35 @@ function plainUrl(url: string | null): string {
   return `${protocol}//${host}${pathname}`;
 }
 
-function labelsOf({ number, name, kind, url, host, port }: KumaMonitor): string {
+/** Labels that are no tags. */
+const ownLabels: ReadonlySet<string> = new Set([
+  "monitor_id",
+  "monitor_name",
+  "monitor_type",
+  "monitor_url",
+  "monitor_hostname",
+  "monitor_port",
+  "window",
+]);
+
+/**
+ * Tags as labels. As in Kuma a tag `name:value` is the label `name` without the characters that labels cannot have, and
+ * a tag without a value is an empty one.
+ */
+function tagsOf(tags: readonly string[]): [label: string, value: string][] {
+  const values = new Map<string, string[]>();
+  for (const tag of tags.toSorted()) {
+    const [, name, value = ""] = /^([^:]*):?(.*)$/s.exec(tag)!;
+    const label = name!.replaceAll(/\W/g, "").replace(/^(?:\d|__)+/, "");
+    if (label === "" || ownLabels.has(label)) continue;
+    const known = values.get(label);
+    if (known !== undefined) known.push(value);
+    else if (values.size < mostTags) values.set(label, [value]);
+  }
+  return [...values].map(([label, of]): [string, string] => [label, of.sort().join()]).sort();
+}
+
+function labelsOf({ number, name, kind, url, host, port, tags }: KumaMonitor): string {
   const own = {
     monitor_id: String(number),
     monitor_name: name,
@@ -40,9 +72,7 @@ function labelsOf({ number, name, kind, url, host, port }: KumaMonitor): string 
     monitor_hostname: host ?? "null",
     monitor_port: port ?? "null",
   };
-  return Object.entries(own)
-    .map(([label, value]) => `${label}="${escaped(value)}"`)
-    .join(",");
+  return [...tagsOf(tags), ...Object.entries(own)].map(([label, value]) => `${label}="${escaped(value)}"`).join(",");
 }
 
 /** Kuma's numbers: 1 up, 0 down, 2 pending, 3 maintenance. */
@@ -62,7 +92,14 @@ function certMs({ kind, expires_at: expires }: KumaMonitor, now: number): number
   return expires === null || what !== "certificate" ? null : expires.getTime() - now;
 }
 
-const families: readonly { name: string; help: string; value(monitor: KumaMonitor, now: number): number | null }[] = [
+interface Family {
+  name: string;
+  help: string;
+  /** The value, or one by window. */
+  value(monitor: KumaMonitor, now: number): number | null | Readonly<Record<string, number | null>>;
+}
+
+const families: readonly Family[] = [
   {
     name: "monitor_cert_days_remaining",
     help: "The number of days remaining until the certificate expires",
@@ -78,6 +115,20 @@ const families: readonly { name: string; help: string; value(monitor: KumaMonito
       const left = certMs(monitor, now);
       return left === null ? null : Number(left > 0);
     },
+  },
+  {
+    name: "monitor_uptime_ratio",
+    help: "Uptime ratio calculated over sliding window specified by the 'window' label. (0.0 - 1.0)",
+    value: ({ uptime, year }) => ({
+      "1d": uptime?.["24h"] ?? null,
+      "30d": uptime?.["30d"] ?? null,
+      "365d": year?.uptime ?? uptime?.["30d"] ?? null,
+    }),
+  },
+  {
+    name: "monitor_response_time_seconds",
+    help: "Average response time in seconds calculated over sliding window specified by the 'window' label",
+    value: ({ year }) => year?.responseSecs ?? null,
   },
   { name: "monitor_response_time", help: "Monitor Response Time (ms)", value: responseTime },
   {
@@ -95,15 +146,26 @@ export async function kumaExposition(monitors: readonly KumaMonitor[], now: numb
     if (turns.over()) await turns.next();
     if (monitor.state !== "paused") shown.push([labelsOf(monitor), monitor]);
   }
-  const chunks: Buffer[] = [];
+  const chunks = [Buffer.from(appVersion())];
   for (const { name, help, value } of families) {
     let text = `# HELP ${name} ${help}\n# TYPE ${name} gauge\n`;
     for (const [labels, monitor] of shown) {
       if (turns.over()) await turns.next();
-      const sample = value(monitor, now);
-      if (sample !== null) text += `${name}{${labels}} ${Math.round(sample * 1000) / 1000}\n`;
+      const found = value(monitor, now);
+      const samples = typeof found === "object" && found !== null ? Object.entries(found) : [["", found] as const];
+      for (const [window, sample] of samples)
+        if (sample !== null) text += `${name}{${labels}${window && `,window="${window}"`}} ${rounded(sample)}\n`;
     }
     chunks.push(Buffer.from(text));
   }
   return chunks;
+}
+
+const rounded = (value: number): number => Math.round(value * 1e6) / 1e6;
+
+/** That of StatusMesh. */
+function appVersion(): string {
+  const [major = "", minor = "", patch = ""] = version.split(".");
+  const labels = Object.entries({ version, major, minor, patch }).map(([label, value]) => `${label}="${value}"`);
+  return `# HELP app_version The service version by package.json\n# TYPE app_version gauge\napp_version{${labels}} 1\n`;
 }

@@ -5,6 +5,7 @@ import { serve } from "../../testing/app.ts";
 import { addIncident, addResults, newTarget, setStatus } from "../../testing/scene.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { monitorMetricRoutes } from "./api.ts";
+import { version } from "../../platform/program.ts";
 import { labelsOf } from "./exposition.ts";
 
 const { system, sql, clock } = await openWorld(t);
@@ -87,6 +88,23 @@ t.test("a monitor with its states, times and uptime", async (t) => {
   t.strictSame(await scrape(), {}, "a deleted one is gone");
 });
 
+t.test("a new monitor has an uptime from its first run on", async (t) => {
+  const id = await newTarget(ctx, "New");
+  await sql`insert into target_regions (target_id, region_id) values (${id}, 'eu')`;
+  await setStatus(system, id, "up");
+  const at = clock.now();
+  t.equal((await scrape())['uptime_ratio{name="New",window="24h"}'], undefined, "none without a run");
+  await addResults(system, id, [{ at }]);
+  t.equal((await scrape())['uptime_ratio{name="New",window="24h"}'], "1");
+  const more = ["down", "up", "up"].map((status, n) => ({ at: at + (n + 1) * minute, status }));
+  await addResults(system, id, [...more, { at: at + 5 * minute, skip: true }]);
+  clock.advance(10 * minute);
+  const samples = await scrape();
+  for (const window of ["24h", "7d", "30d"])
+    t.equal(samples[`uptime_ratio{name="New",window="${window}"}`], "0.75", window);
+  await sql`delete from targets where id = ${id}`;
+});
+
 t.test("labels of tags are bounded, and never doubled", (t) => {
   const of = { id: "1", name: "n", kind: "tcp" };
   t.equal(labelsOf({ ...of, tags: ["a-b:2", "a_b:1"] }), 'id="1",name="n",kind="tcp",tag_a_b="2,1"');
@@ -122,7 +140,8 @@ t.test("Kuma's metrics have its names, labels and numbers, without paused monito
   const [shop, paused, fresh] = [await newTarget(ctx, 'Shop "1"'), await newTarget(ctx, "Off"), await newTarget(ctx)];
   const url = "https://user:pass@shop.example.org:8443/health?token=secret";
   await sql`
-    update targets set spec = ${sql.json({ type: "http", url })}, host = 'shop.example.org' where id = ${shop}`;
+    update targets set spec = ${sql.json({ type: "http", url })}, host = 'shop.example.org',
+      tags = '{"env:prod & more",1st,"a-b:2","ab:1",monitor_id,"__x:y"}' where id = ${shop}`;
   await sql`update targets set enabled = false where id = ${paused}`;
   await sql`insert into target_regions (target_id, region_id) values (${shop}, 'eu'), (${shop}, 'us')`;
   await setStatus(system, shop, "degraded");
@@ -135,21 +154,46 @@ t.test("Kuma's metrics have its names, labels and numbers, without paused monito
   await sql`
     update target_states set last_result_at = ${new Date(clock.now())},
       expires_at = ${new Date(clock.now() + 10.5 * 24 * hour)} where target_id = ${shop}`;
+  clock.advance(61_000);
+  const summed = new Date(Math.floor(clock.now() / hour) * hour);
+  await sql`
+    insert into results_hourly (target_id, hour, region, up, down, degraded, error)
+    values (${shop}, ${new Date(+summed - hour)}, 'eu', 9, 1, 0, 0)`;
+  await sql`
+    insert into rollup_progress (next_hour) values (${summed})
+    on conflict (only_row) do update set next_hour = excluded.next_hour`;
+  await sql`
+    insert into results_daily (target_id, day, up, down, degraded, error, samples, avg_ms)
+    values (${shop}, '2026-11-20', 8, 2, 0, 0, 10, 100), (${shop}, '2026-10-30', 8, 2, 0, 0, 10, 200),
+      (${shop}, '2026-02-01', 20, 0, 0, 0, 20, 300)`;
+  await sql`insert into imported_days values (${shop}, '2025-11-30', 0, 0, 0, 0, null)`;
   const [row] = await sql`select number from targets where id = ${shop}`;
   const number = row!["number"] as number;
   t.ok(Number.isInteger(number) && number > 0 && number < 1000);
   const { status, text } = await ask("GET", "/kuma/metrics");
   t.equal(status, 200);
   const labels =
-    `{monitor_id="${number}",monitor_name="Shop \\"1\\"",monitor_type="http",` +
+    `{ab="1,2",env="prod & more",st="",x="y",monitor_id="${number}",monitor_name="Shop \\"1\\"",monitor_type="http",` +
     `monitor_url="https://shop.example.org:8443/health",monitor_hostname="shop.example.org",monitor_port="null"}`;
   for (const line of [
     `monitor_status${labels} 1`,
     `monitor_response_time${labels} 120`,
     `monitor_cert_days_remaining${labels} 10`,
     `monitor_cert_is_valid${labels} 1`,
+    ...[
+      ["monitor_uptime_ratio", "1d", 0.9],
+      ["monitor_uptime_ratio", "30d", 0.8],
+      ["monitor_uptime_ratio", "365d", 0.9],
+      ["monitor_response_time_seconds", "1d", 0.1],
+      ["monitor_response_time_seconds", "30d", 0.15],
+      ["monitor_response_time_seconds", "365d", 0.225],
+    ].map(([name, window, value]) => `${name}${labels.slice(0, -1)},window="${window}"} ${value}`),
+    `app_version{version="${version}",major="${version.split(".")[0]}"`,
   ])
-    t.match(text, line);
+    t.ok(
+      text.split("\n").some((one) => one.startsWith(line)),
+      line,
+    );
   t.notMatch(text, /token=|user:|"Off"/);
   t.match(text, /monitor_status\{[^}]*monitor_name="Website"[^}]*\} 2/, "pending");
   caller = stranger;

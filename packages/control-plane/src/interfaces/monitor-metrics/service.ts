@@ -1,8 +1,15 @@
 import { Readable } from "node:stream";
 import { LRUCache } from "lru-cache";
-import { minuteMs, secondMs } from "@statusmesh/shared/time";
-import { type NewestRun, newestRuns, type UptimeWindow, uptimesOf } from "../../monitoring/results/service.ts";
-import { measuredMonitors } from "../../monitoring/targets/service.ts";
+import { hourMs, minuteMs, secondMs } from "@statusmesh/shared/time";
+import {
+  type NewestRun,
+  newestRuns,
+  type UptimeWindow,
+  uptimesOf,
+  type YearOf,
+  yearsOf,
+} from "../../monitoring/results/service.ts";
+import { idOfNumber, measuredMonitors } from "../../monitoring/targets/service.ts";
 import { getOrMake } from "../../platform/caches.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
@@ -13,6 +20,8 @@ import { exposition } from "./exposition.ts";
 /** Scrapes within this time share a text. Uptime changes once an hour, and costs most of the read. */
 const freshMs = 5 * secondMs;
 const uptimeMs = minuteMs;
+/** The days of a year: 3.7 million rows for 10,000 monitors. */
+const yearMs = hourMs;
 /** Of the texts of all organisations; one of 10,000 monitors has about 25 MB. */
 const maxBytes = 67_108_864;
 const mostOrgs = 1000;
@@ -23,6 +32,7 @@ interface Caches {
   texts: LRUCache<string, Buffer[], Ctx>;
   kuma: LRUCache<string, Buffer[], Ctx>;
   uptimes: LRUCache<string, Uptimes, Ctx>;
+  years: LRUCache<string, Map<string, YearOf>, Ctx>;
 }
 
 /** By database pool. */
@@ -50,6 +60,12 @@ function newCaches({ clock }: Ctx): Caches {
       max: mostOrgs,
       fetchMethod: (_org, _stale, { context }) => uptimesOf(context),
     }),
+    years: new LRUCache({
+      ...shared,
+      ttl: yearMs,
+      max: mostOrgs,
+      fetchMethod: (_org, _stale, { context }) => yearsOf(context),
+    }),
   };
 }
 
@@ -68,7 +84,12 @@ export async function kumaMetrics(ctx: Ctx): Promise<Readable> {
 
 async function kumaTextOf(ctx: Ctx): Promise<Buffer[]> {
   const now = ctx.clock.now();
-  const [monitors, runs] = await Promise.all([measuredMonitors(ctx), newestRuns(ctx)]);
+  const [monitors, runs, uptimes, years] = await Promise.all([
+    measuredMonitors(ctx),
+    newestRuns(ctx),
+    caches(ctx).uptimes.forceFetch(ctx.orgId, { context: ctx }),
+    caches(ctx).years.forceFetch(ctx.orgId, { context: ctx }),
+  ]);
   const ids = monitors.map(({ id }) => id);
   const windows = await windowsOf(ctx, ctx.orgId, ids, { from: new Date(now), to: new Date(now + 1) });
   const maintained = new Set(windows.flatMap(({ target_ids: covered }) => covered));
@@ -77,7 +98,8 @@ async function kumaTextOf(ctx: Ctx): Promise<Buffer[]> {
     await mapInTurns(monitors, (monitor) => ({
       ...monitor,
       runs: byTarget.get(monitor.id) ?? [],
-      uptime: null,
+      uptime: uptimes.get(monitor.id) ?? null,
+      year: years.get(monitor.id) ?? null,
       maintained: maintained.has(monitor.id),
     })),
     now,
@@ -104,4 +126,10 @@ async function textOf(ctx: Ctx): Promise<Buffer[]> {
       uptime: uptimes.get(monitor.id) ?? null,
     })),
   );
+}
+
+/** The id of the monitor with this number; null for none in the organisation. */
+export async function monitorOfNumber(ctx: Ctx, number: number): Promise<string | null> {
+  requireScope(ctx, "targets:read");
+  return await idOfNumber(ctx, number);
 }

@@ -2,6 +2,7 @@ import { takeTurns } from "../../platform/process/turns.ts";
 import type { TSchema } from "typebox";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import type { Json } from "@statusmesh/shared/json";
+import { challengeOf } from "../../platform/http/challenge.ts";
 import { declaredErrors, locates, type Route, setsCookie } from "../../platform/http/route.ts";
 import { ErrorEnvelope } from "../../platform/http/wire.ts";
 import { errorComponents, errorResponses } from "./errors.ts";
@@ -204,7 +205,11 @@ export async function openApiDocument(routes: readonly Route[], publicUrl: strin
       description: describeOperation(route),
       parameters: parameters(route, schemas),
       ...requestBody(route, schemas),
-      responses: { ...replies(route, schemas), ...notModified(route), ...errorResponses(declaredErrors(route), used) },
+      responses: {
+        ...replies(route, schemas),
+        ...notModified(route),
+        ...errorResponses(declaredErrors(route), used, challengeOf(route.path)),
+      },
       security: security[route.auth],
       ...(route.category === null ? {} : { "x-rate-category": route.category }),
       ...(route.auth === "tenant" ? { "x-role": route.role } : {}),

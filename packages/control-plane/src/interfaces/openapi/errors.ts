@@ -1,7 +1,7 @@
 import { errorCodes, type ErrorCode } from "@statusmesh/shared/errors";
 import { errorExamples } from "./error-examples.ts";
 import type { Json } from "@statusmesh/shared/json";
-import { sharedHeader } from "./parts.ts";
+import { fixedHeader, sharedHeader } from "./parts.ts";
 
 /** The codes of each status, in the order of the statuses. */
 export function byStatus(codes: readonly ErrorCode[]): [status: number, codes: ErrorCode[]][] {
@@ -17,15 +17,17 @@ export function byStatus(codes: readonly ErrorCode[]): [status: number, codes: E
 export const whenOf = (codes: readonly ErrorCode[]): string =>
   codes.map((code) => `${code}: ${errorCodes[code].when}`).join("; ");
 
-/** Responses of these codes by status, with references to components. */
-export function errorResponses(codes: Iterable<ErrorCode>, used: Set<ErrorCode>): Json {
+/** Responses of these codes by status, with references to components. `challenge` is what a 401 asks for. */
+export function errorResponses(codes: Iterable<ErrorCode>, used: Set<ErrorCode>, challenge = "Bearer"): Json {
   const all = [...codes];
   for (const code of all) used.add(code);
   // A status with a single code shares one response component.
   return Object.fromEntries(
     byStatus(all).map(([status, [only, ...more]]) => [
       status,
-      more.length === 0 ? { $ref: `#/components/responses/${only}` } : response(status, [only!, ...more]),
+      more.length === 0 && (status !== 401 || challenge === "Bearer")
+        ? { $ref: `#/components/responses/${only}` }
+        : response(status, [only!, ...more], challenge),
     ]),
   );
 }
@@ -45,13 +47,15 @@ export function errorComponents(used: ReadonlySet<ErrorCode>, paths: Json): { ex
   };
 }
 
-function response(status: number, codes: ErrorCode[]): Json {
+function response(status: number, codes: ErrorCode[], challenge = "Bearer"): Json {
   const headers: Json = {
     "X-Request-Id": sharedHeader("RequestId"),
     "Cache-Control": sharedHeader("NoStore"),
   };
   if (status === 429 || status === 503) headers["Retry-After"] = sharedHeader("RetryAfter");
-  if (status === 401) headers["WWW-Authenticate"] = sharedHeader("Authenticate");
+  if (status === 401)
+    headers["WWW-Authenticate"] =
+      challenge === "Bearer" ? sharedHeader("Authenticate") : fixedHeader("Authentication scheme", challenge);
   return {
     description: whenOf(codes),
     headers,

@@ -7,7 +7,7 @@ export { keepWarnings, type WarningsRow } from "./details-queries.ts";
 export { countFailingSlots } from "./failing-slot-queries.ts";
 export { dropOldOrgCounts, gatherOrgCounts, uncountDeleted } from "./org-count-queries.ts";
 export { countForOrgs } from "./org-counts.ts";
-export { latencyColumns, latencyOfRuns } from "./latency-queries.ts";
+export { latencyColumns, latencyOfRuns, msOfSum } from "./latency-queries.ts";
 export { oldAfterMs, resultDays } from "./hours.ts";
 export { lockSealing } from "./pack-queries.ts";
 export { runs } from "./runs-queries.ts";

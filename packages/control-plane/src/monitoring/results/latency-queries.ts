@@ -119,7 +119,7 @@ const bucketBytes = (sql: Db, step: Fragment, n: Fragment) => sql`
 const storedSum = (sql: Db, us: Fragment) => sql`
   (case when ${us} > 1 then round(1000 * ln(${us})) else 0 * ${us} end)::smallint`;
 /** Milliseconds of a stored sum. */
-const msOfSum = (sql: Db, column: Fragment) => sql`exp(${column} / 1000.0::float8) / 1000`;
+export const msOfSum = (sql: Db, column: Fragment) => sql`exp(${column} / 1000.0::float8) / 1000`;
 
 /**
  * Latency of one target by the hour of the slot and region, as in latency_hourly, from results; for a lateral

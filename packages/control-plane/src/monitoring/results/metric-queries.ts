@@ -32,10 +32,14 @@ export async function selectNewestRuns(sql: Db, orgId: string): Promise<NewestRu
     where t.org_id = ${orgId} and t.enabled`);
 }
 
+/** Runs of a target without a summed hour that its uptime is made of: two hours of one a minute, roughly. */
+const newestRunsCounted = 100;
+
 export const uptimeWindows = ["24h", "7d", "30d"] as const;
 export type UptimeWindow = (typeof uptimeWindows)[number];
 
-/** Runs that were up or degraded, and all runs, of ranges that end with the newest summed hour. */
+/** Runs that were up or degraded, and all runs, of ranges that end with the newest summed hour; of a target without a
+ * summed hour its newest runs. */
 export interface UptimeRow extends Record<`${"up" | "all"}_${UptimeWindow}`, number> {
   target_id: string;
 }
@@ -45,11 +49,13 @@ export async function selectUptimes(sql: Db, orgId: string, now: Date): Promise<
   const day = { target: sql`t.id`, from: sql`progress.next_hour - interval '24 hours'`, to: sql`progress.next_hour` };
   const good = sql`d.up + d.degraded`;
   const all = sql`d.up + d.degraded + d.down + d.error`;
+  const newest = { target: sql`t.id`, from: sql`${now}::timestamptz - interval '1 day'`, to: sql`${now}::timestamptz` };
   const isOfWeek = sql`d.day >= ${now}::timestamptz::date - 7`;
   return await inPortions(sql<UptimeRow[]>`
-    select t.id as target_id, coalesce(h.up, 0)::float8 as up_24h, coalesce(h.counted, 0)::float8 as all_24h,
-      coalesce(l.up_7d, 0)::float8 as up_7d, coalesce(l.all_7d, 0)::float8 as all_7d,
-      coalesce(l.up_30d, 0)::float8 as up_30d, coalesce(l.all_30d, 0)::float8 as all_30d
+    select t.id as target_id, coalesce(h.up, fresh.up, 0)::float8 as up_24h,
+      coalesce(h.counted, fresh.counted, 0)::float8 as all_24h,
+      coalesce(l.up_7d, fresh.up, 0)::float8 as up_7d, coalesce(l.all_7d, fresh.counted, 0)::float8 as all_7d,
+      coalesce(l.up_30d, fresh.up, 0)::float8 as up_30d, coalesce(l.all_30d, fresh.counted, 0)::float8 as all_30d
     from targets t left join rollup_progress progress on true
     cross join lateral (
       select sum(c.up + c.degraded) as up, sum(c.up + c.degraded + c.down + c.error) as counted
@@ -67,5 +73,41 @@ export async function selectUptimes(sql: Db, orgId: string, now: Date): Promise<
       ) d
       group by d.target_id
     ) l on l.target_id = t.id
+    left join lateral (
+      select count(*) filter (where n.status in ('up', 'degraded')) as up, count(*) as counted
+      from (
+        select r.status from ${runs(sql, newest, ["status", "skip", "recheck"])} r
+        where not r.skip and not r.recheck order by r.scheduled_at desc limit ${newestRunsCounted}
+      ) n
+    ) fresh on h.counted is null and l.all_30d is null
     where t.org_id = ${orgId}`);
+}
+
+/** Sums of the days of a year: runs, and time by window. */
+export interface YearRow extends Record<`${"ms" | "timed"}_${"1d" | "30d" | "365d"}`, number> {
+  target_id: string;
+  up: number;
+  counted: number;
+}
+
+/** Sums of every target of the organisation by UTC days. The window 1d is today and yesterday. */
+export async function selectYears(sql: Db, orgId: string, now: Date): Promise<YearRow[]> {
+  const today = sql`${now}::timestamptz::date`;
+  const time = (days: number) => sql`
+    coalesce(sum(d.avg_ms * d.samples) filter (where d.day >= ${today} - ${days}::int), 0)::float8`;
+  const timed = (days: number) => sql`
+    coalesce(sum(d.samples) filter (where d.day >= ${today} - ${days}::int), 0)::float8`;
+  return await inPortions(sql<YearRow[]>`
+    select d.target_id, sum(d.up + d.degraded)::float8 as up, sum(d.up + d.degraded + d.down + d.error)::float8 as counted,
+      ${time(1)} as ms_1d, ${timed(1)} as timed_1d, ${time(30)} as ms_30d, ${timed(30)} as timed_30d,
+      ${time(365)} as ms_365d, ${timed(365)} as timed_365d
+    from (
+      select target_id, day, up, degraded, down, error, samples, avg_ms
+      from results_daily_of_org(${orgId}, ${today} - 365)
+      union all
+      select target_id, day, up, degraded, down, error, case when avg_ms is not null then up + degraded end, avg_ms
+      from imported_days
+      where target_id in (select id from targets where org_id = ${orgId}) and day >= ${today} - 365
+    ) d
+    group by d.target_id`);
 }

@@ -6,6 +6,7 @@ import {
   type NewestRun,
   selectNewestRuns,
   selectUptimes,
+  selectYears,
   type UptimeRow,
   type UptimeWindow,
   uptimeWindows,
@@ -23,7 +24,7 @@ const days: Record<UptimeWindow, number> = { "24h": 1, "7d": 7, "30d": 30 };
 
 /**
  * Uptime of every monitor of the organisation as a share from 0 to 1; null without a run. By summed hours, so up to two
- * hours old; that of heartbeats is by time. Without a scope check.
+ * hours old; of the newest runs before the first one. That of heartbeats is by time. Without a scope check.
  */
 export async function uptimesOf(reader: OrgReader): Promise<Map<string, Record<UptimeWindow, number | null>>> {
   const now = reader.clock.now();
@@ -48,3 +49,35 @@ const sharesOf = (row: UptimeRow): Record<UptimeWindow, number | null> => ({
   "7d": share(row.up_7d, row.all_7d),
   "30d": share(row.up_30d, row.all_30d),
 });
+
+/** Uptime of a year, and mean response times in seconds; null without a run or a time. */
+export interface YearOf {
+  uptime: number | null;
+  responseSecs: Record<"1d" | "30d" | "365d", number | null>;
+}
+
+/** {@link YearOf} every monitor of the organisation with a summed day. Without a scope check. */
+export async function yearsOf(reader: OrgReader): Promise<Map<string, YearOf>> {
+  const now = reader.clock.now();
+  const rows = await inTurn(reader, () => selectYears(reader.sql, reader.orgId, new Date(now)));
+  const mean = (ms: number, samples: number): number | null => (samples === 0 ? null : ms / samples / 1000);
+  const years = new Map(
+    await mapInTurns(rows, (row) => [
+      row.target_id,
+      {
+        uptime: share(row.up, row.counted),
+        responseSecs: {
+          "1d": mean(row.ms_1d, row.timed_1d),
+          "30d": mean(row.ms_30d, row.timed_30d),
+          "365d": mean(row.ms_365d, row.timed_365d),
+        },
+      },
+    ]),
+  );
+  const range = { from: new Date((Math.floor(now / dayMs) - 365) * dayMs), to: new Date(now) };
+  for (const [id, own] of await availabilityOf(reader, reader.orgId, [...years.keys()], range)) {
+    const pct = shareOf(own);
+    years.get(id)!.uptime = pct === null ? null : pct / 100;
+  }
+  return years;
+}

@@ -2,7 +2,7 @@ import type { Fragment } from "postgres";
 import { utcDay } from "@statusmesh/shared/time";
 import { arrayOf, columnOf, countOf, type Db, valueOf } from "../../platform/db/sql.ts";
 import { runs } from "./runs-queries.ts";
-import { changeColumns, changesOfRuns, latencyColumns, latencyOfRuns } from "./engine.ts";
+import { changeColumns, changesOfRuns, latencyColumns, latencyOfRuns, msOfSum } from "./engine.ts";
 
 /** Whether any result is stored that no rollup has counted yet; before the first rollup. */
 export async function hasResults(sql: Db): Promise<boolean> {
@@ -41,12 +41,20 @@ const hourOfRuns = (sql: Db, target: Fragment, hour: Fragment) => sql`
   where not r.skip and not r.recheck
   group by r.region`;
 
+/** Arguments of the functions of tables by hour for a UTC day. */
+const hoursOfDay = (sql: Db, target: Fragment, day: Fragment) => sql`
+  ${target}, ${day}::timestamp at time zone 'UTC', (${day} + 1)::timestamp at time zone 'UTC'`;
+
 /** The hours of one target in one UTC day; for a lateral join. No row without hours. */
 const dayOfHours = (sql: Db, target: Fragment, day: Fragment) => sql`
   select sum(h.up) as up, sum(h.down) as down, sum(h.degraded) as degraded, sum(h.error) as error
-  from results_hourly_of(${target}, ${day}::timestamp at time zone 'UTC',
-    (${day} + 1)::timestamp at time zone 'UTC') h
+  from results_hourly_of(${hoursOfDay(sql, target, day)}) h
   having count(*) > 0`;
+
+/** The mean latency of the same hours; nulls without a time. */
+const dayOfLatency = (sql: Db, target: Fragment, day: Fragment) => sql`
+  select sum(h.samples)::int as samples, sum(${msOfSum(sql, sql`h.total_sum`)}) / sum(h.samples) as avg_ms
+  from latency_hourly_of(${hoursOfDay(sql, target, day)}) h`;
 
 /*
  * The rows of a statement that reads results and writes sums are sorted, by a column that no index has: all are read
@@ -130,11 +138,13 @@ export async function rollChanges(sql: Db, { rows, target, at }: Spans): Promise
 
 export async function rollDays(sql: Db, { rows, target, at }: Spans): Promise<void> {
   await sql`
-    insert into results_daily (target_id, day, up, down, degraded, error)
-    select ${target}, ${at}, c.up, c.down, c.degraded, c.error
-    from ${rows} cross join lateral (${dayOfHours(sql, target, at)}) c order by c.up
+    insert into results_daily (target_id, day, up, down, degraded, error, samples, avg_ms)
+    select ${target}, ${at}, c.up, c.down, c.degraded, c.error, l.samples, l.avg_ms
+    from ${rows} cross join lateral (${dayOfHours(sql, target, at)}) c
+    cross join lateral (${dayOfLatency(sql, target, at)}) l order by c.up
     on conflict (target_id, day) do update
-    set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
+    set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error,
+      samples = excluded.samples, avg_ms = excluded.avg_ms`;
 }
 
 export async function countDirty(sql: Db): Promise<number> {

@@ -38,8 +38,8 @@ async function rollNextHour(system: System): Promise<boolean> {
     const all = queries.hourOfAll(sql, hour);
     await queries.rollHours(sql, all);
     await queries.rollChanges(sql, all);
-    await queries.rollDays(sql, queries.dayOfAll(sql, utcDay(hour.getTime())));
     await queries.rollLatency(sql, all);
+    await queries.rollDays(sql, queries.dayOfAll(sql, utcDay(hour.getTime())));
     await queries.writeProgress(sql, new Date(hour.getTime() + hourMs));
     return true;
   });

@@ -20,7 +20,15 @@ export { forgetDetails, selectWarnings } from "./details-queries.ts";
 export { oldestAcceptable } from "./late-queries.ts";
 export { hourOf, markLate } from "./late.ts";
 export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";
-export { type NewestRun, newestRuns, type UptimeWindow, uptimesOf, uptimeWindows } from "./metrics.ts";
+export {
+  type NewestRun,
+  newestRuns,
+  type UptimeWindow,
+  uptimesOf,
+  uptimeWindows,
+  type YearOf,
+  yearsOf,
+} from "./metrics.ts";
 export { listPeriods, readPeriods } from "./period-list.ts";
 export { packState } from "./pack-state.ts";
 export { latestBucket, phasesOf } from "./phases.ts";

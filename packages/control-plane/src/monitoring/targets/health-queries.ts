@@ -1,4 +1,4 @@
-import { arrayOf, countOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, inPortions, valueOf } from "../../platform/db/sql.ts";
 import { type Cause, causeKey } from "../../platform/db/causes.ts";
 import { matching, monitorCauses, monitorTables, stateAt, type TargetFilter } from "./filter-queries.ts";
 import type { MonitorState } from "./schema.ts";
@@ -134,4 +134,8 @@ export async function selectMeasured(sql: Db, orgId: string, now: Date): Promise
       t.number, t.spec ->> 'url' as url, t.host, t.spec ->> 'port' as port
     from ${monitorTables(sql)}
     where t.org_id = ${orgId} order by t.id`);
+}
+
+export async function selectIdOfNumber(sql: Db, orgId: string, number: number): Promise<string | null> {
+  return await valueOf<string | null>(sql`select id from targets where org_id = ${orgId} and number = ${number}`);
 }

@@ -113,3 +113,8 @@ export async function monitorStates(reader: OrgReader, ids: readonly string[]): 
 export async function measuredMonitors(reader: OrgReader): Promise<queries.MeasuredRow[]> {
   return await queries.selectMeasured(reader.sql, reader.orgId, new Date(reader.clock.now()));
 }
+
+/** The id of the monitor with this number; null for none in the organisation. Without a scope check. */
+export async function idOfNumber(reader: OrgReader, number: number): Promise<string | null> {
+  return await queries.selectIdOfNumber(reader.sql, reader.orgId, number);
+}

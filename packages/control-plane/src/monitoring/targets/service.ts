@@ -18,7 +18,7 @@ import type { MonitorState, Target } from "./schema.ts";
 import * as reported from "./reported-queries.ts";
 
 export { createReporting, createRules, createTarget, createTargets } from "./create.ts";
-export { causesOf, measuredMonitors, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
+export { causesOf, idOfNumber, measuredMonitors, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
 export { prefixesOf, tagGroups } from "./groups.ts";
 export { pinnedTargets, pinTarget, unpinTarget } from "./pins.ts";
 export {

@@ -3,6 +3,7 @@ import type { Context, Middleware } from "koa";
 import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Clock } from "../process/clock.ts";
+import { challengeOf } from "./challenge.ts";
 import { failureAnswer, failureOf } from "../db/failures.ts";
 import type { Log } from "../process/log.ts";
 
@@ -156,7 +157,7 @@ function answer(http: Context, error: AppError, trace: string, page: string | nu
   http.status = error.status;
   http.set("Cache-Control", "no-store");
   if (error.retryAfterSecs !== null) http.set("Retry-After", String(error.retryAfterSecs));
-  if (error.status === 401) http.set("WWW-Authenticate", "Bearer");
+  if (error.status === 401) http.set("WWW-Authenticate", challengeOf(http.path));
   if (page === null) {
     http.body = envelope(error, trace);
     http.type = "application/json; charset=utf-8";
