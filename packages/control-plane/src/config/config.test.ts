@@ -77,7 +77,7 @@ t.test("without a file and variables every key has its default", async (t) => {
       endpoints: Object.fromEntries(endpointNames.map((name) => [name, ""])),
     },
     checker: { per_host_max_inflight: 2, rdap_max_inflight: 1, rdap_bootstrap_url: "" },
-    heartbeats: { auto_create: "" },
+    heartbeats: { auto_create: "", host: "" },
     declared: { path: "", project: "", org: "", prune: false, max_delete: -1 },
     auth: {
       required: true,
@@ -276,6 +276,9 @@ t.test("contradicting settings are refused", async (t) => {
     /^auth\.required is false and api\.cors\.allow_any_origin is true, so every web page could act as the owner/,
   ]);
   t.strictSame(problemsOf(t, { ...open, SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org" }), []);
+  const ownHost = { SM_HEARTBEATS__HOST: "a.example.org", SM_SERVER__PUBLIC_URL: "https://a.example.org" };
+  t.match(problemsOf(t, ownHost), [/^heartbeats\.host is the host of server\.public_url/]);
+  t.strictSame(problemsOf(t, { SM_HEARTBEATS__HOST: "ping.example.org" }), []);
   t.strictSame(problemsOf(t, { SM_SERVER__METRICS_BIND: "127.0.0.1:70000" }), [
     "server.metrics_bind has port 70000, and the largest is 65535",
   ]);

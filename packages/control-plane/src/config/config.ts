@@ -107,6 +107,7 @@ function contradictions(config: Config): string[] {
       ? ["security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64"]
       : []),
     ...subdomainProblems(config),
+    ...pingHostProblems(config),
     ...mcpProblems(config),
   ];
 }
@@ -154,6 +155,20 @@ function subdomainProblems({ tenancy: { subdomain_public_routes }, public_status
     "tenancy.subdomain_public_routes needs public_status.base_domain, a domain with a dot like status.example.org" +
       (base_domain === "" ? "" : `, not ${base_domain}`),
   ];
+}
+
+/** The host of pings answers nothing else. */
+function pingHostProblems({ heartbeats: { host }, server, auth, mcp }: Config): string[] {
+  const others = {
+    "server.public_url": server.public_url || publicUrlOf(parseBind(server.bind)),
+    "auth.public_base_url": auth.public_base_url,
+    "mcp.resource_uri": mcp.resource_uri,
+  };
+  return Object.entries(others).flatMap(([key, url]) =>
+    host !== "" && URL.canParse(url) && new URL(url).hostname === host
+      ? [`heartbeats.host is the host of ${key}, where pings would hide everything else: use a host name of its own`]
+      : [],
+  );
 }
 
 /** A central bot or number works only with all of its keys. */

@@ -166,6 +166,12 @@ export const heartbeats = Type.Object({
     "<ping key>:<id of the organisation>, several separated by commas",
     "^(?:\\s*[\\w-]{8,100}:[0-9a-f-]{36}\\s*(?:,|$))*$",
   ),
+  host: text(
+    "",
+    "Host name that answers pings only, also at /<uuid> as hc-ping.com does; empty: none",
+    "a host name like ping.example.org, in lower case, without a port",
+    "^(?:[a-z0-9-]{1,63}(?:\\.[a-z0-9-]{1,63})*)?$",
+  ),
 });
 
 export const email = Type.Object({

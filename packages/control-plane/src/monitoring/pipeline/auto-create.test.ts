@@ -11,7 +11,7 @@ const ctx = await newOrg(system);
 const key = "pingkey-123";
 const gone = "00000000-0000-7000-8000-000000000000";
 const auto_create = `${key}:${ctx.orgId}, gone-key-1:${gone}`;
-const config = { ...system.config, heartbeats: { auto_create } };
+const config = { ...system.config, heartbeats: { auto_create, host: "" } };
 const [one, other] = [
   await serveWhole(t, world, { ...system, config }),
   await serveWhole(t, world, { ...system, config, sql: pool() }),

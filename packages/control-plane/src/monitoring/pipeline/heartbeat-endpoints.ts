@@ -60,7 +60,7 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
     strangers.of(visitor, now).count++;
   };
 
-  const answer = async (http: Context): Promise<void> => {
+  const answer = async (http: Context, path: string): Promise<void> => {
     http.set(pingHeaders);
     if (http.method === "OPTIONS") {
       http.set(preflightHeaders);
@@ -69,7 +69,7 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
     }
     const asked = readPing({
       method: http.method,
-      path: http.path,
+      path,
       query: http.URL.searchParams,
       authorization: http.get("authorization"),
     });
@@ -134,7 +134,13 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
     send(http, asked, reply);
   };
   // Every request passes here: an async function would cost it a promise.
-  return (http, next) => (isPingPath(http.path) ? answer(http) : next());
+  const pingHost = config.heartbeats.host;
+  return (http, next) => {
+    if (isPingPath(http.path)) return answer(http, http.path);
+    // The form of hc-ping.com, https://healthchecks.io/docs/http_api/
+    const isPingHost = pingHost !== "" && http.hostname.toLowerCase().replace(/\.$/, "") === pingHost;
+    return isPingHost ? answer(http, `/ping${http.path}`) : next();
+  };
 }
 
 /** Replies in the words of the product. */

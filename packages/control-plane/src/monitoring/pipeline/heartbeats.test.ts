@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import { setTimeout } from "node:timers/promises";
 import t from "tap";
@@ -421,6 +422,53 @@ t.test("jobs go on using the addresses of other products", async (t) => {
   t.equal((await anybody("GET", "/api/push/Ku4aPushToken")).status, 200);
   clock.advance(minute);
   t.equal((await anybody("GET", "/api/v1/heartbeat/BetterToken12")).status, 404);
+});
+
+t.test("the host of pings takes the form of hc-ping.com and answers nothing else", async (t) => {
+  const config = { ...system.config, heartbeats: { ...system.config.heartbeats, host: "ping.example.org" } };
+  const served = await serveWhole(t, world, { ...system, config });
+  const uuid = "7d0b7e9c-5d1f-4f6e-8c3a-1f2e3d4c5b6a";
+  const job = await make(undefined, {
+    heartbeat_addresses: [
+      { kind: "healthchecks", value: uuid },
+      { kind: "healthchecks_slug", value: "pingkey-456/backup" },
+    ],
+  });
+  // fetch sets its own Host.
+  const send = async (host: string, path: string, method = "GET") => {
+    clock.advance(second);
+    const { hostname, port } = new URL(served.origin);
+    const asked = request({ hostname, port, method, path, headers: { host } }).end();
+    const [reply] = (await once(asked, "response")) as [IncomingMessage];
+    let body = "";
+    for await (const chunk of reply) body += String(chunk);
+    return { status: reply.statusCode, body };
+  };
+  for (const [method, path, kind] of [
+    ["GET", `/${uuid}`, "success"],
+    ["POST", `/${uuid.toUpperCase()}/fail`, "fail"],
+    ["HEAD", `/${uuid}/start`, "start"],
+    ["GET", "/pingkey-456/backup", "success"],
+    ["GET", "/pingkey-456/backup/7", "fail"],
+    ["GET", `/ping/${uuid}`, "success"],
+    ["GET", `${job.path}/log`, "log"],
+  ] as const) {
+    t.equal((await send("Ping.example.org:443", path, method)).status, 200, path);
+    t.equal((await heartbeat(job)).last_ping.kind, kind, path);
+  }
+  for (const path of [
+    "/",
+    "/healthz",
+    "/sign-in",
+    "/status",
+    "/api/v1/targets",
+    "/api/openapi.json",
+    "/mcp",
+    "/assets/x",
+  ])
+    t.strictSame(await send("ping.example.org", path), { status: 404, body: "not found" }, path);
+  t.equal((await send("status.example.org", `/${uuid}`)).status, 404, "at the other hosts there is no such address");
+  t.equal((await send("status.example.org", "/healthz")).status, 200);
 });
 
 t.test("addresses that cannot be, that are taken, and that nobody may change", async (t) => {

@@ -98,7 +98,8 @@ export async function selectYears(sql: Db, orgId: string, now: Date): Promise<Ye
   const timed = (days: number) => sql`
     coalesce(sum(d.samples) filter (where d.day >= ${today} - ${days}::int), 0)::float8`;
   return await inPortions(sql<YearRow[]>`
-    select d.target_id, sum(d.up + d.degraded)::float8 as up, sum(d.up + d.degraded + d.down + d.error)::float8 as counted,
+    select d.target_id, sum(d.up + d.degraded)::float8 as up,
+      sum(d.up + d.degraded + d.down + d.error)::float8 as counted,
       ${time(1)} as ms_1d, ${timed(1)} as timed_1d, ${time(30)} as ms_30d, ${timed(30)} as timed_30d,
       ${time(365)} as ms_365d, ${timed(365)} as timed_365d
     from (

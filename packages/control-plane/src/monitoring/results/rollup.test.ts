@@ -53,7 +53,7 @@ t.test("hours and days add up, by region, without the runs that are no evidence"
     { at: noon - 18 * hour },
     { at: at("11:00:00") },
     { at: at("11:59:59"), status: "down" },
-    { at: at("11:30:00"), region: "us", status: "degraded" },
+    { at: at("11:30:00"), region: "us", status: "degraded", total: 300 },
     { at: at("11:31:00"), skip: true, status: "degraded" },
     { at: at("12:00:00"), status: "error" },
   ]);
@@ -72,6 +72,16 @@ t.test("hours and days add up, by region, without the runs that are no evidence"
     { day: "2026-11-19", up: 1, down: 0, degraded: 0, error: 0 },
     { day: "2026-11-20", up: 1, down: 1, degraded: 1, error: 0 },
   ]);
+  const latency =
+    await sql`select samples, round(avg_ms) as ms from results_daily where target_id = ${id} order by day`;
+  t.strictSame(
+    latency.map(({ samples, ms }) => [samples, ms]),
+    [
+      [1, 100],
+      [2, 200],
+    ],
+    "with the mean of the runs that have a time",
+  );
   t.strictSame(
     (await dailyCounts(system, ctx.orgId, [id], 1)).get(id)?.get("2026-11-20"),
     { up: 1, down: 1, degraded: 1, error: 1 },

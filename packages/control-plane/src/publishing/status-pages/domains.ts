@@ -62,7 +62,8 @@ function checkedDomain({ config }: System, wanted: string): string {
     isIP(domain)
   )
     throw refuse(`${wanted} is no domain. Use a host name like status.example.org.`);
-  if (domain === new URL(config.server.public_url).hostname || (base !== "" && `.${domain}`.endsWith(`.${base}`)))
+  const own = [new URL(config.server.public_url).hostname, config.heartbeats.host];
+  if (own.includes(domain) || (base !== "" && `.${domain}`.endsWith(`.${base}`)))
     throw refuse(`${domain} is a host of this service. Use a domain of your own.`);
   return domain;
 }
