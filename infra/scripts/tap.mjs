@@ -93,6 +93,7 @@ export async function runTests(files, cwd = root) {
     ...(programOf === null ? {} : { SM_TEST_BUNDLES: join(root, bundleFolder) }),
     ...browser?.env,
   };
+  const databaseFailure = await failureOfServer(env.TMPDIR);
   const queue = longestFirst(
     files.filter((file) => !needsCore(file)),
     cwd,
@@ -103,7 +104,10 @@ export async function runTests(files, cwd = root) {
     programOf === null ? { run: (file) => runAlone(file, { cwd, env }), end() {} } : openWorker(programOf, env);
   const runAll = async (from) => {
     const [done, runner] = [[], openRunner()];
-    for (let file = from.shift(); file !== undefined; file = from.shift()) done.push(await shown(file, runner));
+    for (let file = from.shift(); file !== undefined; file = from.shift()) {
+      done.push(await shown(file, runner, databaseFailure));
+      if (databaseFailure.reason !== null) from.length = 0;
+    }
     runner.end();
     return done;
   };
@@ -113,7 +117,7 @@ export async function runTests(files, cwd = root) {
   const afterLast = async () => [...(await runAll(last)), ...(await runMany(short, concurrency - 1))];
   results.push(...(await Promise.all([afterLast(), runAll(short)])).flat());
   const broken = results.filter(({ ok }) => !ok);
-  const repeated = broken.length > mostRepeated ? [] : broken;
+  const repeated = broken.length > mostRepeated || databaseFailure.reason !== null ? [] : broken;
   for (const first of repeated) {
     console.log(`again  ${first.file}`);
     const [again] = await runAll([first.file]);
@@ -152,13 +156,34 @@ async function bundleTests(files) {
   return (file) => join(root, bundleFolder, `${nameOf(file)}.js`);
 }
 
+/** Watches for a PostgreSQL of the test run that does not start. Its `reason` is shown once, and ends the run. */
+async function failureOfServer(parent) {
+  const [{ failureFile, testFolderIn }, { recentFailure }] = await Promise.all(
+    ["place", "join"].map((name) => import(`../../packages/control-plane/dist/testing/postgres-${name}.js`)),
+  );
+  const folder = testFolderIn(parent);
+  fs.rmSync(failureFile(folder), { force: true });
+  return {
+    reason: null,
+    /** Whether a failed file failed because of it. */
+    explains() {
+      const first = this.reason === null;
+      this.reason ??= recentFailure(folder);
+      if (first && this.reason !== null)
+        console.log(`FAILED  the PostgreSQL of the test run does not start: ${this.reason}`);
+      return this.reason !== null;
+    },
+  };
+}
+
 /** Runs one file by `runner` and shows how it went. A file that ends without an assertion, or early, has failed. */
-async function shown(file, runner) {
+async function shown(file, runner, databaseFailure) {
   const started = performance.now();
   const { ok: ended, text, counts, cpuSecs } = await runner.run(file);
   const ms = performance.now() - started;
   const { pass = 0, fail = 0, skip = 0 } = counts;
   const ok = ended && fail === 0 && pass + skip > 0;
+  if (!ok && databaseFailure.explains()) return { file, ms, ok, passed: pass, failed: 1, skipped: skip };
   // Without the passed assertions.
   if (!ok) for (const line of text.split("\n")) if (line.trim() !== "" && !/^\s*ok \d+/.test(line)) console.log(line);
   console.log(`${ok ? "ok" : "FAILED"}  ${file}  ${(ms / 1000).toFixed(1)} s, cpu ${cpuSecs.toFixed(1)} s`);

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { giveAccess } from "@statusmesh/control-plane/operator/commands/bootstrap-owner";
 import { silentLog } from "@statusmesh/control-plane/platform/process/log";
@@ -108,9 +108,9 @@ t.test("an empty folder becomes a running service, and stays one over a second s
   });
 });
 
+const npm = process.env["npm_execpath"] ?? fs.realpathSync(execFileSync("which", ["npm"], { encoding: "utf8" }).trim());
+
 t.test("npm start stops everything when its own process is asked to", async (t) => {
-  const npm =
-    process.env["npm_execpath"] ?? fs.realpathSync(execFileSync("which", ["npm"], { encoding: "utf8" }).trim());
   const folder = tempFolder(t, "npm-start");
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     const port = await freePort();
@@ -132,6 +132,58 @@ t.test("npm start stops everything when its own process is asked to", async (t) 
     await t.rejects(fetch(`http://127.0.0.1:${port}/healthz`), `nothing listens after ${signal}`);
     spare(postmaster);
   }
+});
+
+const asRoot = process.getuid?.() === 0 ? false : "needs root";
+
+t.test("root in a folder that only root enters: npm start and npm test simply work", { skip: asRoot }, async (t) => {
+  // A copy with what is installed and compiled, as a clone is after its first start. Links keep it on the same disk.
+  const checkout = fileURLToPath(new URL("../../..", import.meta.url));
+  const home = fs.mkdtempSync(join(checkout, ".build/home-"));
+  t.teardown(() => fs.promises.rm(home, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }));
+  t.equal(fs.statSync(home).mode & 0o777, 0o700);
+  const clone = join(home, "statusmesh");
+  fs.mkdirSync(join(clone, ".build"), { recursive: true });
+  const names = fs.readdirSync(checkout).filter((name) => ![".build", ".git", "data"].includes(name));
+  execFileSync("cp", ["-al", ...names, clone], { cwd: checkout });
+  const stamps = fs.readdirSync(join(checkout, ".build"), { withFileTypes: true }).filter((entry) => entry.isFile());
+  for (const { name } of stamps) fs.copyFileSync(join(checkout, ".build", name), join(clone, ".build", name));
+
+  const port = await freePort();
+  const token = `sm_live_${"0123456789abcdef".repeat(4)}`;
+  const env = {
+    SM_SERVER__BIND: `127.0.0.1:${port}`,
+    SM_BOOTSTRAP__TOKEN: token,
+    SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+    HOME: home,
+  };
+  const api = connect(t, `http://127.0.0.1:${port}`, token);
+  const link = join(clone, "data/postgres");
+  t.teardown(() => fs.existsSync(link) && fs.rmSync(dirname(fs.realpathSync(link)), { recursive: true, force: true }));
+  let target: string | null = null;
+  for (const start of ["first", "second"]) {
+    const started = startProgram(t, npm, ["start"], { cwd: clone, env: env });
+    await waitFor(`the ${start} start`, () => /is ready:/.test(started.complaints()));
+    const cluster = fs.realpathSync(link);
+    t.match(cluster, /^\/var\/lib\/statusmesh\/statusmesh-\w+\/postgres$/);
+    t.match(started.log.join("\n"), cluster, "the log says where the database is");
+    reap(postmasterOf(clone)!);
+    const check = { type: "tcp", host: "127.0.0.1", port };
+    target ??= (await api.post("/api/v1/targets", { name: "Kept", check, interval: 10 })).body.id as string;
+    await waitFor("a result", async () => (await api.get(`/api/v1/targets/${target}/results`)).body.total > 0);
+    if (start === "first") {
+      const doctor = startProgram(t, npm, ["run", "-s", "statusmesh", "--", "doctor"], { cwd: clone, env: env });
+      await doctor.ended;
+      t.match(doctor.log.join("\n"), new RegExp(`database .*embedded, in ${cluster}`), "doctor says it too");
+    }
+    const postmaster = postmasterOf(clone)!;
+    t.equal(await started.stop("SIGINT"), 0);
+    await waitFor("the database to end", () => !isAlive(postmaster));
+    spare(postmaster);
+  }
+  const tests = startProgram(t, npm, ["test", "--", "testing/postgres.test"], { cwd: clone, env: { HOME: home } });
+  t.equal(await tests.ended, 0, tests.log.join("\n"));
+  t.match(tests.log.join("\n"), /^[1-9]\d* passed, 0 failed$/m);
 });
 
 t.test("a signal during the start stops everything", async (t) => {

@@ -1,5 +1,3 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import type { Sql } from "postgres";
 import { openAbuseLists } from "../access/abuse/service.ts";
 import type { Config } from "../config/config.ts";
@@ -8,6 +6,7 @@ import type { System } from "../platform/context.ts";
 import type { Clock } from "../platform/process/clock.ts";
 import { makeSealer } from "../platform/crypto/seal.ts";
 import { startEmbedded } from "../platform/db/embedded.ts";
+import { hasCluster } from "../platform/db/embedded-reach.ts";
 import { migrate } from "../platform/db/migrate.ts";
 import { closeDatabase, type OpenDatabase, openConfigured, openDatabase } from "../platform/db/open-database.ts";
 import { type Log, silentLog } from "../platform/process/log.ts";
@@ -62,7 +61,7 @@ export async function withSystem(
 }
 
 function requireDatabase({ database, data }: Config, command: string): void {
-  if (database.url !== "" || existsSync(join(data.dir, "postgres", "PG_VERSION"))) return;
+  if (database.url !== "" || hasCluster(data.dir)) return;
   throw new StartupError(
     `There is no database in ${data.dir}, the data folder that this command looks at, and it creates none. ` +
       "If StatusMesh keeps its data elsewhere, name that folder: set SM_DATA__DIR (data.dir), or " +

@@ -1,9 +1,10 @@
 import { spawn } from "node:child_process";
 import * as fs from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import postgres, { type Sql } from "postgres";
 import { until } from "./clock.ts";
-import { addressFile, removeAddress, startingFile, usersLock } from "./postgres-place.ts";
+import { addressFile, failureFile, removeAddress, startingFile, usersLock } from "./postgres-place.ts";
 
 /** A running PostgreSQL that this process keeps alive. */
 export interface Server {
@@ -24,12 +25,32 @@ const sessionOptions = {
   onnotice: () => undefined,
 } as const;
 
-/** Joins the PostgreSQL of a test run in `folder`, starting it if there is none. It lives until `session` ends. */
+/**
+ * Joins the PostgreSQL of a test run in `folder`, starting it if there is none. It lives until `session` ends. Throws
+ * the reason when the start fails.
+ */
 export async function joinServer(folder: string, idleMs = 4000): Promise<Server> {
-  return await until(
-    async () => (await connect(folder)) ?? (startServer(folder, idleMs), null),
-    "the PostgreSQL of the test run",
-  );
+  return await until(async () => {
+    const server = await connect(folder);
+    if (server !== null) return server;
+    const reason = recentFailure(folder);
+    if (reason !== null) throw new Error(`The PostgreSQL of the test run does not start: ${reason}`);
+    startServer(folder, idleMs);
+    return null;
+  }, "the PostgreSQL of the test run");
+}
+
+/** A failure that is older belongs to an earlier run: its cause may have been mended. */
+const failureMs = 10_000;
+
+/** Returns why the last start failed; null when it did not, or long ago. */
+export function recentFailure(folder: string): string | null {
+  try {
+    const file = failureFile(folder);
+    return Date.now() - fs.statSync(file).mtimeMs < failureMs ? fs.readFileSync(file, "utf8") : null;
+  } catch {
+    return null;
+  }
 }
 
 /** Connects to the running server and takes its shared lock; null when there is none or it is about to end. */
@@ -74,5 +95,18 @@ function startServer(folder: string, idleMs: number): void {
     return;
   }
   const program = fileURLToPath(new URL("postgres-server.js", import.meta.url));
-  spawn(process.execPath, [program, folder, String(idleMs)], { detached: true, stdio: "ignore" }).unref();
+  fs.rmSync(failureFile(folder), { force: true });
+  const log = join(folder, "server.log");
+  const output = fs.openSync(log, "w");
+  const child = spawn(process.execPath, [program, folder, String(idleMs)], {
+    detached: true,
+    stdio: ["ignore", "ignore", output],
+  });
+  fs.closeSync(output);
+  child.unref();
+  child.once("exit", (code) => {
+    if (code === null || code === 0) return;
+    fs.writeFileSync(failureFile(folder), fs.readFileSync(log, "utf8").trim().slice(0, 2000));
+    fs.rmSync(mark, { force: true });
+  });
 }

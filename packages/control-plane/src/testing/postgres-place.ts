@@ -15,19 +15,25 @@ const checkout = fileURLToPath(new URL("../../../../", import.meta.url));
 export const programs = process.env["SM_TEST_POSTGRES"];
 
 /** Folder of this checkout's test server; another checkout, user and PostgreSQL have their own. */
-export const testFolder = join(
-  tmpdir(),
-  `sm-test-${createHash("sha256")
-    .update(`${userInfo().uid} ${checkout}${programs ?? ""}`)
-    .digest("hex")
-    .slice(0, 10)}`,
-);
+export const testFolderIn = (parent: string): string =>
+  join(
+    parent,
+    `sm-test-${createHash("sha256")
+      .update(`${userInfo().uid} ${checkout}${programs ?? ""}`)
+      .digest("hex")
+      .slice(0, 10)}`,
+  );
+
+export const testFolder = testFolderIn(tmpdir());
 
 /** The file with the address of the running server. */
 export const addressFile = (folder: string): string => join(folder, "address.json");
 
 /** The file that exists while a process starts a server. */
 export const startingFile = (folder: string): string => join(folder, "starting");
+
+/** The file with the reason why the last start of a server failed. */
+export const failureFile = (folder: string): string => join(folder, "failure");
 
 /** Removes the address of a server that is gone; the address of another server, which has come since, stays. */
 export function removeAddress(folder: string, address: string): void {

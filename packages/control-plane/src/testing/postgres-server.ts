@@ -1,8 +1,9 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { messageOf } from "@statusmesh/shared/thrown";
 import { openLikewise, openPool } from "../platform/db/connect.ts";
-import { startEmbedded } from "../platform/db/embedded.ts";
+import { type Embedded, startEmbedded } from "../platform/db/embedded.ts";
 import { silentLog } from "../platform/process/log.ts";
 import { addressFile, programs, removeAddress, startingFile, usersLock } from "./postgres-place.ts";
 import { startPrograms } from "./postgres-programs.ts";
@@ -34,10 +35,15 @@ autovacuum = ${process.env["SM_TEST_AUTOVACUUM"] ?? "off"}
 max_connections = 200
 `;
 fs.writeFileSync(join(folder, "postgres.conf"), settings);
-const server =
+const start = async (): Promise<Embedded> =>
   programs === undefined
-    ? await startEmbedded({ dataDir: folder, log: silentLog })
+    ? await startEmbedded({ dataDir: folder, log: silentLog, outside: base })
     : await startPrograms(programs, folder, settings);
+const server = await start().catch((error: unknown) => {
+  fs.rmSync(folder, { recursive: true, force: true });
+  console.error(messageOf(error));
+  process.exit(1);
+});
 // One session for good: the exclusive lock ends with it.
 const sql = openLikewise(openPool(server.address));
 const password = fs.readFileSync(join(folder, "postgres.password"), "utf8").trim();

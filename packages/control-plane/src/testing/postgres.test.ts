@@ -47,3 +47,18 @@ t.test("a process that has the lock and still finds the address keeps the server
   await until(() => !fs.readdirSync(folder).some((name) => name.startsWith("pg-")), "its data to be removed");
   fs.rmSync(folder, { recursive: true, force: true });
 });
+
+t.test("a server that cannot start is reported at once, with the reason", async (t) => {
+  const folder = fs.mkdtempSync(join(tmpdir(), "sm-server-"));
+  t.teardown(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const { SM_TEST_POSTGRES: before } = process.env;
+  process.env["SM_TEST_POSTGRES"] = join(folder, "no-programs");
+  t.teardown(() => {
+    if (before === undefined) delete process.env["SM_TEST_POSTGRES"];
+    else process.env["SM_TEST_POSTGRES"] = before;
+  });
+  const reason = /^The PostgreSQL of the test run does not start: .*no-programs.initdb ENOENT/;
+  await t.rejects(joinServer(folder), reason, "the process that starts it");
+  await t.rejects(joinServer(folder), reason, "and those that come after it");
+  t.strictSame(fs.readdirSync(folder).sort(), ["failure", "server.log"], "nothing else is left");
+});

@@ -12,6 +12,7 @@ import type { System } from "../../platform/context.ts";
 import type { Clock } from "../../platform/process/clock.ts";
 import type { ReadBatch } from "../../platform/crypto/opening.ts";
 import { askWorkers, spreadTables, tablesOnWorkers } from "../../platform/db/citus.ts";
+import { clusterOf, hasCluster } from "../../platform/db/embedded-reach.ts";
 import { pendingMigrations } from "../../platform/db/migrate.ts";
 import { missingPartitions } from "../../platform/db/partitions.ts";
 import { pingRedis } from "../../platform/db/redis.ts";
@@ -25,7 +26,7 @@ import { ownCommand, ownCommandHere } from "../../platform/program.ts";
 import { requireDefaultPlan } from "../../access/plans/service.ts";
 import { unreadableChannels } from "../../alerting/channels/service.ts";
 import { trustedAuthorities } from "../../platform/outbound/authorities.ts";
-import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
+import { type Database, makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { checkProviders } from "../../access/sign-in/service.ts";
 import { unreadableSubscribers } from "../../publishing/subscribers/service.ts";
 import { unreadableTokens } from "../../monitoring/heartbeats/service.ts";
@@ -114,7 +115,7 @@ async function examine(load: () => Config, clock: Clock, declared: Declared): Pr
   if (providers.length === 0) skip("sign-in", "none of google, github and oidc is in auth.enabled_methods");
   for (const { title, answers } of providers) await look(title.toLowerCase(), answers);
   results.push({ check: "time zones", ...timeZoneData(process.versions["tz"], clock.now()) });
-  if (existsSync(config.data.dir)) await look("disk", () => freeSpace(config.data.dir));
+  if (existsSync(config.data.dir)) await look("disk", () => freeSpaceOf(config));
   else skip("disk", `${config.data.dir} is not there yet`);
   return results;
 }
@@ -130,23 +131,20 @@ async function examineDatabase(
   if (!follows) skip("declared files", "declared.path is not set");
   const own = follows ? ["declared files"] : [];
   const rest = ["migrations", "plan", "owner", "partitions", "packing", "agents", "secrets", ...own, "clock"];
-  if (config.database.url === "" && !existsSync(join(config.data.dir, "postgres", "PG_VERSION"))) {
+  const opened = await openExisting(config).catch((error: unknown) => new Error(lineOf(error)));
+  if (opened === null) {
     for (const check of ["database", ...rest])
       skip(check, `there is none in ${config.data.dir} yet: the first start makes it`);
     return;
   }
-  const opened = await openConfiguredDatabase(config, silentLog, true).catch(
-    (error: unknown) => new Error(lineOf(error)),
-  );
   if (opened instanceof Error) {
     await look("database", () => Promise.reject(opened));
     for (const check of rest) skip(check, "needs the database");
     return;
   }
   const { sql } = opened;
-  const kind = config.database.url === "" ? "embedded" : "external";
   try {
-    await look("database", async () => `PostgreSQL ${await serverVersion(sql)}, ${kind}`);
+    await look("database", async () => `PostgreSQL ${await serverVersion(sql)}, ${kindOf(config)}`);
     let current = false;
     await look("migrations", async () => {
       const pending = await pendingMigrations(sql);
@@ -328,6 +326,27 @@ export function timeZoneData(version: string | undefined, now: number): Pick<Doc
       `${words}, more than a year old: where a country has changed its clocks since, schedules and maintenance ` +
       "windows are an hour off; update Node.js, or the tzdata and ICU packages that it uses",
   };
+}
+
+/** Opens the database; null where the first start has not made it yet. */
+async function openExisting(config: Config): Promise<Database | null> {
+  if (config.database.url === "" && !hasCluster(config.data.dir)) return null;
+  return await openConfiguredDatabase(config, silentLog, true);
+}
+
+/** Whether the database is embedded, and its folder where that is outside of the data folder. */
+function kindOf({ database, data }: Config): string {
+  if (database.url !== "") return "external";
+  const cluster = clusterOf(data.dir);
+  return cluster === join(data.dir, "postgres") ? "embedded" : `embedded, in ${cluster}`;
+}
+
+/** Free space of the data folder, and of the database where that is outside of it. */
+async function freeSpaceOf({ database, data }: Config): Promise<string> {
+  const folders = [data.dir];
+  const cluster = database.url === "" ? clusterOf(data.dir) : data.dir;
+  if (!cluster.startsWith(data.dir) && existsSync(cluster)) folders.push(cluster);
+  return (await Promise.all(folders.map(freeSpace))).join("; ");
 }
 
 async function freeSpace(folder: string): Promise<string> {

@@ -3,16 +3,18 @@ import { join } from "node:path";
 import { StartupError } from "../../config/startup-error.ts";
 import type { Binaries } from "./embedded-binaries.ts";
 import { ensurePassword, readPassword, scramSecret, setPassword } from "./embedded-password.ts";
+import type { Account } from "./embedded-reach.ts";
 import { replaceFile, run } from "./embedded-tools.ts";
 
 /** The data folder of an embedded cluster and its owners. */
 export interface Folder {
   /** Absolute, without symbolic links. */
   readonly dataDir: string;
+  /** The cluster, without symbolic links: in the data folder, or outside where PostgreSQL cannot enter that. */
   readonly pgdata: string;
   readonly logFile: string;
   /** Ids to run PostgreSQL with; empty for the own user. */
-  readonly owner: { readonly uid?: number; readonly gid?: number };
+  readonly owner: Partial<Account>;
   /** Owner of the password file; null for the own user. */
   readonly keeper: number | null;
 }

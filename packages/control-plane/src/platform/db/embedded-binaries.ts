@@ -7,6 +7,10 @@ import { StartupError } from "../../config/startup-error.ts";
 export interface Binaries {
   readonly initdb: string;
   readonly postgres: string;
+  /** Holds the programs, their libraries and their data. */
+  readonly folder: string;
+  /** Of the npm package, for example 18.4.0-beta.17. */
+  readonly version: string;
   /** Major version, as in PG_VERSION of a data folder. */
   readonly major: string;
 }
@@ -33,6 +37,8 @@ export function findBinaries(platform: string = process.platform, arch: string =
   return {
     initdb: join(root, "native/bin/initdb"),
     postgres: join(root, "native/bin/postgres"),
+    folder: join(root, "native"),
+    version,
     major: version.split(".", 1)[0]!,
   };
 }

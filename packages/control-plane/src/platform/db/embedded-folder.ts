@@ -4,9 +4,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { codeOf, messageOf } from "@statusmesh/shared/thrown";
 import { StartupError } from "../../config/startup-error.ts";
-import type { Binaries } from "./embedded-binaries.ts";
 import { type Folder, writeAccess } from "./embedded-access.ts";
+import type { Binaries } from "./embedded-binaries.ts";
 import { ensurePassword, scramSecret, superuser } from "./embedded-password.ts";
+import { closedFolder, clusterOf, mayEnter, placeOutside, reachablePrograms, unreachable } from "./embedded-reach.ts";
 import { replaceFile, run } from "./embedded-tools.ts";
 
 /** User id of "nobody". PostgreSQL refuses to run as root, and runs as this user then. */
@@ -15,8 +16,11 @@ const unprivileged = 65_534;
 const socketPathLimit = 103;
 const socketName = ".s.PGSQL.5432";
 
-/** Creates the data folder if needed, chooses the user of PostgreSQL and checks its access. Throws StartupError. */
-export function prepareFolder(dir: string, binaries: Binaries): Folder {
+/**
+ * Creates the data folder if needed, and chooses the user of PostgreSQL and a cluster and programs that it can reach.
+ * Throws StartupError.
+ */
+export function prepareFolder(dir: string, installed: Binaries, outside: string): Folder & { binaries: Binaries } {
   let dataDir: string;
   try {
     makeFolder(dir);
@@ -32,7 +36,7 @@ export function prepareFolder(dir: string, binaries: Binaries): Folder {
       { cause: error },
     );
   }
-  const pgdata = join(dataDir, "postgres");
+  let pgdata = clusterOf(dataDir);
   const holder = fs.statSync(pgdata, { throwIfNoEntry: false });
   const self = process.getuid?.() ?? 0;
   if (self !== 0 && holder !== undefined && holder.uid !== self) {
@@ -47,12 +51,18 @@ export function prepareFolder(dir: string, binaries: Binaries): Folder {
       : holder !== undefined && holder.uid !== 0
         ? { uid: holder.uid, gid: holder.gid }
         : { uid: unprivileged, gid: unprivileged };
+  let binaries = installed;
   if (owner.uid !== undefined) {
     if (!mayEnter(dataDir, owner)) fs.chmodSync(dataDir, fs.statSync(dataDir).mode | 0o001);
-    requireWay(dirname(dataDir), owner, "Move data.dir (SM_DATA__DIR) elsewhere");
-    requireWay(dirname(binaries.postgres), owner, "Install StatusMesh elsewhere");
+    const closed = closedFolder(dirname(pgdata), owner);
+    if (closed !== null) {
+      // The cluster of a folder that was open before: it may be large, so a person moves it.
+      if (holder !== undefined) throw unreachable(closed, owner, `Move ${pgdata}`);
+      pgdata = placeOutside(dataDir, owner, outside);
+    }
+    binaries = reachablePrograms(installed, pgdata, owner, outside);
   }
-  return { dataDir, pgdata, logFile: join(dataDir, "postgres.log"), owner, keeper: keeperOf(dataDir, self) };
+  return { dataDir, pgdata, logFile: join(dataDir, "postgres.log"), owner, keeper: keeperOf(dataDir, self), binaries };
 }
 
 /**
@@ -75,30 +85,12 @@ function makeFolder(dir: string): void {
   }
 }
 
-function mayEnter(dir: string, { uid, gid }: { uid: number; gid: number }): boolean {
-  const { mode, uid: user, gid: group } = fs.statSync(dir);
-  return (mode & (user === uid ? 0o100 : group === gid ? 0o010 : 0o001)) !== 0;
-}
-
-/** Throws when PostgreSQL cannot enter a folder above its own. */
-function requireWay(dir: string, owner: { uid: number; gid: number }, advice: string): void {
-  for (let here = dir; ; here = dirname(here)) {
-    if (!mayEnter(here, owner)) {
-      throw new StartupError(
-        `PostgreSQL cannot run as root, so it runs as user id ${owner.uid}, which may not pass through ${here}. ` +
-          `${advice}, run StatusMesh as another user, or run "chmod o+x ${here}".`,
-      );
-    }
-    if (here === dirname(here)) return;
-  }
-}
-
 /** Creates the cluster if there is none. A kill, or another process at the same time, leaves no incomplete one. */
 export async function ensureCluster(folder: Folder, { initdb, major }: Binaries): Promise<void> {
   const { dataDir, pgdata, owner, keeper } = folder;
   const versionFile = join(pgdata, "PG_VERSION");
   if (!fs.existsSync(versionFile)) {
-    const fresh = join(dataDir, `postgres.new-${process.pid}-${randomBytes(4).toString("hex")}`);
+    const fresh = join(dirname(pgdata), `postgres.new-${process.pid}-${randomBytes(4).toString("hex")}`);
     const secretFile = `${fresh}.secret`;
     try {
       // initdb stores a SCRAM secret unchanged. It is no password, so that the user of the database may read it.
@@ -141,11 +133,12 @@ export async function ensureCluster(folder: Folder, { initdb, major }: Binaries)
 }
 
 /** Removes folders of killed initdb runs. Only for the process that holds the data folder. */
-export function removeLeftovers(dataDir: string): void {
-  for (const name of fs.readdirSync(dataDir)) {
+export function removeLeftovers({ pgdata }: Folder): void {
+  const parent = dirname(pgdata);
+  for (const name of fs.readdirSync(parent)) {
     // Another process, which is about to be refused, may still write to its own.
     if (name.startsWith("postgres.new-"))
-      fs.rmSync(join(dataDir, name), { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+      fs.rmSync(join(parent, name), { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }
 }
 
@@ -186,7 +179,7 @@ export function socketPath(dir: string): string {
 }
 
 /** Writes postgresql.conf for a small machine. Settings in `<data.dir>/postgres.conf` override it. */
-export function writeSettings({ pgdata, owner }: Folder, socketDir: string): void {
+export function writeSettings({ dataDir, pgdata, owner }: Folder, socketDir: string): void {
   const quoted = `'"${socketDir.replaceAll("'", "''").replaceAll('"', '""')}"'`;
   const text = `# Written by StatusMesh at every start. Put settings of yours into ../postgres.conf instead.
 listen_addresses = ''
@@ -221,4 +214,9 @@ log_line_prefix = '%m [%p] '
 include_if_exists = '../postgres.conf'
 `;
   replaceFile(join(pgdata, "postgresql.conf"), text, owner);
+  // The server reads the file beside its cluster, and cannot enter the data folder when that is another one.
+  const [own, read] = [join(dataDir, "postgres.conf"), join(dirname(pgdata), "postgres.conf")];
+  if (own === read) return;
+  if (fs.existsSync(own)) replaceFile(read, fs.readFileSync(own, "utf8"), owner);
+  else fs.rmSync(read, { force: true });
 }

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { connect } from "node:net";
 import * as fs from "node:fs";
@@ -10,7 +10,8 @@ import { silentLog } from "../process/log.ts";
 import { type DatabaseAddress, openPool } from "./connect.ts";
 import { openDatabase } from "./open-database.ts";
 import { findBinaries } from "./embedded-binaries.ts";
-import { startEmbedded } from "./embedded.ts";
+import { reachablePrograms } from "./embedded-reach.ts";
+import { type Embedded, type EmbeddedOptions, startEmbedded } from "./embedded.ts";
 
 const log = silentLog;
 const root = fs.mkdtempSync(join(tmpdir(), "sm-embedded-"));
@@ -298,18 +299,27 @@ t.test("one process holds a data folder", async (t) => {
   await (await startEmbedded({ dataDir, log })).stop();
 });
 
+/** Another account runs PostgreSQL as itself. */
+const notRoot = process.getuid?.() === 0 ? false : "needs root";
+
+/** Starts twice at once; returns the server of one and the reason of the other. */
+async function startTwice(start: () => Promise<Embedded>): Promise<[Embedded, string]> {
+  const starts = await Promise.allSettled([start(), start()]);
+  const won = starts.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+  const lost = starts.flatMap((one) => (one.status === "rejected" ? [String(one.reason)] : []));
+  if (won.length !== 1) throw new Error(`${won.length} of two starts succeeded: ${lost.join(", ")}`);
+  return [won[0]!, lost[0]!];
+}
+
 t.test("of two concurrent starts in an empty folder, one succeeds and the other fails with the reason", async (t) => {
   const dataDir = folder("raced");
-  const starts = await Promise.allSettled([1, 2].map(() => startEmbedded({ dataDir, log })));
-  const won = starts.flatMap((start) => (start.status === "fulfilled" ? [start.value] : []));
-  const lost = starts.flatMap((start) => (start.status === "rejected" ? [String(start.reason)] : []));
-  t.equal(won.length, 1);
-  t.match(lost, [/already uses the data folder/]);
+  const [won, lost] = await startTwice(() => startEmbedded({ dataDir, log }));
+  t.match(lost, /already uses the data folder/);
   t.notOk(
     fs.readdirSync(dataDir).some((name) => name.startsWith("postgres.new-")),
     "no half-made cluster is left",
   );
-  await won[0]!.stop();
+  await won.stop();
 });
 
 t.test("an impossible setup fails with one line", async (t) => {
@@ -333,10 +343,86 @@ t.test("an impossible setup fails with one line", async (t) => {
   fs.writeFileSync(join(other, "postgres/PG_VERSION"), "15\n");
   await refused(other, /was made by PostgreSQL 15, and this StatusMesh brings 18/);
 
-  if (process.getuid?.() === 0) {
-    const closed = folder("closed");
-    fs.mkdirSync(closed, { mode: 0o700 });
-    await refused(join(closed, "data"), /runs as user id 65534, which may not pass through .*closed\. Move data\.dir/);
-  }
   t.throws(() => findBinaries("plan9", "mips"), /There is no bundled PostgreSQL for plan9-mips/);
 });
+
+t.test(
+  "root: a data folder in a folder that only root enters has its database outside",
+  { skip: notRoot },
+  async (t) => {
+    const [closed, outside] = [folder("closed"), folder("outside")];
+    fs.mkdirSync(closed, { mode: 0o700 });
+    const dataDir = join(closed, "home/status mesh/data");
+    const start = (more: Partial<EmbeddedOptions> = {}) => startEmbedded({ dataDir, log, outside, ...more });
+
+    const [won, lost] = await startTwice(() => start());
+    t.match(lost, /already uses the data folder/, "of two concurrent starts one succeeds");
+    await query(won.address, "create table kept (word text); insert into kept values ('here')");
+    await won.stop();
+    const pgdata = fs.realpathSync(join(dataDir, "postgres"));
+    t.match(pgdata, /outside.status_mesh-\w+.postgres$/, "the data folder has a link to it");
+    t.strictSame(fs.readdirSync(dataDir).sort(), ["postgres", "postgres.log", "postgres.password"]);
+    t.strictSame(fs.readdirSync(outside).length, 1, "the loser leaves nothing");
+    t.equal(fs.statSync(closed).mode & 0o777, 0o700, "nobody's folder was opened");
+
+    fs.writeFileSync(join(dataDir, "postgres.conf"), "work_mem = 3MB\n");
+    const again = await start();
+    t.strictSame(await query(again.address, "select word, current_setting('work_mem') as mem from kept"), [
+      { word: "here", mem: "3MB" },
+    ]);
+    const command = await start({ join: true });
+    t.strictSame(await query(command.address, "select word from kept"), [{ word: "here" }], "a command joins it");
+    await again.stop();
+
+    fs.renameSync(join(closed, "home"), join(closed, "moved"));
+    const moved = await start({ dataDir: join(closed, "moved/status mesh/data") });
+    t.strictSame(await query(moved.address, "select word from kept"), [{ word: "here" }], "the folder may move");
+    await moved.stop();
+    fs.renameSync(join(closed, "moved"), join(closed, "home"));
+
+    fs.renameSync(outside, `${outside}-away`);
+    await t.rejects(start(), {
+      name: "StartupError",
+      message: /^The database is in .*, and that folder is gone: restore/,
+    });
+    fs.mkdirSync(outside, { mode: 0o700 });
+    fs.rmSync(join(dataDir, "postgres"));
+    await t.rejects(start(), /runs as user id 65534, which may not pass through .*closed\. Move data\.dir/);
+    fs.mkdirSync(join(dataDir, "postgres"), { mode: 0o700 });
+    await t.rejects(
+      start(),
+      /which may not pass through .*closed\. Move .*data.postgres elsewhere/,
+      "an older cluster",
+    );
+  },
+);
+
+t.test(
+  "root: programs that only root reaches are copied beside the cluster, once a version",
+  { skip: notRoot },
+  async (t) => {
+    const installed = findBinaries();
+    const [closed, beside] = [folder("installed"), folder("beside")];
+    fs.mkdirSync(closed, { mode: 0o700 });
+    fs.mkdirSync(beside, { mode: 0o711 });
+    fs.cpSync(installed.folder, join(closed, "native"), { recursive: true, verbatimSymlinks: true });
+    const here = (path: string) => join(closed, "native", path.slice(installed.folder.length));
+    const hidden = {
+      ...installed,
+      folder: here(""),
+      postgres: here(installed.postgres),
+      initdb: here(installed.initdb),
+    };
+    fs.chmodSync(hidden.postgres, 0o700);
+    const nobody = { uid: 65_534, gid: 65_534 };
+    const places = [join(beside, "postgres"), nobody, folder("elsewhere")] as const;
+    t.equal(reachablePrograms(installed, ...places).postgres, installed.postgres, "what it reaches stays where it is");
+    const copied = reachablePrograms(hidden, ...places);
+    t.equal(copied.folder, join(beside, `programs-${installed.version}`));
+    const version = execFileSync(copied.postgres, ["--version"], { ...nobody, cwd: "/", encoding: "utf8" });
+    t.match(version, /^postgres \(PostgreSQL\) 18/, "also where the installer's umask hid them");
+    fs.rmSync(join(closed, "native"), { recursive: true });
+    fs.mkdirSync(join(closed, "native"));
+    t.strictSame(reachablePrograms(hidden, ...places), copied, "the copy is used again");
+  },
+);

@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "postgres";
 import { messageOf } from "@statusmesh/shared/thrown";
@@ -8,6 +9,7 @@ import { findBinaries } from "./embedded-binaries.ts";
 import { type Folder, writeAccess } from "./embedded-access.ts";
 import { ensureCluster, prepareFolder, removeLeftovers } from "./embedded-folder.ts";
 import { ensurePassword, isSecretOf, scramSecret, setPassword, superuser } from "./embedded-password.ts";
+import { outsideFolder } from "./embedded-reach.ts";
 import { capLog, database, makeServer } from "./embedded-server.ts";
 import { lockKeys } from "./locks.ts";
 import { valueOf } from "./sql.ts";
@@ -28,15 +30,22 @@ export interface EmbeddedOptions {
   log: Log;
   /** Use the server of a running StatusMesh instead of refusing: for commands. */
   join?: boolean;
+  /** Parent of the cluster and its programs where PostgreSQL's account cannot enter the data folder. */
+  outside?: string;
 }
 
 /**
  * Starts the bundled PostgreSQL on a data folder, or adopts one that a killed process left running. Restarts it after a
  * crash, until `stop`. One process at a time holds a data folder. Throws StartupError.
  */
-export async function startEmbedded({ dataDir, log, join: joins = false }: EmbeddedOptions): Promise<Embedded> {
-  const binaries = findBinaries();
-  const folder = prepareFolder(dataDir, binaries);
+export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
+  const { dataDir, log, join: joins = false, outside = outsideFolder } = options;
+  const { binaries, ...folder } = prepareFolder(dataDir, findBinaries(), outside);
+  if (dirname(folder.pgdata) !== folder.dataDir)
+    log.info(
+      { folder: folder.pgdata },
+      "the database is outside of the data folder, which PostgreSQL's account cannot enter",
+    );
   await ensureCluster(folder, binaries);
   const server = makeServer(folder, binaries, log);
   let stopping = false;
@@ -84,7 +93,7 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
 
   try {
     await secureRunning(session.sql, folder);
-    removeLeftovers(folder.dataDir);
+    removeLeftovers(folder);
     await ensureDatabase(session.sql);
   } catch (error) {
     await embedded.stop();
