@@ -129,6 +129,21 @@ for (const file of ["infra/docker/agent.Dockerfile", "infra/docker/control-plane
     else t.equal(problemsOf(t, settings), "");
   });
 
+t.test("the libraries that the form of the project names are its dependencies", (t) => {
+  const named =
+    "koa @koa/router koa-body typebox postgres redis commander undici rdapper eta @modelcontextprotocol/sdk tap";
+  const folders = ["", "test", ...readdirSync(join(root, "packages")).map((name) => `packages/${name}`)];
+  const declared = folders.flatMap((folder) => {
+    const { dependencies, devDependencies } = JSON.parse(read(join(folder, "package.json"))) as Record<string, object>;
+    return Object.keys({ ...dependencies, ...devDependencies });
+  });
+  t.strictSame(
+    named.split(" ").filter((name) => !declared.includes(name)),
+    [],
+  );
+  t.end();
+});
+
 t.test(".dockerignore leaves out what is made again", async (t) => {
   for (const path of [
     "node_modules",

@@ -10,10 +10,10 @@ export interface Redis {
 }
 
 /**
- * Most installations have no Redis, and the 480 modules of its client are a fifth of those of a start. A bundle has the
+ * Most installations have no Redis, and the modules of its client are a fifth of those of a start. A bundle has the
  * default export of a CommonJS module only.
  */
-const loadClient = async () => (await import("@redis/client")).default;
+const loadClient = async () => (await import("redis")).default;
 
 const connectMs = 2_000;
 const slowestRetryMs = 2_000;
