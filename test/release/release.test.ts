@@ -66,6 +66,31 @@ t.test("a release", async (t) => {
     t.end();
   });
 
+  await t.test("the files of the Debian packages belong to root, and only root may write them", (t) => {
+    for (const deb of names.filter((name) => name.endsWith(".deb"))) {
+      const listing = execFileSync("dpkg-deb", ["--contents", join(release, deb)], { encoding: "utf8" }).trim();
+      const files = listing.split("\n").map((line) => {
+        const [mode = "", owner = ""] = line.split(/\s+/);
+        return { mode, owner, path: line.slice(line.indexOf("./")) };
+      });
+      t.ok(files.length > 100, `${deb} has files`);
+      t.strictSame(
+        files.filter(({ owner }) => owner !== "root/root"),
+        [],
+        "all belong to root",
+      );
+      // Links have every bit. setuid, setgid and sticky bits show as s or t.
+      const open = ({ mode }: { mode: string }) => !mode.startsWith("l") && !/^[d-]rw[x-]r-[x-]r-[x-]$/.test(mode);
+      t.strictSame(files.filter(open), [], "and nobody else may write them");
+      t.strictSame(
+        files.filter(({ mode, path }) => mode.startsWith("-rwx") && !/^\.\/(usr\/bin|opt)\//.test(path)),
+        [],
+        "programs are where programs belong",
+      );
+    }
+    t.end();
+  });
+
   await t.test("is the same when it is built again", (t) => {
     t.equal(readFileSync(join(build("second"), "SHA256SUMS"), "utf8"), sums);
     t.end();
@@ -95,6 +120,10 @@ t.test("a release", async (t) => {
     const installed = spawnSync("dpkg", [...options, "--install", ...debs], { encoding: "utf8" });
     t.equal(installed.status, 0, installed.stderr);
     t.equal(statSync(join(other, "etc/statusmesh/kek")).mode & 0o777, 0o600, "a key of its own");
+    for (const name of ["statusmesh.toml", "agent.env"]) {
+      const { mode, uid } = statSync(join(other, "etc/statusmesh", name));
+      t.strictSame([mode & 0o777, uid], [0o644, 0], `${name} is readable: it holds no secret`);
+    }
     t.equal(Buffer.from(readFileSync(join(other, "etc/statusmesh/kek"), "utf8"), "base64").length, 32);
     const unit = readFileSync(join(other, "lib/systemd/system/statusmesh.service"), "utf8");
     const program = /^ExecStart=\S+ node --enable-source-maps (\S+) serve$/m.exec(unit)![1]!;
