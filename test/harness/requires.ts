@@ -14,10 +14,19 @@ export type Requirement =
   | "pgbouncer"
   | "podman"
   | "prometheus"
+  | "proxies"
   | "systemd";
 
 /** Folder of Debian's package monitoring-plugins-basic. */
 export const nagiosPlugins = "/usr/lib/nagios/plugins";
+
+/** Reverse proxies, where Debian's packages put their programs. */
+export const proxyPrograms = {
+  caddy: "/usr/bin/caddy",
+  nginx: "/usr/sbin/nginx",
+  haproxy: "/usr/sbin/haproxy",
+  apache2: "/usr/sbin/apache2",
+};
 
 /** The part of a tap test that this module uses. */
 interface Skippable {
@@ -98,6 +107,10 @@ const missing: Record<Requirement, () => Promise<string | null>> = {
       : `${nagiosPlugins} has no plugins: install monitoring-plugins-basic`,
   prometheus: async () =>
     spawnSync("prometheus", ["--version"]).status === 0 ? null : "there is no Prometheus: install prometheus",
+  proxies: async () => {
+    const absent = Object.entries(proxyPrograms).filter(([, program]) => !existsSync(program));
+    return absent.length === 0 ? null : `there is no ${absent.map(([name]) => name).join(", ")}: install it`;
+  },
   dpkg: async () => (spawnSync("dpkg-deb", ["--version"]).status === 0 ? null : "there is no dpkg-deb: install dpkg"),
   podman: async () => {
     const absent = ["podman", "buildah", "runc", "mmdebstrap"].filter((name) => spawnSync(name, ["--version"]).error);

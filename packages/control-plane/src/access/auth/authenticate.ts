@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { isLoopback } from "@statusmesh/shared/net/address";
+import type { Config } from "../../config/config.ts";
 import type { Ctx, System, WriteSource } from "../../platform/context.ts";
 import { takesBasic } from "../../platform/http/challenge.ts";
 import { traceOf } from "../../platform/http/exchange.ts";
@@ -77,7 +78,7 @@ export async function authenticateTenant(system: System, http: Context): Promise
   if (cookie === undefined) throw unauthenticated("Sign in, or send a token as Authorization: Bearer sm_live_….");
   const found = await findSession(system, cookie, request);
   if ("refused" in found) throw refusalOf(found.refused, notOfThisUser, "Your session has ended. Sign in again.");
-  refuseForeignOrigin(http);
+  refuseForeignOrigin(http, system.config);
   // A page that is older than the last switch learns from it where its links lead.
   if (org !== "" && found.sessionOrgId !== undefined) http.set("X-Sm-Session-Org", found.sessionOrgId);
   if (found.orgChanged === true) await switchOrg(system, http, found);
@@ -146,7 +147,7 @@ function contextOf(
 async function asFirstOwner(system: System, http: Context): Promise<Ctx> {
   refuseForeignHost(system, http);
   const byBrowser = http.get("origin") !== "" || http.get("sec-fetch-site") !== "";
-  if (byBrowser) refuseForeignOrigin(http);
+  if (byBrowser) refuseForeignOrigin(http, system.config);
   const owner = await queries.selectFirstOwner(system.sql);
   if (owner === null)
     throw unauthenticated(
@@ -224,7 +225,7 @@ export async function signedInAs(system: System, http: Context): Promise<Ctx | n
 
 /** The browser that signs in. Refuses login CSRF: another site could sign a visitor in with another account. */
 export function callerOf(system: System, http: Context): Caller {
-  if (http.get("origin") !== "" || http.get("sec-fetch-site") !== "") refuseForeignOrigin(http);
+  if (http.get("origin") !== "" || http.get("sec-fetch-site") !== "") refuseForeignOrigin(http, system.config);
   return {
     userAgent: http.get("user-agent") || null,
     ip: visitorAddress(http, system.config),
@@ -233,15 +234,22 @@ export function callerOf(system: System, http: Context): Caller {
   };
 }
 
-/** Refuses a cross-site write (CSRF) by Fetch Metadata; older browsers send Origin only. */
-function refuseForeignOrigin(http: Context): void {
+/**
+ * Refuses a cross-site write (CSRF) by Fetch Metadata. Browsers send Origin only where the page is no secure context,
+ * and a proxy may have changed the Host header that it is compared with: `server.public_url` is an own origin, too.
+ */
+function refuseForeignOrigin(http: Context, { server }: Config): void {
   if (http.method === "GET" || http.method === "HEAD") return;
   const site = http.get("sec-fetch-site");
   if (site === "same-origin") return;
   const origin = http.get("origin");
-  if (site === "" && URL.canParse(origin) && new URL(origin).host === http.host) return;
+  if (site === "" && URL.canParse(origin)) {
+    const { host, origin: own } = new URL(origin);
+    if (host === http.host || own === server.public_url) return;
+  }
   throw new AppError(
     "CSRF_REJECTED",
-    "This write came from another site, or its origin is unknown. Use the console itself, or a token.",
+    "This write came from another site, or its origin is unknown. Use the console itself, or a token. Behind a proxy: " +
+      "it must pass the Host header with its port, and server.public_url must be the address in the browser.",
   );
 }

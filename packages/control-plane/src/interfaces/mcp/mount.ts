@@ -19,7 +19,11 @@ export function mcpEndpoint(options: Omit<EndpointOptions, "registry">, tools: r
     if (!atResourceHost(http, config))
       return answerRefusal(
         http,
-        new RpcRefusal(403, rpcCodes.server, "The MCP server is not at this Host: see mcp.resource_uri."),
+        new RpcRefusal(
+          403,
+          rpcCodes.server,
+          "The MCP server is not at this Host: see mcp.resource_uri. A proxy must pass the Host header with its port.",
+        ),
       );
     const serve = await (opened ??= open());
     await serve(http);
