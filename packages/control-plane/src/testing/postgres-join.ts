@@ -43,7 +43,7 @@ export async function joinServer(folder: string, idleMs = 4000): Promise<Server>
 /** A failure that is older belongs to an earlier run: its cause may have been mended. */
 const failureMs = 10_000;
 
-/** Returns why the last start failed; null when it did not, or long ago. */
+/** Returns why the last start failed; null when it did not, or long ago. @public for infra/scripts/tap.mjs */
 export function recentFailure(folder: string): string | null {
   try {
     const file = failureFile(folder);

@@ -14,7 +14,7 @@ const checkout = fileURLToPath(new URL("../../../../", import.meta.url));
 /** Folder with initdb and postgres of another PostgreSQL than the bundled one. */
 export const programs = process.env["SM_TEST_POSTGRES"];
 
-/** Folder of this checkout's test server; another checkout, user and PostgreSQL have their own. */
+/** Folder of this checkout's test server; another checkout, user and PostgreSQL have their own. @public */
 export const testFolderIn = (parent: string): string =>
   join(
     parent,

@@ -249,7 +249,7 @@ function refuseForeignOrigin(http: Context, { server }: Config): void {
   }
   throw new AppError(
     "CSRF_REJECTED",
-    "This write came from another site, or its origin is unknown. Use the console itself, or a token. Behind a proxy: " +
-      "it must pass the Host header with its port, and server.public_url must be the address in the browser.",
+    "This write came from another site, or its origin is unknown. Use the console itself, or a token. A proxy must " +
+      "pass the Host header with its port, and server.public_url must be the address in the browser.",
   );
 }
