@@ -340,7 +340,7 @@ const values: Case[] = [
   create("a certificate every minute", { ...tls({}), interval: 60 }, "MIN_CHECK_INTERVAL", "/interval"),
   create("a domain that is a URL", dns({ domain: "https://shop.example.org" }), "INVALID_DNS_PARAMS", "/check/domain"),
   create("an unknown record type", dns({ record_type: "ANY" }), "INVALID_DNS_PARAMS", "/check/record_type"),
-  create("a name server by name", dns({ resolver: "dns.example.org" }), "INVALID_DNS_PARAMS", "/check/resolver"),
+  create("a name server with a path", dns({ resolver: "dns.example.org/x" }), "INVALID_DNS_PARAMS", "/check/resolver"),
   create("no text to look for", dns({ expected_contains: "" }), "INVALID_DNS_PARAMS", "/check/expected_contains"),
   create("a method that cannot be sent", http({ method: "CONNECT" }), "INVALID_HTTP_METHOD", "/check/method"),
   create(

@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { hostAndPort } from "@statusmesh/shared/url";
 import type { Json } from "@statusmesh/shared/json";
 import { headersIn } from "./channels.ts";
@@ -60,9 +61,28 @@ function checkOf(item: Item, module: Row, target: string): Check | null {
   const prober = text(module["prober"]);
   const timeout = Math.min(60_000, Math.max(100, duration(module["timeout"], 10_000)));
   const of = row(module[prober]);
+  const [host] = addressOf(target);
+  if (of["source_ip_address"] !== undefined) item.note("the agent chooses its own address", "detail");
+  const isStrict = of["ip_protocol_fallback"] !== undefined && !flag(of["ip_protocol_fallback"]);
+  if (of["preferred_ip_protocol"] !== undefined && !isStrict)
+    item.note("the agent chooses between IPv4 and IPv6: set ip_version for one of them", "detail");
+  const check = checkByProber(item, { prober, of, target, timeout });
+  const family = isIP(host);
+  const version = text(of["preferred_ip_protocol"]) === "ip4" ? "4" : "6";
+  return check !== null && isStrict && (family === 0 || String(family) === version)
+    ? { ...check, ip_version: version }
+    : check;
+}
+
+interface Probed {
+  prober: string;
+  of: Row;
+  target: string;
+  timeout: number;
+}
+
+function checkByProber(item: Item, { prober, of, target, timeout }: Probed): Check | null {
   const [host, port] = addressOf(target);
-  for (const name of ["source_ip_address", "ip_protocol_fallback", "preferred_ip_protocol"])
-    if (of[name] !== undefined) item.note("the agent chooses between IPv4 and IPv6, and its own address", "detail");
   switch (prober) {
     case "http":
       return httpOf(item, of, target, timeout);
@@ -209,8 +229,9 @@ function literalOf(pattern: string): string | null {
 function dnsOf(item: Item, of: Row, { host, port, timeout }: Server): Check {
   if (text(of["transport_protocol"]) === "tcp") item.note("asks over UDP first", "detail");
   const codes = texts(of["valid_rcodes"]);
-  if (codes.length > 0 && codes.join() !== "NOERROR")
-    item.note("its return codes are left out: an answer without error is up", "silent");
+  const [code = "NOERROR"] = codes;
+  const isOne = codes.length <= 1 && /^(?:NOERROR|NXDOMAIN|SERVFAIL|REFUSED)$/.test(code);
+  if (!isOne) item.note("its return codes are left out: an answer without error is up", "silent");
   if (["answer", "authority", "additional"].some((name) => of[`validate_${name}_rrs`] !== undefined))
     item.note("its patterns of records are left out: write one as expected_contains", "silent");
   return {
@@ -218,6 +239,7 @@ function dnsOf(item: Item, of: Row, { host, port, timeout }: Server): Check {
     domain: text(of["query_name"]),
     record_type: text(of["query_type"]) || "A",
     resolver: port === 0 || port === 53 ? host : hostAndPort(host, number(port, 53)),
+    expected_rcode: isOne && code !== "NOERROR" ? code : undefined,
     timeout,
   };
 }

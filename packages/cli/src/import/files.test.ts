@@ -78,6 +78,19 @@ t.test("conditions of Gatus", (t) => {
   t.match(of(https, ["[STATUS] == 200", "[STATUS] == 500"]).reasons, [/exclude each other/]);
   t.match(of("udp://example.org:53", []).reasons, [/no check for udp/]);
   t.match(of("starttls://mail.example.org:587", ["[CONNECTED] == true"]).check, { type: "tcp", tls: "starttls_smtp" });
+  const dns = (conditions: string[], server = "8.8.8.8") =>
+    of(server, conditions, { dns: { "query-name": "example.org", "query-type": "A" } });
+  for (const [conditions, check] of [
+    [["[BODY] == 93.184.215.14", "[DNS_RCODE] == NOERROR"], { expected_contains: "93.184.215.14" }],
+    [["[BODY] == pat(93.184.*)"], { expected_contains: undefined }],
+    [["[BODY] != 0.0.0.0"], { expected_absent: ["0.0.0.0"] }],
+    [["[DNS_RCODE] == NXDOMAIN"], { expected_rcode: "NXDOMAIN" }],
+  ] as const)
+    t.match(dns([...conditions]).check, { type: "dns", resolver: "8.8.8.8", ...check }, conditions.join());
+  t.strictSame(dns(["[BODY] == 192.0.2.1"]).reasons, []);
+  t.match(dns(["[BODY] == pat(93.184.*)"]).reasons, [/\[BODY\] and \[STATUS\] are left out/]);
+  t.match(dns(["[DNS_RCODE] == NXDOMAIN"], "dns.google:53"), { check: { resolver: "dns.google" }, reasons: [] });
+  t.match(of(https, ["[DNS_RCODE] == NXDOMAIN"]).reasons, [/\[DNS_RCODE\] is left out/]);
   t.match(of(https, [], { client: { oauth2: {} } }).reasons, [/client\.oauth2/]);
   t.match(of(https, [], { client: { timeout: "2m" } }).check, { timeout: 60_000 });
   t.equal(duration("1h30m", 0), 5_400_000);
@@ -155,6 +168,29 @@ t.test("blackbox_exporter's example.yml: each target of each module", (t) => {
     monitors.filter(({ tags }) => (tags as string[]).includes("team:dns")).map(({ check }) => check),
     [{ resolver: "9.9.9.9", record_type: "SOA" }, { resolver: "[2620:fe::fe]:5353" }],
   );
+  const imported = (target: string, prober: string, module: object) =>
+    objectsOf(
+      importBlackbox(
+        {
+          modules: { m: { prober, [prober]: module } },
+          targets: [{ job: "j", module: "m", target, labels: {}, interval: "1m", notes: [] }],
+          otherJobs: [],
+        },
+        "blackbox",
+      ),
+      "monitors",
+    );
+  const strict = { ip_protocol_fallback: false };
+  for (const [target, prober, module, check] of [
+    ["9.9.9.9", "dns", { query_name: "x.org", valid_rcodes: ["NXDOMAIN"] }, { expected_rcode: "NXDOMAIN" }],
+    ["ns1.x.org:5353", "dns", { query_name: "x.org" }, { resolver: "ns1.x.org:5353", expected_rcode: undefined }],
+    ["9.9.9.9", "dns", { query_name: "x.org", valid_rcodes: ["NOERROR", "NXDOMAIN"] }, { expected_rcode: undefined }],
+    ["x.org:25", "tcp", { preferred_ip_protocol: "ip4", ...strict }, { ip_version: "4" }],
+    ["https://x.org", "http", strict, { ip_version: "6" }],
+    ["192.0.2.1", "icmp", strict, { ip_version: undefined }],
+    ["x.org", "icmp", { preferred_ip_protocol: "ip4" }, { ip_version: undefined }],
+  ] as const)
+    t.match(Object.values(imported(target, prober, module))[0], { check }, `${prober} ${JSON.stringify(module)}`);
   for (const job of ["http_with_proxy", "http_2xx_oauth_client_credentials", "unix_socket_ping"])
     t.notOk(byJob(job), job);
   t.end();

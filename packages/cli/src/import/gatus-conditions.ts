@@ -13,6 +13,9 @@ export class Expected {
   readonly #json: Json[] = [];
   #matches: string | null = null;
   #notMatches: string | null = null;
+  #bodyIs: string | null = null;
+  #bodyIsNot: string | null = null;
+  #rcode = "NOERROR";
   #others = 0;
   contains: string | null = null;
   downAboveMs: number | null = null;
@@ -29,8 +32,21 @@ export class Expected {
     return this.#others === 0;
   }
 
+  /** Body and return code of a DNS answer. */
+  ofDns(): Json {
+    if (this.#rcode !== "NOERROR") return { expected_rcode: this.#rcode };
+    const isPlain = (pattern: string | null, text: string | null): boolean => pattern === null || text !== null;
+    if (!isPlain(this.#matches, this.#bodyIs) || !isPlain(this.#notMatches, this.#bodyIsNot)) this.#noteLeftOut();
+    const contains = this.contains ?? this.#bodyIs;
+    return {
+      expected_contains: contains ?? undefined,
+      expected_absent: this.#bodyIsNot === null ? undefined : [this.#bodyIsNot],
+    };
+  }
+
   /** Any status is up without a condition. */
   ofHttp(timeout: number): Json {
+    this.#noteReturnCode();
     const codes = this.#codes;
     if (codes?.length === 0) this.#item.refuse("its conditions of [STATUS] exclude each other");
     const json = this.#json.slice(0, 10);
@@ -47,8 +63,18 @@ export class Expected {
 
   /** For a kind without a body. */
   noteBody(): void {
+    this.#noteReturnCode();
     if (this.#json.length > 0 || this.#matches !== null || this.#notMatches !== null || this.#codes !== null)
-      this.#item.note("its conditions of [BODY] and [STATUS] are left out: the check has none", "silent");
+      this.#noteLeftOut();
+  }
+
+  #noteLeftOut(): void {
+    this.#item.note("its conditions of [BODY] and [STATUS] are left out: the check has none", "silent");
+  }
+
+  #noteReturnCode(): void {
+    if (this.#rcode !== "NOERROR")
+      this.#item.note("its condition of [DNS_RCODE] is left out: the check is no DNS", "silent");
   }
 
   #leaveOut(condition: string): void {
@@ -72,7 +98,11 @@ export class Expected {
 
   #readOther(left: string, op: string, right: string): boolean {
     if (left === "[CONNECTED]") return op === "==" && right === "true";
-    if (left === "[DNS_RCODE]") return op === "==" && right === "NOERROR";
+    if (left === "[DNS_RCODE]") {
+      if (op !== "==" || !/^(?:NOERROR|NXDOMAIN|SERVFAIL|REFUSED)$/.test(right)) return false;
+      this.#rcode = right;
+      return true;
+    }
     if (left === "[STATUS]") return this.#readStatus(op, right);
     if (left === "[RESPONSE_TIME]") {
       const limit = Number(right);
@@ -115,8 +145,9 @@ export class Expected {
     }
     const pattern = glob === undefined ? anyOf(listIn(right) ?? [right]) : globPattern(glob);
     if (pattern.length > 500) return false;
-    if (op === "==" && this.#matches === null) this.#matches = pattern;
-    else if (op === "!=" && this.#notMatches === null) this.#notMatches = pattern;
+    const literal = glob === undefined && listIn(right) === undefined ? right : null;
+    if (op === "==" && this.#matches === null) [this.#matches, this.#bodyIs] = [pattern, literal];
+    else if (op === "!=" && this.#notMatches === null) [this.#notMatches, this.#bodyIsNot] = [pattern, literal];
     else return false;
     return true;
   }

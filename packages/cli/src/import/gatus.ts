@@ -254,7 +254,7 @@ function checkOf(item: Item, given: Given): Check | null {
   const slow =
     expected.downAboveMs === null || expected.downAboveMs >= timeout ? {} : { degraded_above_ms: expected.downAboveMs };
   if (scheme !== "http" && scheme !== "https") {
-    expected.noteBody();
+    if (scheme !== "dns") expected.noteBody();
     if (expected.downAboveMs !== null) item.note("slower than its limit is degraded, not down");
   }
   switch (scheme) {
@@ -285,7 +285,7 @@ function checkOf(item: Item, given: Given): Check | null {
         domain: text(query["query-name"]),
         record_type: text(query["query-type"]) || "A",
         resolver: resolver || undefined,
-        expected_contains: expected.contains ?? undefined,
+        ...expected.ofDns(),
         timeout,
         ...slow,
       };

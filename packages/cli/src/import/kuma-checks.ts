@@ -157,7 +157,6 @@ function dns(item: Item, monitor: Row): Mapped {
   if (conditions.length > 0 && !isContains)
     item.note("its conditions are more than one “contains”: any answer counts as up", "silent");
   const wanted = isContains ? text(only!["value"]) : "";
-  if (/[a-z]/i.test(server) && !server.includes(":")) return item.refuse("its resolver is a name: write an address");
   return {
     check: {
       type: "dns",

@@ -110,13 +110,11 @@ function checkOf(item: Item, detail: Row): Check | null {
       return { type: "ping", host, ...slow };
     case "dns": {
       const server = text(of["nameserver"]);
-      const isAddress = /^[\d.]+$|:/.test(server);
-      if (server !== "" && !isAddress) item.note("is resolved by the agent's resolver: its name server is a name");
       const wanted = text(of["expectedip"]);
       return {
         type: "dns",
         domain: host,
-        resolver: isAddress ? server : undefined,
+        resolver: server || undefined,
         expected_contains: wanted || undefined,
         ...slow,
       };

@@ -99,12 +99,16 @@ function checkOf(item: Item, monitor: Row): Check | null {
         texts(values).map((value) => [name, value] as const),
       );
       const [first] = records;
-      if (records.length > 1) item.note("expects the first of its records only: add a monitor for each", "silent");
+      const answers = records.filter(([name]) => name === first?.[0]).map(([, value]) => value.slice(0, 1000));
+      if (records.length > answers.length)
+        item.note("expects its records of the first type only: add a monitor for each type", "silent");
       return {
         type: "dns",
         domain: host,
         record_type: first?.[0].toUpperCase() ?? "A",
-        expected_contains: first?.[1].slice(0, 1000),
+        ...(/^(?:A|AAAA|CNAME|NS|PTR)$/i.test(first?.[0] ?? "")
+          ? { expected_exactly: answers.slice(0, 50) }
+          : { expected_contains: answers[0] }),
         timeout,
       };
     }

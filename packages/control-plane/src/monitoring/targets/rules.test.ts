@@ -317,6 +317,23 @@ t.test("a domain is kept as it was written, with what was left out filled in", a
   });
 });
 
+t.test("a saved domain check says what its registry will not", async (t) => {
+  const ctx = await newOrg(system);
+  const made = await create(ctx, { check: { type: "domain_expiry", domain: "example.de" } });
+  const said = ["The registry of .de publishes no expiry date over RDAP: set expires_on, or the check finds nothing."];
+  t.same(made.warnings, said);
+  t.same((await patch(ctx, made.id, { name: "De" })).warnings, said);
+  t.same((await patch(ctx, made.id, { check: { expires_on: "2027-02-04" } })).warnings, [
+    "The registry of .de is asked first: expires_on counts only where it says no date.",
+  ]);
+  t.same((await create(ctx, { check: { type: "domain_expiry", domain: "example.org" } })).warnings, []);
+  t.match(await refusal(t, () => create(ctx, { check: { type: "domain_expiry", domain: "shop.uk.com" } })), {
+    code: "INVALID_DOMAIN_PARAMS",
+    field: "/check/domain",
+    message: /^Names below uk\.com are registered with CentralNic/,
+  });
+});
+
 t.test("names and tags are stored in one spelling, and found in any", async (t) => {
   const ctx = await newOrg(system);
   const nfd = "Su\u0308d";
