@@ -355,8 +355,8 @@ export function kinds(taken: object): Case[] {
     ),
     create("unknown records", check({ ...dns, record_type: "ANY" }), "INVALID_DNS_PARAMS", "/check/record_type"),
     create(
-      "a resolver with a name",
-      check({ ...dns, resolver: "dns.example.org" }),
+      "a resolver with a path",
+      check({ ...dns, resolver: "dns.example.org/x" }),
       "INVALID_DNS_PARAMS",
       "/check/resolver",
     ),
