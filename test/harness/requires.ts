@@ -8,14 +8,19 @@ import { join } from "node:path";
 export type Requirement =
   | "chromium"
   | "redis"
+  | "dovecot"
   | "dpkg"
+  | "exim"
   | "mount"
   | "nagios"
   | "pgbouncer"
   | "podman"
   | "prometheus"
+  | "prosody"
   | "proxies"
-  | "systemd";
+  | "slapd"
+  | "systemd"
+  | "vsftpd";
 
 /** Folder of Debian's package monitoring-plugins-basic. */
 export const nagiosPlugins = "/usr/lib/nagios/plugins";
@@ -97,6 +102,12 @@ function mountTrouble(): string | null {
   }
 }
 
+/** Why a server is not there. */
+const server =
+  (name: string, packages: string, file = `/usr/sbin/${name}`) =>
+  async (): Promise<string | null> =>
+    existsSync(file) ? null : `there is no ${name}: install ${packages}`;
+
 const missing: Record<Requirement, () => Promise<string | null>> = {
   chromium: async () =>
     findChromium() === null ? "there is no Chromium: install it, or name it in SM_TEST_CHROMIUM" : null,
@@ -117,6 +128,15 @@ const missing: Record<Requirement, () => Promise<string | null>> = {
     if (process.getuid?.() !== 0) return "systemd runs in a container of root only: run as root";
     return absent.length === 0 ? null : `there is no ${absent.join(", ")}: install what infra/docker/try.sh names`;
   },
+  dovecot: server(
+    "dovecot",
+    "dovecot-imapd, dovecot-pop3d and dovecot-managesieved",
+    "/usr/lib/dovecot/managesieve-login",
+  ),
+  exim: server("exim4", "exim4-daemon-light"),
+  prosody: server("prosody", "prosody", "/usr/bin/prosody"),
+  slapd: server("slapd", "slapd"),
+  vsftpd: server("vsftpd", "vsftpd"),
   systemd: async () =>
     spawnSync("systemd-analyze", ["--version"]).status === 0 ? null : "there is no systemd-analyze: install systemd",
   mount: () => Promise.resolve(mountTrouble()),

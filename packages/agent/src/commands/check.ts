@@ -17,6 +17,7 @@ interface RunOptions {
   allowPrivateTargets: boolean;
   rdapBootstrapUrl?: string;
   commands?: string;
+  caFile?: string;
 }
 
 /** `sm-agent check <kind> <subject>`: one subcommand per kind, derived from its schema. */
@@ -69,6 +70,7 @@ function shared(command: Command): Command {
     .addOption(options.allowPrivateTargets())
     .addOption(options.rdapBootstrapUrl())
     .addOption(options.commands())
+    .addOption(options.caFile())
     .addOption(new Option("--json", "print one JSON object, as POST /api/v1/targets/test answers it"));
 }
 
@@ -85,6 +87,7 @@ async function check(read: () => ProbedSpec, given: RunOptions, command: Command
     if (error instanceof CheckUsage) return fail(command, exits.usage, error.message);
     throw error;
   }
+  await options.trustFile(command, given.caFile);
   const commands = given.commands === undefined ? null : await options.readCommands(command, given.commands);
   const outcome = await runOnce(spec, given, commands);
   const { measurement, warnings, timestamp } = outcome;

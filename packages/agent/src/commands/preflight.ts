@@ -29,7 +29,7 @@ export interface PreflightResult {
 
 export interface PreflightOptions extends Pick<
   OfRun,
-  "url" | "tokenFile" | "spoolDir" | "spoolMaxMb" | "canaries" | "commands" | "insecureHttp"
+  "url" | "tokenFile" | "spoolDir" | "spoolMaxMb" | "canaries" | "commands" | "caFile" | "insecureHttp"
 > {
   version: string;
   /** Timeout of each network step, ms. */
@@ -57,6 +57,7 @@ export async function* preflight(options: PreflightOptions): AsyncGenerator<Pref
   for (const canary of options.canaries) yield await canaryResult(canary, options.timeoutMs);
   yield await pingResult();
   yield* await commandResults(options);
+  yield* await authoritiesResults(options);
   yield* spoolResults(options);
 }
 
@@ -66,6 +67,17 @@ async function pingResult(): Promise<PreflightResult> {
   return cause === null
     ? ok("ping", "this machine can send echo requests")
     : warn("ping", `ping checks are not run here: ${kindOf({ type: "ping" }).causes![cause]}.`);
+}
+
+async function authoritiesResults({ caFile, env }: PreflightOptions): Promise<PreflightResult[]> {
+  if (caFile === undefined) return [];
+  const { AuthoritiesError, trustAuthorities } = await import("../run/authorities.ts");
+  try {
+    return [ok("authorities", `${caFile} has ${trustAuthorities(caFile, env)}`)];
+  } catch (error) {
+    if (error instanceof AuthoritiesError) return [bad("authorities", error.message, exits.config)];
+    throw error;
+  }
 }
 
 async function commandResults({ commands: file }: PreflightOptions): Promise<PreflightResult[]> {

@@ -38,6 +38,7 @@ async function run(given: RunOptions, command: Command): Promise<void> {
   process.stdout.on("error", () => undefined);
   const log = jsonLog((line) => process.stdout.write(line), Date.now);
   const clock = correctedClock();
+  await options.trustFile(command, given.caFile);
   const commands = await openCommands(given, command);
   const metrics = await openMetrics(given, command, log);
   const { spool, release } = await openSpool(given, command, clock, log).catch(async (error: unknown) => {

@@ -92,6 +92,22 @@ const failing =
   (stream: ServerHttp2Stream): void =>
     stream.respond({ ...grpcType, "grpc-status": code, "grpc-message": message }, { endStream: true });
 
+t.test("metadata is sent in lower case, and not quoted", async (t) => {
+  const heard: Record<string, unknown>[] = [];
+  const server = createServer();
+  server.on("stream", (_stream, headers) => heard.push(headers));
+  const { port } = await answering(t, failing(7, "no such key: hush-hush-hush"), server);
+  const metadata = { "X-Api-Key": "hush-hush-hush", "trace-bin": "AAEC" };
+  t.match(await ask(port, { metadata }), { error: 'the call failed: PERMISSION_DENIED, "no such key: ***"' });
+  t.match(heard, [{ "x-api-key": "hush-hush-hush", "trace-bin": "AAEC", te: "trailers" }]);
+  const rules = (change: Partial<Spec>) => () =>
+    checkKinds.grpc.rules(validate(checkKinds.grpc.schema, { type: "grpc", host: "a.example", port: 1, ...change }));
+  t.throws(rules({ metadata: { "grpc-timeout": "1S" } }), { code: "INVALID_HTTP_HEADER", field: "/metadata" });
+  t.throws(rules({ metadata: { "a b": "" } }), { code: "INVALID_HTTP_HEADER", field: "/metadata/a b" });
+  t.throws(rules({ metadata, verify_tls: false }), { code: "INVALID_TLS_CRED_COMBO", message: /--ca-file/ });
+  t.doesNotThrow(rules({ metadata }));
+});
+
 t.test("the states of a server, and what it is asked", async (t) => {
   const { port, asked } = await answering(t, saying("0801"));
   t.strictSame(await ask(port), { status: "up", error: null, http_status: 200, skip: false });

@@ -3,10 +3,11 @@ import type { GrpcCheck } from "@statusmesh/shared/checks/grpc";
 import { canonicalHost, serverName } from "@statusmesh/shared/checks/host";
 import { dial } from "@statusmesh/shared/net/dial";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
-import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
 import { hostAndPort, percentDecoded } from "@statusmesh/shared/url";
+import { handshake } from "./handshake.ts";
 import { shortened } from "./http-expectations.ts";
+import { maskerOf } from "./masking.ts";
 import { down, oncePer, type Probe, type ProbeContext, up, type Verdict } from "./probe.ts";
 
 /*
@@ -15,6 +16,10 @@ import { down, oncePer, type Probe, type ProbeContext, up, type Verdict } from "
  */
 
 const hostOf = oncePer(({ host }: GrpcCheck) => canonicalHost(host));
+/** The metadata of the check; names are in lower case (RFC 9113 section 8.2). */
+const metadataOf = oncePer(({ metadata = {} }: GrpcCheck) =>
+  Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name.toLowerCase(), value])),
+);
 const authorityOf = oncePer((spec: GrpcCheck) => hostAndPort(serverName(spec), spec.port));
 
 /** A health response has 2 bytes; this leaves room for fields of later versions. */
@@ -26,14 +31,14 @@ const maxControlFrames = 100;
 export const grpc: Probe<GrpcCheck> = {
   timeoutStatus: "down",
   async run(spec, context) {
-    const { signal, trace, allowPrivate, lookup, now } = context;
+    const { signal, trace, allowPrivate, lookup } = context;
     const { port, ip_version: ipVersion } = spec;
     const { socket } = await dial({ host: hostOf(spec), port, allowPrivate, ipVersion, signal, lookup, trace });
     try {
       if (!spec.tls) return await call(spec, socket, context);
       const host = serverName(spec);
-      const verify = spec.verify_tls;
-      const secured = await secure({ socket, host, verify, signal, trace, protocols: ["h2"], now });
+      const options = { host, verify: spec.verify_tls, protocols: ["h2"] };
+      const secured = await handshake(spec, socket, options, context);
       if (secured.alpnProtocol !== "h2") return down("the server does not offer HTTP/2 over TLS, which gRPC needs");
       return await call(spec, secured, context);
     } finally {
@@ -87,6 +92,7 @@ async function call(
         "content-type": "application/grpc",
         te: "trailers",
         "user-agent": userAgent,
+        ...metadataOf(spec),
       });
       const started = performance.now();
       let body = Buffer.alloc(0);
@@ -115,7 +121,7 @@ async function call(
         if (body.length > maxMessage) settle(down("the answer is larger than 4 KiB"));
       });
       request.on("close", () => {
-        if (status !== null) settle(verdictOf(status, body, spec.service));
+        if (status !== null) settle(verdictOf(masked(status, spec), body, spec.service));
         // The end of the connection has its own words.
         else if (session.destroyed) return;
         else if (request.rstCode !== 0)
@@ -145,6 +151,12 @@ interface GrpcStatus {
   code: number;
   message: string;
 }
+
+/** The message without the metadata of the check, which a server may repeat. */
+const masked = ({ code, message }: GrpcStatus, { metadata = {} }: GrpcCheck): GrpcStatus => ({
+  code,
+  message: message === "" ? "" : maskerOf(Object.values(metadata))(message),
+});
 
 function statusIn(headers: Readonly<Record<string, unknown>>): GrpcStatus | null {
   const text = headers["grpc-status"];

@@ -1,12 +1,11 @@
 import { request, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import type { TLSSocket } from "node:tls";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import { dial } from "@statusmesh/shared/net/dial";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
-import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
+import { handshake } from "./handshake.ts";
 import { BodyReader } from "./http-body.ts";
 import {
   compileExpectations,
@@ -26,12 +25,13 @@ import { down, oncePer, type Probe, type ProbeContext, up, type Verdict } from "
 const maxHeaderBytes = 64 * 1024;
 /** Limit of 1xx responses before the final one (RFC 9110 section 15.2). */
 const maxInformational = 32;
-const certificateWarningDays = 14;
 const brokenBody = "connection closed in the middle of the body";
 /** Steps of a judgement that are done at once; a million take 1 to 5 ms. */
 const maxStepsAtOnce = 4_000_000;
 /** Bytes of a body that is judged at once. */
 const maxBytesAtOnce = 64 * 1024;
+
+const originOf = oncePer((spec: HttpCheck): string => new URL(spec.url).origin);
 
 /** Null where the check expects nothing beyond the status and a text, which is searched while the body arrives. */
 const judgeOf = oncePer((spec: HttpCheck): { judge: Judge | null } => ({
@@ -74,7 +74,7 @@ async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, redire
     const { host, port } = hop;
     const { ip_version: ipVersion } = spec;
     const { socket } = await dial({ host, port, allowPrivate, ipVersion, signal, lookup, trace });
-    return await converse(spec, hop, hop.secure ? await handshake(spec, hop, socket, context) : socket, context);
+    return await converse(spec, hop, await secured(spec, hop, socket, context), context);
   } catch (error) {
     // A host reached by a redirect must not open the breaker of the first host.
     if (redirected && error instanceof DialError) {
@@ -88,31 +88,11 @@ async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, redire
   }
 }
 
-async function handshake(
-  spec: HttpCheck,
-  hop: Hop,
-  socket: Socket,
-  { signal, trace, now, warn }: ProbeContext,
-): Promise<Socket> {
-  const secured = await secure({ socket, host: hop.host, verify: spec.verify_tls, signal, trace, now });
-  const notAfter = notAfterOf(secured);
-  if (notAfter === null) return secured;
-  trace.certificateNotAfter = Math.min(trace.certificateNotAfter ?? Infinity, notAfter);
-  warnOfExpiry(notAfter, hop, now(), warn);
-  return secured;
-}
-
-/** End of validity of the server's certificate, Unix ms; null for a date that cannot be read. */
-function notAfterOf(socket: TLSSocket): number | null {
-  const notAfter = Date.parse(socket.getPeerX509Certificate()?.validTo ?? "");
-  return notAfter >= 0 ? Math.min(notAfter, 8_640_000_000_000) : null;
-}
-
-function warnOfExpiry(notAfter: number, hop: Hop, now: number, warn: (text: string) => void): void {
-  const daysLeft = Math.floor((notAfter - now) / 86_400_000);
-  if (daysLeft < 0) warn(`The certificate of ${hop.host} has expired.`);
-  else if (daysLeft < certificateWarningDays)
-    warn(`The certificate of ${hop.host} expires in ${daysLeft === 1 ? "1 day" : `${daysLeft} days`}.`);
+/** The socket with TLS where the hop has it. A client certificate is for the origin of the check only. */
+async function secured(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeContext): Promise<Socket> {
+  if (!hop.secure) return socket;
+  const own = hop.origin === originOf(spec);
+  return await handshake(spec, socket, { host: hop.host, verify: spec.verify_tls, own }, context);
 }
 
 /** One request and its response over a connected socket, which is always destroyed at the end. */

@@ -79,6 +79,72 @@ t.test("send and expect", async (t) => {
   });
 });
 
+t.test("a greeting is waited for", async (t) => {
+  /** Says the greeting in parts, 50 ms apart, and then answers; who speaks before its end is refused. */
+  const after =
+    (...parts: string[]) =>
+    (socket: Socket, heard: (text: string) => void) => {
+      let left = parts.length;
+      socket.on("data", (bytes) => {
+        heard(bytes.toString());
+        socket.write(left > 0 ? "521 5.5.1 Protocol error\r\n" : "250 ok\r\n");
+      });
+      const say = (): void => {
+        socket.write(parts[parts.length - left--]!);
+        if (left > 0) setTimeout(say, 50);
+      };
+      setTimeout(say, 50);
+    };
+  const ehlo = { send: "EHLO a\\r\\n", expect: "250 ok" };
+  const postscreen = after("220-mail.example.org ESMTP\r\n", "220 mail.example.org ESMTP\r\n");
+  const cases: [string, Partial<Tcp>, ReturnType<typeof after>, [string, RegExp | null]][] = [
+    ["without one", ehlo, postscreen, ["down", /got "521 5\.5\.1 Protocol error/]],
+    ["postscreen", { ...ehlo, greeting: "220 " }, postscreen, ["up", null]],
+    ["postscreen, by the code", { ...ehlo, greeting: "220" }, postscreen, ["up", null]],
+    ["a line in parts", { ...ehlo, greeting: "220" }, after("220 mail", " ready\r", "\n"), ["up", null]],
+    ["the name", { ...ehlo, greeting: "mail.example.org" }, postscreen, ["up", null]],
+    ["a prompt without end", { ...ehlo, greeting: "login: " }, after("Welcome\r\n", "login: "), ["up", null]],
+    [
+      "a refusal",
+      { ...ehlo, greeting: "220" },
+      after("554 no\r\n"),
+      ["down", /^the greeting does not contain "220"; got "554 no/],
+    ],
+    [
+      "another text",
+      { ...ehlo, greeting: "SSH-2.0", timeout: 500 },
+      after("HTTP/1.1"),
+      ["down", /^the greeting does not contain "SSH-2\.0"; got "HTTP/],
+    ],
+    [
+      "nothing",
+      { ...ehlo, greeting: "220", timeout: 300 },
+      () => undefined,
+      ["down", /^no greeting with "220" within 0\.30? s$/],
+    ],
+    [
+      "closed",
+      { ...ehlo, greeting: "220" },
+      (socket) => void socket.end(),
+      ["down", /^connection closed without a greeting$/],
+    ],
+    ["alone", { greeting: "+OK" }, after("+OK ready\r\n"), ["up", null]],
+    ["expect reads what follows", { greeting: "220 ", expect: "ESMTP" }, after("220 mail ESMTP\r\n"), ["up", null]],
+    [
+      "expect does not read the greeting",
+      { greeting: "220", send: "NOOP\\r\\n", expect: "220", timeout: 500 },
+      after("220 a 220\r\n"),
+      ["down", /got "250 ok/],
+    ],
+  ];
+  for (const [what, change, serve, [status, error]] of cases) {
+    const result = await ask(t, change, serve);
+    t.equal(result.status, status, what);
+    if (error === null) t.equal(result.error, null, what);
+    else t.match(result.error, error, what);
+  }
+});
+
 t.test("STARTTLS", async (t) => {
   const secured = (socket: Socket, heard: (text: string) => void) => {
     const inner = new TLSSocket(socket, { isServer: true, key, cert });

@@ -1,14 +1,13 @@
 import type { Socket } from "node:net";
-import { sentBytes, type TcpCheck } from "@statusmesh/shared/checks/tcp";
+import { sentBytes, startTlsOf, type TcpCheck } from "@statusmesh/shared/checks/tcp";
 import { canonicalHost, serverName } from "@statusmesh/shared/checks/host";
 import { dial } from "@statusmesh/shared/net/dial";
-import { secure } from "@statusmesh/shared/net/tls";
-import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
-import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
-import { codeOf } from "@statusmesh/shared/thrown";
+import { unlessClosed } from "./conversation.ts";
+import { handshake } from "./handshake.ts";
 import { shortened } from "./http-expectations.ts";
 import { maskerOf } from "./masking.ts";
 import { down, oncePer, type Probe, type ProbeContext, up, type Verdict } from "./probe.ts";
+import { StartTlsError, startTls } from "./starttls.ts";
 
 const hostOf = oncePer(({ host }: TcpCheck) => canonicalHost(host));
 const bytesOf = oncePer(sentBytes);
@@ -26,13 +25,14 @@ export const tcp: Probe<TcpCheck> = {
     try {
       const { tls = "none", verify_tls: verify = true } = spec;
       if (tls === "none") return await talk(spec, socket, context);
-      if (tls !== "tls") {
-        const refusal = await startTls(tls, socket, context);
-        if (refusal !== null) return refusal;
-      }
       const host = serverName(spec);
-      const secured = await secure({ socket, host, verify, signal, trace, protocols: [], now: context.now });
+      const protocol = startTlsOf(tls);
+      if (protocol !== null) await startTls(protocol, socket, { host, port }, context);
+      const secured = await handshake(spec, socket, { host, verify, protocols: [] }, context);
       return await talk(spec, secured, context).finally(() => secured.destroy());
+    } catch (error) {
+      if (error instanceof StartTlsError) return down(error.message);
+      throw error;
     } finally {
       socket.destroy();
     }
@@ -40,29 +40,39 @@ export const tcp: Probe<TcpCheck> = {
 };
 
 async function talk(spec: TcpCheck, socket: Socket, { signal, trace }: ProbeContext): Promise<Verdict> {
-  const { send = null, expect = null } = spec;
+  const { send = null, expect = null, greeting = null } = spec;
+  const bytes = bytesOf(spec);
+  let answer: Buffer = Buffer.alloc(0);
+  if (greeting !== null) {
+    trace.overdue = `no greeting with ${JSON.stringify(greeting)} within`;
+    const { verdict, after } = await greetingOf(greeting, socket, { signal, trace });
+    if (verdict !== null) return verdict;
+    // What came before `send` is no answer to it.
+    if (send === null) answer = after;
+  }
   if (send === null && expect === null) return up;
   trace.overdue = "sending timed out after";
-  const bytes = bytesOf(spec);
   if (bytes.length > 0) await unlessClosed(socket, signal, (done) => socket.write(bytes, () => done()));
   if (expect === null) return up;
   trace.overdue = "no answer within";
   // Silence may be the server's way to wait for what was not sent.
-  trace.verdict = { status: "error", error: "no answer to what was sent, or no greeting" };
+  if (greeting === null) trace.verdict = { status: "error", error: "no answer to what was sent, or no greeting" };
   const wanted = Buffer.from(expect, "utf8");
-  let answer = Buffer.alloc(0);
+  if (answer.includes(wanted)) return up;
   const missing = (): Verdict =>
     down(`the answer does not contain ${JSON.stringify(expect.slice(0, 200))}; got ${got(answer, bytes)}`);
   const verdict = await unlessClosed<Verdict>(
     socket,
     signal,
     (done) =>
-      void socket.on("data", (chunk: Buffer) => {
-        answer = Buffer.concat([answer, chunk.subarray(0, maxAnswer - answer.length)]);
-        if (answer.includes(wanted)) done(up);
-        else if (answer.length >= maxAnswer) done(missing());
-        trace.verdict = missing();
-      }),
+      void socket
+        .on("data", (chunk: Buffer) => {
+          answer = Buffer.concat([answer, chunk.subarray(0, maxAnswer - answer.length)]);
+          if (answer.includes(wanted)) done(up);
+          else if (answer.length >= maxAnswer) done(missing());
+          trace.verdict = missing();
+        })
+        .resume(),
     () => (answer.length > 0 ? missing() : down("connection closed without an answer")),
   );
   trace.verdict = null;
@@ -73,100 +83,53 @@ async function talk(spec: TcpCheck, socket: Socket, { signal, trace }: ProbeCont
 const got = (answer: Buffer, sent: Buffer): string =>
   shortened(JSON.stringify(maskerOf(sent.length === 0 ? [] : [sent.toString()])(answer.toString())));
 
-/** Bytes of the conversation before TLS; a line of SMTP has 512, of IMAP 8 KiB. */
-const maxBytes = 32 * 1024;
-
-interface Step {
-  /** Line to send before the reply; null for the greeting. */
-  say: string | null;
-  /** True for the last line of a good reply, false for a refusal, null for a line before the last one. */
-  good: (line: string) => boolean | null;
-  /** A line of the reply that must be there. */
-  offers?: RegExp;
-}
-
-const smtp = (code: string) => (line: string) => (/^\d{3}-/.test(line) ? null : line.startsWith(code));
-/** RFC 3207, RFC 3501 section 6.2.1, RFC 2595 section 4. */
-const dialogues: Record<Exclude<NonNullable<TcpCheck["tls"]>, "none" | "tls">, readonly Step[]> = {
-  starttls_smtp: [
-    { say: null, good: smtp("220") },
-    { say: "EHLO statusmesh.invalid", good: smtp("250"), offers: /^250[ -]STARTTLS\b/i },
-    { say: "STARTTLS", good: smtp("220") },
-  ],
-  starttls_imap: [
-    // PREAUTH: the session is signed in, and STARTTLS is no longer possible.
-    { say: null, good: (line) => /^\* OK\b/i.test(line) },
-    { say: "a1 STARTTLS", good: (line) => (/^a1 /i.test(line) ? /^a1 OK\b/i.test(line) : null) },
-  ],
-  starttls_pop3: [
-    { say: null, good: (line) => /^\+OK/i.test(line) },
-    { say: "STLS", good: (line) => /^\+OK/i.test(line) },
-  ],
-};
-
-/** Asks for TLS on a connected socket; null when the server is ready for the handshake. */
-async function startTls(
-  mode: keyof typeof dialogues,
+/**
+ * Waits for the greeting of a server that speaks first. A verdict where another one came; else null, and what followed
+ * its text.
+ */
+async function greetingOf(
+  greeting: string,
   socket: Socket,
-  { signal, trace }: ProbeContext,
-): Promise<Verdict | null> {
-  let buffer = "";
-  let bytes = 0;
-  trace.overdue = "STARTTLS timed out after";
-  for (const { say, good, offers } of dialogues[mode]) {
-    if (say !== null) socket.write(`${say}\r\n`);
-    let offered = offers === undefined;
-    for (let verdict: boolean | null = null; verdict === null;) {
-      while (!buffer.includes("\n")) {
-        if (bytes > maxBytes) return down("the answers before TLS are larger than 32 KiB");
-        const chunk = await unlessClosed<Buffer>(socket, signal, (done) => void socket.once("data", done).resume());
-        // Nothing may be read beyond the go-ahead before the handshake takes over.
-        socket.pause();
-        bytes += chunk.length;
-        buffer += chunk.toString("latin1");
-      }
-      const at = buffer.indexOf("\n");
-      const line = buffer.slice(0, at).trimEnd();
-      buffer = buffer.slice(at + 1);
-      offered ||= offers!.test(line);
-      verdict = good(line);
-      if (verdict === false) return down(`STARTTLS was refused: ${shortened(JSON.stringify(line))}`);
-    }
-    if (!offered) return down("the server does not offer STARTTLS");
-    // Bytes that came before they could be an answer, or after the go-ahead, are not protected: RFC 3207 section 6.
-    if (buffer !== "" && say !== null && !say.startsWith("EHLO")) return down("plaintext after STARTTLS");
-  }
-  return null;
+  { signal, trace }: Pick<ProbeContext, "signal" | "trace">,
+): Promise<{ verdict: Verdict | null; after: Buffer }> {
+  const wanted = Buffer.from(greeting, "utf8");
+  let heard = Buffer.alloc(0);
+  const other = (): Verdict =>
+    down(`the greeting does not contain ${JSON.stringify(greeting)}; got ${got(heard, Buffer.alloc(0))}`);
+  const verdict = await unlessClosed<Verdict | null>(
+    socket,
+    signal,
+    (done) =>
+      void socket
+        .on("data", (chunk: Buffer) => {
+          heard = Buffer.concat([heard, chunk.subarray(0, maxAnswer - heard.length)]);
+          const isFull = heard.length >= maxAnswer;
+          if (heard.includes(wanted)) {
+            trace.verdict = null;
+            if (isFull || isWhole(heard)) done(null);
+          } else if (isFull || (isReply(heard) && isWhole(heard))) done(other());
+          else trace.verdict = other();
+        })
+        .resume(),
+    () => (heard.length > 0 ? other() : down("connection closed without a greeting")),
+  );
+  socket.pause();
+  trace.verdict = null;
+  return { verdict, after: heard.subarray(heard.indexOf(wanted) + wanted.length) };
 }
+
+/** True for a greeting of SMTP, FTP, IMAP or POP3. */
+const isReply = (heard: Buffer): boolean => /^(?:\d{3}[- ]|\* |\+OK|-ERR)/.test(heard.toString("latin1", 0, 4));
 
 /**
- * Resolves with the value that `begin` gives to `done`, or with that of `closed` when the other side closes. Rejects
- * with a DialError when the connection breaks, and with the reason of the signal.
+ * False while a greeting goes on: a server may count bytes that come before its end as those of a spammer (Postfix's
+ * postscreen sends the first of several lines 6 s before the last). Those of SMTP and FTP end with `220 `, those of
+ * IMAP and POP3 with their line, and any other one, such as a prompt, may have no end.
  */
-function unlessClosed<T = void>(
-  socket: Socket,
-  signal: CancelSignal,
-  begin: (done: (value: T) => void) => void,
-  closed?: () => T,
-): Promise<T> {
-  return new Promise((settle, reject) => {
-    const end = (conclude: () => void): void => {
-      signal.removeEventListener("abort", onAbort);
-      socket.off("error", onError).off("close", onClose).off("end", onClose).removeAllListeners("data");
-      conclude();
-    };
-    const onAbort = (): void => end(() => reject(signal.reason as Error));
-    const onError = (error: Error): void =>
-      end(() => reject(new DialError("connect", wordsFor(error), codeOf(error), error)));
-    const onClose = (): void =>
-      end(() =>
-        closed === undefined
-          ? reject(new DialError("connect", "connection closed by peer", "ECONNRESET"))
-          : settle(closed()),
-      );
-    if (signal.aborted) return reject(signal.reason as Error);
-    signal.addEventListener("abort", onAbort, { once: true });
-    socket.on("error", onError).on("close", onClose).on("end", onClose);
-    begin((value) => end(() => settle(value)));
-  });
+function isWhole(heard: Buffer): boolean {
+  if (!isReply(heard)) return true;
+  const text = heard.toString("latin1");
+  return /^\d{3}-/.test(text)
+    ? new RegExp(`^${text.slice(0, 3)}[ \\r][^\\n]*\\n`, "m").test(text)
+    : text.includes("\n");
 }

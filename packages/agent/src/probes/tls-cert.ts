@@ -7,7 +7,10 @@ import { dial } from "@statusmesh/shared/net/dial";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
+import { commonName, pathOf, sentBy } from "./chain.ts";
+import { chainWarnings, contextOf, trustedBy } from "./handshake.ts";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
+import { StartTlsError, startTls } from "./starttls.ts";
 
 /** How long to wait for the server's close_notify, ms. */
 const hangUpMs = 500;
@@ -23,6 +26,7 @@ export const tlsCert: Probe<TlsCertCheck> = {
     try {
       leaf = await certificateOf(spec, context);
     } catch (error) {
+      if (error instanceof StartTlsError) return { status: "error", error: error.message };
       if (error instanceof DialError && !error.local)
         return {
           status: "error",
@@ -32,16 +36,17 @@ export const tlsCert: Probe<TlsCertCheck> = {
         };
       throw error;
     }
-    return leaf === undefined
-      ? { status: "error", error: "the server presented no certificate" }
-      : judge(spec, leaf, context.now());
+    if (leaf === undefined) return { status: "error", error: "the server presented no certificate" };
+    const sent = sentBy(leaf);
+    const trusted = await trustedBy(spec);
+    for (const text of chainWarnings(serverName(spec), sent, trusted, context.now())) context.warn(text);
+    const path = spec.judge === "chain" ? pathOf(sent, trusted).certificates : [leaf];
+    return judge(spec, path, context.now());
   },
 };
 
-async function certificateOf(
-  spec: TlsCertCheck,
-  { signal, trace, allowPrivate, lookup }: ProbeContext,
-): Promise<X509Certificate | undefined> {
+async function certificateOf(spec: TlsCertCheck, context: ProbeContext): Promise<X509Certificate | undefined> {
+  const { signal, trace, allowPrivate, lookup } = context;
   const { socket } = await dial({
     host: canonicalHost(spec.host),
     port: spec.port,
@@ -51,14 +56,18 @@ async function certificateOf(
     lookup,
     trace,
   });
+  const { starttls = "none", port } = spec;
+  const host = serverName(spec);
   // The application protocol is unknown, so none is offered: a mail server may refuse a client that offers HTTP.
   let shown: X509Certificate | undefined;
   try {
+    if (starttls !== "none") await startTls(starttls, socket, { host, port }, context);
     const secured = await secure({
       socket,
-      host: serverName(spec),
+      host,
       verify: false,
       protocols: [],
+      context: contextOf(spec, { verify: false }),
       signal,
       trace,
       onCertificate: (leaf) => (shown = leaf),
@@ -69,6 +78,7 @@ async function certificateOf(
     // Up to TLS 1.2 a server that requires a client certificate refuses after it has sent its own; in 1.3 the handshake
     // is complete.
     if (shown !== undefined && clientRefused.has(codeOf(error))) return shown;
+    socket.destroy();
     throw error;
   }
 }
@@ -87,30 +97,25 @@ function hangUp(socket: TLSSocket): void {
   socket.resume().end();
 }
 
-function judge({ warn_days, critical_days }: TlsCertCheck, leaf: X509Certificate, now: number): Verdict {
-  const notAfter = Date.parse(leaf.validTo);
+const endOf = (one: X509Certificate): number => Date.parse(one.validTo);
+const beginOf = (one: X509Certificate): number => Date.parse(one.validFrom);
+
+/** Judges the certificate of the path that ends first, or one that is not valid yet. */
+function judge(spec: TlsCertCheck, path: readonly X509Certificate[], now: number): Verdict {
+  const { warn_days, critical_days, judge: judged } = spec;
+  const early = path.find((one) => beginOf(one) > now);
+  const one = early ?? path.reduce((first, other) => (endOf(other) < endOf(first) ? other : first));
+  const notAfter = endOf(one);
   const daysRemaining = daysLeft(notAfter, now);
-  const { subject, issuer } = leaf.toLegacyObject();
   const details: CertificateDetails = {
     days_remaining: daysRemaining,
     not_after: new Date(notAfter).toISOString(),
-    subject_common_name: commonName(subject),
-    issuer_common_name: commonName(issuer),
+    subject_common_name: commonName(one, "subject"),
+    issuer_common_name: commonName(one, "issuer"),
+    ...(early !== undefined && { not_before: new Date(beginOf(early)).toISOString() }),
+    ...(judged === "chain" && { leaf_common_name: commonName(path[0]!, "subject") }),
   };
-  if (daysRemaining >= warn_days) return { status: "up", error: null, details };
-  return {
-    status: daysRemaining < 0 || daysRemaining < critical_days ? "down" : "degraded",
-    error: JSON.stringify(details),
-    details,
-  };
-}
-
-/** The most specific common name, shortened so that the document stays complete; null without one. */
-function commonName(name: { CN?: string | string[] } | undefined): string | null {
-  const text = [name?.CN ?? []].flat().at(-1) ?? "";
-  if (text === "") return null;
-  return text
-    .slice(0, 200)
-    .replaceAll(/\p{Cc}/gu, " ")
-    .toWellFormed();
+  if (early === undefined && daysRemaining >= warn_days) return { status: "up", error: null, details };
+  const isDown = early !== undefined || daysRemaining < 0 || daysRemaining < critical_days;
+  return { status: isDown ? "down" : "degraded", error: JSON.stringify(details), details };
 }

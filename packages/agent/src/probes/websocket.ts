@@ -1,9 +1,9 @@
 import { placeOf, type WebSocketCheck } from "@statusmesh/shared/checks/websocket";
 import { dial } from "@statusmesh/shared/net/dial";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
-import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
 import type { WebSocket } from "ws";
+import { handshake } from "./handshake.ts";
 import { shortened } from "./http-expectations.ts";
 import { maskerOf } from "./masking.ts";
 import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts";
@@ -16,7 +16,7 @@ const maxBytes = 1024 * 1024;
 export const websocket: Probe<WebSocketCheck> = {
   timeoutStatus: "down",
   async run(spec, context) {
-    const { signal, trace, allowPrivate, lookup, now } = context;
+    const { signal, trace, allowPrivate, lookup } = context;
     const { secure: isSecure, host, port } = destinationOf(spec);
     // Loaded on first use; the dial is ours, because the library would resolve the name itself.
     const { WebSocket: Client } = await import("ws");
@@ -24,8 +24,8 @@ export const websocket: Probe<WebSocketCheck> = {
     const { socket } = await dial({ host, port, allowPrivate, ipVersion, signal, lookup, trace });
     try {
       const verify = spec.verify_tls;
-      const stream = isSecure ? await secure({ socket, host, verify, signal, trace, now }) : socket;
-      const client = new Client(spec.url, {
+      const stream = isSecure ? await handshake(spec, socket, { host, verify }, context) : socket;
+      const client = new Client(spec.url, [...(spec.subprotocols ?? [])], {
         createConnection: () => stream,
         followRedirects: false,
         perMessageDeflate: false,

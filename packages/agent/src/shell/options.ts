@@ -48,6 +48,25 @@ export const commands = (): Option =>
     "SM_AGENT_COMMANDS",
   );
 
+export const caFile = (): Option =>
+  new Option(
+    "--ca-file <file>",
+    "certificates (PEM) of authorities that all checks trust in addition to the usual ones",
+  ).env("SM_AGENT_CA_FILE");
+
+/** Trusts the authorities of --ca-file. Ends the program where the file has none, or one that cannot be read. */
+export async function trustFile(command: Command, file: string | undefined): Promise<void> {
+  if (file === undefined) return;
+  // Loaded here: most commands need no TLS.
+  const { AuthoritiesError, trustAuthorities } = await import("../run/authorities.ts");
+  try {
+    trustAuthorities(file, process.env);
+  } catch (error) {
+    if (error instanceof AuthoritiesError) return fail(command, exits.config, error.message);
+    throw error;
+  }
+}
+
 export const heartbeats = (): Option =>
   new Option(
     "--heartbeats <[host:]port>",
@@ -87,6 +106,8 @@ export interface OfRun {
   maxMemoryMb?: number;
   /** File of the commands of exec checks. */
   commands?: string;
+  /** File of authorities to trust in addition. */
+  caFile?: string;
 }
 
 /** What `run` takes and `test-config` tests, apart from --heartbeats. */
@@ -129,6 +150,7 @@ export const ofRun = (): Option[] => [
     .env("SM_AGENT_MAX_MEMORY_MB")
     .argParser(wholeNumber(1_000_000, 100)),
   commands(),
+  caFile(),
 ];
 
 function controlPlaneUrl(text: string): string {

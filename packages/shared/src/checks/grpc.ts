@@ -1,7 +1,18 @@
 import Type, { type Static } from "typebox";
-import { checkAll } from "../faults.ts";
+import { checkAll, rule } from "../faults.ts";
 import { hostAndPort } from "../url.ts";
-import { type CheckKind, degradedAbove, ipVersion, ipVersionRule, thresholdRules, timeout, verifyTls } from "./kind.ts";
+import { headersRule, isSecretHeader, mapHeaderSecrets } from "./http-rules.ts";
+import { headersOption } from "./http-shell.ts";
+import {
+  type CheckKind,
+  credentialsUnverified,
+  degradedAbove,
+  ipVersion,
+  ipVersionRule,
+  thresholdRules,
+  timeout,
+  verifyTls,
+} from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { durationOption, readHostAndPort } from "./shell.ts";
 import { Shape } from "../shapes.ts";
@@ -25,7 +36,23 @@ export const GrpcCheck = Shape("GrpcCheck", "Queries the health service of a gRP
     description: "false connects without encryption",
     form: { label: "Encryption (TLS)" },
   }),
-  verify_tls: verifyTls(section),
+  metadata: Type.Optional(
+    Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
+      default: {},
+      maxProperties: 20,
+      description:
+        "Sent with the call. Values read as ***, except those of headers that never authenticate. Values of names " +
+        "that end with -bin are base64",
+      form: {
+        section,
+        placeholder: "authorization: Bearer …",
+        hint: "One per line, name and value. Values are encrypted.",
+        maskedHint:
+          "One per line. *** is a stored value: leave the list unchanged to keep it, or enter every value again.",
+      },
+    }),
+  ),
+  verify_tls: verifyTls(section, "false accepts any certificate; not together with metadata that authenticates"),
   server_name: serverNameField("Name of the server (SNI and :authority); null: the host", {
     section,
     hint: "Empty uses the host.",
@@ -46,24 +73,44 @@ export const grpc: CheckKind<typeof GrpcCheck> = {
   minIntervalSecs: 10,
   defaultIntervalSecs: 60,
   rules(spec) {
+    const { metadata = {} } = spec;
     checkAll(
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
       () => hostOrThrow(spec.host),
       () => ipVersionRule(hostOrThrow(spec.host), spec.ip_version),
       () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => serverName(spec),
+      () => headersRule(metadata, "metadata"),
+      rule(
+        // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md: reserved for gRPC itself.
+        !Object.keys(metadata).some((name) => /^(?:grpc-.*|content-type|te|user-agent|host)$/i.test(name)),
+        "INVALID_HTTP_HEADER",
+        "Content-Type, TE, User-Agent, Host and names that begin with grpc- are written by the agent.",
+        "/metadata",
+      ),
       () => thresholdRules(spec),
+      rule(
+        spec.verify_tls || !spec.tls || !Object.keys(metadata).some(isSecretHeader),
+        "INVALID_TLS_CRED_COMBO",
+        `${credentialsUnverified} or remove the metadata.`,
+        "/verify_tls",
+      ),
     );
   },
   destination: (spec) => ({ host: hostOrThrow(spec.host), port: spec.port, pointer: "/host" }),
   subject: (spec) => (spec.server_name === null ? null : { name: serverName(spec), pointer: "/server_name" }),
-  mapSecrets: (spec) => spec,
-  secretsGoTo: () => null,
+  mapSecrets: (spec, change) =>
+    spec.metadata === undefined ? spec : { ...spec, metadata: mapHeaderSecrets(spec.metadata, change, "metadata") },
+  secretsGoTo: (spec) => ({
+    origin: `${spec.tls ? "grpcs" : "grpc"}://${hostOrThrow(spec.host)}:${spec.port} ${serverName(spec)}`,
+    verified: spec.verify_tls,
+  }),
   shell: {
     subject: "<host:port>",
     read: readHostAndPort,
     options: {
       tls: { words: "connect without encryption" },
+      metadata: { ...headersOption("metadata of the call; may be repeated"), name: "metadata" },
       verify_tls: { words: "accept any certificate" },
       degraded_above_ms: durationOption("degraded-above"),
     },

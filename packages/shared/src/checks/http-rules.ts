@@ -5,7 +5,7 @@ import { urlProblem } from "../url.ts";
 import { expectationRule, pathRule, patternRule } from "./expectations.ts";
 import { type HttpCheck, methods } from "./http-spec.ts";
 import { canonicalHost } from "./host.ts";
-import { ipVersionRule, thresholdRules } from "./kind.ts";
+import { credentialsUnverified, ipVersionRule, thresholdRules } from "./kind.ts";
 
 /**
  * Headers that the client sets itself, or that change the framing of the message (RFC 9110 section 7.6.1, RFC 9112
@@ -47,17 +47,18 @@ export const isSecretHeader = (name: string): boolean => !harmlessHeaders.has(na
 /** Whether a header of a check can be sent, and is not written by the agent itself. */
 export const isSendableHeader = (name: string, value: string): boolean =>
   headerName.test(name) && headerValue.test(value) && !ownHeaders.has(name.toLowerCase());
-const headerPointer = (name: string): string => `/headers/${pointerSegment(name)}`;
+const headerPointer = (name: string, field = "headers"): string => `/${field}/${pointerSegment(name)}`;
 
 /** Returns a copy with `change` applied to the value of every secret header. `pointer` names it in the check. */
 export const mapHeaderSecrets = (
   headers: HttpCheck["headers"],
   change: (secret: string, pointer: string) => string,
+  field?: string,
 ): HttpCheck["headers"] =>
   Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [
       name,
-      isSecretHeader(name) ? change(value, headerPointer(name)) : value,
+      isSecretHeader(name) ? change(value, headerPointer(name, field)) : value,
     ]),
   );
 
@@ -105,7 +106,7 @@ function methodRule(method: string): void {
 }
 
 /** Throws INVALID_HTTP_HEADER for every header that cannot be sent, or that the agent writes itself. */
-export function headersRule(headers: HttpCheck["headers"]): void {
+export function headersRule(headers: HttpCheck["headers"], field?: string): void {
   const faults = new Faults();
   const seen = new Set<string>();
   for (const [name, value] of Object.entries(headers)) {
@@ -120,7 +121,8 @@ export function headersRule(headers: HttpCheck["headers"]): void {
             ? null
             : `The value of "${name}" has a line break or a character that cannot be sent.`;
     seen.add(lower);
-    if (message !== null) faults.add(new AppError("INVALID_HTTP_HEADER", message, { field: headerPointer(name) }));
+    if (message !== null)
+      faults.add(new AppError("INVALID_HTTP_HEADER", message, { field: headerPointer(name, field) }));
   }
   faults.throwAny();
 }
@@ -190,8 +192,7 @@ export function httpRules(spec: HttpCheck): void {
     rule(
       spec.verify_tls || !isHttps(spec.url) || !authenticates(spec),
       "INVALID_TLS_CRED_COMBO",
-      "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or " +
-        "remove the credentials.",
+      `${credentialsUnverified} or remove the credentials.`,
       "/verify_tls",
     ),
     rule(

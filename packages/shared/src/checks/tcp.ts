@@ -4,6 +4,7 @@ import { checkAll, rule } from "../faults.ts";
 import { hostAndPort } from "../url.ts";
 import {
   type CheckKind,
+  credentialsUnverified,
   degradedAbove,
   ipVersion,
   ipVersionRule,
@@ -14,11 +15,12 @@ import {
 } from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { durationOption, readHostAndPort } from "./shell.ts";
+import { startTlsNames, startTlsOptions, type StartTlsProtocol } from "./starttls.ts";
 import { Shape } from "../shapes.ts";
 
 /** Title of the collapsed part of the form. */
 const section = "Advanced TCP options";
-const tlsModes = ["none", "tls", "starttls_smtp", "starttls_imap", "starttls_pop3"] as const;
+const startTlsModes = startTlsNames.map((name) => `starttls_${name}` as const);
 /** Bytes of `send` without its escapes. */
 const maxSent = 4096;
 
@@ -28,19 +30,13 @@ export const TcpCheck = Shape("TcpCheck", "Connects to a port", {
   host: hostField("db.example.org"),
   port: portField({ examples: [5432] }),
   tls: Type.Optional(
-    Type.Enum([...tlsModes], {
+    Type.Enum(["none", "tls", ...startTlsModes], {
       default: "none",
-      description: "Encryption: none, from the first byte, or after STARTTLS of a mail protocol",
+      description: "Encryption: none, from the first byte, or after STARTTLS of a protocol",
       form: {
         section,
         label: "Encryption",
-        options: {
-          none: "None",
-          tls: "TLS",
-          starttls_smtp: "STARTTLS (SMTP)",
-          starttls_imap: "STARTTLS (IMAP)",
-          starttls_pop3: "STARTTLS (POP3)",
-        },
+        options: { none: "None", tls: "TLS", ...startTlsOptions((name) => `starttls_${name}`) },
       },
     }),
   ),
@@ -52,6 +48,20 @@ export const TcpCheck = Shape("TcpCheck", "Connects to a port", {
     }),
   ),
   verify_tls: Type.Optional(verifyTls(section)),
+  greeting: Type.Optional(
+    nullableText(
+      200,
+      "Text of the server's greeting, which the run waits for before it sends anything. With STARTTLS it is that " +
+        "inside TLS. Null: send does not wait",
+      {
+        section,
+        label: "Greeting",
+        placeholder: "220 ",
+        hint: "For servers that speak first: 220 on ports 21, 25 and 587, +OK on 110, * OK on 143.",
+      },
+      "INVALID_EXPECTATION",
+    ),
+  ),
   send: Type.Optional(
     nullableText(
       16_384,
@@ -68,7 +78,7 @@ export const TcpCheck = Shape("TcpCheck", "Connects to a port", {
   expect: Type.Optional(
     nullableText(
       1000,
-      "Text that the first 4 KiB which come back must contain",
+      "Text that the first 4 KiB which come back, after the greeting, must contain",
       {
         section,
         label: "Response must contain",
@@ -83,6 +93,11 @@ export const TcpCheck = Shape("TcpCheck", "Connects to a port", {
   ip_version: ipVersion(section),
 });
 export type TcpCheck = Static<typeof TcpCheck>;
+
+/** The protocol of `starttls_<protocol>`; null for another encryption. */
+export function startTlsOf(tls: NonNullable<TcpCheck["tls"]>): StartTlsProtocol | null {
+  return tls === "none" || tls === "tls" ? null : (tls.slice("starttls_".length) as StartTlsProtocol);
+}
 
 /** The bytes of `send`; empty for none. Throws INVALID_EXPECTATION for an unknown escape, or too many. */
 export function sentBytes({ send = null }: Pick<TcpCheck, "send">): Buffer {
@@ -120,8 +135,7 @@ export const tcp: CheckKind<typeof TcpCheck> = {
       rule(
         spec.verify_tls !== false || spec.tls === "none" || (spec.send ?? null) === null,
         "INVALID_TLS_CRED_COMBO",
-        "What send holds is a secret, and not sent to a server whose certificate is not verified. Set verify_tls to " +
-          "true or remove send.",
+        `send holds a secret. ${credentialsUnverified} or remove send.`,
         "/verify_tls",
       ),
     );

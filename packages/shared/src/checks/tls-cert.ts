@@ -5,6 +5,7 @@ import { DaysRemaining, Expiry, expiryFields, expiryInWords, expiryRule, expiryS
 import { type CheckKind, ipVersion, ipVersionRule, timeout } from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { readHostAndPort } from "./shell.ts";
+import { startTlsNames, startTlsOptions } from "./starttls.ts";
 import { Closed, described, nullable, Shape } from "../shapes.ts";
 
 const errorCode = "INVALID_TLS_CERT_PARAMS";
@@ -17,7 +18,28 @@ export const TlsCertCheck = Closed(
     host: hostField("shop.example.org"),
     port: portField({ default: 443 }),
     server_name: serverNameField("Server name (SNI); defaults to the host", { section, hint: "Empty uses the host." }),
+    starttls: Type.Optional(
+      Type.Enum(["none", ...startTlsNames], {
+        default: "none",
+        errorCode,
+        description: "Protocol in which TLS is asked for first; none: TLS from the first byte",
+        form: { section, label: "STARTTLS", options: { none: "None", ...startTlsOptions((name) => name) } },
+      }),
+    ),
     ...expiryFields(14, "certificate", errorCode),
+    judge: Type.Optional(
+      Type.Enum(["leaf", "chain"], {
+        default: "leaf",
+        errorCode,
+        description:
+          "leaf: the certificate of the server; chain: whichever certificate on the path to its authority ends first",
+        form: {
+          section,
+          label: "Certificates that count",
+          options: { leaf: "The server's own", chain: "All up to the authority" },
+        },
+      }),
+    ),
     timeout: timeout({ section, beside: true, hint: "Includes name resolution, connect and handshake." }),
     ip_version: ipVersion(section),
   },
@@ -34,6 +56,13 @@ export const CertificateDetails = Shape("CertificateDetails", "The certificate o
   not_after: Expiry("End of the certificate's validity, RFC 3339, UTC"),
   subject_common_name: CommonName("the subject", "shop.example.org"),
   issuer_common_name: CommonName("the issuer", "R11"),
+  not_before: Type.Optional(Expiry("Begin of the certificate's validity, where that is in the future")),
+  leaf_common_name: Type.Optional(
+    CommonName(
+      "the server's certificate, with `judge: chain`; the others are of the one that ends first",
+      "shop.example.org",
+    ),
+  ),
 });
 export type CertificateDetails = Static<typeof CertificateDetails>;
 
@@ -73,8 +102,12 @@ export const tlsCert: CheckKind<typeof TlsCertCheck, CertificateDetails> = {
   },
 
   errorInWords(error) {
-    const { not_after, days_remaining: left, subject_common_name: name } = asObject(parsedJson(error));
+    const { not_after, not_before, days_remaining: left, ...names } = asObject(parsedJson(error));
     if (typeof not_after !== "string" || typeof left !== "number") return null;
-    return expiryShort(typeof name === "string" ? `certificate of ${name}` : "certificate", left, not_after);
+    const { subject_common_name: name, leaf_common_name: leaf } = names;
+    const of = typeof name === "string" ? `certificate of ${name}` : "certificate";
+    const what = typeof leaf === "string" && leaf !== name ? `${of}, in the chain of ${leaf},` : of;
+    if (typeof not_before === "string") return `${what} is not valid before ${not_before.slice(0, 10)}`;
+    return expiryShort(what, left, not_after);
   },
 };

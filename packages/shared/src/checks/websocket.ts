@@ -7,6 +7,7 @@ import { canonicalHost, urlField } from "./host.ts";
 import { headersOption } from "./http-shell.ts";
 import {
   type CheckKind,
+  credentialsUnverified,
   degradedAbove,
   ipVersion,
   ipVersionRule,
@@ -43,6 +44,25 @@ export const WebSocketCheck = Shape("WebSocketCheck", "Opens a WebSocket, and ve
         "One per line. *** is a stored value: leave the list unchanged to keep it, or enter every value again.",
     },
   }),
+  subprotocols: Type.Optional(
+    Type.Array(
+      // A token of RFC 9110 section 5.6.2.
+      Type.String({
+        pattern: "^[!#$%&'*+\\-.^_`|~0-9A-Za-z]{1,64}$",
+        errorCode: "INVALID_HTTP_HEADER",
+        description: "A token: letters, digits and !#$%&'*+-.^_`|~",
+        examples: ["graphql-transport-ws"],
+      }),
+      {
+        default: [],
+        maxItems: 5,
+        uniqueItems: true,
+        errorCode: "INVALID_HTTP_HEADER",
+        description: "Offered in this order (Sec-WebSocket-Protocol); the server must choose one of them",
+        form: { section, control: "lines", placeholder: "graphql-transport-ws", hint: "One per line, at most 5." },
+      },
+    ),
+  ),
   verify_tls: verifyTls(section, "false accepts any certificate; not together with a header that authenticates"),
   timeout: timeout({ section }),
   degraded_above_ms: degradedAbove({ section, beside: true }),
@@ -96,8 +116,7 @@ export const websocket: CheckKind<typeof WebSocketCheck> = {
       rule(
         spec.verify_tls || !isSecret || !/^wss:/i.test(spec.url),
         "INVALID_TLS_CRED_COMBO",
-        "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or remove " +
-          "the headers.",
+        `${credentialsUnverified} or remove the headers.`,
         "/verify_tls",
       ),
     );
@@ -117,6 +136,12 @@ export const websocket: CheckKind<typeof WebSocketCheck> = {
     read: (subject) => ({ url: subject }),
     options: {
       headers: headersOption("header of the handshake; may be repeated"),
+      subprotocols: {
+        name: "subprotocol",
+        words: "subprotocol to offer; may be repeated",
+        repeated: true,
+        read: (texts) => texts,
+      },
       verify_tls: { words: "accept any certificate" },
       degraded_above_ms: durationOption("degraded-above"),
     },

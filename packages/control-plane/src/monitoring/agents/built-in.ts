@@ -18,6 +18,10 @@ export function builtInAgentToken(dataDir: string): string {
   return readFileSync(file, "utf8").trim();
 }
 
+/** The settings among `names` that the environment has: an empty text is none. */
+const inherited = (names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
+
 export interface BuiltInAgent {
   /** Asks the agent to report and exit, and waits for it, at most `ms`. */
   stop(ms: number): Promise<void>;
@@ -39,7 +43,6 @@ export function startBuiltInAgent(options: {
   log: Log;
 }): BuiltInAgent {
   const { log } = options;
-  const commands = process.env["SM_AGENT_COMMANDS"] || undefined;
   const program = createRequire(import.meta.url).resolve("sm-agent/cli");
   let child: ChildProcess | null = null;
   let stopping = false;
@@ -61,10 +64,7 @@ export function startBuiltInAgent(options: {
             SM_AGENT_CANARIES: options.canaries,
             SM_SECURITY__ALLOW_PRIVATE_TARGETS: String(options.allowPrivate),
             ...(options.rdapBootstrapUrl === "" ? {} : { SM_AGENT_RDAP_BOOTSTRAP_URL: options.rdapBootstrapUrl }),
-            ...(commands === undefined ? {} : { SM_AGENT_COMMANDS: commands }),
-            ...(process.env["NODE_EXTRA_CA_CERTS"] === undefined
-              ? {}
-              : { NODE_EXTRA_CA_CERTS: process.env["NODE_EXTRA_CA_CERTS"] }),
+            ...inherited(["SM_AGENT_COMMANDS", "SM_AGENT_CA_FILE", "NODE_EXTRA_CA_CERTS"]),
           },
           stdio: ["pipe", "pipe", "pipe"],
         });
@@ -91,7 +91,7 @@ export function startBuiltInAgent(options: {
     },
     reload() {
       // Without a file SIGHUP would end it.
-      if (commands !== undefined) child?.kill("SIGHUP");
+      if (process.env["SM_AGENT_COMMANDS"]) child?.kill("SIGHUP");
     },
   };
 }

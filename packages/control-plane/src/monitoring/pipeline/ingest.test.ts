@@ -185,11 +185,13 @@ t.test("what a result holds is stored as it was sent", async (t) => {
   t.match(await stateOf(id), { last_error: error });
 });
 
-t.test("the certificate of an https monitor is kept with the target, from its newest run", async (t) => {
+t.test("the certificate of a monitor over TLS is kept with the target, from its newest run", async (t) => {
   const id = await newMonitor({
     check: validate(Check, { type: "http", url: "https://shop.example.org/" }),
   });
-  const tcp = await newMonitor({ check: { type: "tcp", host: "shop.example.org", port: 443, timeout: 10_000 } });
+  const tcp = await newMonitor({
+    check: { type: "tcp", host: "shop.example.org", port: 443, tls: "tls", timeout: 10_000 },
+  });
   const expiry = async (of = id) => {
     const [row] = await sql<{ expires_at: Date | null; details: unknown }[]>`
       select expires_at, details from target_states where target_id = ${of}`;
@@ -198,7 +200,7 @@ t.test("the certificate of an https monitor is kept with the target, from its ne
   const until = (days: number) => ({ http: { certificate_not_after: noon + days * 86_400_000 } });
   await send(eu, [agentResult(id, noon, until(10)), agentResult(tcp, noon, until(10))]);
   t.strictSame(await expiry(), [noon + 10 * 86_400_000, null]);
-  t.strictSame(await expiry(tcp), [null, null], "a kind without certificates");
+  t.strictSame(await expiry(tcp), [noon + 10 * 86_400_000, null], "of any kind");
   await send(eu, [agentResult(id, noon + minute, { status: "down" })]);
   t.strictSame(await expiry(), [noon + 10 * 86_400_000, null], "a failing handshake reads none");
   await send(eu, [agentResult(id, noon + 2 * minute, until(90))]);

@@ -42,12 +42,12 @@ export async function keepDetails(sql: Db, stored: readonly StoredDetails[]): Pr
 }
 
 /**
- * Stores the end of validity of each HTTP target's certificate from its newest run. The caller has locked their states.
- * Most runs report the stored date and write nothing.
+ * Stores the end of validity of the certificate that a target over TLS has seen in its newest run. The caller has
+ * locked their states. Most runs report the stored date and write nothing.
  */
 export async function keepCertificates(sql: Db, results: readonly StoredResult[]): Promise<void> {
   const newest = newestOf(results, ({ kind, result }) =>
-    kind === "http" ? result.http?.certificate_not_after : undefined,
+    detailsOf(kind)?.expiresAt === undefined ? result.http?.certificate_not_after : undefined,
   );
   if (newest.length === 0) return;
   await updateCertificates(

@@ -136,7 +136,7 @@ export const expirationRoutes: Route[] = [
   route("GET", "/api/v1/expirations", {
     ...read,
     summary: "List certificates and domains by their expiry",
-    description: "Earliest expiry first. Also certificates that HTTP checks have seen during their ordinary runs.",
+    description: "Earliest expiry first. Also certificates that checks over TLS have seen during their ordinary runs.",
     query: ExpirationQuery,
     replies: { 200: ExpirationPage },
     handle: async ({ ctx, query }) => {

@@ -3,7 +3,7 @@ import { inPortions, type Db } from "../../platform/db/sql.ts";
 import type { ExpirationLevel } from "./expiring-schema.ts";
 import type { TargetRow } from "./queries.ts";
 
-/** Limits for the certificate of an HTTP check, days: the defaults of a certificate check. */
+/** Limits for the certificate of a check of another kind over TLS, days: the defaults of a certificate check. */
 const httpDays = { warn: 14, critical: 7 };
 
 const levelAt = (sql: Db, now: Date) => sql`

@@ -24,7 +24,7 @@ export const Expiration = Shape("Expiration", "A certificate or registration tha
   ),
   level: OneOf(
     expirationLevels,
-    "critical and warning by the limits of the check; by 7 and 14 days for the certificate of an HTTP check",
+    "critical and warning by the limits of the check; by 7 and 14 days for the certificate of a check of another kind",
     "ok",
   ),
 });

@@ -62,12 +62,14 @@ export async function expirationsCsv(ctx: Ctx, level: ExpirationLevel | undefine
 
 function present(row: queries.ExpirationRow, now: number): Expiration {
   const { spec } = row;
+  const { url, summary, details } = kindOf(spec);
+  const server = url === undefined ? summary(spec) : url(spec).host;
   return {
     target_id: row.id,
     monitor_name: row.name,
     enabled: row.enabled,
     kind: spec.type,
-    subject: spec.type === "http" ? `certificate of ${new URL(spec.url).host}` : kindOf(spec).summary(spec),
+    subject: details?.expiresAt === undefined ? `certificate of ${server}` : summary(spec),
     expires_at: iso(row.expires_at),
     days_remaining: daysLeft(row.expires_at.getTime(), now),
     level: row.level,

@@ -1,4 +1,4 @@
-import { budgetMs, type CheckSpec, detailsOf, isCheckType, isProbed, kindOf } from "@statusmesh/shared/checks";
+import { budgetMs, type CheckSpec, isCheckType, isProbed, kindOf } from "@statusmesh/shared/checks";
 import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll } from "@statusmesh/shared/faults";
@@ -317,8 +317,16 @@ function mergeCheck(ctx: Ctx, id: string, stored: CheckSpec, patch: Record<strin
 
 /** True when the check is about another certificate or domain than before. */
 function isElsewhere({ before, after }: CheckChange): boolean {
-  if (detailsOf(after.type)?.expiresAt === undefined) return false;
   const kind = kindOf(after);
-  const about = (spec: CheckSpec) => JSON.stringify([kind.destination(spec), kind.subject?.(spec)]);
+  const about = (spec: CheckSpec) => {
+    const { starttls = "none", judge = "leaf" } = spec as { starttls?: string; judge?: string };
+    return JSON.stringify([
+      kind.destination(spec),
+      kind.subject?.(spec),
+      kind.secretsGoTo(spec)?.origin,
+      starttls,
+      judge,
+    ]);
+  };
   return about(before) !== about(after);
 }

@@ -1,6 +1,6 @@
-import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createSecureContext, rootCertificates, type SecureContext } from "node:tls";
+import { isCertificate, pemsIn } from "@statusmesh/shared/net/tls";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { StartupError } from "../../config/startup-error.ts";
 
@@ -14,7 +14,7 @@ export function trustedAuthorities(file: string): SecureContext | null {
     new StartupError(`channels.ca_file: ${file} cannot be used: ${reason}`, { cause });
   let own: string[];
   try {
-    own = certificatesIn(readFileSync(file, "utf8"));
+    own = pemsIn(readFileSync(file, "utf8"));
   } catch (error) {
     throw refuse(`it cannot be read (${codeOrMessage(error)})`, error);
   }
@@ -24,26 +24,15 @@ export function trustedAuthorities(file: string): SecureContext | null {
   return createSecureContext({ ca: [...rootCertificates, ...extraCertificates(), ...own] });
 }
 
-const certificatesIn = (text: string): string[] =>
-  text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
-
 /**
  * The certificates of NODE_EXTRA_CA_CERTS: a context with its own list ignores them (Node.js documentation,
  * command-line API).
  */
 function extraCertificates(): string[] {
   try {
-    return certificatesIn(readFileSync(process.env["NODE_EXTRA_CA_CERTS"] ?? "", "utf8"));
+    return pemsIn(readFileSync(process.env["NODE_EXTRA_CA_CERTS"] ?? "", "utf8"));
   } catch {
     // Node has warned about this file at its start.
     return [];
-  }
-}
-
-function isCertificate(pem: string): boolean {
-  try {
-    return new X509Certificate(pem).raw.length > 0;
-  } catch {
-    return false;
   }
 }
