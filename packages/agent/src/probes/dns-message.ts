@@ -57,14 +57,22 @@ export class MalformedMessage extends Error {}
 
 /** A question with recursion desired. `extended` allows answers of 1,232 bytes over UDP (EDNS, RFC 6891). */
 export function encodeQuestion(id: number, { name, type }: Question, extended: boolean): Buffer {
-  const head = Buffer.from([id >> 8, id & 255, 1, 0, 0, 1, 0, 0, 0, 0, 0, extended ? 1 : 0]);
-  const labels = name
-    .split(".")
-    .map((label) => Buffer.concat([Buffer.from([label.length]), Buffer.from(label, "latin1")]));
-  const number = typeNumbers[type];
-  const tail = Buffer.from([0, number >> 8, number & 255, 0, internetClass]);
-  const opt = extended ? [0, 0, optType, payloadSize >> 8, payloadSize & 255, 0, 0, 0, 0, 0, 0] : [];
-  return Buffer.concat([head, ...labels, tail, Buffer.from(opt)]);
+  const message = Buffer.alloc(12 + name.length + 6 + (extended ? 11 : 0));
+  message.writeUInt16BE(id, 0);
+  message.writeUInt16BE(0x0100, 2);
+  message.writeUInt16BE(1, 4);
+  message.writeUInt16BE(extended ? 1 : 0, 10);
+  let at = 12;
+  for (const label of name.split(".")) {
+    message.writeUInt8(label.length, at);
+    at += 1 + message.write(label, at + 1, "latin1");
+  }
+  message.writeUInt16BE(typeNumbers[type], at + 1);
+  message.writeUInt16BE(internetClass, at + 3);
+  if (!extended) return message;
+  message.writeUInt16BE(optType, at + 6);
+  message.writeUInt16BE(payloadSize, at + 8);
+  return message;
 }
 
 /** Reads the answer to a question; null for a message about something else. Throws {@link MalformedMessage}. */

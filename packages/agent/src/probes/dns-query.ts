@@ -58,7 +58,7 @@ export async function ask(
   let silent = servers;
   try {
     for (let round = 0; ; round++) {
-      let last: Reply | QueryError = new QueryError("ENOSERVER");
+      let last: Reply | QueryError | null = null;
       for (let targets = [...silent], target = targets.shift(); target !== undefined; target = targets.shift()) {
         const withExtension = extended && round < plainFromRound;
         sent.send(target, withExtension);
@@ -78,9 +78,9 @@ export async function ask(
         }
         if (!(last instanceof QueryError) && !otherServerMayKnow.has(last.rcode)) return last;
       }
-      if (!(last instanceof QueryError)) return last;
+      if (last !== null && !(last instanceof QueryError)) return last;
       // A server that is silent may have lost the packet.
-      if (silent.length === 0) throw last;
+      if (silent.length === 0) throw last ?? new QueryError("ENOSERVER");
     }
   } finally {
     sent.end();
