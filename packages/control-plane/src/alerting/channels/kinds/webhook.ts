@@ -132,10 +132,15 @@ function bodyOf(template: string | null | undefined, message: ChannelMessage): s
 const valueText = (value: ReturnType<Field>): string => (Array.isArray(value) ? value.join(", ") : String(value ?? ""));
 
 /** The template with its placeholders replaced, once. They are inside strings: elsewhere {{ is no JSON. */
-const filled = (template: string, valueOf: (name: string) => string): string =>
-  template.replaceAll(/\{\{\s*(.*?)\s*\}\}/g, (_, name: string) =>
-    JSON.stringify(valueOf(name).toWellFormed()).slice(1, -1),
-  );
+function filled(template: string, valueOf: (name: string) => string): string {
+  const [start = "", ...parts] = template.split("{{");
+  const written = parts.map((part) => {
+    const end = part.indexOf("}}");
+    if (end < 0) return invalid(`"{{${part.slice(0, 40)}" is not closed: write {{field}}.`, "/template");
+    return JSON.stringify(valueOf(part.slice(0, end).trim()).toWellFormed()).slice(1, -1) + part.slice(end + 2);
+  });
+  return start + written.join("");
+}
 
 function templateRule(template: string): void {
   if (Buffer.byteLength(template) > maxTemplateBytes) invalid("A template has at most 16 KiB.", "/template");
@@ -146,7 +151,7 @@ function templateRule(template: string): void {
   }
   filled(template, (name) => {
     if (!Object.hasOwn(templateFields, name))
-      invalid(`There is no field {{${name}}}. The fields are ${Object.keys(templateFields).join(", ")}.`, "/template");
+      invalid(`There is no field {{${name.slice(0, 40)}}}. The fields are ${Object.keys(templateFields).join(", ")}.`, "/template");
     return "";
   });
 }
