@@ -3,13 +3,16 @@ import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import t from "tap";
 import { checkKinds } from "@statusmesh/shared/checks";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
+import { programBytes } from "@statusmesh/shared/checks/patterns";
 import { AppError } from "@statusmesh/shared/errors";
 import { validate } from "@statusmesh/shared/validate";
 import { httpCheck, outcomeOf, testRunner } from "../testing.ts";
-import { fold } from "./http-expectations.ts";
+import { compileExpectations, expectationsOf, fold } from "./http-expectations.ts";
 
 /* What a check expects of headers and body, and that no expectation costs more than its time. */
 
@@ -290,6 +293,39 @@ const judgeAndStop = `
   writeSync(1, JSON.stringify([outcome, ...phases]));
   process.exit();`;
 
+t.test("programs of patterns are bounded by their memory, however many checks have one", (t) => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const received = { headers: [], body: Buffer.from("bbbb7"), charset: "utf8", cut: false, contentType: "" } as const;
+  const judges = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, n) =>
+      compileExpectations(
+        expectationsOf(
+          httpCheck("http://a.example", {
+            expected_body_matches: `(a?){480}bbbb${from + n}`,
+            expected_json: [{ path: `$.${"a.".repeat(200)}b${from + n}`, op: "absent" }],
+          }),
+        ),
+      ),
+    );
+  const first = judges(0, 10);
+  for (const one of first) one.judge(received);
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  // 96 MB of programs and 10 MB of paths.
+  const all = [...first, ...judges(10, 250)];
+  const verdicts = all.map((one) => one.judge(received)?.before.includes("does not match") === true);
+  collect();
+  t.ok(process.memoryUsage().heapUsed - before < 50e6, "the heap grows by less than half of it");
+  t.ok(programBytes() <= 32 * 1024 * 1024);
+  t.same(
+    verdicts,
+    Array.from({ length: 250 }, (_, n) => n !== 7),
+    "evicted ones are compiled again",
+  );
+  t.end();
+});
+
 t.test("a thread that got no processor time has judged nothing", async (t) => {
   const judging = new URL("judging.js", import.meta.url).href;
   const args = ["--input-type=module", "-e", judgeAndStop, judging, "^(a?){500}a{500}$"];
@@ -393,6 +429,17 @@ t.test("a pattern or path that cannot be used is refused with its position", (t)
       "INVALID_PATTERN",
       "/expected_body_matches",
       /too large/,
+    ],
+    [{ expected_body_matches: "\\pL".repeat(130) }, "INVALID_PATTERN", "/expected_body_matches", /too large/],
+    [
+      {
+        expected_body_matches: "(a?){400}b",
+        expected_body_not_matches: "(a?){400}c",
+        expected_json: [{ path: "$", op: "matches", value: "(a?){400}d" }],
+      },
+      "INVALID_PATTERN",
+      "/expected_body_not_matches",
+      /patterns of the check are too large together/,
     ],
     [{ expected_body_matches: "" }, "INVALID_PATTERN", "/expected_body_matches", /at least 1 character/],
     [{ expected_body_absent: "" }, "INVALID_BODY", "/expected_body_absent", /at least 1 character/],

@@ -4,6 +4,7 @@ import type { Config } from "../config/config.ts";
 import type { Db } from "./db/sql.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Log } from "./process/log.ts";
+import type { IsGone } from "./process/turns.ts";
 import { AppError } from "@statusmesh/shared/errors";
 
 /** Scopes of API tokens. A session has every scope. */
@@ -103,6 +104,8 @@ export interface Ctx extends ActorCtx {
   readonly userId: string;
   readonly role: Role;
   readonly scopes: ReadonlySet<string>;
+  /** True once the client has gone: long work ends then. Absent where the work is finished all the same. */
+  readonly isGone?: IsGone;
   /** True for an unbound token without an organisation: `orgId` and `role` then only select the rate budget. */
   readonly unnamedOrg?: boolean;
 }

@@ -1,6 +1,6 @@
 import { AppError } from "../errors.ts";
-import { compilePath, PathError } from "./json-paths.ts";
-import { compilePattern, PatternError } from "./patterns.ts";
+import { checkPath, PathError } from "./json-paths.ts";
+import { type PatternCheck, PatternError } from "./patterns.ts";
 
 /** Comparisons of an expectation; `exists` and `absent` have no value. */
 export const ops = ["eq", "ne", "lt", "le", "gt", "ge", "contains", "matches", "exists", "absent"] as const;
@@ -17,7 +17,11 @@ export interface Expectation {
 const needNumber: ReadonlySet<Op> = new Set<Op>(["lt", "le", "gt", "ge"]);
 
 /** Throws INVALID_EXPECTATION for a value that does not fit the op, INVALID_PATTERN for a pattern. */
-export function expectationRule({ op, value }: Expectation, pointer: string, isHeader: boolean): void {
+export function expectationRule(
+  { op, value }: Expectation,
+  pointer: string,
+  { patterns, isHeader }: { patterns: PatternCheck; isHeader: boolean },
+): void {
   const refuse = (message: string) => new AppError("INVALID_EXPECTATION", message, { field: `${pointer}/value` });
   if (op === "exists" || op === "absent") {
     if (value !== undefined) throw refuse(`${op} takes no value. Remove it, or use eq.`);
@@ -31,13 +35,13 @@ export function expectationRule({ op, value }: Expectation, pointer: string, isH
   if ((op === "matches" || (op === "contains" && isHeader)) && typeof value !== "string")
     throw refuse(`${op} takes a text.`);
   if ((op === "matches" || op === "contains") && value === "") throw refuse(`${op} takes a text that is not empty.`);
-  if (op === "matches") patternRule(value as string, `${pointer}/value`);
+  if (op === "matches") patternRule(value as string, `${pointer}/value`, patterns);
 }
 
 /** Throws INVALID_PATTERN for a pattern that is not RE2 syntax. */
-export function patternRule(pattern: string | null, pointer: string): void {
+export function patternRule(pattern: string | null, pointer: string, patterns: PatternCheck): void {
   try {
-    if (pattern !== null) compilePattern(pattern);
+    if (pattern !== null) patterns.check(pattern);
   } catch (cause) {
     if (!(cause instanceof PatternError)) throw cause;
     throw new AppError("INVALID_PATTERN", `The pattern cannot be used: ${cause.message}.`, { field: pointer, cause });
@@ -45,9 +49,9 @@ export function patternRule(pattern: string | null, pointer: string): void {
 }
 
 /** Throws INVALID_PATTERN for a path that is not JSONPath, or that has a pattern that is not RE2 syntax. */
-export function pathRule(path: string, pointer: string): void {
+export function pathRule(path: string, pointer: string, patterns: PatternCheck): void {
   try {
-    for (const pattern of compilePath(path).patterns) patternRule(pattern, pointer);
+    for (const pattern of checkPath(path)) patternRule(pattern, pointer, patterns);
   } catch (cause) {
     if (!(cause instanceof PathError)) throw cause;
     throw new AppError(

@@ -3,6 +3,7 @@ import { checkAll, Faults, rule } from "../faults.ts";
 import { pointerSegment } from "../secrets.ts";
 import { urlProblem } from "../url.ts";
 import { expectationRule, pathRule, patternRule } from "./expectations.ts";
+import { PatternCheck } from "./patterns.ts";
 import { type HttpCheck, methods } from "./http-spec.ts";
 import { canonicalHost } from "./host.ts";
 import { credentialsUnverified, ipVersionRule, thresholdRules } from "./kind.ts";
@@ -136,12 +137,13 @@ const authenticates = ({ basic_auth, bearer_token, headers }: HttpCheck): boolea
 
 /** Throws INVALID_PATTERN and INVALID_EXPECTATION for what no response could be compared with. */
 function expectationRules(spec: HttpCheck): void {
+  const patterns = new PatternCheck();
   checkAll(
-    () => patternRule(spec.expected_body_matches, "/expected_body_matches"),
-    () => patternRule(spec.expected_body_not_matches, "/expected_body_not_matches"),
+    () => patternRule(spec.expected_body_matches, "/expected_body_matches", patterns),
+    () => patternRule(spec.expected_body_not_matches, "/expected_body_not_matches", patterns),
     ...spec.expected_json.flatMap((one, at) => [
-      () => pathRule(one.path, `/expected_json/${at}/path`),
-      () => expectationRule(one, `/expected_json/${at}`, false),
+      () => pathRule(one.path, `/expected_json/${at}/path`, patterns),
+      () => expectationRule(one, `/expected_json/${at}`, { patterns, isHeader: false }),
     ]),
     ...spec.expected_headers.flatMap((one, at) => [
       rule(
@@ -150,7 +152,7 @@ function expectationRules(spec: HttpCheck): void {
         "A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.",
         `/expected_headers/${at}/name`,
       ),
-      () => expectationRule(one, `/expected_headers/${at}`, true),
+      () => expectationRule(one, `/expected_headers/${at}`, { patterns, isHeader: true }),
     ]),
   );
 }

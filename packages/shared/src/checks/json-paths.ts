@@ -2,7 +2,8 @@ import { createRequire } from "node:module";
 import type * as library from "json-p3";
 import type { JSONPathEnvironment, JSONPathNode, JSONPathQuery, JSONValue } from "json-p3";
 import { messageOf } from "../thrown.ts";
-import { compiledOnce, compilePattern, type Pattern } from "./patterns.ts";
+import { CompiledCache } from "./compiled.ts";
+import { compilePattern, type Pattern } from "./patterns.ts";
 
 /* JSONPath (RFC 9535). The functions match() and search() run on the linear engine of {@link compilePattern}. */
 
@@ -21,14 +22,23 @@ export class PathError extends Error {
   override readonly name = "PathError";
 }
 
+/** A path that has been compiled once. It is compiled again where it was evicted. */
 export interface JsonPath {
   /** True for names and indices only: evaluating it costs next to nothing. */
   readonly isSingular: boolean;
-  /** Literal patterns of match() and search(). An invalid one matches nothing (RFC 9535 sections 2.4.6 and 2.4.7). */
-  readonly patterns: readonly string[];
   /** The selected values. Throws {@link PathTooLarge}. */
   select(document: unknown): unknown[];
 }
+
+interface Compiled {
+  readonly query: JSONPathQuery;
+  /** Literal patterns of match() and search(). An invalid one matches nothing (RFC 9535 sections 2.4.6 and 2.4.7). */
+  readonly patterns: readonly string[];
+}
+
+/** Memory of all paths of a thread, bytes. Measured: 120 bytes a character. */
+const maxPaths = 8 * 1024 * 1024;
+const characterBytes = 160;
 
 let budget = 0;
 const spend = (nodes: number): void => {
@@ -72,10 +82,34 @@ function makeEnvironment(): JSONPathEnvironment {
   return made;
 }
 
-/** Compiles a path. Throws {@link PathError} with the position. */
-export const compilePath = compiledOnce(compile);
+const paths = new CompiledCache<Compiled>(maxPaths, (text) => ({
+  value: compile(text),
+  bytes: 1024 + characterBytes * text.length,
+}));
 
-function compile(text: string): JsonPath {
+/** The patterns of a path. Throws {@link PathError} with the position. Keeps nothing. */
+export const checkPath = (text: string): readonly string[] => compile(text).patterns;
+
+/** Compiles a path, or takes it from the cache. Throws {@link PathError} with the position. */
+export function compilePath(text: string): JsonPath {
+  return {
+    isSingular: paths.get(text).query.singularQuery(),
+    select(document) {
+      budget = maxVisited;
+      try {
+        const selected: unknown[] = [];
+        for (const { value } of paths.get(text).query.lazyQuery(document as JSONValue)) selected.push(value);
+        return selected;
+      } catch (error) {
+        // The library spreads lists into arguments; a very long one overflows the stack.
+        if (error instanceof RangeError) throw new PathTooLarge("the path selects too much");
+        throw error;
+      }
+    },
+  };
+}
+
+function compile(text: string): Compiled {
   let query: JSONPathQuery;
   try {
     environment ??= makeEnvironment();
@@ -88,22 +122,7 @@ function compile(text: string): JsonPath {
   }
   const patterns: string[] = [];
   count(query.segments, patterns);
-  return {
-    isSingular: query.singularQuery(),
-    patterns,
-    select(document) {
-      budget = maxVisited;
-      try {
-        const selected: unknown[] = [];
-        for (const { value } of query.lazyQuery(document as JSONValue)) selected.push(value);
-        return selected;
-      } catch (error) {
-        // The library spreads lists into arguments; a very long one overflows the stack.
-        if (error instanceof RangeError) throw new PathTooLarge("the path selects too much");
-        throw error;
-      }
-    },
-  };
+  return { query, patterns };
 }
 
 interface Countable {

@@ -1,6 +1,7 @@
 import { createRequire } from "node:module";
 import type * as re2js from "re2js";
 import { messageOf } from "../thrown.ts";
+import { CompiledCache } from "./compiled.ts";
 
 /*
  * Patterns of tenants: RE2 syntax, linear in time. re2js and not re2-wasm: it is released every month (the other had
@@ -16,13 +17,20 @@ const re2 = (): typeof re2js => (library ??= createRequire(import.meta.url)("re2
 const maxProgram = 3000;
 /** Memory of the automaton that a pattern keeps between two searches, bytes. Hostile texts fill 8 MB. */
 const maxKept = 256 * 1024;
+/** Memory of all programs of a thread, bytes; one takes at most a fiftieth of it. */
+const maxPrograms = 32 * 1024 * 1024;
+const maxProgramBytes = maxPrograms / 50;
+/** Classes such as \pL in a pattern: each has 700 ranges, and compiling 500 takes 60 ms. */
+const maxClasses = 100;
+/** Measured: 211 bytes an instruction, 4.3 a bound of a character class. */
+const [instructionBytes, boundBytes] = [216, 5];
 
 /** A pattern that cannot be compiled, in words. */
 export class PatternError extends Error {
   override readonly name = "PatternError";
 }
 
-/** A compiled pattern. */
+/** A pattern that has been compiled once. Its program is compiled again where it was evicted. */
 export interface Pattern {
   /** Instructions of its program: the cost of a search is at most this times the length of the text. */
   readonly size: number;
@@ -32,47 +40,68 @@ export interface Pattern {
   matchesAll(text: string): boolean;
 }
 
-/** Compiled texts that are kept: many checks expect the same, and compiling takes 0.1 to 20 ms. */
-const maxCompiled = 1000;
+const programs = new CompiledCache<re2js.RE2JS>(maxPrograms, (text) => {
+  const value = compile(text);
+  return { value, bytes: bytesOf(value) };
+});
 
-/** Memoises a compiler by its text. */
-export function compiledOnce<T>(compile: (text: string) => T): (text: string) => T {
-  const known = new Map<string, T>();
-  return (text) => {
-    let compiled = known.get(text);
-    if (compiled === undefined) {
-      compiled = compile(text);
-      if (known.size >= maxCompiled) known.clear();
-      known.set(text, compiled);
-    }
-    return compiled;
-  };
+/** Memory of the programs that this thread keeps, bytes. */
+export const programBytes = (): number => programs.bytes;
+
+/** Compiles the patterns of one check, to see whether they can be used. Keeps no program. */
+export class PatternCheck {
+  #left = maxProgramBytes;
+
+  /** Throws {@link PatternError} with the position, or where the patterns so far are too large together. */
+  check(text: string): void {
+    if (this.#left >= 0) this.#left -= bytesOf(compile(text));
+    if (this.#left < 0) throw new PatternError(`the patterns of the check are too large together. ${tooLarge}`);
+  }
 }
 
-/** Compiles a pattern. Throws {@link PatternError} with the position. */
-export const compilePattern = compiledOnce(compile);
-
-function compile(text: string): Pattern {
-  if (expanded(text) > maxProgram) throw new PatternError("it is too large: repetitions multiply it");
-  let pattern: re2js.RE2JS;
-  try {
-    pattern = re2().RE2JS.compile(text);
-  } catch (error) {
-    throw new PatternError(wordsOf(messageOf(error), text), { cause: error });
-  }
-  const size = pattern.programSize();
-  if (size > maxProgram) throw new PatternError("it is too large: repetitions multiply it");
-  const bounded = (found: boolean): boolean => {
-    const compiled = pattern.re2();
-    const dfa = compiled.lazyDFA as typeof compiled.lazyDFA | null;
-    if (dfa !== null && dfa.maxMem - dfa.memBudget > maxKept) pattern.reset();
+/** Compiles a pattern, or takes its program from the cache. Throws {@link PatternError} with the position. */
+export function compilePattern(text: string): Pattern {
+  const search = (how: (program: re2js.RE2JS) => boolean): boolean => {
+    const program = programs.get(text);
+    const found = how(program);
+    if (automatonBytes(program) > maxKept) program.reset();
+    programs.weigh(text, bytesOf(program));
     return found;
   };
   return {
-    size,
-    test: (subject) => bounded(pattern.test(subject)),
-    matchesAll: (subject) => bounded(pattern.testExact(subject)),
+    size: programs.get(text).programSize(),
+    test: (subject) => search((program) => program.test(subject)),
+    matchesAll: (subject) => search((program) => program.testExact(subject)),
   };
+}
+
+function compile(text: string): re2js.RE2JS {
+  if (expanded(text) > maxProgram || text.split(/\\[pP]/).length > maxClasses) throw new PatternError(tooLarge);
+  let program: re2js.RE2JS;
+  try {
+    program = re2().RE2JS.compile(text);
+  } catch (error) {
+    throw new PatternError(wordsOf(messageOf(error), text), { cause: error });
+  }
+  if (program.programSize() > maxProgram || bytesOf(program) > maxProgramBytes) throw new PatternError(tooLarge);
+  return program;
+}
+
+const tooLarge =
+  `it is too large: repetitions such as {100} and classes such as \\pL multiply it. Compiled it may have ` +
+  `${maxProgram} steps and ${maxProgramBytes / 1024} KiB`;
+
+/** Memory of a program, with the automaton that it has built so far. */
+function bytesOf(program: re2js.RE2JS): number {
+  let bytes = automatonBytes(program);
+  for (const { runes } of program.re2().prog.inst as { runes: ArrayLike<number> }[])
+    bytes += instructionBytes + boundBytes * runes.length;
+  return bytes;
+}
+
+function automatonBytes(program: re2js.RE2JS): number {
+  const automaton = program.re2().lazyDFA as { maxMem: number; memBudget: number } | null;
+  return automaton === null ? 0 : automaton.maxMem - automaton.memBudget;
 }
 
 /** `error parsing regexp: missing closing ): `(a`` as `missing closing ), at character 1: (a`. */

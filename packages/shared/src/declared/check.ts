@@ -8,6 +8,7 @@ import { fieldOf, pointerSegment } from "../secrets.ts";
 import { suggestion } from "../text.ts";
 import { validate } from "../validate.ts";
 import { durationIn, unitOf } from "../time.ts";
+import { cycleMessage, inCycles } from "./cycles.ts";
 import { defaultFields, type Section, sections } from "./files.ts";
 
 /** What is wrong in a document; the pointer leads into it. */
@@ -49,6 +50,7 @@ export function checkDocument(document: Json, bodies: Bodies | null = null): Doc
     for (const [object, pointer] of objectsOf(document, section, add))
       checkObject({ section, object, pointer, document, bodies, add });
   checkMoved(moved, document, add);
+  checkDependencies(document, add);
   return faults;
 }
 
@@ -326,6 +328,15 @@ function unescaped(value: unknown): unknown {
   return isObject(value)
     ? Object.fromEntries(Object.entries(value).map(([key, item]) => [key, unescaped(item)]))
     : value;
+}
+
+/** No monitor depends on itself; over monitors outside of the document only the server knows. */
+function checkDependencies(document: Json, add: Add): void {
+  const monitors = isObject(document["monitors"]) ? Object.entries(document["monitors"]) : [];
+  const parentsOf = (monitor: unknown): string[] =>
+    isObject(monitor) ? listOf(monitor["depends_on"]).filter((key) => typeof key === "string") : [];
+  for (const key of inCycles(new Map(monitors.map(([key, monitor]) => [key, parentsOf(monitor)]))))
+    add(`/monitors/${pointerSegment(key)}/depends_on`, cycleMessage);
 }
 
 function checkMoved(moved: unknown, document: Json, add: Add): void {

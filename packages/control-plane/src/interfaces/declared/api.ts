@@ -75,7 +75,7 @@ export const declaredRoutes: Route[] = [
     body: PlanRequest,
     replies: { 200: PlanReply },
     errors: documentErrors,
-    handle: async ({ ctx, body }) => ok(await planConfig(ctx, body)),
+    handle: async ({ ctx, body, http }) => ok(await planConfig({ ...ctx, isGone: () => http.socket.destroyed }, body)),
   }),
   route("POST", "/api/v1/config/apply", {
     ...shared,

@@ -4,6 +4,7 @@ import type { Faults } from "@statusmesh/shared/faults";
 import { newId } from "@statusmesh/shared/ids";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import type { Managed } from "../../platform/db/managed-queries.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import type { Declared, Document } from "./document.ts";
 import type { Judged } from "./kinds/kind.ts";
 
@@ -27,10 +28,10 @@ export interface Matched<S extends Stored = Stored> {
 export type JudgedOne<S extends Stored, C, E> = Matched<S> & { readonly judged: Judged<C, E> };
 
 /** The stored object that each declared one means. */
-export function match(
+export async function match(
   section: Section,
   between: { project: string; document: Document; stored: readonly Stored[]; faults: Faults },
-): Matched[] {
+): Promise<Matched[]> {
   const { project, document, stored, faults } = between;
   const byId = new Map(stored.map((one) => [one.id, one]));
   const byKey = new Map(stored.flatMap((one) => (one.managed?.project === project ? [[one.managed.key, one]] : [])));
@@ -38,7 +39,7 @@ export function match(
   const taken = new Set<string>();
   const refuse = (code: ErrorCode, message: string, field: string) =>
     faults.add(new AppError(code, message, { field }));
-  return [...document.objects[section].values()].map((declared): Matched => {
+  return await mapInTurns([...document.objects[section].values()], (declared): Matched => {
     const { key, adopt, pointer } = declared;
     const own = byKey.get(key);
     const from = moved.get(key);

@@ -7,7 +7,7 @@ import type { TargetEdit } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { getOrMake } from "../../platform/caches.ts";
-import { mapInTurns } from "../../platform/process/turns.ts";
+import { forEachInTurns, mapInTurns } from "../../platform/process/turns.ts";
 import { judgeChannel } from "./kinds/channels.ts";
 import type { Judged, Judging } from "./kinds/kind.ts";
 import { judgeMonitor } from "./kinds/monitors.ts";
@@ -77,7 +77,13 @@ export async function makePlan(
     status_pages: state.pages,
     maintenance: state.windows,
   };
-  const matched = perSection((section) => match(section, { project, document, stored: storedOf[section], faults }));
+  const matching = (section: Section) => match(section, { project, document, stored: storedOf[section], faults });
+  const matched: Readonly<Record<Section, readonly Matched[]>> = {
+    channels: await matching("channels"),
+    monitors: await matching("monitors"),
+    status_pages: await matching("status_pages"),
+    maintenance: await matching("maintenance"),
+  };
   const orphans = perSection((section) => {
     const meant = new Set(matched[section].map(({ id }) => id));
     return kinds.has(section)
@@ -92,7 +98,7 @@ export async function makePlan(
     monitors: new Set([...state.outside, ...state.monitors.map(({ id }) => id)]),
   });
   for (const section of sections)
-    for (const { declared, id } of matched[section]) references.add(section, declared.key, id);
+    await forEachInTurns(matched[section], ({ declared, id }) => references.add(section, declared.key, id));
 
   const judging: Judging = {
     ctx,
@@ -110,10 +116,10 @@ export async function makePlan(
     status_pages: await judgeAll(matched.status_pages, judging, judgePage),
     maintenance: await judgeAll(matched.maintenance, judging, judgeWindow),
   };
-  documentRules({ ctx, state, judged, remove }, faults);
+  await documentRules({ ctx, state, judged, remove }, faults);
   faults.throwAny();
 
-  const result = collect(project, judged, orphans, prune);
+  const result = await collect(project, judged, orphans, prune);
   result.warnings.push(...(await duplicateWarnings(ctx, judged, state.windows)));
   await addDrift(ctx, result.changes, judged);
   const work = {
@@ -135,11 +141,15 @@ async function judgeAll<S extends Stored, C, E>(
   judging: Judging,
   judgeOne: (declared: Declared, stored: S | null, judging: Judging) => Judged<C, E> | null,
 ): Promise<JudgedOne<S, C, E>[]> {
-  const found = await mapInTurns(list as readonly Matched<S>[], (one) => {
-    if (judging.faults.isFull) return null;
-    const judged = judgeOne(one.declared, one.stored, judging);
-    return judged === null ? null : { ...one, judged };
-  });
+  const found = await mapInTurns(
+    list as readonly Matched<S>[],
+    (one) => {
+      if (judging.faults.isFull) return null;
+      const judged = judgeOne(one.declared, one.stored, judging);
+      return judged === null ? null : { ...one, judged };
+    },
+    judging.ctx.isGone,
+  );
   return found.filter((one) => one !== null);
 }
 
@@ -183,12 +193,12 @@ type Collected = Pick<ConfigPlan, "manage" | "touched" | "pause"> & {
 };
 
 /** The changes of all kinds in the order of the document, then what has left it. */
-function collect(
+async function collect(
   project: string,
   judged: Record<Section, readonly JudgedOne<Stored, unknown, unknown>[]>,
   orphans: Record<Section, readonly Stored[]>,
   prune: boolean,
-): Collected {
+): Promise<Collected> {
   const changes: Change[] = [];
   const warnings: string[] = [];
   let unchanged = 0;
@@ -197,7 +207,7 @@ function collect(
   const pause = perSection((): string[] => []);
   for (const section of sections) {
     const kind = kindOfSection[section];
-    for (const { declared, id, stored, action, judged: one } of judged[section]) {
+    await forEachInTurns(judged[section], ({ declared, id, stored, action, judged: one }) => {
       const { key, onRemove } = declared;
       const fields = [...one.changes];
       if (one.warning !== undefined) warnings.push(one.warning);
@@ -206,12 +216,12 @@ function collect(
         fields.push({ path: "/on_remove", old, new: onRemove });
       if (stored === null ? one.warning !== undefined : action === "update" && fields.length === 0) {
         unchanged++;
-        continue;
+        return;
       }
       changes.push({ kind, key, id: stored?.id ?? null, action, fields, drift: null });
       manage[section].push({ id, managed: { project, key, on_remove: onRemove } });
       if (stored !== null) touched[section].push(id);
-    }
+    });
     for (const stored of orphans[section]) {
       const { key, on_remove: onRemove } = stored.managed!;
       const enabled = "enabled" in stored && stored.enabled === true;

@@ -1,4 +1,5 @@
 import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
+import { cycleMessage, searchCycles } from "@statusmesh/shared/declared/cycles";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { Faults } from "@statusmesh/shared/faults";
 import { quotaRule, type Use } from "../../access/plans/service.ts";
@@ -7,6 +8,7 @@ import type { MaintenanceCreate, MaintenancePatch } from "../../alerting/mainten
 import type { TargetCreate } from "../../monitoring/targets/schema.ts";
 import type { TargetEdit } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
+import { inTurns } from "../../platform/process/turns.ts";
 import type { Declared } from "./document.ts";
 import type { Judged } from "./kinds/kind.ts";
 import type { PageEdit, PageInput } from "./kinds/status-pages.ts";
@@ -32,11 +34,11 @@ interface Compared {
 }
 
 /** Adds the faults of a document as a whole. */
-export function documentRules(compared: Compared, faults: Faults): void {
+export async function documentRules(compared: Compared, faults: Faults): Promise<void> {
   nameRules(compared, faults);
   slugRules(compared, faults);
   heartbeatRules(compared.judged.monitors, faults);
-  dependencyRules(compared.judged.monitors, faults);
+  await dependencyRules(compared, faults);
   if (faults.isEmpty) quotaRules(compared, faults);
 }
 
@@ -118,35 +120,14 @@ function heartbeatRules(judged: JudgedSections["monitors"], faults: Faults): voi
 }
 
 /** No monitor depends on itself; a cycle over monitors outside of the document is found at apply. */
-function dependencyRules(judged: JudgedSections["monitors"], faults: Faults): void {
-  const parents = new Map(judged.map(({ id, judged: one }) => [id, one.create.depends_on ?? []]));
-  const cyclic = turned(turned(parents));
-  for (const { id, declared } of judged)
+async function dependencyRules({ ctx, judged: { monitors } }: Compared, faults: Faults): Promise<void> {
+  const parents = new Map(monitors.map(({ id, judged: one }) => [id, one.create.depends_on ?? []]));
+  const cyclic = await inTurns(searchCycles(parents), ctx.isGone);
+  for (const { id, declared } of cyclic.size === 0 ? [] : monitors) {
+    if (faults.isFull) return;
     if (cyclic.has(id))
-      faults.add(
-        new AppError("DEPENDENCY_CYCLE", "A monitor cannot depend on itself, directly or over others.", {
-          field: `${declared.pointer}/depends_on`,
-        }),
-      );
-}
-
-/**
- * A graph with its edges turned round, without the nodes that no cycle leads to (Kahn's algorithm). Turned twice, what
- * is left lies on a cycle or between two.
- */
-function turned(graph: ReadonlyMap<string, readonly string[]>): Map<string, string[]> {
-  const back = new Map([...graph.keys()].map((id) => [id, [] as string[]]));
-  for (const [id, others] of graph) for (const other of others) back.get(other)?.push(id);
-  const open = new Map([...graph].map(([id, others]) => [id, others.filter((other) => graph.has(other)).length]));
-  const free = [...open].filter(([, count]) => count === 0).map(([id]) => id);
-  for (const id of free)
-    for (const next of back.get(id)!) {
-      const count = open.get(next)! - 1;
-      open.set(next, count);
-      if (count === 0) free.push(next);
-    }
-  for (const id of free) back.delete(id);
-  return back;
+      faults.add(new AppError("DEPENDENCY_CYCLE", cycleMessage, { field: `${declared.pointer}/depends_on` }));
+  }
 }
 
 function quotaRules({ ctx, state, judged, remove }: Compared, faults: Faults): void {

@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { isObject } from "@statusmesh/shared/json";
 import { lastWrites, record } from "../../access/audit/service.ts";
 import { storedChannels } from "../../alerting/channels/service.ts";
 import { storedWindows } from "../../alerting/maintenance/service.ts";
@@ -12,6 +13,7 @@ import {
   type System,
 } from "../../platform/context.ts";
 import type { ManagedChange } from "../../platform/db/managed-queries.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { storedPages } from "../../publishing/status-pages/service.ts";
 import { carryOut, lockTouched, pruneRefusal, recordApply, writers } from "./apply.ts";
@@ -40,7 +42,7 @@ export async function planConfig(ctx: Ctx, request: PlanRequest): Promise<PlanRe
   const { plan, digest } = await prepare(ctx, { ...request, prune, maxDelete, access: "read" });
   const documentDigest = await digestOf(ctx, documentParts(request.document));
   const plan_token = await tokenOf(ctx, { project, document: documentDigest, state: digest, prune, maxDelete });
-  const reply = replyOf(plan);
+  const reply = await replyOf(ctx, plan);
   const refusal = pruneRefusal(plan, maxDelete);
   return { plan_token, ...reply, warnings: [...reply.warnings, ...(refusal === null ? [] : [refusal.message])] };
 }
@@ -51,6 +53,7 @@ export async function planConfig(ctx: Ctx, request: PlanRequest): Promise<PlanRe
  */
 export async function applyConfig(ctx: Ctx, request: ApplyRequest): Promise<ApplyReply> {
   const { project, document, plan_token: token } = request;
+  await allowedKinds(ctx, request, "write");
   const planned = await readToken(ctx, token, project);
   if (planned.document !== (await digestOf(ctx, documentParts(document)))) throw stale("it is of another document");
   const { prune, maxDelete, state: expected } = planned;
@@ -99,7 +102,7 @@ async function applyPrepared(open: Ctx, prepared: Prepared): Promise<ApplyReply>
     summary,
   });
   await recordApply({ ...open, clock: tx.clock }, project, plan);
-  return replyOf(plan);
+  return await replyOf(open, plan);
 }
 
 const changed = () => stale("something that it has read was changed since");
@@ -113,11 +116,24 @@ function* documentParts(document: Record<string, unknown>): Generator<unknown> {
   }
 }
 
-const replyOf = ({ summary, changes, warnings }: ConfigPlan): ApplyReply => ({
-  summary,
-  changes: [...changes],
-  warnings: [...warnings],
-});
+/** Bytes of the changes in a reply. */
+const maxChanges = 32 * 1_048_576;
+
+/** The plan with as many of its first changes as a reply has; the summary counts all. */
+async function replyOf({ isGone }: Ctx, { summary, changes, warnings }: ConfigPlan): Promise<ApplyReply> {
+  let bytes = 0;
+  const sizes = await mapInTurns(
+    changes,
+    (change) => (bytes > maxChanges ? 0 : (bytes += Buffer.byteLength(JSON.stringify(change)))),
+    isGone,
+  );
+  const cut = sizes.findIndex((sum) => sum > maxChanges);
+  if (cut === -1) return { summary, changes: [...changes], warnings: [...warnings] };
+  const warning =
+    `The reply has the first ${cut} of ${changes.length} changes, because all of them have more than ` +
+    `${maxChanges / 1_048_576} MiB. The summary counts all.`;
+  return { summary, changes: changes.slice(0, cut), warnings: [warning, ...warnings] };
+}
 
 interface Prepared {
   readonly project: string;
@@ -143,9 +159,8 @@ async function prepare(
 ): Promise<Prepared> {
   const { project, prune, maxDelete, access, expected } = request;
   const faults = manyFaults();
-  const document = await readDocument(request.document, project, faults);
-  const kinds = await kindsOf(ctx, project, document);
-  for (const section of kinds) allow(ctx, section, access);
+  const kinds = await allowedKinds(ctx, request, access);
+  const document = await readDocument(request.document, { project, faults, isGone: ctx.isGone });
   const state = await readState(ctx, project, document, kinds);
   const digest = await stateDigest(ctx, state);
   if (expected !== undefined && expected !== digest) throw changed();
@@ -153,14 +168,19 @@ async function prepare(
   return { project, maxDelete, plan, state, digest, document, kinds };
 }
 
-/** The kinds that the document or the project has. */
-async function kindsOf(ctx: Ctx, project: string, document: Document): Promise<Kinds> {
-  const counts = await countsOf(ctx);
-  return new Set(
-    sections.filter(
-      (section) => document.objects[section].size > 0 || (counts.get(project)?.[kindOfSection[section]] ?? 0) > 0,
-    ),
-  );
+/** The kinds that the document or the project has. Throws where the caller may not access one of them. */
+async function allowedKinds(
+  ctx: Ctx,
+  { project, document }: Pick<PlanRequest, "project" | "document">,
+  access: "read" | "write",
+): Promise<Kinds> {
+  const counts = (await countsOf(ctx)).get(project);
+  const kinds = sections.filter((section) => {
+    const declared = document[section];
+    return (isObject(declared) && Object.keys(declared).length > 0) || (counts?.[kindOfSection[section]] ?? 0) > 0;
+  });
+  for (const section of kinds) allow(ctx, section, access);
+  return new Set(kinds);
 }
 
 function allow(ctx: Ctx, section: Section, access: "read" | "write"): void {

@@ -6,6 +6,7 @@ import type { Clock } from "../process/clock.ts";
 import { challengeOf } from "./challenge.ts";
 import { failureAnswer, failureOf } from "../db/failures.ts";
 import type { Log } from "../process/log.ts";
+import { ClientGone } from "../process/turns.ts";
 
 /** W3C Trace Context, level 1, section 3.2: version, trace id, parent id, flags. */
 const traceparent = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
@@ -179,6 +180,8 @@ export function reportFailure(http: Context, error: AppError, thrown: unknown, l
 /** The AppError that anything thrown stands for. */
 export function asAppError(thrown: unknown): AppError {
   if (thrown instanceof AppError) return thrown;
+  // Nobody reads this reply.
+  if (thrown instanceof ClientGone) return new AppError("REQUEST_TIMEOUT", thrown.message, { cause: thrown });
   const failure = failureOf(thrown);
   if (failure !== null) return failureAnswer(failure, thrown);
   if (thrown instanceof postgres.PostgresError && (thrown.code === "22021" || thrown.code === "22P05")) {

@@ -27,13 +27,22 @@ export interface Turns {
   next(): Promise<void>;
 }
 
-/** Waits for the first slice of a piece of long work. */
-export async function takeTurns(): Promise<Turns> {
+/** True once nobody waits for the result of the work any more. */
+export type IsGone = () => boolean;
+
+/** The client of a request has closed its connection. */
+export class ClientGone extends Error {
+  override readonly name = "ClientGone";
+}
+
+/** Waits for the first slice of a piece of long work. With `isGone` the work ends with {@link ClientGone}. */
+export async function takeTurns(isGone?: IsGone): Promise<Turns> {
   let ends = 0;
   const turns = {
     over: () => performance.now() >= ends,
     async next() {
       await nextTurn();
+      if (isGone?.() === true) throw new ClientGone("the client has closed the connection");
       ends = performance.now() + sliceMs;
     },
   };
@@ -42,15 +51,30 @@ export async function takeTurns(): Promise<Turns> {
 }
 
 /** `list.map(work)` in slices. An error of `work` ends it. */
-export async function mapInTurns<T, R>(list: readonly T[], work: (item: T, at: number) => R): Promise<R[]> {
+export async function mapInTurns<T, R>(
+  list: readonly T[],
+  work: (item: T, at: number) => R,
+  isGone?: IsGone,
+): Promise<R[]> {
   if (list.length <= shortList) return list.map(work);
-  const turns = await takeTurns();
+  const turns = await takeTurns(isGone);
   const made: R[] = [];
   for (const [at, item] of list.entries()) {
     if (turns.over()) await turns.next();
     made.push(work(item, at));
   }
   return made;
+}
+
+/** Runs work that yields between its steps, in slices. */
+export async function inTurns<T>(work: Generator<void, T>, isGone?: IsGone): Promise<T> {
+  const turns = await takeTurns(isGone);
+  for (let at = 0; ; at++) {
+    // To ask for the time takes as long as a step.
+    if (at % shortList === 0 && turns.over()) await turns.next();
+    const { done, value } = work.next();
+    if (done === true) return value;
+  }
 }
 
 /** Like {@link mapInTurns}, for work of microseconds without a value: lists of hundreds run without slices. */

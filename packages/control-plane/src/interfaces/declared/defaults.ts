@@ -1,0 +1,122 @@
+import type { TSchema } from "typebox";
+import { checkKinds, type CheckType } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
+import { Faults } from "@statusmesh/shared/faults";
+import { isObject, type Json } from "@statusmesh/shared/json";
+import { pointerSegment } from "@statusmesh/shared/secrets";
+import { suggestion } from "@statusmesh/shared/text";
+import { refuseLength, type SchemaNode, validate } from "@statusmesh/shared/validate";
+import { defaultFields } from "@statusmesh/shared/declared/files";
+import { TargetCreate } from "../../monitoring/targets/schema.ts";
+import { getOrMake } from "../../platform/caches.ts";
+import { readLevels, readDurations, sizeOf, unescaped } from "./texts.ts";
+
+/** Fields that objects have unless they say otherwise. The values are shared by the objects, and never changed. */
+class Fields {
+  /** Null is kept: it is the API's default. */
+  readonly #right: Json;
+  readonly #wrong = new Map<string, AppError>();
+  readonly #sizes: ReadonlyMap<string, number>;
+  readonly #faults: Faults;
+
+  /** Unescapes and judges the fields once. `judge` gets those that are not null, and changes durations in place. */
+  constructor(fields: Json, pointer: string, faults: Faults, judge: (read: Json, found: Faults) => void) {
+    const found = new Faults();
+    const all = unescaped(fields, pointer, found) as Json;
+    const read = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null));
+    judge(read, found);
+    this.#right = { ...all, ...read };
+    for (const { field, code, message } of found.list) {
+      const name = field?.slice(pointer.length + 1).split("/", 1)[0] ?? "";
+      if (!this.#wrong.has(name)) this.#wrong.set(name, new AppError(code, message, { field }));
+      delete this.#right[name];
+    }
+    this.#sizes = new Map(Object.entries(this.#right).map(([name, value]) => [name, name.length + 4 + sizeOf(value)]));
+    this.#faults = faults;
+  }
+
+  /** The object over these fields. Adds the fault of a wrong one that it would have, once. */
+  under(object: Json): Json {
+    for (const [name, error] of this.#wrong) if (!Object.hasOwn(object, name)) this.#faults.add(error);
+    return { ...this.#right, ...object };
+  }
+
+  /** Characters that {@link under} adds to the object. */
+  sizeUnder(object: Json): number {
+    let size = 0;
+    for (const [name, own] of this.#sizes) if (!Object.hasOwn(object, name)) size += own;
+    return size;
+  }
+}
+
+/** The defaults of monitors: those of all, and those of `check` that a kind has. */
+export interface Defaults {
+  readonly fields: Fields;
+  checkOf(type: CheckType): Fields;
+}
+
+const at = "/document/defaults";
+/** Lists of references, which the schema of the API's request has with ids. */
+const references = ["alerts", "escalation"] as const;
+
+/** Reads the defaults of a document. Adds their faults. */
+export function readDefaults(value: unknown, faults: Faults): Defaults {
+  const { check, ...given } = defaultsIn(value, faults);
+  const fields = new Fields(given, at, faults, (read, found) => {
+    readDurations(read, at, found);
+    readLevels(read, at, found);
+    for (const name of references)
+      if (Array.isArray(read[name]))
+        found.check(() =>
+          refuseLength(TargetCreate.properties[name], (read[name] as unknown[]).length, `${at}/${name}`),
+        );
+    const plain = Object.entries(read).filter(
+      ([name]) => name !== "on_remove" && !references.some((it) => it === name),
+    );
+    found.check(() => validate(partialOf(TargetCreate), structuredClone(Object.fromEntries(plain)), at));
+  });
+  const byKind = new Map<CheckType, Fields>();
+  const ofKind = (type: CheckType): Fields => {
+    const { schema } = checkKinds[type];
+    const has = Object.entries(isObject(check) ? check : {}).filter(
+      ([name]) => name !== "type" && Object.hasOwn(schema.properties, name),
+    );
+    return new Fields(Object.fromEntries(has), `${at}/check`, faults, (read, found) => {
+      readDurations(read, `${at}/check`, found);
+      found.check(() => validate(partialOf(schema), structuredClone(read), `${at}/check`));
+    });
+  };
+  return { fields, checkOf: (type) => getOrMake(byKind, type, () => ofKind(type)) };
+}
+
+function defaultsIn(value: unknown, faults: Faults): Json {
+  if (value === undefined || value === null) return {};
+  const wrong = (message: string, field: string, code: "INVALID_BODY" | "UNKNOWN_FIELD" = "INVALID_BODY") =>
+    faults.add(new AppError(code, message, { field }));
+  if (!isObject(value) || (value["check"] != null && !isObject(value["check"]))) {
+    wrong("defaults and its check must be objects.", at);
+    return {};
+  }
+  const known: Json = {};
+  for (const [name, field] of Object.entries(value)) {
+    if (faults.isFull) break;
+    if (defaultFields.includes(name)) known[name] = field;
+    else
+      wrong(
+        `Monitors have no default "${name.slice(0, 120)}".${suggestion(name, defaultFields)}`,
+        `${at}/${pointerSegment(name)}`,
+        "UNKNOWN_FIELD",
+      );
+  }
+  return known;
+}
+
+const partials = new WeakMap<TSchema, TSchema>();
+
+/** The schema without required fields and without defaults. */
+const partialOf = (schema: TSchema): TSchema =>
+  getOrMake(partials, schema, () => {
+    const fields = Object.entries((schema as SchemaNode).properties!);
+    const properties = Object.fromEntries(fields.map(([name, field]) => [name, { ...field, default: undefined }]));
+    return { ...schema, required: [], properties } as unknown as TSchema;
+  });
